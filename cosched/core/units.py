@@ -1,0 +1,32 @@
+"""Durations as people write them (``0.5s``, ``100ms``) and as the core keeps them (ns)."""
+
+from __future__ import annotations
+
+import re
+
+from cosched.core.errors import CoschedError
+
+NS_PER_S = 1_000_000_000
+NS_PER_MS = 1_000_000
+
+_SCALE = {"ns": 1, "us": 1_000, "ms": NS_PER_MS, "s": NS_PER_S, "min": 60 * NS_PER_S}
+_DURATION = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(ns|us|ms|s|min)\s*")
+
+
+def parse_duration(text: str, what: str) -> int:
+    """Nanoseconds in ``text``; ``what`` names the setting in the error's line."""
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise CoschedError(
+            f"{what}: '{text}' is not a duration; write it like 500ms, 0.5s or 2min"
+        )
+    number, unit = match.groups()
+    return round(float(number) * _SCALE[unit])
+
+
+def format_duration(ns: int) -> str:
+    """The shortest exact way to write a duration: ``1s``, ``250ms``, ``1.5us``."""
+    for unit, scale in (("s", NS_PER_S), ("ms", NS_PER_MS), ("us", 1_000)):
+        if ns >= scale:
+            return f"{ns / scale:.10g}{unit}"
+    return f"{ns}ns"

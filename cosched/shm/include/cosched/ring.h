@@ -1,0 +1,72 @@
+/*
+ * cosched/ring.h - the request ring: many producers, one consumer, no waiting.
+ *
+ * A cell is one 64-bit word, so that a request is published by a single
+ * compare-and-swap: a producer that is killed at any instruction leaves either
+ * nothing or a whole request, never a claimed cell that nobody fills.
+ *
+ *   empty at position p:  (p / CELLS) << 1         the lap stops the ABA problem
+ *   full:                 (payload << 1) | 1       payload below 2^63
+ *
+ * A producer swaps the empty word of the tail position for its payload and then
+ * moves the tail; whoever finds the tail behind moves it on. The consumer empties
+ * the head cell for the next lap. When the ring is full the request is dropped and
+ * counted: requests are hints, and a task never waits for a daemon.
+ *
+ * The consumer trusts nothing but cell words: `head` is its own, and a `tail`
+ * scribbled over by a task costs that job its requests, nobody else anything.
+ */
+#ifndef COSCHED_RING_H
+#define COSCHED_RING_H
+
+#include <errno.h>
+
+#include "layout.h"
+
+static inline uint64_t cosched_ring_empty(uint64_t position) {
+    return (position / COSCHED_RING_CELLS) << 1;
+}
+
+/* Payload: request in bits 0-7, slot in 8-23, low 32 bits of the epoch in 24-55. */
+static inline uint64_t cosched_request_pack(uint32_t request, uint32_t slot, uint64_t epoch) {
+    return (uint64_t)(request & 0xffu) | ((uint64_t)(slot & 0xffffu) << 8) |
+           ((epoch & UINT64_C(0xffffffff)) << 24);
+}
+
+/* 0, or -ENOBUFS when the ring is full or too contended (counted in `dropped`). */
+static inline int cosched_ring_post(struct cosched_ring *ring, uint64_t payload) {
+    for (int attempt = 0; attempt < 2 * COSCHED_RING_CELLS; attempt++) {
+        uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
+        uint64_t *cell = &ring->cells[tail % COSCHED_RING_CELLS];
+        uint64_t expected = cosched_ring_empty(tail);
+        uint64_t next = tail;
+        if (__atomic_compare_exchange_n(cell, &expected, (payload << 1) | 1, 0, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_ACQUIRE)) {
+            __atomic_compare_exchange_n(&ring->tail, &next, tail + 1, 0, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_RELAXED);
+            return 0;
+        }
+        if ((expected & 1) != 0 &&
+            tail - __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE) >= COSCHED_RING_CELLS)
+            break; /* a whole lap is waiting: full */
+        __atomic_compare_exchange_n(&ring->tail, &next, tail + 1, 0, __ATOMIC_ACQ_REL,
+                                    __ATOMIC_RELAXED);
+    }
+    __atomic_fetch_add(&ring->dropped, 1, __ATOMIC_RELAXED);
+    return -ENOBUFS;
+}
+
+/* 1 and *payload, or 0 when the ring is empty. The single consumer alone may call it. */
+static inline int cosched_ring_take(struct cosched_ring *ring, uint64_t *payload) {
+    uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_RELAXED);
+    uint64_t *cell = &ring->cells[head % COSCHED_RING_CELLS];
+    uint64_t word = __atomic_load_n(cell, __ATOMIC_ACQUIRE);
+    if ((word & 1) == 0)
+        return 0;
+    *payload = word >> 1;
+    __atomic_store_n(cell, cosched_ring_empty(head + COSCHED_RING_CELLS), __ATOMIC_RELEASE);
+    __atomic_store_n(&ring->head, head + 1, __ATOMIC_RELEASE);
+    return 1;
+}
+
+#endif

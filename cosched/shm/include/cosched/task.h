@@ -1,0 +1,57 @@
+/*
+ * cosched/task.h - the task's side of cosched: attach, read the status, report a
+ * trapped message, pause while unscheduled, leave.
+ *
+ * The C interposer links task.c; the mpi4py wrapper reaches the same code through
+ * cffi. Everything fails open: on any error the link is simply not attached, which
+ * reads as "scheduled", and nothing here prints, exits or waits without a bound.
+ *
+ * Functions return 0 or -errno.
+ */
+#ifndef COSCHED_TASK_H
+#define COSCHED_TASK_H
+
+#include <stdint.h>
+
+#include "layout.h"
+
+/* cdef: begin */
+/* One process's link to its scheduler daemon. Zero-initialised means not attached. */
+struct cosched_link {
+    struct cosched_job_region *region; /* NULL: not attached */
+    struct cosched_task *task;         /* this task's record in the region */
+    uint64_t region_bytes;
+    uint64_t posted_epoch; /* 1 + the epoch of the last CMDSCH; 0: none yet */
+    uint32_t slot;
+    int32_t bell; /* descriptor of the job's bell; -1: none */
+    int32_t pid;  /* who attached: a forked child is not the task */
+    uint32_t carrier;
+    char reason[128]; /* why the last attach failed, one line, or "" */
+};
+
+/* Registers this process (CMDREG) with the scheduler daemon behind the socket
+ * RUN_DIR/NODE/register.sock and maps the job's region. Gives up after timeout_ms. */
+int cosched_attach(struct cosched_link *link, const char *socket_path, const char *job, int32_t rank,
+                   int32_t world, uint32_t carrier, int timeout_ms);
+
+/* Deregisters (CMDOUT) and unmaps. Safe on a link that is not attached. */
+void cosched_detach(struct cosched_link *link);
+
+/* Forgets the link without a CMDOUT: for a forked child, which is not the task. */
+void cosched_abandon(struct cosched_link *link);
+
+/* 1 if the job is scheduled on this node, or if nobody is there to say. */
+int cosched_is_scheduled(const struct cosched_link *link);
+
+/* An arrival whose sender was scheduled (1) or not (0). Posts CMDSCH if the sender
+ * was and this task is not, at most once an epoch. */
+void cosched_arrived(struct cosched_link *link, int sender_scheduled);
+
+/* Called between two tests by a task that waits: returns at once (0) while the job is
+ * scheduled; otherwise sleeps until it is, or for about a millisecond, whichever is
+ * first (1). The paper's "very brief period" in which an unscheduled task looks for
+ * messages is then one test a millisecond, and no share of a CPU. */
+int cosched_pause(struct cosched_link *link);
+/* cdef: end */
+
+#endif

@@ -1,0 +1,247 @@
+"""Shared-memory regions as the daemons see them: create, attach, read, publish.
+
+A region is a POSIX shared-memory object of mode 0600 that holds one of the two
+structures of ``include/cosched/layout.h``. The scheduler daemon creates it; others
+attach, and an attach checks magic, kind, ABI version and size under a deadline.
+
+Limits: a job region belongs to the job's user, who may scribble in it. What is read
+from it is a hint: slots are bounds-checked, identities come from the kernel.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import mmap
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import posix_ipc
+
+from cosched.core.errors import CoschedError
+from cosched.shm._native import ffi, lib
+
+ATTACH_TIMEOUT_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request taken from a ring. ``code`` is one of ``lib.COSCHED_CMD*``."""
+
+    code: int
+    slot: int
+    epoch: int
+
+
+class Region:
+    """A mapped region; subclasses say which structure it holds."""
+
+    kind: int
+    ctype: str
+
+    def __init__(self, name: str, fd: int) -> None:
+        self.name = name
+        self.fd = fd
+        self._map = mmap.mmap(fd, self.size())
+        self._view = ffi.from_buffer(self._map)
+        self.data: Any = ffi.cast(f"{self.ctype} *", self._view)
+
+    @classmethod
+    def size(cls) -> int:
+        """Bytes of the structure."""
+        return int(ffi.sizeof(cls.ctype))
+
+    @classmethod
+    def _allocate(cls, name: str, uid: int, gid: int) -> Any:
+        memory = posix_ipc.SharedMemory(
+            name, posix_ipc.O_CREX, mode=0o600, size=cls.size()
+        )
+        if (uid, gid) != (os.geteuid(), os.getegid()):
+            os.fchown(memory.fd, uid, gid)
+        region = cls(name, memory.fd)
+        return region
+
+    @classmethod
+    def attach(cls, name: str, timeout_s: float = ATTACH_TIMEOUT_S) -> Any:
+        """Maps an existing region once its creator has marked it ready.
+
+        Raises CoschedError when it does not exist, is not one of ours, has another
+        version, or is not ready within ``timeout_s``.
+        """
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                memory = posix_ipc.SharedMemory(name)
+            except posix_ipc.ExistentialError:
+                raise CoschedError(f"shared memory {name}: does not exist") from None
+            if os.fstat(memory.fd).st_size >= cls.size():
+                region = cls(name, memory.fd)
+                error = lib.cosched_header_check(
+                    ffi.addressof(region.data.header), cls.kind, cls.size()
+                )
+                if error == 0:
+                    return region
+                region.close()
+                if error == -errno.EPROTONOSUPPORT:
+                    raise CoschedError(
+                        f"shared memory {name}: made by another version of cosched; "
+                        "end its jobs and daemons first"
+                    )
+                if error != -errno.EAGAIN:
+                    raise CoschedError(f"shared memory {name}: not a cosched region")
+            else:
+                os.close(memory.fd)
+            if time.monotonic() > deadline:
+                raise CoschedError(
+                    f"shared memory {name}: its creator did not finish it in "
+                    f"{timeout_s:g} s"
+                )
+            # The creator needs microseconds; there is no event to wait for.
+            time.sleep(0.001)
+
+    def _publish(self) -> None:
+        lib.cosched_header_publish(
+            ffi.addressof(self.data.header), self.kind, self.size()
+        )
+
+    def beat(self) -> None:
+        """Shows tasks and timer that the scheduler daemon lives."""
+        lib.cosched_beat(ffi.addressof(self.data.heartbeat))
+
+    def beat_age_ns(self) -> int:
+        """Nanoseconds since the last beat."""
+        return int(lib.cosched_beat_age_ns(ffi.addressof(self.data.heartbeat)))
+
+    def take_requests(self) -> Iterator[Request]:
+        """The requests in the ring, at most one lap, so that no task can hold us here."""
+        ring = ffi.addressof(self.data.ring)
+        code, slot = ffi.new("uint32_t *"), ffi.new("uint32_t *")
+        epoch = ffi.new("uint64_t *")
+        for _ in range(lib.COSCHED_RING_CELLS):
+            if not lib.cosched_request_take(ring, code, slot, epoch):
+                return
+            yield Request(code[0], slot[0], epoch[0])
+
+    def post(self, code: int, slot: int = 0, epoch: int = 0) -> bool:
+        """Puts a request into the ring; False when it is full (dropped, counted)."""
+        ring = ffi.addressof(self.data.ring)
+        return bool(lib.cosched_request_post(ring, code, slot, epoch) == 0)
+
+    def close(self) -> None:
+        """Unmaps; the object stays until ``unlink``."""
+        self.data = None
+        self._view = None
+        # A buffer still exported elsewhere keeps the map; the fd goes all the same.
+        with contextlib.suppress(BufferError):
+            self._map.close()
+        os.close(self.fd)
+
+    def unlink(self) -> None:
+        """Removes the object's name; those who have it mapped keep it."""
+        unlink_region(self.name)
+
+
+class JobRegion(Region):
+    """The region that the scheduler daemon shares with one job's tasks on a node."""
+
+    kind = lib.COSCHED_KIND_JOB
+    ctype = "struct cosched_job_region"
+
+    @classmethod
+    def create(cls, name: str, job: str, uid: int, gid: int) -> JobRegion:
+        """A new region for ``job``, owned by its user."""
+        region: JobRegion = cls._allocate(name, uid, gid)
+        encoded = job.encode()
+        region.data.name[0 : len(encoded)] = encoded
+        region.beat()
+        region._publish()
+        return region
+
+    @property
+    def job(self) -> str:
+        """The job's name, as far as it can be read."""
+        return bytes(ffi.string(self.data.name, 64)).decode(errors="replace")
+
+    def publish_status(self, epoch: int, scheduled: bool) -> None:
+        """Tells the job's tasks whether they are scheduled, and wakes sleepers."""
+        lib.cosched_status_publish(
+            ffi.addressof(self.data.status), epoch, int(scheduled)
+        )
+
+    def status(self) -> tuple[int, bool]:
+        """(epoch, scheduled) as the tasks see it."""
+        word = int(lib.cosched_status_read(ffi.addressof(self.data.status)))
+        return word >> 1, bool(word & 1)
+
+    def free_slot(self) -> int | None:
+        """The lowest slot without a live task."""
+        for slot in range(lib.COSCHED_TASKS_MAX):
+            if self.data.tasks[slot].identity.state == lib.COSCHED_TASK_FREE:
+                return slot
+        return None
+
+    def occupy(
+        self, slot: int, *, pid: int, start_ticks: int, rank: int, world: int, carrier: int
+    ) -> None:
+        """Writes a task's identity into a free slot."""
+        task = ffi.addressof(self.data.tasks, slot)
+        ffi.memmove(task, bytes(ffi.sizeof("struct cosched_task")), ffi.sizeof(task[0]))
+        identity = task.identity
+        identity.pid, identity.start_ticks = pid, start_ticks
+        identity.rank, identity.world, identity.carrier = rank, world, carrier
+        identity.state = lib.COSCHED_TASK_LIVE
+
+    def vacate(self, slot: int) -> None:
+        """Frees the slot of a task that left."""
+        self.data.tasks[slot].identity.state = lib.COSCHED_TASK_FREE
+
+    def live_slots(self) -> list[int]:
+        """Slots that say they hold a live task."""
+        live = lib.COSCHED_TASK_LIVE
+        tasks = self.data.tasks
+        return [
+            slot
+            for slot in range(lib.COSCHED_TASKS_MAX)
+            if tasks[slot].identity.state == live
+        ]
+
+    def counters(self, slot: int) -> dict[str, int]:
+        """A task's counters by name."""
+        counters = self.data.tasks[slot].counters
+        return {
+            name: int(getattr(counters, name))
+            for name, field in ffi.typeof("struct cosched_task_counters").fields
+            if field.type.kind == "primitive"
+        }
+
+
+class NodeRegion(Region):
+    """The region that the scheduler daemon shares with the timer daemon."""
+
+    kind = lib.COSCHED_KIND_NODE
+    ctype = "struct cosched_node_region"
+
+    @classmethod
+    def create(cls, name: str) -> NodeRegion:
+        """A new region, owned by whom the daemon runs as."""
+        region: NodeRegion = cls._allocate(name, os.geteuid(), os.getegid())
+        region.beat()
+        region._publish()
+        return region
+
+    def give_orders(
+        self, *, slice_ns: int, deadline_ns: int, align: bool, idle: bool
+    ) -> None:
+        """Tells the timer daemon when the slice ends, and wakes it to look."""
+        lib.cosched_orders_give(
+            ffi.addressof(self.data.orders), slice_ns, deadline_ns, int(align), int(idle)
+        )
+
+
+def unlink_region(name: str) -> None:
+    """Removes a shared-memory object; one that is gone already is fine."""
+    with contextlib.suppress(posix_ipc.ExistentialError):
+        posix_ipc.unlink_shared_memory(name)

@@ -1,0 +1,236 @@
+#define _GNU_SOURCE
+#include "cosched/task.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cosched/ring.h"
+
+/* How long an unscheduled waiter sleeps between two looks at its messages. */
+#define PAUSE_NS 1000000L
+
+/* Without a beat for so long the daemon is taken for gone, and the task for scheduled. */
+#define STALE_NS UINT64_C(600000000)
+
+static uint64_t monotonic_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+static int fail(struct cosched_link *link, int error, const char *what) {
+    snprintf(link->reason, sizeof link->reason, "%s: %s", what, strerror(-error));
+    return error;
+}
+
+static void set_receive_timeout(int fd, int timeout_ms) {
+    struct timeval limit = {.tv_sec = timeout_ms / 1000, .tv_usec = (timeout_ms % 1000) * 1000};
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+}
+
+/* Receives the answer and the descriptors that come with it. */
+static int receive_welcome(int fd, struct cosched_welcome *welcome, int fds[2]) {
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(2 * sizeof(int))];
+    } control;
+    struct iovec part = {.iov_base = welcome, .iov_len = sizeof *welcome};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof control.bytes};
+    ssize_t got;
+    memset(welcome, 0, sizeof *welcome);
+    do
+        got = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+    while (got < 0 && errno == EINTR);
+    if (got < 0)
+        return errno == EAGAIN ? -ETIMEDOUT : -errno;
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(&message); c != NULL; c = CMSG_NXTHDR(&message, c))
+        if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
+            size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+            memcpy(fds, CMSG_DATA(c), (count > 2 ? 2 : count) * sizeof(int));
+        }
+    if ((size_t)got != sizeof *welcome)
+        return -EPROTO;
+    return 0;
+}
+
+static int map_region(struct cosched_link *link, int fd, const struct cosched_welcome *welcome) {
+    struct stat file;
+    struct cosched_job_region *region;
+    if (welcome->region_bytes != sizeof *region || welcome->slot >= COSCHED_TASKS_MAX)
+        return -EPROTO;
+    if (fstat(fd, &file) != 0)
+        return -errno;
+    if ((uint64_t)file.st_size < sizeof *region)
+        return -EPROTO;
+    region = mmap(NULL, sizeof *region, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (region == MAP_FAILED)
+        return -errno;
+    if (region->header.magic != COSCHED_REGION_MAGIC || region->header.abi != COSCHED_ABI ||
+        region->header.kind != COSCHED_KIND_JOB || region->header.bytes != sizeof *region ||
+        __atomic_load_n(&region->header.ready, __ATOMIC_ACQUIRE) != 1) {
+        munmap(region, sizeof *region);
+        return -EPROTO;
+    }
+    link->region = region;
+    link->region_bytes = sizeof *region;
+    link->slot = welcome->slot;
+    link->task = &region->tasks[welcome->slot];
+    return 0;
+}
+
+int cosched_attach(struct cosched_link *link, const char *socket_path, const char *job, int32_t rank,
+                   int32_t world, uint32_t carrier, int timeout_ms) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct cosched_hello hello = {.magic = COSCHED_HELLO_MAGIC,
+                                  .abi = COSCHED_ABI,
+                                  .rank = rank,
+                                  .world = world,
+                                  .carrier = carrier};
+    struct cosched_welcome welcome;
+    int fds[2] = {-1, -1};
+    int error = 0;
+
+    memset(link, 0, sizeof *link);
+    link->bell = -1;
+    if (strlen(socket_path) >= sizeof address.sun_path)
+        return fail(link, -ENAMETOOLONG, "registration socket");
+    if (strlen(job) >= sizeof hello.job)
+        return fail(link, -ENAMETOOLONG, "job name");
+    memcpy(address.sun_path, socket_path, strlen(socket_path) + 1);
+    memcpy(hello.job, job, strlen(job) + 1);
+
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return fail(link, -errno, "socket");
+    set_receive_timeout(fd, timeout_ms);
+    if (connect(fd, (struct sockaddr *)&address, sizeof address) != 0)
+        error = fail(link, errno == EAGAIN ? -ETIMEDOUT : -errno, "no scheduler daemon");
+    else if (send(fd, &hello, sizeof hello, MSG_NOSIGNAL) != (ssize_t)sizeof hello)
+        error = fail(link, -errno, "registration not sent");
+    else if ((error = receive_welcome(fd, &welcome, fds)) != 0)
+        error = fail(link, error, "registration not answered");
+    else if (welcome.magic != COSCHED_HELLO_MAGIC || welcome.abi != COSCHED_ABI)
+        error = fail(link, -EPROTO, "the daemon speaks another version");
+    else if (welcome.error != 0) {
+        welcome.reason[sizeof welcome.reason - 1] = '\0';
+        memcpy(link->reason, welcome.reason, sizeof link->reason);
+        error = welcome.error;
+    } else if (fds[0] < 0 || fds[1] < 0)
+        error = fail(link, -EPROTO, "registration answered without a region");
+    else if ((error = map_region(link, fds[0], &welcome)) != 0)
+        error = fail(link, error, "the job's region");
+    close(fd);
+    if (fds[0] >= 0)
+        close(fds[0]);
+    if (error != 0) {
+        if (fds[1] >= 0)
+            close(fds[1]);
+        return error;
+    }
+    link->bell = fds[1];
+    link->pid = (int32_t)getpid();
+    link->carrier = carrier;
+    return 0;
+}
+
+static void ring_bell(const struct cosched_link *link) {
+    char byte = 1;
+    /* Non-blocking; a full pipe already says what the byte would. */
+    ssize_t ignored = write(link->bell, &byte, 1);
+    (void)ignored;
+}
+
+void cosched_abandon(struct cosched_link *link) {
+    if (link->region != NULL)
+        munmap(link->region, link->region_bytes);
+    if (link->bell >= 0)
+        close(link->bell);
+    link->region = NULL;
+    link->task = NULL;
+    link->bell = -1;
+}
+
+void cosched_detach(struct cosched_link *link) {
+    if (link->region == NULL)
+        return;
+    if (link->pid == (int32_t)getpid() &&
+        cosched_ring_post(&link->region->ring, cosched_request_pack(COSCHED_CMDOUT, link->slot, 0)) == 0)
+        ring_bell(link);
+    cosched_abandon(link);
+}
+
+int cosched_is_scheduled(const struct cosched_link *link) {
+    if (link->region == NULL)
+        return 1;
+    return (int)(__atomic_load_n(&link->region->status.word, __ATOMIC_ACQUIRE) & 1);
+}
+
+static int is_stale(const struct cosched_link *link) {
+    uint64_t beat = __atomic_load_n(&link->region->heartbeat.beat_ns, __ATOMIC_ACQUIRE);
+    uint64_t now = monotonic_ns();
+    return now > beat && now - beat > STALE_NS;
+}
+
+/* Counters have one writer, the task; its threads may race, hence the atomics, which
+ * are paid on the rare path alone. */
+static void count(uint64_t *counter, uint64_t by) { __atomic_fetch_add(counter, by, __ATOMIC_RELAXED); }
+
+void cosched_arrived(struct cosched_link *link, int sender_scheduled) {
+    if (!sender_scheduled || link->region == NULL)
+        return;
+    uint64_t word = __atomic_load_n(&link->region->status.word, __ATOMIC_ACQUIRE);
+    if ((word & 1) != 0)
+        return;
+    struct cosched_task_counters *counters = &link->task->counters;
+    uint64_t epoch = word >> 1;
+    uint64_t last = __atomic_load_n(&link->posted_epoch, __ATOMIC_RELAXED);
+    count(&counters->trapped, 1);
+    /* Two threads may both get here: the loser of the swap counts as suppressed. */
+    if (last == epoch + 1 ||
+        !__atomic_compare_exchange_n(&link->posted_epoch, &last, epoch + 1, 0, __ATOMIC_RELAXED,
+                                     __ATOMIC_RELAXED)) {
+        count(&counters->suppressed, 1);
+        return;
+    }
+    if (cosched_ring_post(&link->region->ring,
+                          cosched_request_pack(COSCHED_CMDSCH, link->slot, epoch)) != 0) {
+        count(&counters->dropped, 1);
+        return;
+    }
+    count(&counters->posted, 1);
+    ring_bell(link);
+}
+
+int cosched_pause(struct cosched_link *link) {
+    if (link->region == NULL)
+        return 0;
+    uint64_t word = __atomic_load_n(&link->region->status.word, __ATOMIC_ACQUIRE);
+    if ((word & 1) != 0 || is_stale(link))
+        return 0;
+    struct timespec limit = {.tv_sec = 0, .tv_nsec = PAUSE_NS};
+    uint32_t *futex = (uint32_t *)&link->region->status.word;
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    futex++;
+#endif
+    uint64_t before = monotonic_ns();
+    (void)syscall(SYS_futex, futex, FUTEX_WAIT, (uint32_t)word, &limit, NULL, 0);
+    count(&link->task->counters.pauses, 1);
+    count(&link->task->counters.paused_ns, monotonic_ns() - before);
+    return 1;
+}
