@@ -1,0 +1,65 @@
+"""``cosched``: parse, call, print. Each command lives in a module of its own, imported
+only when it is used, so that ``cosched --help`` is quick."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import click
+
+from cosched.cli.options import run_cli
+
+COMMANDS = {
+    "up": ("cosched.cli.up", "Start the daemons of this node."),
+    "down": ("cosched.cli.down", "Stop the daemons of this node."),
+    "set": ("cosched.cli.set", "Change slice, gmet or align on live nodes."),
+    "status": ("cosched.cli.status", "Show nodes, jobs, shares and switches."),
+    "lab": ("cosched.cli.lab", "Make virtual nodes on this machine."),
+    "bench": ("cosched.cli.bench", "Run a workload with and without cosched."),
+    "shim": ("cosched.cli.shim", "Build or inspect the MPI interposer."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = importlib.import_module(COMMANDS[cmd_name][0]).command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(
+        self, ctx: click.Context, formatter: click.HelpFormatter
+    ) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
+
+
+@click.command(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
+    epilog="Start jobs with cosched-run; see cosched-run --help.",
+)
+@click.version_option(package_name="cosched")
+def cosched() -> None:
+    """Coscheduling of MPI jobs that share nodes.
+
+    \b
+    Examples:
+      cosched lab up --nodes 2
+      cosched-run --hosts lab1,lab2 -n 2 ./app
+      cosched status
+      cosched set slice=0.5s gmet=0.1s
+      cosched lab down
+    """
+
+
+def main() -> None:
+    """Entry point of the ``cosched`` command."""
+    sys.exit(run_cli(cosched, sys.argv[1:]))

@@ -1,0 +1,66 @@
+"""What all commands share: how errors look and how the common options are read."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from cosched.core.errors import CoschedError
+from cosched.shm.paths import default_run_dir
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+EXIT_FAILURE = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+
+
+def run_cli(command: click.Command, arguments: Sequence[str]) -> int:
+    """Runs a click command; every expected error becomes one line on stderr.
+
+    Returns the exit status.
+    """
+    try:
+        result = command.main(
+            args=list(arguments), prog_name=command.name, standalone_mode=False
+        )
+    except CoschedError as error:
+        print(f"{command.name}: {error}", file=sys.stderr)
+        return EXIT_FAILURE
+    except click.UsageError as error:
+        where = error.ctx.command_path if error.ctx else command.name
+        message = error.format_message().replace("\n", " ")
+        print(f"{where}: {message} See {where} --help.", file=sys.stderr)
+        return EXIT_USAGE
+    except click.ClickException as error:
+        print(f"{command.name}: {error.format_message()}", file=sys.stderr)
+        return EXIT_FAILURE
+    except (click.Abort, KeyboardInterrupt):
+        print(f"{command.name}: interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader left (cosched status | head); nothing more can be said.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_FAILURE
+    return result if isinstance(result, int) else 0
+
+
+def run_dir_option(function: F) -> F:
+    """``--run-dir``, by default what the environment or the user's id says."""
+    return click.option(
+        "--run-dir",
+        type=click.Path(path_type=Path),
+        default=lambda: default_run_dir(os.environ, os.geteuid()),
+        show_default="/run/cosched, or /tmp/cosched-UID",
+        help="Where the daemons' sockets are.",
+    )(function)
+
+
+def json_option(function: F) -> F:
+    """``--json``: one JSON object on stdout instead of text."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)

@@ -1,0 +1,95 @@
+"""Where a node's sockets, locks, bells and regions are. See docs/architecture.md.
+
+Pure functions of their arguments: the command line reads the environment once and
+passes what it found down.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cosched.core.errors import CoschedError
+
+_JOB_NAME = re.compile(r"[A-Za-z0-9._-]{1,63}")
+
+
+def default_run_dir(environ: Mapping[str, str], euid: int) -> Path:
+    """The run directory that ``environ`` asks for, or the one usual for this user."""
+    asked = environ.get("COSCHED_RUN_DIR")
+    if asked:
+        return Path(asked)
+    return Path("/run/cosched") if euid == 0 else Path(f"/tmp/cosched-{euid}")
+
+
+def check_job_name(name: str) -> str:
+    """``name`` if it may name a job, else CoschedError."""
+    if _JOB_NAME.fullmatch(name) is None or name in (".", ".."):
+        raise CoschedError(
+            f"job name '{name}': use 1 to 63 characters of letters, digits, '.', '_', '-'"
+        )
+    return name
+
+
+def job_key(uid: int, name: str) -> str:
+    """What the node calls the job: names are each user's own."""
+    return f"{uid}.{name}"
+
+
+@dataclass(frozen=True, slots=True)
+class NodePaths:
+    """Everything a node's daemons own, by name."""
+
+    run_dir: Path
+    node: str
+
+    @property
+    def directory(self) -> Path:
+        return self.run_dir / self.node
+
+    @property
+    def tag(self) -> str:
+        """Tells this node's regions and classes from those of every other run directory."""
+        digest = hashlib.sha256(str(self.directory).encode()).hexdigest()
+        return f"{self.node}-{digest[:8]}"
+
+    @property
+    def register_socket(self) -> Path:
+        return self.directory / "register.sock"
+
+    @property
+    def control_socket(self) -> Path:
+        return self.directory / "control.sock"
+
+    @property
+    def scheduler_lock(self) -> Path:
+        return self.directory / "scheduler.lock"
+
+    @property
+    def timer_lock(self) -> Path:
+        return self.directory / "timer.lock"
+
+    @property
+    def log(self) -> Path:
+        return self.directory / "scheduler.log"
+
+    @property
+    def bells(self) -> Path:
+        return self.directory / "bells"
+
+    @property
+    def node_region(self) -> str:
+        return f"/cosched-{self.tag}-node"
+
+    @property
+    def job_region_prefix(self) -> str:
+        return f"/cosched-{self.tag}-job-"
+
+    def job_region(self, key: str) -> str:
+        return self.job_region_prefix + key
+
+    def bell(self, key: str) -> Path:
+        return self.bells / key
