@@ -47,7 +47,7 @@ class Settings:
         return ()
 
     def changed(self, assignments: dict[str, str]) -> Settings:
-        """These settings with ``name=value`` texts applied (``slice``, ``gmet``, ``align``)."""
+        """These settings with ``name=value`` texts applied."""
         values: dict[str, int | bool] = {}
         for name, text in assignments.items():
             if name in ("slice", "gmet"):

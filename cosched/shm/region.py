@@ -56,13 +56,10 @@ class Region:
 
     @classmethod
     def _allocate(cls, name: str, uid: int, gid: int) -> Any:
-        memory = posix_ipc.SharedMemory(
-            name, posix_ipc.O_CREX, mode=0o600, size=cls.size()
-        )
+        memory = posix_ipc.SharedMemory(name, posix_ipc.O_CREX, mode=0o600, size=cls.size())
         if (uid, gid) != (os.geteuid(), os.getegid()):
             os.fchown(memory.fd, uid, gid)
-        region = cls(name, memory.fd)
-        return region
+        return cls(name, memory.fd)
 
     @classmethod
     def attach(cls, name: str, timeout_s: float = ATTACH_TIMEOUT_S) -> Any:
@@ -103,9 +100,7 @@ class Region:
             time.sleep(0.001)
 
     def _publish(self) -> None:
-        lib.cosched_header_publish(
-            ffi.addressof(self.data.header), self.kind, self.size()
-        )
+        lib.cosched_header_publish(ffi.addressof(self.data.header), self.kind, self.size())
 
     def beat(self) -> None:
         """Shows tasks and timer that the scheduler daemon lives."""
@@ -167,9 +162,7 @@ class JobRegion(Region):
 
     def publish_status(self, epoch: int, scheduled: bool) -> None:
         """Tells the job's tasks whether they are scheduled, and wakes sleepers."""
-        lib.cosched_status_publish(
-            ffi.addressof(self.data.status), epoch, int(scheduled)
-        )
+        lib.cosched_status_publish(ffi.addressof(self.data.status), epoch, int(scheduled))
 
     def status(self) -> tuple[int, bool]:
         """(epoch, scheduled) as the tasks see it."""
@@ -184,7 +177,14 @@ class JobRegion(Region):
         return None
 
     def occupy(
-        self, slot: int, *, pid: int, start_ticks: int, rank: int, world: int, carrier: int
+        self,
+        slot: int,
+        *,
+        pid: int,
+        start_ticks: int,
+        rank: int,
+        world: int,
+        carrier: int,
     ) -> None:
         """Writes a task's identity into a free slot."""
         task = ffi.addressof(self.data.tasks, slot)
@@ -237,7 +237,11 @@ class NodeRegion(Region):
     ) -> None:
         """Tells the timer daemon when the slice ends, and wakes it to look."""
         lib.cosched_orders_give(
-            ffi.addressof(self.data.orders), slice_ns, deadline_ns, int(align), int(idle)
+            ffi.addressof(self.data.orders),
+            slice_ns,
+            deadline_ns,
+            int(align),
+            int(idle),
         )
 
 

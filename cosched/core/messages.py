@@ -1,0 +1,182 @@
+"""What goes into the node's state machine and what comes out of it.
+
+Events are in the past tense, commands are imperative. A driver (the live daemon or the
+simulator) supplies events and carries out commands, in order. Times are nanoseconds;
+``now_ns`` never goes backwards (monotonic clock), ``wall_ns`` is the clock that nodes
+have in common and serves aligned slices alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from cosched.core.settings import Settings
+
+Job = str  #: a job's key on this node
+Task = int  #: a task's process id on this node
+
+
+class Cause(str, Enum):
+    """Why a job's status changed."""
+
+    FIRST = "first"  # nothing kept it from running when it arrived
+    FREED = "freed"  # what it waited for has ended or shrunk
+    SLICE = "slice"  # the slice was over
+    PULLED = "pulled"  # a trapped message asked for it
+    DISPLACED = "displaced"  # another job was scheduled in its place
+    CROWDED = "crowded"  # it, or a neighbour, grew: they no longer fit side by side
+    REARMED = "rearmed"  # still unscheduled; may ask again now that GMET is over
+    SHUTDOWN = "shutdown"  # the daemon ends: everything runs freely
+
+
+class Refusal(str, Enum):
+    """Why a trapped message did not cause a switch."""
+
+    GMET = "gmet"  # the scheduled job has not had its guaranteed time
+    AHEAD = "ahead"  # the asking job has had more CPU time than another waits for
+    SCHEDULED = "scheduled"  # it is scheduled already
+    STALE = "stale"  # the request was posted before the last change of its status
+    UNKNOWN = "unknown"  # no such task here
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened on the node."""
+
+    now_ns: int
+    wall_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskRegistered(Event):
+    """CMDREG: a task is about to start on the CPUs it may use."""
+
+    job: Job
+    task: Task
+    cpus: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskExited(Event):
+    """CMDOUT: a task deregistered, or its process ended."""
+
+    job: Job
+    task: Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SliceEnded(Event):
+    """CMDCSW: the timer daemon says that the slice is over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageTrapped(Event):
+    """CMDSCH: an unscheduled task received a message from a scheduled peer.
+
+    ``epoch`` is that of the status the task saw, in its low 32 bits.
+    """
+
+    job: Job
+    task: Task
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShutdownRequested(Event):
+    """CMDDWN: the scheduler daemon is to end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlarmRang(Event):
+    """The time of the last SetAlarm has come."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsChanged(Event):
+    """An operator changed slice, GMET or alignment."""
+
+    settings: Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """Something the driver is to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateClass(Command):
+    """Make a class of CPU shares for a new job, or tell an existing one its CPUs."""
+
+    job: Job
+    cpus: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class DestroyClass(Command):
+    job: Job
+
+
+@dataclass(frozen=True, slots=True)
+class AddTask(Command):
+    """Move a task into its job's class."""
+
+    job: Job
+    task: Task
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveTask(Command):
+    job: Job
+    task: Task
+
+
+@dataclass(frozen=True, slots=True)
+class SetShares(Command):
+    """The percentage of its CPUs that each class gets, all classes of the node."""
+
+    percents: tuple[tuple[Job, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PublishStatus(Command):
+    """Tell a job's tasks whether they are scheduled; ``epoch`` grows with each change."""
+
+    job: Job
+    epoch: int
+    scheduled: bool
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
+class OrderTimer(Command):
+    """What the timer daemon is to wait for.
+
+    idle: nothing waits for a CPU, so no slice ends. align: slices end at multiples of
+    ``slice_ns`` in wall-clock time; otherwise the slice ends at ``deadline_ns``.
+    """
+
+    idle: bool
+    align: bool
+    slice_ns: int
+    deadline_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class SetAlarm(Command):
+    """Send AlarmRang at ``at_ns``; replaces an earlier alarm."""
+
+    at_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class RefuseRequest(Command):
+    """A trapped message causes no switch. For the record: nothing is to be done.
+
+    left_ns: how much of its guaranteed time the scheduled job still has (GMET only).
+    """
+
+    job: Job
+    task: Task
+    reason: Refusal
+    left_ns: int = 0

@@ -1,0 +1,432 @@
+"""The scheduler daemon of one node, as a pure state machine.
+
+Yoo and Jette, "A Coscheduling Technique for Symmetric Multiprocessor Clusters", section
+2.2.3. ``NodeScheduler.handle`` is the paper's switch over five requests:
+
+    CMDREG  TaskRegistered     an entry and a class for a new job, 1% at first; it is
+                               scheduled if nothing competes with it
+    CMDOUT  TaskExited         the job's last task ends the job; the next one follows
+    CMDCSW  SliceEnded         the job with the least CPU time is scheduled
+    CMDSCH  MessageTrapped     the asking job is scheduled if what runs has had its
+                               guaranteed minimum execution time (GMET)
+    CMDDWN  ShutdownRequested  classes go, everything runs freely
+
+No node tells another what to do: jobs come to run on all their nodes at once because a
+message from a scheduled peer pulls a switch here.
+
+Where it goes beyond the paper
+- Several jobs are scheduled at once where they fit side by side (``contention``).
+- A newcomer starts with the CPU time of the neediest job it competes with, lest it keep
+  the CPU until it has caught up with jobs that have run for hours.
+- CPU times that differ by less than a quarter of a slice are equal, and equal jobs go by
+  key. So nodes whose accounts differ slightly still choose the same job.
+- A pulled switch restarts the slice, so that free-running timers fall into step.
+- A job that is ahead of another waiting one by ``LEAD_SLICES`` cannot pull a switch: two
+  chatty jobs cannot keep a third from its turn.
+- A job whose request was refused for GMET may ask again when GMET is over: its epoch is
+  raised then. (The paper discards the request, and the task asks at every message.)
+- ``align``: slices end at multiples of the slice in wall-clock time, and whose turn it is
+  follows from the number of the slice. Nodes with the same jobs and synchronised clocks
+  choose alike without a message; arrivals correct what differs.
+
+Invariants, after every event: the scheduled jobs fit side by side; no other job would
+fit beside them; each group's shares add up to 100.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from cosched.core.contention import fill, fits, groups, shares
+from cosched.core.messages import (
+    AddTask,
+    AlarmRang,
+    Cause,
+    Command,
+    CreateClass,
+    DestroyClass,
+    Event,
+    Job,
+    MessageTrapped,
+    OrderTimer,
+    PublishStatus,
+    Refusal,
+    RefuseRequest,
+    RemoveTask,
+    SetAlarm,
+    SetShares,
+    SettingsChanged,
+    ShutdownRequested,
+    SliceEnded,
+    Task,
+    TaskExited,
+    TaskRegistered,
+)
+from cosched.core.settings import Settings
+
+#: How far ahead of the neediest waiting job a job may be and still pull a switch.
+LEAD_SLICES = 2
+
+
+class Branch(str, Enum):
+    """Every way through the machine; each is counted."""
+
+    REG_NEW_JOB = "reg_new_job"
+    REG_NEW_TASK = "reg_new_task"
+    REG_AGAIN = "reg_again"
+    OUT_TASK = "out_task"
+    OUT_JOB = "out_job"
+    OUT_UNKNOWN = "out_unknown"
+    CSW_SWITCHED = "csw_switched"
+    CSW_KEPT = "csw_kept"
+    CSW_NOTHING_DUE = "csw_nothing_due"
+    SCH_GRANTED = "sch_granted"
+    SCH_REFUSED_GMET = "sch_refused_gmet"
+    SCH_REFUSED_AHEAD = "sch_refused_ahead"
+    SCH_REFUSED_SCHEDULED = "sch_refused_scheduled"
+    SCH_REFUSED_STALE = "sch_refused_stale"
+    SCH_REFUSED_UNKNOWN = "sch_refused_unknown"
+    ALARM_REARMED = "alarm_rearmed"
+    ALARM_EARLY = "alarm_early"
+    SETTINGS_CHANGED = "settings_changed"
+    DOWN = "down"
+
+
+@dataclass(slots=True)
+class JobState:
+    """One MPI job on this node: the paper's entry in the process table."""
+
+    key: Job
+    tasks: dict[Task, frozenset[int]] = field(default_factory=dict)
+    cpus: frozenset[int] = frozenset()
+    scheduled: bool = False
+    since_ns: int = 0  #: when it was last scheduled
+    received_ns: int = 0  #: how long it has been scheduled, without the current time
+    credit_ns: int = 0  #: the same, counted from where a newcomer starts
+    epoch: int = 0
+    awaits_gmet: bool = False  #: refused for GMET in this epoch
+    switches: int = 0  #: times it was scheduled
+    granted: int = 0
+    refused: Counter[Refusal] = field(default_factory=Counter)
+
+    def ran_ns(self, now_ns: int) -> int:
+        """How long it has been scheduled this time."""
+        return now_ns - self.since_ns if self.scheduled else 0
+
+    def used_ns(self, now_ns: int) -> int:
+        """The CPU time that fairness compares."""
+        return self.credit_ns + self.ran_ns(now_ns)
+
+
+class NodeScheduler:
+    """Decides which jobs of a node are scheduled. Deterministic; no clock of its own."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.counters: Counter[Branch] = Counter()
+        self._jobs: dict[Job, JobState] = {}
+        self._shares: tuple[tuple[Job, int], ...] = ()
+        self._orders: OrderTimer | None = None
+        self._alarm_ns: int | None = None
+
+    @property
+    def jobs(self) -> Mapping[Job, JobState]:
+        """The jobs on this node, for reading."""
+        return self._jobs
+
+    @property
+    def shares(self) -> Mapping[Job, int]:
+        """Each job's percentage of its CPUs."""
+        return dict(self._shares)
+
+    def handle(self, event: Event) -> tuple[Command, ...]:
+        """Takes one event; returns what is to be done, in order."""
+        match event:
+            case TaskRegistered():
+                commands = self._register(event)
+            case TaskExited():
+                commands = self._exit(event)
+            case SliceEnded():
+                commands = self._end_slice(event)
+            case MessageTrapped():
+                commands = self._trap(event)
+            case AlarmRang():
+                commands = self._rearm(event)
+            case SettingsChanged():
+                commands = self._change_settings(event)
+            case ShutdownRequested():
+                return self._shut_down()
+            case _:
+                raise TypeError(f"not an event of a node: {event!r}")
+        return (*commands, *self._order_timer(event), *self._set_alarm())
+
+    # -- CMDREG ---------------------------------------------------------------------
+
+    def _register(self, event: TaskRegistered) -> list[Command]:
+        job = self._jobs.get(event.job)
+        if job is not None and event.task in job.tasks:
+            self.counters[Branch.REG_AGAIN] += 1
+            return []
+        if job is None:
+            self.counters[Branch.REG_NEW_JOB] += 1
+            job = self._jobs[event.job] = JobState(event.job)
+            newcomer = True
+        else:
+            self.counters[Branch.REG_NEW_TASK] += 1
+            newcomer = False
+        job.tasks[event.task] = event.cpus
+        commands: list[Command] = []
+        if not event.cpus <= job.cpus:
+            job.cpus |= event.cpus
+            commands.append(CreateClass(job.key, job.cpus))
+        commands.append(AddTask(job.key, event.task))
+        if newcomer:
+            self._start_account(job, event.now_ns)
+            # Its tasks look at a status from the first moment on.
+            commands.append(PublishStatus(job.key, job.epoch, False, Cause.FIRST))
+        return commands + self._settle(event, Cause.FIRST if newcomer else Cause.FREED)
+
+    def _start_account(self, newcomer: JobState, now_ns: int) -> None:
+        others = [job for job in self._group_of(newcomer) if job is not newcomer]
+        if others:
+            newcomer.credit_ns = min(job.used_ns(now_ns) for job in others)
+
+    # -- CMDOUT ---------------------------------------------------------------------
+
+    def _exit(self, event: TaskExited) -> list[Command]:
+        job = self._jobs.get(event.job)
+        if job is None or event.task not in job.tasks:
+            self.counters[Branch.OUT_UNKNOWN] += 1
+            return []
+        del job.tasks[event.task]
+        commands: list[Command] = [RemoveTask(job.key, event.task)]
+        if job.tasks:
+            self.counters[Branch.OUT_TASK] += 1
+        else:
+            self.counters[Branch.OUT_JOB] += 1
+            del self._jobs[job.key]
+            commands.append(DestroyClass(job.key))
+        return commands + self._settle(event, Cause.FREED)
+
+    # -- CMDCSW ---------------------------------------------------------------------
+
+    def _end_slice(self, event: SliceEnded) -> list[Command]:
+        due = [
+            job
+            for job in self._contended()
+            if self.settings.align or job.ran_ns(event.now_ns) >= self.settings.slice_ns
+        ]
+        if not due:
+            self.counters[Branch.CSW_NOTHING_DUE] += 1
+            return []
+        kept = [job for job in self._scheduled() if job not in due]
+        chosen = self._fill(kept, self._order(event))
+        if {job.key for job in chosen} == {job.key for job in self._scheduled()}:
+            self.counters[Branch.CSW_KEPT] += 1
+            for job in due:  # the slice starts anew
+                self._account(job, event.now_ns)
+            return []
+        self.counters[Branch.CSW_SWITCHED] += 1
+        for job in due:
+            if job in chosen:
+                self._account(job, event.now_ns)
+        return self._switch(chosen, event, Cause.SLICE)
+
+    # -- CMDSCH ---------------------------------------------------------------------
+
+    def _trap(self, event: MessageTrapped) -> list[Command]:
+        job = self._jobs.get(event.job)
+        if job is None or event.task not in job.tasks:
+            self.counters[Branch.SCH_REFUSED_UNKNOWN] += 1
+            return [RefuseRequest(event.job, event.task, Refusal.UNKNOWN)]
+        if job.scheduled:
+            return self._refuse(job, event, Refusal.SCHEDULED)
+        if (job.epoch ^ event.epoch) & 0xFFFFFFFF:
+            return self._refuse(job, event, Refusal.STALE)
+        group = self._group_of(job)
+        displaced = [other for other in group if other.scheduled]
+        least_ran_ns = min((other.ran_ns(event.now_ns) for other in displaced), default=0)
+        if displaced and least_ran_ns < self.settings.gmet_ns:
+            job.awaits_gmet = True
+            left_ns = self.settings.gmet_ns - least_ran_ns
+            return self._refuse(job, event, Refusal.GMET, left_ns)
+        neediest_ns = min(
+            other.used_ns(event.now_ns) for other in group if not other.scheduled
+        )
+        if job.used_ns(event.now_ns) - neediest_ns > LEAD_SLICES * self.settings.slice_ns:
+            return self._refuse(job, event, Refusal.AHEAD)
+        self.counters[Branch.SCH_GRANTED] += 1
+        job.granted += 1
+        kept = [other for other in self._scheduled() if other not in displaced]
+        chosen = self._fill([*kept, job], self._order(event))
+        return self._switch(chosen, event, Cause.PULLED)
+
+    def _refuse(
+        self, job: JobState, event: MessageTrapped, reason: Refusal, left_ns: int = 0
+    ) -> list[Command]:
+        self.counters[Branch(f"sch_refused_{reason.value}")] += 1
+        job.refused[reason] += 1
+        return [RefuseRequest(job.key, event.task, reason, left_ns)]
+
+    # -- the alarm: GMET is over for those who were refused for it -------------------
+
+    def _rearm(self, event: AlarmRang) -> list[Command]:
+        self._alarm_ns = None
+        commands: list[Command] = []
+        for job in sorted(self._jobs.values(), key=lambda j: j.key):
+            if job.awaits_gmet and event.now_ns >= self._gmet_end_ns(job):
+                job.awaits_gmet = False
+                job.epoch += 1
+                commands.append(PublishStatus(job.key, job.epoch, False, Cause.REARMED))
+        rearmed = Branch.ALARM_REARMED if commands else Branch.ALARM_EARLY
+        self.counters[rearmed] += 1
+        return commands
+
+    def _gmet_end_ns(self, job: JobState) -> int:
+        ends = [
+            other.since_ns + self.settings.gmet_ns
+            for other in self._group_of(job)
+            if other.scheduled
+        ]
+        return max(ends, default=0)
+
+    def _set_alarm(self) -> list[Command]:
+        ends = [self._gmet_end_ns(job) for job in self._jobs.values() if job.awaits_gmet]
+        next_ns = min(ends, default=None)
+        if next_ns is None or next_ns == self._alarm_ns:
+            return []
+        self._alarm_ns = next_ns
+        return [SetAlarm(next_ns)]
+
+    # -- settings, CMDDWN -----------------------------------------------------------
+
+    def _change_settings(self, event: SettingsChanged) -> list[Command]:
+        self.counters[Branch.SETTINGS_CHANGED] += 1
+        self.settings = event.settings
+        return []
+
+    def _shut_down(self) -> tuple[Command, ...]:
+        self.counters[Branch.DOWN] += 1
+        commands: list[Command] = []
+        for job in sorted(self._jobs.values(), key=lambda j: j.key):
+            # Nobody will wake a sleeping waiter any more: let them all run.
+            commands.append(PublishStatus(job.key, job.epoch + 1, True, Cause.SHUTDOWN))
+            commands.append(DestroyClass(job.key))
+        self._jobs.clear()
+        self._shares = ()
+        return tuple(commands)
+
+    # -- who runs -------------------------------------------------------------------
+
+    def _scheduled(self) -> list[JobState]:
+        return [job for job in self._jobs.values() if job.scheduled]
+
+    def _group_of(self, job: JobState) -> list[JobState]:
+        for group in groups(self._jobs.values()):
+            if job in group:
+                return [self._jobs[member.key] for member in group]
+        return [job]
+
+    def _contended(self) -> list[JobState]:
+        """Scheduled jobs in whose group somebody waits."""
+        return [
+            self._jobs[job.key]
+            for group in groups(self._jobs.values())
+            if not all(self._jobs[job.key].scheduled for job in group)
+            for job in group
+            if self._jobs[job.key].scheduled
+        ]
+
+    def _order(self, event: Event) -> list[JobState]:
+        """All jobs, those first whose turn it is."""
+        if self.settings.align:
+            turn = event.wall_ns // self.settings.slice_ns
+            ordered: list[JobState] = []
+            for group in groups(sorted(self._jobs.values(), key=lambda j: j.key)):
+                members = sorted((self._jobs[j.key] for j in group), key=lambda j: j.key)
+                first = turn % len(members)
+                ordered += members[first:] + members[:first]
+            return ordered
+        grain_ns = max(1, self.settings.slice_ns // 4)
+        return sorted(
+            self._jobs.values(),
+            key=lambda job: (round(job.used_ns(event.now_ns) / grain_ns), job.key),
+        )
+
+    def _fill(self, kept: Sequence[JobState], order: Sequence[JobState]) -> list[JobState]:
+        return [self._jobs[job.key] for job in fill(kept, order)]
+
+    def _settle(self, event: Event, cause: Cause) -> list[Command]:
+        """Restores the invariants after jobs or tasks came or went."""
+        kept: list[JobState] = []
+        # Those that have waited longest for the end of their time keep it; what no
+        # longer fits beside them steps back.
+        for job in sorted(self._scheduled(), key=lambda j: (j.since_ns, j.key)):
+            if fits([*kept, job]):
+                kept.append(job)
+        return self._switch(self._fill(kept, self._order(event)), event, cause)
+
+    def _account(self, job: JobState, now_ns: int) -> None:
+        """Books the time since ``since_ns`` and starts counting anew."""
+        ran_ns = job.ran_ns(now_ns)
+        job.received_ns += ran_ns
+        job.credit_ns += ran_ns
+        job.since_ns = now_ns
+
+    def _switch(
+        self, chosen: Sequence[JobState], event: Event, cause: Cause
+    ) -> list[Command]:
+        """Schedules exactly the chosen jobs: who leaves hears of it first, then the
+        shares move, then who comes is woken."""
+        leaving = [job for job in self._scheduled() if job not in chosen]
+        coming = [job for job in chosen if not job.scheduled]
+        out = Cause.CROWDED if cause in (Cause.FIRST, Cause.FREED) else Cause.DISPLACED
+        commands: list[Command] = []
+        for job in sorted(leaving, key=lambda j: j.key):
+            self._account(job, event.now_ns)
+            job.scheduled = False
+            job.epoch += 1
+            commands.append(
+                PublishStatus(
+                    job.key,
+                    job.epoch,
+                    False,
+                    Cause.SLICE if cause is Cause.SLICE else out,
+                )
+            )
+        for job in coming:
+            job.scheduled = True
+            job.awaits_gmet = False
+            job.since_ns = event.now_ns
+            job.epoch += 1
+            job.switches += 1
+        percents = shares(
+            self._jobs.values(), frozenset(job.key for job in self._scheduled())
+        )
+        if percents != self._shares:
+            self._shares = percents
+            if percents:
+                commands.append(SetShares(percents))
+        commands.extend(
+            PublishStatus(job.key, job.epoch, True, cause)
+            for job in sorted(coming, key=lambda j: j.key)
+        )
+        return commands
+
+    def _order_timer(self, event: Event) -> list[Command]:
+        contended = self._contended()
+        settings = self.settings
+        deadline_ns = 0
+        if contended and not settings.align:
+            deadline_ns = max(
+                event.now_ns,
+                min(job.since_ns for job in contended) + settings.slice_ns,
+            )
+        orders = OrderTimer(not contended, settings.align, settings.slice_ns, deadline_ns)
+        if orders == self._orders:
+            return []
+        self._orders = orders
+        return [orders]
