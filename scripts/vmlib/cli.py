@@ -1,0 +1,129 @@
+"""The command line of ``scripts/vm``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from . import image, machine
+from .contents import REPOSITORY, Python
+from .errors import VmError
+
+FAILED = 125
+
+EPILOG = """\
+examples:
+  scripts/vm                               all tests that make sense inside
+  scripts/vm --short                       the part for CI, about a minute
+  scripts/vm -- pytest tests/vm -q         any command, in the working tree
+  scripts/vm --out results -- pytest tests/vm --junitxml=/out/vm.xml
+  scripts/vm --shell                       look around; "exit" ends it
+
+The working tree, the virtual environment and its MPI lie inside at the paths they
+have outside. What a command leaves in /out is brought out by --out DIR.
+
+exit status: the command's; 125 if the machine could not be built or started, or
+did not end by itself.
+"""
+
+# Paths of tests, given to pytest inside; those that do not exist yet are left out.
+SHORT = ("tests/vm/test_cgroup2.py", "tests/live/test_classes_live.py")
+ALL = ("tests/vm", "tests/live")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command in the machine; its exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        return _run(options)
+    except VmError as problem:
+        print(f"scripts/vm: {problem}", file=sys.stderr)
+        return FAILED
+    except KeyboardInterrupt:
+        return 130
+
+
+def _run(options: argparse.Namespace) -> int:
+    began = time.monotonic()
+    machine.find_qemu()
+    kernel = machine.find_kernel(options.kernel)
+    python = Python.ask(options.python)
+    base = image.base_image(python, kernel.name.removeprefix("vmlinuz-"))
+    command = ["bash"] if options.shell else options.command or _tests(options.short)
+    with image.image(base, python, command, options.include) as initrd:
+        size = initrd.stat().st_size
+        built = time.monotonic()
+        status = machine.Machine(
+            kernel=kernel,
+            initrd=initrd,
+            cpus=options.cpus,
+            memory_mib=options.memory,
+            timeout_s=options.timeout,
+            interactive=options.shell,
+        ).run(_show, options.out)
+    if options.verbose:
+        print(
+            f"scripts/vm: image {size / 1e6:.0f} MB in {built - began:.1f} s, "
+            f"machine {time.monotonic() - built:.1f} s",
+            file=sys.stderr,
+        )
+    return status
+
+
+def _tests(short: bool) -> list[str]:
+    paths = [path for path in (SHORT if short else ALL) if (REPOSITORY / path).exists()]
+    return ["pytest", "-p", "no:cacheprovider", "-m", "vm or live", *paths]
+
+
+def _show(text: bytes) -> None:
+    sys.stdout.buffer.write(text)
+    sys.stdout.buffer.flush()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="scripts/vm",
+        description="Run a command in a small virtual machine with cgroup v2.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--short", action="store_true", help="the part for CI")
+    parser.add_argument("--shell", action="store_true", help="a shell, interactively")
+    parser.add_argument(
+        "--timeout", type=float, default=600, metavar="S", help="default: 600 s"
+    )
+    parser.add_argument("--cpus", type=int, default=2, metavar="N", help="default: 2")
+    parser.add_argument(
+        "--memory", type=int, default=1024, metavar="MIB", help="default: 1024"
+    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="where /out goes")
+    parser.add_argument(
+        "--include",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="a further file or folder to bring in; may be repeated",
+    )
+    parser.add_argument(
+        "--python",
+        type=Path,
+        default=_environment(),
+        metavar="PATH",
+        help="the environment's interpreter; default: %(default)s",
+    )
+    parser.add_argument(
+        "--kernel", type=Path, metavar="PATH", help="default: the newest cloud kernel"
+    )
+    parser.add_argument("-v", "--verbose", action="store_true", help="say how long")
+    parser.add_argument("command", nargs="*", metavar="COMMAND")
+    return parser
+
+
+def _environment() -> Path:
+    """The repository's own environment, or the interpreter that runs this."""
+    own = REPOSITORY / ".venv" / "bin" / "python"
+    return own if own.exists() else Path(sys.executable)

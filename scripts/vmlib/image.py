@@ -1,0 +1,75 @@
+"""Put the machine's initial file system together.
+
+The base takes seconds to collect (ldd looks at hundreds of modules) and seldom
+changes, so it is kept in ``.cache/vm`` under a fingerprint of its inputs. Each start
+appends an archive of the working tree and of the command to run, which is small.
+
+Invariant: a file in the cache is complete, since it gets its name after it is written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from . import contents
+from .contents import REPOSITORY, Python
+
+CACHE = REPOSITORY / ".cache" / "vm"
+
+
+def base_image(python: Python, kernel_release: str) -> Path:
+    """The base archive, from the cache if nothing in it has changed."""
+    archive = contents.base(python, kernel_release)
+    path = CACHE / f"base-{archive.fingerprint()}.cpio"
+    if path.exists():
+        return path
+    contents.add_libraries(archive)
+    CACHE.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_suffix(f".{os.getpid()}")
+    with unfinished.open("wb") as out:
+        archive.write(out)
+    for old in CACHE.glob("base-*.cpio"):
+        old.unlink(missing_ok=True)
+    unfinished.rename(path)
+    return path
+
+
+@contextlib.contextmanager
+def image(
+    base: Path, python: Python, command: Sequence[str], extra: Iterable[Path] = ()
+) -> Iterator[Path]:
+    """The base, the working tree and the command, in one file while it is needed."""
+    archive = contents.tree(extra)
+    archive.text("etc/command", _script(python, command), 0o755)
+    with tempfile.NamedTemporaryFile(prefix="cosched-vm-", suffix=".cpio") as out:
+        with base.open("rb") as kept:
+            shutil.copyfileobj(kept, out, 1 << 20)
+        archive.write(out.file)
+        out.flush()
+        yield Path(out.name)
+
+
+def _script(python: Python, command: Sequence[str]) -> str:
+    """What guest-init runs once the machine is up."""
+    folders = f"{python.scripts}:/usr/sbin:/usr/bin:/sbin:/bin:/busybox"
+    environment = {
+        "PATH": folders,
+        "HOME": "/root",
+        "LANG": "C.UTF-8",
+        "TERM": os.environ.get("TERM", "dumb"),
+        "COLUMNS": os.environ.get("COLUMNS", "80"),
+        "COSCHED_VM": "1",
+    }
+    if not sys.stdout.isatty():
+        environment["NO_COLOR"] = "1"
+    lines = ["#!/busybox/busybox sh"]
+    lines += [f"export {k}={shlex.quote(v)}" for k, v in environment.items()]
+    lines += [f"cd {shlex.quote(str(REPOSITORY))}", f"exec {shlex.join(command)}"]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,83 @@
+"""The machine boots, runs a command on the working tree, and says how it ended.
+
+Runs outside: each test boots the machine, which takes a few seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.vm
+
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "vm"
+DEADLINE_S = 120
+
+
+def _vm(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(SCRIPT), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S + 60,
+        check=False,
+        env={**os.environ, **variables},
+    )
+
+
+@pytest.fixture
+def bootable() -> None:
+    """Skip where nothing can be booted."""
+    if shutil.which("qemu-system-x86_64") is None:
+        pytest.skip("no qemu-system-x86_64")
+    if not list(Path("/boot").glob("vmlinuz-*-cloud-amd64")):
+        pytest.skip("no /boot/vmlinuz-*-cloud-amd64")
+    if shutil.which("busybox") is None:
+        pytest.skip("no busybox")
+
+
+@pytest.mark.usefixtures("bootable")
+def test_output_status_and_files_come_out(tmp_path: Path) -> None:
+    command = "cat /sys/fs/cgroup/cgroup.controllers; echo kept >/out/file; exit 7"
+    deadline = f"--timeout={DEADLINE_S}"
+    done = _vm(deadline, f"--out={tmp_path}", "--", "sh", "-c", command)
+    assert done.returncode == 7, done.stderr
+    controllers, *_, last = done.stdout.splitlines()
+    assert "cpuset" in controllers.split()
+    assert last == "cosched-vm: status 7"
+    assert (tmp_path / "file").read_text() == "kept\n"
+
+
+@pytest.mark.usefixtures("bootable")
+def test_kernel_divides_a_cpu_inside() -> None:
+    test = "tests/vm/test_cgroup2.py"
+    done = _vm(f"--timeout={DEADLINE_S}", "--", "pytest", "-q", test)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.usefixtures("bootable")
+def test_deadline_ends_the_machine() -> None:
+    done = _vm("--timeout=1", "--", "sleep", "100")
+    assert done.returncode == 125
+    assert "not done after 1 s" in done.stderr
+
+
+def test_missing_emulator_names_its_package() -> None:
+    done = _vm("--", "true", PATH="/nowhere")
+    assert done.returncode == 125
+    assert done.stderr.count("\n") == 1
+    assert "apt-get install qemu-system-x86" in done.stderr
+
+
+def test_missing_kernel_is_one_line() -> None:
+    if shutil.which("qemu-system-x86_64") is None:
+        pytest.skip("no qemu-system-x86_64")
+    done = _vm("--kernel=/nowhere/vmlinuz-1", "--", "true")
+    assert done.returncode == 125
+    assert done.stderr.count("\n") == 1
+    assert "/nowhere/vmlinuz-1" in done.stderr
