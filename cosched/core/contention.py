@@ -1,13 +1,11 @@
 """Which jobs compete for the CPUs of a node, and what share each one gets.
 
 Jobs whose CPU sets do not overlap never compete. Jobs whose sets do overlap compete when
-they have more tasks than CPUs between them: two jobs of two tasks on eight CPUs run side
-by side, on two CPUs they take turns. A *group* is a set of jobs connected by overlapping
-CPU sets; a set of jobs *fits* when each of its groups has a CPU for every task. A job
-alone always fits, however many tasks it has.
-
-Limit: a group is measured as a whole, so tasks pinned unevenly inside overlapping sets
-may be taken to fit although two of them share a CPU.
+their tasks cannot all have a CPU of their own: two jobs of two tasks on eight CPUs run
+side by side, on two CPUs they take turns. A *group* is a set of jobs connected by
+overlapping CPU sets; jobs *fit* when in each of their groups every task can be matched
+with a CPU that it may use and that no other task has. A job alone always fits, however
+many tasks it has; and what fits still fits without one of its jobs.
 """
 
 from __future__ import annotations
@@ -46,13 +44,54 @@ def groups(jobs: Iterable[Competitor]) -> list[list[Competitor]]:
 
 
 def fits(jobs: Sequence[Competitor]) -> bool:
-    """Whether the jobs can run side by side without sharing a CPU."""
-    for group in groups(jobs):
-        if len(group) > 1:
-            cpus = frozenset().union(*(job.cpus for job in group))
-            if sum(len(job.tasks) for job in group) > len(cpus):
-                return False
+    """Whether the jobs can run side by side without two tasks sharing a CPU."""
+    return all(
+        len(group) == 1
+        or _have_a_cpu_each([cpus for job in group for cpus in job.tasks.values()])
+        for group in groups(jobs)
+    )
+
+
+def _have_a_cpu_each(tasks: Sequence[frozenset[int]]) -> bool:
+    """Whether every task can have a CPU of its own out of those it may use.
+
+    Bipartite matching by augmenting paths, the tasks with the fewest CPUs first.
+    """
+    union: frozenset[int] = frozenset().union(*tasks)
+    if len(tasks) > len(union):
+        return False
+    if all(cpus == union for cpus in tasks):
+        return True  # nobody is pinned: counting is enough
+    task_on: dict[int, int] = {}
+    cpu_of: dict[int, int] = {}
+    for start in sorted(range(len(tasks)), key=lambda task: len(tasks[task])):
+        free, reached_by = _free_cpu(start, tasks, task_on)
+        if free is None:
+            return False
+        while True:  # everyone on the path moves on by one CPU
+            task = reached_by[free]
+            left = cpu_of.get(task)
+            task_on[free], cpu_of[task] = task, free
+            if left is None:
+                break
+            free = left
     return True
+
+
+def _free_cpu(
+    start: int, tasks: Sequence[frozenset[int]], task_on: Mapping[int, int]
+) -> tuple[int | None, Mapping[int, int]]:
+    """A CPU that becomes available to ``start`` if others move, and by whom each CPU on
+    the way was reached."""
+    reached_by: dict[int, int] = {}
+    queue = [start]
+    for task in queue:  # grows while we walk it
+        for cpu in tasks[task] - reached_by.keys():
+            reached_by[cpu] = task
+            if cpu not in task_on:
+                return cpu, reached_by
+            queue.append(task_on[cpu])
+    return None, reached_by
 
 
 def fill(kept: Sequence[Competitor], order: Iterable[Competitor]) -> list[Competitor]:

@@ -6,6 +6,7 @@
 #include <linux/futex.h>
 #include <stddef.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -80,24 +81,46 @@ int cosched_request_post(struct cosched_ring *ring, uint32_t request, uint32_t s
 
 void cosched_orders_give(struct cosched_timer_orders *orders, uint64_t slice_ns,
                          uint64_t deadline_ns, uint32_t align, uint32_t idle) {
+    /* Odd while the orders change (one writer), so that no reader sees half of them. */
+    __atomic_fetch_add(&orders->generation, 1, __ATOMIC_ACQ_REL);
     __atomic_store_n(&orders->slice_ns, slice_ns, __ATOMIC_RELAXED);
     __atomic_store_n(&orders->deadline_ns, deadline_ns, __ATOMIC_RELAXED);
     __atomic_store_n(&orders->align, align, __ATOMIC_RELAXED);
     __atomic_store_n(&orders->idle, idle, __ATOMIC_RELAXED);
     __atomic_fetch_add(&orders->generation, 1, __ATOMIC_RELEASE);
-    futex_wake_all(&orders->generation);
 }
 
-uint32_t cosched_orders_generation(const struct cosched_timer_orders *orders) {
-    return __atomic_load_n(&orders->generation, __ATOMIC_ACQUIRE);
+void cosched_orders_read(const struct cosched_timer_orders *orders,
+                         struct cosched_timer_orders *copy) {
+    /* Bounded: a writer that died half-way leaves the generation odd for good. */
+    for (int attempt = 0; attempt < 1000; attempt++) {
+        uint32_t before = __atomic_load_n(&orders->generation, __ATOMIC_ACQUIRE);
+        copy->slice_ns = __atomic_load_n(&orders->slice_ns, __ATOMIC_RELAXED);
+        copy->deadline_ns = __atomic_load_n(&orders->deadline_ns, __ATOMIC_RELAXED);
+        copy->align = __atomic_load_n(&orders->align, __ATOMIC_RELAXED);
+        copy->idle = __atomic_load_n(&orders->idle, __ATOMIC_RELAXED);
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+        copy->generation = __atomic_load_n(&orders->generation, __ATOMIC_RELAXED);
+        if (before == copy->generation && (before & 1) == 0)
+            return;
+    }
 }
 
-int cosched_orders_wait(struct cosched_timer_orders *orders, uint32_t generation,
-                        uint64_t until_ns, int realtime) {
-    struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000u),
-                             .tv_nsec = (long)(until_ns % 1000000000u)};
-    int op = FUTEX_WAIT_BITSET | (realtime ? FUTEX_CLOCK_REALTIME : 0);
-    long result = syscall(SYS_futex, &orders->generation, op, generation,
-                          until_ns != 0 ? &until : NULL, NULL, FUTEX_BITSET_MATCH_ANY);
-    return result != 0 && errno == ETIMEDOUT ? 0 : 1;
+int cosched_timer_open(int realtime) {
+    int fd = timerfd_create(realtime ? CLOCK_REALTIME : CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    return fd >= 0 ? fd : -errno;
+}
+
+int cosched_timer_set(int fd, uint64_t at_ns) {
+    struct itimerspec when = {.it_value = {.tv_sec = (time_t)(at_ns / 1000000000u),
+                                           .tv_nsec = (long)(at_ns % 1000000000u)}};
+    int flags = TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET;
+    return timerfd_settime(fd, flags, &when, NULL) == 0 ? 0 : -errno;
+}
+
+int cosched_timer_expired(int fd) {
+    uint64_t times;
+    if (read(fd, &times, sizeof times) == (ssize_t)sizeof times)
+        return 1;
+    return errno == EAGAIN ? 0 : -errno;
 }

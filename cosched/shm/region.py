@@ -36,6 +36,16 @@ class Request:
     epoch: int
 
 
+@dataclass(frozen=True, slots=True)
+class TimerOrders:
+    """The scheduler daemon's orders to the timer daemon; see core.messages.OrderTimer."""
+
+    slice_ns: int
+    deadline_ns: int
+    align: bool
+    idle: bool
+
+
 class Region:
     """A mapped region; subclasses say which structure it holds."""
 
@@ -235,13 +245,24 @@ class NodeRegion(Region):
     def give_orders(
         self, *, slice_ns: int, deadline_ns: int, align: bool, idle: bool
     ) -> None:
-        """Tells the timer daemon when the slice ends, and wakes it to look."""
+        """Writes down when the slice ends; the caller wakes the timer daemon to look."""
         lib.cosched_orders_give(
             ffi.addressof(self.data.orders),
             slice_ns,
             deadline_ns,
             int(align),
             int(idle),
+        )
+
+    def orders(self) -> TimerOrders:
+        """What the timer daemon is to wait for."""
+        copy = ffi.new("struct cosched_timer_orders *")
+        lib.cosched_orders_read(ffi.addressof(self.data.orders), copy)
+        return TimerOrders(
+            slice_ns=copy.slice_ns,
+            deadline_ns=copy.deadline_ns,
+            align=bool(copy.align),
+            idle=bool(copy.idle),
         )
 
 

@@ -1,6 +1,6 @@
 /*
- * cosched/daemon.h - the daemons' side of the regions: what needs atomics or a futex
- * and therefore cannot be written in Python.
+ * cosched/daemon.h - the daemons' side of the regions: what needs atomics, a
+ * futex or a timer descriptor and so cannot be written in Python.
  */
 #ifndef COSCHED_DAEMON_H
 #define COSCHED_DAEMON_H
@@ -31,16 +31,24 @@ int cosched_request_take(struct cosched_ring *ring, uint32_t *request, uint32_t 
 /* 0 or -ENOBUFS. */
 int cosched_request_post(struct cosched_ring *ring, uint32_t request, uint32_t slot, uint64_t epoch);
 
-/* Scheduler daemon: new orders for the timer daemon, which is woken to read them. */
+/* Scheduler daemon: new orders for the timer daemon. */
 void cosched_orders_give(struct cosched_timer_orders *orders, uint64_t slice_ns,
                          uint64_t deadline_ns, uint32_t align, uint32_t idle);
 
-/* Timer daemon: sleeps until the absolute time (CLOCK_REALTIME if realtime, else
- * CLOCK_MONOTONIC; 0: no limit) or until the orders' generation differs from the one
- * given. 0: the time came; 1: new orders or a signal. */
-int cosched_orders_wait(struct cosched_timer_orders *orders, uint32_t generation,
-                        uint64_t until_ns, int realtime);
-uint32_t cosched_orders_generation(const struct cosched_timer_orders *orders);
+/* Timer daemon: a consistent copy of the orders. */
+void cosched_orders_read(const struct cosched_timer_orders *orders,
+                         struct cosched_timer_orders *copy);
+
+/* A timer on CLOCK_REALTIME (realtime) or CLOCK_MONOTONIC: its descriptor or -errno. */
+int cosched_timer_open(int realtime);
+
+/* Sets the timer to an absolute time; 0 disarms it. A timer on CLOCK_REALTIME also
+ * becomes readable when that clock is set. 0 or -errno. */
+int cosched_timer_set(int fd, uint64_t at_ns);
+
+/* After the descriptor became readable: 1 it expired, 0 it did not (yet), -ECANCELED
+ * the clock was set: reckon anew, or another -errno. */
+int cosched_timer_expired(int fd);
 /* cdef: end */
 
 #endif

@@ -132,8 +132,8 @@ struct cosched_job_region {
     struct cosched_task tasks[512];
 };
 
-/* Orders of the scheduler daemon to the timer daemon; `generation` is a futex,
- * raised after each change. */
+/* Orders of the scheduler daemon to the timer daemon; `generation` is odd while they
+ * change. */
 struct cosched_timer_orders {
     uint64_t slice_ns;
     uint64_t deadline_ns; /* CLOCK_MONOTONIC; free-running slices only */

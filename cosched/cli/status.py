@@ -1,0 +1,31 @@
+"""``cosched status``: nodes, jobs, shares, switches."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from cosched.cli.options import json_option, run_dir_option
+from cosched.core.errors import CoschedError
+from cosched.observe.status import gather, render
+
+
+@click.command("status")
+@run_dir_option
+@click.option("--node", "nodes", multiple=True, help="Only this node (may be repeated).")
+@json_option
+def command(run_dir: Path, nodes: tuple[str, ...], as_json: bool) -> None:
+    """Show the nodes of this machine: jobs, shares, who is scheduled, switches,
+    requests granted and refused.
+
+    \b
+    Examples:
+      cosched status
+      cosched status --node lab1 --json
+    """
+    statuses = gather(run_dir, nodes)
+    if not statuses and not as_json:
+        raise CoschedError(f"no daemons are up in {run_dir}; start them: cosched up")
+    click.echo(json.dumps({"nodes": statuses}, indent=2) if as_json else render(statuses))

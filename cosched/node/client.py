@@ -1,0 +1,79 @@
+"""Talking to a node's scheduler daemon over its control socket."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+from cosched.core.errors import CoschedError
+from cosched.shm.paths import NodePaths
+
+TIMEOUT_S = 10.0
+
+
+class NoDaemon(CoschedError):
+    """Nobody answers at the node's control socket."""
+
+
+class ControlClient:
+    """One connection to one daemon; a context manager."""
+
+    def __init__(self, paths: NodePaths) -> None:
+        self.node = paths.node
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.settimeout(TIMEOUT_S)
+        try:
+            self._socket.connect(str(paths.control_socket))
+        except PermissionError:
+            self._socket.close()
+            raise CoschedError(
+                f"node {paths.node}: its daemon belongs to another user"
+            ) from None
+        except OSError:
+            self._socket.close()
+            raise NoDaemon(
+                f"node {paths.node}: no scheduler daemon is up; start it: cosched up"
+            ) from None
+        self._reader = self._socket.makefile("rb")
+
+    def __enter__(self) -> ControlClient:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._reader.close()
+        self._socket.close()
+
+    def request(self, op: str, **arguments: Any) -> dict[str, Any]:
+        """The daemon's answer; an ``error`` in it is raised as CoschedError."""
+        try:
+            self._socket.sendall(json.dumps({"op": op, **arguments}).encode() + b"\n")
+            line = self._reader.readline()
+        except OSError as error:
+            raise CoschedError(
+                f"node {self.node}: the daemon does not answer: {error}"
+            ) from None
+        if not line:
+            raise CoschedError(f"node {self.node}: the daemon ended before it answered")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise CoschedError(f"node {self.node}: {answer['error']}")
+        return answer
+
+
+def request(paths: NodePaths, op: str, **arguments: Any) -> dict[str, Any]:
+    """One request on a connection of its own."""
+    with ControlClient(paths) as client:
+        return client.request(op, **arguments)
+
+
+def nodes_in(run_dir: Path) -> list[NodePaths]:
+    """The nodes that have a control socket in a run directory, live or not."""
+    return [
+        NodePaths(run_dir, path.parent.name)
+        for path in sorted(run_dir.glob("*/control.sock"))
+    ]

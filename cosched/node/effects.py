@@ -1,0 +1,102 @@
+"""Carries out the commands of ``core.node``: shares, status words, timer orders."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterable
+
+from cosched.core.messages import (
+    AddTask,
+    Command,
+    CreateClass,
+    DestroyClass,
+    OrderTimer,
+    PublishStatus,
+    RefuseRequest,
+    RemoveTask,
+    SetAlarm,
+    SetShares,
+)
+from cosched.linux.classes import ClassScheduler
+from cosched.node.jobs import JobTable
+from cosched.shm.region import NodeRegion
+
+log = logging.getLogger(__name__)
+
+
+class Effects:
+    """What the node's decisions do to the node."""
+
+    def __init__(
+        self,
+        classes: ClassScheduler,
+        jobs: JobTable,
+        region: NodeRegion,
+        *,
+        ring_timer: Callable[[], None],
+        set_alarm: Callable[[int], None],
+    ) -> None:
+        self._classes = classes
+        self._jobs = jobs
+        self._region = region
+        self._ring_timer = ring_timer
+        self._set_alarm = set_alarm
+
+    def carry_out(self, commands: Iterable[Command]) -> None:
+        """Carries out the commands in order.
+
+        A class that cannot be changed is logged and otherwise ignored: the job then runs
+        under the kernel's normal shares, which is what failing open means.
+        """
+        for command in commands:
+            try:
+                self._carry_out(command)
+            except OSError as error:
+                log.error("%s failed: %s", command, error)
+
+    def _carry_out(self, command: Command) -> None:
+        match command:
+            case PublishStatus(job, epoch, scheduled, cause):
+                live = self._jobs.get(job)
+                if live is not None:
+                    live.region.publish_status(epoch, scheduled)
+                log.debug("%s %s: %s", job, "on" if scheduled else "off", cause.value)
+            case SetShares(percents):
+                self._classes.set_shares(dict(percents))
+            case OrderTimer(idle, align, slice_ns, deadline_ns):
+                self._region.give_orders(
+                    slice_ns=slice_ns, deadline_ns=deadline_ns, align=align, idle=idle
+                )
+                self._ring_timer()
+            case CreateClass(job, cpus):
+                self._classes.create(job, cpus)
+            case AddTask(job, task):
+                self._classes.add(job, task)
+            case RemoveTask(job, task):
+                self._classes.remove(job, task)
+            case DestroyClass(job):
+                self._classes.destroy(job)
+            case SetAlarm(at_ns):
+                self._set_alarm(at_ns)
+            case RefuseRequest(job, task, reason, left_ns):
+                log.debug("%s task %d refused: %s, %d ns left", job, task, reason, left_ns)
+            case _:
+                raise TypeError(f"not a command of a node: {command!r}")
+
+
+def ring(fd: int) -> None:
+    """One byte into a bell; a full pipe already says what it would."""
+    try:
+        os.write(fd, b"\1")
+    except (BlockingIOError, BrokenPipeError):
+        return
+
+
+def silence(fd: int) -> None:
+    """Empties a bell."""
+    try:
+        while len(os.read(fd, 4096)) == 4096:
+            pass
+    except BlockingIOError:
+        return

@@ -1,0 +1,101 @@
+"""What happens on a node whose scheduler daemon was killed.
+
+The timer daemon outlives it, sees its pipe end, and makes the node as if cosched had
+never been there: every class back to the kernel's normal shares, every waiter awake,
+every stopped task continued. It then stays until the last task has gone, to remove
+regions, bells and classes; or until a new scheduler daemon takes over and ends it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+from dataclasses import dataclass
+
+from cosched.core.errors import CoschedError
+from cosched.linux.classes import ClassScheduler
+from cosched.node.jobs import LiveTask, left_regions, live_tasks
+from cosched.node.loop import Loop
+from cosched.shm.paths import NodePaths, job_key
+from cosched.shm.region import JobRegion, unlink_region
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Ward:
+    """A job that nobody schedules any more."""
+
+    key: str
+    region: JobRegion
+    tasks: dict[int, LiveTask]
+
+
+class Guardian:
+    """Restores a node, then removes what its jobs leave."""
+
+    def __init__(self, paths: NodePaths, classes: ClassScheduler) -> None:
+        self._paths = paths
+        self._classes = classes
+        self._loop = Loop()
+        self._wards: dict[str, Ward] = {}
+
+    def run(self) -> None:
+        """Returns when nothing is left; or on SIGTERM, leaving all as it is, because a
+        new scheduler daemon takes over."""
+        self._loop.stop_on([signal.SIGTERM])
+        self._find_wards()
+        self._classes.restore({ward.key: list(ward.tasks) for ward in self._wards.values()})
+        for ward in list(self._wards.values()):
+            # No daemon will publish again: scheduled, for good.
+            epoch, _ = ward.region.status()
+            ward.region.publish_status(epoch + 1, True)
+            for task in ward.tasks.values():
+                self._loop.watch(task.pidfd, lambda w=ward, t=task: self._task_ended(w, t))  # type: ignore[misc]
+            self._forget_if_empty(ward)
+        if self._wards:
+            self._loop.run()
+        if not self._wards:
+            self._remove_node()
+
+    def _find_wards(self) -> None:
+        for name in left_regions(self._paths):
+            key = name.removeprefix(self._paths.job_region_prefix)
+            try:
+                region: JobRegion = JobRegion.attach(name, timeout_s=0)
+            except CoschedError as error:
+                log.warning("%s", error)
+                unlink_region(name)
+                continue
+            uid = os.fstat(region.fd).st_uid
+            tasks = live_tasks(region, uid) if key == job_key(uid, region.job) else []
+            self._wards[key] = Ward(key, region, {task.pid: task for task in tasks})
+
+    def _task_ended(self, ward: Ward, task: LiveTask) -> None:
+        self._loop.unwatch(task.pidfd)
+        os.close(task.pidfd)
+        del ward.tasks[task.pid]
+        self._forget_if_empty(ward)
+
+    def _forget_if_empty(self, ward: Ward) -> None:
+        if ward.tasks:
+            return
+        self._classes.destroy(ward.key)
+        ward.region.close()
+        ward.region.unlink()
+        self._paths.bell(ward.key).unlink(missing_ok=True)
+        del self._wards[ward.key]
+        if not self._wards:
+            self._loop.stop()
+
+    def _remove_node(self) -> None:
+        self._classes.close()
+        unlink_region(self._paths.node_region)
+        for path in (
+            self._paths.bell("@timer"),
+            self._paths.register_socket,
+            self._paths.control_socket,
+            self._paths.scheduler_lock,
+        ):
+            path.unlink(missing_ok=True)

@@ -1,0 +1,185 @@
+"""The live side of the process table: regions, bells and a pidfd for each task.
+
+Core knows jobs and tasks by key and pid; this table knows what the kernel holds for
+them. Everything here is made when the first task of a job registers and is gone when
+the last one has left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cosched.core.errors import CoschedError
+from cosched.linux import proc
+from cosched.shm.paths import NodePaths, job_key
+from cosched.shm.region import JobRegion, unlink_region
+
+SHM = Path("/dev/shm")
+
+
+@dataclass(slots=True)
+class LiveTask:
+    """A registered process. ``pidfd`` becomes readable when it ends."""
+
+    pid: int
+    pidfd: int
+    slot: int
+    rank: int
+    world: int
+
+
+@dataclass(slots=True)
+class LiveJob:
+    """A job's region and bell, and its tasks by pid."""
+
+    key: str
+    name: str
+    uid: int
+    region: JobRegion
+    bell: int
+    carrier: int = 0
+    tasks: dict[int, LiveTask] = field(default_factory=dict)
+
+    def task_in_slot(self, slot: int) -> LiveTask | None:
+        """The live task that owns a slot; requests name slots, not pids."""
+        return next((t for t in self.tasks.values() if t.slot == slot), None)
+
+
+class JobTable:
+    """All live jobs of a node."""
+
+    def __init__(self, paths: NodePaths) -> None:
+        self._paths = paths
+        self._jobs: dict[str, LiveJob] = {}
+
+    def __iter__(self) -> Iterator[LiveJob]:
+        return iter(list(self._jobs.values()))
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def get(self, key: str) -> LiveJob | None:
+        return self._jobs.get(key)
+
+    def job_of(self, pid: int) -> LiveJob | None:
+        """The job in which a process is registered."""
+        return next((job for job in self._jobs.values() if pid in job.tasks), None)
+
+    def create(self, name: str, uid: int, gid: int) -> LiveJob:
+        """Region and bell for a job that has no task here yet."""
+        key = job_key(uid, name)
+        region_name = self._paths.job_region(key)
+        unlink_region(region_name)  # of a dead owner: a live one would be in the table
+        region = JobRegion.create(region_name, name, uid, gid)
+        try:
+            bell = self._make_bell(key, uid, gid)
+        except OSError:
+            region.close()
+            region.unlink()
+            raise
+        job = self._jobs[key] = LiveJob(key, name, uid, region, bell)
+        return job
+
+    def add_task(
+        self, job: LiveJob, pid: int, *, rank: int, world: int, carrier: int
+    ) -> LiveTask:
+        """A slot and a pidfd for a process that registers.
+
+        Raises CoschedError if the region is full, ProcessLookupError if it is dead.
+        """
+        slot = job.region.free_slot()
+        if slot is None:
+            raise CoschedError(f"job '{job.name}': this node holds no more of its tasks")
+        pidfd = os.pidfd_open(pid)
+        ticks = proc.start_ticks(pid)
+        if ticks is None:
+            os.close(pidfd)
+            raise ProcessLookupError(f"process {pid} has ended")
+        job.region.occupy(
+            slot, pid=pid, start_ticks=ticks, rank=rank, world=world, carrier=carrier
+        )
+        job.carrier = carrier
+        task = job.tasks[pid] = LiveTask(pid, pidfd, slot, rank, world)
+        return task
+
+    def remove_task(self, job: LiveJob, pid: int) -> None:
+        """Frees what the table holds for a task that left."""
+        task = job.tasks.pop(pid)
+        job.region.vacate(task.slot)
+        os.close(task.pidfd)
+
+    def destroy(self, job: LiveJob) -> None:
+        """Removes a job's region and bell, and what is left of its tasks."""
+        for pid in list(job.tasks):
+            self.remove_task(job, pid)
+        del self._jobs[job.key]
+        os.close(job.bell)
+        self._paths.bell(job.key).unlink(missing_ok=True)
+        job.region.close()
+        job.region.unlink()
+
+    def adopt(self) -> list[str]:
+        """Takes over the jobs that a dead daemon left, as far as their tasks live.
+
+        A region is believed if its owner is the user in its name, and a task in it if a
+        process of that user has the recorded start time. Returns a line for each region
+        that could not be taken over; regions without live tasks are removed.
+        """
+        problems: list[str] = []
+        for region_name in left_regions(self._paths):
+            key = region_name.removeprefix(self._paths.job_region_prefix)
+            try:
+                region: JobRegion = JobRegion.attach(region_name, timeout_s=0)
+            except CoschedError as error:
+                problems.append(str(error))
+                unlink_region(region_name)
+                continue
+            uid = os.fstat(region.fd).st_uid
+            live = live_tasks(region, uid) if key == job_key(uid, region.job) else []
+            if not live:
+                region.close()
+                region.unlink()
+                self._paths.bell(key).unlink(missing_ok=True)
+                continue
+            bell = os.open(self._paths.bell(key), os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+            job = self._jobs[key] = LiveJob(key, region.job, uid, region, bell)
+            for task in live:
+                job.tasks[task.pid] = task
+                job.carrier = region.data.tasks[task.slot].identity.carrier
+        return problems
+
+    def _make_bell(self, key: str, uid: int, gid: int) -> int:
+        # A FIFO rather than an eventfd: it has a name, so that a restarted daemon finds
+        # the very pipe that the tasks still write to.
+        path = self._paths.bell(key)
+        path.unlink(missing_ok=True)
+        os.mkfifo(path, 0o600)
+        if (uid, gid) != (os.geteuid(), os.getegid()):
+            os.chown(path, uid, gid)
+        # Both ends, as the tasks get it too: no reader missing, hence no SIGPIPE there.
+        return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+def left_regions(paths: NodePaths) -> list[str]:
+    """Names of the job regions of this node that exist, whoever made them."""
+    prefix = paths.job_region_prefix.removeprefix("/")
+    return sorted(f"/{path.name}" for path in SHM.glob(f"{prefix}*"))
+
+
+def live_tasks(region: JobRegion, uid: int) -> list[LiveTask]:
+    """The tasks recorded in a region whose processes still run, each with a pidfd."""
+    found: list[LiveTask] = []
+    for slot in region.live_slots():
+        identity = region.data.tasks[slot].identity
+        pid = int(identity.pid)
+        with contextlib.suppress(OSError):  # it ended: not live
+            pidfd = os.pidfd_open(pid)
+            if proc.start_ticks(pid) == identity.start_ticks and proc.process_uid(pid) == uid:
+                found.append(LiveTask(pid, pidfd, slot, identity.rank, identity.world))
+            else:
+                os.close(pidfd)
+    return found

@@ -1,0 +1,159 @@
+"""Starting and stopping a node's daemons from outside."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cosched.core.errors import CoschedError
+from cosched.core.settings import Settings
+from cosched.core.units import format_duration
+from cosched.node.client import NoDaemon, request
+from cosched.node.jobs import left_regions
+from cosched.node.lock import lock_holder
+from cosched.shm.paths import NodePaths
+from cosched.shm.region import unlink_region
+
+START_TIMEOUT_S = 20.0
+STOP_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOptions:
+    """What a scheduler daemon is started with."""
+
+    settings: Settings
+    class_scheduler: str = "auto"
+    mode: str = "proportional"
+    private: bool = False
+    verbose: bool = False
+
+    def arguments(self) -> list[str]:
+        """The same as command-line arguments of ``coschedd``."""
+        settings = self.settings
+        words = [
+            "--slice",
+            format_duration(settings.slice_ns),
+            "--gmet",
+            format_duration(settings.gmet_ns),
+            "--align",
+            "on" if settings.align else "off",
+            "--class-scheduler",
+            self.class_scheduler,
+            "--mode",
+            self.mode,
+        ]
+        words += ["--private"] if self.private else []
+        words += ["--verbose"] if self.verbose else []
+        return words
+
+
+def start_node(paths: NodePaths, options: NodeOptions) -> str:
+    """Starts the daemons, detached; returns their one-line greeting when they are ready.
+
+    Raises CoschedError with the daemon's own words if it cannot start.
+    """
+    holder = lock_holder(paths.scheduler_lock)
+    if holder is not None:
+        raise CoschedError(
+            f"node {paths.node}: its daemons are up already (pid {holder}); "
+            "stop them first: cosched down"
+        )
+    read_end, write_end = os.pipe()
+    command = [
+        sys.executable,
+        "-m",
+        "cosched_daemons.scheduler",
+        "--run-dir",
+        str(paths.run_dir),
+        "--node",
+        paths.node,
+        "--ready-fd",
+        str(write_end),
+        *options.arguments(),
+    ]
+    try:
+        process = subprocess.Popen(
+            command,
+            pass_fds=[write_end],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    finally:
+        os.close(write_end)
+    with os.fdopen(read_end) as ready:
+        if not select.select([ready], [], [], START_TIMEOUT_S)[0]:
+            process.kill()
+            raise CoschedError(
+                f"node {paths.node}: the scheduler daemon was not ready in "
+                f"{START_TIMEOUT_S:g} s; see {paths.log}"
+            )
+        word, _, message = ready.readline().strip().partition(" ")
+    if word != "READY":
+        raise CoschedError(
+            f"node {paths.node}: " + (message or f"the daemon died; see {paths.log}")
+        )
+    return message
+
+
+def stop_node(paths: NodePaths) -> bool:
+    """Stops the daemons and waits for their end; False if none was up.
+
+    Also removes what killed daemons left behind.
+    """
+    try:
+        pid = int(request(paths, "down")["pid"])
+    except NoDaemon:
+        return _clean_dead_node(paths)
+    _wait_for_end(pid, f"node {paths.node}: the scheduler daemon")
+    return True
+
+
+def end_orphaned_timer(paths: NodePaths) -> None:
+    """Ends a timer daemon whose scheduler daemon has died."""
+    pid = lock_holder(paths.timer_lock)
+    if pid is not None:
+        _signal(pid, signal.SIGTERM)
+        _wait_for_end(pid, f"node {paths.node}: the old timer daemon")
+
+
+def _clean_dead_node(paths: NodePaths) -> bool:
+    if not paths.directory.exists():
+        return False
+    left = lock_holder(paths.timer_lock) is not None or bool(left_regions(paths))
+    left = left or paths.control_socket.exists()
+    end_orphaned_timer(paths)
+    for name in [paths.node_region, *left_regions(paths)]:
+        unlink_region(name)
+    return left
+
+
+def _signal(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return
+
+
+def _wait_for_end(pid: int, what: str) -> None:
+    try:
+        pidfd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        if not select.select([pidfd], [], [], STOP_TIMEOUT_S)[0]:
+            raise CoschedError(f"{what} (pid {pid}) did not end in {STOP_TIMEOUT_S:g} s")
+    finally:
+        os.close(pidfd)
+
+
+def node_names(names: Sequence[str]) -> list[str]:
+    """The nodes asked for, or this host."""
+    return list(names) or [os.uname().nodename]

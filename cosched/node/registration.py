@@ -1,0 +1,170 @@
+"""CMDREG: the socket at which tasks register.
+
+The kernel says who registers (SO_PEERCRED); the message only says for which of that
+user's jobs, and which rank. The answer carries the job's region and bell as descriptors.
+"""
+
+from __future__ import annotations
+
+import array
+import errno
+import os
+import socket
+import struct
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S
+from cosched.node.loop import Loop
+from cosched.shm._native import ffi, lib
+from cosched.shm.paths import check_job_name
+
+HELLO_TIMEOUT_NS = 2 * NS_PER_S
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Who is at the other end, in the kernel's words."""
+
+    pid: int
+    uid: int
+    gid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """What the task says of itself."""
+
+    job: str
+    rank: int
+    world: int
+    carrier: int
+
+
+@dataclass(frozen=True, slots=True)
+class Welcome:
+    """What a registered task gets."""
+
+    slot: int
+    region_bytes: int
+    region_fd: int
+    bell_fd: int
+
+
+class RegistrationRefused(CoschedError):
+    """Why a task cannot register, with the errno that its shim sees."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.errno = code
+
+
+def peer_of(connection: socket.socket) -> Peer:
+    """The credentials of the process that connected."""
+    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    return Peer(*struct.unpack("3i", raw))
+
+
+def parse_hello(data: bytes) -> Hello:
+    """A ``cosched_hello``; RegistrationRefused if it is not one of this version."""
+    hello = ffi.new("struct cosched_hello *")
+    if len(data) != ffi.sizeof(hello[0]):
+        raise RegistrationRefused(errno.EPROTO, "not a registration of this version")
+    ffi.memmove(hello, data, len(data))
+    if hello.magic != lib.COSCHED_HELLO_MAGIC or hello.abi != lib.COSCHED_ABI:
+        raise RegistrationRefused(
+            errno.EPROTO,
+            f"the shim speaks version {hello.abi}, the daemon {lib.COSCHED_ABI}; "
+            "rebuild the shim or restart the daemon",
+        )
+    try:
+        job = check_job_name(bytes(ffi.string(hello.job, 64)).decode())
+    except (CoschedError, UnicodeDecodeError) as error:
+        raise RegistrationRefused(errno.EINVAL, str(error)) from None
+    if hello.carrier not in (lib.COSCHED_CARRIER_NONE, lib.COSCHED_CARRIER_PREFIX):
+        raise RegistrationRefused(errno.EINVAL, "unknown carrier of the sender's status")
+    return Hello(job, hello.rank, hello.world, hello.carrier)
+
+
+def _pack_welcome(error: int, slot: int, region_bytes: int, reason: str) -> bytes:
+    welcome = ffi.new("struct cosched_welcome *")
+    welcome.magic, welcome.abi = lib.COSCHED_HELLO_MAGIC, lib.COSCHED_ABI
+    welcome.error, welcome.slot, welcome.region_bytes = error, slot, region_bytes
+    encoded = reason.encode()[: lib.COSCHED_REASON_BYTES - 1]
+    welcome.reason[0 : len(encoded)] = encoded
+    return bytes(ffi.buffer(welcome))
+
+
+class RegistrationSocket:
+    """Accepts registrations and answers them with what ``register`` returns."""
+
+    def __init__(
+        self,
+        path: Path,
+        loop: Loop,
+        register: Callable[[Peer, Hello], Welcome],
+        *,
+        mode: int,
+    ) -> None:
+        self._path = path
+        self._loop = loop
+        self._register = register
+        path.unlink(missing_ok=True)
+        self._listener = socket.socket(
+            socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK
+        )
+        self._listener.bind(str(path))
+        os.chmod(path, mode)
+        self._listener.listen(512)
+        loop.watch(self._listener.fileno(), self._accept)
+
+    def close(self) -> None:
+        self._loop.unwatch(self._listener.fileno())
+        self._listener.close()
+        self._path.unlink(missing_ok=True)
+
+    def _accept(self) -> None:
+        try:
+            connection, _ = self._listener.accept()
+        except BlockingIOError:
+            return
+        connection.setblocking(False)
+        fd = connection.fileno()
+
+        def ready() -> None:
+            self._loop.unwatch(fd)
+            with connection:
+                self._answer(connection)
+
+        def give_up() -> None:
+            if connection.fileno() == fd:
+                self._loop.unwatch(fd)
+                connection.close()
+
+        self._loop.watch(fd, ready)
+        self._loop.call_at(time.monotonic_ns() + HELLO_TIMEOUT_NS, give_up)
+
+    def _answer(self, connection: socket.socket) -> None:
+        fds: list[int] = []
+        try:
+            data = connection.recv(4096)
+            if not data:
+                return
+            welcome = self._register(peer_of(connection), parse_hello(data))
+            answer = _pack_welcome(0, welcome.slot, welcome.region_bytes, "")
+            fds = [welcome.region_fd, welcome.bell_fd]
+        except RegistrationRefused as refused:
+            answer = _pack_welcome(-refused.errno, 0, 0, str(refused))
+        except (BlockingIOError, ConnectionError):
+            return
+        rights = (
+            [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+        )
+        try:
+            connection.sendmsg([answer], rights)
+        except (BlockingIOError, ConnectionError):
+            # The task died while it waited; its pidfd tells the daemon.
+            return

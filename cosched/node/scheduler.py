@@ -1,0 +1,323 @@
+"""The scheduler daemon: drives ``core.node`` with what happens on a live node.
+
+It waits in one place for everything: registrations, control requests, the jobs' bells,
+the timer daemon's bell, a pidfd for each task, signals. Each becomes an event; the
+commands that come back are carried out at once.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from cosched.core.errors import CoschedError
+from cosched.core.messages import (
+    AlarmRang,
+    Event,
+    MessageTrapped,
+    SettingsChanged,
+    ShutdownRequested,
+    SliceEnded,
+    TaskExited,
+    TaskRegistered,
+)
+from cosched.core.node import NodeScheduler
+from cosched.core.settings import Settings
+from cosched.core.units import NS_PER_MS, NS_PER_S
+from cosched.linux.classes import ClassScheduler
+from cosched.node.control import ControlSocket
+from cosched.node.effects import Effects, silence
+from cosched.node.jobs import JobTable, LiveJob
+from cosched.node.loop import Loop
+from cosched.node.registration import (
+    Hello,
+    Peer,
+    RegistrationRefused,
+    RegistrationSocket,
+    Welcome,
+)
+from cosched.node.status import node_status
+from cosched.node.timer_process import TimerProcess
+from cosched.shm._native import lib
+from cosched.shm.paths import NodePaths
+from cosched.shm.region import NodeRegion, Request, unlink_region
+
+log = logging.getLogger(__name__)
+
+BEAT_NS = 200 * NS_PER_MS
+#: How long private daemons wait for their first job before they give up.
+PRIVATE_GRACE_NS = 15 * NS_PER_S
+#: How long they stay after the last one, so that a second job need not start them again.
+PRIVATE_LINGER_NS = NS_PER_S
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonOptions:
+    """How this daemon was started.
+
+    private: for one user's jobs; ends by itself when there are none.
+    chosen: why this class scheduler, for people.
+    priority: what priority the daemon got, for people.
+    """
+
+    private: bool
+    chosen: str
+    priority: str
+
+
+class SchedulerDaemon:
+    """One node's scheduler daemon, from its sockets to its end."""
+
+    def __init__(
+        self,
+        paths: NodePaths,
+        settings: Settings,
+        classes: ClassScheduler,
+        options: DaemonOptions,
+    ) -> None:
+        self.paths = paths
+        self.options = options
+        self.classes = classes
+        self.machine = NodeScheduler(settings)
+        self.jobs = JobTable(paths)
+        self.started_ns = time.monotonic_ns()
+        self._loop = Loop()
+        self._alarm_ns = 0
+        self._idle_since_ns = self.started_ns + PRIVATE_GRACE_NS - PRIVATE_LINGER_NS
+        unlink_region(paths.node_region)
+        self.region = NodeRegion.create(paths.node_region)
+        self._bell = self._open_bell()
+        self.timer = TimerProcess(
+            self._loop,
+            [
+                "--run-dir",
+                str(paths.run_dir),
+                "--node",
+                paths.node,
+                "--class-scheduler",
+                classes.name,
+                "--mode",
+                classes.mode,
+            ],
+        )
+        self._effects = Effects(
+            classes,
+            self.jobs,
+            self.region,
+            ring_timer=self.timer.ring,
+            set_alarm=self._set_alarm,
+        )
+
+    # -- life -----------------------------------------------------------------------
+
+    def run(self, ready: Any) -> None:
+        """Takes over what a dead daemon left, opens for business, calls ``ready()``,
+        and returns after CMDDWN or a signal to end."""
+        self._watch_signals()
+        self._loop.watch(self._bell, self._hear_timer)
+        self._adopt()
+        self.timer.start()
+        mode = 0o600 if self.options.private else 0o666
+        registration = RegistrationSocket(
+            self.paths.register_socket, self._loop, self._register, mode=mode
+        )
+        control = ControlSocket(
+            self.paths.control_socket,
+            self._loop,
+            mode=mode,
+            readers={"status": self._status},
+            writers={"set": self._set, "down": self._down},
+            on_lease_end=self._note_activity,
+        )
+        self._control = control
+        self._beat()
+        if self.classes.pulse_period_ns:
+            self._pulse()
+        ready()
+        self._loop.run()
+        registration.close()
+        control.close()
+        self._shut_down()
+
+    def _shut_down(self) -> None:
+        self.feed(ShutdownRequested(**self._clocks()))
+        for job in self.jobs:
+            self._forget_job(job)
+        self.timer.stop()
+        self.classes.close()
+        self.region.close()
+        self.region.unlink()
+        self.paths.bell("@timer").unlink(missing_ok=True)
+        self._loop.close()
+
+    def _watch_signals(self) -> None:
+        self._loop.stop_on([signal.SIGTERM, signal.SIGINT])
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    def _open_bell(self) -> int:
+        path = self.paths.bell("@timer")  # no job key starts with @
+        path.unlink(missing_ok=True)
+        os.mkfifo(path, 0o600)
+        return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+
+    # -- events in, commands out ----------------------------------------------------
+
+    def feed(self, event: Event) -> None:
+        """One event through the machine and out into the node."""
+        self._effects.carry_out(self.machine.handle(event))
+
+    @staticmethod
+    def _clocks() -> dict[str, int]:
+        return {"now_ns": time.monotonic_ns(), "wall_ns": time.time_ns()}
+
+    def _register(self, peer: Peer, hello: Hello) -> Welcome:
+        before = self.jobs.job_of(peer.pid)
+        if before is not None:  # it initialises MPI again, or became another program
+            self._task_left(before, peer.pid)
+        if self.options.private and peer.uid != os.geteuid():
+            raise RegistrationRefused(errno.EACCES, "these daemons are another user's")
+        job = self._find_or_create(peer, hello)
+        try:
+            task = self.jobs.add_task(
+                job, peer.pid, rank=hello.rank, world=hello.world, carrier=hello.carrier
+            )
+            cpus = frozenset(os.sched_getaffinity(peer.pid))
+        except (CoschedError, OSError) as error:
+            self._forget_if_empty(job)
+            raise RegistrationRefused(errno.ENOSPC, str(error)) from None
+        self._loop.watch(task.pidfd, lambda: self._task_left(job, peer.pid))
+        self.feed(TaskRegistered(**self._clocks(), job=job.key, task=peer.pid, cpus=cpus))
+        return Welcome(task.slot, job.region.size(), job.region.fd, job.bell)
+
+    def _find_or_create(self, peer: Peer, hello: Hello) -> LiveJob:
+        job = self.jobs.get(f"{peer.uid}.{hello.job}")
+        if job is not None:
+            return job
+        try:
+            job = self.jobs.create(hello.job, peer.uid, peer.gid)
+        except OSError as error:
+            raise RegistrationRefused(
+                error.errno or errno.EIO, f"no shared memory for the job: {error}"
+            ) from None
+        self._watch_job(job)
+        return job
+
+    def _watch_job(self, job: LiveJob) -> None:
+        self._loop.watch(job.bell, lambda: self._hear_job(job))
+
+    def _hear_job(self, job: LiveJob) -> None:
+        silence(job.bell)
+        for request in job.region.take_requests():
+            self._take_request(job, request)
+
+    def _take_request(self, job: LiveJob, request: Request) -> None:
+        task = job.task_in_slot(request.slot)
+        if task is None:
+            return
+        if request.code == lib.COSCHED_CMDSCH:
+            self.feed(
+                MessageTrapped(
+                    **self._clocks(), job=job.key, task=task.pid, epoch=request.epoch
+                )
+            )
+        elif request.code == lib.COSCHED_CMDOUT:
+            self._task_left(job, task.pid)
+
+    def _hear_timer(self) -> None:
+        silence(self._bell)
+        for request in self.region.take_requests():
+            if request.code == lib.COSCHED_CMDCSW:
+                self.feed(SliceEnded(**self._clocks()))
+
+    def _task_left(self, job: LiveJob, pid: int) -> None:
+        task = job.tasks[pid]
+        self._loop.unwatch(task.pidfd)
+        self.jobs.remove_task(job, pid)
+        self.feed(TaskExited(**self._clocks(), job=job.key, task=pid))
+        self._forget_if_empty(job)
+
+    def _forget_if_empty(self, job: LiveJob) -> None:
+        if not job.tasks:
+            self._forget_job(job)
+            self._note_activity()
+
+    def _forget_job(self, job: LiveJob) -> None:
+        for task in job.tasks.values():
+            self._loop.unwatch(task.pidfd)
+        self._loop.unwatch(job.bell)
+        self.jobs.destroy(job)
+
+    def _adopt(self) -> None:
+        """Replays the registrations of tasks that a dead daemon left running."""
+        for problem in self.jobs.adopt():
+            log.warning("not taken over: %s", problem)
+        for job in self.jobs:
+            self._watch_job(job)
+            for pid, task in list(job.tasks.items()):
+                self._loop.watch(task.pidfd, lambda j=job, p=pid: self._task_left(j, p))  # type: ignore[misc]
+                try:
+                    cpus = frozenset(os.sched_getaffinity(pid))
+                except OSError:
+                    continue  # it just ended; its pidfd says so
+                self.feed(
+                    TaskRegistered(**self._clocks(), job=job.key, task=pid, cpus=cpus)
+                )
+            log.info("took over job %s with %d tasks", job.key, len(job.tasks))
+
+    # -- times ----------------------------------------------------------------------
+
+    def _beat(self) -> None:
+        self.region.beat()
+        for job in self.jobs:
+            job.region.beat()
+        if self.options.private and self._is_unused():
+            self._loop.stop()
+        self._loop.call_at(time.monotonic_ns() + BEAT_NS, self._beat)
+
+    def _pulse(self) -> None:
+        assert self.classes.pulse_period_ns is not None
+        self.classes.pulse()
+        self._loop.call_at(time.monotonic_ns() + self.classes.pulse_period_ns, self._pulse)
+
+    def _set_alarm(self, at_ns: int) -> None:
+        self._alarm_ns = at_ns
+        self._loop.call_at(at_ns, self._ring_alarm)
+
+    def _ring_alarm(self) -> None:
+        # Alarms that were replaced still ring here; only the last one counts.
+        if time.monotonic_ns() >= self._alarm_ns > 0:
+            self._alarm_ns = 0
+            self.feed(AlarmRang(**self._clocks()))
+
+    def _note_activity(self) -> None:
+        self._idle_since_ns = max(self._idle_since_ns, time.monotonic_ns())
+
+    def _is_unused(self) -> bool:
+        if self._control.leases or len(self.jobs):
+            self._idle_since_ns = time.monotonic_ns()
+        return time.monotonic_ns() - self._idle_since_ns > PRIVATE_LINGER_NS
+
+    # -- control --------------------------------------------------------------------
+
+    def _status(self, _request: Mapping[str, Any]) -> Mapping[str, Any]:
+        return node_status(self)
+
+    def _set(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        assignments = request.get("settings")
+        if not isinstance(assignments, dict) or not assignments:
+            raise CoschedError("nothing to set; give settings such as slice=0.5s")
+        settings = self.machine.settings.changed(
+            {str(name): str(value) for name, value in assignments.items()}
+        )
+        self.feed(SettingsChanged(**self._clocks(), settings=settings))
+        return {"settings": asdict(settings), "warnings": settings.warnings()}
+
+    def _down(self, _request: Mapping[str, Any]) -> Mapping[str, Any]:
+        self._loop.stop()
+        return {"ok": True, "pid": os.getpid()}

@@ -1,0 +1,90 @@
+"""What a scheduler daemon says of its node: the answer to ``status``.
+
+Names carry their units. docs/formats.md describes the fields.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+from cosched.core.units import NS_PER_S
+from cosched.node.jobs import LiveJob
+from cosched.shm._native import lib
+
+if TYPE_CHECKING:
+    from cosched.node.scheduler import SchedulerDaemon
+
+CARRIERS = {
+    lib.COSCHED_CARRIER_NONE: "none",
+    lib.COSCHED_CARRIER_PREFIX: "prefix",
+    lib.COSCHED_CARRIER_SHADOW: "shadow",
+}
+
+
+def node_status(daemon: SchedulerDaemon) -> dict[str, Any]:
+    """The whole node, ready for JSON."""
+    now_ns = time.monotonic_ns()
+    settings = daemon.machine.settings
+    report = daemon.region.data.report
+    return {
+        "node": daemon.paths.node,
+        "pid": os.getpid(),
+        "uptime_s": (now_ns - daemon.started_ns) / NS_PER_S,
+        "daemon_cpu_s": time.process_time(),
+        "private": daemon.options.private,
+        "priority": daemon.options.priority,
+        "class_scheduler": {
+            "name": daemon.classes.name,
+            "mode": daemon.classes.mode,
+            "chosen": daemon.options.chosen,
+        },
+        "settings": {
+            "slice_s": settings.slice_ns / NS_PER_S,
+            "gmet_s": settings.gmet_ns / NS_PER_S,
+            "align": settings.align,
+            "warnings": list(settings.warnings()),
+        },
+        "timer": {
+            "pid": daemon.timer.pid,
+            "restarts": daemon.timer.restarts,
+            "ticks": int(report.ticks),
+            "late_mean_us": report.late_sum_ns / max(1, report.ticks) / 1e3,
+            "late_max_us": report.late_max_ns / 1e3,
+        },
+        "counters": {
+            branch.value: count for branch, count in sorted(daemon.machine.counters.items())
+        },
+        "jobs": [_job_status(daemon, job, now_ns) for job in daemon.jobs],
+    }
+
+
+def _job_status(daemon: SchedulerDaemon, job: LiveJob, now_ns: int) -> dict[str, Any]:
+    state = daemon.machine.jobs[job.key]
+    cpu_ns = daemon.classes.cpu_ns(job.key)
+    return {
+        "name": job.name,
+        "uid": job.uid,
+        "key": job.key,
+        "carrier": CARRIERS.get(job.carrier, "unknown"),
+        "scheduled": state.scheduled,
+        "share_percent": daemon.machine.shares.get(job.key),
+        "cpus": sorted(state.cpus),
+        "epoch": state.epoch,
+        "scheduled_s": (state.received_ns + state.ran_ns(now_ns)) / NS_PER_S,
+        "cpu_s": None if cpu_ns is None else cpu_ns / NS_PER_S,
+        "switches": state.switches,
+        "granted": state.granted,
+        "refused": {reason.value: count for reason, count in state.refused.items()},
+        "dropped_requests": int(job.region.data.ring.dropped),
+        "tasks": [
+            {
+                "pid": task.pid,
+                "rank": task.rank,
+                "world": task.world,
+                "counters": job.region.counters(task.slot),
+            }
+            for task in sorted(job.tasks.values(), key=lambda t: t.rank)
+        ],
+    }

@@ -1,0 +1,114 @@
+"""The timer daemon: sends CMDCSW when the slice is over, at absolute times.
+
+Orders come through the node region; a byte on standard input says that they changed.
+Two timer descriptors, one a clock: aligned slices end at multiples of the slice in
+CLOCK_REALTIME, so that nodes with synchronised clocks switch together; free-running ones
+end at the deadline that the scheduler daemon gives in CLOCK_MONOTONIC. Deadlines are
+absolute, hence lateness does not add up; it is measured and reported.
+
+When standard input ends, the scheduler daemon has died: this process then is the node's
+guardian (``guardian``).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from cosched.core.errors import CoschedError
+from cosched.node.effects import ring
+from cosched.node.loop import Loop
+from cosched.shm._native import lib
+from cosched.shm.region import NodeRegion, TimerOrders
+
+STDIN = 0
+
+
+def next_boundary_ns(wall_ns: int, slice_ns: int) -> int:
+    """The first multiple of the slice after ``wall_ns``."""
+    return (wall_ns // slice_ns + 1) * slice_ns
+
+
+def next_deadline_ns(now_ns: int, orders: TimerOrders, fired_ns: int) -> int:
+    """When a free-running slice ends: as ordered, or, if CMDCSW was already sent for that
+    deadline and brought no new orders, one slice after it was sent."""
+    if orders.deadline_ns > fired_ns:
+        return orders.deadline_ns
+    return max(now_ns, fired_ns + orders.slice_ns)
+
+
+class TimerDaemon:
+    """Waits for slices to end and posts CMDCSW."""
+
+    def __init__(self, region: NodeRegion, bell: Path) -> None:
+        self._region = region
+        self._bell = os.open(bell, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._loop = Loop()
+        self._monotonic = _open_timer(realtime=False)
+        self._realtime = _open_timer(realtime=True)
+        self._target_ns = 0
+        self._fired_ns = 0
+        self._orphaned = False
+        region.data.report.pid = os.getpid()
+
+    def run(self) -> bool:
+        """Serves until told to end (False) or until the scheduler daemon died (True)."""
+        self._loop.stop_on([signal.SIGTERM])
+        self._loop.watch(STDIN, self._hear_scheduler)
+        self._loop.watch(self._monotonic, self._expired(self._monotonic, time.monotonic_ns))
+        self._loop.watch(self._realtime, self._expired(self._realtime, time.time_ns))
+        self._arm()
+        self._loop.run()
+        self._loop.close()
+        return self._orphaned
+
+    def _hear_scheduler(self) -> None:
+        if os.read(STDIN, 4096):
+            self._arm()
+        else:
+            self._orphaned = True
+            self._loop.stop()
+
+    def _expired(self, fd: int, clock: Callable[[], int]) -> Callable[[], None]:
+        def expired() -> None:
+            result = lib.cosched_timer_expired(fd)
+            if result == 1:
+                self._fire(clock())
+            if result in (1, -errno.ECANCELED):
+                self._arm()
+
+        return expired
+
+    def _fire(self, now_ns: int) -> None:
+        late_ns = max(0, now_ns - self._target_ns)
+        report = self._region.data.report
+        report.ticks += 1
+        report.late_last_ns = late_ns
+        report.late_sum_ns += late_ns
+        report.late_max_ns = max(report.late_max_ns, late_ns)
+        self._fired_ns = time.monotonic_ns()
+        self._region.post(lib.COSCHED_CMDCSW)
+        ring(self._bell)
+
+    def _arm(self) -> None:
+        orders = self._region.orders()
+        monotonic_ns = realtime_ns = 0
+        if not orders.idle and orders.slice_ns:
+            if orders.align:
+                realtime_ns = next_boundary_ns(time.time_ns(), orders.slice_ns)
+            else:
+                monotonic_ns = next_deadline_ns(time.monotonic_ns(), orders, self._fired_ns)
+        self._target_ns = realtime_ns or monotonic_ns
+        lib.cosched_timer_set(self._monotonic, monotonic_ns)
+        lib.cosched_timer_set(self._realtime, realtime_ns)
+
+
+def _open_timer(*, realtime: bool) -> int:
+    fd = int(lib.cosched_timer_open(int(realtime)))
+    if fd < 0:
+        raise CoschedError(f"timer daemon: no timer descriptor: {os.strerror(-fd)}")
+    return fd

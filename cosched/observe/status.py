@@ -1,0 +1,79 @@
+"""The state of every node on this machine, gathered and written for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from cosched.node.client import NoDaemon, nodes_in, request
+from cosched.shm.paths import NodePaths
+
+Status = dict[str, Any]
+
+
+def gather(run_dir: Path, nodes: Sequence[str] = ()) -> list[Status]:
+    """The status of the named nodes, or of all that are up in the run directory.
+
+    Raises NoDaemon for a named node that is not up.
+    """
+    if nodes:
+        return [request(NodePaths(run_dir, node), "status") for node in nodes]
+    found = []
+    for paths in nodes_in(run_dir):
+        try:
+            found.append(request(paths, "status"))
+        except NoDaemon:
+            continue  # its socket outlived it
+    return found
+
+
+def render(statuses: Iterable[Status]) -> str:
+    """Text of at most 80 columns."""
+    return "\n\n".join(_node_text(status) for status in statuses)
+
+
+def _node_text(status: Status) -> str:
+    settings, classes, timer = (
+        status["settings"],
+        status["class_scheduler"],
+        status["timer"],
+    )
+    align = "aligned" if settings["align"] else "free"
+    lines = [
+        f"{status['node']}: slice {settings['slice_s']:g}s ({align}), "
+        f"gmet {settings['gmet_s']:g}s, {classes['name']} {classes['mode']}",
+        f"  daemons: pid {status['pid']} and {timer['pid'] or '-'}, {status['priority']}, "
+        f"up {_span(status['uptime_s'])}, cpu {status['daemon_cpu_s']:.2f}s",
+    ]
+    lines += [f"  warning: {warning}"[:80] for warning in settings["warnings"]]
+    if not status["jobs"]:
+        return "\n".join([*lines, "  no jobs"])
+    lines.append(
+        f"  {'job':<26} {'tasks':>5} {'state':<5} {'share':>5} {'scheduled':>9} "
+        f"{'switches':>8} {'granted':>7}"
+    )
+    for job in status["jobs"]:
+        state = "on" if job["scheduled"] else "off"
+        lines.append(
+            f"  {_cut(job['name'], 26):<26} {len(job['tasks']):>5} {state:<5} "
+            f"{job['share_percent']:>4}% {job['scheduled_s']:>8.1f}s "
+            f"{job['switches']:>8} {job['granted']:>7}"
+        )
+        refused = {name: n for name, n in job["refused"].items() if n}
+        if refused:
+            reasons = ", ".join(f"{name} {n}" for name, n in sorted(refused.items()))
+            lines.append(_cut(f"    refused: {reasons}", 80))
+    return "\n".join(lines)
+
+
+def _span(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours}h{minutes:02}m"
+    return f"{minutes}m{rest:02}s" if minutes else f"{rest}s"
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "~"

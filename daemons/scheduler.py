@@ -1,0 +1,106 @@
+"""coschedd: the scheduler daemon of one node."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from pathlib import Path
+
+from cosched.linux.probe import probe
+
+from cosched.core.errors import CoschedError
+from cosched.core.settings import Settings
+from cosched.linux.priority import raise_daemon_priority
+from cosched.node.lifecycle import end_orphaned_timer
+from cosched.node.lock import DaemonLock
+from cosched.node.scheduler import DaemonOptions, SchedulerDaemon
+from cosched.shm.paths import NodePaths
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="coschedd", description=__doc__)
+    parser.add_argument("--run-dir", type=Path, default=Path("/run/cosched"))
+    parser.add_argument("--node", default=os.uname().nodename)
+    parser.add_argument("--slice", default="1s")
+    parser.add_argument("--gmet", default="100ms")
+    parser.add_argument("--align", default="on")
+    parser.add_argument("--class-scheduler", default="auto")
+    parser.add_argument("--mode", default="proportional")
+    parser.add_argument("--private", action="store_true")
+    parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("--ready-fd", type=int, default=1, help="where READY is written")
+    return parser.parse_args(arguments)
+
+
+def serve(options: argparse.Namespace, ready_fd: int) -> None:
+    """Runs the daemon until it is told to end."""
+    settings = Settings().changed(
+        {"slice": options.slice, "gmet": options.gmet, "align": options.align}
+    )
+    paths = NodePaths(options.run_dir, options.node)
+    open_directory(paths, private=options.private)
+    lock = DaemonLock(paths.scheduler_lock)
+    if not lock.acquire():
+        raise CoschedError("its daemons are up already")
+    try:
+        end_orphaned_timer(paths)
+        logging.basicConfig(
+            filename=paths.log,
+            level=logging.DEBUG if options.verbose else logging.INFO,
+            format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+        )
+        found = probe(paths.tag, options.class_scheduler, options.mode)
+        classes = found.scheduler
+        chosen = "; ".join(f"{name}: {why}" for name, why in found.tried)
+        priority = raise_daemon_priority().name
+        daemon = SchedulerDaemon(
+            paths, settings, classes, DaemonOptions(options.private, chosen, priority)
+        )
+        greeting = f"node {paths.node}: {classes.name}, {classes.mode}, {priority}"
+
+        def ready() -> None:
+            logging.info("ready: %s (%s)", greeting, chosen)
+            os.write(ready_fd, f"READY {greeting}\n".encode())
+            if ready_fd > 2:
+                os.close(ready_fd)
+
+        daemon.run(ready)
+        logging.info("ended")
+    finally:
+        lock.release()
+
+
+def open_directory(paths: NodePaths, *, private: bool) -> None:
+    """Makes the node's directory; refuses one that somebody else could have prepared."""
+    try:
+        paths.run_dir.mkdir(mode=0o700 if private else 0o755, exist_ok=True, parents=True)
+        if (
+            paths.run_dir.stat().st_uid not in (0, os.geteuid())
+            or paths.run_dir.is_symlink()
+        ):
+            raise CoschedError(f"{paths.run_dir}: belongs to another user; use --run-dir")
+        paths.directory.mkdir(mode=0o700 if private else 0o755, exist_ok=True)
+        paths.bells.mkdir(mode=0o711, exist_ok=True)
+    except OSError as error:
+        raise CoschedError(
+            f"{paths.directory}: cannot be made ({error.strerror}); use --run-dir"
+        ) from None
+
+
+def main() -> None:
+    """Entry point of ``coschedd``: READY or ERROR on the ready descriptor."""
+    options = parse(sys.argv[1:])
+    try:
+        serve(options, options.ready_fd)
+    except CoschedError as error:
+        message = f"ERROR {error}\n".encode()
+        if options.ready_fd == 1:
+            sys.exit(f"coschedd: {error}")
+        os.write(options.ready_fd, message)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

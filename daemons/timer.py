@@ -1,0 +1,66 @@
+"""cosched-timerd: the timer daemon of one node; started by the scheduler daemon."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+
+from cosched.core.errors import CoschedError
+from cosched.linux.classes import open_class_scheduler
+from cosched.linux.priority import raise_daemon_priority
+from cosched.node.guardian import Guardian
+from cosched.node.lock import DaemonLock
+from cosched.node.timer import TimerDaemon
+from cosched.shm.paths import NodePaths
+from cosched.shm.region import NodeRegion
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="cosched-timerd", description=__doc__)
+    parser.add_argument("--run-dir", type=Path, required=True)
+    parser.add_argument("--node", default=os.uname().nodename)
+    parser.add_argument("--class-scheduler", required=True)
+    parser.add_argument("--mode", default="proportional")
+    return parser.parse_args(arguments)
+
+
+def serve(options: argparse.Namespace) -> None:
+    """Times slices; guards the node when the scheduler daemon has died."""
+    paths = NodePaths(options.run_dir, options.node)
+    lock = DaemonLock(paths.timer_lock)
+    if not lock.acquire():
+        raise CoschedError(f"node {paths.node}: another timer daemon is up")
+    logging.basicConfig(
+        filename=paths.log,
+        level=logging.INFO,
+        format="%(asctime)s %(levelname)s timer: %(message)s",
+    )
+    raise_daemon_priority()
+    region: NodeRegion = NodeRegion.attach(paths.node_region)
+    timer = TimerDaemon(region, paths.bell("@timer"))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        if timer.run():
+            logging.warning("the scheduler daemon died: back to the kernel's shares")
+            classes = open_class_scheduler(options.class_scheduler, paths.tag, options.mode)
+            Guardian(paths, classes).run()
+    finally:
+        lock.release()
+
+
+def main() -> None:
+    """Entry point of ``cosched-timerd``."""
+    options = parse(sys.argv[1:])
+    try:
+        serve(options)
+    except CoschedError as error:
+        sys.exit(f"cosched-timerd: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,506 @@
+"""The scheduler daemon's state machine: the paper's rules one by one, then properties
+over random histories."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from cosched.core.contention import fits, groups
+from cosched.core.messages import (
+    AddTask,
+    AlarmRang,
+    Cause,
+    CreateClass,
+    DestroyClass,
+    Event,
+    MessageTrapped,
+    OrderTimer,
+    PublishStatus,
+    Refusal,
+    RefuseRequest,
+    RemoveTask,
+    SetAlarm,
+    SetShares,
+    SettingsChanged,
+    ShutdownRequested,
+    SliceEnded,
+    TaskExited,
+    TaskRegistered,
+)
+from cosched.core.node import LEAD_SLICES, Branch, NodeScheduler
+from cosched.core.settings import Settings
+from cosched.core.units import NS_PER_MS, NS_PER_S
+
+ONE_CPU = frozenset({0})
+FREE = Settings(slice_ns=NS_PER_S, gmet_ns=100 * NS_PER_MS, align=False)
+ALIGNED = Settings(slice_ns=NS_PER_S, gmet_ns=100 * NS_PER_MS, align=True)
+
+
+@dataclass
+class Node:
+    """A machine with a clock, and what its commands add up to."""
+
+    settings: Settings = FREE
+    now_ns: int = 10 * NS_PER_S
+    published: dict = field(default_factory=dict)
+    members: dict = field(default_factory=dict)
+    shares: dict = field(default_factory=dict)
+    alarm_ns: int | None = None
+    orders: OrderTimer | None = None
+
+    def __post_init__(self):
+        self.machine = NodeScheduler(self.settings)
+
+    def send(self, kind: type[Event], *, after_ns: int = 0, **fields):
+        self.now_ns += after_ns
+        commands = self.machine.handle(
+            kind(now_ns=self.now_ns, wall_ns=self.now_ns, **fields)
+        )
+        for command in commands:
+            self.apply(command)
+        return commands
+
+    def apply(self, command):
+        match command:
+            case PublishStatus(job, epoch, scheduled):
+                assert epoch >= self.published.get(job, (0, None))[0]
+                self.published[job] = (epoch, scheduled)
+            case CreateClass(job):
+                self.members.setdefault(job, set())
+            case AddTask(job, task):
+                self.members[job].add(task)
+            case RemoveTask(job, task):
+                self.members[job].remove(task)
+            case DestroyClass(job):
+                del self.members[job]
+                self.shares.pop(job, None)
+                self.published.pop(job)
+            case SetShares(percents):
+                self.shares = dict(percents)
+            case SetAlarm(at_ns):
+                self.alarm_ns = at_ns
+            case OrderTimer():
+                self.orders = command
+
+    def register(self, job, task=None, cpus=ONE_CPU, **kw):
+        task = task if task is not None else ord(job[0])
+        return self.send(TaskRegistered, job=job, task=task, cpus=cpus, **kw)
+
+    def trap(self, job, **kw):
+        state = self.machine.jobs[job]
+        task = next(iter(state.tasks))
+        return self.send(MessageTrapped, job=job, task=task, epoch=state.epoch, **kw)
+
+    @property
+    def running(self):
+        return {key for key, job in self.machine.jobs.items() if job.scheduled}
+
+
+def test_first_job_is_scheduled_and_later_ones_wait_at_one_percent():
+    node = Node()
+    for job in "abc":
+        node.register(job)
+    assert node.running == {"a"}
+    assert node.shares == {"a": 98, "b": 1, "c": 1}
+    assert {job: on for job, (_, on) in node.published.items()} == {
+        "a": True,
+        "b": False,
+        "c": False,
+    }
+
+
+def test_second_task_of_a_job_joins_its_class():
+    node = Node()
+    node.register("a", 1, frozenset({0}))
+    node.register("a", 2, frozenset({1}))
+    assert node.members == {"a": {1, 2}}
+    assert node.machine.jobs["a"].cpus == {0, 1}
+
+
+def test_cmdout_of_the_last_task_destroys_the_job_and_schedules_the_next():
+    node = Node()
+    for job in "ab":
+        node.register(job)
+    node.send(TaskExited, job="a", task=ord("a"))
+    assert node.running == {"b"}
+    assert node.members == {"b": {ord("b")}}
+    assert node.shares == {"b": 100}
+
+
+def test_cmdout_of_an_unscheduled_job_gives_its_percent_back():
+    node = Node()
+    for job in "abc":
+        node.register(job)
+    node.send(TaskExited, job="c", task=ord("c"))
+    assert node.shares == {"a": 99, "b": 1}
+
+
+def test_cmdcsw_schedules_the_job_with_the_least_cpu_time():
+    node = Node()
+    for job in "abc":
+        node.register(job)
+    order = []
+    for _ in range(6):
+        node.send(SliceEnded, after_ns=NS_PER_S)
+        order += sorted(node.running)
+    assert order == ["b", "c", "a", "b", "c", "a"]
+
+
+def test_a_newcomer_does_not_keep_the_cpu_until_it_has_caught_up():
+    node = Node()
+    node.register("a")
+    node.send(SliceEnded, after_ns=500 * NS_PER_S)
+    node.register("b")
+    seen = []
+    for _ in range(4):
+        node.send(SliceEnded, after_ns=NS_PER_S)
+        seen += sorted(node.running)
+    assert seen == ["b", "a", "b", "a"]
+
+
+def test_cmdsch_is_granted_after_gmet_and_refused_before():
+    node = Node()
+    for job in "ab":
+        node.register(job)
+    refusal = node.trap("b", after_ns=99 * NS_PER_MS)[0]
+    assert refusal == RefuseRequest("b", ord("b"), Refusal.GMET, NS_PER_MS)
+    assert node.running == {"a"}
+    node.send(AlarmRang, after_ns=NS_PER_MS)
+    node.trap("b")
+    assert node.running == {"b"}
+    assert node.machine.jobs["b"].granted == 1
+
+
+def test_a_switch_tells_the_old_job_first_then_moves_shares_then_wakes_the_new():
+    node = Node()
+    for job in "ab":
+        node.register(job)
+    commands = node.trap("b", after_ns=NS_PER_S)
+    assert [type(c) for c in commands[:3]] == [PublishStatus, SetShares, PublishStatus]
+    assert (commands[0].job, commands[0].scheduled) == ("a", False)
+    assert (commands[2].job, commands[2].scheduled) == ("b", True)
+    assert commands[2].cause is Cause.PULLED
+
+
+def test_a_refused_job_may_ask_again_when_gmet_is_over():
+    node = Node()
+    for job in "ab":
+        node.register(job)
+    node.trap("b")
+    epoch = node.published["b"][0]
+    assert node.alarm_ns == node.now_ns + 100 * NS_PER_MS
+    node.send(AlarmRang, after_ns=100 * NS_PER_MS)
+    assert node.published["b"] == (epoch + 1, False)
+
+
+def test_a_request_posted_before_the_last_change_is_stale():
+    node = Node()
+    for job in "ab":
+        node.register(job)
+    old = node.machine.jobs["b"].epoch
+    node.send(SliceEnded, after_ns=NS_PER_S)
+    node.send(SliceEnded, after_ns=NS_PER_S)
+    commands = node.send(
+        MessageTrapped, after_ns=NS_PER_S, job="b", task=ord("b"), epoch=old
+    )
+    assert commands[0].reason is Refusal.STALE
+    assert node.running == {"a"}
+
+
+def test_requests_of_strangers_and_of_scheduled_jobs_change_nothing():
+    node = Node()
+    node.register("a")
+    unknown = node.send(MessageTrapped, job="z", task=5, epoch=0)
+    assert unknown[0].reason is Refusal.UNKNOWN
+    assert node.trap("a", after_ns=NS_PER_S)[0].reason is Refusal.SCHEDULED
+
+
+def test_a_pulled_switch_restarts_a_free_running_slice():
+    node = Node()
+    for job in "ab":
+        node.register(job)
+    assert node.orders.deadline_ns == node.now_ns + NS_PER_S
+    node.trap("b", after_ns=400 * NS_PER_MS)
+    assert node.orders.deadline_ns == node.now_ns + NS_PER_S
+
+
+def test_two_chatty_jobs_cannot_keep_a_third_from_its_turn():
+    node = Node()
+    for job in "abc":
+        node.register(job)
+    waited = 0
+    while "c" not in node.running:
+        other = "b" if node.running == {"a"} else "a"
+        node.trap(other, after_ns=200 * NS_PER_MS)
+        if node.now_ns >= node.orders.deadline_ns:
+            node.send(SliceEnded)
+        waited += 1
+        assert waited < 100
+    assert node.machine.counters[Branch.SCH_REFUSED_AHEAD] > 0
+
+
+def test_jobs_on_disjoint_cpus_never_compete():
+    node = Node()
+    node.register("a", 1, frozenset({0}))
+    node.register("b", 2, frozenset({1}))
+    assert node.running == {"a", "b"}
+    assert node.shares == {"a": 100, "b": 100}
+    assert node.orders.idle
+    node.send(SliceEnded, after_ns=NS_PER_S)
+    assert node.running == {"a", "b"}
+
+
+def test_jobs_that_fit_side_by_side_do_not_take_turns():
+    node = Node()
+    cpus = frozenset(range(4))
+    for job in ("a", "b"):
+        node.register(job, ord(job), cpus)
+        node.register(job, ord(job) + 1000, cpus)
+    assert node.running == {"a", "b"}
+    assert node.shares == {"a": 50, "b": 50}
+    node.register("c", 7, cpus)
+    assert node.running == {"a", "b"}
+    assert sum(node.shares.values()) == 100
+    node.send(SliceEnded, after_ns=NS_PER_S)
+    assert "c" in node.running
+    assert len(node.running) == 2
+
+
+def test_a_job_that_grows_crowds_a_neighbour_out():
+    node = Node()
+    cpus = frozenset({0, 1})
+    node.register("a", 1, cpus)
+    node.register("b", 2, cpus)
+    assert node.running == {"a", "b"}
+    commands = node.register("b", 3, cpus)
+    assert node.running == {"a"}
+    assert any(isinstance(c, PublishStatus) and c.cause is Cause.CROWDED for c in commands)
+
+
+def test_aligned_nodes_with_the_same_jobs_choose_alike_whatever_their_history():
+    early, late = Node(ALIGNED), Node(ALIGNED)
+    for job in "abc":
+        early.register(job)
+    for job in "cba":
+        late.register(job, after_ns=70 * NS_PER_MS)
+    assert early.running != late.running
+    for boundary in range(20, 40):
+        for node in (early, late):
+            node.now_ns = boundary * NS_PER_S
+            node.send(SliceEnded)
+        assert early.running == late.running
+
+
+def test_shutdown_lets_everything_run():
+    node = Node()
+    for job in "ab":
+        node.register(job)
+    commands = node.send(ShutdownRequested)
+    published = [c for c in commands if isinstance(c, PublishStatus)]
+    assert all(c.scheduled for c in published)
+    assert len(published) == 2
+    assert sum(isinstance(c, DestroyClass) for c in commands) == 2
+
+
+def test_an_unknown_event_is_a_programming_error():
+    with pytest.raises(TypeError):
+        NodeScheduler(FREE).handle(Event(now_ns=0, wall_ns=0))
+
+
+JOBS = st.sampled_from("abcde")
+CPU_SETS = st.sets(st.integers(0, 3), min_size=1).map(frozenset)
+
+
+class NodeMachine(RuleBasedStateMachine):
+    """Random histories of a node with four CPUs and up to five jobs."""
+
+    def __init__(self):
+        super().__init__()
+        self.node = Node()
+        self.next_task = 1
+        self.since = {}
+
+    def send(self, kind, **fields):
+        before = self.node.running
+        now_before = {k: j.since_ns for k, j in self.node.machine.jobs.items()}
+        commands = self.node.send(kind, **fields)
+        if kind is MessageTrapped:
+            for job in before - self.node.running:
+                ran = self.node.now_ns - now_before[job]
+                assert ran >= self.node.machine.settings.gmet_ns
+        return commands
+
+    @rule(job=JOBS, cpus=CPU_SETS, after=st.integers(0, 3 * NS_PER_S))
+    def register(self, job, cpus, after):
+        self.send(TaskRegistered, after_ns=after, job=job, task=self.next_task, cpus=cpus)
+        self.next_task += 1
+
+    @precondition(lambda self: self.node.machine.jobs)
+    @rule(data=st.data(), after=st.integers(0, NS_PER_S))
+    def exit(self, data, after):
+        job = data.draw(st.sampled_from(sorted(self.node.machine.jobs)))
+        task = data.draw(st.sampled_from(sorted(self.node.machine.jobs[job].tasks)))
+        self.send(TaskExited, after_ns=after, job=job, task=task)
+
+    @rule(after=st.integers(0, 2 * NS_PER_S))
+    def end_slice(self, after):
+        self.send(SliceEnded, after_ns=after)
+
+    @precondition(lambda self: self.node.machine.jobs)
+    @rule(data=st.data(), after=st.integers(0, 300 * NS_PER_MS))
+    def trap(self, data, after):
+        job = data.draw(st.sampled_from(sorted(self.node.machine.jobs)))
+        self.node.now_ns += after
+        state = self.node.machine.jobs[job]
+        epoch = state.epoch - data.draw(st.integers(0, 1))
+        self.send(
+            MessageTrapped, job=job, task=next(iter(state.tasks)), epoch=max(0, epoch)
+        )
+
+    @precondition(lambda self: self.node.alarm_ns is not None)
+    @rule()
+    def ring(self):
+        self.node.now_ns = max(self.node.now_ns, self.node.alarm_ns)
+        self.node.alarm_ns = None
+        self.send(AlarmRang)
+        assert not any(
+            job.awaits_gmet and job.scheduled for job in self.node.machine.jobs.values()
+        )
+
+    @rule(align=st.booleans(), slice_s=st.integers(1, 3), gmet_ms=st.integers(0, 2000))
+    def change(self, align, slice_s, gmet_ms):
+        new = Settings(slice_s * NS_PER_S, gmet_ms * NS_PER_MS, align)
+        self.send(SettingsChanged, settings=new)
+
+    @invariant()
+    def scheduled_jobs_fit_and_no_other_would(self):
+        jobs = list(self.node.machine.jobs.values())
+        running = [job for job in jobs if job.scheduled]
+        assert fits(running)
+        for job in jobs:
+            assert job.scheduled or not fits([*running, job])
+
+    @invariant()
+    def every_group_runs_exactly_one_job_if_no_two_fit(self):
+        for group in groups(self.node.machine.jobs.values()):
+            running = [job for job in group if job.scheduled]
+            assert running
+            pairs = [(a, b) for a in group for b in group if a.key < b.key]
+            if not any(fits(pair) for pair in pairs):
+                assert len(running) == 1
+
+    @invariant()
+    def shares_add_up_in_each_group(self):
+        assert set(self.node.shares) == set(self.node.machine.jobs)
+        for group in groups(self.node.machine.jobs.values()):
+            assert sum(self.node.shares[job.key] for job in group) == 100
+            for job in group:
+                if not job.scheduled:
+                    assert self.node.shares[job.key] == 1
+
+    @invariant()
+    def tasks_see_what_was_decided(self):
+        for key, job in self.node.machine.jobs.items():
+            assert self.node.published[key] == (job.epoch, job.scheduled)
+            assert self.node.members[key] == set(job.tasks)
+
+    @invariant()
+    def the_timer_runs_exactly_while_somebody_waits(self):
+        if self.node.orders is not None:
+            waiting = any(not job.scheduled for job in self.node.machine.jobs.values())
+            assert self.node.orders.idle == (not waiting)
+
+
+TestNodeMachine = NodeMachine.TestCase
+TestNodeMachine.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    count=st.integers(2, 6),
+    align=st.booleans(),
+    traps=st.lists(st.tuples(st.integers(0, 5), st.integers(1, 400)), max_size=300),
+)
+def test_no_job_starves_while_the_timer_ticks(count, align, traps):
+    """However messages pull, each job is scheduled at least once in a bounded number of
+    slices, given a timer that keeps its orders."""
+    node = Node(Settings(NS_PER_S, 100 * NS_PER_MS, align))
+    jobs = "abcdef"[:count]
+    for job in jobs:
+        node.register(job)
+    bound_ns = (count + LEAD_SLICES) * (LEAD_SLICES + 2) * NS_PER_S
+    last_seen = dict.fromkeys(jobs, node.now_ns)
+    pulls = iter(traps)
+
+    def advance_to(target_ns):
+        while node.now_ns < target_ns:
+            deadline = (
+                (node.now_ns // NS_PER_S + 1) * NS_PER_S
+                if align
+                else node.orders.deadline_ns
+            )
+            step_to = max(node.now_ns, min(target_ns, deadline))
+            node.now_ns = step_to
+            if step_to == deadline:
+                node.send(SliceEnded)
+            for job in node.running:
+                last_seen[job] = node.now_ns
+            for job in jobs:
+                assert node.now_ns - last_seen[job] <= bound_ns, job
+            if node.now_ns >= target_ns:
+                return
+
+    for index, after_ms in pulls:
+        advance_to(node.now_ns + after_ms * NS_PER_MS)
+        if node.alarm_ns is not None and node.now_ns >= node.alarm_ns:
+            node.alarm_ns = None
+            node.send(AlarmRang)
+        node.trap(jobs[index % count])
+    advance_to(node.now_ns + 2 * bound_ns)
+
+
+def test_every_branch_is_reached_and_counted():
+    node = Node()
+    node.register("a")
+    node.register("a")
+    node.register("a", 1)
+    node.register("b")
+    node.register("c")
+    node.send(SliceEnded)
+    node.trap("b")
+    node.send(AlarmRang)
+    node.send(AlarmRang, after_ns=100 * NS_PER_MS)
+    node.trap("b")
+    node.trap("b")
+    node.send(MessageTrapped, job="c", task=ord("c"), epoch=99)
+    node.send(MessageTrapped, job="x", task=1, epoch=0)
+    node.send(SliceEnded, after_ns=5 * NS_PER_S)
+    node.send(SettingsChanged, settings=FREE)
+    for _ in range(20):
+        other = "b" if node.running == {"a"} else "a"
+        node.trap(other, after_ns=500 * NS_PER_MS)
+    node.send(TaskExited, job="a", task=1)
+    node.send(TaskExited, job="a", task=1)
+    node.send(TaskExited, job="c", task=ord("c"))
+    node.send(TaskExited, job="b", task=ord("b"))
+    node.register("d", 1, frozenset({0}))
+    for _ in range(3):
+        node.send(SliceEnded, after_ns=10)
+        node.send(SliceEnded, after_ns=NS_PER_S)
+    kept = Node()
+    kept.register("a")
+    kept.register("b")
+    kept.trap("b", after_ns=NS_PER_S)
+    kept.send(SliceEnded, after_ns=NS_PER_S)
+    kept.trap("b", after_ns=NS_PER_S)
+    kept.send(SettingsChanged, settings=Settings(NS_PER_S, 0, False))
+    kept.register("c")
+    kept.send(SliceEnded, after_ns=NS_PER_S)
+    node.send(ShutdownRequested)
+    reached = set(node.machine.counters) | set(kept.machine.counters)
+    assert set(Branch) - reached <= {Branch.CSW_KEPT}
