@@ -1,0 +1,124 @@
+"""What /proc says about processes and CPUs. ``root`` is replaceable for tests.
+
+A process that is gone is an everyday event here, not an error: functions about one
+process return None (or an empty set) for it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+ROOT = Path("/")
+
+_NS_PER_TICK = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+# Of /proc/stat's user nice system idle iowait irq softirq: the columns in which a task
+# or the kernel of this machine worked. Steal and guest (part of user) are left out.
+_BUSY_COLUMNS = (0, 1, 2, 5, 6)
+# Field numbers of /proc/PID/stat, counted from the one after "(comm)".
+_STATE, _START_TICKS = 0, 19
+
+
+def read_text(path: Path) -> str | None:
+    """A file's text, None when it (or the process it is about) is gone or not ours."""
+    try:
+        return path.read_text(errors="replace")
+    except (FileNotFoundError, NotADirectoryError, ProcessLookupError, PermissionError):
+        return None
+
+
+def _stat_fields(pid: int, root: Path) -> list[str] | None:
+    text = read_text(root / "proc" / str(pid) / "stat")
+    if not text:
+        return None
+    # comm may hold spaces and parentheses; the last ')' ends it.
+    return text[text.rindex(")") + 1 :].split()
+
+
+def _status_line(path: Path, name: str) -> str | None:
+    text = read_text(path)
+    for line in (text or "").splitlines():
+        key, _, value = line.partition(":")
+        if key == name:
+            return value.strip()
+    return None
+
+
+def start_ticks(pid: int, root: Path = ROOT) -> int | None:
+    """When the process started, in ticks since boot: with the pid, its identity."""
+    fields = _stat_fields(pid, root)
+    return int(fields[_START_TICKS]) if fields else None
+
+
+def state(pid: int, root: Path = ROOT) -> str | None:
+    """The kernel's state letter: R, S, D, T (stopped), Z (dead, not yet reaped), ..."""
+    fields = _stat_fields(pid, root)
+    return fields[_STATE] if fields else None
+
+
+def comm(pid: int, root: Path = ROOT) -> str | None:
+    """The short name of the program."""
+    text = read_text(root / "proc" / str(pid) / "comm")
+    return text.rstrip("\n") if text is not None else None
+
+
+def process_uid(pid: int, root: Path = ROOT) -> int | None:
+    """The real user id."""
+    value = _status_line(root / "proc" / str(pid) / "status", "Uid")
+    return int(value.split()[0]) if value else None
+
+
+def threads(pid: int, root: Path = ROOT) -> list[int]:
+    """Thread ids of the process, ascending."""
+    try:
+        names = os.listdir(root / "proc" / str(pid) / "task")
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return []
+    return sorted(int(name) for name in names)
+
+
+def cpu_affinity(pid: int, root: Path = ROOT) -> frozenset[int]:
+    """CPUs that any thread of the process may run on; empty for a process that is gone.
+
+    All threads, because an MPI or OpenMP runtime binds each to a core of its own.
+    """
+    task = root / "proc" / str(pid) / "task"
+    cpus: set[int] = set()
+    for tid in threads(pid, root):
+        value = _status_line(task / str(tid) / "status", "Cpus_allowed_list")
+        cpus |= parse_cpu_list(value or "")
+    return frozenset(cpus)
+
+
+def parse_cpu_list(text: str) -> frozenset[int]:
+    """The kernel's list format: ``0-3,8,10-11``."""
+    cpus: set[int] = set()
+    for part in text.strip().split(","):
+        first, _, last = part.partition("-")
+        if first:
+            cpus.update(range(int(first), int(last or first) + 1))
+    return frozenset(cpus)
+
+
+def cpu_busy_ns(root: Path = ROOT) -> dict[int, int]:
+    """For each CPU that is online, how long it has worked since boot."""
+    busy: dict[int, int] = {}
+    for line in (read_text(root / "proc" / "stat") or "").splitlines():
+        name, *columns = line.split() or [""]
+        if name.startswith("cpu") and name != "cpu":
+            ticks = sum(int(columns[column]) for column in _BUSY_COLUMNS)
+            busy[int(name[3:])] = ticks * _NS_PER_TICK
+    return busy
+
+
+def process_cpu_ns(pid: int) -> int | None:
+    """CPU time of all threads of a live process, to the nanosecond.
+
+    Uses the process's own CPU clock, which any user may read, rather than /proc: the
+    clock id is the kernel's ABI, ``~pid << 3`` with 2 for "time on the CPU".
+    """
+    try:
+        return time.clock_gettime_ns(~pid << 3 | 2)
+    except OSError:
+        return None
