@@ -1,0 +1,220 @@
+"""The class scheduler for an ordinary user: SIGSTOP, SIGCONT and short pulses.
+
+Without rights to control groups nothing gives a task a small share that can be taken back
+(a nice value can only be raised). What is left is the paper's other way (section 2.2.2): an
+unscheduled job is stopped, and is let run for a very brief time now and then, so that
+it can trap messages. A job is unscheduled here if its share is at most 1% and some other
+job's is more; all others run freely and share as the kernel sees fit.
+
+    proportional   in each pulse one unscheduled job runs beside the scheduled one and gets
+                   half of the CPU, or all of it while the scheduled one waits
+    strict         the scheduled job is stopped during the pulse, so that the pulsed one
+                   has its CPUs to itself: "100% for a very short time"
+
+Each unscheduled job gets a pulse in ``CYCLE_NS``, which makes about 1% either way.
+Unscheduled jobs take turns, evenly spread over the cycle. A switch ends a running pulse.
+
+Invariants. A signal goes through a pidfd, to the process that was added or to nobody. A
+job is stopped before another is continued. ``remove``, ``destroy``, ``restore`` and
+``close`` continue what they let go: nothing is left stopped.
+
+Limits. Time that a scheduled job leaves unused is lost in both modes. Only processes that
+were added are stopped, not their children. A job that its user stopped by hand is
+continued at its turn. System calls that SIGCONT interrupts in spite of SA_RESTART
+(epoll_wait, semop, see signal(7)) may return EINTR. Should this process be killed, whoever
+knows the pids must call ``restore``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from cosched.core.errors import CoschedError
+from cosched.linux import pidfd, proc
+from cosched.linux.classes import check_key, check_mode, unknown_class
+
+CYCLE_NS = 200_000_000
+# Strict: alone on the CPU, and at once. Proportional: a kernel tick at 250 Hz, or a task
+# that competes might get no turn at all.
+PULSE_NS = {"strict": 2_000_000, "proportional": 4_000_000}
+UNSCHEDULED_PERCENT = 1
+
+
+@dataclass(slots=True)
+class _Job:
+    cpus: frozenset[int]
+    pidfds: dict[int, int] = field(default_factory=dict)
+    cpu_ns: dict[int, int] = field(default_factory=dict)
+    """The last reading of each process, also of those that have ended."""
+    stopped: bool = False
+
+    def signal(self, signum: int) -> None:
+        for pid, fd in list(self.pidfds.items()):
+            if not pidfd.send_signal(fd, signum):
+                self.let_go(pid)
+
+    def let_go(self, pid: int) -> None:
+        """Forgets a process; it is up to the caller that it is not left stopped."""
+        fd = self.pidfds.pop(pid, None)
+        if fd is not None:
+            os.close(fd)
+
+    def read_cpu_ns(self) -> int:
+        for pid, fd in self.pidfds.items():
+            now = proc.process_cpu_ns(pid)
+            if now is not None and not pidfd.exited(fd):
+                self.cpu_ns[pid] = now
+        return sum(self.cpu_ns.values())
+
+
+class DutyCycle:
+    """See the module's text."""
+
+    name = "dutycycle"
+
+    def __init__(self, mode: str) -> None:
+        self.mode = check_mode(mode)
+        self.pulse_period_ns: int | None = CYCLE_NS
+        self._jobs: dict[str, _Job] = {}
+        self._percents: dict[str, int] = {}
+        self._waiting: list[str] = []
+        """Unscheduled jobs; the first is the next one to get a pulse."""
+        self._pulsed: str | None = None
+
+    # -- classes and members ----------------------------------------------------------
+
+    def create(self, job: str, cpus: frozenset[int]) -> None:
+        known = self._jobs.get(check_key(job))
+        if known is None:
+            self._jobs[job] = _Job(cpus)
+        else:
+            known.cpus = cpus
+
+    def add(self, job: str, pid: int) -> None:
+        known = self._jobs.get(job)
+        if known is None:
+            raise unknown_class(job)
+        if pid in known.pidfds:
+            return
+        fd = pidfd.open_pidfd(pid)
+        if fd is None:
+            return
+        try:
+            alive = pidfd.send_signal(
+                fd, signal.SIGSTOP if known.stopped else signal.SIGCONT
+            )
+        except PermissionError:
+            os.close(fd)
+            raise CoschedError(
+                f"class {job}: process {pid} belongs to another user; "
+                "only your own can be stopped and continued"
+            ) from None
+        if alive:
+            known.pidfds[pid] = fd
+        else:
+            os.close(fd)
+
+    def remove(self, job: str, pid: int) -> None:
+        known = self._jobs.get(job)
+        if known is None or pid not in known.pidfds:
+            return
+        known.read_cpu_ns()
+        pidfd.send_signal(known.pidfds[pid], signal.SIGCONT)
+        known.let_go(pid)
+
+    def destroy(self, job: str) -> None:
+        for pid in list(self._jobs[job].pidfds) if job in self._jobs else ():
+            self.remove(job, pid)
+        self._jobs.pop(job, None)
+        self._percents.pop(job, None)
+        if self._pulsed == job:
+            self._pulsed = None
+        self._choose()
+
+    # -- shares -----------------------------------------------------------------------
+
+    def set_shares(self, percents: Mapping[str, int]) -> None:
+        for job in percents:
+            if job not in self._jobs:
+                raise unknown_class(job)
+        self._percents.update(percents)
+        self._pulsed = None
+        self._choose()
+
+    def _choose(self) -> None:
+        """Finds who waits, and stops and continues accordingly."""
+        someone_runs = any(p > UNSCHEDULED_PERCENT for p in self._percents.values())
+        waiting = {
+            job
+            for job, percent in self._percents.items()
+            if someone_runs and percent <= UNSCHEDULED_PERCENT
+        }
+        # Those who waited before keep their places in the row.
+        kept = [job for job in self._waiting if job in waiting]
+        self._waiting = kept + sorted(waiting.difference(kept))
+        self._apply()
+
+    def _apply(self) -> None:
+        may_run = {job for job in self._jobs if self._may_run(job)}
+        for job, known in self._jobs.items():
+            if job not in may_run and not known.stopped:
+                known.signal(signal.SIGSTOP)
+                known.stopped = True
+        for job, known in self._jobs.items():
+            if job in may_run and known.stopped:
+                known.signal(signal.SIGCONT)
+                known.stopped = False
+        if self._pulsed is not None:
+            self.pulse_period_ns = PULSE_NS[self.mode]
+        else:
+            turns = max(1, len(self._waiting))
+            gap = CYCLE_NS // turns - PULSE_NS[self.mode]
+            self.pulse_period_ns = max(gap, PULSE_NS[self.mode])
+
+    def _may_run(self, job: str) -> bool:
+        if job in self._waiting:
+            return job == self._pulsed
+        if self._pulsed is None or self.mode != "strict":
+            return True
+        return self._jobs[job].cpus.isdisjoint(self._jobs[self._pulsed].cpus)
+
+    def pulse(self) -> None:
+        if self._pulsed is not None:
+            self._pulsed = None
+        elif self._waiting:
+            self._pulsed = self._waiting.pop(0)
+            self._waiting.append(self._pulsed)
+        else:
+            return
+        self._apply()
+
+    # -- accounts ---------------------------------------------------------------------
+
+    def cpu_ns(self, job: str) -> int | None:
+        known = self._jobs.get(job)
+        return known.read_cpu_ns() if known is not None else None
+
+    # -- the way back -----------------------------------------------------------------
+
+    def restore(self, pids: Mapping[str, Collection[int]]) -> None:
+        self._percents.clear()
+        self._waiting.clear()
+        self._pulsed = None
+        for known in self._jobs.values():
+            known.signal(signal.SIGCONT)
+            known.stopped = False
+        self._apply()
+        for pid in {pid for several in pids.values() for pid in several}:
+            fd = pidfd.open_pidfd(pid)
+            if fd is not None:
+                with contextlib.suppress(PermissionError):
+                    pidfd.send_signal(fd, signal.SIGCONT)
+                os.close(fd)
+
+    def close(self) -> None:
+        for job in list(self._jobs):
+            self.destroy(job)
