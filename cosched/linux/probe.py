@@ -1,0 +1,168 @@
+"""Finds the class scheduler to use on this machine: the best one that really works.
+
+What works is not guessed from versions or mount options. A trial group is made, weighed,
+given a process, emptied and removed again, under a tag of its own, so that running
+classes are not touched; the answer of the kernel is the reason that is reported.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from cosched.core.errors import CoschedError
+from cosched.linux import cgroup1, cgroup2, proc
+from cosched.linux.cgroup1 import Cgroup1Classes
+from cosched.linux.cgroup2 import Cgroup2Classes
+from cosched.linux.cgroupfs import PREFIX, why
+from cosched.linux.classes import NAMES, ClassScheduler, check_mode
+from cosched.linux.dutycycle import DutyCycle
+from cosched.linux.groupclasses import GroupClasses, Place
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What was found: the scheduler, and (name, reason) of each one looked at."""
+
+    scheduler: ClassScheduler
+    tried: tuple[tuple[str, str], ...]
+
+
+def probe(
+    tag: str, want: str = AUTO, mode: str = "proportional", root: Path = proc.ROOT
+) -> Probe:
+    """The best class scheduler that works here, or the one in ``want``.
+
+    Raises CoschedError with the reason when what was asked for does not work.
+    """
+    check_mode(mode)
+    tried: list[tuple[str, str]] = []
+    for name in _names(want):
+        try:
+            scheduler, reason = _PROBES[name](tag, mode, root)
+        except CoschedError as error:
+            tried.append((name, str(error)))
+            continue
+        return Probe(scheduler, (*tried, (name, f"chosen: {reason}")))
+    reasons = "; ".join(f"{name}: {reason}" for name, reason in tried)
+    raise CoschedError(f"class scheduler {want} does not work here: {reasons}")
+
+
+def attach(
+    tag: str, name: str, mode: str = "proportional", root: Path = proc.ROOT
+) -> ClassScheduler:
+    """The class scheduler called ``name`` without a trial.
+
+    For whoever knows that it worked: the guardian, which restores the classes that
+    another process made, or a restarted daemon.
+    """
+    check_mode(mode)
+    if name == AUTO:
+        raise CoschedError(f"class scheduler {AUTO}: say which of {', '.join(NAMES)}")
+    (name,) = _names(name)
+    if name == "dutycycle":
+        return DutyCycle(mode)
+    kind, places = _GROUPS[name]
+    return kind(_existing_first(places(root), tag)[0], tag, mode)
+
+
+def _names(want: str) -> tuple[str, ...]:
+    if want == AUTO:
+        return NAMES
+    if want not in NAMES:
+        raise CoschedError(
+            f"class scheduler '{want}': must be one of {', '.join((AUTO, *NAMES))}"
+        )
+    return (want,)
+
+
+# --- control groups -------------------------------------------------------------------
+
+_GROUPS: dict[str, tuple[type[GroupClasses], Callable[[Path], list[Place]]]] = {
+    "cgroup2": (Cgroup2Classes, cgroup2.places),
+    "cgroup1": (Cgroup1Classes, cgroup1.places),
+}
+
+
+def _existing_first(places: list[Place], tag: str) -> list[Place]:
+    """Where this tag has classes already, left by a daemon that died, comes first."""
+    return sorted(places, key=lambda place: not (place[0][1] / f"{PREFIX}{tag}").is_dir())
+
+
+def _probe_groups(name: str, tag: str, mode: str, root: Path) -> tuple[ClassScheduler, str]:
+    kind, places = _GROUPS[name]
+    reasons: list[str] = []
+    for place in _existing_first(places(root), tag):
+        try:
+            _try_groups(kind(place, f"trial-{os.getpid()}-{tag}", mode), root)
+        except CoschedError as error:
+            reasons.append(str(error))
+        else:
+            scheduler = kind(place, tag, mode)
+            return scheduler, f"classes in {scheduler.where()}"
+    raise CoschedError("; ".join(reasons) or "no place for classes")
+
+
+def _try_groups(scheduler: GroupClasses, root: Path) -> None:
+    """Does once what a node does all the time. CoschedError says what failed."""
+    job = "trial"
+    try:
+        scheduler.create(job, frozenset({0}))
+        for percent in (1, 99):
+            scheduler.set_shares({job: percent})
+        # Another tree's groups hold no real processes.
+        if root == proc.ROOT:
+            with _trial_process() as pid:
+                scheduler.add(job, pid)
+                scheduler.remove(job, pid)
+        scheduler.close()
+    except OSError as error:
+        raise CoschedError(why(error)) from None
+    finally:
+        with suppress(CoschedError, OSError):
+            scheduler.close()
+
+
+@contextmanager
+def _trial_process() -> Iterator[int]:
+    """A process that waits, and ends with this one whatever happens."""
+    try:
+        process = subprocess.Popen(
+            ["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+        )
+    except FileNotFoundError:
+        raise CoschedError("cat: not found; a trial process is needed") from None
+    with process:
+        yield process.pid
+
+
+# --- duty cycle -----------------------------------------------------------------------
+
+
+def _probe_dutycycle(tag: str, mode: str, root: Path) -> tuple[ClassScheduler, str]:
+    scheduler = DutyCycle(mode)
+    job = "trial"
+    with _trial_process() as pid:
+        scheduler.create(job, frozenset({0}))
+        scheduler.create("other", frozenset({0}))
+        try:
+            scheduler.add(job, pid)
+            scheduler.set_shares({job: 1, "other": 99})
+        except OSError as error:
+            raise CoschedError(f"pidfd_send_signal: {error.strerror}") from None
+        finally:
+            scheduler.close()
+    return DutyCycle(mode), "stops and continues this user's processes"
+
+
+_PROBES: dict[str, Callable[[str, str, Path], tuple[ClassScheduler, str]]] = {
+    "cgroup2": lambda tag, mode, root: _probe_groups("cgroup2", tag, mode, root),
+    "cgroup1": lambda tag, mode, root: _probe_groups("cgroup1", tag, mode, root),
+    "dutycycle": _probe_dutycycle,
+}
