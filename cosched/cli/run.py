@@ -1,0 +1,316 @@
+"""``cosched-run``: starts an MPI job that takes part in coscheduling."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cosched.cli.options import json_option, run_cli, run_dir_option
+from cosched.core.errors import CoschedError
+from cosched.launch.command import Site
+from cosched.launch.environment import default_job_name, task_environment
+from cosched.launch.job import Job, Request, resolve
+from cosched.launch.mpi import Places
+from cosched.shm.paths import NodePaths, check_job_name
+
+if TYPE_CHECKING:
+    from cosched.launch.nodes import Control
+
+_SYSTEM_RUN_DIR = Path("/run/cosched")
+_LAB_HOST = re.compile(r"lab[0-9]+")
+_NOISE_BYTES = 4
+
+
+def _hosts(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...]:
+    """``a,b,c``, each named once."""
+    hosts = tuple(value.split(",")) if value is not None else ()
+    if not all(hosts):
+        raise click.BadParameter(f"'{value}': name hosts as a,b,c.")
+    if len(set(hosts)) < len(hosts):
+        raise click.BadParameter(f"'{value}': a host is named twice; use --ppn.")
+    return hosts
+
+
+@click.command(
+    "cosched-run",
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 80,
+        "allow_interspersed_args": False,
+    },
+)
+@click.option(
+    "-n",
+    "-np",
+    "--ranks",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="How many ranks.  [default: 1, or --ppn on each host]",
+)
+@click.option("--hosts", callback=_hosts, metavar="A,B", help="Where they run.")
+@click.option(
+    "--ppn", type=click.IntRange(min=1), metavar="K", help="At most K ranks on a host."
+)
+@click.option("--job", metavar="NAME", help="[default: the program's name and a suffix]")
+@click.option(
+    "--mpi",
+    metavar="MPI",
+    help="An mpiexec, a prefix, mpich or openmpi.  [default: what the program uses]",
+)
+@click.option(
+    "--status",
+    type=click.Choice(["auto", "prefix", "none"]),
+    default="auto",
+    help="How messages carry the sender's status. auto: prefix, but none (only waits"
+    " are seen) behind your own launcher.",
+)
+@click.option("--no-shim", is_flag=True, help="Start the job the same way, uncoscheduled.")
+@run_dir_option
+@click.option("-v", "--verbose", is_flag=True, help="Say on stderr what is done.")
+@click.option("--dry-run", is_flag=True, help="Print command and environment only.")
+@json_option
+@click.version_option(package_name="cosched")
+@click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="PROGRAM [ARGS]...")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    argv: tuple[str, ...],
+    ranks: int | None,
+    hosts: tuple[str, ...],
+    ppn: int | None,
+    job: str | None,
+    mpi: str | None,
+    status: str,
+    no_shim: bool,
+    run_dir: Path,
+    verbose: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> int:
+    """Start an MPI program that takes part in coscheduling.
+
+    PROGRAM is a program with its arguments, or your own launcher with its command line.
+    Streams, signals and the exit status are the launcher's. Where this node has no
+    daemons, a private pair of them runs as long as the job.
+
+    \b
+    Examples:
+      cosched-run -n 4 ./app
+      cosched-run -n 4 python app.py
+      cosched-run --hosts lab1,lab2 -n 8 --ppn 4 ./app
+      cosched-run -- mpiexec -n 4 ./app
+      cosched-run -- srun ./app
+    """
+    if not argv:
+        raise click.UsageError("Missing PROGRAM.", ctx)
+    if as_json and not dry_run:
+        raise click.UsageError("--json needs --dry-run.", ctx)
+    chosen = ctx.get_parameter_source("run_dir") is not click.core.ParameterSource.DEFAULT
+    if not chosen and "COSCHED_RUN_DIR" not in os.environ:
+        run_dir = _default_run_dir(run_dir)
+    run_dir = run_dir.absolute()
+    resolved = resolve(
+        Request(argv, ranks, ppn, mpi, root=os.geteuid() == 0),
+        _site(run_dir, hosts),
+        Places(Path(sys.executable).parent, os.environ),
+    )
+    for warning in resolved.warnings:
+        _warn(warning)
+    name = check_job_name(job or default_job_name(resolved.label, os.urandom(_NOISE_BYTES)))
+    if status == "auto":
+        status = "none" if resolved.wrapped else "prefix"
+    tasks: Mapping[str, str] = {}
+    if not no_shim:
+        tasks = _tasks(resolved, name, run_dir, status, verbose=verbose)
+    if dry_run:
+        _print_plan(resolved, name, tasks, as_json=as_json)
+        return 0
+    lease = None
+    if tasks and resolved.site.names:
+        _check_hosts(resolved.site, run_dir, name)
+    elif tasks:
+        lease = _lease_here(run_dir, name)
+        tasks = tasks if lease else {}
+    if verbose:
+        _say_what(resolved, name, tasks)
+    return _run(resolved, tasks)
+
+
+def main() -> None:
+    """Entry point of the ``cosched-run`` command."""
+    sys.exit(run_cli(command, sys.argv[1:]))
+
+
+def _default_run_dir(usual: Path) -> Path:
+    """The system's run directory where only the system's daemons are up."""
+    node = os.uname().nodename
+    if NodePaths(usual, node).control_socket.exists():
+        return usual
+    system = NodePaths(_SYSTEM_RUN_DIR, node).control_socket.exists()
+    return _SYSTEM_RUN_DIR if system else usual
+
+
+def _site(run_dir: Path, hosts: tuple[str, ...]) -> Site:
+    """The lab if the hosts are its nodes, else real hosts as the launcher finds them."""
+    if not hosts:
+        return Site()
+    lab = None
+    if (run_dir / "lab").exists():
+        from cosched.lab.lab import Lab
+
+        lab = Lab.load(run_dir)
+    if lab is not None:
+        known = {word for node in lab.nodes for word in (node.name, node.address)}
+        if any(host in known or _LAB_HOST.fullmatch(host) for host in hosts):
+            nodes = [lab.node(host) for host in hosts]
+            return Site(
+                names=tuple(node.name for node in nodes),
+                addresses=tuple(node.address for node in nodes),
+                agent=lab.agent,
+                enter=tuple(lab.enter_argv(nodes[0].name)),
+                network=lab.network,
+            )
+    for host in hosts:
+        if _LAB_HOST.fullmatch(host) and not _resolves(host):
+            raise CoschedError(
+                f"host '{host}': no such host, and no lab is up in {run_dir}; "
+                "run: cosched lab up"
+            )
+    return Site(names=hosts, addresses=hosts)
+
+
+def _resolves(host: str) -> bool:
+    import socket
+
+    try:
+        socket.getaddrinfo(host, None)
+    except OSError:
+        return False
+    return True
+
+
+def _tasks(
+    job: Job, name: str, run_dir: Path, status: str, *, verbose: bool
+) -> Mapping[str, str]:
+    """The tasks' variables; none, and a warning, where there can be no shim."""
+    from cosched.launch.shim import build_shim
+
+    if job.mpicc is None:
+        _warn("no mpicc beside the launcher to build the shim; not coscheduled")
+        return {}
+    try:
+        return task_environment(
+            os.environ,
+            job=name,
+            run_dir=run_dir,
+            status=status,
+            shim=build_shim(job.mpicc),
+            verbose=verbose,
+        )
+    except CoschedError as error:
+        _warn(f"{error}; not coscheduled")
+        return {}
+
+
+def _check_hosts(site: Site, run_dir: Path, name: str) -> None:
+    """CoschedError unless the daemons of those hosts that can be asked are up."""
+    from cosched.launch.nodes import check_nodes
+
+    if site.agent is not None:
+        names, hint = site.names, "cosched lab up"
+    else:
+        here = os.uname().nodename
+        local = {here, here.partition(".")[0], "localhost", "127.0.0.1"}
+        names, hint = (here,) if local.intersection(site.names) else (), "cosched up"
+    nodes = [NodePaths(run_dir, node) for node in names]
+    check_nodes(nodes, _connect, uid=os.geteuid(), job=name, start_hint=hint)
+
+
+def _lease_here(run_dir: Path, name: str) -> Control | None:
+    """A lease on this node's daemons, started if need be; None, with a warning, if not."""
+    from cosched.launch.nodes import JobNameTaken, lease_node
+
+    here = NodePaths(run_dir, os.uname().nodename)
+    try:
+        return lease_node(here, _connect, uid=os.geteuid(), job=name)
+    except JobNameTaken:
+        raise
+    except CoschedError as error:
+        _warn(f"no daemons on this node ({error}); not coscheduled")
+        return None
+
+
+def _connect(paths: NodePaths) -> Control | None:
+    from cosched.node.client import ControlClient, NoDaemon
+
+    try:
+        return ControlClient(paths)
+    except NoDaemon:
+        return None
+
+
+def _print_plan(job: Job, name: str, tasks: Mapping[str, str], *, as_json: bool) -> None:
+    import json
+    import shlex
+
+    command = job.command(tasks)
+    environment = {**job.own_environment(), **tasks}
+    if as_json:
+        plan = {
+            "job": name,
+            "command": list(command.argv),
+            "environment": environment,
+            "hosts": list(job.site.names),
+            "mpi": None
+            if job.mpi is None
+            else {
+                "family": job.mpi.family.value,
+                "engine": job.mpi.engine.value,
+                "version": job.mpi.version,
+                "mpiexec": str(job.mpi.mpiexec),
+            },
+            "mpicc": None if job.mpicc is None else str(job.mpicc),
+        }
+        print(json.dumps(plan))
+        return
+    print("command:", shlex.join(command.argv))
+    words = [f"{name}={shlex.quote(value)}" for name, value in environment.items()]
+    print("environment:", *words)
+
+
+def _say_what(job: Job, name: str, tasks: Mapping[str, str]) -> None:
+    if job.mpi is None:
+        how = job.argv[0]
+    else:
+        how = f"{job.mpi.family.title} {job.mpi.version}, {job.mpi.mpiexec}"
+    what = f"status {tasks['COSCHED_STATUS']}" if tasks else "not coscheduled"
+    print(f"cosched-run: job {name}: {how}; {what}", file=sys.stderr)
+
+
+def _run(job: Job, tasks: Mapping[str, str]) -> int:
+    from cosched.launch.process import exit_like, run_launcher
+
+    command = job.command(tasks)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    return exit_like(
+        run_launcher(
+            command.argv,
+            {**os.environ, **command.environ},
+            death_signal=job.death_signal,
+        )
+    )
+
+
+def _warn(message: object) -> None:
+    print(f"cosched-run: warning: {message}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

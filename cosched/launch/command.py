@@ -1,0 +1,187 @@
+"""The command lines that start a job's tasks, one form for each engine.
+
+Two cases. Ours: cosched-run names program, ranks and hosts, and the launcher's whole
+command line is built here. The user's: a launcher's command line stays as it is, and
+only what carries the tasks' environment is put in, right behind the launcher's name.
+
+Where the engine has an option for it, variables go to the tasks alone: a preload in the
+launcher's own environment would reach the launcher, its proxies and ssh as well.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cosched.core.errors import CoschedError
+from cosched.launch.family import Engine, Family, Mpi
+
+_INHERITING = ("srun", "jsrun", "aprun", "ibrun", "flux", "mpiexec.gforker")
+_LAUNCHERS = (
+    *("mpiexec", "mpirun", "orterun", "prterun", "prun", "mpiexec.hydra"),
+    *("mpirun.hydra", "mpiexec.mpich", "mpirun.mpich", "mpiexec.openmpi"),
+    *("mpirun.openmpi", *_INHERITING),
+)
+_BY_NAME = {
+    "orterun": Engine.ORTE,
+    "prterun": Engine.PRRTE,
+    "prun": Engine.PRRTE,
+    **dict.fromkeys(_INHERITING, Engine.INHERIT),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """How a launcher reaches a job's hosts.
+
+    ``addresses`` are what it is given, ``names`` what people and sockets call them.
+    A virtual site (the lab) has an agent that starts commands on a host as rsh would, a
+    prefix that brings the launcher itself onto the first host, and one network that the
+    tasks must use: shared memory would tunnel through its walls.
+    """
+
+    names: tuple[str, ...] = ()
+    addresses: tuple[str, ...] = ()
+    agent: Path | None = None
+    enter: tuple[str, ...] = ()
+    network: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How many tasks, and at most how many on each host (None: as the engine likes)."""
+
+    ranks: int
+    per_host: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What to execute, and what to add to the launcher's own environment."""
+
+    argv: tuple[str, ...]
+    environ: Mapping[str, str] = field(default_factory=dict)
+
+
+def make_layout(ranks: int | None, per_host: int | None, hosts: int) -> Layout:
+    """Fills in what was not asked for; CoschedError if the ranks do not fit."""
+    if ranks is None:
+        ranks = max(hosts, 1) * (per_host or 1)
+    if hosts:
+        if per_host is None:
+            per_host = -(-ranks // hosts)
+        if ranks > hosts * per_host:
+            raise CoschedError(
+                f"{ranks} ranks do not fit on {hosts} hosts with {per_host} each; "
+                "raise --ppn or name more --hosts"
+            )
+    return Layout(ranks, per_host)
+
+
+def is_launcher(word: str) -> bool:
+    """Whether a command line that starts with ``word`` is a launcher's."""
+    return os.path.basename(word) in _LAUNCHERS
+
+
+def engine_by_name(word: str) -> Engine | None:
+    """The engine, where the launcher's name alone settles it."""
+    return _BY_NAME.get(os.path.basename(word))
+
+
+def job_command(
+    mpi: Mpi,
+    site: Site,
+    layout: Layout,
+    tasks: Mapping[str, str],
+    program: Sequence[str],
+    *,
+    root: bool,
+) -> Command:
+    """Starts ``program`` with ``tasks`` in the environment of every rank."""
+    if mpi.engine is Engine.HYDRA:
+        argv = _hydra(site, layout, tasks)
+    elif mpi.engine in (Engine.ORTE, Engine.PRRTE):
+        argv = _open_mpi(mpi.engine, site, layout, tasks, root=root)
+    else:
+        raise CoschedError(
+            f"{mpi.mpiexec}: unknown engine; put it in front yourself: "
+            f"cosched-run -- {mpi.mpiexec} ..."
+        )
+    return Command((*site.enter, str(mpi.mpiexec), *argv, *program))
+
+
+def wrapped_command(
+    engine: Engine, argv: Sequence[str], tasks: Mapping[str, str]
+) -> Command:
+    """The user's launcher with ``tasks`` put into every rank's environment."""
+    if engine is Engine.HYDRA:
+        return Command((argv[0], *_genv(tasks), *argv[1:]))
+    if engine in (Engine.ORTE, Engine.PRRTE):
+        return Command((argv[0], *_x(tasks), *argv[1:]))
+    return Command(tuple(argv), dict(tasks))
+
+
+def virtual_environment(site: Site, family: Family) -> dict[str, str]:
+    """What keeps a family's tasks on the site's own network."""
+    if site.agent is not None and family is Family.MPICH:
+        return {"UCX_TLS": "tcp,self"}
+    return {}
+
+
+def _hydra(site: Site, layout: Layout, tasks: Mapping[str, str]) -> list[str]:
+    argv: list[str] = []
+    if site.agent is not None:
+        argv += ["-launcher", "rsh", "-launcher-exec", str(site.agent)]
+        argv += ["-localhost", site.addresses[0]]
+    if site.addresses:
+        argv += ["-hosts", ",".join(site.addresses)]
+    if layout.per_host is not None:
+        argv += ["-ppn", str(layout.per_host)]
+    return [*argv, *_genv(tasks), "-n", str(layout.ranks)]
+
+
+def _open_mpi(
+    engine: Engine,
+    site: Site,
+    layout: Layout,
+    tasks: Mapping[str, str],
+    *,
+    root: bool,
+) -> list[str]:
+    """Both generations of Open MPI's launcher.
+
+    Nothing is bound: two jobs bound to the same core would share it while others idle,
+    and on virtual nodes every rank would land on core 0.
+    """
+    argv = ["--allow-run-as-root"] if root else []
+    if site.agent is not None:
+        argv += _open_mpi_agent(engine, site)
+    if site.addresses:
+        slots = layout.per_host or 1
+        argv += ["--host", ",".join(f"{a}:{slots}" for a in site.addresses)]
+        mapping = "slot"
+    else:
+        mapping = "slot" if layout.per_host is None else f"ppr:{layout.per_host}:node"
+    argv += ["--map-by", f"{mapping}:OVERSUBSCRIBE", "--bind-to", "none"]
+    return [*argv, *_x(tasks), "-n", str(layout.ranks)]
+
+
+def _open_mpi_agent(engine: Engine, site: Site) -> list[str]:
+    if engine is Engine.PRRTE:
+        argv = ["--prtemca", "plm_ssh_agent", str(site.agent)]
+        argv += ["--prtemca", "prte_if_include", site.network]
+    else:
+        argv = ["--mca", "plm_rsh_agent", str(site.agent)]
+        argv += ["--mca", "oob_tcp_if_include", site.network]
+    argv += ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self"]
+    return [*argv, "--mca", "btl_tcp_if_include", site.network]
+
+
+def _genv(tasks: Mapping[str, str]) -> list[str]:
+    return [word for name, value in tasks.items() for word in ("-genv", name, value)]
+
+
+def _x(tasks: Mapping[str, str]) -> list[str]:
+    return [word for name, value in tasks.items() for word in ("-x", f"{name}={value}")]

@@ -1,0 +1,143 @@
+"""The dynamic libraries that an ELF file asks for, read without running anything.
+
+Only what the loader itself reads: program headers, the dynamic section and its string
+table. A file that is not ELF, is cut short or makes no sense has no answer (None); the
+caller then knows nothing about it, which is never an error.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+_PT_LOAD, _PT_DYNAMIC = 1, 2
+_DT_NULL, _DT_NEEDED, _DT_STRTAB, _DT_STRSZ, _DT_RPATH, _DT_RUNPATH = 0, 1, 5, 10, 15, 29
+_SECTION_MAX = 1 << 24
+
+
+@dataclass(frozen=True, slots=True)
+class Elf:
+    """What the dynamic section of ``path`` says. A static program needs nothing."""
+
+    path: Path
+    needed: tuple[str, ...]
+    rpath: tuple[str, ...]
+    runpath: tuple[str, ...]
+
+    def search_path(self, environ: Mapping[str, str]) -> Iterator[Path]:
+        """Where the loader looks before its cache and the system's directories."""
+        if not self.runpath:
+            yield from self._expanded(self.rpath)
+        for entry in environ.get("LD_LIBRARY_PATH", "").replace(";", ":").split(":"):
+            if entry:
+                yield Path(entry)
+        yield from self._expanded(self.runpath)
+
+    def find(self, library: str, environ: Mapping[str, str]) -> Path | None:
+        """The file that ``library`` would be, if the search path settles it."""
+        for directory in self.search_path(environ):
+            candidate = directory / library
+            if candidate.is_file():
+                return candidate
+        return None
+
+    def _expanded(self, entries: tuple[str, ...]) -> Iterator[Path]:
+        origin = os.path.dirname(os.path.realpath(self.path))
+        for entry in entries:
+            yield Path(entry.replace("${ORIGIN}", origin).replace("$ORIGIN", origin) or ".")
+
+
+def read_elf(path: Path) -> Elf | None:
+    """``path`` as the loader sees it; None if it is not a well-formed ELF file."""
+    try:
+        with path.open("rb") as file:
+            return _Reader(file, path).read()
+    except (OSError, struct.error, ValueError, OverflowError):
+        return None
+
+
+class _Reader:
+    """One pass over one open file; every oddity ends in ValueError or struct.error."""
+
+    def __init__(self, file: BinaryIO, path: Path) -> None:
+        self._file = file
+        self._path = path
+        ident = self._at(0, 16)
+        if ident[:4] != b"\x7fELF" or ident[4] not in (1, 2) or ident[5] not in (1, 2):
+            raise ValueError("not ELF")
+        self._wide = ident[4] == 2
+        self._order = "<" if ident[5] == 1 else ">"
+
+    def read(self) -> Elf:
+        loads, dynamic = self._segments()
+        if dynamic is None:
+            return Elf(self._path, (), (), ())
+        entries = self._dynamic(*dynamic)
+        single = dict(reversed(entries))
+        strings = b""
+        if _DT_STRTAB in single:
+            offset = _file_offset(loads, single[_DT_STRTAB])
+            strings = self._at(offset, single.get(_DT_STRSZ, 0))
+
+        def text(where: int) -> str:
+            return os.fsdecode(strings[where : strings.index(b"\0", where)])
+
+        def paths(tag: int) -> tuple[str, ...]:
+            return tuple(text(single[tag]).split(":")) if tag in single else ()
+
+        needed = tuple(text(value) for tag, value in entries if tag == _DT_NEEDED)
+        return Elf(self._path, needed, paths(_DT_RPATH), paths(_DT_RUNPATH))
+
+    def _at(self, offset: int, size: int) -> bytes:
+        if size > _SECTION_MAX:
+            raise ValueError("section too large")
+        self._file.seek(offset)
+        data = self._file.read(size)
+        if len(data) < size:
+            raise ValueError("file cut short")
+        return data
+
+    def _segments(self) -> tuple[list[tuple[int, int, int]], tuple[int, int] | None]:
+        """(address, offset, size) of each loaded segment; (offset, size) of the dynamic."""
+        if self._wide:
+            header = struct.unpack(self._order + "HHIQQQIHHHHHH", self._at(16, 48))
+            layout = self._order + "IIQQQQQQ"
+        else:
+            header = struct.unpack(self._order + "HHIIIIIHHHHHH", self._at(16, 36))
+            layout = self._order + "IIIIIIII"
+        start, size, count = header[4], header[8], header[9]
+        loads: list[tuple[int, int, int]] = []
+        dynamic: tuple[int, int] | None = None
+        for index in range(count):
+            fields = struct.unpack_from(layout, self._at(start + index * size, size))
+            if self._wide:
+                kind, _, offset, address, _, file_size = fields[:6]
+            else:
+                kind, offset, address, _, file_size = fields[:5]
+            if kind == _PT_LOAD:
+                loads.append((address, offset, file_size))
+            elif kind == _PT_DYNAMIC:
+                dynamic = (offset, file_size)
+        return loads, dynamic
+
+    def _dynamic(self, offset: int, size: int) -> list[tuple[int, int]]:
+        layout = self._order + ("QQ" if self._wide else "II")
+        width = struct.calcsize(layout)
+        data = self._at(offset, size - size % width)
+        entries: list[tuple[int, int]] = []
+        for tag, value in struct.iter_unpack(layout, data):
+            if tag == _DT_NULL:
+                break
+            entries.append((tag, value))
+        return entries
+
+
+def _file_offset(loads: list[tuple[int, int, int]], address: int) -> int:
+    for start, offset, size in loads:
+        if start <= address < start + size:
+            return offset + address - start
+    raise ValueError("address outside of every segment")

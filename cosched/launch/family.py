@@ -1,0 +1,88 @@
+"""Families of MPI, the engines that start their tasks, and how both are recognised."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+
+class Family(Enum):
+    """Whose ABI a program follows."""
+
+    MPICH = "mpich"
+    OPENMPI = "openmpi"
+
+    @property
+    def title(self) -> str:
+        return "MPICH" if self is Family.MPICH else "Open MPI"
+
+
+class Engine(Enum):
+    """Whose command line starts the tasks."""
+
+    HYDRA = "hydra"
+    ORTE = "orte"
+    PRRTE = "prrte"
+    INHERIT = "inherit"
+    """Any launcher whose tasks see the launcher's own environment, such as srun."""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What ``mpiexec --version`` says."""
+
+    family: Family | None
+    engine: Engine
+    number: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mpi:
+    """One installation: its launcher and the compiler wrapper of the same build."""
+
+    family: Family
+    engine: Engine
+    version: str
+    mpiexec: Path
+    mpicc: Path | None
+
+
+_LIBRARY = re.compile(r"libmpi(?!_abi)\w*\.so\.(\d+)")
+_MPICH_MAJOR = 12
+_OPENMPI_MAJORS = range(20, 80)
+
+_HYDRA = re.compile(r"HYDRA build details:.*?Version:\s*(\S+)", re.DOTALL)
+_INTEL = re.compile(r"Intel\(R\) MPI Library.*?Version\s+(\S+)", re.DOTALL)
+_OPEN_MPI = re.compile(r"\((?:Open MPI|OpenRTE|PRRTE)\)\s+(\d+)(\S*)")
+
+
+def family_of_library(name: str) -> Family | None:
+    """The family that a library's file name (its soname) belongs to, if to any.
+
+    MPICH and its kin share major version 12 by agreement, Debian's libmpich included;
+    Open MPI's is 40 since version 3. The standard ABI (libmpi_abi) fits either.
+    """
+    match = _LIBRARY.match(name)
+    if match is None:
+        return None
+    major = int(match[1])
+    if major == _MPICH_MAJOR:
+        return Family.MPICH
+    return Family.OPENMPI if major in _OPENMPI_MAJORS else None
+
+
+def is_mpi_library(name: str) -> bool:
+    return family_of_library(name) is not None or name.startswith("libmpi_abi.so.")
+
+
+def read_version(text: str) -> Version:
+    """Recognises the launcher that printed ``text`` when asked for its version."""
+    if match := _HYDRA.search(text) or _INTEL.search(text):
+        return Version(Family.MPICH, Engine.HYDRA, match[1].rstrip(","))
+    if match := _OPEN_MPI.search(text):
+        old = int(match[1]) < 5 and "(PRRTE)" not in match[0]
+        engine = Engine.ORTE if old else Engine.PRRTE
+        return Version(Family.OPENMPI, engine, match[1] + match[2])
+    return Version(None, Engine.INHERIT, "")

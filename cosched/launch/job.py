@@ -1,0 +1,200 @@
+"""From what was asked to what will run: one job, resolved.
+
+``resolve`` decides whose launcher starts the job, finds the MPI and says what does not
+fit. ``Job.command`` is then pure: the same job with and without cosched's environment,
+so that both arms of a comparison start the same way.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cosched.core.errors import CoschedError
+from cosched.launch.command import (
+    Command,
+    Layout,
+    Site,
+    engine_by_name,
+    is_launcher,
+    job_command,
+    make_layout,
+    virtual_environment,
+    wrapped_command,
+)
+from cosched.launch.environment import presets_preload
+from cosched.launch.family import Engine, Family, Mpi
+from cosched.launch.mpi import (
+    Places,
+    find_compiler,
+    find_mpi,
+    find_mpicc,
+    launcher_version,
+)
+from cosched.launch.program import Program, inspect, require, which
+
+_GUESSES_MAX = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the user asked for; None and () where he left it to us."""
+
+    argv: tuple[str, ...]
+    ranks: int | None = None
+    per_host: int | None = None
+    mpi: str | None = None
+    root: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job that can be started. ``layout`` is None behind a user's own launcher."""
+
+    argv: tuple[str, ...]
+    label: str
+    engine: Engine
+    mpi: Mpi | None
+    mpicc: Path | None
+    site: Site
+    layout: Layout | None
+    root: bool
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def wrapped(self) -> bool:
+        """Whether the user's own launcher starts the tasks."""
+        return self.layout is None
+
+    def command(self, tasks: Mapping[str, str]) -> Command:
+        """What starts the job with ``tasks`` in the environment of every rank."""
+        if self.layout is None or self.mpi is None:
+            return wrapped_command(self.engine, self.argv, tasks)
+        return job_command(
+            self.mpi,
+            self.site,
+            self.layout,
+            {**self.own_environment(), **tasks},
+            self.argv,
+            root=self.root,
+        )
+
+    def own_environment(self) -> dict[str, str]:
+        """What the tasks need to reach each other, with cosched or without."""
+        if self.mpi is None:
+            return {}
+        return virtual_environment(self.site, self.mpi.family)
+
+    @property
+    def death_signal(self) -> signal.Signals:
+        """What ends the launcher and its ranks for sure.
+
+        Hydra's proxies kill the ranks when their launcher is gone, but SIGTERM is
+        only passed on; Open MPI's launcher has to be asked.
+        """
+        return signal.SIGKILL if self.engine is Engine.HYDRA else signal.SIGTERM
+
+
+def resolve(request: Request, site: Site, places: Places) -> Job:
+    """Finds all that ``request`` needs; CoschedError says what is missing."""
+    if is_launcher(request.argv[0]):
+        return _resolve_wrapped(request, site, places)
+    environ = places.environ
+    first = request.argv[0]
+    elsewhere = bool(site.addresses) and site.agent is None
+    path = which(first, environ) if elsewhere else require(first, environ)
+    program = inspect(request.argv, environ, path)
+    mpi = find_mpi(program, request.mpi, places)
+    return Job(
+        argv=request.argv,
+        label=program.label,
+        engine=mpi.engine,
+        mpi=mpi,
+        mpicc=mpi.mpicc or find_compiler(program, places),
+        site=site,
+        layout=make_layout(request.ranks, request.per_host, len(site.addresses)),
+        root=request.root,
+    )
+
+
+def _resolve_wrapped(request: Request, site: Site, places: Places) -> Job:
+    word = request.argv[0]
+    for option, given in (
+        ("--ranks", request.ranks is not None),
+        ("--ppn", request.per_host is not None),
+        ("--hosts", bool(site.addresses)),
+        ("--mpi", request.mpi is not None),
+    ):
+        if given:
+            raise CoschedError(
+                f"{option} is for jobs that cosched-run starts itself; "
+                f"put it among {word}'s own options, or leave {word} out"
+            )
+    launcher = require(word, places.environ, "launcher")
+    program = _guess_program(request.argv[1:], places.environ)
+    engine = engine_by_name(word)
+    family = None
+    if engine is None or engine is Engine.ORTE:
+        version = launcher_version(launcher, places.environ)
+        engine, family = version.engine, version.family
+    elif engine is Engine.PRRTE:
+        family = Family.OPENMPI
+    return Job(
+        argv=request.argv,
+        label=program.label,
+        engine=engine,
+        mpi=None,
+        mpicc=_wrapped_mpicc(launcher, family, program, places),
+        site=site,
+        layout=None,
+        root=request.root,
+        warnings=tuple(_wrapped_warnings(request.argv, family, program)),
+    )
+
+
+def _wrapped_mpicc(
+    launcher: Path, family: Family | None, program: Program, places: Places
+) -> Path | None:
+    """The wrapper of the program's MPI where that is known, else of the launcher's."""
+    if program.library is None and family is not None:
+        beside = find_mpicc(launcher, family)
+        if beside is not None:
+            return beside
+    return find_compiler(program, places)
+
+
+def _wrapped_warnings(
+    argv: Sequence[str], family: Family | None, program: Program
+) -> list[str]:
+    warnings = []
+    if family is not None and program.family not in (None, family):
+        assert program.family is not None
+        warnings.append(
+            f"{program.argv[0]} uses {program.family.title}, "
+            f"but {argv[0]} is {family.title}'s"
+        )
+    if presets_preload(argv):
+        warnings.append(f"{argv[0]} sets LD_PRELOAD itself, which may hide cosched's")
+    return warnings
+
+
+def _guess_program(words: Sequence[str], environ: Mapping[str, str]) -> Program:
+    """The program in a launcher's command line, whose options are not known here.
+
+    The first word that starts an MPI program, else the first that starts any. A wrong
+    guess costs a job's default name and the best choice of compiler, nothing else.
+    """
+    guesses: list[Program] = []
+    for index, word in enumerate(words):
+        if len(guesses) == _GUESSES_MAX:
+            break
+        path = None if word.startswith("-") else which(word, environ)
+        if path is None:
+            continue
+        program = inspect(words[index:], environ, path)
+        if program.family is not None:
+            return program
+        guesses.append(program)
+    return guesses[0] if guesses else Program(tuple(words), None, "job")

@@ -1,0 +1,210 @@
+"""Finds the MPI that a job will use: its launcher and the compiler wrapper beside it.
+
+Order of search, best first: what ``--mpi`` names; the installation that the program's own
+MPI library belongs to; beside the Python that will run the program, or else runs us; PATH.
+A launcher of another family than the program's library is passed over: it would start N
+programs of one rank each.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cosched.core.errors import CoschedError
+from cosched.launch.family import Engine, Family, Mpi, Version, read_version
+from cosched.launch.program import Program, which
+
+VERSION_TIMEOUT_S = 20
+INSTALL_HINT = "install one (pip install mpich) or name it with --mpi"
+
+_LAUNCHER_NAMES = {
+    None: ("mpiexec", "mpiexec.hydra", "mpiexec.mpich", "mpiexec.openmpi", "mpirun"),
+    Family.MPICH: ("mpiexec", "mpiexec.mpich", "mpiexec.hydra", "mpirun"),
+    Family.OPENMPI: ("mpiexec", "mpiexec.openmpi", "mpirun", "orterun", "prterun"),
+}
+_ANCESTORS_MAX = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where to look: the running Python's directory and the environment."""
+
+    python_bin: Path
+    environ: Mapping[str, str]
+
+
+def find_mpi(program: Program, asked: str | None, places: Places) -> Mpi:
+    """The MPI to start ``program`` with; CoschedError when there is none."""
+    search = _Search(program, places)
+    if asked is None:
+        return search.automatic()
+    try:
+        return search.of_family(Family(asked))
+    except ValueError:
+        return search.named(asked)
+
+
+def launcher_version(launcher: Path, environ: Mapping[str, str]) -> Version:
+    """What a launcher says about itself; an unknown one is taken to be plain."""
+    try:
+        answer = subprocess.run(
+            [str(launcher), "--version"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=VERSION_TIMEOUT_S,
+            check=False,
+            env=dict(environ),
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return Version(None, Engine.INHERIT, "")
+    return read_version(answer.stdout)
+
+
+def find_mpicc(launcher: Path, family: Family) -> Path | None:
+    """The compiler wrapper of the launcher's own build.
+
+    Where several families share a directory, ``mpicc.FAMILY`` is the sure one.
+    """
+    real = Path(os.path.realpath(launcher))
+    for directory in dict.fromkeys((launcher.parent, real.parent)):
+        for name in (f"mpicc.{family.value}", "mpicc"):
+            candidate = directory / name
+            if os.access(candidate, os.X_OK) and candidate.is_file():
+                return candidate
+    return None
+
+
+def find_compiler(program: Program, places: Places) -> Path | None:
+    """mpicc for a program whose launcher has none of its own (srun)."""
+    for directory in _directories(program, places):
+        if program.family is not None:
+            found = find_mpicc(directory / "mpicc", program.family)
+        else:
+            found = which(str(directory / "mpicc"), places.environ)
+        if found is not None:
+            return found
+    return None
+
+
+class _Search:
+    """One search for one program; remembers what it met for the message at its end."""
+
+    def __init__(self, program: Program, places: Places) -> None:
+        self._program = program
+        self._places = places
+        self._others: list[tuple[Path, Family]] = []
+
+    def automatic(self) -> Mpi:
+        wanted = self._program.family
+        found = self._first(wanted)
+        if found is not None:
+            return found
+        if self._others and wanted is not None:
+            raise self._mismatch(*self._others[0], f"give {wanted.title}'s with --mpi")
+        raise CoschedError(
+            f"no MPI found: no mpiexec beside {self._where()} nor in PATH; {INSTALL_HINT}"
+        )
+
+    def of_family(self, family: Family) -> Mpi:
+        found = self._first(family)
+        if found is None:
+            raise CoschedError(
+                f"no {family.title} found: no mpiexec of it beside {self._where()} "
+                f"nor in PATH; install it (pip install {family.value}) "
+                "or give its path to --mpi"
+            )
+        return self._checked(found)
+
+    def named(self, asked: str) -> Mpi:
+        launcher = self._launcher_at(asked)
+        version = launcher_version(launcher, self._places.environ)
+        if version.family is None:
+            raise CoschedError(
+                f"--mpi {asked}: neither Hydra nor Open MPI; "
+                f"put it in front yourself: cosched-run -- {launcher} ..."
+            )
+        return self._checked(_installation(launcher, version))
+
+    def _launcher_at(self, asked: str) -> Path:
+        if os.path.isdir(asked):
+            for directory in (Path(asked, "bin"), Path(asked)):
+                for name in _LAUNCHER_NAMES[None]:
+                    found = which(os.path.abspath(directory / name), {})
+                    if found is not None:
+                        return found
+            raise CoschedError(f"--mpi {asked}: no mpiexec in {asked}/bin")
+        found = which(asked, self._places.environ)
+        if found is None:
+            raise CoschedError(
+                f"--mpi {asked}: not 'mpich', not 'openmpi', no directory and no mpiexec"
+            )
+        return found
+
+    def _checked(self, mpi: Mpi) -> Mpi:
+        if self._program.family not in (None, mpi.family):
+            raise self._mismatch(mpi.mpiexec, mpi.family, "leave out --mpi")
+        return mpi
+
+    def _mismatch(self, launcher: Path, family: Family, hint: str) -> CoschedError:
+        program = self._program
+        assert program.family is not None
+        library = f" ({program.library_name})" if program.library_name else ""
+        return CoschedError(
+            f"{program.argv[0]}: uses {program.family.title}{library}, "
+            f"but {launcher} is {family.title}'s; {hint}"
+        )
+
+    def _first(self, wanted: Family | None) -> Mpi | None:
+        seen: set[Path] = set()
+        for directory in _directories(self._program, self._places):
+            for name in _LAUNCHER_NAMES[wanted]:
+                launcher = which(str(directory / name), {})
+                if launcher is None or launcher.resolve() in seen:
+                    continue
+                seen.add(launcher.resolve())
+                version = launcher_version(launcher, self._places.environ)
+                if version.family is None:
+                    continue
+                if wanted in (None, version.family):
+                    return _installation(launcher, version)
+                self._others.append((launcher, version.family))
+        return None
+
+    def _where(self) -> str:
+        return str(self._program.interpreter or self._places.python_bin / "python")
+
+
+def _installation(launcher: Path, version: Version) -> Mpi:
+    assert version.family is not None
+    return Mpi(
+        version.family,
+        version.engine,
+        version.number,
+        launcher,
+        find_mpicc(launcher, version.family),
+    )
+
+
+def _directories(program: Program, places: Places) -> Iterator[Path]:
+    """Every directory that may hold the right launcher, best first, each once."""
+    return iter(dict.fromkeys(_all_directories(program, places)))
+
+
+def _all_directories(program: Program, places: Places) -> Iterator[Path]:
+    if program.library is not None:
+        for library in (program.library, Path(os.path.realpath(program.library))):
+            for ancestor in list(library.absolute().parents)[1:_ANCESTORS_MAX]:
+                if ancestor != Path("/"):
+                    yield ancestor / "bin"
+    if program.interpreter is not None:
+        yield program.interpreter.parent
+    yield places.python_bin
+    for entry in places.environ.get("PATH", os.defpath).split(os.pathsep):
+        yield Path(entry or ".").absolute()

@@ -1,0 +1,106 @@
+"""The daemons of the nodes that a job runs on: are they up, and is the name free?
+
+Where none runs on this node, a private pair is started: it lives as long as somebody
+holds a lease or a task is left. Who connects is passed in, so that this module knows
+nothing of sockets.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from cosched.core.errors import CoschedError
+from cosched.shm.paths import NodePaths
+
+START_TIMEOUT_S = 30
+
+
+class JobNameTaken(CoschedError):
+    """This user has a job of that name on one of the nodes."""
+
+
+class Control(Protocol):
+    """One connection to a node's scheduler daemon."""
+
+    def request(self, op: str, **arguments: Any) -> Mapping[str, Any]: ...
+
+    def close(self) -> None: ...
+
+
+Connect = Callable[[NodePaths], Control | None]
+"""Opens a connection; None where no daemon answers."""
+
+
+def check_nodes(
+    nodes: Iterable[NodePaths], connect: Connect, *, uid: int, job: str, start_hint: str
+) -> None:
+    """CoschedError unless every node's daemon is up and knows no such job of this user."""
+    for paths in nodes:
+        control = connect(paths)
+        if control is None:
+            raise CoschedError(
+                f"node {paths.node}: no daemon answers at {paths.control_socket}; "
+                f"run: {start_hint}"
+            )
+        try:
+            _check_name(control, paths.node, uid, job)
+        finally:
+            control.close()
+
+
+def lease_node(paths: NodePaths, connect: Connect, *, uid: int, job: str) -> Control:
+    """A lease on this node's daemons; starts a private pair where none is up.
+
+    It holds until the connection is closed. JobNameTaken if the user should choose
+    another name; any other CoschedError if there is no way to have daemons here.
+    """
+    control = connect(paths)
+    if control is None:
+        start_private_pair(paths.run_dir)
+        control = connect(paths)
+    if control is None:
+        raise CoschedError(f"no daemon answers at {paths.control_socket}")
+    try:
+        control.request("lease")
+        _check_name(control, paths.node, uid, job)
+    except BaseException:
+        control.close()
+        raise
+    return control
+
+
+def start_private_pair(run_dir: Path) -> None:
+    """Runs ``cosched up --private``; CoschedError in its own words if it fails."""
+    command = [sys.executable, "-m", "cosched.cli.main", "up", "--private"]
+    with os.fdopen(os.memfd_create("cosched-up"), "w+", errors="replace") as said:
+        try:
+            # From "/", since -m looks for modules in the working directory first. A file
+            # takes the output: the daemons may keep a pipe open.
+            status = subprocess.run(
+                [*command, "--run-dir", os.path.abspath(run_dir)],
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+                timeout=START_TIMEOUT_S,
+                check=False,
+                cwd="/",
+            ).returncode
+        except subprocess.TimeoutExpired:
+            raise CoschedError(f"not ready after {START_TIMEOUT_S} s") from None
+        if status != 0:
+            said.seek(0)
+            lines = said.read().strip().splitlines()
+            raise CoschedError(lines[-1] if lines else f"exit status {status}")
+
+
+def _check_name(control: Control, node: str, uid: int, job: str) -> None:
+    for running in control.request("status").get("jobs", ()):
+        if running.get("name") == job and running.get("uid") == uid:
+            raise JobNameTaken(
+                f"job name '{job}' is taken on node {node}; choose another with --job"
+            )

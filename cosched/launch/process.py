@@ -1,0 +1,207 @@
+"""Runs a launcher as if it stood alone, and leaves nothing of its job behind.
+
+One loop, one place of waiting (``sigwaitinfo``): the ends of children and the signals to
+pass on arrive in the same queue.
+
+Terminal. The launcher stays in our process group, so that job control, pipelines and
+password prompts work as without us. What a key sends (the kernel is the sender) has then
+reached the launcher already and is not passed on; what a process sends to us is. A
+``kill`` of the whole group therefore reaches the launcher twice.
+
+End. We are the subreaper of every descendant. After the launcher, what is left of its job
+gets a moment to end by itself, is asked to (SIGTERM) and is killed; a launcher that was
+killed skips the moment. Every process is waited for, so its CPU time is counted in our
+RUSAGE_CHILDREN. If we are killed outright, the kernel sends the launcher
+``death_signal``. A process that cannot be killed is given up after a while.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+import time
+from collections.abc import Mapping, Sequence
+
+from cosched.core.errors import CoschedError
+
+LINGER_S = 1.0
+TERM_S = 1.0
+KILL_S = 5.0
+
+_FORWARDED = (
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGTSTP,
+    signal.SIGCONT,
+)
+_KEYS = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP)
+_SI_KERNEL = 0x80
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def run_launcher(
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    *,
+    death_signal: signal.Signals = signal.SIGTERM,
+) -> int:
+    """Runs ``argv`` to its end and returns its wait status.
+
+    CoschedError if it cannot be started. Afterwards the signals that would have been
+    passed on stay blocked, since there is nobody left to pass them to, and this process
+    goes on adopting orphans: call it once, last.
+    """
+    return _Run(argv, environ, death_signal).run()
+
+
+def exit_like(status: int) -> int:
+    """An exit status for ``status``; does not return if a signal ended the launcher."""
+    if not os.WIFSIGNALED(status):
+        return os.waitstatus_to_exitcode(status)
+    number = os.WTERMSIG(status)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if number not in (signal.SIGKILL, signal.SIGSTOP):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])
+    os.kill(os.getpid(), number)
+    return 128 + number
+
+
+class _Run:
+    def __init__(
+        self,
+        argv: Sequence[str],
+        environ: Mapping[str, str],
+        death_signal: signal.Signals,
+    ) -> None:
+        self._argv = list(argv)
+        self._environ = dict(environ)
+        self._death_signal = death_signal
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._pid = 0
+        self._status: int | None = None
+        self._children_left = True
+        # What we were told to ignore (nohup), the launcher ignores too.
+        self._waited = {
+            number
+            for number in _FORWARDED
+            if signal.getsignal(number) is not signal.SIG_IGN
+        } | {signal.SIGCHLD}
+
+    def run(self) -> int:
+        self._libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._waited)
+        try:
+            self._start(old_mask)
+        except BaseException:
+            signal.pthread_sigmask(signal.SIG_SETMASK, old_mask)
+            raise
+        status = self._wait_for_launcher()
+        self._end_the_rest(killed=os.WIFSIGNALED(status))
+        return status
+
+    def _start(self, mask: set[int | signal.Signals]) -> None:
+        read_end, write_end = os.pipe()
+        parent = os.getpid()
+        self._pid = os.fork()
+        if self._pid == 0:
+            self._become_launcher(write_end, mask, parent)
+        os.close(write_end)
+        with os.fdopen(read_end, "rb") as pipe:
+            failure = pipe.read()
+        if failure:
+            os.waitpid(self._pid, 0)
+            reason = os.strerror(int(failure))
+            raise CoschedError(f"{self._argv[0]}: cannot be started: {reason}")
+
+    def _become_launcher(
+        self, failure_pipe: int, mask: set[int | signal.Signals], parent: int
+    ) -> None:
+        """In the child. Never returns."""
+        try:
+            self._libc.prctl(_PR_SET_PDEATHSIG, int(self._death_signal), 0, 0, 0)
+            if os.getppid() != parent:
+                os.kill(os.getpid(), self._death_signal)
+            for number in (signal.SIGPIPE, signal.SIGXFSZ):
+                signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            os.execvpe(self._argv[0], self._argv, self._environ)
+        except OSError as error:
+            os.write(failure_pipe, str(error.errno).encode())
+        finally:
+            os._exit(127)
+
+    def _wait_for_launcher(self) -> int:
+        while True:
+            self._reap()
+            if self._status is not None:
+                return self._status
+            info = signal.sigwaitinfo(self._waited)
+            if info.si_signo != signal.SIGCHLD:
+                self._forward(info)
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                self._children_left = False
+                return
+            if pid == 0:
+                return
+            if pid == self._pid:
+                self._status = status
+
+    def _forward(self, info: signal.struct_siginfo) -> None:
+        number = info.si_signo
+        if number not in _KEYS or info.si_code != _SI_KERNEL:
+            os.kill(self._pid, number)
+        if number == signal.SIGTSTP:
+            # Stops us here, as the default action does, until SIGCONT.
+            os.kill(os.getpid(), signal.SIGTSTP)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTSTP])
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTSTP])
+
+    def _end_the_rest(self, *, killed: bool) -> None:
+        if self._gone_within(0.0 if killed else LINGER_S):
+            return
+        self._signal_rest(signal.SIGTERM)
+        if self._gone_within(TERM_S):
+            return
+        deadline = time.monotonic() + KILL_S
+        while time.monotonic() < deadline:
+            # Again and again: a process may have forked while we were looking.
+            self._signal_rest(signal.SIGKILL)
+            if self._gone_within(0.1):
+                return
+
+    def _gone_within(self, seconds: float) -> bool:
+        """Waits for every child's end. A signal to us ends the wait early."""
+        deadline = time.monotonic() + seconds
+        while True:
+            self._reap()
+            if not self._children_left:
+                return True
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            info = signal.sigtimedwait(self._waited, left)
+            if info is not None and info.si_signo != signal.SIGCHLD:
+                return False
+
+    def _signal_rest(self, number: signal.Signals) -> None:
+        import psutil
+
+        for process in psutil.Process().children(recursive=True):
+            try:
+                process.send_signal(number)
+            except psutil.Error:
+                continue  # ended meanwhile, or not ours to signal

@@ -1,0 +1,235 @@
+"""What kind of program a command line starts, and which MPI it will load.
+
+An ELF file names its libraries. A Python program loads the MPI that mpi4py picks: the
+one MPI4PY_MPIABI names, the one mpi4py was built with, or (wheels) the first one found
+in the interpreter's environment. About any other script nothing is known.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cosched.core.errors import CoschedError
+from cosched.launch.elf import Elf, read_elf
+from cosched.launch.family import Family, family_of_library, is_mpi_library
+
+LDD_TIMEOUT_S = 10
+_PYTHON = re.compile(r"(python|pypy)[0-9.]*t?")
+_LDD_LINE = re.compile(r"^\s*(lib\S+) => (\S+)", re.MULTILINE)
+_ABI_NAMES = {
+    "mpich": Family.MPICH,
+    "impi": Family.MPICH,
+    "openmpi": Family.OPENMPI,
+}
+_MPI4PY_LIBRARIES = ("libmpi.so", "libmpi.so.12", "libmpi.so.40")
+_VALUE_OPTIONS = ("-X", "-W", "--check-hash-based-pycs")
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """``label`` names it to people; ``library`` is the MPI library file it will load."""
+
+    argv: tuple[str, ...]
+    path: Path | None
+    label: str
+    family: Family | None = None
+    library: Path | None = None
+    library_name: str = ""
+    interpreter: Path | None = None
+
+
+def which(command: str, environ: Mapping[str, str]) -> Path | None:
+    """The executable file that ``command`` starts, symbolic links kept."""
+    if "/" in command:
+        candidates = [command]
+    else:
+        path = environ.get("PATH", os.defpath)
+        candidates = [os.path.join(d or ".", command) for d in path.split(os.pathsep)]
+    for candidate in candidates:
+        if os.path.isfile(candidate) and os.access(candidate, os.X_OK):
+            return Path(os.path.abspath(candidate))
+    return None
+
+
+def require(command: str, environ: Mapping[str, str], what: str = "program") -> Path:
+    """``which``, or a CoschedError that says why not."""
+    found = which(command, environ)
+    if found is not None:
+        return found
+    if "/" not in command:
+        hint = f"; did you mean ./{command}?" if os.path.isfile(command) else ""
+        raise CoschedError(f"{what} '{command}': not found in PATH{hint}")
+    if os.path.isdir(command):
+        raise CoschedError(f"{what} '{command}': is a directory")
+    if os.path.exists(command):
+        raise CoschedError(f"{what} '{command}': not executable; chmod +x makes it so")
+    raise CoschedError(f"{what} '{command}': no such file")
+
+
+def inspect(argv: Sequence[str], environ: Mapping[str, str], path: Path | None) -> Program:
+    """What can be known about ``argv``; ``path`` is the file its first word starts."""
+    words = tuple(argv)
+    label = os.path.basename(words[0])
+    if path is None:
+        return Program(words, None, label)
+    if _PYTHON.fullmatch(path.name):
+        return _python(words, path, path, _python_label(words), environ)
+    interpreter = _shebang(path, environ)
+    if interpreter is not None and _PYTHON.fullmatch(interpreter.name):
+        return _python(words, path, interpreter, label, environ)
+    elf = read_elf(path)
+    if elf is None:
+        return Program(words, path, label)
+    name, library = mpi_library_of(elf, environ)
+    return Program(words, path, label, family_of_library(name), library, name)
+
+
+def mpi_library_of(elf: Elf, environ: Mapping[str, str]) -> tuple[str, Path | None]:
+    """Name and file of the MPI library that ``elf`` loads, itself or through another.
+
+    The loader's own answer (ldd) is asked for only where the file does not settle it.
+    """
+    direct = next((name for name in elf.needed if is_mpi_library(name)), "")
+    if direct:
+        found = elf.find(direct, environ)
+        if found is not None:
+            return direct, found
+    if not elf.needed:
+        return "", None
+    for name, where in _ldd(elf.path, environ):
+        if name == direct or (not direct and is_mpi_library(name)):
+            return name, Path(where) if where.startswith("/") else None
+    return direct, None
+
+
+def _ldd(path: Path, environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    try:
+        answer = subprocess.run(
+            ["ldd", str(path)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=LDD_TIMEOUT_S,
+            check=False,
+            env=dict(environ),
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return _LDD_LINE.findall(answer.stdout)
+
+
+def _shebang(path: Path, environ: Mapping[str, str]) -> Path | None:
+    try:
+        with path.open("rb") as file:
+            head = file.read(512)
+    except OSError:
+        return None
+    if not head.startswith(b"#!"):
+        return None
+    words = os.fsdecode(head[2:].split(b"\n", 1)[0]).split()
+    if words and os.path.basename(words[0]) == "env":
+        words = [w for w in words[1:] if not w.startswith("-") and "=" not in w]
+    return which(words[0], environ) if words else None
+
+
+def _python_label(argv: Sequence[str]) -> str:
+    """``app`` for ``python -u app.py``, ``pkg.mod`` for ``python -m pkg.mod``."""
+    words = iter(argv[1:])
+    for word in words:
+        if word == "-m":
+            return next(words, "python")
+        if word in ("-c", "-"):
+            break
+        if word in _VALUE_OPTIONS:
+            next(words, None)
+        elif not word.startswith("-"):
+            return Path(word).stem
+    return "python"
+
+
+def _python(
+    argv: tuple[str, ...],
+    path: Path,
+    interpreter: Path,
+    label: str,
+    environ: Mapping[str, str],
+) -> Program:
+    name, library = "", None
+    if environ.get("MPI4PY_MPIABI"):
+        wanted = re.sub(r"[-_ ]", "", environ["MPI4PY_MPIABI"]).lower()
+        family = _ABI_NAMES.get(wanted)
+    else:
+        name, library = _mpi4py_library(interpreter, environ)
+        family = family_of_library(name)
+    return Program(argv, path, label, family, library, name, interpreter)
+
+
+def _mpi4py_library(
+    interpreter: Path, environ: Mapping[str, str]
+) -> tuple[str, Path | None]:
+    prefix = interpreter.parent.parent
+    for extension in _built_mpi4py(prefix):
+        elf = read_elf(extension)
+        if elf is not None:
+            name, library = mpi_library_of(elf, environ)
+            if name:
+                return name, library
+    for candidate in _mpi4py_candidates(interpreter, environ):
+        name = _soname(candidate)
+        if name:
+            return name, candidate
+    return "", None
+
+
+def _mpi4py_candidates(interpreter: Path, environ: Mapping[str, str]) -> Iterator[Path]:
+    """The libraries that mpi4py's wheel would try, in its order."""
+    named = environ.get("MPI4PY_LIBMPI")
+    if named:
+        entries = [Path(entry) for entry in named.split(os.pathsep)]
+    else:
+        base = Path(os.path.realpath(interpreter)).parent.parent
+        home = environ.get("HOME", "/nonexistent")
+        user = environ.get("PYTHONUSERBASE", f"{home}/.local")
+        own = environ.get("LD_LIBRARY_PATH", "").split(":")
+        system = ("/usr/local/lib", f"/usr/lib/{os.uname().machine}-linux-gnu")
+        entries = [interpreter.parent.parent / "lib", Path(user, "lib"), base / "lib"]
+        entries += [Path(entry) for entry in own if entry]
+        entries += [Path(entry) for entry in (*system, "/usr/lib64", "/usr/lib")]
+    for entry in entries:
+        if entry.is_dir():
+            yield from (entry / name for name in _MPI4PY_LIBRARIES)
+        else:
+            yield entry
+
+
+def _built_mpi4py(prefix: Path) -> Iterator[Path]:
+    """mpi4py's extension where it was built for one MPI (a wheel has one per ABI)."""
+    for pattern in (
+        "lib/python3*/site-packages/mpi4py/MPI.*.so",
+        "lib/python3/dist-packages/mpi4py/MPI.*.so",
+    ):
+        for extension in prefix.glob(pattern):
+            abi = extension.name.split(".")[1]
+            if abi not in _ABI_NAMES and abi != "mpiabi":
+                yield extension
+
+
+def _soname(library: Path) -> str:
+    """The name with a version. ``libmpi.so`` is a link, or a text that the linker reads."""
+    if not library.is_file():
+        return ""
+    if is_mpi_library(library.name):
+        return library.name
+    real = Path(os.path.realpath(library))
+    if is_mpi_library(real.name):
+        return real.name
+    for name in _MPI4PY_LIBRARIES[1:]:
+        if (library.parent / name).is_file():
+            return name
+    return ""
