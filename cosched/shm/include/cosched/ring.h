@@ -37,18 +37,20 @@ static inline uint64_t cosched_request_pack(uint32_t request, uint32_t slot, uin
 static inline int cosched_ring_post(struct cosched_ring *ring, uint64_t payload) {
     for (int attempt = 0; attempt < 2 * COSCHED_RING_CELLS; attempt++) {
         uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
+        uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE);
         uint64_t *cell = &ring->cells[tail % COSCHED_RING_CELLS];
         uint64_t expected = cosched_ring_empty(tail);
         uint64_t next = tail;
+        if ((int64_t)(tail - head) >= COSCHED_RING_CELLS)
+            break; /* a whole lap is waiting: full */
         if (__atomic_compare_exchange_n(cell, &expected, (payload << 1) | 1, 0, __ATOMIC_ACQ_REL,
                                         __ATOMIC_ACQUIRE)) {
             __atomic_compare_exchange_n(&ring->tail, &next, tail + 1, 0, __ATOMIC_ACQ_REL,
                                         __ATOMIC_RELAXED);
             return 0;
         }
-        if ((expected & 1) != 0 &&
-            tail - __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE) >= COSCHED_RING_CELLS)
-            break; /* a whole lap is waiting: full */
+        /* The head was read before the cell: the last lap's request had left it by then,
+         * so this position is taken and the tail may be moved past it. */
         __atomic_compare_exchange_n(&ring->tail, &next, tail + 1, 0, __ATOMIC_ACQ_REL,
                                     __ATOMIC_RELAXED);
     }
