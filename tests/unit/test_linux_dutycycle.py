@@ -1,0 +1,215 @@
+"""The duty cycle over processes of this user: who is stopped when, and never for good."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from cosched.core.errors import CoschedError
+from cosched.linux import pidfd, proc
+from cosched.linux.dutycycle import CYCLE_NS, PULSE_NS, DutyCycle
+from cosched.linux.probe import attach, probe
+
+SHARED = frozenset({0})
+Spawn = Callable[[], int]
+
+
+@pytest.fixture
+def spawn() -> Iterator[Spawn]:
+    """Starts processes that wait; ends them whatever state they are in."""
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def start() -> int:
+        processes.append(subprocess.Popen(["cat"], stdin=subprocess.PIPE))
+        return processes[-1].pid
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def stopped(pid: int) -> bool:
+    """Whether the process is stopped, given the moment that a signal takes."""
+    state = proc.state(pid)
+    for _ in range(100):
+        time.sleep(0.001)
+        state, before = proc.state(pid), state
+        if state == before and state != "R":
+            break
+    return state == "T"
+
+
+def cycle(spawn: Spawn, mode: str, jobs: str = "abc") -> tuple[DutyCycle, dict[str, int]]:
+    classes = DutyCycle(mode)
+    pids = {}
+    for job in jobs:
+        classes.create(job, SHARED)
+        pids[job] = spawn()
+        classes.add(job, pids[job])
+    return classes, pids
+
+
+def who_runs(pids: dict[str, int]) -> str:
+    return "".join(job for job, pid in pids.items() if not stopped(pid))
+
+
+def test_only_the_scheduled_job_runs(spawn: Spawn) -> None:
+    classes, pids = cycle(spawn, "proportional")
+    assert who_runs(pids) == "abc"
+    classes.set_shares({"a": 98, "b": 1, "c": 1})
+    assert who_runs(pids) == "a"
+    classes.set_shares({"a": 1, "b": 98})
+    assert who_runs(pids) == "b"
+    classes.close()
+    assert who_runs(pids) == "abc"
+
+
+@pytest.mark.parametrize(
+    ("mode", "seen"),
+    [
+        ("proportional", ["ab", "a", "ac", "a", "ab", "a"]),
+        ("strict", ["b", "a", "c", "a", "b", "a"]),
+    ],
+)
+def test_pulses_take_turns(spawn: Spawn, mode: str, seen: list[str]) -> None:
+    classes, pids = cycle(spawn, mode)
+    classes.set_shares({"a": 98, "b": 1, "c": 1})
+    found, elapsed = [], 0
+    for _ in seen:
+        classes.pulse()
+        found.append(who_runs(pids))
+        assert classes.pulse_period_ns is not None
+        elapsed += classes.pulse_period_ns
+    assert found == seen
+    # Three pulses of two waiting jobs: one and a half cycles.
+    assert elapsed == CYCLE_NS * 3 // 2
+    classes.close()
+
+
+def test_a_switch_ends_a_pulse(spawn: Spawn) -> None:
+    classes, pids = cycle(spawn, "strict")
+    classes.set_shares({"a": 98, "b": 1, "c": 1})
+    classes.pulse()
+    classes.set_shares({"a": 1, "b": 1, "c": 98})
+    assert who_runs(pids) == "c"
+    assert classes.pulse_period_ns != PULSE_NS["strict"]
+    classes.close()
+
+
+def test_strict_stops_only_who_shares_cpus(spawn: Spawn) -> None:
+    classes, pids = cycle(spawn, "strict")
+    classes.create("c", frozenset({1}))
+    classes.set_shares({"a": 99, "b": 1, "c": 100})
+    classes.pulse()
+    assert who_runs(pids) == "bc"
+    classes.close()
+
+
+@pytest.mark.parametrize(
+    "percents", [{"a": 1, "b": 1, "c": 1}, {"a": 34, "b": 33, "c": 33}]
+)
+def test_nobody_scheduled_means_all_run(spawn: Spawn, percents: dict[str, int]) -> None:
+    classes, pids = cycle(spawn, "proportional")
+    classes.set_shares(percents)
+    classes.pulse()
+    assert who_runs(pids) == "abc"
+    classes.close()
+
+
+def test_the_scheduled_job_ends(spawn: Spawn) -> None:
+    classes, pids = cycle(spawn, "proportional")
+    classes.set_shares({"a": 98, "b": 1, "c": 1})
+    classes.destroy("a")
+    assert who_runs(pids) == "abc"
+    classes.close()
+
+
+def test_the_pulsed_job_ends(spawn: Spawn) -> None:
+    classes, pids = cycle(spawn, "strict")
+    classes.set_shares({"a": 98, "b": 1, "c": 1})
+    classes.pulse()
+    classes.destroy("b")
+    assert who_runs(pids) == "ab"
+    classes.close()
+
+
+def test_a_task_that_comes_late_is_stopped_too(spawn: Spawn) -> None:
+    classes, _ = cycle(spawn, "proportional")
+    classes.set_shares({"a": 98, "b": 1, "c": 1})
+    late = spawn()
+    classes.add("b", late)
+    assert stopped(late)
+    classes.remove("b", late)
+    assert not stopped(late)
+    classes.close()
+
+
+def test_dead_processes_are_no_errors(spawn: Spawn) -> None:
+    classes, pids = cycle(spawn, "proportional")
+    classes.add("a", 1 << 22)
+    fd = pidfd.open_pidfd(pids["b"])
+    assert fd is not None
+    pidfd.send_signal(fd, signal.SIGKILL)
+    while not pidfd.exited(fd):
+        time.sleep(0.001)
+    before = classes.cpu_ns("b")
+    classes.set_shares({"a": 98, "b": 1, "c": 1})
+    classes.set_shares({"a": 1, "b": 98, "c": 1})
+    assert classes.cpu_ns("b") == before
+    classes.remove("b", pids["b"])
+    classes.close()
+
+
+def test_cpu_time_does_not_shrink_when_a_task_leaves(spawn: Spawn) -> None:
+    classes, pids = cycle(spawn, "proportional")
+    used = classes.cpu_ns("a")
+    assert used is not None
+    classes.remove("a", pids["a"])
+    after = classes.cpu_ns("a")
+    assert after is not None
+    assert after >= used
+    assert classes.cpu_ns("unknown") is None
+    classes.close()
+
+
+def test_a_guardian_continues_what_it_is_told_of(spawn: Spawn) -> None:
+    dead, pids = cycle(spawn, "strict")
+    dead.set_shares({"a": 98, "b": 1, "c": 1})
+    assert who_runs(pids) == "a"
+    guardian = attach("n", "dutycycle")
+    for _ in range(2):
+        guardian.restore({job: [pid, 1 << 22] for job, pid in pids.items()})
+        assert who_runs(pids) == "abc"
+
+
+def test_restore_holds_until_the_next_switch(spawn: Spawn) -> None:
+    classes, pids = cycle(spawn, "strict")
+    classes.set_shares({"a": 98, "b": 1, "c": 1})
+    classes.pulse()
+    classes.restore({})
+    classes.pulse()
+    assert who_runs(pids) == "abc"
+    classes.set_shares({"a": 98, "b": 1, "c": 1})
+    assert who_runs(pids) == "a"
+    classes.close()
+
+
+def test_errors(spawn: Spawn) -> None:
+    classes = DutyCycle("strict")
+    with pytest.raises(CoschedError, match="does not exist"):
+        classes.add("a", 1)
+    with pytest.raises(CoschedError, match="does not exist"):
+        classes.set_shares({"a": 1})
+    classes.destroy("a")
+    classes.remove("a", 1)
+
+
+def test_probe_says_what_it_does() -> None:
+    found = probe("n", want="dutycycle")
+    assert found.scheduler.name == "dutycycle"
+    assert found.tried[0][1].startswith("chosen: ")

@@ -1,0 +1,180 @@
+"""Readers of /proc on fake trees, and a few facts about this very process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cosched.core.errors import CoschedError
+from cosched.linux import pidfd, priority, proc
+
+TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    process = tmp_path / "proc/42"
+    for tid, cpus in ((42, "0-1"), (43, "4")):
+        task = process / f"task/{tid}"
+        task.mkdir(parents=True)
+        (task / "status").write_text(f"Name:\tx\nCpus_allowed_list:\t{cpus}\n")
+    fields = ["S", *(str(n) for n in range(4, 53))]
+    (process / "stat").write_text(f"42 (a ) b) {' '.join(fields)}\n")
+    (process / "comm").write_text("a ) b\n")
+    (process / "status").write_text("Name:\ta ) b\nUid:\t1000\t1001\t1002\t1003\n")
+    (tmp_path / "proc/stat").write_text(
+        "cpu  11 22 33 44 55 66 77 88 99 0\n"
+        "cpu0 1 2 3 4 5 6 7 8 9 0\n"
+        "cpu3 10 20 30 40 50 60 70 80 90 0\n"
+        "intr 1 2 3\n"
+    )
+    return tmp_path
+
+
+def test_one_process(root: Path) -> None:
+    assert proc.start_ticks(42, root) == 22
+    assert proc.state(42, root) == "S"
+    assert proc.comm(42, root) == "a ) b"
+    assert proc.process_uid(42, root) == 1000
+    assert proc.threads(42, root) == [42, 43]
+    assert proc.cpu_affinity(42, root) == {0, 1, 4}
+
+
+def test_a_process_that_is_gone(root: Path) -> None:
+    assert proc.start_ticks(43, root) is None
+    assert proc.state(43, root) is None
+    assert proc.comm(43, root) is None
+    assert proc.process_uid(43, root) is None
+    assert proc.threads(43, root) == []
+    assert proc.cpu_affinity(43, root) == frozenset()
+    assert proc.process_cpu_ns(1 << 22) is None
+
+
+def test_busy_time_leaves_out_idle_iowait_steal_and_guest(root: Path) -> None:
+    assert proc.cpu_busy_ns(root) == {0: 19 * TICK_NS, 3: 190 * TICK_NS}
+
+
+@pytest.mark.parametrize(
+    ("text", "cpus"),
+    [("", set()), ("3", {3}), ("0-2,5\n", {0, 1, 2, 5}), ("0,2-3,63", {0, 2, 3, 63})],
+)
+def test_cpu_lists(text: str, cpus: set[int]) -> None:
+    assert proc.parse_cpu_list(text) == cpus
+
+
+def test_this_process() -> None:
+    me = os.getpid()
+    assert proc.process_uid(me) == os.getuid()
+    assert proc.cpu_affinity(me) >= os.sched_getaffinity(0)
+    before, own = proc.process_cpu_ns(me), time.process_time_ns()
+    assert before is not None
+    assert abs(before - own) < 1_000_000_000
+    assert set(proc.cpu_busy_ns()) >= os.sched_getaffinity(0)
+
+
+# --- pidfd ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def child() -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_a_pidfd_outlives_its_process(child: subprocess.Popen[bytes]) -> None:
+    fd = pidfd.open_pidfd(child.pid)
+    assert fd is not None
+    try:
+        assert not pidfd.exited(fd)
+        assert pidfd.send_signal(fd, signal.SIGKILL)
+        child.wait()
+        assert pidfd.exited(fd)
+        assert not pidfd.send_signal(fd, signal.SIGKILL)
+        assert pidfd.open_pidfd(child.pid) is None
+    finally:
+        os.close(fd)
+
+
+def test_identity_is_pid_and_start(child: subprocess.Popen[bytes]) -> None:
+    ticks = proc.start_ticks(child.pid)
+    assert ticks is not None
+    fd = pidfd.open_identified(child.pid, ticks)
+    assert fd is not None
+    os.close(fd)
+    assert pidfd.open_identified(child.pid, ticks + 1) is None
+    assert pidfd.open_identified(1 << 22, ticks) is None
+
+
+def test_what_is_not_a_process() -> None:
+    with pytest.raises(CoschedError, match="pid 0: is not the id of a process"):
+        pidfd.open_pidfd(0)
+
+
+# --- priority -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("slice_ns", [0, 99_999, 100_000_001])
+def test_slice_requests_have_bounds(slice_ns: int) -> None:
+    with pytest.raises(CoschedError, match="slice request"):
+        priority.request_slice(os.getpid(), slice_ns)
+
+
+def test_slice_request_of_a_child(child: subprocess.Popen[bytes]) -> None:
+    nice = os.getpriority(os.PRIO_PROCESS, child.pid)
+    taken = priority.request_slice(child.pid, 500_000)
+    assert os.sched_getscheduler(child.pid) == os.sched_getscheduler(0)
+    assert os.getpriority(os.PRIO_PROCESS, child.pid) == nice
+    if taken:
+        assert priority.slice_request(child.pid) == 500_000
+
+
+def test_slice_request_of_nobody() -> None:
+    assert not priority.request_slice(1 << 22, 500_000)
+    assert priority.slice_request(1 << 22) is None
+
+
+def forbid(*_: object) -> None:
+    raise PermissionError(1, "Operation not permitted")
+
+
+def test_nice_is_what_is_left_without_fifo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_setscheduler", forbid)
+    monkeypatch.setattr(os, "getpriority", lambda *_: 0)
+    monkeypatch.setattr(os, "getsid", lambda _: os.getpid())
+    nices: list[int] = []
+    monkeypatch.setattr(os, "setpriority", lambda _, __, nice: nices.append(nice))
+    (tmp_path / "proc/sys/kernel").mkdir(parents=True)
+    (tmp_path / "proc/sys/kernel/sched_autogroup_enabled").write_text("1\n")
+    (tmp_path / "proc/self").mkdir()
+    got = priority.raise_daemon_priority(tmp_path)
+    assert (got.name, nices) == ("nice -20", [-20])
+    assert "SCHED_FIFO: Operation not permitted" in got.why
+    # The session counts too, since its leader asked.
+    assert (tmp_path / "proc/self/autogroup").read_text() == "-20"
+
+
+def test_nothing_may_be_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_setscheduler", forbid)
+    monkeypatch.setattr(os, "setpriority", forbid)
+    monkeypatch.setattr(os, "getpriority", lambda *_: 0)
+    got = priority.raise_daemon_priority(tmp_path)
+    assert got.name == "nice 0"
+
+
+def test_fifo_if_it_may_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    policies: list[int] = []
+    monkeypatch.setattr(
+        os, "sched_setscheduler", lambda _pid, policy, _param: policies.append(policy)
+    )
+    assert priority.raise_daemon_priority().name == "SCHED_FIFO 1"
+    assert policies == [os.SCHED_FIFO | os.SCHED_RESET_ON_FORK]

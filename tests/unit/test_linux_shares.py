@@ -1,0 +1,112 @@
+"""Properties of weights and quotas, whatever the percents and widths."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cosched.linux.shares import (
+    CPU_SHARES,
+    CPU_WEIGHT,
+    PERIOD_US,
+    QUOTA_MIN_US,
+    UNLIMITED_US,
+    WeightScale,
+    in_order,
+    quotas,
+    weights,
+)
+
+SCALES = pytest.mark.parametrize("scale", [CPU_SHARES, CPU_WEIGHT], ids=["v1", "v2"])
+WIDTH = st.integers(1, 1024)
+JOBS = st.dictionaries(
+    st.sampled_from("abcdefgh"), st.tuples(st.integers(1, 100), WIDTH), min_size=1
+)
+
+
+def split(jobs: dict[str, tuple[int, int]]) -> tuple[dict[str, int], dict[str, int]]:
+    return {j: v[0] for j, v in jobs.items()}, {j: v[1] for j, v in jobs.items()}
+
+
+@SCALES
+@given(jobs=JOBS)
+def test_weights_stay_in_range(
+    scale: WeightScale, jobs: dict[str, tuple[int, int]]
+) -> None:
+    for weight in weights(*split(jobs), scale).values():
+        assert scale.low <= weight <= scale.high
+
+
+@SCALES
+@given(jobs=JOBS)
+def test_weight_for_a_cpu_follows_the_percent(
+    scale: WeightScale, jobs: dict[str, tuple[int, int]]
+) -> None:
+    """On a CPU that jobs of any width share, they meet in the ratio of their percents."""
+    percents, widths = split(jobs)
+    found = weights(percents, widths, scale)
+    unit = min(scale.one_cpu, scale.high / max(widths.values())) / 100
+    for job, weight in found.items():
+        exact = percents[job] * widths[job] * unit
+        assert abs(weight - max(scale.low, exact)) <= 0.5 + 1e-6
+
+
+@SCALES
+@given(jobs=JOBS)
+def test_a_greater_percent_never_weighs_less(
+    scale: WeightScale, jobs: dict[str, tuple[int, int]]
+) -> None:
+    percents, widths = split(jobs)
+    more = {job: min(100, percent + 1) for job, percent in percents.items()}
+    before, after = weights(percents, widths, scale), weights(more, widths, scale)
+    assert all(before[job] <= after[job] for job in jobs)
+
+
+@SCALES
+@given(jobs=JOBS, one=st.sampled_from("abcdefgh"))
+def test_a_part_of_the_jobs_gets_what_it_gets_with_all(
+    scale: WeightScale, jobs: dict[str, tuple[int, int]], one: str
+) -> None:
+    percents, widths = split(jobs)
+    if one in percents:
+        part = weights({one: percents[one]}, widths, scale)
+        assert part[one] == weights(percents, widths, scale)[one]
+
+
+@given(jobs=JOBS)
+def test_quotas(jobs: dict[str, tuple[int, int]]) -> None:
+    percents, widths = split(jobs)
+    for job, quota in quotas(percents, widths).items():
+        if percents[job] == 100:
+            assert quota == UNLIMITED_US
+        else:
+            assert QUOTA_MIN_US <= quota < widths[job] * PERIOD_US
+            assert quota == percents[job] * widths[job] * PERIOD_US // 100
+
+
+VALUES = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(1, 5))
+
+
+@given(old=VALUES, new=VALUES)
+def test_order_of_writes(old: dict[str, int], new: dict[str, int]) -> None:
+    written: dict[str, int | None] = {job: old.get(job) for job in new}
+    order = in_order(new, written)
+    assert dict(order) == {job: v for job, v in new.items() if written[job] != v}
+    assert len(order) == len(dict(order))
+    rises = [(written[job] or 0) < value for job, value in order if written[job]]
+    assert rises == sorted(rises)
+
+
+@given(widths=st.dictionaries(st.sampled_from("abcd"), WIDTH, min_size=2))
+def test_a_switch_never_gives_the_cpu_twice(widths: dict[str, int]) -> None:
+    """At no moment between the writes do two jobs have more than the unscheduled share."""
+    jobs = sorted(widths)
+    low = dict.fromkeys(jobs, 1)
+    before = weights({**low, jobs[0]: 101 - len(jobs)}, widths, CPU_SHARES)
+    after = weights({**low, jobs[1]: 101 - len(jobs)}, widths, CPU_SHARES)
+    now = dict(before)
+    for job, value in in_order(after, dict(before)):
+        now[job] = value
+        assert now[jobs[0]] < before[jobs[0]] or now[jobs[1]] == before[jobs[1]]
+    assert now == after
