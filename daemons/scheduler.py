@@ -8,11 +8,10 @@ import os
 import sys
 from pathlib import Path
 
-from cosched.linux.probe import probe
-
 from cosched.core.errors import CoschedError
 from cosched.core.settings import Settings
 from cosched.linux.priority import raise_daemon_priority
+from cosched.linux.probe import probe
 from cosched.node.lifecycle import end_orphaned_timer
 from cosched.node.lock import DaemonLock
 from cosched.node.scheduler import DaemonOptions, SchedulerDaemon
@@ -46,11 +45,7 @@ def serve(options: argparse.Namespace, ready_fd: int) -> None:
         raise CoschedError("its daemons are up already")
     try:
         end_orphaned_timer(paths)
-        logging.basicConfig(
-            filename=paths.log,
-            level=logging.DEBUG if options.verbose else logging.INFO,
-            format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-        )
+        open_log(paths.log, verbose=options.verbose, capture=ready_fd > 2)
         found = probe(paths.tag, options.class_scheduler, options.mode)
         classes = found.scheduler
         chosen = "; ".join(f"{name}: {why}" for name, why in found.tried)
@@ -87,6 +82,19 @@ def open_directory(paths: NodePaths, *, private: bool) -> None:
         raise CoschedError(
             f"{paths.directory}: cannot be made ({error.strerror}); use --run-dir"
         ) from None
+
+
+def open_log(path: Path, *, verbose: bool, capture: bool) -> None:
+    """Logs to ``path``; ``capture`` sends there what would go to a terminal, too."""
+    logging.basicConfig(
+        filename=path,
+        level=logging.DEBUG if verbose else logging.INFO,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    if capture:
+        with path.open("a") as log:
+            os.dup2(log.fileno(), 1)
+            os.dup2(log.fileno(), 2)
 
 
 def main() -> None:

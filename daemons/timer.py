@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
-from cosched.linux.classes import open_class_scheduler
 from cosched.linux.priority import raise_daemon_priority
+from cosched.linux.probe import attach
 from cosched.node.guardian import Guardian
 from cosched.node.lock import DaemonLock
 from cosched.node.timer import TimerDaemon
@@ -47,7 +47,7 @@ def serve(options: argparse.Namespace) -> None:
     try:
         if timer.run():
             logging.warning("the scheduler daemon died: back to the kernel's shares")
-            classes = open_class_scheduler(options.class_scheduler, paths.tag, options.mode)
+            classes = attach(paths.tag, options.class_scheduler, options.mode)
             Guardian(paths, classes).run()
     finally:
         lock.release()

@@ -178,7 +178,8 @@ def live_tasks(region: JobRegion, uid: int) -> list[LiveTask]:
         pid = int(identity.pid)
         with contextlib.suppress(OSError):  # it ended: not live
             pidfd = os.pidfd_open(pid)
-            if proc.start_ticks(pid) == identity.start_ticks and proc.process_uid(pid) == uid:
+            same = proc.start_ticks(pid) == identity.start_ticks
+            if same and proc.process_uid(pid) == uid:
                 found.append(LiveTask(pid, pidfd, slot, identity.rank, identity.world))
             else:
                 os.close(pidfd)

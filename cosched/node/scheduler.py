@@ -269,6 +269,8 @@ class SchedulerDaemon:
                     TaskRegistered(**self._clocks(), job=job.key, task=pid, cpus=cpus)
                 )
             log.info("took over job %s with %d tasks", job.key, len(job.tasks))
+        if not self.jobs:
+            self.classes.close()  # of jobs that ended while no daemon was up
 
     # -- times ----------------------------------------------------------------------
 

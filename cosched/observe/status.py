@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,10 @@ def _node_text(status: Status) -> str:
         f"  daemons: pid {status['pid']} and {timer['pid'] or '-'}, {status['priority']}, "
         f"up {_span(status['uptime_s'])}, cpu {status['daemon_cpu_s']:.2f}s",
     ]
-    lines += [f"  warning: {warning}"[:80] for warning in settings["warnings"]]
+    for warning in settings["warnings"]:
+        lines += textwrap.wrap(
+            f"warning: {warning}", 78, initial_indent="  ", subsequent_indent="    "
+        )
     if not status["jobs"]:
         return "\n".join([*lines, "  no jobs"])
     lines.append(

@@ -15,7 +15,6 @@ import errno
 import mmap
 import os
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -120,15 +119,20 @@ class Region:
         """Nanoseconds since the last beat."""
         return int(lib.cosched_beat_age_ns(ffi.addressof(self.data.heartbeat)))
 
-    def take_requests(self) -> Iterator[Request]:
-        """The requests in the ring, at most one lap, so that no task can hold us here."""
+    def take_requests(self) -> list[Request]:
+        """The requests in the ring, at most one lap, so that no task can hold us here.
+
+        A list and not a generator: what a request leads to may unmap the region.
+        """
         ring = ffi.addressof(self.data.ring)
         code, slot = ffi.new("uint32_t *"), ffi.new("uint32_t *")
         epoch = ffi.new("uint64_t *")
+        taken: list[Request] = []
         for _ in range(lib.COSCHED_RING_CELLS):
             if not lib.cosched_request_take(ring, code, slot, epoch):
-                return
-            yield Request(code[0], slot[0], epoch[0])
+                break
+            taken.append(Request(code[0], slot[0], epoch[0]))
+        return taken
 
     def post(self, code: int, slot: int = 0, epoch: int = 0) -> bool:
         """Puts a request into the ring; False when it is full (dropped, counted)."""
