@@ -1,0 +1,269 @@
+"""Namespaces, and the processes that live in them.
+
+What Python 3.10 lacks (unshare, setns, mount) is called through the C library; errors
+become CoschedError here and nowhere else. What asks about processes takes the ``root`` of
+another tree for tests.
+
+Two facts of the kernel shape this file.
+
+* sysfs shows the network interfaces of the namespace in which it was mounted. A process
+  in a network namespace of its own therefore needs a sysfs of its own, and everything
+  that was mounted below the old one (the cgroup trees) has to be brought across.
+* The inode of a namespace names it only while it lives; the next one may get the same
+  number. Who belongs to a namespace that has lost its founder is told by a mark instead:
+  the source under which the private sysfs was mounted, which every process of that mount
+  namespace shows in its mountinfo.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import re
+import select
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from cosched.core.errors import CoschedError
+from cosched.linux import pidfd, proc
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWUTS = 0x04000000
+CLONE_NEWNET = 0x40000000
+
+MS_NOSUID = 2
+MS_NODEV = 4
+MS_NOEXEC = 8
+MS_BIND = 4096
+MS_REC = 16384
+MS_SLAVE = 1 << 19
+
+SYS = Path("/sys")
+
+_OCTAL = re.compile(r"\\([0-7]{3})")
+
+
+# --- system calls -------------------------------------------------------------------
+
+
+def _call(function: str, what: str, *arguments: object) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if getattr(libc, function)(*arguments) == 0:
+        return
+    code = ctypes.get_errno()
+    forbidden = ": run as root, outside containers that forbid it"
+    hint = {
+        errno.EPERM: forbidden,
+        errno.EACCES: forbidden,
+        errno.EINVAL: ": this kernel may lack it",
+        errno.ENOSYS: ": this kernel lacks it",
+        errno.ENOSPC: ": see /proc/sys/user/max_*_namespaces",
+    }.get(code, "")
+    raise CoschedError(f"{what}: {os.strerror(code)}{hint}")
+
+
+def unshare(flags: int) -> None:
+    """Gives the calling thread namespaces of its own."""
+    _call("unshare", "cannot make namespaces", ctypes.c_int(flags))
+
+
+def mount(source: str, target: Path, fstype: str | None, flags: int) -> None:
+    """mount(2)."""
+    _call(
+        "mount",
+        f"cannot mount {source} on {target}",
+        ctypes.c_char_p(os.fsencode(source)),
+        ctypes.c_char_p(os.fsencode(target)),
+        ctypes.c_char_p(None if fstype is None else fstype.encode()),
+        ctypes.c_ulong(flags),
+        None,
+    )
+
+
+@contextlib.contextmanager
+def network_of(pid: int) -> Iterator[None]:
+    """The calling thread is in the network namespace of ``pid`` meanwhile.
+
+    Sockets opened inside stay there.
+    """
+    with (
+        open("/proc/thread-self/ns/net", "rb") as home,
+        open(f"/proc/{pid}/ns/net", "rb") as away,
+    ):
+        flag = ctypes.c_int(CLONE_NEWNET)
+        what = f"cannot enter the network of process {pid}"
+        _call("setns", what, ctypes.c_int(away.fileno()), flag)
+        try:
+            yield
+        finally:
+            _call("setns", what, ctypes.c_int(home.fileno()), flag)
+
+
+# --- mounts -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """One line of mountinfo."""
+
+    point: Path
+    fstype: str
+    source: str
+
+
+def parse_mountinfo(text: str) -> list[Mount]:
+    """The mounts that ``/proc/PID/mountinfo`` lists, oldest first."""
+    mounts = []
+    for line in text.splitlines():
+        before, _, after = line.partition(" - ")
+        fields, kind = before.split(" "), after.split(" ")
+        if len(fields) >= 5 and len(kind) >= 2:
+            mounts.append(Mount(Path(_plain(fields[4])), kind[0], _plain(kind[1])))
+    return mounts
+
+
+def _plain(escaped: str) -> str:
+    return _OCTAL.sub(lambda match: chr(int(match[1], 8)), escaped)
+
+
+def _mounts_of(pid: int, root: Path) -> list[Mount]:
+    path = root / "proc" / str(pid) / "mountinfo"
+    try:
+        return parse_mountinfo(path.read_text(errors="surrogateescape"))
+    except OSError:  # gone, or a zombie
+        return []
+
+
+def outermost_below(mounts: Iterable[Mount], top: Path) -> list[Path]:
+    """Mount points below ``top`` that lie below no other mount point below ``top``."""
+    points = sorted({mount.point for mount in mounts if top in mount.point.parents})
+    return [point for point in points if not set(points) & set(point.parents)]
+
+
+def mount_private_sysfs(mark: str) -> None:
+    """A sysfs that shows this network namespace, with the host's cgroup trees in it.
+
+    The caller has a mount namespace of its own. Mounts made here stay here; mounts that
+    the host makes later still arrive. ``mark`` becomes the source of the new sysfs.
+    """
+    mount("none", Path("/"), None, MS_REC | MS_SLAVE)
+    below = outermost_below(_mounts_of(os.getpid(), proc.ROOT), SYS)
+    held = [(point, os.open(point, os.O_PATH | os.O_DIRECTORY)) for point in below]
+    mount(mark, SYS, "sysfs", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+    for point, descriptor in held:
+        if point.is_dir():
+            mount(f"/proc/self/fd/{descriptor}", point, None, MS_BIND | MS_REC)
+        os.close(descriptor)
+
+
+# --- processes ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessId:
+    """A process, told from a later one with the same pid by when it began."""
+
+    pid: int
+    start_ticks: int
+
+    @classmethod
+    def of(cls, pid: int, root: Path = proc.ROOT) -> ProcessId | None:
+        """The living process with this pid; None for a zombie or none at all."""
+        start_ticks = proc.start_ticks(pid, root)
+        if start_ticks is None or proc.state(pid, root) in {"Z", "X", None}:
+            return None
+        return cls(pid, start_ticks)
+
+    def alive(self, root: Path = proc.ROOT) -> bool:
+        return ProcessId.of(self.pid, root) == self
+
+
+def network_inode(pid: int, root: Path = proc.ROOT) -> int | None:
+    """Which network namespace ``pid`` is in, or None if it is gone."""
+    try:
+        return os.stat(root / "proc" / str(pid) / "ns/net").st_ino
+    except OSError:
+        return None
+
+
+def bears_mark(pid: int, prefix: str, root: Path = proc.ROOT) -> bool:
+    """Whether ``pid`` has a sysfs whose source begins so."""
+    return any(
+        mount.fstype == "sysfs" and mount.source.startswith(prefix)
+        for mount in _mounts_of(pid, root)
+    )
+
+
+def processes_inside(
+    mark_prefix: str, networks: Iterable[int], root: Path = proc.ROOT
+) -> list[ProcessId]:
+    """All whose sysfs bears the mark, or who are in one of the networks.
+
+    One mountinfo is read for each mount namespace, not for each process.
+    """
+    wanted = set(networks)
+    marked: dict[int, bool] = {}
+    found = []
+    for entry in (root / "proc").iterdir():
+        if not entry.name.isdecimal():
+            continue
+        pid = int(entry.name)
+        try:
+            mounts = os.stat(entry / "ns/mnt").st_ino
+        except OSError:
+            continue
+        if mounts not in marked:
+            marked[mounts] = bears_mark(pid, mark_prefix, root)
+        if marked[mounts] or network_inode(pid, root) in wanted:
+            process = ProcessId.of(pid, root)
+            if process is not None:
+                found.append(process)
+    return found
+
+
+def end_processes(
+    find: Callable[[], list[ProcessId]], grace_s: float, kill_s: float = 5.0
+) -> list[ProcessId]:
+    """SIGTERM to all that ``find`` finds, and after ``grace_s`` SIGKILL.
+
+    Looks again until nobody is found, since processes fork. Returns who withstood
+    both, normally nobody.
+    """
+    for number, patience in ((signal.SIGTERM, grace_s), (signal.SIGKILL, kill_s)):
+        deadline = time.monotonic() + patience
+        told: set[ProcessId] = set()
+        while found := find():
+            _tell_and_wait(found, told, number, deadline)
+            told.update(found)
+            if time.monotonic() >= deadline:
+                break
+    return find()
+
+
+def _tell_and_wait(
+    processes: list[ProcessId],
+    told: set[ProcessId],
+    number: signal.Signals,
+    deadline: float,
+) -> None:
+    with contextlib.ExitStack() as stack:
+        waiting = select.poll()
+        left = 0
+        for process in processes:
+            descriptor = pidfd.open_identified(process.pid, process.start_ticks)
+            if descriptor is None:
+                continue
+            stack.callback(os.close, descriptor)
+            if process not in told:
+                pidfd.send_signal(descriptor, number)
+            waiting.register(descriptor, select.POLLIN)
+            left += 1
+        while left and (rest := deadline - time.monotonic()) > 0:
+            for descriptor, _ in waiting.poll(max(1, int(rest * 1000))):
+                waiting.unregister(descriptor)
+                left -= 1
