@@ -1,0 +1,114 @@
+"""``cosched lab``: virtual nodes on this machine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cosched.cli.options import json_option, run_dir_option
+from cosched.core.errors import CoschedError
+from cosched.lab import life
+from cosched.lab.lab import Lab
+from cosched.lab.plan import format_cpu_list
+
+
+@click.group("lab")
+def command() -> None:
+    """Make virtual nodes on this machine: lab1, lab2, ...
+
+    Each node has its own host name, network address and CPUs, and its own daemons.
+    Files are the machine's. Needs root.
+
+    \b
+    Examples:
+      cosched lab up --nodes 2
+      cosched lab exec lab1 hostname
+      cosched-run --hosts lab1,lab2 -n 2 ./app
+      cosched lab down
+    """
+
+
+@command.command()
+@click.option("--nodes", type=int, required=True, help="How many.")
+@click.option(
+    "--cores-per-node",
+    type=int,
+    default=1,
+    show_default=True,
+    help="CPUs of this machine that each node gets for itself.",
+)
+@click.option("--no-daemons", is_flag=True, help="Do not run 'cosched up' in them.")
+@run_dir_option
+@json_option
+def up(
+    nodes: int, cores_per_node: int, no_daemons: bool, run_dir: Path, as_json: bool
+) -> None:
+    """Make a lab and start the daemons of its nodes."""
+    lab = life.up(run_dir, nodes, cores_per_node, daemons=not no_daemons)
+    _show(lab, as_json)
+
+
+@command.command()
+@run_dir_option
+def down(run_dir: Path) -> None:
+    """End the lab and every process in it."""
+    if not life.down(run_dir):
+        click.echo("no lab is up", err=True)
+
+
+@command.command()
+@run_dir_option
+@json_option
+def status(run_dir: Path, as_json: bool) -> None:
+    """List the nodes."""
+    lab = Lab.load(run_dir)
+    if lab is None and not as_json:
+        click.echo("no lab is up; make one with: cosched lab up --nodes 2")
+    else:
+        _show(lab, as_json)
+
+
+@command.command("exec", context_settings={"allow_interspersed_args": False})
+@run_dir_option
+@click.argument("node")
+@click.argument("words", metavar="CMD...", nargs=-1, type=click.UNPROCESSED)
+def exec_(run_dir: Path, node: str, words: tuple[str, ...]) -> None:
+    """Run CMD inside NODE, in this directory, and end as it ends."""
+    if words[:1] == ("--",):
+        words = words[1:]
+    if not words:
+        raise click.UsageError("name a command to run.")
+    lab = Lab.load(run_dir)
+    if lab is None:
+        raise CoschedError("no lab is up: make one with 'cosched lab up --nodes 2'")
+    lab.exec(node, words)
+
+
+def _show(lab: Lab | None, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(_plain(lab)))
+    elif lab is not None:
+        for node in lab.nodes:
+            cpus = format_cpu_list(node.cpus)
+            click.echo(f"{node.name:<7} {node.address:<12} CPUs {cpus}")
+
+
+def _plain(lab: Lab | None) -> dict[str, Any]:
+    if lab is None:
+        return {"nodes": []}
+    return {
+        "network": lab.network,
+        "agent": str(lab.agent),
+        "nodes": [
+            {
+                "name": node.name,
+                "address": node.address,
+                "cpus": list(node.cpus),
+                "keeper_pid": node.keeper_pid,
+            }
+            for node in lab.nodes
+        ],
+    }

@@ -1,0 +1,130 @@
+"""The agent: a shell script that starts a command inside a node, as ssh would.
+
+``AGENT [-flags] HOST WORDS...`` drops the flags, takes a node's name or address as the
+host and gives the words, joined by blanks, to a shell inside that node. Hydra takes it as
+``-launcher rsh -launcher-exec AGENT``, PRRTE as ``--prtemca plm_ssh_agent AGENT``. Unlike
+ssh it keeps environment and working directory, since every node shares the host's files.
+
+It is a script, not Python, because a launcher runs it once a node and waits. It looks
+at the keeper's start time first: after the lab has gone, the pid may be another's.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cosched.core.errors import CoschedError
+from cosched.lab.plan import format_cpu_list
+from cosched.lab.state import NodeRecord
+
+# Starts "$@" in directory $0, once inside. nsenter's own --wd would leave the command in
+# the host's mount tree, and --wdns is missing before util-linux 2.38.
+_START = 'cd -- "$0" 2>/dev/null || cd /; exec "$@"'
+
+_SPLITS = re.compile(r"[\s:]")
+
+_SCRIPT = """\
+#!/bin/sh
+# AGENT [-flags] HOST WORDS...: runs WORDS inside a node of the lab, as ssh would.
+# Written by cosched lab up; removed by cosched lab down.
+say() {{ echo "cosched lab agent: $1" >&2; exit 255; }}
+while :; do
+    case ${{1-}} in
+    --) shift; break ;;
+    -[bcDeFIiJLlmOopQRSWw]) shift; [ $# -eq 0 ] || shift ;;
+    -*) shift ;;
+    *) break ;;
+    esac
+done
+[ $# -ge 2 ] || say 'usage: AGENT [-flags] HOST COMMAND...'
+host=${{1#*@}}
+shift
+case $host in
+{cases}
+*) say "host '$host' is not in the lab; its nodes are {names}" ;;
+esac
+stat=
+{{ read -r stat < "/proc/$pid/stat"; }} 2>/dev/null
+words=$*
+set -- ${{stat##*)}}
+[ "${{20-}}" = "$start" ] || say "$host has lost its keeper: cosched lab down, then up"
+exec {nsenter} --target "$pid" --net --uts --mount -- \\
+    /bin/sh -c '{start}' "$PWD" \\
+    {taskset} -c "$cpus" /bin/sh -c "$words"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """The programs of util-linux that enter a node."""
+
+    nsenter: str
+    taskset: str
+
+    @classmethod
+    def find(cls, which: Callable[[str], str | None]) -> Tools:
+        found = {name: which(name) for name in ("nsenter", "taskset")}
+        missing = [name for name, path in found.items() if path is None]
+        if missing:
+            raise CoschedError(f"{', '.join(missing)} not found: install util-linux")
+        return cls(str(found["nsenter"]), str(found["taskset"]))
+
+
+def enter_argv(
+    tools: Tools, keeper_pid: int, cpus: Sequence[int], directory: str
+) -> list[str]:
+    """What to put in front of a command so that it runs inside a node."""
+    return [
+        *(tools.nsenter, "--target", str(keeper_pid), "--net", "--uts", "--mount"),
+        *("--", "/bin/sh", "-c", _START, directory),
+        *(tools.taskset, "-c", format_cpu_list(cpus)),
+    ]
+
+
+def agent_script(tools: Tools, hosts: Sequence[NodeRecord]) -> str:
+    """The script's text."""
+    cases = "\n".join(
+        f"{host.name} | {host.address}) pid={host.keeper.pid} "
+        f"start={host.keeper.start_ticks} cpus={format_cpu_list(host.cpus)} ;;"
+        for host in hosts
+    )
+    return _SCRIPT.format(
+        cases=cases,
+        start=_START,
+        names=", ".join(host.name for host in hosts),
+        nsenter=shlex.quote(tools.nsenter),
+        taskset=shlex.quote(tools.taskset),
+    )
+
+
+def agent_places(run_dir: Path, mark_prefix: str) -> tuple[Path, ...]:
+    """Where the script may lie, best first: many systems let nothing in /run execute."""
+    name = f"{mark_prefix}agent"
+    return (run_dir / "lab" / "agent", Path("/dev/shm", name), Path("/tmp", name))
+
+
+def choose_agent_place(places: Sequence[Path], mount_flags: Callable[[Path], int]) -> Path:
+    """The first place whose file system lets programs execute.
+
+    Launchers split what they are given at blanks and colons.
+    """
+    for place in places:
+        splits = _SPLITS.search(str(place))
+        if not splits and not mount_flags(place.parent) & os.ST_NOEXEC:
+            return place
+    looked = ", ".join(str(place.parent) for place in places)
+    raise CoschedError(f"no program may execute in {looked}: choose another --run-dir")
+
+
+def write_agent(place: Path, text: str) -> None:
+    """Puts the script there, never through a file that somebody else laid out."""
+    place.unlink(missing_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    with open(os.open(place, flags, 0o755), "w") as script:
+        os.fchmod(script.fileno(), 0o755)
+        script.write(text)

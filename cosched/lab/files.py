@@ -1,0 +1,116 @@
+"""What a lab leaves on disk while it is up, and the lock that guards it.
+
+    RUN_DIR/lab/lab.json    the state (state.py)
+    RUN_DIR/lab/hosts       what the nodes see as /etc/hosts
+    RUN_DIR/lab/agent       the launcher's agent, here or where programs may execute
+    RUN_DIR/labN/           the daemons of node N
+
+The lock is on the run directory itself, so that it leaves no file behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from cosched.core.errors import CoschedError
+from cosched.lab.agent import agent_places
+from cosched.lab.plan import mark_prefix
+from cosched.lab.state import read_state, state_path
+from cosched.linux.namespaces import processes_inside
+from cosched.shm.paths import NodePaths
+
+LOCK_WITHIN_S = 2.0
+LOCK_POLL_S = 0.02
+
+_REGIONS = Path("/dev/shm")
+
+
+@contextlib.contextmanager
+def locked(
+    run_dir: Path, *, create: bool = False, within_s: float = LOCK_WITHIN_S
+) -> Iterator[None]:
+    """One lab command at a time on this run directory, which is made if ``create``.
+
+    Whoever removes the directory holds the lock, so after a wait it may be another.
+    """
+    deadline = time.monotonic() + within_s
+    while True:
+        if create:
+            run_dir.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(run_dir, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            _lock(descriptor, run_dir, deadline)
+            if _is_at(descriptor, run_dir):
+                yield
+                return
+        finally:
+            os.close(descriptor)
+
+
+def _lock(descriptor: int, run_dir: Path, deadline: float) -> None:
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            if time.monotonic() >= deadline:
+                raise CoschedError(
+                    f"another cosched lab command is at work on {run_dir}: "
+                    "wait until it is done"
+                ) from error
+            time.sleep(LOCK_POLL_S)
+        else:
+            return
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+def remove_files(run_dir: Path) -> bool:
+    """Removes all that a lab left on disk. False when there was no lab."""
+    directory = state_path(run_dir).parent
+    for place in agent_places(run_dir, mark_prefix(run_dir)):
+        place.unlink(missing_ok=True)
+    if not directory.exists():
+        return False
+    try:
+        state = read_state(run_dir)
+    except CoschedError:
+        state = None
+    for node in state.nodes if state else ():
+        _remove_node(NodePaths(run_dir, node.name))
+    shutil.rmtree(directory)
+    return True
+
+
+def remove_if_empty(run_dir: Path) -> None:
+    """A run directory that held nothing but the lab goes with it."""
+    with contextlib.suppress(OSError):
+        run_dir.rmdir()
+
+
+def _remove_node(paths: NodePaths) -> None:
+    shutil.rmtree(paths.directory, ignore_errors=True)
+    for pattern in (paths.node_region, paths.job_region_prefix + "*"):
+        for region in _REGIONS.glob(pattern.removeprefix("/")):
+            region.unlink(missing_ok=True)
+
+
+def forget_dead(run_dir: Path) -> None:
+    """Removes a dead lab's files, if this user may and nobody lives or works in it."""
+    if os.geteuid() != 0 or processes_inside(mark_prefix(run_dir), ()):
+        return
+    with contextlib.suppress(CoschedError, OSError), locked(run_dir, within_s=0):
+        state = read_state(run_dir)
+        if state and not any(process.alive() for _, process in state.keepers):
+            remove_files(run_dir)
+            remove_if_empty(run_dir)

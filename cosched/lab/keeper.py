@@ -1,0 +1,151 @@
+"""Keepers: processes that do nothing but hold the namespaces of a node.
+
+A keeper is forked off ``cosched lab up``, makes its namespaces, says on a pipe that it is
+ready, and waits on another pipe to be confirmed. If ``lab up`` dies first, the pipe closes
+and the keeper goes: nobody is left behind whom the state file does not name. Confirmed,
+it becomes a shell that waits for a line from a pipe to which nobody else holds the other
+end: about a megabyte, no time, until SIGTERM. It ignores SIGHUP and SIGINT and has a
+session of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import select
+import signal
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cosched.core.errors import CoschedError
+from cosched.linux import namespaces
+from cosched.linux.namespaces import ProcessId
+
+READY_WITHIN_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeShape:
+    """What a keeper makes.
+
+    ``mark`` tells who belongs to it; ``cpus`` are its own, or any if empty; ``hosts`` is
+    what it sees as /etc/hosts.
+    """
+
+    name: str
+    mark: str
+    cpus: Sequence[int]
+    hosts: Path | None
+
+
+@dataclass(slots=True)
+class PendingKeeper:
+    """A keeper that has made its namespaces and waits to be confirmed."""
+
+    process: ProcessId
+    _confirm: int
+
+    def confirm(self) -> None:
+        """It stays until it is ended."""
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._confirm, b"\n")
+        self.close()
+
+    def close(self) -> None:
+        """Unless confirmed before, it goes."""
+        if self._confirm >= 0:
+            os.close(self._confirm)
+            self._confirm = -1
+
+
+def start_keeper(shape: NodeShape) -> PendingKeeper:
+    """A keeper of such a node, ready, not yet confirmed."""
+    ready_read, ready_write = os.pipe()
+    confirm_read, confirm_write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        # Forked twice, so that init reaps the keeper.
+        if os.fork() == 0:
+            _keep(shape, ready_write, confirm_read)
+        os._exit(0)
+    os.close(ready_write)
+    os.close(confirm_read)
+    os.waitpid(child, 0)
+    pending = PendingKeeper(ProcessId(0, 0), confirm_write)
+    try:
+        pending.process = _wait_ready(shape.name, ready_read)
+    except CoschedError:
+        pending.close()
+        raise
+    finally:
+        os.close(ready_read)
+    return pending
+
+
+def _wait_ready(name: str, ready: int) -> ProcessId:
+    waiting = select.poll()
+    waiting.register(ready, select.POLLIN)
+    answer = b""
+    if waiting.poll(int(READY_WITHIN_S * 1000)):
+        answer = os.read(ready, 4096)
+    word, _, rest = answer.decode(errors="replace").partition(" ")
+    if word == "ready":
+        process = ProcessId.of(int(rest))
+        if process is not None:
+            return process
+    raise CoschedError(f"{name}: {rest or 'its keeper did not get ready'}")
+
+
+def _keep(shape: NodeShape, ready: int, confirm: int) -> None:
+    """The life of a keeper; never returns."""
+    try:
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+            signal.signal(number, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.setsid()
+        os.chdir("/")
+        _hold_only(ready, confirm)
+        _make_node(shape)
+        os.write(ready, f"ready {os.getpid()}".encode())
+        os.close(ready)
+        if os.read(confirm, 1):
+            _become_shell(shape.name)
+    except CoschedError as error:
+        os.write(ready, f"failed {error}".encode())
+    except OSError as error:
+        os.write(ready, f"failed keeper: {error}".encode())
+    finally:
+        os._exit(1)
+
+
+def _hold_only(*descriptors: int) -> None:
+    """Streams go to /dev/null; all else that was inherited is closed."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in range(3):
+        os.dup2(null, stream)
+    edges = [2, *sorted(descriptors), os.sysconf("SC_OPEN_MAX")]
+    for below, above in itertools.pairwise(edges):
+        os.closerange(below + 1, above)
+
+
+def _make_node(shape: NodeShape) -> None:
+    namespaces.unshare(
+        namespaces.CLONE_NEWNET | namespaces.CLONE_NEWUTS | namespaces.CLONE_NEWNS
+    )
+    namespaces.mount_private_sysfs(shape.mark)
+    if shape.hosts is not None:
+        hosts = Path("/etc/hosts")
+        namespaces.mount(str(shape.hosts), hosts, None, namespaces.MS_BIND)
+    socket.sethostname(shape.name)
+    if shape.cpus:
+        os.sched_setaffinity(0, shape.cpus)
+
+
+def _become_shell(name: str) -> None:
+    read, write = os.pipe()
+    os.dup2(read, 0)
+    os.set_inheritable(write, True)
+    os.execv("/bin/sh", ["sh", "-c", "read -r line", "cosched-lab-keeper", name])

@@ -1,0 +1,118 @@
+"""The lab: virtual nodes on one machine, each with a network, a name and CPUs of its own.
+
+A node is a network, a UTS and a mount namespace held by a keeper (keeper.py); the fabric
+joins them (fabric.py); life.py makes and ends them. Files, processes and shared memory
+are the machine's: /run, /tmp and /dev/shm are the same everywhere. The addresses cannot
+be reached from outside, so launchers run inside a node.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from cosched.core.errors import CoschedError
+from cosched.lab import agent
+from cosched.lab.files import forget_dead
+from cosched.lab.state import LabState, read_state
+
+
+@dataclass(frozen=True, slots=True)
+class LabNode:
+    """One node of a lab."""
+
+    name: str
+    address: str
+    cpus: tuple[int, ...]
+    keeper_pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lab:
+    """A lab that is up. ``network`` is the nodes', in CIDR notation."""
+
+    run_dir: Path
+    network: str
+    agent: Path
+    nodes: tuple[LabNode, ...]
+
+    @classmethod
+    def load(cls, run_dir: Path) -> Lab | None:
+        """The lab of this run directory, or None when none is up.
+
+        What is left of one whose keepers are all dead is removed. CoschedError when it is
+        damaged or half made.
+        """
+        run_dir = run_dir.resolve()
+        state = read_state(run_dir)
+        if state is None:
+            return None
+        dead = [name for name, process in state.keepers if not process.alive()]
+        if len(dead) == len(state.keepers):
+            forget_dead(run_dir)
+            return None
+        if dead:
+            raise CoschedError(
+                f"the lab has lost {', '.join(dead)}: run 'cosched lab down'"
+            )
+        if not state.complete:
+            raise CoschedError(
+                "the lab is being made or was left half made: "
+                "wait for 'cosched lab up', or run 'cosched lab down'"
+            )
+        return cls.of_state(run_dir, state)
+
+    @classmethod
+    def of_state(cls, run_dir: Path, state: LabState) -> Lab:
+        """The lab that ``state`` describes, whole or not."""
+        return cls(
+            run_dir=run_dir,
+            network=state.network,
+            agent=Path(state.agent),
+            nodes=tuple(
+                LabNode(node.name, node.address, node.cpus, node.keeper.pid)
+                for node in state.nodes
+            ),
+        )
+
+    def node(self, name: str) -> LabNode:
+        """The node with this name or address."""
+        for node in self.nodes:
+            if name in (node.name, node.address):
+                return node
+        names = ", ".join(node.name for node in self.nodes)
+        raise CoschedError(f"host '{name}' is not in the lab; its nodes are {names}")
+
+    def enter_argv(self, node_name: str, directory: str | None = None) -> list[str]:
+        """What to put in front of a command so that it runs inside the node.
+
+        It runs there in ``directory``, by default the present one. Needs root.
+        """
+        node = self.node(node_name)
+        if directory is None:
+            directory = os.getcwd()
+        tools = agent.Tools.find(shutil.which)
+        return agent.enter_argv(tools, node.keeper_pid, node.cpus, directory)
+
+    def exec(self, node_name: str, command: Sequence[str]) -> NoReturn:
+        """Becomes ``command`` inside the node; streams, signals and status are its own."""
+        require_root()
+        argv = [*self.enter_argv(node_name), *command]
+        sys.stdout.flush()
+        sys.stderr.flush()
+        # Python ignores these; the command is to find them as any shell leaves them.
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_DFL)
+        os.execv(argv[0], argv)
+
+
+def require_root() -> None:
+    """CoschedError unless this process may make and enter namespaces."""
+    if os.geteuid() != 0:
+        raise CoschedError("the lab needs root, to make and enter namespaces: use sudo")

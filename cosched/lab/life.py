@@ -1,0 +1,274 @@
+"""How a lab comes to be and ends.
+
+Invariants
+* Whatever the kernel keeps for the lab goes with the keepers and those who live with them.
+* Who belongs to the lab is told by the mark on its sysfs, so that ``down`` finds everyone
+  even when the state file or the keepers are gone.
+* Whoever dies on the way leaves what the next ``up`` or ``down`` sweeps away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from cosched.core.errors import CoschedError
+from cosched.lab import agent, fabric
+from cosched.lab.files import locked, remove_files, remove_if_empty
+from cosched.lab.keeper import NodeShape, PendingKeeper, start_keeper
+from cosched.lab.lab import Lab, require_root
+from cosched.lab.plan import (
+    NETWORK,
+    PlannedNode,
+    hosts_file,
+    mark_prefix,
+    plan_nodes,
+)
+from cosched.lab.state import (
+    LabState,
+    NodeRecord,
+    read_state,
+    state_path,
+    write_state,
+)
+from cosched.linux.namespaces import (
+    SYS,
+    bears_mark,
+    end_processes,
+    network_inode,
+    processes_inside,
+)
+from cosched.linux.proc import parse_cpu_list
+from cosched.shm.paths import NodePaths
+
+DAEMONS_WITHIN_S = 30.0
+TERM_GRACE_S = 3.0
+
+_FABRIC = "fabric"
+_HOSTS = Path("/etc/hosts")
+_COSCHED = (sys.executable, "-c", "from cosched.cli.main import main; main()")
+
+
+def up(run_dir: Path, nodes: int, cores_per_node: int, daemons: bool = True) -> Lab:
+    """Makes a lab; leaves nothing behind if that fails."""
+    require_root()
+    tools = agent.Tools.find(shutil.which)
+    planned = plan_nodes(nodes, cores_per_node, usable_siblings())
+    machine = os.uname().nodename
+    if machine in {node.name for node in planned}:
+        raise CoschedError(
+            f"this machine is itself called {machine}, like a node: ask for fewer nodes"
+        )
+    run_dir = run_dir.resolve()
+    _require_outside(run_dir)
+    with locked(run_dir, create=True):
+        _check_not_up(run_dir)
+        _sweep(run_dir)
+        try:
+            state = _make(run_dir, planned, tools)
+            lab = Lab.of_state(run_dir, state)
+            if daemons:
+                _in_nodes(lab, [node.name for node in planned], "up")
+            write_state(run_dir, state.completed())
+        except BaseException:
+            _sweep(run_dir)
+            remove_if_empty(run_dir)
+            raise
+    return lab
+
+
+def down(run_dir: Path) -> bool:
+    """Ends the lab and all who live in it. False when there was none."""
+    require_root()
+    run_dir = run_dir.resolve()
+    _require_outside(run_dir)
+    # Somebody may have removed the directory under a living lab.
+    directory_existed = run_dir.is_dir()
+    with locked(run_dir, create=True):
+        lab_existed = _sweep(run_dir)
+        if lab_existed or not directory_existed:
+            remove_if_empty(run_dir)
+    return lab_existed
+
+
+def usable_siblings(sys_root: Path = SYS) -> list[frozenset[int]]:
+    """The CPUs that this process may use, those that share a core in one set."""
+    usable = os.sched_getaffinity(0)
+    cores = set()
+    for cpu in usable:
+        place = sys_root / f"devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"
+        try:
+            together = parse_cpu_list(place.read_text())
+        except (OSError, ValueError):
+            together = frozenset({cpu})
+        cores.add(frozenset((together | {cpu}) & usable))
+    return sorted(cores, key=min)
+
+
+def _require_outside(run_dir: Path) -> None:
+    """Who sweeps a lab from inside would end itself."""
+    if bears_mark(os.getpid(), mark_prefix(run_dir)):
+        raise CoschedError(
+            f"this runs inside {os.uname().nodename}: leave the lab, then try again"
+        )
+
+
+# --- making -------------------------------------------------------------------------
+
+
+def _check_not_up(run_dir: Path) -> None:
+    """Anything but a whole lab is to be swept away."""
+    try:
+        lab = Lab.load(run_dir)
+    except CoschedError:
+        return
+    if lab is not None:
+        raise CoschedError(
+            f"a lab of {len(lab.nodes)} nodes is up already: run 'cosched lab down' first"
+        )
+
+
+def _make(run_dir: Path, planned: tuple[PlannedNode, ...], tools: agent.Tools) -> LabState:
+    """Keepers, state file, agent, network, in this order."""
+    directory = state_path(run_dir).parent
+    directory.mkdir(exist_ok=True)
+    place = agent.choose_agent_place(
+        agent.agent_places(run_dir, mark_prefix(run_dir)),
+        lambda path: os.statvfs(path).f_flag,
+    )
+    state = _start_keepers(run_dir, planned, str(place))
+    agent.write_agent(place, agent.agent_script(tools, state.nodes))
+    fabric.join_nodes(
+        state.fabric.pid,
+        [fabric.Port(node.name, node.address, node.keeper.pid) for node in state.nodes],
+        NETWORK,
+    )
+    return state
+
+
+def _start_keepers(run_dir: Path, planned: tuple[PlannedNode, ...], place: str) -> LabState:
+    prefix = mark_prefix(run_dir)
+    hosts: Path | None = None
+    if _HOSTS.is_file():
+        hosts = state_path(run_dir).with_name("hosts")
+        hosts.write_text(hosts_file(_HOSTS.read_text(), planned))
+    with contextlib.ExitStack() as unconfirmed:
+
+        def start(shape: NodeShape) -> PendingKeeper:
+            pending = start_keeper(shape)
+            unconfirmed.callback(pending.close)
+            return pending
+
+        keepers = [
+            start(NodeShape(node.name, prefix + node.name, node.cpus, hosts))
+            for node in planned
+        ]
+        hub = start(NodeShape(_FABRIC, prefix + _FABRIC, (), None))
+        state = LabState(
+            complete=False,
+            network=str(NETWORK),
+            agent=place,
+            fabric=hub.process,
+            nodes=tuple(
+                NodeRecord(node.name, node.address, node.cpus, pending.process)
+                for node, pending in zip(planned, keepers, strict=True)
+            ),
+        )
+        write_state(run_dir, state)
+        for pending in (*keepers, hub):
+            pending.confirm()
+    return state
+
+
+# --- ending -------------------------------------------------------------------------
+
+
+def _sweep(run_dir: Path) -> bool:
+    """Ends whatever there is of a lab, whole or not. False when there was nothing."""
+    try:
+        state = read_state(run_dir)
+    except CoschedError:
+        state = None
+    if state:
+        _stop_daemons(run_dir, state)
+    prefix = mark_prefix(run_dir)
+    keepers = {process for _, process in state.keepers} if state else set()
+    networks = {network_inode(keeper.pid) for keeper in keepers if keeper.alive()}
+    # A second belt: whatever else is wrong, the machine itself is no node.
+    networks -= {None, network_inode(os.getpid()), network_inode(1)}
+    inside = [inode for inode in networks if inode is not None]
+    anybody = bool(processes_inside(prefix, inside))
+    # The keepers go last, so that the others still have a network while they end.
+    stubborn = end_processes(
+        lambda: [p for p in processes_inside(prefix, inside) if p not in keepers],
+        TERM_GRACE_S,
+    ) or end_processes(lambda: processes_inside(prefix, ()), TERM_GRACE_S)
+    if stubborn:
+        pids = ", ".join(str(process.pid) for process in stubborn)
+        raise CoschedError(
+            f"processes {pids} of the lab do not end: try 'cosched lab down' again"
+        )
+    return remove_files(run_dir) or anybody
+
+
+def _stop_daemons(run_dir: Path, state: LabState) -> None:
+    """``cosched down`` wherever daemons may run; what it leaves is swept up after it."""
+    nodes = [
+        node.name
+        for node in state.nodes
+        if node.keeper.alive() and NodePaths(run_dir, node.name).directory.exists()
+    ]
+    with contextlib.suppress(CoschedError):
+        _in_nodes(Lab.of_state(run_dir, state), nodes, "down")
+
+
+def _in_nodes(lab: Lab, names: Iterable[str], command: str) -> None:
+    """``cosched up`` or ``cosched down`` inside these nodes, all at once."""
+    failures = []
+    with contextlib.ExitStack() as stack:
+        running = []
+        for name in names:
+            # A file, not a pipe: daemons that keep it open must not keep us waiting.
+            said = stack.enter_context(tempfile.TemporaryFile())
+            argv = [
+                *lab.enter_argv(name, directory="/"),
+                *(*_COSCHED, command, "--run-dir", str(lab.run_dir)),
+            ]
+            process = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=said, stderr=said
+            )
+            stack.callback(_reap, process)
+            running.append((name, process, said))
+        deadline = time.monotonic() + DAEMONS_WITHIN_S
+        for name, process, said in running:
+            try:
+                status = process.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                failures.append(
+                    f"{name}: 'cosched {command}' took over {DAEMONS_WITHIN_S:g} s"
+                )
+                continue
+            if status != 0:
+                said.seek(0)
+                reason = _last_line(said.read()) or f"status {status}"
+                failures.append(f"{name}: 'cosched {command}' failed: {reason}")
+    if failures:
+        raise CoschedError("; ".join(failures))
+
+
+def _last_line(output: bytes) -> str:
+    lines = output.decode(errors="replace").strip().splitlines()
+    return lines[-1].strip() if lines else ""
+
+
+def _reap(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        process.kill()
+        process.wait()

@@ -1,0 +1,81 @@
+"""What a lab will be made of: names, addresses, CPUs. Pure.
+
+Nodes are called lab1, lab2, ... A lab's network has no way out, so every lab can use the
+same addresses.
+
+A core is one CPU as the kernel counts them. Hardware threads that share a core come
+last, so that two nodes share a core only when there is no other way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+from pathlib import Path
+
+from cosched.core.errors import CoschedError
+
+NETWORK = IPv4Network("10.77.0.0/24")
+MOST_NODES = NETWORK.num_addresses - 2
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedNode:
+    """A node before it exists."""
+
+    name: str
+    address: str
+    cpus: tuple[int, ...]
+
+
+def plan_nodes(
+    nodes: int, cores_per_node: int, siblings: Sequence[frozenset[int]]
+) -> tuple[PlannedNode, ...]:
+    """Node i gets the next ``cores_per_node`` CPUs.
+
+    ``siblings``: the usable CPUs, those that share a core in one set.
+    """
+    if not 1 <= nodes <= MOST_NODES:
+        raise CoschedError(f"{nodes} nodes: a lab has 1 to {MOST_NODES}")
+    if cores_per_node < 1:
+        raise CoschedError(f"{cores_per_node} cores a node: give each at least 1")
+    cpus = order_cpus(siblings)
+    needed = nodes * cores_per_node
+    if needed > len(cpus):
+        raise CoschedError(
+            f"{nodes} nodes of {cores_per_node} need {needed} cores, and this machine "
+            f"gives {len(cpus)}: ask for fewer nodes, or fewer cores a node"
+        )
+    return tuple(
+        PlannedNode(
+            name=f"lab{i + 1}",
+            address=str(NETWORK[i + 1]),
+            cpus=tuple(sorted(cpus[i * cores_per_node : (i + 1) * cores_per_node])),
+        )
+        for i in range(nodes)
+    )
+
+
+def order_cpus(siblings: Sequence[frozenset[int]]) -> list[int]:
+    """Each core's first CPU, then each core's second, and so on."""
+    ranked = {(rank, cpu) for core in siblings for rank, cpu in enumerate(sorted(core))}
+    return [cpu for _, cpu in sorted(ranked)]
+
+
+def format_cpu_list(cpus: Sequence[int]) -> str:
+    """As ``taskset -c`` wants it."""
+    return ",".join(str(cpu) for cpu in cpus)
+
+
+def hosts_file(machine: str, nodes: Sequence[PlannedNode]) -> str:
+    """/etc/hosts as the nodes see it: the machine's, and each other."""
+    lines = "".join(f"{node.address}\t{node.name}\n" for node in nodes)
+    return f"{lines}{machine}"
+
+
+def mark_prefix(run_dir: Path) -> str:
+    """Begins the mark of every node of the lab in ``run_dir``, and of no other."""
+    digest = hashlib.sha256(str(run_dir / "lab").encode()).hexdigest()
+    return f"cosched-lab-{digest[:8]}-"

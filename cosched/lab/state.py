@@ -1,0 +1,100 @@
+"""The lab's state file, ``RUN_DIR/lab/lab.json``: who keeps it alive, and how it lies.
+
+One writer, ``cosched lab up``, which puts a whole new file in place of the old. The file
+is written before the keepers are told to stay, so that keepers that stay are known.
+``complete`` becomes true at the very end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from cosched.core.errors import CoschedError
+from cosched.linux.namespaces import ProcessId
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRecord:
+    """One node."""
+
+    name: str
+    address: str
+    cpus: tuple[int, ...]
+    keeper: ProcessId
+
+
+@dataclass(frozen=True, slots=True)
+class LabState:
+    """All that is known of a lab."""
+
+    complete: bool
+    network: str
+    agent: str
+    fabric: ProcessId
+    nodes: tuple[NodeRecord, ...]
+
+    @property
+    def keepers(self) -> tuple[tuple[str, ProcessId], ...]:
+        """Each keeper with the name of what it keeps."""
+        return (
+            ("fabric", self.fabric),
+            *((node.name, node.keeper) for node in self.nodes),
+        )
+
+    def completed(self) -> LabState:
+        return replace(self, complete=True)
+
+
+def state_path(run_dir: Path) -> Path:
+    return run_dir / "lab" / "lab.json"
+
+
+def write_state(run_dir: Path, state: LabState) -> None:
+    """Replaces the file in one step."""
+    path = state_path(run_dir)
+    fresh = path.with_suffix(".new")
+    fresh.write_text(json.dumps({"version": VERSION, **asdict(state)}) + "\n")
+    os.replace(fresh, path)
+
+
+def read_state(run_dir: Path) -> LabState | None:
+    """The state, or None where there is none."""
+    path = state_path(run_dir)
+    try:
+        text = path.read_text()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise CoschedError(f"{path}: {error.strerror}") from error
+    try:
+        return _decode(json.loads(text))
+    except (ValueError, KeyError, TypeError) as error:
+        raise CoschedError(
+            f"{path} is not the state of a lab: run 'cosched lab down'"
+        ) from error
+
+
+def _decode(data: dict[str, Any]) -> LabState:
+    if data["version"] != VERSION:
+        raise ValueError(data["version"])
+    return LabState(
+        complete=bool(data["complete"]),
+        network=str(data["network"]),
+        agent=str(data["agent"]),
+        fabric=ProcessId(**data["fabric"]),
+        nodes=tuple(
+            NodeRecord(
+                name=str(node["name"]),
+                address=str(node["address"]),
+                cpus=tuple(int(cpu) for cpu in node["cpus"]),
+                keeper=ProcessId(**node["keeper"]),
+            )
+            for node in data["nodes"]
+        ),
+    )

@@ -1,0 +1,74 @@
+"""Names, addresses and CPUs of a lab."""
+
+from __future__ import annotations
+
+import ipaddress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cosched.core.errors import CoschedError
+from cosched.lab.plan import (
+    MOST_NODES,
+    NETWORK,
+    hosts_file,
+    mark_prefix,
+    order_cpus,
+    plan_nodes,
+)
+
+
+def alone(count):
+    return [frozenset({cpu}) for cpu in range(count)]
+
+
+def test_nodes_are_numbered_from_one():
+    nodes = plan_nodes(2, 1, alone(2))
+    assert [(node.name, node.address, node.cpus) for node in nodes] == [
+        ("lab1", "10.77.0.1", (0,)),
+        ("lab2", "10.77.0.2", (1,)),
+    ]
+
+
+def test_threads_of_one_core_go_to_two_nodes_only_when_nothing_else_is_left():
+    siblings = [frozenset({0, 4}), frozenset({1, 5}), frozenset({2, 6})]
+    assert order_cpus(siblings) == [0, 1, 2, 4, 5, 6]
+    assert [node.cpus for node in plan_nodes(3, 1, siblings)] == [(0,), (1,), (2,)]
+
+
+@given(st.integers(1, 12), st.integers(1, 4), st.integers(1, 50))
+def test_no_cpu_belongs_to_two_nodes(nodes, cores, machine):
+    if nodes * cores > machine:
+        with pytest.raises(CoschedError, match=f"this machine gives {machine}"):
+            plan_nodes(nodes, cores, alone(machine))
+        return
+    planned = plan_nodes(nodes, cores, alone(machine))
+    given_out = [cpu for node in planned for cpu in node.cpus]
+    assert len(given_out) == len(set(given_out)) == nodes * cores
+    assert len({node.address for node in planned}) == nodes
+    assert all(ipaddress.ip_address(node.address) in NETWORK for node in planned)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "cores", "says"),
+    [(0, 1, "1 to 254"), (-1, 1, "1 to 254"), (MOST_NODES + 1, 1, "1 to 254"), (1, 0, "1")],
+)
+def test_absurd_sizes_are_refused_in_one_line(nodes, cores, says):
+    with pytest.raises(CoschedError, match=says) as caught:
+        plan_nodes(nodes, cores, alone(4))
+    assert "\n" not in str(caught.value)
+
+
+def test_hosts_file_adds_the_nodes_to_the_machines():
+    text = hosts_file("127.0.0.1 localhost\n", plan_nodes(2, 1, alone(2)))
+    assert [line.split() for line in text.splitlines()] == [
+        ["10.77.0.1", "lab1"],
+        ["10.77.0.2", "lab2"],
+        ["127.0.0.1", "localhost"],
+    ]
+
+
+def test_labs_of_different_run_directories_have_different_marks():
+    assert mark_prefix(Path("/run/a")) != mark_prefix(Path("/run/b"))
