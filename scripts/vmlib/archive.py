@@ -86,9 +86,14 @@ class Archive:
         return (e.source for e in self.entries.values() if e.source is not None)
 
     def fingerprint(self) -> str:
-        """A name for the contents: changes with any path, mode, size or time."""
+        """A name for the contents: changes with any path, mode, size or time.
+
+        But not with byte code, which follows from its source.
+        """
         digest = hashlib.sha256()
         for name, entry in sorted(self.entries.items()):
+            if name.endswith((".pyc", "__pycache__")):
+                continue
             if entry.source is None:
                 mark = f"{name}\0{entry.mode}\0".encode() + entry.data
             else:

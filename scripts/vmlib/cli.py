@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import image, machine
+from . import image, machine, programs
 from .contents import REPOSITORY, Python
 from .errors import VmError
 
@@ -29,9 +29,9 @@ exit status: the command's; 125 if the machine could not be built or started, or
 did not end by itself.
 """
 
-# Paths of tests, given to pytest inside; those that do not exist yet are left out.
+# Tests by their paths in the repository; those that it does not have are left out.
 SHORT = ("tests/vm/test_cgroup2.py", "tests/live/test_classes_live.py")
-ALL = ("tests/vm", "tests/live")
+ALL = ("tests/vm/test_*.py", "tests/live/test_*.py")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -52,8 +52,9 @@ def _run(options: argparse.Namespace) -> int:
     kernel = machine.find_kernel(options.kernel)
     python = Python.ask(options.python)
     base = image.base_image(python, kernel.name.removeprefix("vmlinuz-"))
+    extra = [programs.build(python), *options.include]
     command = ["bash"] if options.shell else options.command or _tests(options.short)
-    with image.image(base, python, command, options.include) as initrd:
+    with image.image(base, python, command, extra) as initrd:
         size = initrd.stat().st_size
         built = time.monotonic()
         status = machine.Machine(
@@ -74,8 +75,11 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _tests(short: bool) -> list[str]:
-    paths = [path for path in (SHORT if short else ALL) if (REPOSITORY / path).exists()]
-    return ["pytest", "-p", "no:cacheprovider", "-m", "vm or live", *paths]
+    patterns = SHORT if short else ALL
+    paths = [str(p) for pattern in patterns for p in sorted(REPOSITORY.glob(pattern))]
+    # Hypothesis alone would take seconds to import, and no test in here needs it.
+    plugins = ["-p", "no:cacheprovider", "-p", "no:hypothesispytest"]
+    return ["pytest", *plugins, "-m", "vm or live", *paths]
 
 
 def _show(text: bytes) -> None:
@@ -86,12 +90,14 @@ def _show(text: bytes) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="scripts/vm",
+        usage="%(prog)s [OPTION...] [--short | --shell | -- COMMAND...]",
         description="Run a command in a small virtual machine with cgroup v2.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--short", action="store_true", help="the part for CI")
-    parser.add_argument("--shell", action="store_true", help="a shell, interactively")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--short", action="store_true", help="the part for CI")
+    what.add_argument("--shell", action="store_true", help="a shell, interactively")
     parser.add_argument(
         "--timeout", type=float, default=600, metavar="S", help="default: 600 s"
     )
@@ -113,13 +119,13 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         default=_environment(),
         metavar="PATH",
-        help="the environment's interpreter; default: %(default)s",
+        help="the interpreter of the environment to bring in; default: .venv's",
     )
     parser.add_argument(
         "--kernel", type=Path, metavar="PATH", help="default: the newest cloud kernel"
     )
     parser.add_argument("-v", "--verbose", action="store_true", help="say how long")
-    parser.add_argument("command", nargs="*", metavar="COMMAND")
+    parser.add_argument("command", nargs="*", help=argparse.SUPPRESS)
     return parser
 
 

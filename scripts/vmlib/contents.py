@@ -117,13 +117,14 @@ def base(python: Python, kernel_release: str) -> Archive:
     return archive
 
 
-def tree(extra: Iterable[Path]) -> Archive:
+def tree(python: Python, extra: Iterable[Path]) -> Archive:
     """The working tree as it is now, and files or folders beside it."""
     archive = Archive()
     listed = _output(
         ["git", "-C", str(REPOSITORY), "ls-files", "-z", "-co", "--exclude-standard"]
     )
     known = [REPOSITORY / name for name in listed.split("\0") if name]
+    compile_python(python, known)
     for path in known:
         archive.mirror(path)
     for folder in {path.parent for path in known}:
@@ -137,6 +138,18 @@ def tree(extra: Iterable[Path]) -> Archive:
         elif path.exists():
             archive.mirror(path)
     return archive
+
+
+def compile_python(python: Python, files: Iterable[Path]) -> None:
+    """Have byte code beside the sources: inside, compiling takes most of the time.
+
+    It is kept where Python keeps it; where that cannot be written, things are slower.
+    """
+    sources = "".join(f"{path}\n" for path in files if path.suffix == ".py")
+    command = [str(python.executable), "-m", "compileall", "-q", "-i", "-"]
+    subprocess.run(
+        command, input=sources, capture_output=True, text=True, timeout=120, check=False
+    )
 
 
 def add_libraries(archive: Archive) -> None:

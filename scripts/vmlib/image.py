@@ -30,6 +30,8 @@ def base_image(python: Python, kernel_release: str) -> Path:
     path = CACHE / f"base-{archive.fingerprint()}.cpio"
     if path.exists():
         return path
+    contents.compile_python(python, archive.sources())
+    archive = contents.base(python, kernel_release)
     contents.add_libraries(archive)
     CACHE.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_suffix(f".{os.getpid()}")
@@ -46,7 +48,7 @@ def image(
     base: Path, python: Python, command: Sequence[str], extra: Iterable[Path] = ()
 ) -> Iterator[Path]:
     """The base, the working tree and the command, in one file while it is needed."""
-    archive = contents.tree(extra)
+    archive = contents.tree(python, extra)
     archive.text("etc/command", _script(python, command), 0o755)
     with tempfile.NamedTemporaryFile(prefix="cosched-vm-", suffix=".cpio") as out:
         with base.open("rb") as kept:

@@ -1,0 +1,43 @@
+"""MPI programs run inside: one of C, compiled outside, and one of mpi4py."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.vm, pytest.mark.mpi_job]
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PROGRAMS = REPOSITORY / ".cache" / "vm" / "programs"
+
+SUM_OF_RANKS = "from mpi4py.MPI import COMM_WORLD as w; print(w.allreduce(w.rank))"
+
+
+def _mpiexec(*command: str) -> str:
+    mpiexec = shutil.which("mpiexec")
+    if mpiexec is None:
+        pytest.skip("no mpiexec in the machine")
+    done = subprocess.run(
+        [mpiexec, "-n", "2", *command],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_program_in_c_checks_its_own_result() -> None:
+    program = PROGRAMS / "wavefront"
+    if not program.exists():
+        pytest.skip("no wavefront: scripts/vm had no mpicc to compile it")
+    assert "verification: success" in _mpiexec(str(program), "--preset", "tiny")
+
+
+def test_python_program_sums_over_its_ranks() -> None:
+    assert _mpiexec(sys.executable, "-c", SUM_OF_RANKS).split() == ["1", "1"]
