@@ -52,7 +52,8 @@ stat=
 {{ read -r stat < "/proc/$pid/stat"; }} 2>/dev/null
 words=$*
 set -- ${{stat##*)}}
-[ "${{20-}}" = "$start" ] || say "$host has lost its keeper: cosched lab down, then up"
+[ "${{1-Z}}" != Z ] && [ "${{20-}}" = "$start" ] ||
+    say "$host has lost its keeper: cosched lab down, then up"
 exec {nsenter} --target "$pid" --net --uts --mount -- \\
     /bin/sh -c '{start}' "$PWD" \\
     {taskset} -c "$cpus" /bin/sh -c "$words"

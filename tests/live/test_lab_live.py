@@ -1,0 +1,532 @@
+"""A real lab: namespaces, network, CPUs, processes; and that nothing is left of it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cosched.core.errors import CoschedError
+from cosched.lab import life
+from cosched.lab.keeper import NodeShape, start_keeper
+from cosched.lab.lab import Lab
+from cosched.lab.plan import mark_prefix
+from cosched.lab.state import read_state, state_path, write_state
+from cosched.linux.namespaces import ProcessId, processes_inside
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(os.geteuid() != 0, reason="a lab needs root"),
+    pytest.mark.skipif(
+        len(os.sched_getaffinity(0)) < 2, reason="two nodes need two CPUs of this machine"
+    ),
+    pytest.mark.skipif(
+        not shutil.which("nsenter") or not shutil.which("taskset"),
+        reason="a lab needs util-linux",
+    ),
+]
+
+COSCHED = (sys.executable, "-c", "from cosched.cli.main import main; main()", "lab")
+PATIENCE_S = 30
+
+
+def lab_command(run_dir, command, *words, **options):
+    return subprocess.run(
+        [*COSCHED, command, "--run-dir", run_dir, *words],
+        **{"capture_output": True, "text": True, "timeout": PATIENCE_S, **options},
+        check=False,
+    )
+
+
+def mark(run_dir):
+    return mark_prefix(run_dir.resolve())
+
+
+def assert_nothing_left(run_dir):
+    """No process means no namespace: nothing else holds one here."""
+    assert processes_inside(mark(run_dir), ()) == []
+    assert not run_dir.exists()
+    assert not list(Path("/dev/shm").glob(f"{mark(run_dir)}*"))
+    assert not list(Path("/tmp").glob(f"{mark(run_dir)}*"))
+    assert mark(run_dir) not in Path("/proc/self/mountinfo").read_text()
+
+
+@contextlib.contextmanager
+def swept(run_dir):
+    try:
+        yield run_dir
+    finally:
+        life.down(run_dir)
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    """A lab to look at. Tests that harm theirs make their own."""
+    with swept(tmp_path_factory.mktemp("lab") / "run") as run_dir:
+        done = lab_command(run_dir, "up", "--nodes", "2", "--no-daemons", "--json")
+        assert done.returncode == 0, done.stderr
+        loaded = Lab.load(run_dir)
+        assert loaded is not None
+        assert json.loads(done.stdout)["nodes"] == [
+            {
+                "name": node.name,
+                "address": node.address,
+                "cpus": list(node.cpus),
+                "keeper_pid": node.keeper_pid,
+            }
+            for node in loaded.nodes
+        ]
+        yield loaded
+
+
+@pytest.fixture
+def run_dir(tmp_path):
+    with swept(tmp_path / "run") as place:
+        yield place
+    assert_nothing_left(place)
+
+
+def inside(lab, node, *command, **options):
+    return subprocess.run(
+        [*lab.enter_argv(node), *command],
+        **{"capture_output": True, "text": True, "timeout": PATIENCE_S, **options},
+        check=True,
+    ).stdout
+
+
+def python_inside(lab, node, code, *words):
+    return json.loads(inside(lab, node, sys.executable, "-c", code, *words))
+
+
+# --- what a node is -----------------------------------------------------------------
+
+
+def test_each_node_has_its_name(lab):
+    assert [inside(lab, node.name, "uname", "-n").strip() for node in lab.nodes] == [
+        "lab1",
+        "lab2",
+    ]
+
+
+def test_each_node_sees_its_own_interfaces_in_sysfs(lab):
+    for node in lab.nodes:
+        seen = python_inside(
+            lab,
+            node.name,
+            "import json, os, socket\n"
+            "print(json.dumps([sorted(os.listdir('/sys/class/net')),"
+            " sorted(name for _, name in socket.if_nameindex())]))",
+        )
+        assert seen == [["eth0", "lo"]] * 2
+
+
+def test_nothing_is_made_in_the_machines_network(lab):
+    names = {name for _, name in socket.if_nameindex()}
+    assert not names & {"lab1", "lab2", "fabric0"}
+
+
+def test_nodes_have_cpus_of_their_own(lab):
+    ask = "import json, os; print(json.dumps(sorted(os.sched_getaffinity(0))))"
+    cpus = [python_inside(lab, node.name, ask) for node in lab.nodes]
+    assert cpus == [list(node.cpus) for node in lab.nodes]
+    assert not set(cpus[0]) & set(cpus[1])
+
+
+def test_the_cgroup_tree_inside_is_the_machines(lab):
+    assert Path("/sys/fs/cgroup").is_mount(), "this machine has no cgroups"
+    code = (
+        "import json, os\n"
+        "print(json.dumps({p: os.stat(p).st_dev for p in sorted({"
+        "l.split()[4] for l in open('/proc/self/mountinfo')"
+        " if l.split()[4].startswith('/sys/fs/cgroup')})}))"
+    )
+    outside = json.loads(
+        subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
+    )
+    assert python_inside(lab, "lab1", code) == outside
+
+
+def test_files_are_shared_with_the_machine(lab, tmp_path):
+    (tmp_path / "a").write_text("")
+    for place in (tmp_path, Path("/dev/shm"), Path("/run")):
+        assert inside(lab, "lab1", "stat", "-c%d:%i", place) == (
+            "{0.st_dev}:{0.st_ino}\n".format(place.stat())
+        )
+
+
+def test_nodes_talk_over_tcp_by_name(lab):
+    """A message each way, at once: the network is ready when the lab is."""
+    server = (
+        "import socket\n"
+        "with socket.create_server(('', 4321)) as s:\n"
+        "    print('ready', flush=True)\n"
+        "    peer, (address, _) = s.accept()\n"
+        "    peer.sendall(peer.recv(9) + address.encode())"
+    )
+    client = (
+        "import json, socket\n"
+        "with socket.create_connection(('lab1', 4321), 10) as s:\n"
+        "    s.sendall(b'hello ')\n"
+        "    s.shutdown(socket.SHUT_WR)\n"
+        "    print(json.dumps(s.makefile().read()))"
+    )
+    with subprocess.Popen(
+        [*lab.enter_argv("lab1"), sys.executable, "-c", server],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as serving:
+        assert serving.stdout is not None
+        assert serving.stdout.readline() == "ready\n"
+        assert python_inside(lab, "lab2", client) == "hello 10.77.0.2"
+        assert serving.wait(PATIENCE_S) == 0
+
+
+def test_nodes_do_not_share_ports(lab):
+    """Both may listen on the same port, so that daemons need no numbers of their own."""
+    code = (
+        "import json, socket\n"
+        "print(json.dumps(socket.create_server(('', 4322)).getsockname()))"
+    )
+    assert [python_inside(lab, n.name, code) for n in lab.nodes] == [["0.0.0.0", 4322]] * 2
+
+
+# --- exec ---------------------------------------------------------------------------
+
+
+def test_exec_passes_streams_words_directory_and_status(lab, tmp_path):
+    done = lab_command(
+        lab.run_dir,
+        "exec",
+        *("lab2", "sh", "-c", 'uname -n; pwd; cat; echo "$1" >&2; exit 7', "sh", "--help"),
+        input="typed\n",
+        cwd=tmp_path,
+    )
+    assert (done.stdout, done.stderr) == (f"lab2\n{tmp_path}\ntyped\n", "--help\n")
+    assert done.returncode == 7
+
+
+def test_exec_is_the_command_so_signals_reach_it(lab):
+    with subprocess.Popen(
+        [*COSCHED, "exec", "--run-dir", lab.run_dir, "lab1", "sh", "-c", "echo $$; read x"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as running:
+        assert running.stdout is not None
+        assert int(running.stdout.readline()) == running.pid
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(PATIENCE_S) == -signal.SIGTERM
+
+
+def test_exec_leaves_no_signal_ignored(lab):
+    done = lab_command(lab.run_dir, "exec", "lab1", "grep", "SigIgn", "/proc/self/status")
+    assert int(done.stdout.split()[1], 16) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "says", "status"),
+    [
+        (["lab9", "true"], "host 'lab9' is not in the lab; its nodes are lab1, lab2", 1),
+        (["lab1"], "name a command", 2),
+        (["lab1", "/nonexistent"], "/nonexistent", 127),
+    ],
+)
+def test_exec_says_what_is_wrong(lab, words, says, status):
+    done = lab_command(lab.run_dir, "exec", *words)
+    assert says in done.stderr
+    assert (done.stderr.count("\n"), done.returncode) == (1, status)
+
+
+def test_the_agent_runs_commands_as_ssh_would(lab):
+    done = subprocess.run(
+        [lab.agent, "-x", "10.77.0.2", "uname", "-n;", "exit", "3"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout, done.returncode) == ("lab2\n", 3)
+
+
+def test_one_node_enters_another(lab):
+    """As a launcher does that runs inside lab1."""
+    assert inside(lab, "lab1", *lab.enter_argv("lab2"), "uname", "-n") == "lab2\n"
+    assert inside(lab, "lab1", lab.agent, "lab2", "uname", "-n") == "lab2\n"
+
+
+# --- refusals -----------------------------------------------------------------------
+
+
+def test_a_second_lab_in_the_same_place_is_refused(lab):
+    done = lab_command(lab.run_dir, "up", "--nodes", "1", "--no-daemons")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "is up already: run 'cosched lab down' first" in done.stderr
+    assert Lab.load(lab.run_dir) == lab
+
+
+def test_down_from_inside_is_refused(lab):
+    done = lab_command(
+        lab.run_dir, "exec", "lab1", *COSCHED, "down", "--run-dir", str(lab.run_dir)
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "this runs inside lab1" in done.stderr
+    assert Lab.load(lab.run_dir) == lab
+
+
+def test_more_cores_than_there_are_is_one_line_and_leaves_nothing(run_dir):
+    cores = len(os.sched_getaffinity(0))
+    done = lab_command(run_dir, "up", "--nodes", "2", "--cores-per-node", str(cores))
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert f"need {2 * cores} cores, and this machine gives {cores}" in done.stderr
+    assert not run_dir.exists()
+
+
+@pytest.mark.skipif(not shutil.which("setpriv"), reason="setpriv takes the right away")
+def test_root_without_the_right_to_namespaces_is_told_so(run_dir):
+    command = [*COSCHED, "up", "--run-dir", run_dir, "--nodes", "1", "--no-daemons"]
+    done = subprocess.run(
+        ["setpriv", "--bounding-set", "-sys_admin", *command],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "cannot make namespaces: Operation not permitted" in done.stderr
+    assert_nothing_left(run_dir)
+
+
+def test_no_lab_is_no_error_for_down_and_status(run_dir):
+    for command in ("down", "status"):
+        done = lab_command(run_dir, command)
+        assert done.returncode == 0
+        assert "no lab is up" in done.stdout + done.stderr
+    assert json.loads(lab_command(run_dir, "status", "--json").stdout) == {"nodes": []}
+    assert lab_command(run_dir, "exec", "lab1", "true").returncode == 1
+
+
+# --- down ---------------------------------------------------------------------------
+
+
+def start_inside(lab, node, code):
+    process = subprocess.Popen(
+        [*lab.enter_argv(node), sys.executable, "-c", code], stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    return process
+
+
+PATIENT = "import signal; print('ready', flush=True); signal.pause()"
+STUBBORN = f"import signal; signal.signal(15, signal.SIG_IGN); {PATIENT}"
+
+
+def test_down_ends_everybody_inside(run_dir, monkeypatch):
+    monkeypatch.setattr(life, "TERM_GRACE_S", 0.1)
+    lab = life.up(run_dir, nodes=2, cores_per_node=1, daemons=False)
+    patient = start_inside(lab, "lab1", PATIENT)
+    stubborn = start_inside(lab, "lab2", STUBBORN)
+    only_network = subprocess.Popen(
+        ["nsenter", f"--net=/proc/{lab.nodes[0].keeper_pid}/ns/net", "sleep", "1000"]
+    )
+    bystander = subprocess.Popen(["sleep", "1000"])
+    assert life.down(run_dir)
+    assert patient.wait(PATIENCE_S) == -signal.SIGTERM
+    assert stubborn.wait(PATIENCE_S) == -signal.SIGKILL
+    assert only_network.wait(PATIENCE_S) in {-signal.SIGTERM, -signal.SIGKILL}
+    assert bystander.poll() is None
+    bystander.kill()
+    bystander.wait()
+    for process in (patient, stubborn):
+        process.communicate()
+    assert_nothing_left(run_dir)
+    assert not life.down(run_dir)
+
+
+def test_what_else_is_in_the_run_directory_stays(run_dir):
+    run_dir.mkdir()
+    (run_dir / "other").write_text("")
+    life.up(run_dir, nodes=1, cores_per_node=1, daemons=False)
+    life.down(run_dir)
+    assert [path.name for path in run_dir.iterdir()] == ["other"]
+    (run_dir / "other").unlink()
+    run_dir.rmdir()
+
+
+def test_a_directory_that_was_removed_under_the_lab_does_not_hide_it(run_dir):
+    life.up(run_dir, nodes=1, cores_per_node=1, daemons=False)
+    shutil.rmtree(run_dir)
+    assert len(processes_inside(mark(run_dir), ())) == 2
+    assert life.down(run_dir)
+    assert_nothing_left(run_dir)
+
+
+def test_keepers_shrug_off_a_hangup_and_an_interrupt(run_dir):
+    lab = life.up(run_dir, nodes=1, cores_per_node=1, daemons=False)
+    for number in (signal.SIGHUP, signal.SIGINT):
+        os.kill(lab.nodes[0].keeper_pid, number)
+    assert inside(lab, "lab1", "uname", "-n") == "lab1\n"
+    assert Lab.load(run_dir) == lab
+
+
+# --- daemons ------------------------------------------------------------------------
+
+
+def test_the_daemons_of_every_node_come_and_go_with_the_lab(run_dir):
+    lab = life.up(run_dir, nodes=2, cores_per_node=1)
+    for node in lab.nodes:
+        assert (run_dir / node.name / "control.sock").is_socket()
+    assert life.down(run_dir)
+    assert_nothing_left(run_dir)
+
+
+def test_daemons_outlive_no_lab_even_when_killed(run_dir):
+    lab = life.up(run_dir, nodes=2, cores_per_node=1)
+    keepers = {node.keeper_pid for node in lab.nodes}
+    for process in processes_inside(f"{mark(run_dir)}lab1", ()):
+        if process.pid not in keepers:
+            os.kill(process.pid, signal.SIGKILL)
+    assert life.down(run_dir)
+    assert_nothing_left(run_dir)
+
+
+def test_a_daemon_that_does_not_start_takes_the_lab_with_it(run_dir):
+    run_dir.mkdir()
+    (run_dir / "lab2").write_text("in the way of the node's directory")
+    with pytest.raises(CoschedError, match=r"^lab2: 'cosched up' failed: .+$"):
+        life.up(run_dir, nodes=2, cores_per_node=1)
+    assert processes_inside(mark(run_dir), ()) == []
+    shutil.rmtree(run_dir, ignore_errors=True)
+
+
+# --- sudden deaths ------------------------------------------------------------------
+
+
+def wait_gone(*pids):
+    """Ends when the kernel has ended them: no polling of a clock."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            descriptor = os.pidfd_open(pid)
+            assert select.select([descriptor], [], [], PATIENCE_S)[0], f"{pid} lives"
+            os.close(descriptor)
+
+
+def kill_keepers(run_dir, *names):
+    state = read_state(run_dir.resolve())
+    assert state is not None
+    pids = [keeper.pid for name, keeper in state.keepers if not names or name in names]
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    wait_gone(*pids)
+
+
+def test_a_lab_without_keepers_is_gone(run_dir):
+    life.up(run_dir, nodes=2, cores_per_node=1, daemons=False)
+    kill_keepers(run_dir)
+    assert Lab.load(run_dir) is None
+    assert_nothing_left(run_dir)
+
+
+def test_a_lab_without_keepers_but_with_tenants_is_swept_by_down(run_dir):
+    lab = life.up(run_dir, nodes=2, cores_per_node=1, daemons=False)
+    tenant = start_inside(lab, "lab1", PATIENT)
+    kill_keepers(run_dir)
+    assert Lab.load(run_dir) is None
+    assert state_path(run_dir).exists()
+    assert life.down(run_dir)
+    assert tenant.wait(PATIENCE_S) == -signal.SIGTERM
+    tenant.communicate()
+    assert_nothing_left(run_dir)
+
+
+@pytest.mark.parametrize("lost", ["lab1", "fabric"])
+@pytest.mark.parametrize("then", ["down", "up"])
+def test_a_lab_that_lost_one_keeper_is_swept(run_dir, lost, then):
+    lab = life.up(run_dir, nodes=2, cores_per_node=1)
+    kill_keepers(run_dir, lost)
+    with pytest.raises(CoschedError, match=f"lost {lost}: run 'cosched lab down'"):
+        Lab.load(run_dir)
+    if lost == "lab1":
+        done = subprocess.run(
+            [lab.agent, "lab1", "true"], capture_output=True, text=True, check=False
+        )
+        assert "lab1 has lost its keeper" in done.stderr
+    if then == "up":
+        again = life.up(run_dir, nodes=1, cores_per_node=1, daemons=False)
+        assert len(processes_inside(mark(run_dir), ())) == 2
+        assert Lab.load(run_dir) == again
+    assert life.down(run_dir)
+    assert_nothing_left(run_dir)
+
+
+def test_an_unconfirmed_keeper_goes(run_dir):
+    run_dir.mkdir()
+    pending = start_keeper(NodeShape("lab1", f"{mark(run_dir)}lab1", (), None))
+    assert pending.process in processes_inside(mark(run_dir), ())
+    pending.close()
+    wait_gone(pending.process.pid)
+    run_dir.rmdir()
+
+
+# Where 'lab up' is killed, as life.py sees it.
+KILL_AT = {
+    "before the state is written": "life.write_state",
+    "before the network is made": "life.fabric.join_nodes",
+    "before the daemons are started": "life._in_nodes",
+}
+
+
+@pytest.mark.parametrize("where", KILL_AT)
+@pytest.mark.parametrize("then", ["down", "up"])
+def test_lab_up_may_be_killed_anywhere(run_dir, where, then):
+    code = (
+        "import os, sys, pathlib\n"
+        "from cosched.lab import life\n"
+        f"{KILL_AT[where]} = lambda *_: os.kill(os.getpid(), 9)\n"
+        "life.up(pathlib.Path(sys.argv[1]), 2, 1)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, run_dir], check=False)
+    assert done.returncode == -signal.SIGKILL
+    if where == "before the state is written":
+        assert Lab.load(run_dir) is None
+    else:
+        with pytest.raises(CoschedError, match="half made"):
+            Lab.load(run_dir)
+    if then == "up":
+        life.up(run_dir, nodes=1, cores_per_node=1, daemons=False)
+    assert life.down(run_dir)
+    assert_nothing_left(run_dir)
+
+
+def test_an_interrupted_lab_up_leaves_nothing(run_dir, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(life.fabric, "join_nodes", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        life.up(run_dir, nodes=2, cores_per_node=1, daemons=False)
+    assert_nothing_left(run_dir)
+
+
+def test_a_pid_that_became_anothers_is_never_touched(run_dir):
+    """A state file from long ago may name a pid that is now somebody else's."""
+    life.up(run_dir, nodes=1, cores_per_node=1, daemons=False)
+    state = read_state(run_dir.resolve())
+    assert state is not None
+    kill_keepers(run_dir)
+    bystander = subprocess.Popen(["sleep", "1000"])
+    namesake = ProcessId(bystander.pid, 1)
+    node = replace(state.nodes[0], keeper=namesake)
+    write_state(run_dir.resolve(), replace(state, fabric=namesake, nodes=(node,)))
+    assert life.down(run_dir)
+    assert bystander.poll() is None
+    bystander.kill()
+    bystander.wait()
