@@ -69,7 +69,10 @@ def attach(
     if name == "dutycycle":
         return DutyCycle(mode)
     kind, places = _GROUPS[name]
-    return kind(_existing_first(places(root), tag)[0], tag, mode)
+    found = _existing_first(places(root), tag)
+    if not found:
+        raise CoschedError(f"class scheduler {name}: no place for classes")
+    return kind(found[0], tag, mode)
 
 
 def _names(want: str) -> tuple[str, ...]:

@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from cosched.core.errors import CoschedError
 from cosched.core.settings import Settings
 from cosched.core.units import format_duration
+from cosched.linux.classes import NAMES
+from cosched.linux.probe import attach
 from cosched.node.client import NoDaemon, request
-from cosched.node.jobs import left_regions
+from cosched.node.jobs import left_regions, live_tasks
 from cosched.node.lock import lock_holder
 from cosched.shm.paths import NodePaths
-from cosched.shm.region import unlink_region
+from cosched.shm.region import JobRegion, unlink_region
 
 START_TIMEOUT_S = 20.0
 STOP_TIMEOUT_S = 10.0
@@ -125,14 +127,51 @@ def end_orphaned_timer(paths: NodePaths) -> None:
 
 
 def _clean_dead_node(paths: NodePaths) -> bool:
+    """Does for killed daemons what they would have done themselves at their end."""
     if not paths.directory.exists():
         return False
-    left = lock_holder(paths.timer_lock) is not None or bool(left_regions(paths))
-    left = left or paths.control_socket.exists()
+    left = (
+        lock_holder(paths.timer_lock) is not None
+        or bool(left_regions(paths))
+        or paths.control_socket.exists()
+    )
     end_orphaned_timer(paths)
+    pids = _release_tasks(paths)
+    for name in NAMES:
+        try:
+            classes = attach(paths.tag, name)
+        except CoschedError:
+            continue  # this machine has no such classes, so none are left
+        classes.restore(pids)
+        classes.close()
     for name in [paths.node_region, *left_regions(paths)]:
         unlink_region(name)
+    for path in [
+        *paths.bells.glob("*"),
+        paths.register_socket,
+        paths.control_socket,
+        paths.scheduler_lock,
+        paths.timer_lock,
+    ]:
+        path.unlink(missing_ok=True)
     return left
+
+
+def _release_tasks(paths: NodePaths) -> dict[str, list[int]]:
+    """Tells tasks that still run that they are scheduled; returns them by job."""
+    found: dict[str, list[int]] = {}
+    for name in left_regions(paths):
+        try:
+            region: JobRegion = JobRegion.attach(name, timeout_s=0)
+        except CoschedError:
+            continue  # not one that tasks of this version can have mapped
+        tasks = live_tasks(region, os.fstat(region.fd).st_uid)
+        found[name.removeprefix(paths.job_region_prefix)] = [task.pid for task in tasks]
+        for task in tasks:
+            os.close(task.pidfd)
+        region.publish_status(region.status()[0] + 1, True)
+        region.close()
+    return found
 
 
 def _signal(pid: int, number: int) -> None:

@@ -1,0 +1,168 @@
+"""What live tests need: root, a run directory of their own, a node that is always
+taken down, and stand-in tasks."""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from cosched.core.settings import Settings
+from cosched.node.client import NoDaemon, request
+from cosched.node.lifecycle import NodeOptions, start_node, stop_node
+from cosched.node.lock import lock_holder
+from cosched.shm.paths import NodePaths
+
+TOOLS = Path(__file__).parent.parent / "tools"
+DEADLINE_S = 15.0
+
+
+def eventually(condition, what, within_s=DEADLINE_S):
+    """Waits for what has no event to wait for from outside; fails with ``what``."""
+    deadline = time.monotonic() + within_s
+    while not (result := condition()):
+        assert time.monotonic() < deadline, f"not within {within_s:g} s: {what}"
+        time.sleep(0.01)
+    return result
+
+
+class FakeTask:
+    """A registered process that obeys; see tests/tools/task.py."""
+
+    def __init__(self, node, job, rank=0, cpu=0):
+        self.process = subprocess.Popen(
+            [
+                sys.executable,
+                str(TOOLS / "task.py"),
+                str(node.paths.register_socket),
+                job,
+                str(rank),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            preexec_fn=lambda: os.sched_setaffinity(0, {cpu}),
+        )
+        error, _, self.reason = self.process.stdout.readline().strip().partition(" ")
+        self.error = int(error)
+        self.pid = self.process.pid
+
+    def ask(self, command):
+        self.tell(command)
+        return self.answer()
+
+    def tell(self, command):
+        self.process.stdin.write(command + "\n")
+        self.process.stdin.flush()
+
+    def answer(self):
+        return self.process.stdout.readline().strip()
+
+    @property
+    def scheduled(self):
+        return self.ask("status").split()[1] == "1"
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+
+class LiveNode:
+    """One node's daemons in a run directory of the test."""
+
+    def __init__(self, run_dir):
+        self.paths = NodePaths(run_dir, "node1")
+        self.tasks = []
+
+    def up(self, *, class_scheduler="auto", mode="proportional", private=False, **settings):
+        settings = {"align": "off", "slice": "10s", "gmet": "1ms", **settings}
+        return start_node(
+            self.paths,
+            NodeOptions(Settings().changed(settings), class_scheduler, mode, private, True),
+        )
+
+    def down(self):
+        return stop_node(self.paths)
+
+    def task(self, job, rank=0, cpu=0):
+        task = FakeTask(self, job, rank, cpu)
+        self.tasks.append(task)
+        return task
+
+    def status(self):
+        return request(self.paths, "status")
+
+    def job(self, name):
+        return next((j for j in self.status()["jobs"] if j["name"] == name), None)
+
+    @property
+    def scheduler_pid(self):
+        return lock_holder(self.paths.scheduler_lock)
+
+    @property
+    def timer_pid(self):
+        return lock_holder(self.paths.timer_lock)
+
+    def remains(self):
+        """What this node still has in the kernel."""
+        tag = self.paths.tag
+        return [
+            *Path("/dev/shm").glob(f"cosched-{tag}-*"),
+            *Path("/sys/fs/cgroup").glob(f"cosched-{tag}"),
+            *Path("/sys/fs/cgroup").glob(f"*/cosched-{tag}"),
+            *self.paths.bells.glob("*"),
+        ]
+
+    def close(self):
+        for task in self.tasks:
+            task.end()
+        for pid in (self.scheduler_pid, self.timer_pid):
+            if pid is not None:
+                pidfd = os.pidfd_open(pid)
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+                assert select.select([pidfd], [], [], DEADLINE_S)[0]
+                os.close(pidfd)
+        try:
+            stop_node(self.paths)
+        except NoDaemon:
+            pass
+        for directory in self.remains():
+            if directory.is_dir():
+                for group in [*directory.glob("*/"), directory]:
+                    group.rmdir()
+
+
+@pytest.fixture
+def run_dir():
+    # Short, since socket paths have at most 107 bytes.
+    path = Path(tempfile.mkdtemp(prefix="cosched-t-"))
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+def node(run_dir):
+    live = LiveNode(run_dir)
+    yield live
+    live.close()
+
+
+@pytest.fixture(autouse=True)
+def need_root(request):
+    if request.node.get_closest_marker("live") and os.geteuid() != 0:
+        pytest.skip("needs root")

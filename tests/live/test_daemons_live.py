@@ -1,0 +1,283 @@
+"""The daemons of one node: registration, switching, settings, death and takeover."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+from cosched.core.errors import CoschedError
+from cosched.node.client import ControlClient, NoDaemon, request
+from tests.live.conftest import eventually
+
+pytestmark = pytest.mark.live
+
+
+def class_members(node, job):
+    """Pids in a job's class, found without asking cosched."""
+    key = f"{os.geteuid()}.{job}"
+    for pattern in (f"*/cosched-{node.paths.tag}", f"cosched-{node.paths.tag}"):
+        for tree in Path("/sys/fs/cgroup").glob(pattern):
+            procs = tree / key / "cgroup.procs"
+            if procs.exists():
+                return {int(pid) for pid in procs.read_text().split()}
+    return None
+
+
+def weights(node):
+    """Weight or shares of each class as the kernel has them."""
+    found = {}
+    for pattern in (f"*/cosched-{node.paths.tag}/*/", f"cosched-{node.paths.tag}/*/"):
+        for group in Path("/sys/fs/cgroup").glob(pattern):
+            for name in ("cpu.weight", "cpu.shares"):
+                if (group / name).exists():
+                    found[group.name] = int((group / name).read_text())
+    return found
+
+
+def test_a_task_registers_and_leaves(node):
+    node.up()
+    task = node.task("a")
+    assert task.error == 0
+    assert task.scheduled
+    job = node.job("a")
+    assert job["tasks"][0]["pid"] == task.pid
+    assert job["uid"] == os.geteuid()
+    assert class_members(node, "a") == {task.pid}
+    assert task.ask("leave") == "bye"
+    eventually(lambda: node.job("a") is None, "the job to be forgotten")
+    assert class_members(node, "a") is None
+    assert not list(Path("/dev/shm").glob(f"cosched-{node.paths.tag}-job-*"))
+
+
+def test_a_crashed_task_counts_as_cmdout(node):
+    node.up()
+    first, second = node.task("a", 0), node.task("a", 1)
+    first.kill()
+    eventually(lambda: len(node.job("a")["tasks"]) == 1, "one task left")
+    second.kill()
+    eventually(lambda: node.job("a") is None, "the job to be forgotten")
+
+
+def test_jobs_take_turns_by_the_timer(node):
+    node.up(slice="100ms")
+    tasks = [node.task(name) for name in "abc"]
+    for task in tasks:
+        eventually(lambda t=task: t.scheduled, "its turn")
+    assert node.status()["timer"]["ticks"] > 0
+
+
+@pytest.mark.parametrize("align", ["on", "off"])
+def test_settings_change_while_jobs_run(node, align):
+    node.up(slice="60s")
+    tasks = [node.task(name) for name in "ab"]
+    answer = request(node.paths, "set", settings={"slice": "100ms", "align": align})
+    assert answer["settings"]["slice_ns"] == 100_000_000
+    for task in [*tasks, *tasks]:
+        eventually(lambda t=task: t.scheduled, "its turn")
+
+
+def test_a_trapped_message_pulls_a_switch(node):
+    node.up()
+    first, second = node.task("a"), node.task("b")
+    assert first.scheduled
+    assert second.ask("arrive 0") == "0"
+    assert second.ask("arrive 1") == "1"
+    eventually(lambda: second.scheduled, "the switch")
+    assert not first.scheduled
+    assert node.job("b")["granted"] == 1
+    shares = weights(node)
+    assert shares[f"{os.geteuid()}.b"] > 50 * shares[f"{os.geteuid()}.a"]
+
+
+def test_gmet_protects_and_the_refusal_is_told(node):
+    node.up(gmet="60s", slice="120s")
+    node.task("a")
+    second = node.task("b")
+    assert second.ask("arrive 1") == "1"
+    assert second.ask("arrive 1") == "1"  # once an epoch
+    eventually(lambda: node.job("b")["refused"].get("gmet"), "the refusal")
+    assert not second.scheduled
+
+
+def test_an_unscheduled_waiter_wakes_when_its_turn_comes(node):
+    node.up()
+    first, second = node.task("a"), node.task("b")
+    assert second.ask("pause") == "1"
+    first.ask("leave")
+    eventually(lambda: second.scheduled, "its turn")
+    assert second.ask("pause") == "0"
+
+
+def test_jobs_on_different_cpus_do_not_compete(node):
+    if os.cpu_count() < 2:
+        pytest.skip("needs two CPUs")
+    node.up()
+    first, second = node.task("a", cpu=0), node.task("b", cpu=1)
+    assert first.scheduled
+    assert second.scheduled
+
+
+def test_killing_the_scheduler_daemon_frees_the_jobs_and_leaves_nothing(node):
+    node.up()
+    tasks = [node.task(name) for name in "abc"]
+    os.kill(node.scheduler_pid, signal.SIGKILL)
+    eventually(lambda: all(task.scheduled for task in tasks), "everyone running", 1.0)
+    eventually(lambda: len(set(weights(node).values())) == 1, "equal weights", 1.0)
+    for task in tasks:
+        assert float(task.ask("spin 0.05")) > 0
+        assert task.ask("leave") == "bye"
+        task.process.wait()
+    eventually(lambda: node.timer_pid is None, "the guardian's end")
+    assert node.remains() == []
+
+
+def test_killing_both_daemons_leaves_jobs_running_and_down_cleans(node):
+    node.up()
+    tasks = [node.task(name) for name in "ab"]
+    # The guardian first, or it would do its work.
+    os.kill(node.scheduler_pid, signal.SIGSTOP)
+    os.kill(node.timer_pid, signal.SIGKILL)
+    os.kill(node.scheduler_pid, signal.SIGKILL)
+    eventually(
+        lambda: all(task.ask("pause") == "0" for task in tasks), "nobody pausing", 2.0
+    )
+    for task in tasks:
+        task.kill()
+    assert node.down()
+    assert node.remains() == []
+
+
+def test_killing_the_timer_daemon_brings_another(node):
+    node.up(slice="100ms")
+    tasks = [node.task(name) for name in "ab"]
+    old = node.timer_pid
+    os.kill(old, signal.SIGKILL)
+    eventually(lambda: node.timer_pid not in (None, old), "another timer daemon")
+    for task in [*tasks, *tasks]:
+        eventually(lambda t=task: t.scheduled, "its turn")
+    assert node.status()["timer"]["restarts"] == 1
+
+
+def test_up_after_a_crash_takes_over_the_running_jobs(node):
+    node.up()
+    tasks = {name: node.task(name) for name in "ab"}
+    os.kill(node.scheduler_pid, signal.SIGKILL)
+    eventually(lambda: all(task.scheduled for task in tasks.values()), "the guardian")
+    node.up()
+    assert {job["name"] for job in node.status()["jobs"]} == {"a", "b"}
+    eventually(
+        lambda: sorted(t.scheduled for t in tasks.values()) == [False, True],
+        "one scheduled",
+    )
+    waiting = next(t for t in tasks.values() if not t.scheduled)
+    assert waiting.ask("arrive 1") == "1"  # the old bell still rings
+    eventually(lambda: waiting.scheduled, "the switch")
+    for task in tasks.values():
+        task.ask("leave")
+    eventually(lambda: not node.status()["jobs"], "both gone")
+
+
+def test_down_lets_running_jobs_run(node):
+    node.up()
+    tasks = [node.task(name) for name in "ab"]
+    assert node.down()
+    assert all(task.scheduled for task in tasks)
+    assert node.remains() == []
+    assert tasks[1].ask("leave") == "bye"
+
+
+def test_down_without_daemons_says_so(node):
+    assert node.down() is False
+
+
+def test_up_twice_is_an_error(node):
+    node.up()
+    with pytest.raises(CoschedError, match="up already"):
+        node.up()
+
+
+def test_what_a_daemon_cannot_do_is_said_by_up(node):
+    with pytest.raises(CoschedError, match="class scheduler"):
+        node.up(class_scheduler="nonsense")
+    assert node.scheduler_pid is None
+
+
+def test_another_shim_version_is_refused(node):
+    node.up()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+        connection.connect(str(node.paths.register_socket))
+        connection.send(bytes(88))
+        answer = connection.recv(4096)
+    assert b"version" in answer
+    assert node.status()["jobs"] == []
+
+
+def test_a_silent_connection_holds_nobody(node):
+    node.up()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as silent:
+        silent.connect(str(node.paths.register_socket))
+        assert node.task("a").error == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (b"nonsense\n", "not a request"),
+        (b"[]\n", "not a request"),
+        (b'{"op": "dance"}\n', "unknown op"),
+        (b'{"op": "set", "settings": {"slyce": "1s"}}\n', "slyce"),
+        (b'{"op": "set", "settings": {"slice": "1us"}}\n', "too short"),
+        (b'{"op": "set"}\n', "nothing to set"),
+    ],
+)
+def test_bad_requests_get_one_clear_error(node, line, words):
+    node.up()
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(node.paths.control_socket))
+        connection.sendall(line)
+        answer = json.loads(connection.makefile().readline())
+    assert words in answer["error"]
+    assert node.status()["settings"]["slice_s"] == 10
+
+
+def test_strangers_may_look_but_not_touch(node):
+    node.up()
+    os.chmod(node.paths.run_dir, 0o755)
+    read_end, write_end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.setuid(65534)
+        answers = []
+        for op in ("status", "down"):
+            try:
+                answers.append(request(node.paths, op).get("node", "ok"))
+            except CoschedError as error:
+                answers.append(str(error))
+        os.write(write_end, json.dumps(answers).encode())
+        os._exit(0)
+    os.close(write_end)
+    os.waitpid(pid, 0)
+    status, down = json.loads(os.read(read_end, 4096))
+    os.close(read_end)
+    assert status == "node1"
+    assert "root" in down
+    assert node.status()
+
+
+def test_private_daemons_end_with_the_last_lease_and_job(node):
+    node.up(private=True)
+    with ControlClient(node.paths) as client:
+        client.request("lease")
+        task = node.task("a")
+        assert task.error == 0
+    assert node.status()["private"]
+    task.ask("leave")
+    eventually(lambda: node.scheduler_pid is None, "their end")
+    with pytest.raises(NoDaemon):
+        node.status()
+    eventually(lambda: node.remains() == [], "nothing to remain")

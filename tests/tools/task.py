@@ -1,0 +1,49 @@
+"""A stand-in for an MPI task: registers like the shim and does what it is told.
+
+Usage: task.py SOCKET JOB [RANK]. Commands on stdin, one answer line on stdout each:
+
+    status        -> EPOCH SCHEDULED
+    arrive 0|1    a message whose sender was (un)scheduled -> POSTED so far
+    pause         -> 1 if it slept, 0 if it may run
+    spin SECONDS  burns CPU -> CPU seconds used
+    leave         CMDOUT -> bye
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from cosched.shm._native import ffi, lib
+
+
+def main() -> None:
+    socket, job, *rest = sys.argv[1:]
+    link = ffi.new("struct cosched_link *")
+    carrier = lib.COSCHED_CARRIER_PREFIX
+    rank = int(rest[0]) if rest else 0
+    error = lib.cosched_attach(link, socket.encode(), job.encode(), rank, 2, carrier, 2000)
+    print(error, ffi.string(link.reason).decode(), flush=True)
+    for line in sys.stdin:
+        word, *arguments = line.split()
+        if word == "status":
+            value = int(link.region.status.word) if link.region else 1
+            print(value >> 1, lib.cosched_is_scheduled(link), flush=True)
+        elif word == "arrive":
+            lib.cosched_arrived(link, int(arguments[0]))
+            print(int(link.task.counters.posted), flush=True)
+        elif word == "pause":
+            print(lib.cosched_pause(link), flush=True)
+        elif word == "spin":
+            before, end = time.process_time(), time.monotonic() + float(arguments[0])
+            while time.monotonic() < end:
+                pass
+            print(time.process_time() - before, flush=True)
+        elif word == "leave":
+            lib.cosched_detach(link)
+            print("bye", flush=True)
+            return
+
+
+if __name__ == "__main__":
+    main()
