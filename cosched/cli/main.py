@@ -34,9 +34,7 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
-    def format_commands(
-        self, ctx: click.Context, formatter: click.HelpFormatter
-    ) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
 
@@ -63,3 +61,7 @@ def cosched() -> None:
 def main() -> None:
     """Entry point of the ``cosched`` command."""
     sys.exit(run_cli(cosched, sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

@@ -54,7 +54,7 @@ def run_dir_option(function: F) -> F:
     """``--run-dir``, by default what the environment or the user's id says."""
     return click.option(
         "--run-dir",
-        type=click.Path(path_type=Path),
+        type=click.Path(path_type=Path, resolve_path=True),
         default=lambda: default_run_dir(os.environ, os.geteuid()),
         show_default="/run/cosched, or /tmp/cosched-UID",
         help="Where the daemons' sockets are.",

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from cosched.core.settings import Settings
-from cosched.node.client import NoDaemon, request
+from cosched.node.client import request
 from cosched.node.lifecycle import NodeOptions, start_node, stop_node
 from cosched.node.lock import lock_holder
 from cosched.shm.paths import NodePaths
@@ -40,7 +40,7 @@ class FakeTask:
     def __init__(self, node, job, rank=0, cpu=0):
         self.process = subprocess.Popen(
             [
-                sys.executable,
+                *("taskset", "-c", str(cpu), sys.executable),
                 str(TOOLS / "task.py"),
                 str(node.paths.register_socket),
                 job,
@@ -49,7 +49,6 @@ class FakeTask:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            preexec_fn=lambda: os.sched_setaffinity(0, {cpu}),
         )
         error, _, self.reason = self.process.stdout.readline().strip().partition(" ")
         self.error = int(error)
@@ -137,10 +136,7 @@ class LiveNode:
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)
                 assert select.select([pidfd], [], [], DEADLINE_S)[0]
                 os.close(pidfd)
-        try:
-            stop_node(self.paths)
-        except NoDaemon:
-            pass
+        stop_node(self.paths)
         for directory in self.remains():
             if directory.is_dir():
                 for group in [*directory.glob("*/"), directory]:

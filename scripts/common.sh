@@ -1,0 +1,49 @@
+# Shared by the scripts beside it: system packages and virtual environments.
+# Sourced, not run. The caller has set -euo pipefail.
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+say() { printf '%s\n' "$*"; }
+die() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }
+
+# need_packages PACKAGE=COMMAND_OR_FILE ...: installs the Debian packages whose command or
+# file is missing, if we are root and have apt-get; otherwise names them in one line.
+need_packages() {
+    local pair package probe missing=()
+    for pair in "$@"; do
+        package=${pair%%=*} probe=${pair#*=}
+        case $probe in
+            /*) compgen -G "$probe" > /dev/null || missing+=("$package") ;;
+            *) command -v "$probe" > /dev/null || missing+=("$package") ;;
+        esac
+    done
+    [ ${#missing[@]} -eq 0 ] && return
+    if [ "$(id -u)" = 0 ] && command -v apt-get > /dev/null; then
+        say "installing ${missing[*]}"
+        local log
+        log=$(mktemp)
+        if ! { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y \
+            --no-install-recommends "${missing[@]}"; } > "$log" 2>&1; then
+            tail -n 5 "$log" >&2
+            rm -f "$log"
+            die "could not install ${missing[*]}; try: apt-get install ${missing[*]}"
+        fi
+        rm -f "$log"
+    else
+        die "missing packages; as root: apt-get install ${missing[*]}"
+    fi
+}
+
+# make_venv NAME EXTRAS: the environment $root/NAME with this project installed (editable)
+# and its extras; made anew when pyproject.toml, setup.py or the C sources changed.
+make_venv() {
+    local venv=$root/$1 extras=$2 stamp
+    stamp=$(cd "$root" && cat pyproject.toml setup.py cosched/shm/*.c cosched/shm/_build.py \
+        cosched/shm/include/cosched/*.h | sha256sum)-$extras
+    [ "$(cat "$venv/.stamp" 2> /dev/null)" = "$stamp" ] && return
+    say "preparing ${venv#"$root"/}"
+    [ -x "$venv/bin/pip" ] || python3 -m venv "$venv"
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
+        --editable "$root[$extras]" 2> >(grep -v '^WARNING: Location' >&2)
+    printf '%s' "$stamp" > "$venv/.stamp"
+}
