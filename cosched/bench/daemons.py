@@ -1,0 +1,90 @@
+"""What a bench asks of the nodes' scheduler daemons: who they are, and their settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from cosched.bench.interrupts import shielded
+from cosched.bench.site import Site
+from cosched.core.errors import CoschedError
+from cosched.node.client import NoDaemon, request
+from cosched.shm.paths import NodePaths
+
+Answers = dict[NodePaths, dict[str, Any]]
+
+
+def ask(site: Site) -> Answers:
+    """The status of every node whose daemon can be reached from here."""
+    answers: Answers = {}
+    for host in site.hosts:
+        paths = NodePaths(site.run_dir, host)
+        try:
+            answers[paths] = request(paths, "status")
+        except NoDaemon:
+            continue
+    return answers
+
+
+def pids(answers: Answers) -> frozenset[int]:
+    """Scheduler and timer daemons."""
+    return frozenset(
+        pid
+        for answer in answers.values()
+        for pid in (answer["pid"], answer["timer"]["pid"])
+    )
+
+
+def describe(answers: Answers) -> list[dict[str, Any]]:
+    """The nodes as a bench's document has them."""
+    return [
+        {
+            "name": paths.node,
+            "settings": {
+                name: answer["settings"][name] for name in ("slice_s", "gmet_s", "align")
+            },
+            "class_scheduler": {
+                name: answer["class_scheduler"][name] for name in ("name", "mode")
+            },
+        }
+        for paths, answer in answers.items()
+    ]
+
+
+@contextmanager
+def settings_changed(site: Site, changes: Mapping[str, str]) -> Iterator[None]:
+    """The nodes with ``changes`` applied within the block, as by ``cosched set``."""
+    if not changes:
+        yield
+        return
+    before = ask(site)
+    reached = {paths.node for paths in before}
+    missing = [host for host in site.hosts if host not in reached]
+    if missing:
+        raise CoschedError(
+            f"cannot change the settings of {', '.join(missing)} from here: "
+            "run 'cosched set' there, and the bench without --slice, --gmet, --align"
+        )
+    try:
+        for paths in before:
+            request(paths, "set", settings=dict(changes))
+        yield
+    finally:
+        with shielded():
+            for paths, answer in before.items():
+                _put_back(paths, answer["settings"], changes)
+
+
+def _put_back(
+    paths: NodePaths, before: Mapping[str, Any], changes: Mapping[str, str]
+) -> None:
+    old = {
+        "slice": f"{before['slice_s']:.9f}s",
+        "gmet": f"{before['gmet_s']:.9f}s",
+        "align": "on" if before["align"] else "off",
+    }
+    try:
+        request(paths, "set", settings={name: old[name] for name in changes})
+    except NoDaemon:
+        return  # its settings ended with it

@@ -1,0 +1,165 @@
+"""``cosched bench``: one workload, run in several ways and compared."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from cosched.bench.arms import parse_arms
+from cosched.bench.bench import BenchOptions, run_bench
+from cosched.bench.interrupts import interruptible
+from cosched.bench.processes import RunFailed
+from cosched.cli.options import EXIT_FAILURE, run_dir_option
+
+
+@click.command("bench")
+@click.argument("workload", type=click.Path(path_type=Path), metavar="WORKLOAD.toml")
+@click.option(
+    "--nodes",
+    type=click.IntRange(1),
+    default=2,
+    show_default=True,
+    help="Virtual nodes: the lab that is up, or else a private one.",
+)
+@click.option(
+    "--cores-per-node",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="CPUs of each node of a private lab.",
+)
+@click.option("--hosts", metavar="A,B", help="Run on these nodes instead.")
+@click.option(
+    "--arms",
+    default="batch,kernel,cosched",
+    show_default=True,
+    help="Which ways to run the workload are compared.",
+)
+@click.option(
+    "--repeat",
+    "repeats",
+    type=click.IntRange(1),
+    default=3,
+    show_default=True,
+    help="Runs of each arm; medians count.",
+)
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path),
+    metavar="FILE",
+    help="Also write everything to FILE ('-': to stdout, instead of the table).",
+)
+@click.option("--mpi", metavar="MPI", help="As for cosched-run: mpich, openmpi or a path.")
+@click.option("--slice", "slice_", metavar="TIME", help="Slice during the bench.")
+@click.option("--gmet", metavar="TIME", help="GMET during the bench.")
+@click.option("--align", type=click.Choice(["on", "off"]), help="Align during the bench.")
+@click.option("--no-warm-up", is_flag=True, help="Do not run the first job beforehand.")
+@run_dir_option
+def command(
+    workload: Path,
+    nodes: int,
+    cores_per_node: int,
+    hosts: str | None,
+    arms: str,
+    repeats: int,
+    json_file: Path | None,
+    mpi: str | None,
+    slice_: str | None,
+    gmet: str | None,
+    align: str | None,
+    no_warm_up: bool,
+    run_dir: Path,
+) -> int:
+    """Run a workload with and without cosched, and compare.
+
+    \b
+    The arms:
+      batch    one job after the other
+      kernel   all at once, shared by the operating system alone
+      cosched  all at once, coscheduled
+
+    A workload file lists jobs. A job runs a command, or a C source (its path is
+    relative to the file) that is compiled for the MPI at hand:
+
+    \b
+      [[job]]
+      name = "wavefront"
+      source = "../../programs/wavefront.c"
+      args = "--preset demo"
+      ranks = 2
+      count = 4
+      [[job]]
+      name = "analysis"
+      command = ["python3", "analyse.py"]
+      ranks = 2
+      start = 1.5
+
+    Further keys of a job: ppn, env, timeout (seconds). The file may have a
+    title and a description.
+
+    \b
+    Examples:
+      cosched bench benchmarks/workloads/lab/wavefront4.toml
+      cosched bench mine.toml --hosts n1,n2 --arms kernel,cosched --repeat 5
+      cosched bench mine.toml --slice 2s --gmet 300ms --json result.json
+
+    Exit status: 0, or 1 if a job of any run failed.
+    """
+    options = BenchOptions(
+        workload=workload,
+        arms=parse_arms(arms),
+        repeats=repeats,
+        run_dir=run_dir,
+        nodes=nodes,
+        cores_per_node=cores_per_node,
+        hosts=_parse_hosts(hosts),
+        mpi=mpi,
+        settings=_given(slice=slice_, gmet=gmet, align=align),
+        warm_up=not no_warm_up,
+        command_line=tuple(sys.argv),
+    )
+    _check_writable(json_file)
+    try:
+        with interruptible():
+            outcome = run_bench(options, os.environ, sys.stderr)
+    except RunFailed as error:
+        for line in error.failure.output:
+            click.echo(f"  | {line}", err=True)
+        raise
+    if json_file != Path("-"):
+        click.echo(outcome.text, nl=False)
+    if json_file is not None:
+        with click.open_file(str(json_file), "w", encoding="utf-8") as stream:
+            json.dump(outcome.document, stream, indent=1)
+            stream.write("\n")
+    return EXIT_FAILURE if outcome.failed else 0
+
+
+def _parse_hosts(text: str | None) -> tuple[str, ...]:
+    if text is None:
+        return ()
+    hosts = tuple(host.strip() for host in text.split(","))
+    if not all(hosts) or len(set(hosts)) != len(hosts):
+        raise click.BadParameter(
+            f"'{text}': write names with commas between, each once.", param_hint="--hosts"
+        )
+    return hosts
+
+
+def _given(**settings: str | None) -> dict[str, str]:
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def _check_writable(json_file: Path | None) -> None:
+    """Finds out before the bench, not after it."""
+    if json_file is None or json_file == Path("-"):
+        return
+    if not os.access(json_file.parent, os.W_OK):
+        raise click.BadParameter(
+            f"cannot write into '{json_file.parent}'.", param_hint="--json"
+        )

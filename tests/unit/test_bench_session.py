@@ -1,0 +1,264 @@
+"""A whole bench with a stand-in for cosched-run: order, failures, document, exit status."""
+
+import io
+import json
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cosched.bench import launcher
+from cosched.bench.arms import Arm, parse_arms
+from cosched.bench.bench import BenchOptions, run_bench
+from cosched.bench.launcher import Launcher
+from cosched.bench.processes import RunFailed
+from cosched.bench.site import Site
+from cosched.bench.workload import JobInstance, JobSpec
+from cosched.cli.main import cosched
+from cosched.cli.options import run_cli
+from cosched.core.errors import CoschedError
+
+STAND_IN = """\
+#!/bin/sh
+echo "$@" >> "$LOG"
+while :; do
+    case $1 in
+        --no-shim) shift ;;
+        --job) job=$2; shift 2 ;;
+        --*|-n) shift 2 ;;
+        *) break ;;
+    esac
+done
+JOB=$job exec "$@"
+"""
+
+WORKLOAD = """
+title = "pair"
+[[job]]
+name = "a"
+command = "sh -c 'echo from $JOB; test ! -e $LOG.fail'"
+ranks = 2
+count = 2
+"""
+
+
+@pytest.fixture
+def bench(tmp_path, monkeypatch):
+    """What runs a workload's text with the stand-in, on this machine as the only node."""
+    script = tmp_path / "cosched-run"
+    script.write_text(STAND_IN)
+    script.chmod(0o755)
+    log = tmp_path / "log"
+    log.touch()
+    monkeypatch.setenv("LOG", str(log))
+    monkeypatch.setattr(
+        "cosched.cli.bench.run_bench",
+        lambda options, *rest: run_bench(
+            replace(options, cosched_run=(str(script),)), *rest
+        ),
+    )
+
+    class Bench:
+        path = tmp_path / "pair.toml"
+        fail = tmp_path / "log.fail"
+        stderr = io.StringIO()
+        run_dir = tmp_path / "run"
+
+        def run(self, text=WORKLOAD, arms="batch,kernel,cosched", **changes):
+            self.path.write_text(text)
+            options = BenchOptions(
+                workload=self.path,
+                arms=parse_arms(arms),
+                **{"repeats": 2, "run_dir": self.run_dir, "warm_up": False, **changes},
+                hosts=(os.uname().nodename,),
+                cosched_run=(str(script),),
+                command_line=("cosched", "bench"),
+            )
+            return run_bench(options, os.environ, self.stderr)
+
+        def cli(self, *arguments, text=WORKLOAD):
+            self.path.write_text(text)
+            common = ["--hosts", os.uname().nodename, "--run-dir", str(self.run_dir)]
+            return run_cli(cosched, ["bench", str(self.path), *common, *arguments])
+
+        def calls(self):
+            return log.read_text().splitlines()
+
+    return Bench()
+
+
+def test_runs_are_interleaved_and_differ_only_in_the_shim(bench):
+    outcome = bench.run()
+    host = os.uname().nodename
+    rest = f"--hosts {host} -n 2 --ppn 2 sh -c"
+    calls = [line.partition(" echo")[0] for line in bench.calls()]
+    without = [f"--no-shim --job a.{n} {rest}" for n in (1, 2)]
+    with_shim = [f"--job a.{n} {rest}" for n in (1, 2)]
+    # At once means in any order, so pairs are compared sorted.
+    pairs = [sorted(calls[n : n + 2]) for n in range(0, len(calls), 2)]
+    assert pairs == [
+        *(without, without, with_shim),
+        *(without, with_shim, without),
+    ]
+    assert not outcome.failed
+    lines = bench.stderr.getvalue().splitlines()
+    assert [line[:18] for line in lines] == [
+        "run 1/6  batch   1",
+        "run 2/6  kernel  1",
+        "run 3/6  cosched 1",
+        "run 4/6  kernel  2",
+        "run 5/6  cosched 2",
+        "run 6/6  batch   2",
+    ]
+
+
+def test_the_document_is_complete(bench):
+    found = json.loads(json.dumps(bench.run(arms="kernel,cosched").document))
+    assert list(found["arms"]) == ["kernel", "cosched"]
+    assert found["command_line"] == ["cosched", "bench"]
+    assert found["kernel"] == os.uname().release
+    assert found["hosts"] == [os.uname().nodename]
+    assert found["lab"] is False
+    assert {"mpi", "settings", "nodes", "started", "cosched"} <= set(found)
+    repeat = found["arms"]["kernel"]["repeats"][0]
+    assert [job["name"] for job in repeat["jobs"]] == ["a.1", "a.2"]
+    assert repeat["outside_load"]["capacity_s"] > 0
+
+
+def test_the_warm_up_runs_one_job_with_and_without_the_shim(bench):
+    bench.run(warm_up=True, repeats=1)
+    first, second, *rest = bench.calls()
+    assert first.startswith("--no-shim --job a.1 ")
+    assert second.startswith("--job a.1 ")
+    assert len(rest) == 6
+
+
+def test_a_failure_in_the_warm_up_ends_the_bench(bench):
+    bench.fail.touch()
+    with pytest.raises(RunFailed) as caught:
+        bench.run(warm_up=True)
+    assert str(caught.value) == "in the warm-up job 'a.1' ended with status 1"
+    assert caught.value.failure.output == ("from a.1",)
+
+
+def test_a_failed_arm_is_left_out_and_the_others_go_on(bench):
+    text = """
+    [[job]]
+    name = "picky"
+    command = "sh -c 'test -z \\"$SHIM\\"'"
+    ranks = 1
+    """
+    failing_with_shim = STAND_IN.replace("while :", "SHIM=1; export SHIM; while :")
+    failing_with_shim = failing_with_shim.replace(
+        "--no-shim) shift ;;", "--no-shim) SHIM=; shift ;;"
+    )
+    script = bench.path.parent / "cosched-run"
+    script.write_text(failing_with_shim)
+    outcome = bench.run(text, repeats=3)
+    assert outcome.failed
+    assert len(bench.calls()) == 3 + 3 + 1
+    arms = outcome.document["arms"]
+    assert [len(arms[arm]["repeats"]) for arm in ("batch", "kernel", "cosched")] == [
+        *(3, 3, 1),
+    ]
+    assert arms["cosched"]["makespan_s"] is None
+    assert "failed: cosched, repeat 1: job 'picky' ended with status 1" in outcome.text
+    assert "kernel/batch" in outcome.text
+
+
+def test_ranks_that_do_not_fit_are_refused_before_anything_starts(bench):
+    with pytest.raises(CoschedError) as caught:
+        bench.run(WORKLOAD + "ppn = 1")
+    assert str(caught.value) == (
+        f"{bench.path}, job 'a': 2 ranks do not fit on 1 nodes at ppn = 1; "
+        "raise ppn or leave it out"
+    )
+    assert bench.calls() == []
+
+
+def test_settings_cannot_be_changed_where_no_daemon_is(bench):
+    with pytest.raises(CoschedError, match="cannot change the settings of"):
+        bench.run(settings={"slice": "2s"})
+    with pytest.raises(CoschedError, match="slice: '2' is not a duration"):
+        bench.run(settings={"slice": "2"})
+
+
+# --- the command ---
+
+
+def test_the_command_prints_the_table_and_writes_the_document(bench, capsys, tmp_path):
+    json_file = tmp_path / "result.json"
+    options = ["--arms", "kernel", "--repeat", "1", "--no-warm-up"]
+    assert bench.cli(*options, "--json", str(json_file)) == 0
+    printed = capsys.readouterr()
+    assert printed.out.startswith("pair\n")
+    assert printed.err.startswith("run 1/1  kernel  1  response ")
+    assert json.loads(json_file.read_text())["workload"]["title"] == "pair"
+    assert bench.cli(*options, "--json", "-") == 0
+    assert json.loads(capsys.readouterr().out)["format"] == "cosched-bench-1"
+
+
+def test_the_command_fails_if_a_job_did(bench, capsys):
+    bench.fail.touch()
+    assert bench.cli("--arms", "kernel", "--repeat", "1", "--no-warm-up") == 1
+    assert "failed: kernel, repeat 1: job 'a." in capsys.readouterr().out
+    assert bench.cli() == 1
+    assert capsys.readouterr().err == (
+        "warming up\n  | from a.1\ncosched: in the warm-up job 'a.1' ended with status 1\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["--arms", "gang"], 1, "cosched: --arms: 'gang' is not an arm; "),
+        (["--hosts", "a,,b"], 2, "cosched bench: Invalid value for --hosts: 'a,,b': "),
+        (["--repeat", "0"], 2, "cosched bench: Invalid value for '--repeat': "),
+        (["--json", "/nonexistent/x"], 2, "cosched bench: Invalid value for --json: "),
+        (["--gmet", "soon"], 1, "cosched: gmet: 'soon' is not a duration; "),
+    ],
+)
+def test_wrong_usage_gets_one_line(bench, capsys, arguments, status, message):
+    assert bench.cli(*arguments) == status
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(message)
+    assert len(printed.err.splitlines()) == 1
+    assert bench.calls() == []
+
+
+# --- command lines ---
+
+
+def submission(spec, arm, mpi=None, program=("./app", "-x")):
+    site = Site(Path("/run/x"), ("lab1", "lab2"), None, lab=True)
+    made = Launcher(site, {spec.name: program}, {"HOME": "/h"}, mpi, ("run",))
+    return made.submission(JobInstance(spec.name, spec), arm)
+
+
+def test_ranks_are_spread_over_all_nodes():
+    made = submission(JobSpec("a", 3), Arm.COSCHED)
+    assert made.argv == (
+        *("run", "--job", "a", "--hosts", "lab1,lab2", "-n", "3", "--ppn", "2"),
+        *("./app", "-x"),
+    )
+    assert made.env == {"HOME": "/h", "COSCHED_RUN_DIR": "/run/x"}
+
+
+def test_what_the_workload_says_is_handed_on():
+    spec = JobSpec("a", 4, ppn=4, env={"A": "1"}, start_s=2.0, timeout_s=9.0)
+    made = submission(spec, Arm.BATCH, mpi="openmpi")
+    assert made.argv[:11] == (
+        *("run", "--no-shim", "--job", "a", "--hosts", "lab1,lab2", "-n", "4"),
+        *("--ppn", "4", "--mpi"),
+    )
+    assert made.env["A"] == "1"
+    assert (made.start_s, made.timeout_s) == (2.0, 9.0)
+
+
+def test_a_launcher_says_itself_where_its_ranks_run():
+    made = submission(JobSpec("a", 4), Arm.KERNEL, program=("srun", "-n", "4", "./app"))
+    assert made.argv == (*("run", "--no-shim", "--job", "a", "srun", "-n", "4", "./app"),)
+    assert sys.executable in launcher.COSCHED_RUN
