@@ -1,0 +1,137 @@
+"""The benchmark programs check their own answers, with every MPI and number of ranks."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cosched.bench.build import FLAGS, build_program
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAMS = ROOT / "benchmarks" / "programs"
+RANKS = (1, 2, 3, 4)
+
+pytestmark = pytest.mark.mpi_job
+
+
+def installations():
+    """The folders beside this Python's environment that hold an mpicc."""
+    here = Path(sys.executable).parent
+    others = sorted(ROOT.glob(".venv*/bin"))
+    found = [bin for bin in dict.fromkeys((here, *others)) if (bin / "mpicc").exists()]
+    return [pytest.param(bin, id=bin.parent.name.lstrip(".")) for bin in found]
+
+
+@pytest.fixture(
+    scope="module",
+    params=installations()
+    or [pytest.param(None, marks=pytest.mark.skip("no mpicc beside this Python"))],
+)
+def mpi(request, tmp_path_factory):
+    """Builds and runs programs with one MPI."""
+
+    class Mpi:
+        cache = tmp_path_factory.mktemp("cache")
+        mpicc = request.param / "mpicc"
+        mpiexec = request.param / "mpiexec"
+
+        def run(self, program, ranks, *args):
+            built = build_program(PROGRAMS / f"{program}.c", self.mpicc, self.cache)
+            return subprocess.run(
+                [self.mpiexec, "-n", str(ranks), built, *args],
+                env={
+                    **os.environ,
+                    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+                    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+                    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+                },
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=120,
+                check=False,
+            )
+
+    return Mpi()
+
+
+def field(line, name):
+    return re.search(rf" {name} (\S+)", line)[1]
+
+
+@pytest.mark.parametrize("program", ["wavefront", "compute"])
+def test_no_warning_however_strict(mpi, program, tmp_path):
+    strict = ("-Wpedantic", "-Wshadow", "-Wstrict-prototypes", "-Werror")
+    source = PROGRAMS / f"{program}.c"
+    done = subprocess.run(
+        [mpi.mpicc, *FLAGS, *strict, "-c", source, "-o", tmp_path / "object"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_wavefront_gives_the_same_bits_on_any_number_of_ranks(mpi):
+    """Far from converged, so that every step of every sweep shows in the bits."""
+    sums = set()
+    for ranks in RANKS:
+        done = mpi.run("wavefront", ranks, "-g", "13", "-i", "4")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.count("\n") == 1
+        assert done.stdout.endswith("verification: success\n")
+        sums.add(field(done.stdout, "checksum"))
+    assert len(sums) == 1
+
+
+def test_wavefront_counts_its_messages(mpi):
+    """Two ranks: one a plane and sweep, and one face every 25 iterations and at the end."""
+    done = mpi.run("wavefront", 2, "-g", "16", "-i", "30")
+    edge, face = 16 * 8 * 8, 16 * 16 * 8 * 8
+    assert int(field(done.stdout, "messages")) == 2 * 30 * 16 + 2
+    assert int(field(done.stdout, "bytes")) == 2 * 30 * 16 * edge + 2 * face
+
+
+def test_wavefront_converges_to_rounding(mpi):
+    done = mpi.run("wavefront", 2, "-g", "10", "-i", "200")
+    assert float(field(done.stdout, "error")) < 1e-12
+    assert float(field(done.stdout, "residual")) < 1e-12
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_compute_reproduces_the_published_sums(mpi, ranks):
+    done = mpi.run("compute", ranks, "--preset", "tiny")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert " gaussians 13176389 " in done.stdout
+    assert done.stdout.endswith("verification: success\n")
+
+
+@pytest.mark.parametrize(
+    ("program", "args"),
+    [("wavefront", ("-g", "16", "-i", "90")), ("compute", ("--preset", "tiny"))],
+)
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_wrong_answer_fails(mpi, program, args, ranks):
+    done = mpi.run(program, ranks, *args, "--inject-error")
+    assert done.returncode == 1
+    assert "verification: failure\n" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("program", "args", "message"),
+    [
+        ("wavefront", ("-g", "0"), "wavefront: '-g' is no option, or its value is"),
+        ("wavefront", ("-i",), "wavefront: '-i' is no option, or its value is"),
+        ("wavefront", ("--fast",), "wavefront: '--fast' is no option, or"),
+        ("wavefront", ("-g", "1"), "wavefront: a grid of 1 cannot be split over 2x1 ranks"),
+        ("compute", ("--preset", "x"), "compute: '--preset' is no option, or its value"),
+    ],
+)
+def test_wrong_usage_gets_one_line(mpi, program, args, message):
+    done = mpi.run(program, 2, *args)
+    assert done.returncode == 2
+    assert done.stdout.count("verification") == 0
+    assert message in done.stderr
