@@ -32,6 +32,7 @@ TOOLS = (
     "chrt",
     "env",
     "ip",
+    "ldd",
     "mount",
     "nsenter",
     "prlimit",
