@@ -127,7 +127,14 @@ def command(
         status = "none" if resolved.wrapped else "prefix"
     tasks: Mapping[str, str] = {}
     if not no_shim:
-        tasks = _tasks(resolved, name, run_dir, status, verbose=verbose)
+        tasks = task_environment(
+            os.environ,
+            job=name,
+            run_dir=run_dir,
+            status=status,
+            shim=_shim(resolved),
+            verbose=verbose,
+        )
     if dry_run:
         _print_plan(resolved, name, tasks, as_json=as_json)
         return 0
@@ -195,27 +202,15 @@ def _resolves(host: str) -> bool:
     return True
 
 
-def _tasks(
-    job: Job, name: str, run_dir: Path, status: str, *, verbose: bool
-) -> Mapping[str, str]:
-    """The tasks' variables; none, and a warning, where there can be no shim."""
+def _shim(job: Job) -> Path | None:
+    """The library to preload; None, with a warning, where there can be none."""
     from cosched.launch.shim import build_shim
 
-    if job.mpicc is None:
-        _warn("no mpicc beside the launcher to build the shim; not coscheduled")
-        return {}
     try:
-        return task_environment(
-            os.environ,
-            job=name,
-            run_dir=run_dir,
-            status=status,
-            shim=build_shim(job.mpicc),
-            verbose=verbose,
-        )
+        return build_shim(job.require_mpicc())
     except CoschedError as error:
-        _warn(f"{error}; not coscheduled")
-        return {}
+        _warn(f"{error}; only programs that import mpi_shim are coscheduled")
+        return None
 
 
 def _check_hosts(site: Site, run_dir: Path, name: str) -> None:
@@ -285,10 +280,9 @@ def _print_plan(job: Job, name: str, tasks: Mapping[str, str], *, as_json: bool)
 
 
 def _say_what(job: Job, name: str, tasks: Mapping[str, str]) -> None:
-    if job.mpi is None:
-        how = job.argv[0]
-    else:
-        how = f"{job.mpi.family.title} {job.mpi.version}, {job.mpi.mpiexec}"
+    how = job.launcher
+    if job.mpi is not None:
+        how += f" ({job.mpi.family.title} {job.mpi.version})"
     what = f"status {tasks['COSCHED_STATUS']}" if tasks else "not coscheduled"
     print(f"cosched-run: job {name}: {how}; {what}", file=sys.stderr)
 

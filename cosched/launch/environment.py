@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
 
+_VARIABLE_OPTIONS = ("-x", "-env", "-genv", "--env", "--genv")
 _LABEL_MAX = 40
 _SUFFIX_DIGITS = "0123456789abcdefghijkmnpqrstuvwxyz"
 _SUFFIX_LENGTH = 5
@@ -31,16 +33,20 @@ def task_environment(
     job: str,
     run_dir: Path,
     status: str,
-    shim: Path,
+    shim: Path | None,
     verbose: bool,
 ) -> dict[str, str]:
-    """The variables that make a program take part; the user's own preload comes first."""
+    """The variables that make a program take part; the user's own preload comes first.
+
+    Without ``shim`` they reach only programs that import the mpi4py wrapper.
+    """
     added = {
         "COSCHED_JOB": job,
         "COSCHED_RUN_DIR": os.path.abspath(run_dir),
         "COSCHED_STATUS": status,
-        "LD_PRELOAD": merge_preload(environ.get("LD_PRELOAD", ""), shim),
     }
+    if shim is not None:
+        added["LD_PRELOAD"] = merge_preload(environ.get("LD_PRELOAD", ""), shim)
     if verbose:
         added["COSCHED_VERBOSE"] = "1"
     return added
@@ -60,4 +66,7 @@ def merge_preload(existing: str, shim: Path) -> str:
 
 def presets_preload(argv: Sequence[str]) -> bool:
     """Whether a launcher's command line sets LD_PRELOAD itself, which hides ours."""
-    return any(word == "LD_PRELOAD" or "LD_PRELOAD=" in word for word in argv)
+    return any(
+        option in _VARIABLE_OPTIONS and word.partition("=")[0] == "LD_PRELOAD"
+        for option, word in pairwise(argv)
+    )

@@ -68,6 +68,17 @@ class Job:
         """Whether the user's own launcher starts the tasks."""
         return self.layout is None
 
+    @property
+    def launcher(self) -> str:
+        """What starts the tasks, as people know it."""
+        return self.argv[0] if self.mpi is None else str(self.mpi.mpiexec)
+
+    def require_mpicc(self) -> Path:
+        """The compiler wrapper, or a CoschedError that says where it was looked for."""
+        if self.mpicc is None:
+            raise CoschedError(f"no mpicc beside {self.launcher} to build the shim with")
+        return self.mpicc
+
     def command(self, tasks: Mapping[str, str]) -> Command:
         """What starts the job with ``tasks`` in the environment of every rank."""
         if self.layout is None or self.mpi is None:
@@ -169,11 +180,11 @@ def _wrapped_warnings(
     argv: Sequence[str], family: Family | None, program: Program
 ) -> list[str]:
     warnings = []
-    if family is not None and program.family not in (None, family):
-        assert program.family is not None
+    used = program.family
+    if family is not None and used not in (None, family):
+        assert used is not None
         warnings.append(
-            f"{program.argv[0]} uses {program.family.title}, "
-            f"but {argv[0]} is {family.title}'s"
+            f"{program.argv[0]} uses {used.title}, but {argv[0]} is {family.title}'s"
         )
     if presets_preload(argv):
         warnings.append(f"{argv[0]} sets LD_PRELOAD itself, which may hide cosched's")

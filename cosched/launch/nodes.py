@@ -18,6 +18,7 @@ from cosched.core.errors import CoschedError
 from cosched.shm.paths import NodePaths
 
 START_TIMEOUT_S = 30
+_COSCHED = "from cosched.cli.main import main; main()"
 
 
 class JobNameTaken(CoschedError):
@@ -76,11 +77,11 @@ def lease_node(paths: NodePaths, connect: Connect, *, uid: int, job: str) -> Con
 
 def start_private_pair(run_dir: Path) -> None:
     """Runs ``cosched up --private``; CoschedError in its own words if it fails."""
-    command = [sys.executable, "-m", "cosched.cli.main", "up", "--private"]
+    command = [sys.executable, "-c", _COSCHED, "up", "--private"]
     with os.fdopen(os.memfd_create("cosched-up"), "w+", errors="replace") as said:
         try:
-            # From "/", since -m looks for modules in the working directory first. A file
-            # takes the output: the daemons may keep a pipe open.
+            # From "/", since Python looks for modules in the working directory first. A
+            # file takes the output: the daemons might keep a pipe open.
             status = subprocess.run(
                 [*command, "--run-dir", os.path.abspath(run_dir)],
                 stdin=subprocess.DEVNULL,

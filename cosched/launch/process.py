@@ -26,8 +26,8 @@ from collections.abc import Mapping, Sequence
 
 from cosched.core.errors import CoschedError
 
-LINGER_S = 1.0
-TERM_S = 1.0
+LINGER_S = 3.0
+TERM_S = 2.0
 KILL_S = 5.0
 
 _FORWARDED = (

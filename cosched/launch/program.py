@@ -27,6 +27,7 @@ _ABI_NAMES = {
     "openmpi": Family.OPENMPI,
 }
 _MPI4PY_LIBRARIES = ("libmpi.so", "libmpi.so.12", "libmpi.so.40")
+_PACKAGES = ("lib/python3*/site-packages", "lib/python3/dist-packages")
 _VALUE_OPTIONS = ("-X", "-W", "--check-hash-based-pycs")
 
 
@@ -160,11 +161,12 @@ def _python(
     label: str,
     environ: Mapping[str, str],
 ) -> Program:
-    name, library = "", None
+    family, name, library = None, "", None
+    prefix = interpreter.parent.parent
     if environ.get("MPI4PY_MPIABI"):
         wanted = re.sub(r"[-_ ]", "", environ["MPI4PY_MPIABI"]).lower()
         family = _ABI_NAMES.get(wanted)
-    else:
+    elif any(any(prefix.glob(f"{place}/mpi4py")) for place in _PACKAGES):
         name, library = _mpi4py_library(interpreter, environ)
         family = family_of_library(name)
     return Program(argv, path, label, family, library, name, interpreter)
@@ -210,11 +212,8 @@ def _mpi4py_candidates(interpreter: Path, environ: Mapping[str, str]) -> Iterato
 
 def _built_mpi4py(prefix: Path) -> Iterator[Path]:
     """mpi4py's extension where it was built for one MPI (a wheel has one per ABI)."""
-    for pattern in (
-        "lib/python3*/site-packages/mpi4py/MPI.*.so",
-        "lib/python3/dist-packages/mpi4py/MPI.*.so",
-    ):
-        for extension in prefix.glob(pattern):
+    for place in _PACKAGES:
+        for extension in prefix.glob(f"{place}/mpi4py/MPI.*.so"):
             abi = extension.name.split(".")[1]
             if abi not in _ABI_NAMES and abi != "mpiabi":
                 yield extension

@@ -1,0 +1,210 @@
+"""Command lines for each engine and layout of hosts, word by word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cosched.core.errors import CoschedError
+from cosched.launch.command import (
+    Layout,
+    Site,
+    engine_by_name,
+    is_launcher,
+    job_command,
+    make_layout,
+    virtual_environment,
+    wrapped_command,
+)
+from cosched.launch.family import Engine, Family, Mpi
+
+TASKS = {"COSCHED_JOB": "a b", "LD_PRELOAD": "/x.so:/y.so"}
+HERE = Site()
+REAL = Site(names=("n1", "n2"), addresses=("n1", "n2"))
+LAB = Site(
+    names=("lab1", "lab2"),
+    addresses=("10.0.0.1", "10.0.0.2"),
+    agent=Path("/run/lab/agent"),
+    enter=("enter", "lab1"),
+    network="10.0.0.0/24",
+)
+
+
+def mpi(engine):
+    family = Family.MPICH if engine is Engine.HYDRA else Family.OPENMPI
+    return Mpi(family, engine, "1", Path("/opt/bin/mpiexec"), None)
+
+
+def line(engine, site, layout, tasks=None, *, root=False):
+    found = job_command(
+        mpi(engine), site, layout, tasks or {}, ["./app", "-n", "9"], root=root
+    )
+    assert found.environ == {}
+    assert found.argv[-3:] == ("./app", "-n", "9")
+    return " ".join(found.argv[:-3])
+
+
+LAB_HYDRA = (
+    "enter lab1 /opt/bin/mpiexec -launcher rsh -launcher-exec /run/lab/agent "
+    "-localhost 10.0.0.1 -hosts 10.0.0.1,10.0.0.2 -ppn 2 -n 4"
+)
+LAB_TRANSPORT = "--mca pml ob1 --mca btl tcp,self --mca btl_tcp_if_include 10.0.0.0/24"
+FREE = "--map-by slot:OVERSUBSCRIBE --bind-to none"
+
+
+@pytest.mark.parametrize(
+    ("engine", "site", "layout", "expected"),
+    [
+        (Engine.HYDRA, HERE, Layout(4, None), "/opt/bin/mpiexec -n 4"),
+        (Engine.HYDRA, HERE, Layout(4, 2), "/opt/bin/mpiexec -ppn 2 -n 4"),
+        (Engine.HYDRA, REAL, Layout(4, 2), "/opt/bin/mpiexec -hosts n1,n2 -ppn 2 -n 4"),
+        (Engine.HYDRA, LAB, Layout(4, 2), LAB_HYDRA),
+        (Engine.PRRTE, HERE, Layout(4, None), f"/opt/bin/mpiexec {FREE} -n 4"),
+        (
+            Engine.PRRTE,
+            HERE,
+            Layout(4, 2),
+            "/opt/bin/mpiexec --map-by ppr:2:node:OVERSUBSCRIBE --bind-to none -n 4",
+        ),
+        (
+            Engine.PRRTE,
+            REAL,
+            Layout(4, 2),
+            f"/opt/bin/mpiexec --host n1:2,n2:2 {FREE} -n 4",
+        ),
+        (
+            Engine.PRRTE,
+            LAB,
+            Layout(2, 1),
+            "enter lab1 /opt/bin/mpiexec --prtemca plm_ssh_agent /run/lab/agent "
+            f"--prtemca prte_if_include 10.0.0.0/24 {LAB_TRANSPORT} "
+            f"--host 10.0.0.1:1,10.0.0.2:1 {FREE} -n 2",
+        ),
+        (Engine.ORTE, REAL, Layout(3, 2), f"/opt/bin/mpiexec --host n1:2,n2:2 {FREE} -n 3"),
+        (
+            Engine.ORTE,
+            LAB,
+            Layout(2, 1),
+            "enter lab1 /opt/bin/mpiexec --mca plm_rsh_agent /run/lab/agent "
+            f"--mca oob_tcp_if_include 10.0.0.0/24 {LAB_TRANSPORT} "
+            f"--host 10.0.0.1:1,10.0.0.2:1 {FREE} -n 2",
+        ),
+    ],
+)
+def test_command_lines(engine, site, layout, expected):
+    assert line(engine, site, layout) == expected
+
+
+@pytest.mark.parametrize("engine", [Engine.ORTE, Engine.PRRTE])
+def test_open_mpi_is_told_that_root_is_meant(engine):
+    assert line(engine, HERE, Layout(1, None), root=True) == (
+        f"/opt/bin/mpiexec --allow-run-as-root {FREE} -n 1"
+    )
+
+
+def test_hydra_needs_no_word_for_root():
+    assert line(Engine.HYDRA, HERE, Layout(1, None), root=True) == "/opt/bin/mpiexec -n 1"
+
+
+def test_hydras_tasks_get_their_environment_from_genv():
+    argv = job_command(
+        mpi(Engine.HYDRA), HERE, Layout(2, None), TASKS, ["app"], root=False
+    ).argv
+    assert argv == (
+        "/opt/bin/mpiexec",
+        *("-genv", "COSCHED_JOB", "a b", "-genv", "LD_PRELOAD", "/x.so:/y.so"),
+        *("-n", "2", "app"),
+    )
+
+
+@pytest.mark.parametrize("engine", [Engine.ORTE, Engine.PRRTE])
+def test_open_mpis_tasks_get_their_environment_from_x(engine):
+    argv = job_command(mpi(engine), HERE, Layout(2, None), TASKS, ["app"], root=False).argv
+    assert argv[-7:] == (
+        *("-x", "COSCHED_JOB=a b", "-x", "LD_PRELOAD=/x.so:/y.so"),
+        *("-n", "2", "app"),
+    )
+
+
+def test_an_unknown_engine_is_for_the_user_to_put_in_front():
+    with pytest.raises(CoschedError, match="cosched-run -- /opt/bin/mpiexec"):
+        job_command(mpi(Engine.INHERIT), HERE, Layout(1, None), {}, ["app"], root=False)
+
+
+USERS = ("mpiexec", "-n", "4", "./app", ":", "-n", "1", "./other")
+
+
+@pytest.mark.parametrize(
+    ("engine", "inserted", "inherited"),
+    [
+        (
+            Engine.HYDRA,
+            ("-genv", "COSCHED_JOB", "a b", "-genv", "LD_PRELOAD", "/x.so:/y.so"),
+            {},
+        ),
+        (Engine.PRRTE, ("-x", "COSCHED_JOB=a b", "-x", "LD_PRELOAD=/x.so:/y.so"), {}),
+        (Engine.ORTE, ("-x", "COSCHED_JOB=a b", "-x", "LD_PRELOAD=/x.so:/y.so"), {}),
+        (Engine.INHERIT, (), TASKS),
+    ],
+)
+def test_a_users_command_line_stays_and_gets_the_environment(engine, inserted, inherited):
+    command = wrapped_command(engine, USERS, TASKS)
+    assert command.argv == (USERS[0], *inserted, *USERS[1:])
+    assert command.environ == inherited
+
+
+@pytest.mark.parametrize("engine", list(Engine))
+def test_a_users_command_line_without_cosched_is_untouched(engine):
+    assert wrapped_command(engine, USERS, {}).argv == USERS
+
+
+@pytest.mark.parametrize(
+    ("word", "known"),
+    [
+        ("mpiexec", True),
+        ("/opt/mpi/bin/mpirun", True),
+        ("mpiexec.hydra", True),
+        ("srun", True),
+        ("prterun", True),
+        ("./mpiexec-of-mine", False),
+        ("app", False),
+        ("python", False),
+    ],
+)
+def test_launchers_are_known_by_name(word, known):
+    assert is_launcher(word) is known
+
+
+def test_some_names_settle_the_engine():
+    assert engine_by_name("/usr/bin/srun") is Engine.INHERIT
+    assert engine_by_name("prterun") is Engine.PRRTE
+    assert engine_by_name("mpiexec") is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "layout"),
+    [
+        ((None, None, 0), Layout(1, None)),
+        ((4, None, 0), Layout(4, None)),
+        ((None, 3, 0), Layout(3, 3)),
+        ((4, 2, 0), Layout(4, 2)),
+        ((None, None, 2), Layout(2, 1)),
+        ((None, 4, 2), Layout(8, 4)),
+        ((5, None, 2), Layout(5, 3)),
+        ((1, None, 2), Layout(1, 1)),
+    ],
+)
+def test_layouts_are_filled_in(asked, layout):
+    assert make_layout(*asked) == layout
+
+
+def test_ranks_that_do_not_fit_are_an_error():
+    with pytest.raises(CoschedError, match="5 ranks do not fit on 2 hosts with 2 each"):
+        make_layout(5, 2, 2)
+
+
+def test_the_labs_tasks_stay_on_its_network():
+    assert virtual_environment(LAB, Family.MPICH) == {"UCX_TLS": "tcp,self"}
+    assert virtual_environment(LAB, Family.OPENMPI) == {}
+    assert virtual_environment(REAL, Family.MPICH) == {}

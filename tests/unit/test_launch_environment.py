@@ -1,0 +1,92 @@
+"""What the tasks find in their environment, and how jobs are named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cosched.core.errors import CoschedError
+from cosched.launch.environment import (
+    default_job_name,
+    merge_preload,
+    presets_preload,
+    task_environment,
+)
+from cosched.shm.paths import check_job_name
+
+SHIM = Path("/cache/shim.so")
+
+
+@given(label=st.text(max_size=100), noise=st.binary(min_size=4, max_size=4))
+def test_a_default_name_is_always_a_valid_one(label, noise):
+    check_job_name(default_job_name(label, noise))
+
+
+def test_a_default_name_keeps_the_programs_and_tells_runs_apart():
+    assert default_job_name("my app.py", bytes(4)) == "my-app.py-00000"
+    assert default_job_name("app", b"\1\0\0\0") != default_job_name("app", b"\2\0\0\0")
+    assert default_job_name("...", bytes(4)).startswith("job-")
+
+
+@pytest.mark.parametrize(
+    ("existing", "merged"),
+    [
+        ("", "/cache/shim.so"),
+        ("/a.so", "/a.so:/cache/shim.so"),
+        ("/a.so /b.so", "/a.so:/b.so:/cache/shim.so"),
+        (":/a.so:", "/a.so:/cache/shim.so"),
+        ("/cache/shim.so:/a.so", "/cache/shim.so:/a.so"),
+    ],
+)
+def test_the_preload_comes_behind_the_users_own_and_once(existing, merged):
+    assert merge_preload(existing, SHIM) == merged
+
+
+@pytest.mark.parametrize("path", ["/my cache/shim.so", "/a:b/shim.so"])
+def test_a_path_that_cannot_be_preloaded_is_an_error(path):
+    with pytest.raises(CoschedError, match="cannot be preloaded"):
+        merge_preload("", Path(path))
+
+
+def environment(**changed):
+    chosen = {
+        "job": "j",
+        "run_dir": Path("/run/cosched"),
+        "status": "prefix",
+        "shim": SHIM,
+        "verbose": False,
+        **changed,
+    }
+    return task_environment({"LD_PRELOAD": "/a.so", "HOME": "/root"}, **chosen)
+
+
+def test_the_tasks_environment():
+    assert environment() == {
+        "COSCHED_JOB": "j",
+        "COSCHED_RUN_DIR": "/run/cosched",
+        "COSCHED_STATUS": "prefix",
+        "LD_PRELOAD": "/a.so:/cache/shim.so",
+    }
+    assert environment(verbose=True)["COSCHED_VERBOSE"] == "1"
+
+
+def test_without_a_shim_the_wrapper_still_learns_its_job():
+    assert "LD_PRELOAD" not in environment(shim=None)
+    assert environment(shim=None)["COSCHED_JOB"] == "j"
+
+
+@pytest.mark.parametrize(
+    ("words", "presets"),
+    [
+        ("mpiexec -n 2 app", False),
+        ("mpiexec -genv LD_PRELOAD /a.so -n 2 app", True),
+        ("mpirun -x LD_PRELOAD=/a.so app", True),
+        ("mpirun -x LD_PRELOAD app", True),
+        ("mpirun printenv LD_PRELOAD", False),
+    ],
+)
+def test_a_launcher_that_sets_a_preload_is_noticed(words, presets):
+    assert presets_preload(words.split()) is presets

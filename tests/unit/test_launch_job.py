@@ -1,0 +1,120 @@
+"""From a request to a job: whose launcher, which MPI, what does not fit."""
+
+from __future__ import annotations
+
+import signal
+
+import launch_fakes as fakes
+import pytest
+
+from cosched.core.errors import CoschedError
+from cosched.launch.command import Layout, Site
+from cosched.launch.family import Engine, Family
+from cosched.launch.job import Request, resolve
+from cosched.launch.mpi import Places
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """Hydra beside Python, Open MPI in PATH, a program of each."""
+    fakes.launcher(tmp_path / "python/bin/mpiexec", fakes.HYDRA)
+    fakes.executable(tmp_path / "python/bin/mpicc", "")
+    fakes.launcher(tmp_path / "path/mpiexec.openmpi", fakes.OPEN_MPI_4)
+    fakes.launcher(tmp_path / "path/mpiexec", fakes.OPEN_MPI_5)
+    fakes.executable(tmp_path / "path/mpicc", "")
+    fakes.executable(tmp_path / "path/srun", "#!/bin/sh\n")
+    (tmp_path / "path/cat").symlink_to("/bin/cat")
+    fakes.executable(tmp_path / "mpich-app", fakes.elf(["libmpi.so.12"]))
+    fakes.executable(tmp_path / "open-app", fakes.elf(["libmpi.so.40"]))
+    monkeypatch.chdir(tmp_path)
+    return Places(tmp_path / "python/bin", {"PATH": str(tmp_path / "path")})
+
+
+def test_a_program_gets_a_launcher_of_its_family(machine):
+    job = resolve(Request(("./open-app", "x"), ranks=2), Site(), machine)
+    assert job.mpi.family is Family.OPENMPI
+    assert job.mpi.mpiexec.name == "mpiexec"
+    assert job.layout == Layout(2, None)
+    assert not job.wrapped
+    assert job.label == "open-app"
+    assert job.death_signal is signal.SIGTERM
+
+
+def test_the_job_without_cosched_starts_the_same_way(machine):
+    job = resolve(Request(("./mpich-app",), ranks=2), Site(), machine)
+    plain = list(job.command({}).argv)
+    coscheduled = list(job.command({"COSCHED_JOB": "j"}).argv)
+    where = coscheduled.index("-genv")
+    assert coscheduled[where : where + 3] == ["-genv", "COSCHED_JOB", "j"]
+    del coscheduled[where : where + 3]
+    assert coscheduled == plain
+    assert job.death_signal is signal.SIGKILL
+
+
+def test_a_launcher_in_front_is_the_users_own(machine, tmp_path):
+    argv = ("mpiexec.openmpi", "-n", "2", "./open-app", "x")
+    job = resolve(Request(argv), Site(), machine)
+    assert job.wrapped
+    assert job.engine is Engine.ORTE
+    assert job.label == "open-app"
+    assert job.command({}).argv == argv
+    assert job.mpicc == tmp_path / "path/mpicc"
+    assert job.warnings == ()
+
+
+def test_srun_needs_no_version_and_gets_the_programs_compiler(machine, tmp_path):
+    job = resolve(Request(("srun", "-N", "2", "./mpich-app")), Site(), machine)
+    assert job.engine is Engine.INHERIT
+    assert job.mpicc == tmp_path / "python/bin/mpicc"
+    assert job.command({"A": "b"}).environ == {"A": "b"}
+
+
+def test_a_users_launcher_of_another_family_is_only_a_warning(machine):
+    job = resolve(Request(("mpiexec.openmpi", "./mpich-app")), Site(), machine)
+    assert job.warnings == ("./mpich-app uses MPICH, but mpiexec.openmpi is Open MPI's",)
+
+
+def test_a_users_launcher_with_its_own_preload_is_warned_about(machine):
+    argv = ("mpiexec", "-x", "LD_PRELOAD=/a.so", "./open-app")
+    job = resolve(Request(argv), Site(), machine)
+    assert len(job.warnings) == 1
+    assert "LD_PRELOAD" in job.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("changed", "option"),
+    [
+        ({"ranks": 2}, "--ranks"),
+        ({"per_host": 2}, "--ppn"),
+        ({"mpi": "mpich"}, "--mpi"),
+    ],
+)
+def test_options_that_a_users_launcher_decides_are_refused(machine, changed, option):
+    with pytest.raises(CoschedError, match=option):
+        resolve(Request(("mpiexec", "./open-app"), **changed), Site(), machine)
+
+
+def test_hosts_are_refused_with_a_users_launcher(machine):
+    site = Site(names=("a",), addresses=("a",))
+    with pytest.raises(CoschedError, match="--hosts"):
+        resolve(Request(("mpiexec", "./open-app")), site, machine)
+
+
+def test_a_missing_program_is_an_error_here_but_not_on_other_hosts(machine):
+    with pytest.raises(CoschedError, match=r"program './none': no such file"):
+        resolve(Request(("./none",)), Site(), machine)
+    site = Site(names=("a", "b"), addresses=("a", "b"))
+    assert resolve(Request(("./none",)), site, machine).layout == Layout(2, 1)
+
+
+def test_a_missing_launcher_is_an_error(machine):
+    with pytest.raises(CoschedError, match="launcher 'mpirun': not found"):
+        resolve(Request(("mpirun", "./open-app")), Site(), machine)
+
+
+def test_a_missing_compiler_is_an_error_only_when_it_is_needed(machine, tmp_path):
+    (tmp_path / "python/bin/mpicc").unlink()
+    (tmp_path / "path/mpicc").unlink()
+    job = resolve(Request(("./mpich-app",)), Site(), machine)
+    with pytest.raises(CoschedError, match="no mpicc beside"):
+        job.require_mpicc()

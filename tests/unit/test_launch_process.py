@@ -1,0 +1,214 @@
+"""Running a launcher: streams, signals, status, and nothing left behind.
+
+Small programs stand in for the launcher; each run is a process of its own, since it
+changes who adopts orphans. Waiting is for something to happen, with a bound.
+"""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+
+import pytest
+
+PATIENCE_S = 20
+RUN = """
+import os, resource, sys
+from cosched.launch import process
+process.LINGER_S, process.TERM_S = LINGER_S, TERM_S
+status = process.run_launcher(sys.argv[1:], os.environ)
+if "REPORT" in os.environ:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(used.ru_utime + used.ru_stime, flush=True)
+sys.exit(process.exit_like(status))
+"""
+SAYS_SIGNALS = """
+import signal, sys
+def say(number, frame):
+    print("got", signal.Signals(number).name, flush=True)
+    if number == signal.SIGTERM:
+        sys.exit(5)
+for name in "USR1 USR2 HUP TERM INT".split():
+    signal.signal(signal.Signals["SIG" + name], say)
+print("ready", flush=True)
+while True:
+    signal.pause()
+"""
+
+
+def command(*argv, linger_s=0.2, term_s=0.2):
+    """A process that runs ``argv`` and is impatient with what it leaves behind."""
+    settings = f"LINGER_S, TERM_S = {linger_s}, {term_s}\n"
+    return [sys.executable, "-c", settings + RUN, *argv]
+
+
+def start(*argv, **options):
+    return subprocess.Popen(
+        command(*argv),
+        **{"stdout": subprocess.PIPE, "text": True, "bufsize": 1, **options},
+    )
+
+
+def run(*argv, patient=False, **options):
+    bounds = {"linger_s": PATIENCE_S, "term_s": PATIENCE_S} if patient else {}
+    return subprocess.run(
+        command(*argv, **bounds),
+        **{"capture_output": True, "text": True, "timeout": PATIENCE_S, **options},
+        check=False,
+    )
+
+
+def shell(script, **options):
+    return run("sh", "-c", script, **options)
+
+
+def gone(pid):
+    """Waits for the end of a process that need not be our child."""
+    try:
+        pidfd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    with os.fdopen(pidfd):
+        return bool(select.select([pidfd], [], [], PATIENCE_S)[0])
+
+
+@pytest.mark.parametrize("status", [0, 3, 255])
+def test_the_exit_status_is_the_launchers(status):
+    assert shell(f"exit {status}").returncode == status
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV])
+def test_a_signals_death_is_passed_on(number):
+    assert shell(f"kill -{int(number)} $$").returncode == -number
+
+
+def test_streams_are_the_launchers():
+    done = shell("cat; echo error >&2", input="one\ntwo\n")
+    assert (done.stdout, done.stderr) == ("one\ntwo\n", "error\n")
+
+
+def test_a_launcher_that_cannot_be_started_is_an_error():
+    done = run("/nonexistent/launcher")
+    assert (
+        "CoschedError: /nonexistent/launcher: cannot be started: No such file"
+        in done.stderr
+    )
+    assert done.returncode == 1
+
+
+def test_the_launcher_finds_usual_signal_settings():
+    ours = "SigBlk|SigIgn"
+    done = shell(f"grep -E '{ours}' /proc/self/status")
+    expected = subprocess.run(
+        ["grep", "-E", ours, "/proc/self/status"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == expected.stdout
+
+
+def test_what_we_are_told_to_ignore_the_launcher_ignores():
+    done = shell(
+        "kill -HUP $$; kill -HUP $PPID; echo alive",
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
+    )
+    assert (done.stdout, done.returncode) == ("alive\n", 0)
+
+
+def test_signals_are_passed_on_once_and_in_order():
+    with start(sys.executable, "-c", SAYS_SIGNALS) as running:
+        assert running.stdout.readline() == "ready\n"
+        for name in ("SIGUSR1", "SIGUSR2", "SIGHUP", "SIGINT", "SIGTERM"):
+            running.send_signal(signal.Signals[name])
+            assert running.stdout.readline() == f"got {name}\n"
+        assert running.stdout.read() == ""
+        assert running.wait(PATIENCE_S) == 5
+
+
+def test_a_stop_reaches_the_launcher_and_us_and_so_does_the_continuation():
+    with start(
+        sys.executable, "-c", SAYS_SIGNALS, start_new_session=False, process_group=0
+    ) as running:
+        assert running.stdout.readline() == "ready\n"
+        running.send_signal(signal.SIGTSTP)
+        _, status = os.waitpid(running.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status)
+        running.send_signal(signal.SIGCONT)
+        running.send_signal(signal.SIGUSR1)
+        assert running.stdout.readline() == "got SIGUSR1\n"
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(PATIENCE_S) == 5
+
+
+def test_a_key_reaches_the_launcher_once():
+    """Ctrl-C on a terminal of our own: the kernel sends it to both of us."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        argv = command(sys.executable, "-c", SAYS_SIGNALS)
+        os.execv(argv[0], argv)
+    said = read_until(terminal, b"ready")
+    os.write(terminal, b"\x03")
+    said += read_until(terminal, b"got SIGINT")
+    os.kill(pid, signal.SIGUSR1)
+    said += read_until(terminal, b"got SIGUSR1")
+    os.kill(pid, signal.SIGTERM)
+    _, status = os.waitpid(pid, 0)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(status) == 5
+    assert said.count(b"got SIGINT") == 1
+
+
+def read_until(terminal, text):
+    said = b""
+    while text not in said:
+        assert select.select([terminal], [], [], PATIENCE_S)[0], said
+        said += os.read(terminal, 4096)
+    return said
+
+
+def test_orphans_are_ended_after_the_launcher():
+    done = shell("setsid sleep 1000 & echo $!; exit 7")
+    assert done.returncode == 7
+    assert gone(int(done.stdout))
+
+
+def test_orphans_that_ignore_sigterm_are_killed():
+    done = shell("(trap '' TERM; setsid sleep 1000 & echo $!); exit 7", stderr=None)
+    assert done.returncode == 7
+    assert gone(int(done.stdout))
+
+
+def test_orphans_get_a_moment_to_end_by_themselves():
+    assert shell("(sleep 0.2; echo late) & exit 0", patient=True).stdout == "late\n"
+
+
+def test_the_ranks_of_a_killed_launcher_are_ended():
+    with start("sh", "-c", "setsid sleep 1000 & echo $$ $!; wait") as running:
+        launcher, rank = map(int, running.stdout.readline().split())
+        os.kill(launcher, signal.SIGKILL)
+        assert running.wait(PATIENCE_S) == -signal.SIGKILL
+    assert gone(rank)
+
+
+def test_the_launcher_is_ended_when_we_are_killed():
+    with start("sh", "-c", "echo $$; exec sleep 1000") as running:
+        launcher = int(running.stdout.readline())
+        running.kill()
+        running.wait(PATIENCE_S)
+    assert gone(launcher)
+
+
+def test_the_time_of_orphans_is_counted():
+    """The launcher does not wait for its rank: only an adopter's wait can count it."""
+    burn = "import time\nwhile time.process_time() < 0.3: pass"
+    done = run(
+        *("sh", "-c", f'"{sys.executable}" -S -c "{burn}" & exit 0'),
+        env={**os.environ, "REPORT": "1"},
+        patient=True,
+    )
+    assert float(done.stdout) >= 0.3
