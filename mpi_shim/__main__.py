@@ -1,0 +1,38 @@
+"""``python -m mpi_shim [-m module | -c command | program.py] [argument ...]``
+
+Runs a program that says ``from mpi4py import MPI`` as if it said ``from mpi_shim import
+MPI``: the wrapped module takes the place of mpi4py.MPI before the program starts, also
+for the libraries that the program uses.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+
+import mpi4py
+
+USAGE = "usage: python -m mpi_shim [-m module | -c command | program.py] [argument ...]"
+
+
+def main(arguments: list[str]) -> None:
+    """Runs the program that ``arguments`` name."""
+    if not arguments or (arguments[0] in ("-m", "-c") and len(arguments) < 2):
+        raise SystemExit(USAGE)
+    from mpi_shim import MPI
+
+    sys.modules["mpi4py.MPI"] = MPI
+    mpi4py.MPI = MPI
+    if arguments[0] == "-m":
+        sys.argv, sys.path[0] = arguments[1:], os.getcwd()
+        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+    elif arguments[0] == "-c":
+        sys.argv, sys.path[0] = ["-c", *arguments[2:]], ""
+        exec(arguments[1], {"__name__": "__main__"})
+    else:
+        sys.argv, sys.path[0] = arguments, os.path.dirname(arguments[0])
+        runpy.run_path(arguments[0], run_name="__main__")
+
+
+main(sys.argv[1:])

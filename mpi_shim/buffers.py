@@ -1,0 +1,250 @@
+"""Point-to-point calls on buffers (mpi4py's upper-case methods)."""
+
+from __future__ import annotations
+
+from typing import Literal, NoReturn
+
+from mpi4py import MPI as mpi
+from mpi4py.typing import Buffer, BufSpec
+
+from mpi_shim import buffered
+from mpi_shim.errors import not_covered
+from mpi_shim.messages import Message, match
+from mpi_shim.operations import hide_status_byte
+from mpi_shim.requests import Prequest, Request
+from mpi_shim.spec import parse
+from mpi_shim.task import task
+from mpi_shim.transfer import (
+    carries_status,
+    make_persistent_receive,
+    make_persistent_send,
+    send,
+    send_buffered,
+    start_receive,
+    start_send,
+)
+from mpi_shim.waiting import wait
+
+ANY_SOURCE, ANY_TAG = mpi.ANY_SOURCE, mpi.ANY_TAG
+Comm = mpi.Comm
+
+
+class BufferCalls(mpi.Comm):
+    """Upper-case point-to-point methods, the status byte in front of each message."""
+
+    # Sends
+
+    def Send(self, buf: BufSpec, dest: int, tag: int = 0) -> None:
+        send(
+            lambda spec: Comm.Send(self, spec, dest, tag),
+            lambda spec: Comm.Isend(self, spec, dest, tag),
+            buf,
+            dest,
+        )
+
+    def Ssend(self, buf: BufSpec, dest: int, tag: int = 0) -> None:
+        self.Issend(buf, dest, tag).Wait()
+
+    def Rsend(self, buf: BufSpec, dest: int, tag: int = 0) -> None:
+        send(
+            lambda spec: Comm.Rsend(self, spec, dest, tag),
+            lambda spec: Comm.Irsend(self, spec, dest, tag),
+            buf,
+            dest,
+        )
+
+    def Bsend(self, buf: BufSpec, dest: int, tag: int = 0) -> None:
+        send_buffered(lambda spec: Comm.Bsend(self, spec, dest, tag), buf, dest)
+
+    def Isend(self, buf: BufSpec, dest: int, tag: int = 0) -> Request:
+        return start_send(lambda spec: Comm.Isend(self, spec, dest, tag), buf, dest)
+
+    def Issend(self, buf: BufSpec, dest: int, tag: int = 0) -> Request:
+        return start_send(lambda spec: Comm.Issend(self, spec, dest, tag), buf, dest)
+
+    def Irsend(self, buf: BufSpec, dest: int, tag: int = 0) -> Request:
+        return start_send(lambda spec: Comm.Irsend(self, spec, dest, tag), buf, dest)
+
+    def Ibsend(self, buf: BufSpec, dest: int, tag: int = 0) -> Request:
+        return start_send(lambda spec: Comm.Ibsend(self, spec, dest, tag), buf, dest)
+
+    # Receives
+
+    def Recv(
+        self,
+        buf: BufSpec,
+        source: int = ANY_SOURCE,
+        tag: int = ANY_TAG,
+        status: mpi.Status | None = None,
+    ) -> None:
+        self.Irecv(buf, source, tag).Wait(status)
+
+    def Irecv(self, buf: BufSpec, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
+        return start_receive(lambda spec: Comm.Irecv(self, spec, source, tag), buf, source)
+
+    # Both
+
+    def Sendrecv(
+        self,
+        sendbuf: BufSpec,
+        dest: int,
+        sendtag: int = 0,
+        recvbuf: BufSpec | None = None,
+        source: int = ANY_SOURCE,
+        recvtag: int = ANY_TAG,
+        status: mpi.Status | None = None,
+    ) -> None:
+        # None is for mpi4py to judge: it will do from PROC_NULL.
+        incoming: BufSpec = recvbuf
+        receiving = self.Irecv(incoming, source, recvtag)
+        try:
+            sending = self.Isend(sendbuf, dest, sendtag)
+        except BaseException:
+            receiving.Cancel()
+            receiving.Wait()
+            raise
+        sending.Wait()
+        receiving.Wait(status)
+
+    def Sendrecv_replace(
+        self,
+        buf: BufSpec,
+        dest: int,
+        sendtag: int = 0,
+        source: int = ANY_SOURCE,
+        recvtag: int = ANY_TAG,
+        status: mpi.Status | None = None,
+    ) -> None:
+        if not task.prefix:
+            Comm.Sendrecv_replace(self, buf, dest, sendtag, source, recvtag, status)
+            return
+        outgoing: BufSpec = (None, 0, mpi.BYTE)
+        if dest != mpi.PROC_NULL:
+            span = parse(buf, writable=True)
+            lower, extent = span.datatype.Get_extent()
+            if span.nbytes > 0 and (lower != 0 or extent <= 0):
+                raise not_covered(
+                    "Sendrecv_replace with a datatype that does not start at its "
+                    "lower bound",
+                    "use Sendrecv with two buffers",
+                )
+            source_memory = mpi.buffer.fromaddress(span.address, span.entries * extent)
+            packed = bytearray(span.datatype.Pack_size(span.entries, self))
+            nbytes = (
+                span.datatype.Pack(source_memory, packed, 0, self) if span.nbytes else 0
+            )
+            outgoing = (packed, nbytes, mpi.BYTE)
+        self.Sendrecv(outgoing, dest, sendtag, buf, source, recvtag, status)
+
+    def Isendrecv(
+        self,
+        sendbuf: BufSpec,
+        dest: int,
+        sendtag: int = 0,
+        recvbuf: BufSpec | None = None,
+        source: int = ANY_SOURCE,
+        recvtag: int = ANY_TAG,
+    ) -> mpi.Request:
+        if task.prefix:
+            _refuse("Isendrecv", "use Isend and Irecv")
+        return Request(
+            Comm.Isendrecv(self, sendbuf, dest, sendtag, recvbuf, source, recvtag)
+        )
+
+    def Isendrecv_replace(
+        self,
+        buf: BufSpec,
+        dest: int,
+        sendtag: int = 0,
+        source: int = ANY_SOURCE,
+        recvtag: int = ANY_TAG,
+    ) -> mpi.Request:
+        if task.prefix:
+            _refuse("Isendrecv_replace", "use Isend and Irecv with two buffers")
+        return Request(Comm.Isendrecv_replace(self, buf, dest, sendtag, source, recvtag))
+
+    # Probes
+
+    def Probe(
+        self,
+        source: int = ANY_SOURCE,
+        tag: int = ANY_TAG,
+        status: mpi.Status | None = None,
+    ) -> Literal[True]:
+        wait(
+            lambda: Comm.Iprobe(self, source, tag, status),
+            lambda: Comm.Probe(self, source, tag, status),
+        )
+        if status is not None and carries_status(source):
+            hide_status_byte(status)
+        return True
+
+    def Iprobe(
+        self,
+        source: int = ANY_SOURCE,
+        tag: int = ANY_TAG,
+        status: mpi.Status | None = None,
+    ) -> bool:
+        found = Comm.Iprobe(self, source, tag, status)
+        if found and status is not None and carries_status(source):
+            hide_status_byte(status)
+        return found
+
+    def Mprobe(
+        self,
+        source: int = ANY_SOURCE,
+        tag: int = ANY_TAG,
+        status: mpi.Status | None = None,
+    ) -> Message:
+        message = match(self, source, tag, status, blocking=True, pickled=False)
+        assert message is not None
+        return message
+
+    def Improbe(
+        self,
+        source: int = ANY_SOURCE,
+        tag: int = ANY_TAG,
+        status: mpi.Status | None = None,
+    ) -> Message | None:
+        return match(self, source, tag, status, blocking=False, pickled=False)
+
+    # Persistent requests
+
+    def Send_init(self, buf: BufSpec, dest: int, tag: int = 0) -> Prequest:
+        return make_persistent_send(
+            lambda spec: Comm.Send_init(self, spec, dest, tag), buf, dest
+        )
+
+    def Ssend_init(self, buf: BufSpec, dest: int, tag: int = 0) -> Prequest:
+        return make_persistent_send(
+            lambda spec: Comm.Ssend_init(self, spec, dest, tag), buf, dest
+        )
+
+    def Rsend_init(self, buf: BufSpec, dest: int, tag: int = 0) -> Prequest:
+        return make_persistent_send(
+            lambda spec: Comm.Rsend_init(self, spec, dest, tag), buf, dest
+        )
+
+    def Bsend_init(self, buf: BufSpec, dest: int, tag: int = 0) -> Prequest:
+        return make_persistent_send(
+            lambda spec: Comm.Bsend_init(self, spec, dest, tag), buf, dest
+        )
+
+    def Recv_init(
+        self, buf: BufSpec, source: int = ANY_SOURCE, tag: int = ANY_TAG
+    ) -> Prequest:
+        return make_persistent_receive(
+            lambda spec: Comm.Recv_init(self, spec, source, tag), buf, source
+        )
+
+    # The buffer of buffered sends
+
+    def Attach_buffer(self, buf: Buffer | None) -> None:
+        buffered.attach(self.handle, lambda b: Comm.Attach_buffer(self, b), buf)
+
+    def Detach_buffer(self) -> Buffer | None:
+        return buffered.detach(self.handle, lambda: Comm.Detach_buffer(self))
+
+
+def _refuse(what: str, instead: str) -> NoReturn:
+    raise not_covered(what, instead)

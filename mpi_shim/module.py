@@ -1,0 +1,104 @@
+"""Makes the wrapped module and ties the task's registration to the life of MPI.
+
+CMDREG when MPI is initialised: at import, as mpi4py does by default, or in ``MPI.Init``.
+CMDOUT when MPI is about to end, of which there are two ways:
+
+- ``MPI_Finalize`` called by the program, by whatever route: MPI first deletes the
+  attributes of COMM_SELF, and the wrapper has set one with a callback;
+- mpi4py's own, after the interpreter is gone, where no Python callback can run any
+  more: an ``atexit`` function has been there before.
+
+A task that dies otherwise is missed by the daemon, which holds its pidfd.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+from types import ModuleType
+from typing import Any
+
+from mpi4py import MPI as mpi
+
+from mpi_shim import comms
+from mpi_shim.buffered import attach_process_buffer, detach_process_buffer
+from mpi_shim.messages import Message
+from mpi_shim.requests import Prequest, Request
+from mpi_shim.settings import Settings
+from mpi_shim.task import complain, task
+
+NAME = "mpi_shim.MPI"
+
+_OWN = ("__name__", "__doc__", "__package__", "__loader__", "__spec__", "__file__")
+
+
+def build_module(settings: Settings) -> ModuleType:
+    """mpi4py.MPI with the point-to-point classes replaced; registers the task."""
+    task.prefix = settings.prefix
+    if settings.complaint and settings.verbose:
+        complain(settings.complaint)
+
+    def register() -> None:
+        world = mpi.COMM_WORLD
+        if task.register(
+            settings.register_socket,
+            settings.job,
+            world.Get_rank(),
+            world.Get_size(),
+            verbose=settings.verbose,
+        ):
+            _deregister_with_mpi()
+
+    def init() -> None:
+        """Initialize the MPI execution environment."""
+        mpi.Init()
+        register()
+
+    def init_thread(required: int = mpi.THREAD_MULTIPLE) -> int:
+        """Initialize the MPI execution environment."""
+        provided = mpi.Init_thread(required)
+        register()
+        return provided
+
+    module = ModuleType(NAME, "mpi4py.MPI, its messages carrying the task's status.")
+    contents: dict[str, Any] = vars(module)
+    contents.update({k: v for k, v in vars(mpi).items() if k not in _OWN})
+    contents.update(_replacements())
+    contents.update({"Init": init, "Init_thread": init_thread})
+    module.__package__ = "mpi_shim"
+    if mpi.Is_initialized() and not mpi.Is_finalized():
+        register()
+    return module
+
+
+def _replacements() -> dict[str, Any]:
+    classes = (
+        comms.Comm,
+        comms.Intracomm,
+        comms.Topocomm,
+        comms.Cartcomm,
+        comms.Graphcomm,
+        comms.Distgraphcomm,
+        comms.Intercomm,
+        Request,
+        Prequest,
+        Message,
+    )
+    return {
+        **{cls.__name__: cls for cls in classes},
+        **{name: comms.constant(name) for name in comms.PREDEFINED},
+        "Attach_buffer": attach_process_buffer,
+        "Detach_buffer": detach_process_buffer,
+    }
+
+
+def _deregister_with_mpi() -> None:
+    """CMDOUT at MPI_Finalize or at exit, whichever comes first; forks are no tasks."""
+
+    def delete(_comm: mpi.Comm, _keyval: int, _value: Any) -> None:
+        task.deregister()
+
+    keyval = mpi.Comm.Create_keyval(delete_fn=delete)
+    mpi.COMM_SELF.Set_attr(keyval, None)
+    atexit.register(task.deregister)
+    os.register_at_fork(after_in_child=task.abandon)

@@ -1,0 +1,151 @@
+"""Point-to-point calls on pickled objects (mpi4py's lower-case methods).
+
+The status byte goes in front of the pickle, so both are one contiguous message.
+"""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from typing import Any, Literal
+
+import mpi4py
+from mpi4py import MPI as mpi
+from mpi4py.typing import Buffer
+
+from mpi_shim.buffers import ANY_SOURCE, ANY_TAG, BufferCalls, Comm
+from mpi_shim.messages import Message, match
+from mpi_shim.operations import ObjectReceive
+from mpi_shim.requests import Request
+from mpi_shim.task import task
+from mpi_shim.transfer import COPY_MAX_BYTES, carries_status, prefixed
+
+
+class ObjectCalls(BufferCalls):
+    """Lower-case point-to-point methods, the status byte in front of each pickle."""
+
+    def _pickled(self, obj: Any) -> bytes:
+        """The message for ``obj``, counted as sent."""
+        data = mpi.pickle.dumps(obj)
+        task.count_sent(len(data))
+        return prefixed(data)
+
+    # Sends
+
+    def send(self, obj: Any, dest: int, tag: int = 0) -> None:
+        if not carries_status(dest):
+            Request(Comm.isend(self, obj, dest, tag)).Wait()
+            return
+        data = self._pickled(obj)
+        if len(data) <= COPY_MAX_BYTES:
+            Comm.Send(self, data, dest, tag)
+        else:
+            Request(Comm.Isend(self, data, dest, tag)).Wait()
+
+    def ssend(self, obj: Any, dest: int, tag: int = 0) -> None:
+        self.issend(obj, dest, tag).Wait()
+
+    def bsend(self, obj: Any, dest: int, tag: int = 0) -> None:
+        if not carries_status(dest):
+            Comm.bsend(self, obj, dest, tag)
+        else:
+            Comm.Bsend(self, self._pickled(obj), dest, tag)
+
+    def isend(self, obj: Any, dest: int, tag: int = 0) -> Request:
+        if not carries_status(dest):
+            return Request(Comm.isend(self, obj, dest, tag))
+        return Request(Comm.Isend(self, self._pickled(obj), dest, tag))
+
+    def issend(self, obj: Any, dest: int, tag: int = 0) -> Request:
+        if not carries_status(dest):
+            return Request(Comm.issend(self, obj, dest, tag))
+        return Request(Comm.Issend(self, self._pickled(obj), dest, tag))
+
+    def ibsend(self, obj: Any, dest: int, tag: int = 0) -> Request:
+        if not carries_status(dest):
+            return Request(Comm.ibsend(self, obj, dest, tag))
+        return Request(Comm.Ibsend(self, self._pickled(obj), dest, tag))
+
+    # Receives
+
+    def recv(
+        self,
+        buf: Buffer | None = None,
+        source: int = ANY_SOURCE,
+        tag: int = ANY_TAG,
+        status: mpi.Status | None = None,
+    ) -> Any:
+        if buf is not None:
+            warnings.warn("the 'buf' argument is deprecated", UserWarning, stacklevel=2)
+            return self.irecv(buf, source, tag).wait(status)
+        return self.mprobe(source, tag).recv(status)
+
+    def irecv(
+        self, buf: Buffer | None = None, source: int = ANY_SOURCE, tag: int = ANY_TAG
+    ) -> Request:
+        if not carries_status(source):
+            return Request(Comm.irecv(self, buf, source, tag))
+        buffer = mpi.buffer.allocate(1 + _capacity(buf))
+        request = Comm.Irecv(self, (buffer, len(buffer), mpi.BYTE), source, tag)
+        return Request.of(request, ObjectReceive(buffer), None)
+
+    def sendrecv(
+        self,
+        sendobj: Any,
+        dest: int,
+        sendtag: int = 0,
+        recvbuf: Buffer | None = None,
+        source: int = ANY_SOURCE,
+        recvtag: int = ANY_TAG,
+        status: mpi.Status | None = None,
+    ) -> Any:
+        sending = self.isend(sendobj, dest, sendtag)
+        received = self.recv(recvbuf, source, recvtag, status)
+        sending.Wait()
+        return received
+
+    # Probes
+
+    def probe(
+        self,
+        source: int = ANY_SOURCE,
+        tag: int = ANY_TAG,
+        status: mpi.Status | None = None,
+    ) -> Literal[True]:
+        return self.Probe(source, tag, status)
+
+    def iprobe(
+        self,
+        source: int = ANY_SOURCE,
+        tag: int = ANY_TAG,
+        status: mpi.Status | None = None,
+    ) -> bool:
+        return self.Iprobe(source, tag, status)
+
+    def mprobe(
+        self,
+        source: int = ANY_SOURCE,
+        tag: int = ANY_TAG,
+        status: mpi.Status | None = None,
+    ) -> Message:
+        message = match(self, source, tag, status, blocking=True, pickled=True)
+        assert message is not None
+        return message
+
+    def improbe(
+        self,
+        source: int = ANY_SOURCE,
+        tag: int = ANY_TAG,
+        status: mpi.Status | None = None,
+    ) -> Message | None:
+        return match(self, source, tag, status, blocking=False, pickled=True)
+
+
+def _capacity(buf: Any) -> int:
+    """Bytes of pickle that a receive into ``buf`` accepts, as mpi4py sees it."""
+    if buf is None:
+        return int(getattr(mpi4py.rc, "irecv_bufsz", 32768))
+    try:
+        return operator.index(buf)
+    except TypeError:
+        return mpi.buffer.frombuffer(buf).nbytes

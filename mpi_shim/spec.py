@@ -1,0 +1,186 @@
+"""mpi4py's message specifications, taken apart.
+
+mpi4py accepts a buffer, or a list or tuple of buffer, count, displacement and datatype
+in several arrangements, and turns it into address, count and datatype deep inside. A
+status byte can only be put in front of a message whose address is known, so the same is
+done here, with the same rules and the same errors (``message_simple`` in mpi4py 4).
+
+Limits: memory of accelerators is refused (the byte is in host memory), and so is a
+buffer without the buffer protocol whose datatype is not named.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, NamedTuple, cast
+
+from mpi4py import MPI as mpi
+from mpi4py.typing import BufSpec
+
+from mpi_shim.errors import not_covered
+
+
+class Span(NamedTuple):
+    """Where the user's data is. ``keep`` is the object that owns the memory."""
+
+    address: int
+    entries: int
+    datatype: mpi.Datatype
+    keep: object
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of data, holes left out."""
+        return self.entries * self.datatype.Get_size()
+
+
+class _Memory(NamedTuple):
+    address: int
+    nbytes: int
+    format: str | None
+    keep: object
+
+
+def parse(message: BufSpec, *, writable: bool) -> Span:
+    """The span that ``message`` describes; raises what mpi4py would raise."""
+    buffer, count, displacement, typespec = _unpack(message)
+    if buffer is None or isinstance(buffer, mpi.BottomType):
+        memory = _Memory(0, 0, None, None)
+        datatype = _lookup(typespec)
+    else:
+        memory = _memory(buffer, writable)
+        if typespec is None and memory.format is None:
+            raise not_covered(
+                "a buffer without the buffer protocol",
+                "name its datatype: [buffer, MPI.DOUBLE]",
+            )
+        datatype = _lookup(memory.format if typespec is None else typespec)
+    offset = _offset(displacement, datatype, memory.nbytes)
+    return Span(
+        memory.address + offset,
+        _count(count, buffer, datatype, memory.nbytes - offset),
+        datatype,
+        memory.keep,
+    )
+
+
+def _unpack(message: Any) -> tuple[Any, Any, Any, Any]:
+    """(buffer, count, displacement, datatype); None for what was not said."""
+    if not isinstance(message, (list, tuple)):
+        if isinstance(message, mpi.BottomType) or not _is_buffer(message):
+            raise TypeError("message: expecting buffer or list/tuple")
+        return message, None, None, None
+    if len(message) == 4:
+        return cast("tuple[Any, Any, Any, Any]", tuple(message))
+    if len(message) == 3:
+        buffer, count, typespec = message
+    elif len(message) == 2:
+        buffer, count = message
+        typespec = None
+        if isinstance(count, (mpi.Datatype, str)):
+            return buffer, None, None, count
+    else:
+        raise ValueError("message: expecting 2 to 4 items")
+    if isinstance(count, (list, tuple)):
+        count, displacement = count
+        return buffer, count, displacement, typespec
+    return buffer, count, None, typespec
+
+
+def _is_buffer(obj: object) -> bool:
+    try:
+        memoryview(obj).release()  # type: ignore[arg-type]
+    except TypeError:
+        return hasattr(obj, "__dlpack__") or hasattr(obj, "__cuda_array_interface__")
+    except (BufferError, ValueError):
+        pass
+    return True
+
+
+def _memory(obj: Any, writable: bool) -> _Memory:
+    try:
+        view = memoryview(obj)
+    except (TypeError, ValueError):
+        return _exported_memory(obj, writable)
+    if not view.contiguous:
+        raise BufferError("message: buffer is not contiguous")
+    if writable and view.readonly:
+        raise BufferError("message: buffer is not writable")
+    return _Memory(mpi.Get_address(view), view.nbytes, view.format, obj)
+
+
+def _exported_memory(obj: Any, writable: bool) -> _Memory:
+    """Of an object that offers DLPack or the CUDA array interface alone, or elements
+    that have no format code."""
+    memory = mpi.buffer.frombuffer(obj, readonly=not writable)
+    try:
+        memory.cast("B")
+    except BufferError:
+        raise not_covered(
+            "a message in accelerator memory", "copy it to host memory first"
+        ) from None
+    return _Memory(memory.address, memory.nbytes, None, memory)
+
+
+def _lookup(key: mpi.Datatype | str | None) -> mpi.Datatype:
+    if isinstance(key, mpi.Datatype):
+        return key
+    if isinstance(key, str) and key[:1] in "@<>":
+        native = "<" if memoryview(b"\1\0").cast("H")[0] == 1 else ">"
+        if key[:1] not in ("@", native):
+            raise BufferError(f"format string {key!r} with non-native byte order")
+        key = key[1:]
+    try:
+        return mpi._typedict[cast("str", key)]
+    except KeyError:
+        raise KeyError(f"cannot map {key!r} to MPI datatype") from None
+
+
+def _positive_extent(datatype: mpi.Datatype, purpose: str) -> int:
+    if datatype == mpi.DATATYPE_NULL:
+        raise ValueError(f"message: cannot {purpose}, datatype is null")
+    lower, extent = datatype.Get_extent()
+    if extent <= 0:
+        raise ValueError(
+            f"message: cannot {purpose}, "
+            f"datatype extent {extent} (lb:{lower}, ub:{lower + extent})"
+        )
+    return extent
+
+
+def _offset(displacement: Any, datatype: mpi.Datatype, nbytes: int) -> int:
+    """Bytes from the start of the buffer to the message."""
+    if displacement is None:
+        return 0
+    entries = operator.index(displacement)
+    if entries < 0:
+        raise ValueError(f"message: negative displacement {entries}")
+    if entries == 0:
+        return 0
+    extent = _positive_extent(datatype, "handle displacement")
+    if entries * extent > nbytes:
+        raise ValueError(
+            f"message: displacement {entries} out of bounds, "
+            f"number of datatype entries {nbytes // extent}"
+        )
+    return entries * extent
+
+
+def _count(count: Any, buffer: Any, datatype: mpi.Datatype, nbytes: int) -> int:
+    """Entries of the datatype: those asked for, else those that fill the buffer."""
+    if count is not None:
+        entries = operator.index(count)
+        if entries < 0:
+            raise ValueError(f"message: negative count {entries}")
+        if entries > 0 and buffer is None:
+            raise ValueError(f"message: buffer is None but count is {entries}")
+        return entries
+    if nbytes == 0:
+        return 0
+    extent = _positive_extent(datatype, "infer count")
+    if nbytes % extent != 0:
+        raise ValueError(
+            f"message: cannot infer count, buffer length {nbytes} is not a multiple of "
+            f"datatype extent {extent}"
+        )
+    return nbytes // extent

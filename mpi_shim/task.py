@@ -1,0 +1,116 @@
+"""This process as a task of its job: the link to the node's scheduler daemon.
+
+The C runtime of ``cosched/shm/task.c`` does the work; the interposer uses the same
+code. Everything here fails open: a task that could not register reads as scheduled,
+traps nothing and waits as MPI itself waits.
+
+``task`` below is the process's only instance; the rest of the wrapper asks it for the
+status to send, tells it what arrived, and lets it pause.
+
+Counters have one writer, this process. Threads that race may lose a count; they are
+shown to people, no decision depends on them.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+ATTACH_TIMEOUT_MS = 2000
+
+
+class Task:
+    """The link, and the counters that it leads to.
+
+    ``attached``: a daemon answers for this task. ``prefix``: messages carry the status
+    byte; settled once, before the first message, and the same on all ranks.
+    """
+
+    def __init__(self) -> None:
+        self.attached = False
+        self.prefix = False
+        self._lib: Any = None
+        self._link: Any = None
+        self._counters: Any = None
+
+    def register(
+        self, socket: Path, job: str, rank: int, world: int, *, verbose: bool = False
+    ) -> bool:
+        """CMDREG. False, with the reason on standard error if ``verbose``, on failure."""
+        if self.attached:
+            return True
+        reason = self._attach(socket, job, rank, world)
+        if reason and verbose:
+            complain(f"task {rank} of job {job} is not registered: {reason}")
+        return self.attached
+
+    def _attach(self, socket: Path, job: str, rank: int, world: int) -> str:
+        try:
+            from cosched.shm._native import ffi, lib
+        except ImportError as error:
+            return str(error)
+        link = ffi.new("struct cosched_link *")
+        carrier = lib.COSCHED_CARRIER_PREFIX if self.prefix else lib.COSCHED_CARRIER_NONE
+        path, name = str(socket).encode(), job.encode()
+        if lib.cosched_attach(link, path, name, rank, world, carrier, ATTACH_TIMEOUT_MS):
+            return str(ffi.string(link.reason).decode(errors="replace"))
+        self._lib, self._link = lib, link
+        self._counters = ffi.addressof(link.task.counters)
+        self.attached = True
+        return ""
+
+    def deregister(self) -> None:
+        """CMDOUT. Once is enough, more does no harm."""
+        if self.attached:
+            self.attached, self._counters = False, None
+            self._lib.cosched_detach(self._link)
+
+    def abandon(self) -> None:
+        """Forgets the link: for a forked child, which is not the task."""
+        if self.attached:
+            self.attached, self._counters = False, None
+            self._lib.cosched_abandon(self._link)
+
+    def status(self) -> int:
+        """The status byte to send: 1 while scheduled."""
+        if not self.attached:
+            return 1
+        return int(self._lib.cosched_is_scheduled(self._link))
+
+    def pause(self) -> bool:
+        """Between two looks at a message: sleeps about 1 ms, but only if unscheduled."""
+        return self.attached and self._lib.cosched_pause(self._link) == 1
+
+    def arrived(self, sender_status: int, user_bytes: int) -> None:
+        """Takes note of a message whose sender had this status; CMDSCH if it is due."""
+        counters = self._counters
+        if counters is not None:
+            counters.received += 1
+            counters.bytes_received += user_bytes
+            self._lib.cosched_arrived(self._link, sender_status)
+
+    def count_sent(self, user_bytes: int) -> None:
+        """A message went out with a status byte."""
+        counters = self._counters
+        if counters is not None:
+            counters.sent += 1
+            counters.bytes_sent += user_bytes
+
+    def count_wait(self) -> None:
+        """A blocking call found nothing to return with at once."""
+        if self._counters is not None:
+            self._counters.waits += 1
+
+    def count_foreign(self) -> None:
+        """A message came without a status byte."""
+        if self._counters is not None:
+            self._counters.foreign += 1
+
+
+def complain(line: str) -> None:
+    """One line for people, where COSCHED_VERBOSE asked for it."""
+    print(f"cosched: {line}", file=sys.stderr)
+
+
+task = Task()

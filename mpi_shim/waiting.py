@@ -1,0 +1,42 @@
+"""How a blocking call waits: a loop of tests with pauses between them.
+
+While the job is scheduled the loop tests without rest, as MPI does inside a blocking
+call. While it is not, the task sleeps about a millisecond between two tests, and wakes
+at once when it gets scheduled: the paper's "very brief period" in which an unscheduled
+task looks for messages costs no share of a CPU. A task that is not registered lets MPI
+do the waiting.
+
+Limit: a long wait of a scheduled task holds and releases the interpreter lock once a
+test, where MPI would wait without it; other threads of the program still run, at the
+interpreter's switching rate.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TypeVar
+
+from mpi_shim.task import task
+
+T = TypeVar("T")
+
+# After so many tests (some 200 us) offer the CPU to whoever shares it, between tests.
+TESTS_BEFORE_YIELD = 500
+
+
+def wait(poll: Callable[[], T], block: Callable[[], T]) -> T:
+    """The first true result of ``poll``, or ``block()`` where nothing is to be gained."""
+    if not task.attached:
+        return block()
+    result = poll()
+    if result:
+        return result
+    task.count_wait()
+    tests = 0
+    while not result:
+        tests += 1
+        if not task.pause() and tests > TESTS_BEFORE_YIELD:
+            os.sched_yield()
+        result = poll()
+    return result
