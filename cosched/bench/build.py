@@ -25,7 +25,8 @@ def default_cache(environ: Mapping[str, str]) -> Path:
     """The folder for built programs, as the XDG rules say."""
     base = environ.get("XDG_CACHE_HOME", "")
     if not os.path.isabs(base):
-        base = os.path.join(environ.get("HOME", "/tmp"), ".cache")
+        home = environ.get("HOME") or os.path.expanduser("~")
+        base = os.path.join(home, ".cache")
     return Path(base, "cosched", "programs")
 
 

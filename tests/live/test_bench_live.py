@@ -1,0 +1,127 @@
+"""cosched bench on a lab: every arm, an override that is put back, nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cosched.lab import life
+from cosched.node.client import request
+from cosched.shm.paths import NodePaths
+
+WORKLOADS = Path(__file__).resolve().parents[2] / "benchmarks" / "workloads" / "lab"
+BIN = Path(sys.executable).parent
+COSCHED = [sys.executable, "-c", "from cosched.cli.main import main; main()"]
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.mpi_job,
+    pytest.mark.skipif(
+        len(os.sched_getaffinity(0)) < 2, reason="two nodes need two CPUs of this machine"
+    ),
+    pytest.mark.skipif(not shutil.which("nsenter"), reason="a lab needs util-linux"),
+    pytest.mark.skipif(
+        not (BIN / "mpicc").exists(), reason=f"no mpicc: {BIN / 'mpicc'} is missing"
+    ),
+]
+
+
+@pytest.fixture
+def start_bench(tmp_path, run_dir):
+    """Starts ``cosched bench`` with a place of its own for temporary files."""
+    (tmp_path / "tmp").mkdir()
+
+    def start(workload, *arguments):
+        return subprocess.Popen(
+            [
+                *(*COSCHED, "bench", WORKLOADS / f"{workload}.toml"),
+                *("--run-dir", run_dir / "r", *arguments),
+            ],
+            env={**os.environ, "TMPDIR": str(tmp_path / "tmp")},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return start
+
+
+def processes_of(folder):
+    """Command lines in which ``folder`` appears."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if os.fsencode(folder) in words:
+            found.append(words)
+    return found
+
+
+@pytest.mark.parametrize("workload", ["mix-short", "wavefront4-short"])
+def test_every_arm_on_a_private_lab(start_bench, tmp_path, workload):
+    result = tmp_path / "result.json"
+    bench = start_bench(workload, "--repeat", "1", "--json", result)
+    text, progress = bench.communicate(timeout=300)
+    assert bench.returncode == 0, text + progress
+    found = json.loads(result.read_text())
+    assert list(found["arms"]) == ["batch", "kernel", "cosched"]
+    for arm in found["arms"].values():
+        assert len(arm["jobs"]) == 4
+        assert arm["makespan_s"] >= max(job["response_s"] for job in arm["jobs"]) > 0
+        assert min(job["cpu_s"] for job in arm["jobs"]) > 0
+        assert arm["repeats"][0]["outside_load"]["jobs_s"] > 0
+    assert set(found["ratios"]) == {"cosched/kernel", "cosched/batch", "kernel/batch"}
+    assert found["lab"] is True
+    assert [node["name"] for node in found["nodes"]] == ["lab1", "lab2"]
+    assert max(map(len, text.splitlines())) <= 80
+    assert text.splitlines()[-2].startswith("Coscheduled, a job answered on average")
+    assert os.listdir(tmp_path / "tmp") == []
+    assert processes_of(tmp_path / "tmp") == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_bench_leaves_nothing_behind(start_bench, tmp_path, number):
+    bench = start_bench("wavefront4-short", "--no-warm-up", "--repeat", "9")
+    first_run = bench.stderr.readline()
+    assert first_run.startswith("run 1/27  batch   1  ")
+    bench.send_signal(number)
+    text, progress = bench.communicate(timeout=60)
+    assert bench.returncode == 130
+    assert text == ""
+    assert progress.splitlines()[-1] == "cosched: interrupted"
+    assert os.listdir(tmp_path / "tmp") == []
+    assert processes_of(tmp_path / "tmp") == []
+
+
+def test_the_lab_that_is_up_serves_and_keeps_its_settings(start_bench, tmp_path, run_dir):
+    life.up(run_dir / "r", 2, 1)
+    try:
+        before = request(NodePaths(run_dir / "r", "lab1"), "status")["settings"]
+        result = tmp_path / "result.json"
+        bench = start_bench(
+            "one-alone-short",
+            *("--arms", "kernel,cosched", "--repeat", "1", "--json", result),
+            *("--slice", "250ms", "--gmet", "40ms", "--align", "off"),
+        )
+        text, progress = bench.communicate(timeout=120)
+        assert bench.returncode == 0, text + progress
+        during = json.loads(result.read_text())["nodes"]
+        assert [node["settings"] for node in during] == [
+            {"slice_s": 0.25, "gmet_s": 0.04, "align": False}
+        ] * 2
+        for node in ("lab1", "lab2"):
+            status = request(NodePaths(run_dir / "r", node), "status")
+            assert status["settings"] == before
+            assert status["jobs"] == []
+    finally:
+        life.down(run_dir / "r")
