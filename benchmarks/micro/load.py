@@ -1,0 +1,40 @@
+"""Tasks without MPI that keep a CPU busy, for the micro-benchmarks."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+
+from cosched.shm._native import ffi, lib
+from cosched.shm.paths import NodePaths
+
+
+def register(paths: NodePaths, job: str, rank: int) -> object:
+    """Registers this process as a task of ``job``."""
+    link = ffi.new("struct cosched_link *")
+    error = lib.cosched_attach(
+        link, str(paths.register_socket).encode(), job.encode(), rank, 2, 1, 5000
+    )
+    if error:
+        sys.exit(f"switch: {ffi.string(link.reason).decode()}")
+    return link
+
+
+def spin(paths: NodePaths, job: str, cpu: int) -> None:
+    """A task that computes for ever."""
+    os.sched_setaffinity(0, {cpu})
+    register(paths, job, 0)
+    while True:
+        pass
+
+
+def start(function: Callable[..., None], *arguments: object) -> int:
+    """Runs the function in a child; returns its pid."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            function(*arguments)
+        finally:
+            os._exit(1)
+    return pid

@@ -1,0 +1,161 @@
+"""How long a switch takes under full load: from the post of a request to the first
+instruction of the new job on its CPU.
+
+One node's daemons, one CPU, DOM jobs. Every job's task keeps that CPU busy. The measured
+job has a second task on another CPU, which posts CMDSCH for it, as if it had trapped a
+message, the moment the job becomes unscheduled and the load runs. Two kinds of task:
+
+    computing   it was in the middle of a computation, and goes on when the kernel gives
+                it the CPU; the load computes too
+    waiting     it slept in cosched_pause, as a task that waits for a message does
+
+Each runs with weights (proportional) and quotas (strict).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import mmap
+import os
+import signal
+import statistics
+import struct
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from rich.progress import Progress
+
+from benchmarks.micro.load import register, spin, start
+from cosched.core.settings import Settings
+from cosched.node.client import request
+from cosched.node.lifecycle import NodeOptions, start_node, stop_node
+from cosched.shm._native import lib
+from cosched.shm.paths import NodePaths
+
+EMPTY, ASKED = 0, 1
+
+
+def run_measured(paths: NodePaths, cpu: int, board: mmap.mmap, waiting: bool) -> None:
+    """The measured task: writes down when it first runs after each request."""
+    os.sched_setaffinity(0, {cpu})
+    link = register(paths, "measured", 0)
+    pause = lib.cosched_pause
+    scheduled = lib.cosched_is_scheduled
+    while True:
+        if waiting:
+            while pause(link):
+                pass
+        if board[0] == ASKED and scheduled(link):
+            board[8:16] = struct.pack("q", time.monotonic_ns())
+            board[0] = EMPTY
+
+
+def granted(paths: NodePaths) -> int:
+    """How many requests of the measured job have pulled a switch so far."""
+    jobs = request(paths, "status")["jobs"]
+    return next(int(job["granted"]) for job in jobs if job["name"] == "measured")
+
+
+def sample(
+    paths: NodePaths, link: object, board: mmap.mmap, count: int, advance: object
+) -> list[float]:
+    """Microseconds of ``count`` switches, as seen by the task on the other CPU.
+
+    A request that is refused, or that the timer overtakes, is no sample.
+    """
+    found: list[float] = []
+    while len(found) < count:
+        before = granted(paths)
+        while lib.cosched_is_scheduled(link):
+            time.sleep(0.001)  # the slice is still ours; the next job's turn ends it
+        time.sleep(0.02 + 0.001 * (len(found) % 17))  # well into the other job's slice
+        if lib.cosched_is_scheduled(link):
+            continue
+        board[0] = ASKED
+        asked_ns = time.monotonic_ns()
+        lib.cosched_arrived(link, 1)
+        deadline = time.monotonic() + 2
+        while board[0] == ASKED and time.monotonic() < deadline:
+            pass
+        board[0] = EMPTY
+        if granted(paths) == before:
+            continue
+        ran_ns = struct.unpack("q", board[8:16])[0]
+        found.append((ran_ns - asked_ns) / 1e3)
+        advance()  # type: ignore[operator]
+    return found
+
+
+def measure(mode: str, kind: str, dom: int, count: int, progress: Progress) -> list[float]:
+    """The latencies, in microseconds, of one combination."""
+    cpu, other = sorted(os.sched_getaffinity(0))[:2]
+    board = mmap.mmap(-1, 64)
+    children: list[int] = []
+    with tempfile.TemporaryDirectory(prefix="cosched-b-") as directory:
+        paths = NodePaths(Path(directory), "bench")
+        settings = Settings().changed({"slice": "100ms", "gmet": "1ms", "align": "off"})
+        start_node(paths, NodeOptions(settings, mode=mode))
+        try:
+            for number in range(dom - 1):
+                children.append(start(spin, paths, f"load{number}", cpu))
+            waiting = kind == "waiting"
+            children.append(start(run_measured, paths, cpu, board, waiting))
+            os.sched_setaffinity(0, {other})
+            link = register(paths, "measured", 1)
+            task = progress.add_task(f"{mode}, {kind}", total=count)
+            return sample(paths, link, board, count, lambda: progress.advance(task))
+        finally:
+            os.sched_setaffinity(0, {cpu, other})
+            for child in children:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+            lib.cosched_detach(link)
+            stop_node(paths)
+
+
+def summarise(values: list[float]) -> dict[str, float]:
+    """Median, 99th percentile and largest, in microseconds."""
+    cuts = statistics.quantiles(values, n=100, method="inclusive")
+    return {
+        "samples": len(values),
+        "median_us": statistics.median(values),
+        "p99_us": cuts[98],
+        "max_us": max(values),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="dev bench switch",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--samples", type=int, default=300, help="for each combination")
+    parser.add_argument("--dom", type=int, default=4, help="jobs on the CPU (default 4)")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="also write the rows here"
+    )
+    options = parser.parse_args()
+    if len(os.sched_getaffinity(0)) < 2:
+        sys.exit("switch: needs two CPUs, one for the jobs and one to ask from")
+    rows = []
+    with Progress(transient=True, disable=not sys.stderr.isatty()) as progress:
+        for mode in ("proportional", "strict"):
+            for kind in ("waiting", "computing"):
+                values = measure(mode, kind, options.dom, options.samples, progress)
+                rows.append({"mode": mode, "task": kind, **summarise(values)})
+    print(f"{'mode':<13} {'task':<10} {'samples':>7} {'median':>9} {'p99':>9} {'max':>9}")
+    for row in rows:
+        print(
+            f"{row['mode']:<13} {row['task']:<10} {row['samples']:>7} "
+            f"{row['median_us']:>6.0f} us {row['p99_us']:>6.0f} us {row['max_us']:>6.0f} us"
+        )
+    if options.json:
+        options.json.write_text(json.dumps({"dom": options.dom, "rows": rows}, indent=2))
+
+
+if __name__ == "__main__":
+    main()
