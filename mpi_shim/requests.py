@@ -10,13 +10,16 @@ Every blocking form is the non-blocking one in a loop; see waiting.py.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from mpi4py import MPI as mpi
 
 from mpi_shim.errors import UnprefixedMessageError, not_covered
 from mpi_shim.operations import Operation, adopt_orphan
 from mpi_shim.waiting import wait
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 Statuses = list[mpi.Status]
 
@@ -27,7 +30,7 @@ class Request(mpi.Request):
     _operation: Operation | None = None
     _keep: object = None
 
-    def __new__(cls, request: mpi.Request | None = None) -> Request:
+    def __new__(cls, request: mpi.Request | None = None) -> Self:
         self = mpi.Request.__new__(cls, request)
         self._inherit(request)
         return self
@@ -38,7 +41,7 @@ class Request(mpi.Request):
             self._operation, self._keep = request._operation, request._keep
 
     @classmethod
-    def of(cls, request: mpi.Request, operation: Operation | None, keep: object) -> Request:
+    def of(cls, request: mpi.Request, operation: Operation | None, keep: object) -> Self:
         """``request`` with ``operation`` to run when it completes."""
         self = cls(request)
         self._operation, self._keep = operation, keep
@@ -302,7 +305,7 @@ class Request(mpi.Request):
 class Prequest(mpi.Prequest, Request):
     """mpi4py's Prequest; each start sends the status of that moment."""
 
-    def __new__(cls, request: mpi.Request | None = None) -> Prequest:
+    def __new__(cls, request: mpi.Request | None = None) -> Self:
         self = mpi.Prequest.__new__(cls, request)
         self._inherit(request)
         return self

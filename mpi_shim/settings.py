@@ -4,12 +4,13 @@
 COSCHED_JOB        the job's name; unset or empty: the wrapper stays out of the way
 COSCHED_RUN_DIR    the daemons' run directory, /run/cosched unless set
 COSCHED_NODE       this node's name, that of the kernel unless set
-COSCHED_STATUS     how the status travels: ``prefix`` (the usual) or ``none``
+COSCHED_STATUS     how the status travels: ``prefix`` or, unless set, ``none``
 COSCHED_VERBOSE    1: say on standard error why a task did not register
 =================  ==================================================================
 
-A carrier that the wrapper does not have (``shadow``) becomes ``none``: every rank reads
-the same environment, so all of them agree.
+``prefix`` is for jobs of which every rank has a shim: a peer without one would take the
+status byte for data. A carrier that the wrapper does not have (``shadow``) becomes
+``none``: every rank reads the same environment, so all of them agree.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def read_settings(environ: Mapping[str, str], nodename: str) -> Settings | None:
     job = environ.get("COSCHED_JOB")
     if not job:
         return None
-    carrier = environ.get("COSCHED_STATUS") or "prefix"
+    carrier = environ.get("COSCHED_STATUS") or "none"
     known = carrier in ("prefix", "none")
     return Settings(
         job=job,

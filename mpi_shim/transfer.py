@@ -24,7 +24,7 @@ from mpi4py.typing import BufSpec
 from mpi_shim.operations import Receive, Send
 from mpi_shim.requests import Prequest, Request
 from mpi_shim.spec import Span, parse
-from mpi_shim.status_bytes import status_bytes
+from mpi_shim.status_bytes import Slot, status_bytes
 from mpi_shim.task import task
 
 R = TypeVar("R")
@@ -74,6 +74,16 @@ def _call(raw: Callable[[BufSpec], R], byte_address: int, span: Span) -> R:
         return raw((mpi.BOTTOM, 1, datatype))
     finally:
         datatype.Free()
+
+
+def _call_with_slot(raw: Callable[[BufSpec], R], span: Span) -> tuple[Slot, R]:
+    """The same with a byte of its own, which is given back if ``raw`` fails."""
+    slot = status_bytes.take()
+    try:
+        return slot, _call(raw, slot.address, span)
+    except BaseException:
+        status_bytes.give_back(slot)
+        raise
 
 
 def start_send(
@@ -129,12 +139,7 @@ def start_receive(
     if not carries_status(source):
         return Request(raw(message))
     span = parse(message, writable=True)
-    slot = status_bytes.take()
-    try:
-        request = _call(raw, slot.address, span)
-    except BaseException:
-        status_bytes.give_back(slot)
-        raise
+    slot, request = _call_with_slot(raw, span)
     return Request.of(request, Receive(slot), span.keep)
 
 
@@ -145,11 +150,8 @@ def make_persistent_send(
     if not carries_status(dest):
         return Prequest(raw(message))
     span = parse(message, writable=False)
-    slot = status_bytes.take()
-    request = _call(raw, slot.address, span)
-    made = Prequest.of(request, Send(slot, span.nbytes), span.keep)
-    assert isinstance(made, Prequest)
-    return made
+    slot, request = _call_with_slot(raw, span)
+    return Prequest.of(request, Send(slot, span.nbytes), span.keep)
 
 
 def make_persistent_receive(
@@ -159,8 +161,5 @@ def make_persistent_receive(
     if not carries_status(source):
         return Prequest(raw(message))
     span = parse(message, writable=True)
-    slot = status_bytes.take()
-    request = _call(raw, slot.address, span)
-    made = Prequest.of(request, Receive(slot, persistent=True), span.keep)
-    assert isinstance(made, Prequest)
-    return made
+    slot, request = _call_with_slot(raw, span)
+    return Prequest.of(request, Receive(slot, persistent=True), span.keep)

@@ -21,8 +21,9 @@ from mpi_shim.task import task
 
 T = TypeVar("T")
 
-# After so many tests (some 200 us) offer the CPU to whoever shares it, between tests.
-TESTS_BEFORE_YIELD = 500
+# After so many tests (some 20 us) offer the CPU to whoever shares it between two tests,
+# as MPICH does in its blocking calls.
+TESTS_BEFORE_YIELD = 50
 
 
 def wait(poll: Callable[[], T], block: Callable[[], T]) -> T:
