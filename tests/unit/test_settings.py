@@ -1,0 +1,64 @@
+"""Durations and settings: what is read is what is written, and mistakes are told."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cosched.core.errors import CoschedError
+from cosched.core.settings import Settings
+from cosched.core.units import NS_PER_MS, NS_PER_S, format_duration, parse_duration
+
+
+@pytest.mark.parametrize(
+    ("text", "ns"),
+    [
+        ("1s", NS_PER_S),
+        ("0.5s", NS_PER_S // 2),
+        (".25s", NS_PER_S // 4),
+        ("100ms", 100 * NS_PER_MS),
+        (" 2 min ", 120 * NS_PER_S),
+        ("7us", 7_000),
+        ("3ns", 3),
+    ],
+)
+def test_durations_as_people_write_them(text, ns):
+    assert parse_duration(text, "slice") == ns
+
+
+@pytest.mark.parametrize("text", ["", "1", "s", "-1s", "1 second", "1e3s", "nan s", "1s2"])
+def test_what_is_no_duration_is_refused_by_name(text):
+    with pytest.raises(CoschedError, match="gmet: .* is not a duration"):
+        parse_duration(text, "gmet")
+
+
+@given(st.integers(0, 3600 * 1000).map(lambda ms: ms * NS_PER_MS))
+def test_written_durations_read_back(ns):
+    assert parse_duration(format_duration(ns), "x") == ns
+
+
+def test_settings_change_by_name():
+    settings = Settings().changed({"slice": "2s", "gmet": "0.1s", "align": "off"})
+    assert settings == Settings(2 * NS_PER_S, 100 * NS_PER_MS, False)
+
+
+@pytest.mark.parametrize(
+    ("assignments", "words"),
+    [
+        ({"slyce": "1s"}, "'slyce' is not a setting"),
+        ({"slice": "0.9ms"}, "too short"),
+        ({"align": "maybe"}, "neither on nor off"),
+        ({"gmet": "soon"}, "not a duration"),
+    ],
+)
+def test_bad_settings_get_one_clear_line(assignments, words):
+    with pytest.raises(CoschedError, match=words) as caught:
+        Settings().changed(assignments)
+    assert "\n" not in str(caught.value)
+
+
+def test_gmet_above_the_slice_is_allowed_and_explained():
+    (warning,) = Settings(slice_ns=NS_PER_S, gmet_ns=2 * NS_PER_S).warnings()
+    assert "only the timer switches" in warning
+    assert Settings().warnings() == ()
