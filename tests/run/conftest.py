@@ -1,0 +1,116 @@
+"""Each MPI that is installed here, with the test program built for it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from cosched.launch.family import Engine, Family
+from cosched.launch.mpi import find_mpicc, launcher_version
+
+ROOT = Path(__file__).parent.parent.parent
+SOURCE = Path(__file__).parent / "task.c"
+PATIENCE_S = 60
+
+
+@dataclass(frozen=True)
+class Installed:
+    mpiexec: Path
+    mpicc: Path
+    family: Family
+    engine: Engine
+
+    def launch(self, *words):
+        """The command line of this MPI's own launcher."""
+        root = self.family is Family.OPENMPI and os.geteuid() == 0
+        return [str(self.mpiexec), *(["--allow-run-as-root"] if root else []), *words]
+
+
+def installed() -> dict[str, Installed]:
+    """By name: beside Python, the repository's other environments, the system's."""
+    places = [Path(sys.executable).parent / "mpiexec", *ROOT.glob(".venv*/bin/mpiexec")]
+    for name in ("mpiexec.mpich", "mpiexec.openmpi", "mpiexec"):
+        found = shutil.which(name)
+        places += [Path(found)] if found else []
+    mpis: dict[str, Installed] = {}
+    for place in places:
+        version = launcher_version(place, os.environ) if place.exists() else None
+        if version is None or version.family is None:
+            continue
+        mpicc = find_mpicc(place, version.family)
+        name = f"{version.family.value}-{version.number}"
+        if mpicc is not None and name not in mpis:
+            mpis[name] = Installed(place, mpicc, version.family, version.engine)
+    return mpis
+
+
+INSTALLED = installed()
+
+
+@pytest.fixture(
+    scope="session",
+    params=[pytest.param(name, marks=pytest.mark.mpi_job) for name in sorted(INSTALLED)],
+)
+def mpi(request):
+    return INSTALLED[request.param]
+
+
+@pytest.fixture(scope="session")
+def task(mpi, tmp_path_factory):
+    """The test program, built with ``mpi``'s compiler."""
+    program = tmp_path_factory.mktemp("task") / "task"
+    path = f"{mpi.mpicc.parent}{os.pathsep}{os.environ['PATH']}"
+    built = subprocess.run(
+        [mpi.mpicc, SOURCE, "-o", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PATH": path},
+    )
+    if built.returncode != 0:
+        pytest.skip(f"{mpi.mpicc} builds nothing here: {built.stderr.splitlines()[-1]}")
+    return str(program)
+
+
+@pytest.fixture
+def cosched_run(tmp_path):
+    """Runs cosched-run with a run directory of its own."""
+
+    def run(*words, **options):
+        return subprocess.run(
+            command(tmp_path, *words),
+            **{"capture_output": True, "text": True, "timeout": PATIENCE_S, **options},
+            check=False,
+        )
+
+    return run
+
+
+@pytest.fixture
+def start_cosched_run(tmp_path):
+    """Starts cosched-run; what is still running at the end of the test is killed."""
+    started = []
+
+    def start(*words, **options):
+        process = subprocess.Popen(
+            command(tmp_path, *words), stdout=subprocess.PIPE, text=True, **options
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def command(directory, *words):
+    script = "from cosched.cli.run import main; main()"
+    return [sys.executable, "-c", script, "--run-dir", str(directory / "run"), *words]
