@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import socket
 import sys
 from pathlib import Path
 
@@ -58,6 +59,7 @@ def serve(options: argparse.Namespace, ready_fd: int) -> None:
         def ready() -> None:
             logging.info("ready: %s (%s)", greeting, chosen)
             os.write(ready_fd, f"READY {greeting}\n".encode())
+            notify_systemd()
             if ready_fd > 2:
                 os.close(ready_fd)
 
@@ -95,6 +97,14 @@ def open_log(path: Path, *, verbose: bool, capture: bool) -> None:
         with path.open("a") as log:
             os.dup2(log.fileno(), 1)
             os.dup2(log.fileno(), 2)
+
+
+def notify_systemd() -> None:
+    """Readiness as systemd's Type=notify wants it; nothing without systemd."""
+    address = os.environ.pop("NOTIFY_SOCKET", "")
+    if address:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
+            notify.sendto(b"READY=1", address.replace("@", "\0", 1))
 
 
 def main() -> None:
