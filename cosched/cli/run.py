@@ -218,7 +218,7 @@ def _check_hosts(site: Site, run_dir: Path, name: str) -> None:
     from cosched.launch.nodes import check_nodes
 
     if site.agent is not None:
-        names, hint = site.names, "cosched lab up"
+        names, hint = site.names, "cosched lab exec {node} cosched up"
     else:
         here = os.uname().nodename
         local = {here, here.partition(".")[0], "localhost", "127.0.0.1"}

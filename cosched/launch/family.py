@@ -49,6 +49,7 @@ class Mpi:
     mpicc: Path | None
 
 
+STANDARD_ABI = "libmpi_abi.so."
 _LIBRARY = re.compile(r"libmpi(?!_abi)\w*\.so\.(\d+)")
 _MPICH_MAJOR = 12
 _OPENMPI_MAJORS = range(20, 80)
@@ -74,7 +75,7 @@ def family_of_library(name: str) -> Family | None:
 
 
 def is_mpi_library(name: str) -> bool:
-    return family_of_library(name) is not None or name.startswith("libmpi_abi.so.")
+    return family_of_library(name) is not None or name.startswith(STANDARD_ABI)
 
 
 def read_version(text: str) -> Version:

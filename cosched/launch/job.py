@@ -170,7 +170,7 @@ def _wrapped_mpicc(
 ) -> Path | None:
     """The wrapper of the program's MPI where that is known, else of the launcher's."""
     if program.library is None and family is not None:
-        beside = find_mpicc(launcher, family)
+        beside = find_mpicc(program, launcher, family)
         if beside is not None:
             return beside
     return find_compiler(program, places)

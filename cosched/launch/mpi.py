@@ -67,27 +67,28 @@ def launcher_version(launcher: Path, environ: Mapping[str, str]) -> Version:
     return read_version(answer.stdout)
 
 
-def find_mpicc(launcher: Path, family: Family) -> Path | None:
-    """The compiler wrapper of the launcher's own build.
+def find_mpicc(program: Program, launcher: Path, family: Family | None) -> Path | None:
+    """The compiler wrapper of the launcher's own build, for ``program``'s ABI.
 
     Where several families share a directory, ``mpicc.FAMILY`` is the sure one.
     """
+    if program.standard_abi:
+        names = ["mpicc_abi"]
+    else:
+        names = [f"mpicc.{family.value}", "mpicc"] if family else ["mpicc"]
     real = Path(os.path.realpath(launcher))
     for directory in dict.fromkeys((launcher.parent, real.parent)):
-        for name in (f"mpicc.{family.value}", "mpicc"):
-            candidate = directory / name
-            if os.access(candidate, os.X_OK) and candidate.is_file():
-                return candidate
+        for name in names:
+            found = which(str(directory / name), {})
+            if found is not None:
+                return found
     return None
 
 
 def find_compiler(program: Program, places: Places) -> Path | None:
-    """mpicc for a program whose launcher has none of its own (srun)."""
+    """The wrapper for a program whose launcher has none of its own (srun)."""
     for directory in _directories(program, places):
-        if program.family is not None:
-            found = find_mpicc(directory / "mpicc", program.family)
-        else:
-            found = which(str(directory / "mpicc"), places.environ)
+        found = find_mpicc(program, directory / "mpicc", program.family)
         if found is not None:
             return found
     return None
@@ -130,7 +131,7 @@ class _Search:
                 f"--mpi {asked}: neither Hydra nor Open MPI; "
                 f"put it in front yourself: cosched-run -- {launcher} ..."
             )
-        return self._checked(_installation(launcher, version))
+        return self._checked(self._installation(launcher, version))
 
     def _launcher_at(self, asked: str) -> Path:
         if os.path.isdir(asked):
@@ -173,23 +174,22 @@ class _Search:
                 if version.family is None:
                     continue
                 if wanted in (None, version.family):
-                    return _installation(launcher, version)
+                    return self._installation(launcher, version)
                 self._others.append((launcher, version.family))
         return None
 
+    def _installation(self, launcher: Path, version: Version) -> Mpi:
+        assert version.family is not None
+        return Mpi(
+            version.family,
+            version.engine,
+            version.number,
+            launcher,
+            find_mpicc(self._program, launcher, version.family),
+        )
+
     def _where(self) -> str:
         return str(self._program.interpreter or self._places.python_bin / "python")
-
-
-def _installation(launcher: Path, version: Version) -> Mpi:
-    assert version.family is not None
-    return Mpi(
-        version.family,
-        version.engine,
-        version.number,
-        launcher,
-        find_mpicc(launcher, version.family),
-    )
 
 
 def _directories(program: Program, places: Places) -> Iterator[Path]:

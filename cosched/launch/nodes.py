@@ -40,13 +40,16 @@ Connect = Callable[[NodePaths], Control | None]
 def check_nodes(
     nodes: Iterable[NodePaths], connect: Connect, *, uid: int, job: str, start_hint: str
 ) -> None:
-    """CoschedError unless every node's daemon is up and knows no such job of this user."""
+    """CoschedError unless every node's daemon is up and knows no such job of this user.
+
+    ``start_hint`` is the command that starts a daemon; ``{node}`` in it is its node.
+    """
     for paths in nodes:
         control = connect(paths)
         if control is None:
             raise CoschedError(
                 f"node {paths.node}: no daemon answers at {paths.control_socket}; "
-                f"run: {start_hint}"
+                f"run: {start_hint.format(node=paths.node)}"
             )
         try:
             _check_name(control, paths.node, uid, job)

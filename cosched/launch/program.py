@@ -16,7 +16,12 @@ from pathlib import Path
 
 from cosched.core.errors import CoschedError
 from cosched.launch.elf import Elf, read_elf
-from cosched.launch.family import Family, family_of_library, is_mpi_library
+from cosched.launch.family import (
+    STANDARD_ABI,
+    Family,
+    family_of_library,
+    is_mpi_library,
+)
 
 LDD_TIMEOUT_S = 10
 _PYTHON = re.compile(r"(python|pypy)[0-9.]*t?")
@@ -42,6 +47,11 @@ class Program:
     library: Path | None = None
     library_name: str = ""
     interpreter: Path | None = None
+
+    @property
+    def standard_abi(self) -> bool:
+        """Whether it follows MPI 5's own ABI, which no family's shim understands."""
+        return self.library_name.startswith(STANDARD_ABI)
 
 
 def which(command: str, environ: Mapping[str, str]) -> Path | None:

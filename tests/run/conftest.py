@@ -13,6 +13,7 @@ import pytest
 
 from cosched.launch.family import Engine, Family
 from cosched.launch.mpi import find_mpicc, launcher_version
+from cosched.launch.program import Program
 
 ROOT = Path(__file__).parent.parent.parent
 SOURCE = Path(__file__).parent / "task.c"
@@ -43,7 +44,7 @@ def installed() -> dict[str, Installed]:
         version = launcher_version(place, os.environ) if place.exists() else None
         if version is None or version.family is None:
             continue
-        mpicc = find_mpicc(place, version.family)
+        mpicc = find_mpicc(Program((), None, ""), place, version.family)
         name = f"{version.family.value}-{version.number}"
         if mpicc is not None and name not in mpis:
             mpis[name] = Installed(place, mpicc, version.family, version.engine)

@@ -140,9 +140,9 @@ def test_mpi_of_another_family_than_the_programs_is_an_error(at, tmp_path):
 def test_mpicc_of_the_family_wins_where_families_share_a_directory(tmp_path):
     plain = fakes.executable(tmp_path / "mpicc", "")
     named = fakes.executable(tmp_path / "mpicc.openmpi", "")
-    assert find_mpicc(tmp_path / "mpiexec", Family.OPENMPI) == named
-    assert find_mpicc(tmp_path / "mpiexec", Family.MPICH) == plain
-    assert find_mpicc(tmp_path / "none/mpiexec", Family.MPICH) is None
+    assert find_mpicc(program(), tmp_path / "mpiexec", Family.OPENMPI) == named
+    assert find_mpicc(program(), tmp_path / "mpiexec", Family.MPICH) == plain
+    assert find_mpicc(program(), tmp_path / "none/mpiexec", Family.MPICH) is None
 
 
 def test_mpicc_may_be_beside_the_launchers_real_file(tmp_path):
@@ -150,7 +150,7 @@ def test_mpicc_may_be_beside_the_launchers_real_file(tmp_path):
     mpicc = fakes.executable(tmp_path / "opt/bin/mpicc", "")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/mpiexec").symlink_to(real)
-    assert find_mpicc(tmp_path / "bin/mpiexec", Family.MPICH) == mpicc
+    assert find_mpicc(program(), tmp_path / "bin/mpiexec", Family.MPICH) == mpicc
 
 
 def test_a_compiler_is_found_for_a_launcher_that_has_none(at, tmp_path):
@@ -159,3 +159,12 @@ def test_a_compiler_is_found_for_a_launcher_that_has_none(at, tmp_path):
     linked = program(Family.MPICH, tmp_path / "opt/lib/libmpi.so.12")
     assert find_compiler(linked, at.places()) == mpicc
     assert find_compiler(program(), at.places()) == beside
+
+
+def test_the_standard_abi_needs_its_own_wrapper(at, tmp_path):
+    fakes.launcher(tmp_path / "opt/bin/mpiexec", fakes.HYDRA)
+    fakes.executable(tmp_path / "opt/bin/mpicc", "")
+    standard = program(None, tmp_path / "opt/lib/libmpi_abi.so.1")
+    assert at.find(standard).mpicc is None
+    wrapper = fakes.executable(tmp_path / "opt/bin/mpicc_abi", "")
+    assert at.find(standard).mpicc == wrapper

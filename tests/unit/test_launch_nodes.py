@@ -35,7 +35,7 @@ def check(control, paths=UP, job="mine"):
         lambda p: control if p == UP else None,
         uid=7,
         job=job,
-        start_hint="cosched up",
+        start_hint="cosched up --node {node}",
     )
 
 
@@ -49,7 +49,7 @@ def test_a_node_that_is_down_is_an_error_that_says_what_to_run():
     with pytest.raises(CoschedError) as caught:
         check(FakeControl(), DOWN)
     assert str(caught.value) == (
-        "node down: no daemon answers at /r/down/control.sock; run: cosched up"
+        "node down: no daemon answers at /r/down/control.sock; run: cosched up --node down"
     )
 
 
