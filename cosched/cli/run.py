@@ -156,11 +156,15 @@ def main() -> None:
 
 def _default_run_dir(usual: Path) -> Path:
     """The system's run directory where only the system's daemons are up."""
-    node = os.uname().nodename
-    if NodePaths(usual, node).control_socket.exists():
+    if os.path.exists(NodePaths(usual, _here()).control_socket):
         return usual
-    system = NodePaths(_SYSTEM_RUN_DIR, node).control_socket.exists()
+    system = os.path.exists(NodePaths(_SYSTEM_RUN_DIR, _here()).control_socket)
     return _SYSTEM_RUN_DIR if system else usual
+
+
+def _here() -> str:
+    """This node's name, as the tasks will know it."""
+    return os.environ.get("COSCHED_NODE") or os.uname().nodename
 
 
 def _site(run_dir: Path, hosts: tuple[str, ...]) -> Site:
@@ -220,9 +224,9 @@ def _check_hosts(site: Site, run_dir: Path, name: str) -> None:
     if site.agent is not None:
         names, hint = site.names, "cosched lab exec {node} cosched up"
     else:
-        here = os.uname().nodename
-        local = {here, here.partition(".")[0], "localhost", "127.0.0.1"}
-        names, hint = (here,) if local.intersection(site.names) else (), "cosched up"
+        host = os.uname().nodename
+        local = {host, host.partition(".")[0], "localhost", "127.0.0.1"}
+        names, hint = (_here(),) if local.intersection(site.names) else (), "cosched up"
     nodes = [NodePaths(run_dir, node) for node in names]
     check_nodes(nodes, _connect, uid=os.geteuid(), job=name, start_hint=hint)
 
@@ -231,7 +235,7 @@ def _lease_here(run_dir: Path, name: str) -> Control | None:
     """A lease on this node's daemons, started if need be; None, with a warning, if not."""
     from cosched.launch.nodes import JobNameTaken, lease_node
 
-    here = NodePaths(run_dir, os.uname().nodename)
+    here = NodePaths(run_dir, _here())
     try:
         return lease_node(here, _connect, uid=os.geteuid(), job=name)
     except JobNameTaken:

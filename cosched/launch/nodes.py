@@ -11,7 +11,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any, Protocol
 
 from cosched.core.errors import CoschedError
@@ -65,7 +64,7 @@ def lease_node(paths: NodePaths, connect: Connect, *, uid: int, job: str) -> Con
     """
     control = connect(paths)
     if control is None:
-        start_private_pair(paths.run_dir)
+        start_private_pair(paths)
         control = connect(paths)
     if control is None:
         raise CoschedError(f"no daemon answers at {paths.control_socket}")
@@ -78,15 +77,15 @@ def lease_node(paths: NodePaths, connect: Connect, *, uid: int, job: str) -> Con
     return control
 
 
-def start_private_pair(run_dir: Path) -> None:
+def start_private_pair(paths: NodePaths) -> None:
     """Runs ``cosched up --private``; CoschedError in its own words if it fails."""
-    command = [sys.executable, "-c", _COSCHED, "up", "--private"]
+    command = [sys.executable, "-c", _COSCHED, "up", "--private", "--node", paths.node]
     with os.fdopen(os.memfd_create("cosched-up"), "w+", errors="replace") as said:
         try:
             # From "/", since Python looks for modules in the working directory first. A
             # file takes the output: the daemons might keep a pipe open.
             status = subprocess.run(
-                [*command, "--run-dir", os.path.abspath(run_dir)],
+                [*command, "--run-dir", os.path.abspath(paths.run_dir)],
                 stdin=subprocess.DEVNULL,
                 stdout=said,
                 stderr=said,

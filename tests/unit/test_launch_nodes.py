@@ -79,7 +79,7 @@ def test_a_private_pair_is_started_where_none_is_up(monkeypatch):
     started = []
     monkeypatch.setattr(nodes, "start_private_pair", started.append)
     lease = lease_node(DOWN, lambda _: answers.pop(0), uid=7, job="mine")
-    assert started == [Path("/r")]
+    assert started == [DOWN]
     assert lease.asked[0] == "lease"
 
 
@@ -92,5 +92,5 @@ def test_a_pair_that_does_not_come_up_is_an_error(monkeypatch):
 def test_a_pair_that_fails_is_quoted(monkeypatch, tmp_path):
     monkeypatch.setattr(nodes, "_COSCHED", "print('one'); raise SystemExit('no rights')")
     with pytest.raises(CoschedError) as caught:
-        nodes.start_private_pair(tmp_path)
+        nodes.start_private_pair(NodePaths(tmp_path, "here"))
     assert str(caught.value) == "no rights"
