@@ -98,7 +98,8 @@ def start_private_pair(paths: NodePaths) -> None:
         if status != 0:
             said.seek(0)
             lines = said.read().strip().splitlines()
-            raise CoschedError(lines[-1] if lines else f"exit status {status}")
+            last = lines[-1] if lines else f"exit status {status}"
+            raise CoschedError(last.removeprefix("cosched: "))
 
 
 def _check_name(control: Control, node: str, uid: int, job: str) -> None:
