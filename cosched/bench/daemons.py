@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from cosched.bench.interrupts import shielded
+from cosched.bench.results import Activity
 from cosched.bench.site import Site
 from cosched.core.errors import CoschedError
+from cosched.core.node import Branch
 from cosched.node.client import NoDaemon, request
 from cosched.shm.paths import NodePaths
 
@@ -33,6 +36,20 @@ def pids(answers: Answers) -> frozenset[int]:
         pid
         for answer in answers.values()
         for pid in (answer["pid"], answer["timer"]["pid"])
+    )
+
+
+def activity(answers: Answers) -> Activity | None:
+    """What these daemons have done since they started; None if there are none."""
+    if not answers:
+        return None
+    total: Counter[str] = Counter()
+    for answer in answers.values():
+        total.update(answer["counters"])
+    return Activity(
+        tasks=total[Branch.REG_NEW_JOB.value] + total[Branch.REG_NEW_TASK.value],
+        timer_switches=total[Branch.CSW_SWITCHED.value],
+        message_switches=total[Branch.SCH_GRANTED.value],
     )
 
 

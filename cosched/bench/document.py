@@ -8,6 +8,7 @@ well. ``arms.NAME.repeats[]`` holds every run as it was. ``ratios`` are of the m
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from cosched.bench.load import OutsideLoad
@@ -101,6 +102,7 @@ def _run(run: Run, counted: bool) -> dict[str, Any]:
             for job in run.jobs
         ],
         "outside_load": _load(run.load),
+        "activity": None if run.activity is None else asdict(run.activity),
         "discarded": run.disturbed,
         "counted": counted,
         "failure": _failure(run.failure),

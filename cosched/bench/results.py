@@ -29,6 +29,23 @@ class JobResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Activity:
+    """What the scheduler daemons did, on all nodes together."""
+
+    tasks: int
+    timer_switches: int
+    message_switches: int
+
+    def since(self, before: Activity) -> Activity:
+        """What was done after ``before``."""
+        return Activity(
+            self.tasks - before.tasks,
+            self.timer_switches - before.timer_switches,
+            self.message_switches - before.message_switches,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
     """Why a run does not count: one line, and the last lines of the job's output."""
 
@@ -38,12 +55,16 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One arm's pass through the workload. A failed one has no jobs."""
+    """One arm's pass through the workload. A failed one has no jobs.
+
+    load and activity: None where they cannot be told from here.
+    """
 
     arm: Arm
     repeat: int
     jobs: tuple[JobResult, ...]
     load: OutsideLoad | None = None
+    activity: Activity | None = None
     failure: Failure | None = None
 
     @property

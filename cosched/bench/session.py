@@ -11,14 +11,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cosched.bench import daemons
 from cosched.bench.arms import Arm, interleave
 from cosched.bench.launcher import Launcher
 from cosched.bench.load import outside_load
 from cosched.bench.meter import LoadMeter
 from cosched.bench.processes import RunFailed, run_jobs
 from cosched.bench.progress import Progress
-from cosched.bench.results import Failure, JobResult, Run
+from cosched.bench.results import Activity, Failure, JobResult, Run
 from cosched.bench.workload import JobInstance, Workload
+
+NOTHING_REGISTERED = Failure(
+    "no task took part in coscheduling; run a job with 'cosched-run -v' to see why"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +74,24 @@ class Session:
         return tuple(runs)
 
     def _run_once(self, arm: Arm, repeat: int, progress: Progress) -> Run:
+        activity_before = daemons.activity(daemons.ask(self.launcher.site))
         before = self.meter.sample() if self.meter else None
         try:
             jobs = self._run_jobs(self.workload.instances(), arm, progress)
         except RunFailed as error:
-            return Run(arm, repeat, (), None, error.failure)
+            return Run(arm, repeat, (), failure=error.failure)
         load = None
         if self.meter and before:
             jobs_s = sum(job.cpu_s for job in jobs)
             load = outside_load(before, self.meter.sample(), jobs_s, len(self.meter.cpus))
-        return Run(arm, repeat, jobs, load)
+        activity = self._activity_since(activity_before)
+        if arm.with_shim and activity and activity.tasks == 0:
+            return Run(arm, repeat, (), failure=NOTHING_REGISTERED)
+        return Run(arm, repeat, jobs, load, activity)
+
+    def _activity_since(self, before: Activity | None) -> Activity | None:
+        now = daemons.activity(daemons.ask(self.launcher.site))
+        return now.since(before) if now and before else None
 
     def _run_jobs(
         self, instances: Sequence[JobInstance], arm: Arm, progress: Progress

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Sequence
+from statistics import median
 
 from cosched.bench.arms import Arm
 from cosched.bench.load import DISCARD_ABOVE
@@ -33,7 +34,7 @@ def render(title: str, setting: str, summaries: Sequence[ArmSummary]) -> str:
         _arm_block(ended),
         _job_block(ended),
         _ratio_block(compared),
-        _load_block(summaries),
+        [*_switch_lines(ended), *_load_lines(summaries)],
         _failure_block(summaries),
         conclude(compared),
     )
@@ -137,7 +138,24 @@ def _ratio_block(compared: Sequence[Ratio]) -> list[str]:
     ]
 
 
-def _load_block(summaries: Sequence[ArmSummary]) -> list[str]:
+def _switch_lines(ended: Sequence[ArmSummary]) -> list[str]:
+    """How often the coscheduled runs switched, if that is known."""
+    done = [
+        run.activity
+        for summary in ended
+        for run in summary.counted
+        if run.arm is Arm.COSCHED and run.activity is not None
+    ]
+    if not done:
+        return []
+    timer = median(activity.timer_switches for activity in done)
+    message = median(activity.message_switches for activity in done)
+    return [
+        f"switches in a coscheduled run: {timer:g} by the timer, {message:g} by messages"
+    ]
+
+
+def _load_lines(summaries: Sequence[ArmSummary]) -> list[str]:
     runs = [run for summary in summaries for run in summary.runs]
     loads = [run.load.share for run in runs if run.load is not None]
     if not loads:

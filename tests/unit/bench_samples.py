@@ -2,7 +2,7 @@
 
 from cosched.bench.arms import Arm
 from cosched.bench.load import OutsideLoad
-from cosched.bench.results import Failure, JobResult, Run, summarise
+from cosched.bench.results import Activity, Failure, JobResult, Run, summarise
 
 
 def load(share):
@@ -16,7 +16,8 @@ def run(arm, repeat, responses, share=0.01):
         JobResult(f"wavefront.{n}", 0.0, response, 3.0 + n / 10)
         for n, response in enumerate(responses, 1)
     )
-    return Run(arm, repeat, jobs, load(share))
+    activity = Activity(4, 6, 2 * repeat) if arm is Arm.COSCHED else Activity(0, 0, 0)
+    return Run(arm, repeat, jobs, load(share), activity)
 
 
 def failed_run(arm, repeat):
@@ -24,7 +25,7 @@ def failed_run(arm, repeat):
         "job 'wavefront.1' ended with status 3",
         ("reading input", "cannot open 'mesh.dat'"),
     )
-    return Run(arm, repeat, (), None, failure)
+    return Run(arm, repeat, (), failure=failure)
 
 
 BATCH = (

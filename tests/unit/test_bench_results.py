@@ -5,9 +5,18 @@ from bench_samples import BATCH, COSCHED, KERNEL, failed_run, run, summaries
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cosched.bench import daemons
 from cosched.bench.arms import Arm, interleave, parse_arms
 from cosched.bench.load import LoadSample, OutsideLoad, outside_load
-from cosched.bench.results import JobResult, Run, Spread, ratios, spread, summarise
+from cosched.bench.results import (
+    Activity,
+    JobResult,
+    Run,
+    Spread,
+    ratios,
+    spread,
+    summarise,
+)
 from cosched.core.errors import CoschedError
 
 
@@ -158,3 +167,19 @@ def test_the_share_is_never_negative(elapsed_s, busy_s, jobs_s, overhead_s, cpus
         cpus,
     )
     assert found.share >= 0.0
+
+
+# --- what the daemons did ---
+
+
+def test_activity_is_summed_over_nodes():
+    answers = {
+        "lab1": {"counters": {"reg_new_job": 2, "reg_new_task": 1, "csw_switched": 5}},
+        "lab2": {"counters": {"reg_new_job": 2, "sch_granted": 7, "down": 1}},
+    }
+    assert daemons.activity(answers) == Activity(5, 5, 7)
+    assert daemons.activity({}) is None
+
+
+def test_activity_of_a_run_is_a_difference():
+    assert Activity(6, 5, 4).since(Activity(2, 2, 2)) == Activity(4, 3, 2)

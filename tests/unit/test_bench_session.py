@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cosched.bench import launcher
+from cosched.bench import daemons, launcher
 from cosched.bench.arms import Arm, parse_arms
 from cosched.bench.bench import BenchOptions, run_bench
 from cosched.bench.launcher import Launcher
@@ -19,6 +19,7 @@ from cosched.bench.workload import JobInstance, JobSpec
 from cosched.cli.main import cosched
 from cosched.cli.options import run_cli
 from cosched.core.errors import CoschedError
+from cosched.shm.paths import NodePaths
 
 STAND_IN = """\
 #!/bin/sh
@@ -166,6 +167,24 @@ def test_a_failed_arm_is_left_out_and_the_others_go_on(bench):
     assert arms["cosched"]["makespan_s"] is None
     assert "failed: cosched, repeat 1: job 'picky' ended with status 1" in outcome.text
     assert "kernel/batch" in outcome.text
+
+
+def test_a_coscheduled_run_in_which_no_task_registers_fails(bench, monkeypatch):
+    """The node's daemons are up, but the stand-in knows nothing of them."""
+    answer = {
+        "pid": os.getpid(),
+        "timer": {"pid": os.getpid()},
+        "settings": {"slice_s": 1.0, "gmet_s": 0.1, "align": True},
+        "class_scheduler": {"name": "cgroup2", "mode": "proportional"},
+        "counters": {"reg_new_job": 3},
+    }
+    node = NodePaths(bench.run_dir, os.uname().nodename)
+    monkeypatch.setattr(daemons, "ask", lambda _site: {node: answer})
+    outcome = bench.run(arms="kernel,cosched", repeats=1)
+    assert outcome.failed
+    assert outcome.document["arms"]["kernel"]["makespan_s"] > 0
+    assert "failed: cosched, repeat 1: no task took part in coscheduling" in outcome.text
+    assert "slice 1 s, gmet 0.1 s, align on" in outcome.text
 
 
 def test_ranks_that_do_not_fit_are_refused_before_anything_starts(bench):

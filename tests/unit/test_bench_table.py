@@ -36,6 +36,7 @@ cosched/kernel              0.75           0.79
 cosched/batch               1.31           1.06
 kernel/batch                1.76           1.34
 
+switches in a coscheduled run: 6 by the timer, 4 by messages
 outside load: at most 31.0% of the nodes' CPUs in a run
 kernel, repeat 3: discarded, outside load 31.0% is over 5%
 
@@ -133,6 +134,11 @@ def test_the_document():
     cosched = found["arms"]["cosched"]
     assert cosched["repeats"][1]["failure"]["output"][1] == "cannot open 'mesh.dat'"
     assert cosched["repeats"][1]["mean_response_s"] is None
+    assert cosched["repeats"][0]["activity"] == {
+        "tasks": 4,
+        "timer_switches": 6,
+        "message_switches": 2,
+    }
     assert found["ratios"]["cosched/kernel"]["makespan"] == pytest.approx(3.4 / 4.3)
 
 
