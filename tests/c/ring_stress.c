@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -84,9 +85,11 @@ static int survive_kills(uint32_t rounds) {
     for (uint32_t round = 0; round < rounds; round++) {
         uint64_t before = taken;
         pid_t child = fork();
-        if (child == 0)
+        if (child == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
             for (;;)
                 cosched_ring_post(ring, 7);
+        }
         while (taken < before + 100 + round % 97)
             taken += (uint64_t)cosched_ring_take(ring, &payload);
         kill(child, SIGKILL);
