@@ -1,0 +1,321 @@
+/*
+ * Completing requests: Wait, Test, their forms for many, Request_get_status, Cancel, free,
+ * and Start. Whatever completes, the record of the request, if there is one, is looked up
+ * before the call and told of the completion after it.
+ */
+#include <stdlib.h>
+
+#include "do.h"
+#include "requests.h"
+#include "wait.h"
+
+/* The records of an array of requests, and statuses even where the user wants none. */
+struct batch {
+    int count; /* 0: none of the requests has a record */
+    struct cosched_record **found;
+    MPI_Status *statuses;
+    struct cosched_record *few[32];
+    MPI_Status few_statuses[32];
+    void *heap;
+};
+
+/* MPI_SUCCESS, or MPI_ERR_NO_MEM. `many` statuses are wanted, or one. */
+static int batch_open(struct batch *batch, int count, const MPI_Request requests[], bool many,
+                      MPI_Status *statuses) {
+    batch->count = 0;
+    batch->heap = NULL;
+    batch->statuses = statuses;
+    if (count <= 0 || !cosched_requests_any())
+        return MPI_SUCCESS;
+    batch->found = batch->few;
+    if (count > 32) {
+        batch->heap = malloc((size_t)count * (sizeof *batch->found + sizeof *batch->statuses));
+        if (batch->heap == NULL)
+            return MPI_ERR_NO_MEM;
+        batch->found = batch->heap;
+        batch->statuses = (void *)(batch->found + count);
+    } else
+        batch->statuses = batch->few_statuses;
+    if (cosched_requests_find_all(count, requests, batch->found) != 0)
+        batch->count = count;
+    if (batch->count == 0 || statuses != (many ? MPI_STATUSES_IGNORE : MPI_STATUS_IGNORE))
+        batch->statuses = statuses;
+    return MPI_SUCCESS;
+}
+
+static void batch_close(struct batch *batch) {
+    free(batch->heap);
+    cosched_requests_sweep();
+}
+
+/* Whether a call that returned rc completed this request. After an error the handle tells:
+ * MPI frees what completed, with or without an error of its own. */
+static bool is_complete(const struct cosched_record *record, int rc, MPI_Request after,
+                        const MPI_Status *status) {
+    if (rc == MPI_SUCCESS)
+        return true;
+    if (!record->persistent)
+        return after == MPI_REQUEST_NULL;
+    return rc != MPI_ERR_IN_STATUS || status->MPI_ERROR != MPI_ERR_PENDING;
+}
+
+/* requests[index], whose status is given, was reported complete. */
+static void batch_complete(struct batch *batch, int rc, const MPI_Request requests[], int index,
+                           MPI_Status *status) {
+    if (index < 0 || index >= batch->count || batch->found[index] == NULL)
+        return;
+    if (is_complete(batch->found[index], rc, requests[index], status))
+        cosched_requests_complete(batch->found[index],
+                                  rc == MPI_ERR_IN_STATUS ? status->MPI_ERROR : rc, status);
+}
+
+static void batch_complete_all(struct batch *batch, int rc, const MPI_Request requests[]) {
+    for (int i = 0; i < batch->count; i++)
+        batch_complete(batch, rc, requests, i, &batch->statuses[i]);
+}
+
+static void batch_complete_some(struct batch *batch, int rc, const MPI_Request requests[],
+                                int outcount, const int indices[]) {
+    if (batch->count == 0 || outcount == MPI_UNDEFINED)
+        return;
+    for (int i = 0; i < outcount; i++)
+        batch_complete(batch, rc, requests, indices[i], &batch->statuses[i]);
+}
+
+/* One request */
+
+static int test_one(MPI_Request *request, int *flag, MPI_Status *status, bool wait) {
+    struct cosched_record *record = cosched_requests_find(*request);
+    MPI_Status own;
+    int rc;
+    if (record != NULL && status == MPI_STATUS_IGNORE)
+        status = &own;
+    rc = wait ? cosched_wait_request(request, status) : cosched_pmpi.Test(request, flag, status);
+    if (record != NULL && (wait || *flag || rc != MPI_SUCCESS) &&
+        is_complete(record, rc, *request, status))
+        cosched_requests_complete(record, rc, status);
+    cosched_requests_sweep();
+    return rc;
+}
+
+int cosched_do_Wait(MPI_Request *request, MPI_Status *status) {
+    return test_one(request, NULL, status, true);
+}
+
+int cosched_do_Test(MPI_Request *request, int *flag, MPI_Status *status) {
+    return test_one(request, flag, status, false);
+}
+
+/* Many requests. The waiting forms are the testing ones, again and again. */
+
+int cosched_do_Testall(int count, MPI_Request requests[], int *flag, MPI_Status statuses[]) {
+    struct batch batch;
+    int rc = batch_open(&batch, count, requests, true, statuses);
+    if (rc != MPI_SUCCESS)
+        return rc;
+    rc = cosched_pmpi.Testall(count, requests, flag, batch.statuses);
+    if (rc != MPI_SUCCESS || *flag)
+        batch_complete_all(&batch, rc, requests);
+    batch_close(&batch);
+    return rc;
+}
+
+int cosched_do_Waitall(int count, MPI_Request requests[], MPI_Status statuses[]) {
+    struct cosched_wait wait = {false};
+    struct batch batch;
+    int flag = 0;
+    int rc = batch_open(&batch, count, requests, true, statuses);
+    if (rc != MPI_SUCCESS)
+        return rc;
+    if (!cosched_shim_attached())
+        rc = cosched_pmpi.Waitall(count, requests, batch.statuses);
+    else
+        for (;;) {
+            rc = cosched_pmpi.Testall(count, requests, &flag, batch.statuses);
+            if (rc != MPI_SUCCESS || flag)
+                break;
+            cosched_wait_turn(&wait, true);
+        }
+    batch_complete_all(&batch, rc, requests);
+    batch_close(&batch);
+    return rc;
+}
+
+int cosched_do_Testany(int count, MPI_Request requests[], int *index, int *flag,
+                       MPI_Status *status) {
+    struct batch batch;
+    int rc = batch_open(&batch, count, requests, false, status);
+    if (rc != MPI_SUCCESS)
+        return rc;
+    rc = cosched_pmpi.Testany(count, requests, index, flag, batch.statuses);
+    if (rc != MPI_SUCCESS || *flag)
+        batch_complete(&batch, rc, requests, *index, batch.statuses);
+    batch_close(&batch);
+    return rc;
+}
+
+int cosched_do_Waitany(int count, MPI_Request requests[], int *index, MPI_Status *status) {
+    struct cosched_wait wait = {false};
+    struct batch batch;
+    int flag = 0;
+    int rc = batch_open(&batch, count, requests, false, status);
+    if (rc != MPI_SUCCESS)
+        return rc;
+    *index = MPI_UNDEFINED;
+    if (!cosched_shim_attached())
+        rc = cosched_pmpi.Waitany(count, requests, index, batch.statuses);
+    else
+        for (;;) {
+            rc = cosched_pmpi.Testany(count, requests, index, &flag, batch.statuses);
+            if (rc != MPI_SUCCESS || flag)
+                break;
+            cosched_wait_turn(&wait, true);
+        }
+    batch_complete(&batch, rc, requests, *index, batch.statuses);
+    batch_close(&batch);
+    return rc;
+}
+
+int cosched_do_Testsome(int count, MPI_Request requests[], int *outcount, int indices[],
+                        MPI_Status statuses[]) {
+    struct batch batch;
+    int rc = batch_open(&batch, count, requests, true, statuses);
+    if (rc != MPI_SUCCESS)
+        return rc;
+    *outcount = 0;
+    rc = cosched_pmpi.Testsome(count, requests, outcount, indices, batch.statuses);
+    batch_complete_some(&batch, rc, requests, *outcount, indices);
+    batch_close(&batch);
+    return rc;
+}
+
+int cosched_do_Waitsome(int count, MPI_Request requests[], int *outcount, int indices[],
+                        MPI_Status statuses[]) {
+    struct cosched_wait wait = {false};
+    struct batch batch;
+    int rc = batch_open(&batch, count, requests, true, statuses);
+    if (rc != MPI_SUCCESS)
+        return rc;
+    *outcount = 0;
+    if (!cosched_shim_attached())
+        rc = cosched_pmpi.Waitsome(count, requests, outcount, indices, batch.statuses);
+    else
+        for (;;) {
+            rc = cosched_pmpi.Testsome(count, requests, outcount, indices, batch.statuses);
+            if (rc != MPI_SUCCESS || *outcount != 0)
+                break;
+            cosched_wait_turn(&wait, true);
+        }
+    batch_complete_some(&batch, rc, requests, *outcount, indices);
+    batch_close(&batch);
+    return rc;
+}
+
+/* Looking without completing: the user may use a message from now on. */
+
+int cosched_do_Request_get_status(MPI_Request request, int *flag, MPI_Status *status) {
+    struct cosched_record *record = cosched_requests_find(request);
+    MPI_Status own;
+    int rc;
+    if (record != NULL && status == MPI_STATUS_IGNORE)
+        status = &own;
+    rc = cosched_pmpi.Request_get_status(request, flag, status);
+    if (record != NULL && rc == MPI_SUCCESS && *flag)
+        cosched_requests_peek(record, status);
+    return rc;
+}
+
+#if COSCHED_MPI_HAS_4_1
+static void batch_peek(struct batch *batch, int index, MPI_Status *status) {
+    if (index >= 0 && index < batch->count && batch->found[index] != NULL)
+        cosched_requests_peek(batch->found[index], status);
+}
+
+int cosched_do_Request_get_status_all(int count, const MPI_Request requests[], int *flag,
+                                      MPI_Status statuses[]) {
+    struct batch batch;
+    int rc = batch_open(&batch, count, requests, true, statuses);
+    if (rc != MPI_SUCCESS)
+        return rc;
+    rc = cosched_pmpi.Request_get_status_all(count, requests, flag, batch.statuses);
+    if (rc == MPI_SUCCESS && *flag)
+        for (int i = 0; i < batch.count; i++)
+            batch_peek(&batch, i, &batch.statuses[i]);
+    batch_close(&batch);
+    return rc;
+}
+
+int cosched_do_Request_get_status_any(int count, const MPI_Request requests[], int *index,
+                                      int *flag, MPI_Status *status) {
+    struct batch batch;
+    int rc = batch_open(&batch, count, requests, false, status);
+    if (rc != MPI_SUCCESS)
+        return rc;
+    rc = cosched_pmpi.Request_get_status_any(count, requests, index, flag, batch.statuses);
+    if (rc == MPI_SUCCESS && *flag)
+        batch_peek(&batch, *index, batch.statuses);
+    batch_close(&batch);
+    return rc;
+}
+
+int cosched_do_Request_get_status_some(int count, const MPI_Request requests[], int *outcount,
+                                       int indices[], MPI_Status statuses[]) {
+    struct batch batch;
+    int rc = batch_open(&batch, count, requests, true, statuses);
+    if (rc != MPI_SUCCESS)
+        return rc;
+    rc = cosched_pmpi.Request_get_status_some(count, requests, outcount, indices, batch.statuses);
+    if (rc == MPI_SUCCESS && *outcount != MPI_UNDEFINED && batch.count != 0)
+        for (int i = 0; i < *outcount; i++)
+            batch_peek(&batch, indices[i], &batch.statuses[i]);
+    batch_close(&batch);
+    return rc;
+}
+#endif
+
+/* Starting, cancelling, freeing */
+
+static void get_ready(struct cosched_record *record) {
+    if (record == NULL || record->active)
+        return;
+    if (record->sends)
+        cosched_wire_load(&record->out);
+    record->active = true;
+}
+
+int cosched_do_Start(MPI_Request *request) {
+    struct cosched_record *record = cosched_requests_find(*request);
+    int rc;
+    get_ready(record);
+    rc = cosched_pmpi.Start(request);
+    if (rc != MPI_SUCCESS && record != NULL)
+        record->active = false;
+    return rc;
+}
+
+int cosched_do_Startall(int count, MPI_Request requests[]) {
+    struct batch batch;
+    int rc = batch_open(&batch, count, requests, true, MPI_STATUSES_IGNORE);
+    if (rc != MPI_SUCCESS)
+        return rc;
+    for (int i = 0; i < batch.count; i++)
+        get_ready(batch.found[i]);
+    rc = cosched_pmpi.Startall(count, requests);
+    batch_close(&batch);
+    return rc;
+}
+
+int cosched_do_Cancel(MPI_Request *request) {
+    struct cosched_record *record = cosched_requests_find(*request);
+    if (record != NULL)
+        record->cancelled = true;
+    return cosched_pmpi.Cancel(request);
+}
+
+int cosched_do_Request_free(MPI_Request *request) {
+    struct cosched_record *record = cosched_requests_find(*request);
+    if (record == NULL || !cosched_requests_release(record))
+        return cosched_pmpi.Request_free(request);
+    *request = MPI_REQUEST_NULL;
+    return MPI_SUCCESS;
+}

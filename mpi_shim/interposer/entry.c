@@ -1,0 +1,63 @@
+/*
+ * The exported functions, made from the table of calls.
+ *
+ * MPI_x     is what applications call.
+ * PMPI_x    is exported too, because an application may use that name, directly or through
+ *           a Fortran binding (Open MPI's calls PMPI_Send, MPICH's mpi_f08 calls PMPI_Wait)
+ *           or a profiling tool: such a call moves the application's messages just as well.
+ *           But the library's own I/O layer calls PMPI_Isend for messages that only it
+ *           receives; calls from inside the library go straight through.
+ */
+#include "do.h"
+#include "shim.h"
+
+#define EXPORTED __attribute__((visibility("default"))) int
+
+/* Code does not move, so one verdict a call site is enough. */
+static bool from_library(const void *caller) {
+    static _Thread_local struct {
+        const void *caller;
+        bool verdict;
+    } known[64];
+    unsigned slot = (unsigned)(((uintptr_t)caller * UINT64_C(0x9e3779b97f4a7c15)) >> 58);
+    if (known[slot].caller != caller) {
+        known[slot].caller = caller;
+        known[slot].verdict = cosched_pmpi_contains(caller);
+    }
+    return known[slot].verdict;
+}
+
+#define SERVE(name, active, instead, arguments)                                                    \
+    switch (cosched_shim_mode()) {                                                                 \
+    case COSCHED_SHIM_ACTIVE:                                                                      \
+        if (active)                                                                                \
+            return cosched_do_##instead arguments;                                                 \
+        break;                                                                                     \
+    case COSCHED_SHIM_UNKNOWN:                                                                     \
+    case COSCHED_SHIM_BROKEN:                                                                      \
+        return cosched_shim_refuse("MPI_" #name);                                                  \
+    case COSCHED_SHIM_PASSIVE:                                                                     \
+        break;                                                                                     \
+    }                                                                                              \
+    return cosched_pmpi.name arguments;
+
+#define ENTRIES(name, instead, parameters, arguments)                                              \
+    EXPORTED MPI_##name parameters { SERVE(name, true, instead, arguments) }                       \
+    EXPORTED PMPI_##name parameters {                                                              \
+        SERVE(name, !from_library(__builtin_return_address(0)), instead, arguments)                \
+    }
+
+#define CALL(name, parameters, arguments) ENTRIES(name, name, parameters, arguments)
+#define COUNT int
+#define COUNTED CALL
+#include "calls.h"
+#undef COUNTED
+#undef COUNT
+#undef CALL
+
+#if MPI_VERSION >= 4
+#define CALL(name, parameters, arguments)
+#define COUNT MPI_Count
+#define COUNTED(name, parameters, arguments) ENTRIES(name##_c, name, parameters, arguments)
+#include "calls.h"
+#endif

@@ -1,0 +1,174 @@
+#define _GNU_SOURCE
+#include "pmpi.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+
+struct cosched_pmpi cosched_pmpi;
+
+#ifdef OPEN_MPI
+struct cosched_pmpi_objects cosched_pmpi_objects;
+#define FAMILY "Open MPI"
+#elif defined(MPI_ABI_VERSION)
+#define FAMILY "the MPI standard ABI"
+#else
+#define FAMILY "MPICH"
+#endif
+
+/* Where the library's own code is, so that its internal calls can be told apart. */
+static struct {
+    uintptr_t from;
+    uintptr_t to;
+} text;
+
+/* The nth loaded object: its name, and its place in memory. */
+struct object {
+    int wanted;
+    int seen;
+    char path[4096];
+};
+
+static int pick_object(struct dl_phdr_info *info, size_t size, void *argument) {
+    struct object *object = argument;
+    (void)size;
+    if (object->seen++ != object->wanted)
+        return 0;
+    snprintf(object->path, sizeof object->path, "%s", info->dlpi_name);
+    return 1;
+}
+
+/* A handle that finds PMPI_Init outside the shim. The preload comes first in the global
+ * scope, so RTLD_NEXT sees a library that is in that scope; otherwise every loaded object
+ * is asked, one at a time, because dlopen must not be called from inside the iteration. */
+static void *find_library(void) {
+    struct object object = {0};
+    if (dlsym(RTLD_NEXT, "PMPI_Init") != NULL)
+        return RTLD_NEXT;
+    for (;; object.wanted++) {
+        object.seen = 0;
+        if (dl_iterate_phdr(pick_object, &object) == 0)
+            return NULL;
+        if (object.path[0] == '\0')
+            continue; /* the executable: it is in the global scope */
+        void *handle = dlopen(object.path, RTLD_NOLOAD | RTLD_LAZY | RTLD_LOCAL);
+        if (handle == NULL)
+            continue;
+        void *init = dlsym(handle, "PMPI_Init");
+        Dl_info theirs, ours;
+        if (init != NULL && dladdr(init, &theirs) != 0 && dladdr(&cosched_pmpi, &ours) != 0 &&
+            theirs.dli_fbase != ours.dli_fbase)
+            return handle;
+        dlclose(handle);
+    }
+}
+
+static const char *base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash == NULL ? path : slash + 1;
+}
+
+static const char *family_of(void *library, const char *path) {
+    if (dlsym(library, "ompi_mpi_comm_world") != NULL)
+        return "Open MPI";
+    if (strncmp(base_name(path), "libmpi_abi", 10) == 0)
+        return "the MPI standard ABI";
+    return "MPICH";
+}
+
+static int find_text(struct dl_phdr_info *info, size_t size, void *argument) {
+    const uintptr_t inside = (uintptr_t)argument;
+    (void)size;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+        uintptr_t from = info->dlpi_addr + part->p_vaddr;
+        if (part->p_type == PT_LOAD && inside >= from && inside < from + part->p_memsz) {
+            text.from = from;
+            text.to = from + part->p_memsz;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+int cosched_pmpi_load(char *why, unsigned long size) {
+    const char *missing = NULL;
+    Dl_info where;
+    void *library = find_library();
+    if (library == NULL) {
+        snprintf(why, size, "no MPI library is loaded");
+        return -ENOENT;
+    }
+    void *init = dlsym(library, "PMPI_Init");
+    if (dladdr(init, &where) == 0 || where.dli_fname == NULL)
+        where.dli_fname = "the MPI library";
+    if (strcmp(family_of(library, where.dli_fname), FAMILY) != 0) {
+        snprintf(why, size, "built for " FAMILY ", but the program uses %s (%s)",
+                 family_of(library, where.dli_fname), where.dli_fname);
+        return -ENOENT;
+    }
+    dl_iterate_phdr(find_text, init);
+
+#define FIND(member, symbol)                                                                       \
+    do {                                                                                           \
+        void *found = dlsym(library, symbol);                                                      \
+        if (found == NULL)                                                                         \
+            missing = symbol;                                                                      \
+        memcpy(&cosched_pmpi.member, &found, sizeof found);                                        \
+    } while (0);
+#define ONE_FIND(name) FIND(name, "PMPI_" #name)
+#define CALL(name, parameters, arguments) ONE_FIND(name)
+#if MPI_VERSION >= 4
+#define COUNTED(name, parameters, arguments) ONE_FIND(name) ONE_FIND(name##_c)
+#else
+#define COUNTED(name, parameters, arguments) ONE_FIND(name)
+#endif
+#include "calls.h"
+#undef CALL
+#undef COUNTED
+#define ONE(name) ONE_FIND(name)
+    COSCHED_PMPI_OTHERS(ONE)
+#undef ONE
+#if MPI_VERSION >= 4
+    ONE_FIND(Type_create_struct_c)
+    ONE_FIND(Pack_c)
+    ONE_FIND(Pack_size_c)
+#endif
+#if COSCHED_MPI_HAS_MPIX
+    FIND(Stream_comm_create, "PMPIX_Stream_comm_create")
+    FIND(Stream_comm_create_multiplex, "PMPIX_Stream_comm_create_multiplex")
+    FIND(Threadcomm_init, "PMPIX_Threadcomm_init")
+    FIND(Request_is_complete, "PMPIX_Request_is_complete")
+#endif
+#ifdef OPEN_MPI
+    /* The global scope first: an executable may hold the one copy of such an object that
+     * everybody, the library included, is bound to. */
+#define ONE(name)                                                                                  \
+    cosched_pmpi_objects.name = dlsym(RTLD_DEFAULT, #name);                                        \
+    if (cosched_pmpi_objects.name == NULL)                                                         \
+        cosched_pmpi_objects.name = dlsym(library, #name);                                         \
+    if (cosched_pmpi_objects.name == NULL)                                                         \
+        missing = #name;
+    COSCHED_PMPI_OBJECTS(ONE)
+#undef ONE
+#endif
+    if (missing != NULL) {
+        snprintf(why, size, "%s has no %s: build the shim again for this library", where.dli_fname,
+                 missing);
+        return -ENOENT;
+    }
+    return 0;
+}
+
+bool cosched_pmpi_contains(const void *code) {
+    Dl_info where;
+    const char *name;
+    if ((uintptr_t)code >= text.from && (uintptr_t)code < text.to)
+        return true;
+    if (dladdr(code, &where) == 0 || where.dli_fname == NULL)
+        return false;
+    name = base_name(where.dli_fname);
+    return strncmp(name, "mca_", 4) == 0 || strncmp(name, "libmca_", 7) == 0;
+}

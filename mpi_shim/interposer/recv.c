@@ -1,0 +1,140 @@
+/*
+ * Receives: blocking, with a request, persistent, and of a matched message.
+ */
+#include "comms.h"
+#include "do.h"
+#include "messages.h"
+#include "requests.h"
+#include "wait.h"
+
+/* A blocking receive that completed, well or not. */
+static void finish(struct cosched_wire *wire, int rc, MPI_Status *status) {
+    if (cosched_wire_arrived(rc))
+        cosched_wire_deliver(wire, status);
+    cosched_wire_release(wire);
+    cosched_requests_sweep();
+}
+
+int cosched_do_Recv(void *buf, cosched_count count, MPI_Datatype type, int source, int tag,
+                    MPI_Comm comm, MPI_Status *status) {
+    struct cosched_wire_room room;
+    struct cosched_wire wire;
+    MPI_Status own;
+    int rc = MPI_SUCCESS;
+    if (source != MPI_PROC_NULL && cosched_comms_carry(comm)) {
+        rc = cosched_wire_in(&wire, &room, buf, count, type);
+        if (status == MPI_STATUS_IGNORE)
+            status = &own;
+    } else
+        cosched_wire_plain(&wire, buf, count, type);
+    if (rc != MPI_SUCCESS)
+        return rc;
+    if (cosched_shim_attached()) {
+        MPI_Request request;
+        rc = cosched_pmpi.COSCHED_LARGE(Irecv)(wire.data, wire.count, wire.type, source, tag, comm,
+                                               &request);
+        if (rc == MPI_SUCCESS)
+            rc = cosched_wait_request(&request, status);
+    } else
+        rc = cosched_pmpi.COSCHED_LARGE(Recv)(wire.data, wire.count, wire.type, source, tag, comm,
+                                              status);
+    finish(&wire, rc, status);
+    return rc;
+}
+
+int cosched_do_Mrecv(void *buf, cosched_count count, MPI_Datatype type, MPI_Message *message,
+                     MPI_Status *status) {
+    struct cosched_wire_room room;
+    struct cosched_wire wire;
+    MPI_Status own;
+    int rc = MPI_SUCCESS;
+    if (cosched_messages_carry(*message)) {
+        rc = cosched_wire_in(&wire, &room, buf, count, type);
+        if (status == MPI_STATUS_IGNORE)
+            status = &own;
+    } else
+        cosched_wire_plain(&wire, buf, count, type);
+    if (rc != MPI_SUCCESS)
+        return rc;
+    if (cosched_shim_attached()) {
+        MPI_Request request;
+        rc = cosched_pmpi.COSCHED_LARGE(Imrecv)(wire.data, wire.count, wire.type, message,
+                                                &request);
+        if (rc == MPI_SUCCESS)
+            rc = cosched_wait_request(&request, status);
+    } else
+        rc = cosched_pmpi.COSCHED_LARGE(Mrecv)(wire.data, wire.count, wire.type, message, status);
+    finish(&wire, rc, status);
+    return rc;
+}
+
+/* The record of a receive with its wire laid out, or NULL and MPI's error. */
+static struct cosched_record *open_record(void *buf, cosched_count count, MPI_Datatype type,
+                                           int *rc) {
+    struct cosched_record *record = cosched_requests_new();
+    *rc = MPI_ERR_NO_MEM;
+    if (record == NULL)
+        return NULL;
+    *rc = cosched_wire_in(&record->in, NULL, buf, count, type);
+    record->receives = *rc == MPI_SUCCESS;
+    if (*rc == MPI_SUCCESS)
+        return record;
+    cosched_requests_drop(record);
+    return NULL;
+}
+
+/* MPI has made the request, or not. */
+static void close_record(struct cosched_record *record, int rc, MPI_Request *request) {
+    if (rc == MPI_SUCCESS)
+        cosched_requests_add(record, *request);
+    else
+        cosched_requests_drop(record);
+}
+
+int cosched_do_Irecv(void *buf, cosched_count count, MPI_Datatype type, int source, int tag,
+                     MPI_Comm comm, MPI_Request *request) {
+    struct cosched_record *record;
+    int rc;
+    if (source == MPI_PROC_NULL || !cosched_comms_carry(comm))
+        return cosched_pmpi.COSCHED_LARGE(Irecv)(buf, count, type, source, tag, comm, request);
+    record = open_record(buf, count, type, &rc);
+    if (record == NULL)
+        return rc;
+    record->active = true;
+    rc = cosched_pmpi.COSCHED_LARGE(Irecv)(record->in.data, record->in.count, record->in.type,
+                                           source, tag, comm, request);
+    close_record(record, rc, request);
+    return rc;
+}
+
+int cosched_do_Recv_init(void *buf, cosched_count count, MPI_Datatype type, int source, int tag,
+                         MPI_Comm comm, MPI_Request *request) {
+    struct cosched_record *record;
+    int rc;
+    if (source == MPI_PROC_NULL || !cosched_comms_carry(comm))
+        return cosched_pmpi.COSCHED_LARGE(Recv_init)(buf, count, type, source, tag, comm, request);
+    record = open_record(buf, count, type, &rc);
+    if (record == NULL)
+        return rc;
+    record->persistent = true;
+    rc = cosched_pmpi.COSCHED_LARGE(Recv_init)(record->in.data, record->in.count, record->in.type,
+                                               source, tag, comm, request);
+    close_record(record, rc, request);
+    return rc;
+}
+
+int cosched_do_Imrecv(void *buf, cosched_count count, MPI_Datatype type, MPI_Message *message,
+                      MPI_Request *request) {
+    struct cosched_record *record;
+    int rc;
+    if (!cosched_messages_carry(*message))
+        return cosched_pmpi.COSCHED_LARGE(Imrecv)(buf, count, type, message, request);
+    record = open_record(buf, count, type, &rc);
+    if (record == NULL)
+        return rc;
+    record->active = true;
+    rc = cosched_pmpi.COSCHED_LARGE(Imrecv)(record->in.data, record->in.count, record->in.type,
+                                            message, request);
+    close_record(record, rc, request);
+    return rc;
+}

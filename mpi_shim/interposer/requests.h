@@ -1,0 +1,68 @@
+/*
+ * requests.h - what must be remembered of a request until it completes: the copy a send is
+ * made from, or the place where a received message lies until the user may see it.
+ *
+ * Only requests that need it are here. A lookup of any other request finds nothing, and the
+ * request goes to MPI untouched.
+ *
+ * A handle may be in the table twice for a moment: when MPI completes a request, its handle
+ * may come back to another thread before this one has removed the record. So a record is
+ * looked up before the call that may complete it, is removed by address, and a lookup finds
+ * the youngest. (MPI forbids two threads to complete one request at a time.)
+ */
+#ifndef COSCHED_REQUESTS_H
+#define COSCHED_REQUESTS_H
+
+#include <stdbool.h>
+
+#include "wire.h"
+
+struct cosched_record {
+    struct cosched_record *next;
+    MPI_Request handle;
+    struct cosched_wire out;
+    struct cosched_wire in;
+    void *copy;      /* what is sent, if the request owns it */
+    bool sends;      /* out is in use */
+    bool receives;   /* in is in use */
+    bool persistent; /* stays when it completes */
+    bool active;     /* started and not completed */
+    bool delivered;  /* the user has the message, though not yet the request's completion */
+    bool cancelled;  /* MPI_Cancel was asked for: it may not have received anything */
+};
+
+/* A record that is not in the table yet; NULL when memory is out. */
+struct cosched_record *cosched_requests_new(void);
+
+/* Puts it into the table under the handle that MPI gave, or frees it. */
+void cosched_requests_add(struct cosched_record *record, MPI_Request handle);
+void cosched_requests_drop(struct cosched_record *record);
+
+/* Whether there is any record: without one, nothing needs to be looked up. */
+bool cosched_requests_any(void);
+
+/* The record of a request, or NULL. */
+struct cosched_record *cosched_requests_find(MPI_Request handle);
+
+/* The same for many at once: found[i] is set for each i. Returns how many have a record. */
+int cosched_requests_find_all(int count, const MPI_Request handles[],
+                              struct cosched_record *found[]);
+
+/* The request completed, with this error (or MPI_SUCCESS) and status. A persistent one
+ * stays, inactive. */
+void cosched_requests_complete(struct cosched_record *record, int error, MPI_Status *status);
+
+/* It is known to be complete, but still there: the user gets the message and a status. */
+void cosched_requests_peek(struct cosched_record *record, MPI_Status *status);
+
+/* MPI_Request_free: takes over what is still moving. Returns true when the handle is now the
+ * shim's own to complete, and false when MPI is to free it. */
+bool cosched_requests_release(struct cosched_record *record);
+
+/* Completes what was taken over, as far as it has come. */
+void cosched_requests_sweep(void);
+
+/* At the end: gives what was taken over back to MPI, and frees nothing it may still use. */
+void cosched_requests_forget(void);
+
+#endif

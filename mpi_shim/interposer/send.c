@@ -1,0 +1,129 @@
+/*
+ * Sends: blocking, with a request, and persistent.
+ */
+#include "comms.h"
+#include "do.h"
+#include "requests.h"
+#include "wait.h"
+
+/* The pointers of a family of calls that differ only in the mode of the send. */
+typedef __typeof__(*cosched_pmpi.COSCHED_LARGE(Send)) blocking_call;
+typedef __typeof__(*cosched_pmpi.COSCHED_LARGE(Isend)) request_call;
+
+static int lay_out(struct cosched_wire *wire, struct cosched_wire_room *room, const void *buf,
+                   cosched_count count, MPI_Datatype type, int dest, MPI_Comm comm) {
+    if (dest != MPI_PROC_NULL && cosched_comms_carry(comm))
+        return cosched_wire_out(wire, room, buf, count, type);
+    cosched_wire_plain(wire, buf, count, type);
+    return MPI_SUCCESS;
+}
+
+/* Whether a registered task should expect to wait in a standard send of this: an eager one
+ * is off in no time, and an unscheduled task had better not spin at all. */
+static bool may_wait(const struct cosched_wire *wire) {
+    return !cosched_is_scheduled(&cosched_shim.link) || wire->type != MPI_BYTE ||
+           wire->count > COSCHED_WIRE_ROOM;
+}
+
+static int send_blocking(const void *buf, cosched_count count, MPI_Datatype type, int dest, int tag,
+                         MPI_Comm comm, blocking_call *call, request_call *request_form) {
+    struct cosched_wire_room room;
+    struct cosched_wire wire;
+    int rc = lay_out(&wire, &room, buf, count, type, dest, comm);
+    if (rc != MPI_SUCCESS)
+        return rc;
+    if (request_form != NULL && cosched_shim_attached() && may_wait(&wire)) {
+        MPI_Request request;
+        rc = request_form(wire.data, wire.count, wire.type, dest, tag, comm, &request);
+        if (rc == MPI_SUCCESS)
+            rc = cosched_wait_request(&request, MPI_STATUS_IGNORE);
+    } else
+        rc = call(wire.data, wire.count, wire.type, dest, tag, comm);
+    cosched_wire_release(&wire);
+    return rc;
+}
+
+#define BLOCKING(name, request_form)                                                               \
+    int cosched_do_##name(const void *buf, cosched_count count, MPI_Datatype type, int dest,       \
+                          int tag, MPI_Comm comm) {                                                \
+        return send_blocking(buf, count, type, dest, tag, comm,                                    \
+                             cosched_pmpi.COSCHED_LARGE(name), request_form);                      \
+    }
+
+BLOCKING(Send, cosched_pmpi.COSCHED_LARGE(Isend))
+BLOCKING(Ssend, cosched_pmpi.COSCHED_LARGE(Issend))
+BLOCKING(Rsend, cosched_pmpi.COSCHED_LARGE(Irsend))
+BLOCKING(Bsend, NULL) /* never waits */
+
+/* Isend and its kind. A copy must stay until the send is complete, which a small one is at
+ * once; a datatype lives as long as the library needs it. */
+static int send_request(const void *buf, cosched_count count, MPI_Datatype type, int dest, int tag,
+                        MPI_Comm comm, MPI_Request *request, request_call *call) {
+    struct cosched_wire wire;
+    int done = 0;
+    int rc = lay_out(&wire, NULL, buf, count, type, dest, comm);
+    if (rc != MPI_SUCCESS)
+        return rc;
+    rc = call(wire.data, wire.count, wire.type, dest, tag, comm, request);
+    if (rc == MPI_SUCCESS && wire.heap != NULL) {
+        /* Completed sends may all have one handle in common: those must not be recorded. */
+        cosched_pmpi.Request_get_status(*request, &done, MPI_STATUS_IGNORE);
+        if (!done) {
+            struct cosched_record *record = cosched_requests_new();
+            if (record == NULL)
+                return rc; /* the copy is lost, the message is not */
+            record->out = wire;
+            record->sends = record->active = true;
+            cosched_requests_add(record, *request);
+            return rc;
+        }
+    }
+    cosched_wire_release(&wire);
+    return rc;
+}
+
+#define WITH_REQUEST(name)                                                                         \
+    int cosched_do_##name(const void *buf, cosched_count count, MPI_Datatype type, int dest,       \
+                          int tag, MPI_Comm comm, MPI_Request *request) {                          \
+        return send_request(buf, count, type, dest, tag, comm, request,                            \
+                            cosched_pmpi.COSCHED_LARGE(name));                                     \
+    }
+
+WITH_REQUEST(Isend)
+WITH_REQUEST(Ibsend)
+WITH_REQUEST(Issend)
+WITH_REQUEST(Irsend)
+
+/* The status and, in a copy, the data are written at each start (complete.c). */
+static int send_init(const void *buf, cosched_count count, MPI_Datatype type, int dest, int tag,
+                     MPI_Comm comm, MPI_Request *request, request_call *call) {
+    struct cosched_record *record;
+    int rc;
+    if (dest == MPI_PROC_NULL || !cosched_comms_carry(comm))
+        return call(buf, count, type, dest, tag, comm, request);
+    record = cosched_requests_new();
+    if (record == NULL)
+        return MPI_ERR_NO_MEM;
+    rc = cosched_wire_out_again(&record->out, buf, count, type);
+    if (rc == MPI_SUCCESS) {
+        record->sends = record->persistent = true;
+        rc = call(record->out.data, record->out.count, record->out.type, dest, tag, comm, request);
+    }
+    if (rc == MPI_SUCCESS)
+        cosched_requests_add(record, *request);
+    else
+        cosched_requests_drop(record);
+    return rc;
+}
+
+#define PERSISTENT(name)                                                                           \
+    int cosched_do_##name(const void *buf, cosched_count count, MPI_Datatype type, int dest,       \
+                          int tag, MPI_Comm comm, MPI_Request *request) {                          \
+        return send_init(buf, count, type, dest, tag, comm, request,                               \
+                         cosched_pmpi.COSCHED_LARGE(name));                                        \
+    }
+
+PERSISTENT(Send_init)
+PERSISTENT(Bsend_init)
+PERSISTENT(Ssend_init)
+PERSISTENT(Rsend_init)

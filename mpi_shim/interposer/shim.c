@@ -1,0 +1,166 @@
+/*
+ * The life of the shim in one process: the environment, registration (CMDREG) after
+ * MPI_Init, deregistration (CMDOUT) at the beginning of MPI_Finalize, a forked child.
+ *
+ * It fails open. Without COSCHED_JOB nothing is done at all; without a daemon the carrier
+ * stays what the environment says and everything else is as if the shim were not there.
+ */
+#define _GNU_SOURCE
+#include "shim.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "do.h"
+#include "requests.h"
+
+#define ATTACH_TIMEOUT_MS 2000
+
+struct cosched_shim cosched_shim = {.link = {.bell = -1}};
+
+static struct cosched_task_counters private_counters;
+static pthread_once_t started = PTHREAD_ONCE_INIT;
+static pthread_once_t fork_watched = PTHREAD_ONCE_INIT;
+static char broken_why[512];
+
+static void say(const char *format, va_list arguments) {
+    char line[768];
+    int head = snprintf(line, sizeof line, "cosched: pid %d: ", (int)getpid());
+    int body = vsnprintf(line + head, sizeof line - (size_t)head - 1, format, arguments);
+    size_t length = (size_t)head + (body < 0 ? 0 : (size_t)body);
+    if (length > sizeof line - 2)
+        length = sizeof line - 2;
+    line[length++] = '\n';
+    /* One write, so that the ranks' lines do not mix. */
+    ssize_t ignored = write(STDERR_FILENO, line, length);
+    (void)ignored;
+}
+
+void cosched_shim_say(const char *format, ...) {
+    va_list arguments;
+    if (!cosched_shim.verbose)
+        return;
+    va_start(arguments, format);
+    say(format, arguments);
+    va_end(arguments);
+}
+
+__attribute__((format(printf, 1, 2))) static void say_always(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    say(format, arguments);
+    va_end(arguments);
+}
+
+int cosched_shim_refuse(const char *what) {
+    say_always("%s: %s", what, broken_why[0] != '\0' ? broken_why : "not possible here");
+    return MPI_ERR_OTHER;
+}
+
+static bool is_set(const char *name) {
+    const char *value = getenv(name);
+    return value != NULL && value[0] != '\0';
+}
+
+static void start(void) {
+    const char *status = getenv("COSCHED_STATUS");
+    const char *verbose = getenv("COSCHED_VERBOSE");
+    enum cosched_shim_mode mode = COSCHED_SHIM_PASSIVE;
+    cosched_shim.counters = &private_counters;
+    cosched_shim.verbose = verbose != NULL && strcmp(verbose, "1") == 0;
+    if (cosched_pmpi_load(broken_why, sizeof broken_why) != 0)
+        mode = COSCHED_SHIM_BROKEN;
+    else if (is_set("COSCHED_JOB")) {
+        mode = COSCHED_SHIM_ACTIVE;
+        cosched_shim.prefix = status != NULL && strcmp(status, "prefix") == 0;
+        if (status != NULL && !cosched_shim.prefix && strcmp(status, "none") != 0)
+            cosched_shim_say("COSCHED_STATUS=%s is neither prefix nor none: none is used", status);
+    }
+    __atomic_store_n(&cosched_shim.mode, mode, __ATOMIC_RELEASE);
+}
+
+enum cosched_shim_mode cosched_shim_start(void) {
+    pthread_once(&started, start);
+    return cosched_shim.mode;
+}
+
+static void forget_in_child(void) {
+    cosched_shim.counters = &private_counters;
+    cosched_abandon(&cosched_shim.link);
+}
+
+static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, forget_in_child); }
+
+static void attach(void) {
+    struct utsname host;
+    char path[sizeof cosched_shim.link.reason * 4];
+    const char *run_dir = getenv("COSCHED_RUN_DIR");
+    const char *node = getenv("COSCHED_NODE");
+    int rank = 0, world = 0;
+    if (node == NULL || node[0] == '\0')
+        node = uname(&host) == 0 ? host.nodename : "localhost";
+    if (run_dir == NULL || run_dir[0] == '\0')
+        run_dir = "/run/cosched";
+    if (snprintf(path, sizeof path, "%s/%s/register.sock", run_dir, node) >= (int)sizeof path) {
+        cosched_shim_say("not attached: COSCHED_RUN_DIR is too long");
+        return;
+    }
+    cosched_pmpi.Comm_rank(MPI_COMM_WORLD, &rank);
+    cosched_pmpi.Comm_size(MPI_COMM_WORLD, &world);
+    if (cosched_attach(&cosched_shim.link, path, getenv("COSCHED_JOB"), rank, world,
+                       cosched_shim.prefix ? COSCHED_CARRIER_PREFIX : COSCHED_CARRIER_NONE,
+                       ATTACH_TIMEOUT_MS) != 0) {
+        cosched_shim_say("rank %d runs on its own: %s (%s)", rank, cosched_shim.link.reason, path);
+        return;
+    }
+    cosched_shim.counters = &cosched_shim.link.task->counters;
+    pthread_once(&fork_watched, watch_forks);
+    cosched_shim_say("rank %d of %d registered as task %u of job %s on %s, status by %s", rank, world,
+                     cosched_shim.link.slot, getenv("COSCHED_JOB"), node,
+                     cosched_shim.prefix ? "prefix" : "nothing");
+}
+
+/* MPI deletes the attributes of MPI_COMM_SELF first thing in MPI_Finalize, by whatever
+ * name and from whatever language that was called. */
+static int leave(MPI_Comm comm, int keyval, void *value, void *extra) {
+    (void)comm, (void)keyval, (void)value, (void)extra;
+    cosched_requests_forget();
+    if (cosched_shim.counters->foreign != 0)
+        cosched_shim_say("%llu messages came from peers without the shim",
+                         (unsigned long long)cosched_shim.counters->foreign);
+    cosched_shim.counters = &private_counters;
+    cosched_detach(&cosched_shim.link);
+    return MPI_SUCCESS;
+}
+
+static int copy_nothing(MPI_Comm comm, int keyval, void *extra, void *value, void *copy, int *flag) {
+    (void)comm, (void)keyval, (void)extra, (void)value, (void)copy;
+    *flag = 0;
+    return MPI_SUCCESS;
+}
+
+static void enter(void) {
+    int key = MPI_KEYVAL_INVALID;
+    attach();
+    if (cosched_pmpi.Comm_create_keyval(copy_nothing, leave, &key, NULL) == MPI_SUCCESS)
+        cosched_pmpi.Comm_set_attr(MPI_COMM_SELF, key, NULL);
+}
+
+int cosched_do_Init(int *argc, char ***argv) {
+    int rc = cosched_pmpi.Init(argc, argv);
+    if (rc == MPI_SUCCESS)
+        enter();
+    return rc;
+}
+
+int cosched_do_Init_thread(int *argc, char ***argv, int required, int *provided) {
+    int rc = cosched_pmpi.Init_thread(argc, argv, required, provided);
+    if (rc == MPI_SUCCESS)
+        enter();
+    return rc;
+}

@@ -1,0 +1,55 @@
+/*
+ * shim.h - what one process of a job knows about itself: whether it takes part, how its
+ * status travels, and its link to the scheduler daemon.
+ */
+#ifndef COSCHED_SHIM_H
+#define COSCHED_SHIM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cosched/task.h"
+#include "pmpi.h"
+
+enum cosched_shim_mode {
+    COSCHED_SHIM_UNKNOWN = 0, /* no MPI call so far */
+    COSCHED_SHIM_BROKEN,      /* the MPI library underneath cannot be used */
+    COSCHED_SHIM_PASSIVE,     /* not a task of a job: every call goes straight through */
+    COSCHED_SHIM_ACTIVE
+};
+
+struct cosched_shim {
+    enum cosched_shim_mode mode;
+    /* From the environment alone, never from whether a daemon answered: all ranks of a
+     * job must agree on it, since it changes what travels. */
+    bool prefix;
+    bool verbose;
+    struct cosched_link link;
+    struct cosched_task_counters *counters; /* the task's record, or a private one */
+};
+
+extern struct cosched_shim cosched_shim;
+
+/* Finds the MPI library and reads the environment, once; returns the mode. */
+enum cosched_shim_mode cosched_shim_start(void);
+
+/* One line on stderr, with COSCHED_VERBOSE=1 alone. */
+void cosched_shim_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* A call that cannot be served: one line on stderr, and the error for the caller. */
+int cosched_shim_refuse(const char *what);
+
+static inline enum cosched_shim_mode cosched_shim_mode(void) {
+    enum cosched_shim_mode mode = __atomic_load_n(&cosched_shim.mode, __ATOMIC_ACQUIRE);
+    return __builtin_expect(mode != COSCHED_SHIM_UNKNOWN, 1) ? mode : cosched_shim_start();
+}
+
+static inline bool cosched_shim_attached(void) { return cosched_shim.link.region != NULL; }
+
+/* One writer each in a program without MPI threads; where there are several, an increment
+ * may be lost, which is the price of a counter that costs nothing. */
+static inline void cosched_shim_count(uint64_t *counter, uint64_t by) {
+    __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + by, __ATOMIC_RELAXED);
+}
+
+#endif

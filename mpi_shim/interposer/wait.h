@@ -1,0 +1,28 @@
+/*
+ * wait.h - blocking, for a task that may be unscheduled.
+ *
+ * The library's blocking calls spin. A registered task waits in a loop of its own instead:
+ * test, and if there is nothing, either spin on exactly as the library would (scheduled) or
+ * sleep for a moment (unscheduled, cosched_pause), which leaves the CPU to the job that is
+ * scheduled and looks for messages a thousand times a second. A task that is not registered
+ * uses the library's own blocking call.
+ */
+#ifndef COSCHED_WAIT_H
+#define COSCHED_WAIT_H
+
+#include "pmpi.h"
+#include "shim.h"
+
+/* How a wait has gone so far; zero-initialised. */
+struct cosched_wait {
+    bool began;
+};
+
+/* Passes the time between two tests that found nothing. `yields`: the library's own call
+ * would give the processor to whoever wants it, if it is one that does. */
+void cosched_wait_turn(struct cosched_wait *wait, bool yields);
+
+/* MPI_Wait on a request that the shim itself made, or that the user waits for. */
+int cosched_wait_request(MPI_Request *request, MPI_Status *status);
+
+#endif
