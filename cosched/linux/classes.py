@@ -60,7 +60,7 @@ class ClassScheduler(Protocol):
     def set_shares(self, percents: Mapping[str, int]) -> None:
         """The switch: writes what changed, shares that fall before shares that rise.
 
-        Classes that are not named keep what they have. A percent is of every CPU that
+        Classes that are not named keep their percent. A percent is of every CPU that
         the job may use, so classes on disjoint CPUs may sum up to more than 100.
         """
 

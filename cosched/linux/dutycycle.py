@@ -104,19 +104,20 @@ class DutyCycle:
         if fd is None:
             return
         try:
-            alive = pidfd.send_signal(
-                fd, signal.SIGSTOP if known.stopped else signal.SIGCONT
-            )
+            # Asked with signal 0: SIGCONT alone is allowed to any process of the session.
+            alive = pidfd.send_signal(fd, 0)
         except PermissionError:
             os.close(fd)
             raise CoschedError(
                 f"class {job}: process {pid} belongs to another user; "
                 "only your own can be stopped and continued"
             ) from None
-        if alive:
-            known.pidfds[pid] = fd
-        else:
+        if not alive:
             os.close(fd)
+            return
+        known.pidfds[pid] = fd
+        # SIGCONT too: a scheduler that died may have left it stopped.
+        pidfd.send_signal(fd, signal.SIGSTOP if known.stopped else signal.SIGCONT)
 
     def remove(self, job: str, pid: int) -> None:
         known = self._jobs.get(job)

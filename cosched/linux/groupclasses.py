@@ -12,17 +12,21 @@ scheduled there. A program beside the classes thus gets half of a CPU at worst, 
 that its job may have later; and it takes no more than that half from the classes.
 
 **Normal shares.** After ``create`` and ``restore`` each class has the default weight times
-its CPUs and no quota. ``restore`` also gives the top the sum of these weights: each class
-then competes on a CPU, with other classes and with programs beside them, as one task would.
+its CPUs and no quota (beside classes that have their shares already, that is about 1%, so
+a new class disturbs nobody before the next switch). ``restore`` also gives the top the sum
+of these weights: each class then competes on a CPU, with other classes and with programs
+beside them, as one task would.
 
 **The switch** is one write for each class whose value changes, two in the common case, on
 file descriptors that stay open.
 
-Limits. A quota belongs to the class, not to a CPU: the kernel hands it to CPUs in pieces
-of 5 ms, so that at 1% the first CPU to ask may take all of a period's time. It is enforced
-at the tick: a class with 1 ms in 100 runs for a whole tick in every fourth period or so
-at 250 Hz. A process that a task starts is in the task's class, and leaves it only
-when the class is destroyed.
+Limits. Turns are as long as the time between two moments at which the kernel chooses
+anew. Where all tasks spin without yielding that is a tick: at 250 Hz a class with 1% runs
+for 4 ms every 400 ms, and a switch takes one or two ticks to show. Anything that wakes
+up on the CPU in between makes turns shorter and more frequent.
+A quota belongs to the class, not to a CPU: the kernel hands it to CPUs in pieces of 5 ms,
+so that at 1% the first CPU to ask may take all of a period's time. A process that a task
+starts is in the task's class, and leaves it only when the class is destroyed.
 """
 
 from __future__ import annotations
@@ -40,7 +44,14 @@ from cosched.core.errors import CoschedError
 from cosched.linux import proc
 from cosched.linux.cgroupfs import Hierarchy, Tree, members, why, write
 from cosched.linux.classes import check_key, check_mode, unknown_class
-from cosched.linux.shares import UNLIMITED_US, WeightScale, in_order, quotas, weights
+from cosched.linux.shares import (
+    UNLIMITED_US,
+    WeightScale,
+    in_order,
+    normal_weights,
+    quotas,
+    weights,
+)
 
 # How long ``close`` waits for processes that are on their way out.
 _CLOSE_PATIENCE_S = 1.0
@@ -87,6 +98,7 @@ class GroupClasses(ABC):
         self._strict = mode == "strict"
         self._groups: dict[str, _Group] = {}
         self._widths: dict[str, int] = {}
+        self._percents: dict[str, int] = {}
         self._written: dict[str, int | None] = {}
         self._top_weight: int | None = None
         self._restored = False
@@ -120,7 +132,7 @@ class GroupClasses(ABC):
                 tree.make(job)
             self._groups[job] = self._open(job, cpus)
             self._widths[job] = max(1, len(cpus))
-            self._normalise(job, self._normal_weight(job, self._widths))
+            self._normalise(job, normal_weights(self._widths, self.scale)[job])
         except OSError as error:
             self._forget(job)
             raise CoschedError(f"class {job}: cannot be made: {why(error)}") from None
@@ -170,6 +182,7 @@ class GroupClasses(ABC):
         if group is not None:
             group.close()
         self._widths.pop(job, None)
+        self._percents.pop(job, None)
         self._written.pop(job, None)
 
     def _remove_leftovers(self) -> None:
@@ -186,6 +199,8 @@ class GroupClasses(ABC):
             self._restored = False
             self._weigh_top()
         groups, written = self._groups, self._written
+        # All classes, as one whose width is new changes the scale of all weights.
+        percents = {**self._percents, **percents}
         try:
             if self._strict:
                 wanted = quotas(percents, self._widths)
@@ -193,6 +208,7 @@ class GroupClasses(ABC):
                 wanted = weights(percents, self._widths, self.scale)
         except KeyError as error:
             raise unknown_class(error.args[0]) from None
+        self._percents = percents
         text = self.quota_text if self._strict else str
         for job, value in in_order(wanted, written):
             try:
@@ -206,9 +222,6 @@ class GroupClasses(ABC):
         if error.errno == errno.ENODEV:
             return CoschedError(f"class {job}: someone removed {path}; end the job")
         return CoschedError(f"class {job}: {path} refuses its share: {error.strerror}")
-
-    def _normal_weight(self, job: str, widths: Mapping[str, int]) -> int:
-        return weights({job: 100}, widths, self.scale)[job]
 
     def _normalise(self, job: str, weight: int) -> None:
         """Default weight times CPUs, no quota. OSError as it comes."""
@@ -260,10 +273,8 @@ class GroupClasses(ABC):
         if not jobs:
             return
         widths = {job: self._widths.get(job) or self._measured_width(job) for job in jobs}
-        total = 0
-        for job in jobs:
-            weight = self._normal_weight(job, widths)
-            total += weight
+        normal = normal_weights(widths, self.scale)
+        for job, weight in normal.items():
             try:
                 self._normalise(job, weight)
             except OSError as error:
@@ -272,7 +283,8 @@ class GroupClasses(ABC):
         self._top_weight = None
         # Gone since we looked means that nothing is left that needs a weight.
         with contextlib.suppress(CoschedError):
-            self._set_top_weight(total)
+            self._set_top_weight(sum(normal.values()))
+        self._percents = {}
         self._restored = True
 
     def _measured_width(self, job: str) -> int:

@@ -8,7 +8,9 @@ daemon leads it.
 
 **Slice requests.** EEVDF lets a task ask for short turns (since Linux 6.12), 0.1 ms to
 100 ms: the share is the same, in more and earlier pieces. A task at 1% of a CPU then
-looks at its messages more often. Kernels before that accept the call and ignore it.
+looks at its messages more often. The kernel ends a turn only where it chooses anew: when
+something wakes up or yields on that CPU, and at the tick. Among tasks that only spin a
+request shorter than a tick changes nothing. Kernels before 6.12 accept and ignore it.
 """
 
 from __future__ import annotations

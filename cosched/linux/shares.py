@@ -6,9 +6,13 @@ with a busy task on each of 4 CPUs competes with only 256 on each of them. Two j
 different width meet on a CPU in the ratio of their percents only if each weight is
 percent times width. (A job that leaves some of its CPUs idle weighs more on the others.)
 
-Weights have a range. Where the widest job would exceed it, all weights shrink by one
-factor, so that ratios stay, until the smallest hits the lower bound: on cgroup v2 a one-CPU
-job beside one of 256 CPUs has 1 where 0.4 was due.
+Weights have a range, and all of it is used: the widest job would have the greatest weight
+for 100%. Only ratios count between classes, so this costs nothing, and gains twice.
+Rounding hurts less. And a kernel with CFS (before 6.6) charges each tick at the weight of
+that moment and does not forget it when the weight rises: classes that went from weight 1
+to the normal 100 waited seconds before they ran again, from 100 to 100 they do not.
+Where jobs differ much in width the smallest weights hit the lower bound: on cgroup v2 a
+one-CPU job beside one of 256 CPUs has 1 where 0.4 was due.
 
 A quota is percent times width of the period, at least 1 ms (the kernel's minimum): with
 a period of 100 ms that is exactly 1% of one CPU.
@@ -46,10 +50,7 @@ def weights(
     ``widths`` holds the number of CPUs of every class there is, also of those whose
     percent does not change: all share one factor.
     """
-    widest = max(widths.values(), default=1)
-    numerator, denominator = scale.one_cpu, 100
-    if widest * scale.one_cpu > scale.high:
-        numerator, denominator = scale.high, 100 * widest
+    numerator, denominator = scale.high, 100 * max(widths.values(), default=1)
     low, high = scale.low, scale.high
     return {
         job: min(
@@ -61,6 +62,13 @@ def weights(
         )
         for job, percent in percents.items()
     }
+
+
+def normal_weights(widths: Mapping[str, int], scale: WeightScale) -> dict[str, int]:
+    """The weights that give each class on each CPU what one ordinary task has."""
+    widest = max(widths.values(), default=1)
+    most = min(scale.one_cpu * widest, scale.high)
+    return {job: max(scale.low, width * most // widest) for job, width in widths.items()}
 
 
 def quotas(percents: Mapping[str, int], widths: Mapping[str, int]) -> dict[str, int]:

@@ -31,7 +31,7 @@ class FakeKernel:
         self.without: set[str] = set()
         """Names of files that this kernel lacks."""
         self._mounts: dict[Path, str] = {}
-        self._groups: dict[int, dict[Path, str]] = {}
+        self._groups: dict[int, dict[Path, Path]] = {}
         self._mkdir, self._rmdir, self._pwrite = os.mkdir, os.rmdir, os.pwrite
         (root / "proc").mkdir()
         (root / f"proc/{SELF}").mkdir()

@@ -65,7 +65,8 @@ UNLIMITED = {"cgroup1": "-1", "cgroup2": "max"}
 @pytest.fixture(params=KINDS, ids=lambda build: build.__name__)
 def base(request: pytest.FixtureRequest, kernel: FakeKernel, delegated: None) -> Path:
     """Where classes belong in each kind of tree."""
-    return request.param(kernel)
+    build: Callable[[FakeKernel], Path] = request.param
+    return build(kernel)
 
 
 def find(kernel: FakeKernel, mode: str = "proportional", tag: str = "n") -> GroupClasses:
@@ -103,7 +104,7 @@ def test_weights_are_percent_times_cpus(kernel: FakeKernel, base: Path) -> None:
     classes.create("0.b", ONE)
     classes.set_shares({"0.a": 1, "0.b": 99})
     top, name = base / "cosched-n", WEIGHT[classes.name]
-    expected = {"cgroup1": ("41", "1014"), "cgroup2": ("4", "99")}[classes.name]
+    expected = {"cgroup1": ("2621", "64881"), "cgroup2": ("100", "2475")}[classes.name]
     assert (kernel.value(top / "0.a" / name), kernel.value(top / "0.b" / name)) == expected
 
 
@@ -344,13 +345,17 @@ def test_a_refused_move_says_why(
 
 def test_new_cpus_count_from_the_next_switch(kernel: FakeKernel, base: Path) -> None:
     classes = find(kernel)
-    classes.create("0.a", ONE)
-    classes.set_shares({"0.a": 50})
-    file = base / "cosched-n/0.a" / WEIGHT[classes.name]
-    before = int(kernel.value(file))
+    for job in ("0.a", "0.b"):
+        classes.create(job, ONE)
+    classes.set_shares({"0.a": 50, "0.b": 50})
+    files = [base / "cosched-n" / job / WEIGHT[classes.name] for job in ("0.a", "0.b")]
+    a, b = (int(kernel.value(file)) for file in files)
+    assert a == b
     classes.create("0.a", FOUR)
+    # The other one keeps its percent, beside a class that is wider now.
     classes.set_shares({"0.a": 50})
-    assert int(kernel.value(file)) == 4 * before
+    a, b = (int(kernel.value(file)) for file in files)
+    assert a == 4 * b
 
 
 # --- what differs: mounts, versions -------------------------------------------------

@@ -14,6 +14,7 @@ from cosched.linux.shares import (
     UNLIMITED_US,
     WeightScale,
     in_order,
+    normal_weights,
     quotas,
     weights,
 )
@@ -46,7 +47,7 @@ def test_weight_for_a_cpu_follows_the_percent(
     """On a CPU that jobs of any width share, they meet in the ratio of their percents."""
     percents, widths = split(jobs)
     found = weights(percents, widths, scale)
-    unit = min(scale.one_cpu, scale.high / max(widths.values())) / 100
+    unit = scale.high / max(widths.values()) / 100
     for job, weight in found.items():
         exact = percents[job] * widths[job] * unit
         assert abs(weight - max(scale.low, exact)) <= 0.5 + 1e-6
@@ -72,6 +73,15 @@ def test_a_part_of_the_jobs_gets_what_it_gets_with_all(
     if one in percents:
         part = weights({one: percents[one]}, widths, scale)
         assert part[one] == weights(percents, widths, scale)[one]
+
+
+@SCALES
+@given(widths=st.dictionaries(st.sampled_from("abcd"), WIDTH, min_size=1))
+def test_normal_weights(scale: WeightScale, widths: dict[str, int]) -> None:
+    normal = normal_weights(widths, scale)
+    assert all(scale.low <= weight <= scale.high for weight in normal.values())
+    if max(widths.values()) * scale.one_cpu <= scale.high:
+        assert normal == {job: width * scale.one_cpu for job, width in widths.items()}
 
 
 @given(jobs=JOBS)
