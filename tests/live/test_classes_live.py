@@ -1,0 +1,350 @@
+"""The class scheduler of this machine, whichever it is, over processes that spin.
+
+Figures of time belong to benchmarks: what is held here is order and rough size, since
+other programs want the CPUs as well.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from cosched.linux import proc
+from cosched.linux.cgroupfs import hierarchies
+from cosched.linux.classes import MODES, ClassScheduler
+from cosched.linux.probe import attach, probe
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root: makes control groups"),
+]
+
+CPU = max(os.sched_getaffinity(0))
+CPUS = frozenset({CPU})
+JOBS = ("0.a", "0.b", "0.c", "0.d")
+NOBODY = 65534
+WATCH_S = 1.5
+PATIENCE_S = 15.0
+
+Spin = Callable[[], int]
+
+
+@pytest.fixture
+def spin() -> Iterator[Spin]:
+    """Starts processes that spin on one CPU; ends them whatever state they are in."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start() -> int:
+        process = subprocess.Popen(["sh", "-c", "while :; do :; done"])
+        os.sched_setaffinity(process.pid, CPUS)
+        started.append(process)
+        return process.pid
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def tag() -> Iterator[str]:
+    """A tag whose groups are gone after the test, whatever happened in it."""
+    name = f"live-{os.getpid()}"
+    yield name
+    assert not left_behind(name)
+
+
+def left_behind(tag: str) -> list[Path]:
+    """Groups of the tag that are still there; they are removed all the same."""
+    found = [
+        top
+        for hierarchy in hierarchies()
+        for top in hierarchy.mount_point.rglob(f"cosched-*{tag}")
+    ]
+    for kind in ("cgroup2", "cgroup1"):
+        with suppress(Exception):
+            attach(tag, kind).close()
+    return found
+
+
+@pytest.fixture(params=MODES)
+def classes(request: pytest.FixtureRequest, tag: str) -> Iterator[ClassScheduler]:
+    scheduler = probe(tag, mode=request.param).scheduler
+    if scheduler.name == "dutycycle":
+        pytest.skip("no cgroup with the cpu controller may be written here")
+    yield scheduler
+    scheduler.close()
+
+
+def fill(
+    classes: ClassScheduler, spin: Spin, jobs: tuple[str, ...] = JOBS
+) -> dict[str, int]:
+    """A class with one spinning process for each job."""
+    pids = {}
+    for job in jobs:
+        pids[job] = spin()
+        classes.create(job, CPUS)
+        classes.add(job, pids[job])
+    return pids
+
+
+def shares_of(scheduled: str) -> dict[str, int]:
+    return {job: 97 if job == scheduled else 1 for job in JOBS}
+
+
+def received(
+    pids: dict[str, int], classes: ClassScheduler | None = None
+) -> dict[str, float]:
+    """Each job's part of what all of them got during the next moments."""
+    before = {job: proc.process_cpu_ns(pid) or 0 for job, pid in pids.items()}
+    end = time.monotonic() + WATCH_S
+    while (left := end - time.monotonic()) > 0:
+        if classes is not None and classes.pulse_period_ns is not None:
+            classes.pulse()
+            time.sleep(classes.pulse_period_ns / 1e9)
+        else:
+            time.sleep(left)
+    got = {job: (proc.process_cpu_ns(pid) or 0) - before[job] for job, pid in pids.items()}
+    return {job: ns / sum(got.values()) for job, ns in got.items()}
+
+
+def group_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/cgroup").read_text()
+
+
+def assert_scheduled(job: str, got: dict[str, float], least: float = 0.8) -> None:
+    assert got[job] > least, got
+
+
+# --- control groups ---------------------------------------------------------------------
+
+
+def test_the_scheduled_job_gets_nearly_all(classes: ClassScheduler, spin: Spin) -> None:
+    pids = fill(classes, spin)
+    # Quotas of unscheduled jobs are theirs also where others leave the scheduled one less.
+    least = 0.6 if classes.mode == "strict" else 0.8
+    for job in JOBS[:2]:
+        classes.set_shares(shares_of(job))
+        assert_scheduled(job, received(pids), least)
+
+
+def test_unscheduled_jobs_run_too(classes: ClassScheduler, spin: Spin) -> None:
+    """Or they could trap no message; a turn may be most of a second away."""
+    pids = fill(classes, spin)
+    classes.set_shares(shares_of(JOBS[0]))
+    before = {job: proc.process_cpu_ns(pid) or 0 for job, pid in pids.items()}
+    deadline = time.monotonic() + PATIENCE_S
+    waiting = set(JOBS)
+    while waiting:
+        assert time.monotonic() < deadline, f"got no turn: {sorted(waiting)}"
+        time.sleep(0.05)
+        waiting = {j for j in waiting if proc.process_cpu_ns(pids[j]) == before[j]}
+
+
+def test_cpu_time_is_accounted(classes: ClassScheduler, spin: Spin) -> None:
+    pids = fill(classes, spin)
+    classes.set_shares(shares_of(JOBS[0]))
+    received(pids)
+    used = {job: classes.cpu_ns(job) for job in JOBS}
+    if None in used.values():
+        pytest.skip("this machine does not account CPU time by group")
+    assert max(used, key=lambda job: used[job] or 0) == JOBS[0]
+
+
+def test_a_guardian_restores(classes: ClassScheduler, spin: Spin, tag: str) -> None:
+    pids = fill(classes, spin)
+    classes.set_shares(shares_of(JOBS[0]))
+    guardian = attach(tag, classes.name, classes.mode)
+    guardian.restore({})
+    guardian.restore({})
+    # A kernel may first make up for what happened under other weights.
+    assert any(min(received(pids).values()) > 0.1 for _ in range(4))
+    # And back, by the one that did not restore.
+    classes.restore({})
+    classes.set_shares(shares_of(JOBS[1]))
+    assert_scheduled(JOBS[1], received(pids), least=0.6)
+
+
+def test_a_successor_takes_over(classes: ClassScheduler, spin: Spin, tag: str) -> None:
+    pids = fill(classes, spin)
+    classes.set_shares(shares_of(JOBS[0]))
+    inside = {job: group_of(pid) for job, pid in pids.items()}
+    successor = probe(tag, mode=classes.mode).scheduler
+    assert successor.name == classes.name
+    for job, pid in pids.items():
+        successor.create(job, CPUS)
+        successor.add(job, pid)
+        assert group_of(pid) == inside[job]
+    successor.set_shares(shares_of(JOBS[1]))
+    assert_scheduled(JOBS[1], received(pids), least=0.6)
+    successor.close()
+    assert all(f"cosched-{tag}" not in group_of(pid) for pid in pids.values())
+
+
+def test_destroy_gives_members_back(classes: ClassScheduler, spin: Spin, tag: str) -> None:
+    home = group_of(os.getpid())
+    pids = fill(classes, spin)
+    assert all(f"cosched-{tag}/{job}" in group_of(pid) for job, pid in pids.items())
+    classes.remove(JOBS[0], pids[JOBS[0]])
+    for job in JOBS:
+        classes.destroy(job)
+        assert group_of(pids[job]) == home
+        assert proc.state(pids[job]) in ("R", "S")
+
+
+def test_a_task_that_died_is_no_error(classes: ClassScheduler, spin: Spin) -> None:
+    pid = fill(classes, spin, JOBS[:1])[JOBS[0]]
+    os.kill(pid, signal.SIGKILL)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    classes.set_shares({JOBS[0]: 100})
+    classes.remove(JOBS[0], pid)
+    classes.add(JOBS[0], 1 << 22)
+    classes.destroy(JOBS[0])
+
+
+def test_only_strict_loses_unused_time(spin: Spin, tag: str) -> None:
+    got = {}
+    for mode in MODES:
+        scheduler = probe(tag, mode=mode).scheduler
+        if scheduler.name == "dutycycle":
+            pytest.skip("no cgroup with the cpu controller may be written here")
+        try:
+            pids = fill(scheduler, spin, JOBS[:1])
+            scheduler.set_shares({JOBS[0]: 5})
+            before = proc.process_cpu_ns(pids[JOBS[0]]) or 0
+            time.sleep(WATCH_S)
+            got[mode] = (proc.process_cpu_ns(pids[JOBS[0]]) or 0) - before
+        finally:
+            scheduler.close()
+    assert got["strict"] < 0.15 * WATCH_S * 1e9
+    assert got["proportional"] > got["strict"]
+
+
+# --- an ordinary user -------------------------------------------------------------------
+
+
+def as_nobody(task: Callable[[], object]) -> object:
+    """What ``task`` returns, run by an ordinary user in a child of this process."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            os.setgroups([])
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+            os.write(writer, json.dumps(task()).encode())
+            status = 0
+        except BaseException:  # noqa: BLE001
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    os.close(writer)
+    with open(reader, "rb") as answer:
+        text = answer.read()
+    _, status = os.waitpid(child, 0)
+    assert status == 0
+    return json.loads(text)
+
+
+def spinners_of_nobody() -> dict[str, int]:
+    pids = {}
+    for job in JOBS:
+        process = subprocess.Popen(["sh", "-c", "while :; do :; done"], cwd="/")
+        os.sched_setaffinity(process.pid, CPUS)
+        pids[job] = process.pid
+    return pids
+
+
+def end(pids: dict[str, int]) -> None:
+    for pid in pids.values():
+        os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_duty_cycle_of_an_ordinary_user(mode: str) -> None:
+    def drive() -> object:
+        found = probe("live", want="dutycycle", mode=mode)
+        classes, pids = found.scheduler, spinners_of_nobody()
+        try:
+            for job, pid in pids.items():
+                classes.create(job, CPUS)
+                classes.add(job, pid)
+            classes.set_shares(shares_of(JOBS[0]))
+            first = received(pids, classes)
+            classes.set_shares(shares_of(JOBS[1]))
+            second = received(pids, classes)
+            classes.restore({})
+            return [first, second, received(pids)]
+        finally:
+            classes.close()
+            end(pids)
+
+    answer = as_nobody(drive)
+    assert isinstance(answer, list)
+    first, second, restored = answer
+    # Every pulse lasts as long as it takes this process to be scheduled and end it.
+    assert_scheduled(JOBS[0], first, least=0.6)
+    assert_scheduled(JOBS[1], second, least=0.6)
+    assert min(*first.values(), *second.values()) > 0
+    assert min(restored.values()) > 0.1
+
+
+def test_an_ordinary_user_gets_a_class_scheduler() -> None:
+    """Without delegation only the duty cycle is left, and the reasons say so."""
+    tried = as_nobody(lambda: probe("live").tried)
+    assert isinstance(tried, list)
+    assert tried[-1][1].startswith("chosen: ")
+    assert all("\n" not in reason for _, reason in tried)
+
+
+def test_only_own_processes_can_be_stopped(spin: Spin) -> None:
+    pid = spin()
+
+    def drive() -> str:
+        classes = attach("live", "dutycycle")
+        classes.create(JOBS[0], CPUS)
+        try:
+            classes.add(JOBS[0], pid)
+        except Exception as error:  # noqa: BLE001
+            return str(error)
+        return ""
+
+    assert "belongs to another user" in str(as_nobody(drive))
+    assert proc.state(pid) == "R"
+
+
+def test_nobody_is_left_stopped_by_a_killed_scheduler() -> None:
+    def abandon() -> dict[str, int]:
+        """A scheduler daemon that ends in the middle of everything."""
+        classes, pids = attach("live", "dutycycle", "strict"), spinners_of_nobody()
+        for job, pid in pids.items():
+            classes.create(job, CPUS)
+            classes.add(job, pid)
+        classes.set_shares(shares_of(JOBS[0]))
+        classes.pulse()
+        return pids
+
+    pids = as_nobody(abandon)
+    assert isinstance(pids, dict)
+    try:
+        time.sleep(0.05)
+        assert sorted(str(proc.state(pid)) for pid in pids.values()) == ["R", "T", "T", "T"]
+
+        def guard() -> None:
+            attach("live", "dutycycle").restore({job: [pid] for job, pid in pids.items()})
+
+        as_nobody(guard)
+        time.sleep(0.05)
+        assert {proc.state(pid) for pid in pids.values()} == {"R"}
+    finally:
+        end(pids)
