@@ -1,0 +1,247 @@
+"""Builds the MPI interposer for the MPI at hand, once, and keeps it.
+
+The interposer has one source and one build for each MPI library. Building it with the
+site's own compiler wrapper always gets the right headers; the result goes to a cache of
+the user's, under a fingerprint of everything that it depends on: our sources, how the
+wrapper compiles, and the MPI library itself. What is in the cache was put there by one
+rename, so that several builds at once do not disturb each other.
+
+Limits: the cache holds code that the user's programs will load, so it must belong to the
+user who runs them; nothing in it is ever removed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import shlex
+import stat
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import cosched.shm
+from cosched.core.errors import CoschedError
+
+LIBRARY_NAME = "libcosched_mpi.so"
+COMPILE_TIMEOUT_S = 120
+COMPILERS_AT_ONCE = 4
+
+FLAGS = (
+    "-std=gnu11",
+    "-O2",
+    "-g1",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-ftls-model=initial-exec",
+    "-Wall",
+    "-Wextra",
+)
+#: Nothing of libmpi may be needed to load the library: it reaches shells, too.
+LINK_FLAGS = ("-shared", "-Wl,-z,defs", f"-Wl,-soname,{LIBRARY_NAME}")
+SANITIZE_FLAGS = (
+    "-Werror",
+    "-fsanitize=address,undefined",
+    "-fno-sanitize-recover=undefined",
+    "-fno-omit-frame-pointer",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ShimBuild:
+    """What a build depends on, and where its result is or will be."""
+
+    mpicc: Path
+    compiler: str
+    show: str
+    libraries: tuple[Path, ...]
+    fingerprint: str
+    library: Path
+    sanitize: bool
+
+    @property
+    def is_built(self) -> bool:
+        return self.library.is_file()
+
+
+def build_shim(mpicc: Path, *, cache: Path | None = None, sanitize: bool = False) -> Path:
+    """The interposer for the MPI that ``mpicc`` compiles for, built if need be.
+
+    ``cache``: where builds are kept, by default ``$XDG_CACHE_HOME/cosched/shim`` or
+    ``~/.cache/cosched/shim``. ``sanitize``: with the address and undefined-behaviour
+    sanitizers, and warnings as errors. CoschedError, in one line, when it cannot be built.
+    """
+    build = plan_build(mpicc, cache=cache, sanitize=sanitize)
+    if not build.is_built:
+        _make(build)
+    _check_owner(build.library)
+    return build.library
+
+
+def plan_build(
+    mpicc: Path, *, cache: Path | None = None, sanitize: bool = False
+) -> ShimBuild:
+    """What ``build_shim`` would build, without building it."""
+    show = _ask_wrapper(mpicc)
+    words = shlex.split(show)
+    if not words:
+        raise CoschedError(f"{mpicc} -show: says nothing; is it an MPI compiler wrapper?")
+    libraries = _mpi_libraries(words)
+    flags = FLAGS + (SANITIZE_FLAGS if sanitize else ())
+    fingerprint = _fingerprint(show, libraries, flags)
+    root = default_cache(os.environ) if cache is None else cache
+    library = root / fingerprint / LIBRARY_NAME
+    return ShimBuild(mpicc, words[0], show, libraries, fingerprint, library, sanitize)
+
+
+def default_cache(environ: Mapping[str, str]) -> Path:
+    """Where the builds of this user are kept."""
+    base = environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(base):
+        return Path(base, "cosched", "shim")
+    try:
+        return Path.home() / ".cache" / "cosched" / "shim"
+    except RuntimeError:
+        raise CoschedError("no home directory: set XDG_CACHE_HOME") from None
+
+
+def sources() -> tuple[Path, ...]:
+    """The C files that make up the interposer; CoschedError if they are not installed."""
+    shm, interposer = _source_folders()
+    found = (*sorted(interposer.glob("*.c")), shm / "task.c")
+    if len(found) < 2 or not found[-1].is_file():
+        raise CoschedError(f"the interposer's sources are missing from {interposer}")
+    return found
+
+
+def _source_folders() -> tuple[Path, Path]:
+    # Found without importing it: mpi_shim is the mpi4py wrapper, too.
+    spec = importlib.util.find_spec("mpi_shim")
+    assert cosched.shm.__file__ is not None
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(cosched.shm.__file__).parent, Path(spec.origin).parent / "interposer"
+
+
+def _ask_wrapper(mpicc: Path) -> str:
+    done = _run([str(mpicc), "-show"], str(mpicc))
+    if done.returncode != 0:
+        raise CoschedError(f"{mpicc} -show: {_first_line(done.stderr)}")
+    return done.stdout.strip()
+
+
+def _mpi_libraries(words: Sequence[str]) -> tuple[Path, ...]:
+    """The files of the MPI library that the wrapper links, in a fixed order."""
+    folders = [word[2:] for word in words if word.startswith("-L") and len(word) > 2]
+    names = [word[2:] for word in words if word.startswith("-lmpi")]
+    found = {
+        path.resolve()
+        for folder in folders or ["/usr/lib", "/usr/lib64"]
+        for name in names
+        for path in Path(folder).glob(f"lib{name}.so*")
+        if path.is_file()
+    }
+    return tuple(sorted(found))
+
+
+def _fingerprint(show: str, libraries: Sequence[Path], flags: Sequence[str]) -> str:
+    digest = hashlib.sha256()
+    digest.update("\0".join((show, *flags, *LINK_FLAGS)).encode())
+    for library in libraries:
+        info = library.stat()
+        digest.update(f"\0{library}\0{info.st_size}\0{info.st_mtime_ns}".encode())
+    shm, interposer = _source_folders()
+    for path in (*sources(), *sorted(interposer.glob("*.h")), *_headers(shm)):
+        digest.update(f"\0{path.name}\0".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:24]
+
+
+def _headers(shm: Path) -> Iterator[Path]:
+    yield from sorted((shm / "include" / "cosched").glob("*.h"))
+
+
+def _make(build: ShimBuild) -> None:
+    """Compiles and links beside the final place, then moves it there."""
+    folder = build.library.parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with tempfile.TemporaryDirectory(prefix="build-", dir=folder) as scratch:
+            made = _compile(build, Path(scratch))
+            made.chmod(0o755)  # whatever the umask
+            os.replace(made, build.library)
+    except OSError as error:
+        raise CoschedError(
+            f"the interposer's cache {folder}: {error.strerror}; "
+            "set XDG_CACHE_HOME to a directory of yours"
+        ) from None
+
+
+def _compile(build: ShimBuild, scratch: Path) -> Path:
+    extra = SANITIZE_FLAGS if build.sanitize else ()
+    include = f"-I{_source_folders()[0] / 'include'}"
+
+    def compile_one(source: Path) -> str:
+        made = str(scratch / f"{source.stem}.o")
+        options = [*FLAGS, *extra, include, "-c", str(source), "-o", made]
+        _require(_run([str(build.mpicc), *options], build.compiler), build)
+        return made
+
+    workers = min(COMPILERS_AT_ONCE, os.cpu_count() or 1)
+    with ThreadPoolExecutor(workers) as pool:
+        objects = list(pool.map(compile_one, sources()))
+    made = scratch / LIBRARY_NAME
+    # By the compiler itself: the wrapper would add the MPI library.
+    options = [*LINK_FLAGS, *extra, *objects, "-o", str(made), "-ldl", "-lpthread"]
+    _require(_run([build.compiler, *options], build.compiler), build)
+    return made
+
+
+def _run(command: Sequence[str], what: str) -> subprocess.CompletedProcess[str]:
+    environ = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
+    try:
+        return subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=COMPILE_TIMEOUT_S,
+            check=False,
+            env={**environ, "LC_ALL": "C"},
+        )
+    except subprocess.TimeoutExpired:
+        raise CoschedError(f"{what}: not finished after {COMPILE_TIMEOUT_S} s") from None
+    except OSError as error:
+        raise CoschedError(
+            f"no C compiler for the MPI interposer: {what}: {error.strerror}"
+        ) from None
+
+
+def _require(done: subprocess.CompletedProcess[str], build: ShimBuild) -> None:
+    if done.returncode != 0:
+        raise CoschedError(
+            f"cannot build the MPI interposer with {build.mpicc}: {_first_line(done.stderr)}"
+        )
+
+
+def _first_line(text: str) -> str:
+    """The line that says what is wrong: the first error, else the first line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if "error" in line or "not found" in line]
+    return (errors or lines or ["it failed without a word"])[0]
+
+
+def _check_owner(library: Path) -> None:
+    """Code from a place where somebody else could have put it is not loaded."""
+    for path in (library, library.parent):
+        info = path.stat()
+        if info.st_uid != os.geteuid() or info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise CoschedError(
+                f"{path}: others may change it; remove it, or set XDG_CACHE_HOME "
+                "to a directory of yours"
+            )
