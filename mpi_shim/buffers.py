@@ -118,22 +118,15 @@ class BufferCalls(mpi.Comm):
         if not task.prefix:
             Comm.Sendrecv_replace(self, buf, dest, sendtag, source, recvtag, status)
             return
-        outgoing: BufSpec = (None, 0, mpi.BYTE)
+        outgoing = buf
         if dest != mpi.PROC_NULL:
-            span = parse(buf, writable=True)
-            lower, extent = span.datatype.Get_extent()
-            if span.nbytes > 0 and (lower != 0 or extent <= 0):
+            copy = parse(buf, writable=True).copy()
+            if copy is None:
                 raise not_covered(
-                    "Sendrecv_replace with a datatype that does not start at its "
-                    "lower bound",
+                    "Sendrecv_replace with a datatype that leads outside the buffer",
                     "use Sendrecv with two buffers",
                 )
-            source_memory = mpi.buffer.fromaddress(span.address, span.entries * extent)
-            packed = bytearray(span.datatype.Pack_size(span.entries, self))
-            nbytes = (
-                span.datatype.Pack(source_memory, packed, 0, self) if span.nbytes else 0
-            )
-            outgoing = (packed, nbytes, mpi.BYTE)
+            outgoing = (copy.keep, copy.entries, copy.datatype)
         self.Sendrecv(outgoing, dest, sendtag, buf, source, recvtag, status)
 
     def Isendrecv(

@@ -73,6 +73,8 @@ class Comm(ObjectCalls):
         return wrapped(mpi.Comm.f2py(arg))
 
 
+# mpi4py's class comes first among the bases, because only the foremost extension type
+# can make the object; it defines none of the methods that Comm replaces.
 class Intracomm(mpi.Intracomm, Comm):
     """mpi4py's Intracomm, wrapped."""
 

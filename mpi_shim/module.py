@@ -22,6 +22,8 @@ from mpi4py import MPI as mpi
 
 from mpi_shim import comms
 from mpi_shim.buffered import attach_process_buffer, detach_process_buffer
+from mpi_shim.comms import PREDEFINED, constant
+from mpi_shim.errors import not_covered
 from mpi_shim.messages import Message
 from mpi_shim.requests import Prequest, Request
 from mpi_shim.settings import Settings
@@ -38,7 +40,16 @@ def build_module(settings: Settings) -> ModuleType:
     if settings.complaint and settings.verbose:
         complain(settings.complaint)
 
-    def register() -> None:
+    module = ModuleType(NAME, "mpi4py.MPI, its messages carrying the task's status.")
+    module.__package__ = "mpi_shim"
+    contents: dict[str, Any] = vars(module)
+    contents.update({k: v for k, v in vars(mpi).items() if k not in _OWN})
+    contents.update(_replacements())
+
+    def begin() -> None:
+        """MPI is initialised: there are communicators, and a rank to register."""
+        contents.update({name: constant(name) for name in PREDEFINED})
+        contents.pop("__getattr__", None)
         world = mpi.COMM_WORLD
         if task.register(
             settings.register_socket,
@@ -52,22 +63,31 @@ def build_module(settings: Settings) -> ModuleType:
     def init() -> None:
         """Initialize the MPI execution environment."""
         mpi.Init()
-        register()
+        begin()
 
     def init_thread(required: int = mpi.THREAD_MULTIPLE) -> int:
         """Initialize the MPI execution environment."""
         provided = mpi.Init_thread(required)
-        register()
+        begin()
         return provided
 
-    module = ModuleType(NAME, "mpi4py.MPI, its messages carrying the task's status.")
-    contents: dict[str, Any] = vars(module)
-    contents.update({k: v for k, v in vars(mpi).items() if k not in _OWN})
-    contents.update(_replacements())
+    def missing(name: str) -> Any:
+        """A communicator before ``init``; another library may have initialised MPI."""
+        if name not in PREDEFINED:
+            raise AttributeError(f"module {NAME!r} has no attribute {name!r}")
+        if not mpi.Is_initialized():
+            raise not_covered(f"MPI.{name} before MPI.Init", "ask for it afterwards")
+        begin()
+        return contents[name]
+
     contents.update({"Init": init, "Init_thread": init_thread})
-    module.__package__ = "mpi_shim"
-    if mpi.Is_initialized() and not mpi.Is_finalized():
-        register()
+    if mpi.Is_initialized():
+        if not mpi.Is_finalized():
+            begin()
+    else:
+        for name in PREDEFINED:
+            del contents[name]
+        contents["__getattr__"] = missing
     return module
 
 
@@ -86,7 +106,6 @@ def _replacements() -> dict[str, Any]:
     )
     return {
         **{cls.__name__: cls for cls in classes},
-        **{name: comms.constant(name) for name in comms.PREDEFINED},
         "Attach_buffer": attach_process_buffer,
         "Detach_buffer": detach_process_buffer,
     }

@@ -299,9 +299,8 @@ class Request(mpi.Request):
         return cls(_null_only(mpi.Request.f2py(arg), "Request.f2py"))
 
 
-# mpi4py's class comes first among the bases of each class below, here and in comms.py:
-# Python lets nothing but its most derived extension type make the object. That class
-# itself defines none of the methods that ``Request`` (there, ``Comm``) replaces.
+# mpi4py's class comes first, because only the foremost extension type can make the
+# object; it defines none of the methods that Request replaces.
 class Prequest(mpi.Prequest, Request):
     """mpi4py's Prequest; each start sends the status of that moment."""
 

@@ -21,17 +21,32 @@ from mpi_shim.errors import not_covered
 
 
 class Span(NamedTuple):
-    """Where the user's data is. ``keep`` is the object that owns the memory."""
+    """Where the user's data is. ``keep`` is the object that owns the memory, of which
+    ``room`` bytes follow the address."""
 
     address: int
     entries: int
     datatype: mpi.Datatype
+    room: int
     keep: object
 
     @property
     def nbytes(self) -> int:
         """Bytes of data, holes left out."""
         return self.entries * self.datatype.Get_size()
+
+    def copy(self) -> Span | None:
+        """The same data and holes in memory of its own; None if the datatype leads
+        outside the memory that the message named."""
+        lower, nbytes = self.datatype.Get_true_extent()
+        nbytes += max(0, self.entries - 1) * self.datatype.Get_extent()[1]
+        if self.nbytes == 0:
+            return self
+        if lower < 0 or lower + nbytes > self.room or self.datatype.Get_extent()[1] < 0:
+            return None
+        memory = mpi.buffer.allocate(lower + nbytes)
+        memory[:] = mpi.buffer.fromaddress(self.address, len(memory), readonly=True)
+        return self._replace(address=memory.address, keep=memory)
 
 
 class _Memory(NamedTuple):
@@ -60,6 +75,7 @@ def parse(message: BufSpec, *, writable: bool) -> Span:
         memory.address + offset,
         _count(count, buffer, datatype, memory.nbytes - offset),
         datatype,
+        memory.nbytes - offset,
         memory.keep,
     )
 

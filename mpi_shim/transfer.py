@@ -4,8 +4,12 @@ A message becomes a struct datatype, the status byte and the user's data at thei
 absolute addresses, sent from MPI.BOTTOM: no copy, any datatype, any size. A small
 contiguous message of a blocking send is copied behind the byte instead, which is
 cheaper. A receive always takes the struct, so that the data lands where it belongs
-whoever completes it. One sender may copy and the receiver scatter: the bytes are the
-same, and the same as the C interposer's.
+whoever completes it. One side may copy and the other scatter: the bytes are the same,
+and the same as the C interposer's.
+
+Contiguous data is received as bytes, whatever its datatype: MPICH cuts a long message
+into segments where the sender's elements end, and cannot unpack a segment that ends
+within one of the receiver's. For the same reason a long message is never sent as bytes.
 
 Where the status does not travel (COSCHED_STATUS=none, or to and from PROC_NULL) the
 user's own specification goes to mpi4py untouched.
@@ -76,6 +80,12 @@ def _call(raw: Callable[[BufSpec], R], byte_address: int, span: Span) -> R:
         datatype.Free()
 
 
+def _as_bytes(span: Span) -> Span:
+    """The same memory as bytes, if it has no holes."""
+    nbytes = span.entries * _dense_size(span.datatype)
+    return span._replace(entries=nbytes, datatype=mpi.BYTE) if nbytes else span
+
+
 def _call_with_slot(raw: Callable[[BufSpec], R], span: Span) -> tuple[Slot, R]:
     """The same with a byte of its own, which is given back if ``raw`` fails."""
     slot = status_bytes.take()
@@ -138,7 +148,7 @@ def start_receive(
     """A non-blocking receive into the user's memory."""
     if not carries_status(source):
         return Request(raw(message))
-    span = parse(message, writable=True)
+    span = _as_bytes(parse(message, writable=True))
     slot, request = _call_with_slot(raw, span)
     return Request.of(request, Receive(slot), span.keep)
 
@@ -160,6 +170,6 @@ def make_persistent_receive(
     """A persistent receive."""
     if not carries_status(source):
         return Prequest(raw(message))
-    span = parse(message, writable=True)
+    span = _as_bytes(parse(message, writable=True))
     slot, request = _call_with_slot(raw, span)
     return Prequest.of(request, Receive(slot, persistent=True), span.keep)

@@ -1,0 +1,37 @@
+"""What the tests of the mpi4py wrapper share."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.wrapper.sites import find_site
+
+
+@pytest.fixture(params=["mpich", "openmpi"])
+def site(request):
+    """Each MPI in turn."""
+    found = find_site(request.param)
+    if isinstance(found, str):
+        pytest.skip(found)
+    return found
+
+
+@pytest.fixture
+def run_dir():
+    """A run directory whose name is short enough for a socket's path."""
+    with tempfile.TemporaryDirectory(prefix="cosched-") as directory:
+        yield Path(directory)
+
+
+@pytest.fixture
+def job_environ(run_dir):
+    """The environment of a job with status bytes."""
+    return {
+        "COSCHED_JOB": "wrapped",
+        "COSCHED_RUN_DIR": str(run_dir),
+        "COSCHED_NODE": "a",
+        "COSCHED_STATUS": "prefix",
+    }

@@ -1,0 +1,27 @@
+"""Ranks of one machine as tasks of several nodes.
+
+``COSCHED_TEST_NODES=a,b`` puts even ranks on node a and odd ones on b. To be called
+before mpi_shim.MPI is imported.
+"""
+
+from __future__ import annotations
+
+import os
+
+NODES = "COSCHED_TEST_NODES"
+
+
+def rank_from_launcher() -> int:
+    """The rank before MPI is initialised, as Hydra or PRRTE tells it."""
+    for name in ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK"):
+        if name in os.environ:
+            return int(os.environ[name])
+    return 0
+
+
+def choose_node() -> None:
+    """Sets COSCHED_NODE for this rank."""
+    nodes = os.environ.get(NODES)
+    if nodes:
+        names = nodes.split(",")
+        os.environ["COSCHED_NODE"] = names[rank_from_launcher() % len(names)]

@@ -1,0 +1,80 @@
+"""For tests that run on every rank."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tests.wrapper.per_rank import choose_node
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Nothing here for a pytest that is not under mpiexec."""
+    return None if config.getoption("--with-mpi") else True
+
+
+def pytest_runtest_logreport(report):
+    """One rank that fails ends the job; the others would wait for it."""
+    if report.failed:
+        from mpi4py import MPI
+
+        print(f"rank {MPI.COMM_WORLD.rank}: {report.nodeid}", file=sys.stderr)
+        print(report.longreprtext, file=sys.stderr, flush=True)
+        MPI.COMM_WORLD.Abort(1)
+
+
+@pytest.fixture(scope="session")
+def MPI():
+    """The wrapped module."""
+    choose_node()
+    from mpi_shim import MPI
+
+    return MPI
+
+
+@pytest.fixture(scope="session")
+def raw():
+    """mpi4py's own."""
+    from mpi4py import MPI
+
+    return MPI
+
+
+@pytest.fixture(scope="session")
+def prefix(MPI):
+    """Whether messages carry the status byte in this run."""
+    from mpi_shim.task import task
+
+    return task.prefix
+
+
+@pytest.fixture
+def needs_prefix(prefix):
+    if not prefix:
+        pytest.skip("this run carries no status (COSCHED_STATUS=none)")
+
+
+@pytest.fixture(scope="module")
+def module_comm(MPI):
+    """A communicator of the module's own."""
+    own = MPI.COMM_WORLD.Dup()
+    yield own
+    own.Free()
+
+
+@pytest.fixture
+def comm(module_comm):
+    """The same; no rank goes on to the next test before all are through this one."""
+    yield module_comm
+    module_comm.Barrier()
+
+
+@pytest.fixture
+def left(comm):
+    return (comm.rank - 1) % comm.size
+
+
+@pytest.fixture
+def right(comm):
+    return (comm.rank + 1) % comm.size

@@ -1,0 +1,81 @@
+"""The MPIs to test with, and how to run a few ranks of Python under each."""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+TIMEOUT_S = 60.0
+OPENMPI_OPTIONS = ("--allow-run-as-root", "--oversubscribe", "--bind-to", "none")
+
+
+@dataclass(frozen=True)
+class Site:
+    """A Python with mpi4py, and the mpiexec of the MPI library that it loads."""
+
+    family: str
+    python: Path
+    mpiexec: Path
+
+    def run(
+        self,
+        ranks: int,
+        *arguments: str,
+        environ: Mapping[str, str],
+        timeout_s: float = TIMEOUT_S,
+    ) -> subprocess.CompletedProcess[str]:
+        """``python arguments`` on some ranks; never leaves a process behind."""
+        options = OPENMPI_OPTIONS if self.family == "openmpi" else ()
+        kept = {k: v for k, v in os.environ.items() if not k.startswith("COSCHED_")}
+        process = subprocess.Popen(
+            [*(self.mpiexec, *options, "-n", str(ranks)), self.python, *arguments],
+            cwd=ROOT,
+            env={**kept, "MPI4PY_CHECK_MPIEXEC": "0", **environ},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            out, err = process.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            process.terminate()
+            try:
+                out, err = process.communicate(timeout=10)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                out, err = process.communicate()
+            err += f"\n(ended after {timeout_s:g} s)"
+        return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+
+@functools.cache
+def find_site(family: str) -> Site | str:
+    """The site of this family (mpich, openmpi), or why there is none."""
+    bins = [Path(sys.executable).parent, *(v / "bin" for v in sorted(ROOT.glob(".venv*")))]
+    for folder in dict.fromkeys(bins):
+        python, mpiexec = folder / "python", folder / "mpiexec"
+        if not (python.exists() and mpiexec.exists()):
+            continue
+        version = subprocess.run(
+            [mpiexec, "--version"], capture_output=True, text=True, check=False, timeout=30
+        ).stdout
+        found = "mpich" if "HYDRA" in version or "MPICH" in version else "openmpi"
+        imports = [python, "-c", "import mpi4py, pytest, pytest_mpi, cosched.shm._native"]
+        if (
+            found == family
+            and not subprocess.run(
+                imports, capture_output=True, check=False, timeout=30
+            ).returncode
+        ):
+            return Site(family, python, mpiexec)
+    looked = ", ".join(str(folder) for folder in bins)
+    return f"no {family} with mpi4py, pytest-mpi and cosched in {looked}"

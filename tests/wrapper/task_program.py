@@ -1,0 +1,96 @@
+"""What a rank does in the tests of registration, trapping and waiting.
+
+``python -m tests.wrapper.task_program NAME [ARGUMENT ...]`` under mpiexec.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from tests.wrapper.per_rank import choose_node
+
+
+def trap(count: str) -> None:
+    """Rank 0 sends ``count`` messages to rank 1, half of them objects."""
+    from mpi_shim import MPI
+
+    comm = MPI.COMM_WORLD
+    for i in range(int(count)):
+        if comm.rank == 0 and i % 2:
+            comm.send(i, 1)
+        elif comm.rank == 0:
+            comm.Send(bytes([i]) * 100, 1)
+        elif i % 2:
+            assert comm.recv(source=0) == i
+        else:
+            comm.Recv(bytearray(100), 0)
+
+
+def late(seconds: str) -> None:
+    """Rank 1 waits in a receive for what rank 0 sends late."""
+    from mpi_shim import MPI
+
+    comm = MPI.COMM_WORLD
+    if comm.rank == 0:
+        time.sleep(float(seconds))
+        comm.send("late", 1)
+    else:
+        assert comm.recv(source=0) == "late"
+
+
+def leave(how: str) -> None:
+    """Ends in one of several ways."""
+    import mpi4py
+
+    if how in ("init", "raw-init"):
+        mpi4py.rc.initialize = False
+    from mpi4py import MPI as raw
+
+    from mpi_shim import MPI
+    from mpi_shim.task import task
+
+    if how in ("init", "raw-init"):
+        assert not task.attached
+        try:
+            comm = MPI.COMM_WORLD
+        except NotImplementedError as error:
+            comm = str(error)
+        assert "ask for it afterwards" in comm
+        if how == "init":
+            MPI.Init_thread()
+        else:
+            raw.Init()
+        assert MPI.COMM_WORLD.Get_size() == 1
+    assert task.attached
+    if how in ("finalize", "init", "raw-init"):
+        MPI.Finalize()
+    elif how == "raw":
+        raw.Finalize()
+    elif how == "fork":
+        child = os.fork()
+        if child == 0:
+            assert not task.attached
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        assert task.attached
+    assert task.attached == (how in ("exit", "fork"))
+
+
+def module() -> None:
+    """Says which module the program got."""
+    import mpi_shim.MPI
+    from mpi_shim import MPI
+
+    assert mpi_shim.MPI is MPI
+    print("module", MPI.__name__, type(MPI.COMM_WORLD).__module__)
+
+
+def main() -> None:
+    choose_node()
+    name, *arguments = sys.argv[1:]
+    globals()[name](*arguments)
+
+
+main()

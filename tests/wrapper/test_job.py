@@ -1,0 +1,159 @@
+"""A task's life against a fake daemon: registration, trapping, waiting, leaving."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import subprocess
+
+import pytest
+
+from cosched.shm._native import lib
+from tests.fakes import FakeNode, eventually
+from tests.wrapper.per_rank import NODES
+from tests.wrapper.sites import ROOT
+
+pytestmark = pytest.mark.mpi_job
+
+PROGRAM = ("-m", "tests.wrapper.task_program")
+CMDOUT, CMDSCH = lib.COSCHED_CMDOUT, lib.COSCHED_CMDSCH
+
+
+def run(site, ranks, *arguments, environ):
+    result = site.run(ranks, *PROGRAM, *arguments, environ=environ)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result
+
+
+def test_messages_of_a_scheduled_peer_are_trapped(site, run_dir, job_environ):
+    environ = {**job_environ, NODES: "a,b"}
+    with FakeNode(run_dir, "a") as a, FakeNode(run_dir, "b", scheduled=False) as b:
+        run(site, 2, "trap", "6", environ=environ)
+        job = b.jobs["wrapped"]
+        sender, receiver = a.jobs["wrapped"].counters(0), job.counters(1)
+        (task,) = job.tasks
+        assert (task.rank, task.world, task.carrier) == (
+            *(1, 2),
+            lib.COSCHED_CARRIER_PREFIX,
+        )
+        sch, out = job.take_requests()
+        assert (sch.code, sch.slot, sch.epoch) == (CMDSCH, task.slot, 1)
+        assert (out.code, out.slot) == (CMDOUT, task.slot)
+        assert a.jobs["wrapped"].codes() == [CMDOUT]
+    assert (sender["sent"], sender["received"], sender["trapped"]) == (6, 0, 0)
+    assert (receiver["sent"], receiver["received"], receiver["trapped"]) == (0, 6, 6)
+    assert (receiver["posted"], receiver["suppressed"]) == (1, 5)
+    assert sender["bytes_sent"] == receiver["bytes_received"] > 300
+    assert receiver["foreign"] == 0
+
+
+def test_messages_of_an_unscheduled_peer_are_not(site, run_dir, job_environ):
+    environ = {**job_environ, NODES: "a,b"}
+    with (
+        FakeNode(run_dir, "a", scheduled=False) as a,
+        FakeNode(run_dir, "b", scheduled=False) as b,
+    ):
+        run(site, 2, "trap", "3", environ=environ)
+        assert a.jobs["wrapped"].codes() == b.jobs["wrapped"].codes() == [CMDOUT]
+        assert b.jobs["wrapped"].counters(1)["received"] == 3
+
+
+def test_a_waiter_sleeps_while_unscheduled(site, run_dir, job_environ):
+    environ = {**job_environ, NODES: "a,b"}
+    with FakeNode(run_dir, "a"), FakeNode(run_dir, "b", scheduled=False) as b:
+        run(site, 2, "late", "0.5", environ=environ)
+        counters = b.jobs["wrapped"].counters(1)
+    assert counters["waits"] >= 1
+    assert counters["paused_ns"] > 100_000_000
+    assert counters["pauses"] > 10
+
+
+def test_a_trapped_message_gets_the_task_scheduled(site, run_dir, job_environ):
+    """The daemon answers CMDSCH at once: later messages find the task scheduled."""
+
+    def schedule(job, request):
+        if request.code == CMDSCH:
+            job.schedule(True)
+
+    environ = {**job_environ, NODES: "a,b"}
+    with (
+        FakeNode(run_dir, "a"),
+        FakeNode(run_dir, "b", scheduled=False, on_request=schedule) as b,
+    ):
+        run(site, 2, "trap", "4", environ=environ)
+        job = b.jobs["wrapped"]
+        assert eventually(lambda: [r.code for r in job.requests] == [CMDSCH, CMDOUT])
+        assert job.counters(1)["posted"] == 1
+        assert job.region.status() == (2, True)
+
+
+def test_a_dead_daemon_does_not_hold_its_tasks(site, run_dir, job_environ):
+    with FakeNode(run_dir, "a", scheduled=False) as node:
+        node.beating = False
+        run(site, 2, "late", "1.5", environ=job_environ)
+        counters = node.jobs["wrapped"].counters(1)
+    # Without a beat for 0.6 s the waiter stops sleeping and does as MPI does.
+    assert counters["paused_ns"] < 1_400_000_000
+
+
+@pytest.mark.parametrize("how", ["exit", "finalize", "raw", "init", "raw-init", "fork"])
+def test_every_way_to_leave_deregisters_once(site, run_dir, job_environ, how):
+    with FakeNode(run_dir, "a") as node:
+        run(site, 1, "leave", how, environ=job_environ)
+        assert node.jobs["wrapped"].codes() == [CMDOUT]
+
+
+def test_no_daemon_is_silent_unless_asked(site, job_environ):
+    assert "cosched" not in run(site, 2, "trap", "2", environ=job_environ).stderr
+    verbose = {**job_environ, "COSCHED_VERBOSE": "1"}
+    lines = run(site, 2, "trap", "2", environ=verbose).stderr.splitlines()
+    said = sorted(line for line in lines if line.startswith("cosched"))
+    assert len(said) == 2
+    assert said[0].startswith("cosched: task 0 of job wrapped is not registered: no sch")
+
+
+def test_a_refused_task_runs_on_its_own(site, run_dir, job_environ):
+    verbose = {**job_environ, "COSCHED_VERBOSE": "1"}
+    with FakeNode(run_dir, "a", refuse=errno.EPERM):
+        result = run(site, 2, "trap", "2", environ=verbose)
+    assert "not registered: refused by a fake" in result.stderr
+
+
+def test_outside_a_job_the_program_gets_mpi4py_itself(site):
+    assert "module mpi4py.MPI mpi4py.MPI" in run(site, 1, "module", environ={}).stdout
+
+
+def test_in_a_job_it_gets_the_wrapped_module(site, job_environ):
+    out = run(site, 1, "module", environ=job_environ).stdout
+    assert "module mpi_shim.MPI mpi_shim.comms" in out
+
+
+def test_below_the_interposer_it_gets_mpi4py_itself(site, job_environ, tmp_path):
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler to make a stand-in for the interposer with")
+    library = tmp_path / "interposer.so"
+    subprocess.run(
+        [compiler, "-shared", "-fPIC", "-x", "c", "-", "-o", library],
+        input=b"int cosched_interposer_active = 1;",
+        check=True,
+    )
+    # Preloaded by env(1), so that mpiexec itself goes without.
+    preload = {**job_environ, "LD_PRELOAD": str(library)}
+    result = run(site, 1, "module", environ=preload)
+    assert "module mpi4py.MPI mpi4py.MPI" in result.stdout
+
+
+@pytest.mark.parametrize("form", ["path", "module", "command"])
+def test_an_unchanged_program_runs_wrapped(site, run_dir, job_environ, form):
+    path = ROOT / "tests" / "wrapper" / "unchanged_program.py"
+    arguments = {
+        "path": (str(path), "argument"),
+        "module": ("-m", "tests.wrapper.unchanged_program", "argument"),
+        "command": ("-c", path.read_text(), "argument"),
+    }[form]
+    with FakeNode(run_dir, "a") as node:
+        result = site.run(2, "-m", "mpi_shim", *arguments, environ=job_environ)
+        assert result.returncode == 0, result.stdout + result.stderr
+        assert node.jobs["wrapped"].counters(0)["sent"] >= 2
+    assert result.stdout.count("mpi_shim.MPI argument") == 2

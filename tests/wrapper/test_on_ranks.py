@@ -1,0 +1,60 @@
+"""Runs tests/wrapper/ranks under each MPI, in the situations a job may be in."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from cosched.shm._native import lib
+from tests.fakes import FakeNode, fake_nodes
+from tests.wrapper.per_rank import NODES
+
+pytestmark = pytest.mark.mpi_job
+
+PYTEST = ("-m", "pytest", "--with-mpi", "-q", "-p", "no:cacheprovider", "-x")
+RANKS = "tests/wrapper/ranks"
+
+
+def check(result):
+    report = f"{result.stdout[-6000:]}\n{result.stderr[-6000:]}"
+    assert result.returncode == 0, report
+    assert "failed" not in result.stdout, report
+    assert re.search(r"\d+ passed", result.stdout), report
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_with_status_bytes_between_two_nodes(site, run_dir, job_environ, ranks):
+    """Half of the tasks are scheduled, half are not, and no message goes astray."""
+    environ = {**job_environ, NODES: "a,b"}
+    with FakeNode(run_dir, "a") as a, FakeNode(run_dir, "b", scheduled=False) as b:
+        check(site.run(ranks, *PYTEST, RANKS, environ=environ))
+        jobs = [node.jobs["wrapped"] for node in (a, b)]
+        counters = [job.counters(task.rank) for job in jobs for task in job.tasks]
+        assert len(counters) == ranks
+        for job in jobs:
+            assert job.codes().count(lib.COSCHED_CMDOUT) == ranks // 2
+    for counter in counters:
+        assert counter["sent"] > 100
+        # Two tests send without a status byte on purpose.
+        assert counter["foreign"] == 2
+        assert counter["waits"] > 0
+    assert all(counter["trapped"] == 0 for counter in counters[: ranks // 2])
+    assert all(counter["posted"] == 1 for counter in counters[ranks // 2 :])
+    assert all(counter["pauses"] > 0 for counter in counters[ranks // 2 :])
+
+
+def test_without_status_bytes(site, run_dir, job_environ):
+    """COSCHED_STATUS=none: nothing travels, waits pause all the same."""
+    environ = {**job_environ, "COSCHED_STATUS": "none"}
+    with fake_nodes(run_dir, "a", scheduled=False) as (node,):
+        check(site.run(2, *PYTEST, RANKS, environ=environ))
+        for task in node.jobs["wrapped"].tasks:
+            counters = node.jobs["wrapped"].counters(task.rank)
+            assert task.carrier == lib.COSCHED_CARRIER_NONE
+            assert counters["sent"] == counters["received"] == counters["posted"] == 0
+            assert counters["pauses"] > 0
+
+
+def test_without_a_daemon(site, job_environ):
+    check(site.run(2, *PYTEST, RANKS, environ=job_environ))

@@ -1,0 +1,200 @@
+"""The parts of the wrapper that need no MPI: settings, the task's link, waiting."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from cosched.shm._native import lib
+from mpi_shim import choose, waiting
+from mpi_shim.errors import UnprefixedMessageError, not_covered
+from mpi_shim.settings import read_settings
+from mpi_shim.task import Task
+from tests.fakes import FakeNode
+
+
+def test_no_job_no_settings():
+    assert read_settings({}, "host") is None
+    assert read_settings({"COSCHED_JOB": ""}, "host") is None
+
+
+def test_defaults():
+    settings = read_settings({"COSCHED_JOB": "j"}, "host")
+    assert settings.register_socket == Path("/run/cosched/host/register.sock")
+    assert not settings.prefix
+    assert not settings.verbose
+    assert not settings.complaint
+
+
+def test_everything_set():
+    settings = read_settings(
+        {
+            "COSCHED_JOB": "j",
+            "COSCHED_RUN_DIR": "/r",
+            "COSCHED_NODE": "n",
+            "COSCHED_STATUS": "prefix",
+            "COSCHED_VERBOSE": "1",
+        },
+        "host",
+    )
+    assert settings.job == "j"
+    assert settings.register_socket == Path("/r/n/register.sock")
+    assert settings.prefix
+    assert settings.verbose
+
+
+def test_a_carrier_that_the_wrapper_lacks_carries_nothing():
+    settings = read_settings({"COSCHED_JOB": "j", "COSCHED_STATUS": "shadow"}, "host")
+    assert not settings.prefix
+    assert "COSCHED_STATUS=shadow" in settings.complaint
+
+
+def test_the_interposer_is_not_here():
+    assert not choose.interposer_is_active()
+
+
+def test_errors_say_what_to_do():
+    assert str(not_covered("This", "use that")) == (
+        "mpi_shim: This is not covered while COSCHED_STATUS=prefix; use that"
+    )
+    assert "rank 3 with tag 7" in str(UnprefixedMessageError(3, 7))
+
+
+@pytest.fixture
+def node(run_dir):
+    with FakeNode(run_dir, "n", scheduled=False) as fake:
+        yield fake
+
+
+@pytest.fixture
+def task(node):
+    own = Task()
+    own.prefix = True
+    assert own.register(node.register_socket, "j", 2, 5)
+    yield own
+    own.deregister()
+
+
+def test_registration(node, task):
+    (registered,) = node.jobs["j"].tasks
+    assert registered.pid == os.getpid()
+    assert (registered.rank, registered.world) == (2, 5)
+    assert registered.carrier == lib.COSCHED_CARRIER_PREFIX
+    assert task.register(node.register_socket, "j", 2, 5)
+    assert len(node.jobs["j"].tasks) == 1
+
+
+def test_status_follows_the_daemon(node, task):
+    assert task.status() == 0
+    node.jobs["j"].schedule(True)
+    assert task.status() == 1
+
+
+def test_arrivals(node, task):
+    job = node.jobs["j"]
+    task.arrived(0, 10)
+    assert job.codes() == []
+    task.arrived(1, 20)
+    task.arrived(1, 30)
+    assert [(r.code, r.epoch) for r in job.take_requests()] == [(lib.COSCHED_CMDSCH, 1)]
+    counters = job.counters(2)
+    assert (counters["received"], counters["bytes_received"]) == (3, 60)
+    assert (counters["trapped"], counters["posted"], counters["suppressed"]) == (2, 1, 1)
+    job.schedule(False)
+    task.arrived(1, 0)
+    assert job.codes() == [lib.COSCHED_CMDSCH] * 2
+
+
+def test_counters(node, task):
+    task.count_sent(7)
+    task.count_wait()
+    task.count_foreign()
+    counters = node.jobs["j"].counters(2)
+    names = ("sent", "bytes_sent", "waits", "foreign")
+    assert [counters[name] for name in names] == [1, 7, 1, 1]
+
+
+def test_pause(node, task):
+    assert task.pause()
+    node.jobs["j"].schedule(True)
+    assert not task.pause()
+
+
+def test_leaving(node, task):
+    task.deregister()
+    task.deregister()
+    assert node.jobs["j"].codes() == [lib.COSCHED_CMDOUT]
+    assert (task.attached, task.status(), task.pause()) == (False, 1, False)
+    task.arrived(1, 1)
+    task.count_sent(1)
+    task.count_wait()
+    task.count_foreign()
+
+
+def test_a_forked_child_forgets(node, task):
+    child = os.fork()
+    if child == 0:
+        task.abandon()
+        os._exit(int(task.attached))
+    assert os.waitpid(child, 0)[1] == 0
+    assert node.jobs["j"].codes() == []
+
+
+def test_a_task_that_never_registered():
+    task = Task()
+    task.deregister()
+    task.abandon()
+    assert (task.attached, task.status(), task.pause()) == (False, 1, False)
+
+
+def test_no_daemon(run_dir, capsys):
+    task = Task()
+    assert not task.register(run_dir / "register.sock", "j", 0, 1)
+    assert capsys.readouterr() == ("", "")
+    assert not task.register(run_dir / "register.sock", "j", 0, 1, verbose=True)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("cosched: task 0 of job j is not registered: no scheduler da")
+    assert err.count("\n") == 1
+
+
+def test_a_refusal_and_a_path_too_long(run_dir, capsys):
+    task = Task()
+    with FakeNode(run_dir, "n", refuse=errno.EACCES) as node:
+        assert not task.register(node.register_socket, "j", 0, 1, verbose=True)
+    assert "refused by a fake" in capsys.readouterr().err
+    assert not task.register(run_dir / ("x" * 200), "j", 0, 1, verbose=True)
+    assert "registration socket" in capsys.readouterr().err
+
+
+def test_waiting_of_a_registered_task_polls_and_pauses(node, task, monkeypatch):
+    monkeypatch.setattr(waiting, "task", task)
+    answers = iter([None, None, None, "here"])
+    assert waiting.wait(lambda: next(answers), lambda: "blocked") == "here"
+    counters = node.jobs["j"].counters(2)
+    assert (counters["waits"], counters["pauses"]) == (1, 3)
+
+
+def test_a_wait_that_ends_at_once_is_none(node, task, monkeypatch):
+    monkeypatch.setattr(waiting, "task", task)
+    assert waiting.wait(lambda: "here", lambda: "blocked") == "here"
+    assert node.jobs["j"].counters(2)["waits"] == 0
+
+
+def test_a_scheduled_waiter_yields_but_does_not_sleep(node, task, monkeypatch):
+    monkeypatch.setattr(waiting, "task", task)
+    yields = []
+    monkeypatch.setattr(waiting.os, "sched_yield", lambda: yields.append(1))
+    node.jobs["j"].schedule(True)
+    polls = iter([None] * (waiting.TESTS_BEFORE_YIELD + 5) + [True])
+    assert waiting.wait(lambda: next(polls), lambda: False)
+    assert len(yields) == 5
+    assert node.jobs["j"].counters(2)["pauses"] == 0
+
+
+def test_waiting_of_an_unregistered_task_is_mpis(monkeypatch):
+    monkeypatch.setattr(waiting, "task", Task())
+    assert waiting.wait(lambda: "polled", lambda: "blocked") == "blocked"

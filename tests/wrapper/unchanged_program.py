@@ -1,0 +1,12 @@
+"""A program that has not heard of the wrapper; it says which MPI it got."""
+
+import sys
+
+from mpi4py import MPI
+from mpi4py.util import pkl5
+
+comm = MPI.COMM_WORLD
+right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+assert comm.sendrecv(comm.rank, right, source=left) == left
+assert pkl5.Intracomm(comm).sendrecv(b"5", right, source=left) == b"5"
+sys.stdout.write(f"{MPI.__name__} {sys.argv[1]}\n")
