@@ -53,10 +53,13 @@ def places(root: Path = proc.ROOT) -> list[Place]:
     cpu = with_cpu[0]
     if cpu.read_only:
         raise CoschedError(f"{cpu.mount_point} is mounted read-only")
+    bases = _bases(cpu)
+    if not bases:
+        raise CoschedError(f"{cpu.mount_point} is not there, though it is mounted")
     accounting = None
     if "cpuacct" not in cpu.controllers:
         accounting = _accounting(mounted)
-    return [((cpu, base), *(accounting or ())) for base in _bases(cpu)]
+    return [((cpu, base), *(accounting or ())) for base in bases]
 
 
 def _bases(hierarchy: Hierarchy) -> list[Path]:

@@ -441,6 +441,15 @@ def test_a_later_mount_hides_earlier_ones(kernel: FakeKernel) -> None:
     assert "no cgroup v1" in reasons(kernel, "cgroup1")
 
 
+def test_a_mount_point_out_of_sight(kernel: FakeKernel) -> None:
+    (kernel.root / "proc/self/mountinfo").write_text(
+        "30 22 0:9 / /cpu rw - cgroup cgroup rw,cpu\n"
+    )
+    assert "is not there" in reasons(kernel, "cgroup1")
+    with pytest.raises(CoschedError, match="is not there"):
+        attach("n", "cgroup1", root=kernel.root)
+
+
 def test_mount_points_are_unescaped(kernel: FakeKernel) -> None:
     kernel.mount("cpu", "/with space")
     mountinfo = kernel.root / "proc/self/mountinfo"
