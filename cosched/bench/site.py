@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cosched.bench.interrupts import shielded
+from cosched.core.errors import CoschedError
 from cosched.lab import life
 from cosched.lab.lab import Lab, require_root
 
@@ -46,8 +47,15 @@ def lab_site(run_dir: Path, nodes: int, cores_per_node: int) -> Iterator[Site]:
         yield _of_lab(life.up(private, nodes, cores_per_node), nodes)
     finally:
         with shielded():
-            life.down(private)
-            shutil.rmtree(private, ignore_errors=True)
+            _take_down(private)
+
+
+def _take_down(run_dir: Path) -> None:
+    try:
+        life.down(run_dir)
+    except CoschedError as error:
+        raise CoschedError(f"{error} (its run directory: {run_dir})") from error
+    shutil.rmtree(run_dir, ignore_errors=True)
 
 
 def host_site(run_dir: Path, hosts: Sequence[str]) -> Site:

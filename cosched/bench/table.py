@@ -36,7 +36,7 @@ def render(title: str, setting: str, summaries: Sequence[ArmSummary]) -> str:
         _ratio_block(compared),
         [*_switch_lines(ended), *_load_lines(summaries)],
         _failure_block(summaries),
-        conclude(compared),
+        conclude(compared, disturbed=any(s.all_disturbed for s in ended)),
     )
     return "\n".join("\n".join(block) + "\n" for block in blocks if block)
 
@@ -53,14 +53,18 @@ def describe_run(run: Run) -> str:
     return f"{line}  outside {run.load.share:.1%}{verdict}"
 
 
-def conclude(compared: Iterable[Ratio]) -> list[str]:
+def conclude(compared: Iterable[Ratio], disturbed: bool) -> list[str]:
     """What the figures say of cosched, in plain words."""
     findings = [_finding(ratio) for ratio in compared if ratio.arm is Arm.COSCHED]
     if not findings:
         return []
-    return textwrap.wrap(
-        f"Coscheduled, a job answered on average {' and '.join(findings)}.", WIDTH
-    )
+    words = f"Coscheduled, a job answered on average {' and '.join(findings)}."
+    if disturbed:
+        words = (
+            "No conclusion: other programs kept the nodes' CPUs busy. "
+            "Measure again on a quiet machine."
+        )
+    return textwrap.wrap(words, WIDTH)
 
 
 def _finding(ratio: Ratio) -> str:

@@ -84,7 +84,7 @@ def test_every_arm_on_a_private_lab(start_bench, tmp_path, workload):
     assert found["lab"] is True
     assert [node["name"] for node in found["nodes"]] == ["lab1", "lab2"]
     assert max(map(len, text.splitlines())) <= 80
-    assert text.splitlines()[-2].startswith("Coscheduled, a job answered on average")
+    assert "\nCoscheduled, a job answered" in text or "\nNo conclusion: " in text
     assert os.listdir(tmp_path / "tmp") == []
     assert processes_of(tmp_path / "tmp") == []
 

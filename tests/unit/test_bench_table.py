@@ -88,12 +88,21 @@ def test_no_line_is_wider_than_80_columns(seconds):
     ],
 )
 def test_the_words_at_the_end(ratio, overlap, words):
-    lines = conclude([Ratio(Arm.COSCHED, Arm.KERNEL, ratio, 1.0, overlap)])
+    lines = conclude([Ratio(Arm.COSCHED, Arm.KERNEL, ratio, 1.0, overlap)], False)
     assert " ".join(lines) == f"Coscheduled, a job answered on average {words}."
 
 
 def test_no_words_without_cosched():
-    assert conclude([Ratio(Arm.KERNEL, Arm.BATCH, 2.0, 2.0, False)]) == []
+    assert conclude([Ratio(Arm.KERNEL, Arm.BATCH, 2.0, 2.0, False)], False) == []
+
+
+def test_no_conclusion_from_disturbed_runs():
+    disturbed = [run(Arm.KERNEL, 1, (4.0, 4.2), share=0.2)]
+    text = render("t", "s", summaries(disturbed, COSCHED))
+    assert text.endswith(
+        "\nNo conclusion: other programs kept the nodes' CPUs busy. Measure again on a quiet"
+        "\nmachine.\n"
+    )
 
 
 def test_the_line_of_a_run():
