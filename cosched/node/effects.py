@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable
 
+from cosched.core.errors import CoschedError
 from cosched.core.messages import (
     AddTask,
     Command,
@@ -52,7 +53,7 @@ class Effects:
         for command in commands:
             try:
                 self._carry_out(command)
-            except OSError as error:
+            except (CoschedError, OSError) as error:
                 log.error("%s failed: %s", command, error)
 
     def _carry_out(self, command: Command) -> None:
