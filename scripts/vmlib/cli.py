@@ -13,6 +13,9 @@ from .contents import REPOSITORY, Python
 from .errors import VmError
 
 FAILED = 125
+SOME_S = 600
+ALL_S = 1800
+SHELL_S = 86400
 
 EPILOG = """\
 examples:
@@ -52,7 +55,7 @@ def _run(options: argparse.Namespace) -> int:
     kernel = machine.find_kernel(options.kernel)
     python = Python.ask(options.python)
     base = image.base_image(python, kernel.name.removeprefix("vmlinuz-"))
-    extra = [programs.build(python), *options.include]
+    extra = [*programs.build(python), *options.include]
     command = ["bash"] if options.shell else options.command or _tests(options.short)
     with image.image(base, python, command, extra) as initrd:
         size = initrd.stat().st_size
@@ -62,7 +65,7 @@ def _run(options: argparse.Namespace) -> int:
             initrd=initrd,
             cpus=options.cpus,
             memory_mib=options.memory,
-            timeout_s=options.timeout,
+            timeout_s=options.timeout or _deadline_s(options),
             interactive=options.shell,
         ).run(_show, options.out)
     if options.verbose:
@@ -72,6 +75,12 @@ def _run(options: argparse.Namespace) -> int:
             file=sys.stderr,
         )
     return status
+
+
+def _deadline_s(options: argparse.Namespace) -> float:
+    if options.shell:
+        return SHELL_S
+    return SOME_S if options.short or options.command else ALL_S
 
 
 def _tests(short: bool) -> list[str]:
@@ -99,7 +108,10 @@ def _parser() -> argparse.ArgumentParser:
     what.add_argument("--short", action="store_true", help="the part for CI")
     what.add_argument("--shell", action="store_true", help="a shell, interactively")
     parser.add_argument(
-        "--timeout", type=float, default=600, metavar="S", help="default: 600 s"
+        "--timeout",
+        type=float,
+        metavar="S",
+        help=f"default: {SOME_S} s, for all tests {ALL_S} s",
     )
     parser.add_argument("--cpus", type=int, default=2, metavar="N", help="default: 2")
     parser.add_argument(

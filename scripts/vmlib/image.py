@@ -22,6 +22,7 @@ from . import contents
 from .contents import REPOSITORY, Python
 
 CACHE = REPOSITORY / ".cache" / "vm"
+XDG_CACHE = CACHE / "xdg"
 
 
 def base_image(python: Python, kernel_release: str) -> Path:
@@ -64,6 +65,7 @@ def _script(python: Python, command: Sequence[str]) -> str:
     environment = {
         "PATH": folders,
         "HOME": "/root",
+        "XDG_CACHE_HOME": str(XDG_CACHE),
         "LANG": "C.UTF-8",
         "TERM": os.environ.get("TERM", "dumb"),
         "COLUMNS": os.environ.get("COLUMNS", "80"),

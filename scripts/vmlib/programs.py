@@ -1,30 +1,56 @@
 """Compile outside what runs inside: there is no compiler in the machine.
 
 MPI programs come from ``benchmarks/programs``, by the mpicc of the environment that
-goes into the machine. Without an mpicc there are none, and tests that want them skip.
+goes into the machine, and so does the interposer that cosched-run preloads. Without an
+mpicc there are none, and tests that want them skip.
 """
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from .contents import REPOSITORY, Python
 from .errors import VmError
-from .image import CACHE
+from .image import CACHE, XDG_CACHE
 
 SOURCES = REPOSITORY / "benchmarks" / "programs"
 PROGRAMS = CACHE / "programs"
 
+BUILD_SHIM = """
+import sys
+from pathlib import Path
+from cosched.launch.shim import build_shim
+print(build_shim(Path(sys.argv[1])))
+"""
 
-def build(python: Python) -> Path:
-    """The folder with the compiled programs; compiles what is missing or old."""
+
+def build(python: Python) -> list[Path]:
+    """Folders with what was compiled; compiles what is missing or old."""
     mpicc = python.scripts / "mpicc"
+    if not mpicc.exists():
+        return []
     PROGRAMS.mkdir(parents=True, exist_ok=True)
-    if mpicc.exists():
-        for source in sorted(SOURCES.glob("*.c")):
-            _compile(mpicc, source, PROGRAMS / source.stem)
-    return PROGRAMS
+    for source in sorted(SOURCES.glob("*.c")):
+        _compile(mpicc, source, PROGRAMS / source.stem)
+    return [PROGRAMS, _build_shim(python, mpicc)]
+
+
+def _build_shim(python: Python, mpicc: Path) -> Path:
+    """The folder of the newest build; older ones go."""
+    done = _run(
+        [str(python.executable), "-c", BUILD_SHIM, str(mpicc)],
+        "the MPI interposer",
+        XDG_CACHE_HOME=str(XDG_CACHE),
+    )
+    newest = Path(done.strip()).parent
+    for folder in newest.parent.iterdir():
+        if folder != newest:
+            shutil.rmtree(folder, ignore_errors=True)
+    return newest
 
 
 def _compile(mpicc: Path, source: Path, program: Path) -> None:
@@ -32,7 +58,15 @@ def _compile(mpicc: Path, source: Path, program: Path) -> None:
     if program.exists() and program.stat().st_mtime > newest:
         return
     command = [str(mpicc), "-O2", "-o", str(program), str(source), "-lm"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    _run(command, source.name)
+
+
+def _run(command: list[str], what: str, **variables: str) -> str:
+    environ: Mapping[str, str] = {**os.environ, **variables}
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=120, check=False, env=environ
+    )
     if done.returncode:
-        reason = (done.stderr.strip().splitlines() or ["no reason given"])[0]
-        raise VmError(f"{source.name} does not compile: {reason}")
+        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise VmError(f"{what} does not compile: {reason}")
+    return done.stdout

@@ -5,14 +5,12 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.vm, pytest.mark.mpi_job]
+from .programs import program
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-PROGRAMS = REPOSITORY / ".cache" / "vm" / "programs"
+pytestmark = [pytest.mark.vm, pytest.mark.mpi_job]
 
 SUM_OF_RANKS = "from mpi4py.MPI import COMM_WORLD as w; print(w.allreduce(w.rank))"
 
@@ -33,10 +31,8 @@ def _mpiexec(*command: str) -> str:
 
 
 def test_program_in_c_checks_its_own_result() -> None:
-    program = PROGRAMS / "wavefront"
-    if not program.exists():
-        pytest.skip("no wavefront: scripts/vm had no mpicc to compile it")
-    assert "verification: success" in _mpiexec(str(program), "--preset", "tiny")
+    said = _mpiexec(program("wavefront"), "--preset", "tiny")
+    assert "verification: success" in said
 
 
 def test_python_program_sums_over_its_ranks() -> None:
