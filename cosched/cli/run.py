@@ -111,6 +111,8 @@ def command(
         raise click.UsageError("Missing PROGRAM.", ctx)
     if as_json and not dry_run:
         raise click.UsageError("--json needs --dry-run.", ctx)
+    if job is not None:
+        check_job_name(job)
     chosen = ctx.get_parameter_source("run_dir") is not click.core.ParameterSource.DEFAULT
     if not chosen and "COSCHED_RUN_DIR" not in os.environ:
         run_dir = _default_run_dir(run_dir)
@@ -122,7 +124,7 @@ def command(
     )
     for warning in resolved.warnings:
         _warn(warning)
-    name = check_job_name(job or default_job_name(resolved.label, os.urandom(_NOISE_BYTES)))
+    name = job or default_job_name(resolved.label, os.urandom(_NOISE_BYTES))
     if status == "auto":
         status = "none" if resolved.wrapped else "prefix"
     tasks: Mapping[str, str] = {}

@@ -63,6 +63,13 @@ def mpi(request):
 
 
 @pytest.fixture(scope="session")
+def any_mpi():
+    """For what does not depend on which."""
+    if not INSTALLED:
+        pytest.skip("no MPI is installed")
+
+
+@pytest.fixture(scope="session")
 def task(mpi, tmp_path_factory):
     """The test program, built with ``mpi``'s compiler."""
     program = tmp_path_factory.mktemp("task") / "task"
@@ -77,6 +84,20 @@ def task(mpi, tmp_path_factory):
     if built.returncode != 0:
         pytest.skip(f"{mpi.mpicc} builds nothing here: {built.stderr.splitlines()[-1]}")
     return str(program)
+
+
+@pytest.fixture(scope="session")
+def shim_cache(tmp_path_factory):
+    """Where this session builds the interposer."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(autouse=True)
+def own_surroundings(shim_cache, monkeypatch):
+    """The user's cache and preloads stay out of it."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(shim_cache))
+    for name in ("COSCHED_RUN_DIR", "COSCHED_NODE", "LD_PRELOAD"):
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture

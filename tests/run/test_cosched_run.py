@@ -108,7 +108,6 @@ def test_the_tasks_get_no_variables_without_the_shim(cosched_run, task):
         (("--", "srun-or-not", "x"), 1, "program 'srun-or-not': not found in PATH"),
         (("--job", "a b", "true"), 1, "job name 'a b'"),
         (("--hosts", "lab1", "true"), 1, "run: cosched lab up"),
-        (("-n", "3", "--ppn", "1", "--hosts", "a,b", "true"), 1, "3 ranks do not fit"),
         (("--mpi", "/nonexistent", "true"), 1, "--mpi /nonexistent"),
         (("-n", "2", "--", "mpiexec", "true"), 1, "--ranks is for jobs that cosched-run"),
     ],
@@ -120,6 +119,12 @@ def test_bad_input_is_one_clear_line(cosched_run, words, status, message):
     assert message in done.stderr
     assert done.stderr.startswith("cosched-run: ")
     assert done.stderr.count("\n") == 1
+
+
+def test_ranks_that_do_not_fit_are_one_clear_line(cosched_run, any_mpi):
+    done = cosched_run("-n", "3", "--ppn", "1", "--hosts", "a,b", "true")
+    assert done.returncode == 1
+    assert done.stderr.startswith("cosched-run: 3 ranks do not fit on 2 hosts")
 
 
 def test_no_mpi_is_one_clear_line():
@@ -147,7 +152,7 @@ def test_the_help_fits_a_terminal_and_has_examples(cosched_run):
     assert "cosched-run -- srun ./app" in done.stdout
 
 
-def test_the_programs_options_are_its_own(cosched_run):
+def test_the_programs_options_are_its_own(cosched_run, any_mpi):
     plan = json.loads(
         cosched_run(
             *("--no-shim", "--dry-run", "--json", "true", "-n", "5", "--", "--help")

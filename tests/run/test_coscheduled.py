@@ -1,0 +1,161 @@
+"""cosched-run with cosched: daemons found, started or missing, and what the tasks see."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from cosched.shm.paths import NodePaths
+
+PATIENCE_S = 60
+NODE = os.uname().nodename
+
+
+@pytest.fixture
+def here(tmp_path):
+    """This node in the run directory of ``cosched_run``."""
+    return NodePaths(tmp_path / "run", NODE)
+
+
+@contextlib.contextmanager
+def connected(paths):
+    with socket.socket(socket.AF_UNIX) as control, control.makefile("rw") as stream:
+        control.settimeout(PATIENCE_S)
+        control.connect(str(paths.control_socket))
+        yield stream
+
+
+def ask(stream, op):
+    stream.write(json.dumps({"op": op}) + "\n")
+    stream.flush()
+    return json.loads(stream.readline())
+
+
+def variables(done):
+    """What the task printed, without its rank."""
+    return dict(line.partition(" ")[2].split("=", 1) for line in done.stdout.splitlines())
+
+
+NAMES = (
+    "COSCHED_JOB",
+    "COSCHED_RUN_DIR",
+    "COSCHED_STATUS",
+    "LD_PRELOAD",
+    "COSCHED_VERBOSE",
+)
+
+
+def test_a_job_runs_with_daemons_of_its_own(cosched_run, here, task):
+    done = cosched_run("-v", "--job", "mine", "-n", "2", task)
+    assert (done.stdout, done.returncode) == ("2 ranks, sum 1\n", 0)
+    assert "job mine on" in done.stderr, "the tasks registered"
+    assert "status by prefix" in done.stderr
+    assert "warning" not in done.stderr
+    pid = int(here.scheduler_lock.read_text() or 0)
+    assert ended(pid), "private daemons end with the job"
+
+
+def ended(pid):
+    try:
+        pidfd = os.pidfd_open(pid)
+    except (ProcessLookupError, OSError):
+        return True
+    with os.fdopen(pidfd):
+        return bool(select.select([pidfd], [], [], PATIENCE_S)[0])
+
+
+def test_the_tasks_find_their_job(cosched_run, here, task, monkeypatch):
+    monkeypatch.setenv("LD_PRELOAD", "/nonexistent/own.so")
+    done = cosched_run("--job", "mine", "--status", "none", task, "environment", *NAMES)
+    found = variables(done)
+    preload = found.pop("LD_PRELOAD").split(":")
+    assert preload[0] == "/nonexistent/own.so"
+    assert os.path.isfile(preload[1])
+    assert found == {
+        "COSCHED_JOB": "mine",
+        "COSCHED_RUN_DIR": str(here.run_dir),
+        "COSCHED_STATUS": "none",
+        "COSCHED_VERBOSE": "",
+    }
+
+
+def test_behind_the_users_launcher_only_waits_are_seen(cosched_run, mpi, task):
+    launch = mpi.launch("-n", "1", task, "environment", *NAMES)
+    found = variables(cosched_run("--", *launch))
+    assert found["COSCHED_JOB"].startswith("task-")
+    assert found["COSCHED_STATUS"] == "none"
+    assert found["LD_PRELOAD"]
+    found = variables(cosched_run("--status", "prefix", "--", *launch))
+    assert found["COSCHED_STATUS"] == "prefix"
+
+
+def test_the_exit_status_passes_through_the_shim(cosched_run, task):
+    assert cosched_run("-n", "2", task, "exit", "3").returncode == 3
+
+
+def test_a_name_is_taken_while_its_job_runs(cosched_run, start_cosched_run, here, task):
+    running = start_cosched_run("--job", "mine", task, "wait", stderr=subprocess.DEVNULL)
+    running.stdout.readline()
+    with connected(here) as daemon:
+        assert [job["name"] for job in ask(daemon, "status")["jobs"]] == ["mine"]
+    second = cosched_run("--job", "mine", task)
+    assert second.returncode == 1
+    assert second.stderr == (
+        f"cosched-run: job name 'mine' is taken on node {NODE}; choose another with --job\n"
+    )
+    assert cosched_run("--job", "other", task).returncode == 0
+    running.send_signal(signal.SIGTERM)
+    running.wait(PATIENCE_S)
+    assert cosched_run("--job", "mine", task).returncode == 0
+
+
+@pytest.fixture
+def program(tmp_path):
+    """A launcher that starts nothing and says that it ran."""
+    path = tmp_path / "prun"
+    path.write_text('#!/bin/sh\necho "ran $COSCHED_JOB"\n')
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_without_rights_to_daemons_the_program_runs_all_the_same(program, tmp_path):
+    """A file stands where the run directory should be."""
+    (tmp_path / "file").write_text("")
+    done = subprocess.run(
+        [sys.executable, "-m", "cosched.cli.run", "--run-dir", tmp_path / "file", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
+    )
+    assert (done.stdout, done.returncode) == ("ran \n", 0)
+    warnings = done.stderr.splitlines()
+    assert all(line.startswith("cosched-run: warning: ") for line in warnings)
+    assert "not coscheduled" in warnings[-1]
+
+
+def test_a_host_that_was_named_must_have_daemons(cosched_run, here, any_mpi):
+    done = cosched_run("--hosts", "localhost", "--job", "x", "true")
+    assert done.returncode == 1
+    said = done.stderr.splitlines()[-1]
+    assert said.startswith(
+        f"cosched-run: node {NODE}: no daemon answers at {here.directory}"
+    )
+    assert said.endswith("; run: cosched up")
+
+
+def test_a_dry_run_starts_nothing(cosched_run, here, task):
+    plan = json.loads(cosched_run("--dry-run", "--json", "--job", "mine", task).stdout)
+    assert plan["environment"]["COSCHED_JOB"] == "mine"
+    assert task in plan["command"]
+    text = cosched_run("--dry-run", "--job", "mine", task).stdout.splitlines()
+    assert [line.partition(": ")[0] for line in text] == ["command", "environment"]
+    assert not here.run_dir.exists()

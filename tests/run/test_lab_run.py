@@ -1,0 +1,92 @@
+"""cosched-run across the nodes of a lab, with and without cosched."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(os.geteuid() != 0, reason="a lab needs root"),
+    pytest.mark.skipif(
+        len(os.sched_getaffinity(0)) < 2, reason="two nodes need two CPUs of this machine"
+    ),
+    pytest.mark.skipif(
+        not shutil.which("nsenter") or not shutil.which("taskset"),
+        reason="a lab needs util-linux",
+    ),
+]
+PATIENCE_S = 120
+HOSTS = ("--hosts", "lab1,lab2")
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    """Two nodes and their daemons; the run directory."""
+    run_dir = tmp_path_factory.mktemp("lab") / "run"
+    cosched(run_dir, "lab", "up", "--nodes", "2")
+    yield run_dir
+    cosched(run_dir, "lab", "down")
+
+
+def cosched(run_dir, *words):
+    script = "from cosched.cli.main import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", script, *words, "--run-dir", run_dir],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def run(lab):
+    def run(*words):
+        return subprocess.run(
+            [sys.executable, "-m", "cosched.cli.run", "--run-dir", lab, *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE_S,
+        )
+
+    return run
+
+
+def test_ranks_run_on_both_nodes_without_cosched(run, task):
+    done = run("--no-shim", *HOSTS, "-n", "4", task)
+    assert (done.stdout, done.returncode) == ("4 ranks, sum 6\n", 0)
+
+
+def test_ranks_register_with_their_own_nodes_daemons(run, task):
+    done = run("-v", "--job", "mine", *HOSTS, task)
+    assert (done.stdout, done.returncode) == ("2 ranks, sum 1\n", 0)
+    assert "of job mine on lab1" in done.stderr
+    assert "of job mine on lab2" in done.stderr
+
+
+def test_the_exit_status_passes_through(run, task):
+    assert run(*HOSTS, task, "exit", "3").returncode == 3
+
+
+def test_a_host_outside_of_the_lab_is_an_error(run, any_mpi):
+    done = run("--hosts", "lab1,lab9", "true")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "cosched-run: host 'lab9' is not in the lab; its nodes are lab1, lab2\n"
+    )
+
+
+def test_a_node_without_daemons_is_an_error(run, lab, any_mpi):
+    """The last test: it takes them away."""
+    cosched(lab, "down", "--node", "lab2")
+    done = run(*HOSTS, "true")
+    assert done.returncode == 1
+    assert "node lab2: no daemon answers" in done.stderr
+    assert done.stderr.endswith("; run: cosched lab exec lab2 cosched up\n")
