@@ -100,8 +100,8 @@ def test_no_conclusion_from_disturbed_runs():
     disturbed = [run(Arm.KERNEL, 1, (4.0, 4.2), share=0.2)]
     text = render("t", "s", summaries(disturbed, COSCHED))
     assert text.endswith(
-        "\nNo conclusion: other programs kept the nodes' CPUs busy. Measure again on a quiet"
-        "\nmachine.\n"
+        "\nNo conclusion: other programs kept the nodes' CPUs busy. Measure again on a\n"
+        "quiet machine.\n"
     )
 
 
