@@ -26,6 +26,7 @@ class Installed:
     mpicc: Path
     family: Family
     engine: Engine
+    version: str
 
     def launch(self, *words):
         """The command line of this MPI's own launcher."""
@@ -47,7 +48,9 @@ def installed() -> dict[str, Installed]:
         mpicc = find_mpicc(Program((), None, ""), place, version.family)
         name = f"{version.family.value}-{version.number}"
         if mpicc is not None and name not in mpis:
-            mpis[name] = Installed(place, mpicc, version.family, version.engine)
+            mpis[name] = Installed(
+                place, mpicc, version.family, version.engine, version.number
+            )
     return mpis
 
 

@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from cosched.launch.family import Family
+
 pytestmark = [
     pytest.mark.live,
     pytest.mark.skipif(os.geteuid() != 0, reason="a lab needs root"),
@@ -46,6 +48,16 @@ def cosched(run_dir, *words):
 
 
 @pytest.fixture
+def lab_task(mpi, task):
+    if mpi.family is Family.MPICH and mpi.version.startswith("4.0"):
+        pytest.skip(
+            "MPICH 4.0 with UCX 1.13 now and then hangs in MPI_Finalize over TCP, "
+            "with cosched or without"
+        )
+    return task
+
+
+@pytest.fixture
 def run(lab):
     def run(*words):
         return subprocess.run(
@@ -59,20 +71,20 @@ def run(lab):
     return run
 
 
-def test_ranks_run_on_both_nodes_without_cosched(run, task):
-    done = run("--no-shim", *HOSTS, "-n", "4", task)
+def test_ranks_run_on_both_nodes_without_cosched(run, lab_task):
+    done = run("--no-shim", *HOSTS, "-n", "4", lab_task)
     assert (done.stdout, done.returncode) == ("4 ranks, sum 6\n", 0)
 
 
-def test_ranks_register_with_their_own_nodes_daemons(run, task):
-    done = run("-v", "--job", "mine", *HOSTS, task)
+def test_ranks_register_with_their_own_nodes_daemons(run, lab_task):
+    done = run("-v", "--job", "mine", *HOSTS, lab_task)
     assert (done.stdout, done.returncode) == ("2 ranks, sum 1\n", 0)
     assert "of job mine on lab1" in done.stderr
     assert "of job mine on lab2" in done.stderr
 
 
-def test_the_exit_status_passes_through(run, task):
-    assert run(*HOSTS, task, "exit", "3").returncode == 3
+def test_the_exit_status_passes_through(run, lab_task):
+    assert run(*HOSTS, lab_task, "exit", "3").returncode == 3
 
 
 def test_a_host_outside_of_the_lab_is_an_error(run, any_mpi):
