@@ -131,9 +131,7 @@ def test_signals_are_passed_on_once_and_in_order():
 
 
 def test_a_stop_reaches_the_launcher_and_us_and_so_does_the_continuation():
-    with start(
-        sys.executable, "-c", SAYS_SIGNALS, start_new_session=False, process_group=0
-    ) as running:
+    with start(sys.executable, "-c", SAYS_SIGNALS, preexec_fn=os.setpgrp) as running:
         assert running.stdout.readline() == "ready\n"
         running.send_signal(signal.SIGTSTP)
         _, status = os.waitpid(running.pid, os.WUNTRACED)
