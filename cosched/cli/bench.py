@@ -16,7 +16,45 @@ from cosched.bench.processes import RunFailed
 from cosched.cli.options import EXIT_FAILURE, run_dir_option
 
 
-@click.command("bench")
+HELP = """\
+Run a workload with and without cosched, and compare.
+
+\b
+The arms:
+  batch    one job after the other
+  kernel   all at once, shared by the operating system alone
+  cosched  all at once, coscheduled
+
+A workload file lists jobs. A job runs a command, or a C source (its path is
+relative to the file) that is compiled for the MPI at hand:
+
+\b
+  [[job]]
+  name = "wavefront"
+  source = "../../programs/wavefront.c"
+  args = "--preset demo"
+  ranks = 2
+  count = 4
+  [[job]]
+  name = "analysis"
+  command = ["python3", "analyse.py"]
+  ranks = 2
+  start = 1.5
+
+Further keys of a job: ppn, env, timeout (seconds). The file may have a
+title and a description.
+
+\b
+Examples:
+  cosched bench benchmarks/workloads/lab/wavefront4.toml
+  cosched bench mine.toml --hosts n1,n2 --arms kernel,cosched --repeat 5
+  cosched bench mine.toml --slice 2s --gmet 300ms --json result.json
+
+Exit status: 0, or 1 if a job of any run failed.
+"""
+
+
+@click.command("bench", help=HELP)
 @click.argument("workload", type=click.Path(path_type=Path), metavar="WORKLOAD.toml")
 @click.option(
     "--nodes",
@@ -75,41 +113,6 @@ def command(
     no_warm_up: bool,
     run_dir: Path,
 ) -> int:
-    """Run a workload with and without cosched, and compare.
-
-    \b
-    The arms:
-      batch    one job after the other
-      kernel   all at once, shared by the operating system alone
-      cosched  all at once, coscheduled
-
-    A workload file lists jobs. A job runs a command, or a C source (its path is
-    relative to the file) that is compiled for the MPI at hand:
-
-    \b
-      [[job]]
-      name = "wavefront"
-      source = "../../programs/wavefront.c"
-      args = "--preset demo"
-      ranks = 2
-      count = 4
-      [[job]]
-      name = "analysis"
-      command = ["python3", "analyse.py"]
-      ranks = 2
-      start = 1.5
-
-    Further keys of a job: ppn, env, timeout (seconds). The file may have a
-    title and a description.
-
-    \b
-    Examples:
-      cosched bench benchmarks/workloads/lab/wavefront4.toml
-      cosched bench mine.toml --hosts n1,n2 --arms kernel,cosched --repeat 5
-      cosched bench mine.toml --slice 2s --gmet 300ms --json result.json
-
-    Exit status: 0, or 1 if a job of any run failed.
-    """
     options = BenchOptions(
         workload=workload,
         arms=parse_arms(arms),
