@@ -15,7 +15,6 @@ from cosched.bench.interrupts import interruptible
 from cosched.bench.processes import RunFailed
 from cosched.cli.options import EXIT_FAILURE, run_dir_option
 
-
 HELP = """\
 Run a workload with and without cosched, and compare.
 
