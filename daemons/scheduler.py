@@ -23,7 +23,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="coschedd", description=__doc__)
     parser.add_argument("--run-dir", type=Path, default=Path("/run/cosched"))
     parser.add_argument("--node", default=os.uname().nodename)
-    parser.add_argument("--slice", default="1s")
+    parser.add_argument("--slice", default="2s")
     parser.add_argument("--gmet", default="100ms")
     parser.add_argument("--align", default="on")
     parser.add_argument("--class-scheduler", default="auto")

@@ -76,6 +76,7 @@ def sample(
             continue
         board[0] = ASKED
         asked_ns = time.monotonic_ns()
+        lib.cosched_looked(link)
         lib.cosched_arrived(link, 1)
         deadline = time.monotonic() + 2
         while board[0] == ASKED and time.monotonic() < deadline:

@@ -16,7 +16,7 @@ from cosched.shm.paths import NodePaths
 @click.command("up")
 @run_dir_option
 @click.option("--node", default=lambda: os.uname().nodename, show_default="this host")
-@click.option("--slice", "slice_", default="1s", show_default=True, help="Time slice.")
+@click.option("--slice", "slice_", default="2s", show_default=True, help="Time slice.")
 @click.option(
     "--gmet", default="100ms", show_default=True, help="Guaranteed minimum execution time."
 )

@@ -149,6 +149,15 @@ class PublishStatus(Command):
 
 
 @dataclass(frozen=True, slots=True)
+class PublishContention(Command):
+    """Tell a job's tasks whether another job waits for their CPUs: if so, a task that
+    waits long for a message leaves them the CPU meanwhile."""
+
+    job: Job
+    contended: bool
+
+
+@dataclass(frozen=True, slots=True)
 class OrderTimer(Command):
     """What the timer daemon is to wait for.
 

@@ -52,6 +52,7 @@ from cosched.core.messages import (
     Job,
     MessageTrapped,
     OrderTimer,
+    PublishContention,
     PublishStatus,
     Refusal,
     RefuseRequest,
@@ -103,6 +104,7 @@ class JobState:
     tasks: dict[Task, frozenset[int]] = field(default_factory=dict)
     cpus: frozenset[int] = frozenset()
     scheduled: bool = False
+    contended: bool = False  #: another job of its group waits
     since_ns: int = 0  #: when it was last scheduled
     received_ns: int = 0  #: how long it has been scheduled, without the current time
     credit_ns: int = 0  #: the same, counted from where a newcomer starts
@@ -161,7 +163,12 @@ class NodeScheduler:
                 return self._shut_down()
             case _:
                 raise TypeError(f"not an event of a node: {event!r}")
-        return (*commands, *self._order_timer(event), *self._set_alarm())
+        return (
+            *commands,
+            *self._tell_contention(),
+            *self._order_timer(event),
+            *self._set_alarm(),
+        )
 
     # -- CMDREG ---------------------------------------------------------------------
 
@@ -414,6 +421,20 @@ class NodeScheduler:
             PublishStatus(job.key, job.epoch, True, cause)
             for job in sorted(coming, key=lambda j: j.key)
         )
+        return commands
+
+    def _tell_contention(self) -> list[Command]:
+        commands: list[Command] = []
+        contended = {
+            job.key
+            for group in groups(self._jobs.values())
+            if not all(self._jobs[job.key].scheduled for job in group)
+            for job in group
+        }
+        for job in sorted(self._jobs.values(), key=lambda j: j.key):
+            if job.contended != (job.key in contended):
+                job.contended = not job.contended
+                commands.append(PublishContention(job.key, job.contended))
         return commands
 
     def _order_timer(self, event: Event) -> list[Command]:

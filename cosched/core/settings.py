@@ -23,7 +23,7 @@ class Settings:
     align: slices start at multiples of the slice in wall-clock time.
     """
 
-    slice_ns: int = NS_PER_S
+    slice_ns: int = 2 * NS_PER_S
     gmet_ns: int = 100 * NS_PER_MS
     align: bool = True
 

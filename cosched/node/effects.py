@@ -13,6 +13,7 @@ from cosched.core.messages import (
     CreateClass,
     DestroyClass,
     OrderTimer,
+    PublishContention,
     PublishStatus,
     RefuseRequest,
     RemoveTask,
@@ -63,6 +64,10 @@ class Effects:
                 if live is not None:
                     live.region.publish_status(epoch, scheduled)
                 log.debug("%s %s: %s", job, "on" if scheduled else "off", cause.value)
+            case PublishContention(job, contended):
+                live = self._jobs.get(job)
+                if live is not None:
+                    live.region.publish_contention(contended)
             case SetShares(percents):
                 self._classes.set_shares(dict(percents))
             case OrderTimer(idle, align, slice_ns, deadline_ns):

@@ -59,6 +59,10 @@ void cosched_status_publish(struct cosched_status *status, uint64_t epoch, int s
     futex_wake_all(futex);
 }
 
+void cosched_status_contend(struct cosched_status *status, int contended) {
+    __atomic_store_n(&status->contended, contended ? 1u : 0u, __ATOMIC_RELAXED);
+}
+
 uint64_t cosched_status_read(const struct cosched_status *status) {
     return __atomic_load_n(&status->word, __ATOMIC_ACQUIRE);
 }

@@ -178,6 +178,10 @@ class JobRegion(Region):
         """Tells the job's tasks whether they are scheduled, and wakes sleepers."""
         lib.cosched_status_publish(ffi.addressof(self.data.status), epoch, int(scheduled))
 
+    def publish_contention(self, contended: bool) -> None:
+        """Tells the job's tasks whether another job waits for their CPUs."""
+        lib.cosched_status_contend(ffi.addressof(self.data.status), int(contended))
+
     def status(self) -> tuple[int, bool]:
         """(epoch, scheduled) as the tasks see it."""
         word = int(lib.cosched_status_read(ffi.addressof(self.data.status)))

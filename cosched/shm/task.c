@@ -21,6 +21,12 @@
 /* How long an unscheduled waiter sleeps between two looks at its messages. */
 #define PAUSE_NS 1000000L
 
+/* How long a scheduled waiter spins before it naps, how long it naps, and how many tests
+ * go by between two looks at the clock. */
+#define SPIN_NS UINT64_C(1000000)
+#define NAP_NS 100000L
+#define TESTS_A_LOOK 16u
+
 /* Without a beat for so long the daemon is taken for gone, and the task for scheduled. */
 #define STALE_NS UINT64_C(600000000)
 
@@ -191,6 +197,12 @@ static int is_stale(const struct cosched_link *link) {
  * are paid on the rare path alone. */
 static void count(uint64_t *counter, uint64_t by) { __atomic_fetch_add(counter, by, __ATOMIC_RELAXED); }
 
+void cosched_looked(struct cosched_link *link) {
+    if (link->region != NULL &&
+        (__atomic_load_n(&link->region->status.word, __ATOMIC_RELAXED) & 1) == 0)
+        __atomic_store_n(&link->looked, 1, __ATOMIC_RELAXED);
+}
+
 void cosched_arrived(struct cosched_link *link, int sender_scheduled) {
     if (!sender_scheduled || link->region == NULL)
         return;
@@ -200,6 +212,10 @@ void cosched_arrived(struct cosched_link *link, int sender_scheduled) {
     struct cosched_task_counters *counters = &link->task->counters;
     uint64_t epoch = word >> 1;
     uint64_t last = __atomic_load_n(&link->posted_epoch, __ATOMIC_RELAXED);
+    if (__atomic_exchange_n(&link->looked, 0, __ATOMIC_RELAXED) == 0) {
+        count(&counters->stale, 1);
+        return;
+    }
     count(&counters->trapped, 1);
     /* Two threads may both get here: the loser of the swap counts as suppressed. */
     if (last == epoch + 1 ||
@@ -217,20 +233,48 @@ void cosched_arrived(struct cosched_link *link, int sender_scheduled) {
     ring_bell(link);
 }
 
-int cosched_pause(struct cosched_link *link) {
-    if (link->region == NULL)
-        return 0;
-    uint64_t word = __atomic_load_n(&link->region->status.word, __ATOMIC_ACQUIRE);
-    if ((word & 1) != 0 || is_stale(link))
-        return 0;
-    struct timespec limit = {.tv_sec = 0, .tv_nsec = PAUSE_NS};
+/* Sleeps until the status word changes, at most limit_ns. */
+static uint64_t sleep_on_status(struct cosched_link *link, uint64_t word, long limit_ns) {
+    struct timespec limit = {.tv_sec = 0, .tv_nsec = limit_ns};
     uint32_t *futex = (uint32_t *)&link->region->status.word;
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
     futex++;
 #endif
     uint64_t before = monotonic_ns();
     (void)syscall(SYS_futex, futex, FUTEX_WAIT, (uint32_t)word, &limit, NULL, 0);
+    return monotonic_ns() - before;
+}
+
+int cosched_pause(struct cosched_link *link) {
+    if (link->region == NULL)
+        return 0;
+    uint64_t word = __atomic_load_n(&link->region->status.word, __ATOMIC_ACQUIRE);
+    if ((word & 1) != 0 || is_stale(link))
+        return 0;
+    __atomic_store_n(&link->looked, 1, __ATOMIC_RELAXED);
+    count(&link->task->counters.paused_ns, sleep_on_status(link, word, PAUSE_NS));
     count(&link->task->counters.pauses, 1);
-    count(&link->task->counters.paused_ns, monotonic_ns() - before);
+    return 1;
+}
+
+int cosched_linger(struct cosched_link *link, struct cosched_spell *spell) {
+    if (cosched_pause(link)) {
+        spell->since_ns = 0; /* from now on it waits as a scheduled task, anew */
+        return 1;
+    }
+    if (link->region == NULL || ++spell->tests % TESTS_A_LOOK != 0 ||
+        __atomic_load_n(&link->region->status.contended, __ATOMIC_RELAXED) == 0)
+        return 0;
+    uint64_t now = monotonic_ns();
+    if (spell->since_ns == 0)
+        spell->since_ns = now;
+    if (now - spell->since_ns < SPIN_NS)
+        return 0;
+    uint64_t word = __atomic_load_n(&link->region->status.word, __ATOMIC_ACQUIRE);
+    if ((word & 1) == 0 || is_stale(link))
+        return 0;
+    spell->tests = TESTS_A_LOOK - 1; /* one test between two naps */
+    (void)sleep_on_status(link, word, NAP_NS);
+    count(&link->task->counters.naps, 1);
     return 1;
 }

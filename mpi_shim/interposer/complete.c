@@ -94,6 +94,8 @@ static int test_one(MPI_Request *request, int *flag, MPI_Status *status, bool wa
     if (record != NULL && (wait || *flag || rc != MPI_SUCCESS) &&
         is_complete(record, rc, *request, status))
         cosched_requests_complete(record, rc, status);
+    if (!wait && !*flag)
+        cosched_looked(&cosched_shim.link);
     cosched_requests_sweep();
     return rc;
 }
@@ -116,12 +118,14 @@ int cosched_do_Testall(int count, MPI_Request requests[], int *flag, MPI_Status 
     rc = cosched_pmpi.Testall(count, requests, flag, batch.statuses);
     if (rc != MPI_SUCCESS || *flag)
         batch_complete_all(&batch, rc, requests);
+    else
+        cosched_looked(&cosched_shim.link);
     batch_close(&batch);
     return rc;
 }
 
 int cosched_do_Waitall(int count, MPI_Request requests[], MPI_Status statuses[]) {
-    struct cosched_wait wait = {false};
+    struct cosched_wait wait = {0};
     struct batch batch;
     int flag = 0;
     int rc = batch_open(&batch, count, requests, true, statuses);
@@ -150,12 +154,14 @@ int cosched_do_Testany(int count, MPI_Request requests[], int *index, int *flag,
     rc = cosched_pmpi.Testany(count, requests, index, flag, batch.statuses);
     if (rc != MPI_SUCCESS || *flag)
         batch_complete(&batch, rc, requests, *index, batch.statuses);
+    else
+        cosched_looked(&cosched_shim.link);
     batch_close(&batch);
     return rc;
 }
 
 int cosched_do_Waitany(int count, MPI_Request requests[], int *index, MPI_Status *status) {
-    struct cosched_wait wait = {false};
+    struct cosched_wait wait = {0};
     struct batch batch;
     int flag = 0;
     int rc = batch_open(&batch, count, requests, false, status);
@@ -184,6 +190,8 @@ int cosched_do_Testsome(int count, MPI_Request requests[], int *outcount, int in
         return rc;
     *outcount = 0;
     rc = cosched_pmpi.Testsome(count, requests, outcount, indices, batch.statuses);
+    if (rc == MPI_SUCCESS && *outcount == 0)
+        cosched_looked(&cosched_shim.link);
     batch_complete_some(&batch, rc, requests, *outcount, indices);
     batch_close(&batch);
     return rc;
@@ -191,7 +199,7 @@ int cosched_do_Testsome(int count, MPI_Request requests[], int *outcount, int in
 
 int cosched_do_Waitsome(int count, MPI_Request requests[], int *outcount, int indices[],
                         MPI_Status statuses[]) {
-    struct cosched_wait wait = {false};
+    struct cosched_wait wait = {0};
     struct batch batch;
     int rc = batch_open(&batch, count, requests, true, statuses);
     if (rc != MPI_SUCCESS)
@@ -222,6 +230,8 @@ int cosched_do_Request_get_status(MPI_Request request, int *flag, MPI_Status *st
     rc = cosched_pmpi.Request_get_status(request, flag, status);
     if (record != NULL && rc == MPI_SUCCESS && *flag)
         cosched_requests_peek(record, status);
+    if (!*flag)
+        cosched_looked(&cosched_shim.link);
     return rc;
 }
 
@@ -241,6 +251,8 @@ int cosched_do_Request_get_status_all(int count, const MPI_Request requests[], i
     if (rc == MPI_SUCCESS && *flag)
         for (int i = 0; i < batch.count; i++)
             batch_peek(&batch, i, &batch.statuses[i]);
+    if (!*flag)
+        cosched_looked(&cosched_shim.link);
     batch_close(&batch);
     return rc;
 }
@@ -254,6 +266,8 @@ int cosched_do_Request_get_status_any(int count, const MPI_Request requests[], i
     rc = cosched_pmpi.Request_get_status_any(count, requests, index, flag, batch.statuses);
     if (rc == MPI_SUCCESS && *flag)
         batch_peek(&batch, *index, batch.statuses);
+    if (!*flag)
+        cosched_looked(&cosched_shim.link);
     batch_close(&batch);
     return rc;
 }

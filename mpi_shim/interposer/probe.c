@@ -54,13 +54,15 @@ bool cosched_messages_carry(MPI_Message message) {
 
 int cosched_do_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status) {
     int rc = cosched_pmpi.Iprobe(source, tag, comm, flag, status);
+    if (!*flag)
+        cosched_looked(&cosched_shim.link);
     if (rc == MPI_SUCCESS && *flag && status != MPI_STATUS_IGNORE && cosched_comms_carry(comm))
         cosched_wire_trim(status);
     return rc;
 }
 
 int cosched_do_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status) {
-    struct cosched_wait wait = {false};
+    struct cosched_wait wait = {0};
     int rc, flag = 0;
     if (!cosched_shim_attached())
         rc = cosched_pmpi.Probe(source, tag, comm, status);
@@ -89,6 +91,8 @@ static int matched(MPI_Comm comm, MPI_Message message, MPI_Status *status) {
 int cosched_do_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message,
                        MPI_Status *status) {
     int rc = cosched_pmpi.Improbe(source, tag, comm, flag, message, status);
+    if (!*flag)
+        cosched_looked(&cosched_shim.link);
     if (rc == MPI_SUCCESS && *flag)
         rc = matched(comm, *message, status);
     return rc;
@@ -96,7 +100,7 @@ int cosched_do_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Messag
 
 int cosched_do_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message,
                       MPI_Status *status) {
-    struct cosched_wait wait = {false};
+    struct cosched_wait wait = {0};
     int rc, flag = 0;
     if (!cosched_shim_attached())
         rc = cosched_pmpi.Mprobe(source, tag, comm, message, status);

@@ -24,12 +24,12 @@ void cosched_wait_turn(struct cosched_wait *wait, bool yields) {
         pthread_once(&asked, ask_library);
         cosched_shim_count(&cosched_shim.counters->waits, 1);
     }
-    if (cosched_pause(&cosched_shim.link) == 0 && yields && library_yields)
+    if (cosched_linger(&cosched_shim.link, &wait->spell) == 0 && yields && library_yields)
         sched_yield();
 }
 
 int cosched_wait_request(MPI_Request *request, MPI_Status *status) {
-    struct cosched_wait wait = {false};
+    struct cosched_wait wait = {0};
     if (!cosched_shim_attached())
         return cosched_pmpi.Wait(request, status);
     for (;;) {

@@ -16,6 +16,7 @@
 /* How a wait has gone so far; zero-initialised. */
 struct cosched_wait {
     bool began;
+    struct cosched_spell spell;
 };
 
 /* Passes the time between two tests that found nothing. `yields`: the library's own call

@@ -30,6 +30,7 @@ def main() -> None:
             value = int(link.region.status.word) if link.region else 1
             print(value >> 1, lib.cosched_is_scheduled(link), flush=True)
         elif word == "arrive":
+            lib.cosched_looked(link)
             lib.cosched_arrived(link, int(arguments[0]))
             print(int(link.task.counters.posted), flush=True)
         elif word == "pause":

@@ -20,6 +20,7 @@ from cosched.core.messages import (
     Event,
     MessageTrapped,
     OrderTimer,
+    PublishContention,
     PublishStatus,
     Refusal,
     RefuseRequest,
@@ -50,6 +51,7 @@ class Node:
     published: dict = field(default_factory=dict)
     members: dict = field(default_factory=dict)
     shares: dict = field(default_factory=dict)
+    contended: set = field(default_factory=set)
     alarm_ns: int | None = None
     orders: OrderTimer | None = None
 
@@ -80,12 +82,16 @@ class Node:
                 del self.members[job]
                 self.shares.pop(job, None)
                 self.published.pop(job)
+                self.contended.discard(job)
             case SetShares(percents):
                 self.shares = dict(percents)
             case SetAlarm(at_ns):
                 self.alarm_ns = at_ns
             case OrderTimer():
                 self.orders = command
+            case PublishContention(job, contended):
+                assert contended != (job in self.contended)
+                self.contended ^= {job}
 
     def register(self, job, task=None, cpus=ONE_CPU, **kw):
         task = task if task is not None else ord(job[0])
@@ -408,6 +414,13 @@ class NodeMachine(RuleBasedStateMachine):
         for key, job in self.node.machine.jobs.items():
             assert self.node.published[key] == (job.epoch, job.scheduled)
             assert self.node.members[key] == set(job.tasks)
+
+    @invariant()
+    def jobs_know_whether_somebody_waits_for_their_cpus(self):
+        for group in groups(self.node.machine.jobs.values()):
+            waits = any(not job.scheduled for job in group)
+            for job in group:
+                assert (job.key in self.node.contended) == waits
 
     @invariant()
     def the_timer_runs_exactly_while_somebody_waits(self):

@@ -23,6 +23,8 @@ uint64_t cosched_beat_age_ns(const struct cosched_heartbeat *heartbeat);
 
 /* Stores (epoch << 1) | scheduled and wakes the waiters that sleep on it. */
 void cosched_status_publish(struct cosched_status *status, uint64_t epoch, int scheduled);
+/* Tells a scheduled job whether another one waits for its CPUs. */
+void cosched_status_contend(struct cosched_status *status, int contended);
 uint64_t cosched_status_read(const struct cosched_status *status);
 
 /* 1 with the request taken apart, 0 when the ring is empty. */

@@ -24,7 +24,7 @@
 
 /* cdef: begin */
 enum cosched_limits {
-    COSCHED_ABI = 1,           /* raised by any change to this file */
+    COSCHED_ABI = 2,           /* raised by any change to this file */
     COSCHED_NAME_BYTES = 64,   /* a job's name with its final NUL */
     COSCHED_REASON_BYTES = 128,
     COSCHED_RING_CELLS = 64,   /* a power of two */
@@ -73,10 +73,11 @@ struct cosched_heartbeat {
 };
 
 /* A job's status on this node: (epoch << 1) | scheduled. Its low 32 bits are a
- * futex on which unscheduled waiters sleep. Written by the scheduler daemon. */
+ * futex on which waiters sleep. Written by the scheduler daemon. */
 struct cosched_status {
     uint64_t word;
-    uint8_t pad[56];
+    uint32_t contended; /* 1: another job waits for the CPUs of this one */
+    uint8_t pad[52];
 };
 
 /* Bounded queue of 63-bit requests, many producers, one consumer; see ring.h. */
@@ -115,7 +116,9 @@ struct cosched_task_counters {
     uint64_t pauses;        /* sleeps of an unscheduled waiter */
     uint64_t paused_ns;
     uint64_t foreign;       /* prefix bytes that no shim wrote: must stay 0 */
-    uint8_t pad[32];
+    uint64_t naps;          /* sleeps of a scheduled waiter that left its CPU to others */
+    uint64_t stale;         /* arrivals from a scheduled peer that had lain there unread */
+    uint8_t pad[16];
 };
 
 struct cosched_task {

@@ -26,6 +26,8 @@ struct cosched_link {
     int32_t bell; /* descriptor of the job's bell; -1: none */
     int32_t pid;  /* who attached: a forked child is not the task */
     uint32_t carrier;
+    uint32_t looked; /* 1: looked in vain for a message while unscheduled */
+    uint32_t pad;
     char reason[128]; /* why the last attach failed, one line, or "" */
 };
 
@@ -43,15 +45,32 @@ void cosched_abandon(struct cosched_link *link);
 /* 1 if the job is scheduled on this node, or if nobody is there to say. */
 int cosched_is_scheduled(const struct cosched_link *link);
 
+/* A task looked for a message and found none. A message that it finds at a later look
+ * arrived in between, so what it says of its sender is true now. */
+void cosched_looked(struct cosched_link *link);
+
 /* An arrival whose sender was scheduled (1) or not (0). Posts CMDSCH if the sender
- * was and this task is not, at most once an epoch. */
+ * was and this task is not, at most once an epoch; and only if the task had looked for a
+ * message before, since one that lay there unread may tell of a slice long over. */
 void cosched_arrived(struct cosched_link *link, int sender_scheduled);
+
+/* A wait in progress; zero-initialise one for each. */
+struct cosched_spell {
+    uint64_t since_ns; /* when it was first found long, CLOCK_MONOTONIC */
+    uint32_t tests;
+    uint32_t pad;
+};
 
 /* Called between two tests by a task that waits: returns at once (0) while the job is
  * scheduled; otherwise sleeps until it is, or for about a millisecond, whichever is
  * first (1). The paper's "very brief period" in which an unscheduled task looks for
  * messages is then one test a millisecond, and no share of a CPU. */
 int cosched_pause(struct cosched_link *link);
+
+/* As cosched_pause, and for a scheduled task too: once a wait has lasted longer than any
+ * message between scheduled peers takes, and another job wants the CPU, it naps between
+ * tests. Its peer is not running; the CPU is of more use to the others until it is. */
+int cosched_linger(struct cosched_link *link, struct cosched_spell *spell);
 /* cdef: end */
 
 #endif
