@@ -87,6 +87,8 @@ def start_node(paths: NodePaths, options: NodeOptions) -> str:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
+            # No module of this directory may shadow one of ours.
+            cwd="/",
         )
     finally:
         os.close(write_end)

@@ -12,7 +12,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -116,13 +116,12 @@ class SchedulerDaemon:
 
     # -- life -----------------------------------------------------------------------
 
-    def run(self, ready: Any) -> None:
+    def run(self, ready: Callable[[], None]) -> None:
         """Takes over what a dead daemon left, opens for business, calls ``ready()``,
         and returns after CMDDWN or a signal to end."""
         self._watch_signals()
         self._loop.watch(self._bell, self._hear_timer)
         self._adopt()
-        self.timer.start()
         mode = 0o600 if self.options.private else 0o666
         registration = RegistrationSocket(
             self.paths.register_socket, self._loop, self._register, mode=mode
@@ -139,7 +138,7 @@ class SchedulerDaemon:
         self._beat()
         if self.classes.pulse_period_ns:
             self._pulse()
-        ready()
+        self.timer.start(on_ready=ready)
         self._loop.run()
         registration.close()
         control.close()

@@ -4,7 +4,8 @@ Orders come through the node region; a byte on standard input says that they cha
 Two timer descriptors, one a clock: aligned slices end at multiples of the slice in
 CLOCK_REALTIME, so that nodes with synchronised clocks switch together; free-running ones
 end at the deadline that the scheduler daemon gives in CLOCK_MONOTONIC. Deadlines are
-absolute, hence lateness does not add up; it is measured and reported.
+absolute, hence lateness does not add up; it is measured and reported. A line on standard
+output says that the daemon is ready.
 
 When standard input ends, the scheduler daemon has died: this process then is the node's
 guardian (``guardian``).
@@ -25,7 +26,7 @@ from cosched.node.loop import Loop
 from cosched.shm._native import lib
 from cosched.shm.region import NodeRegion, TimerOrders
 
-STDIN = 0
+STDIN, STDOUT = 0, 1
 
 
 def next_boundary_ns(wall_ns: int, slice_ns: int) -> int:
@@ -62,6 +63,7 @@ class TimerDaemon:
         self._loop.watch(self._monotonic, self._expired(self._monotonic, time.monotonic_ns))
         self._loop.watch(self._realtime, self._expired(self._realtime, time.time_ns))
         self._arm()
+        os.write(STDOUT, b"READY\n")
         self._loop.run()
         self._loop.close()
         return self._orphaned

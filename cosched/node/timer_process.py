@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from cosched.core.units import NS_PER_MS
 from cosched.node.effects import ring
@@ -39,16 +39,35 @@ class TimerProcess:
         """The timer daemon's pid while it runs."""
         return self._process.pid if self._process else None
 
-    def start(self) -> None:
+    def start(self, on_ready: Callable[[], None]) -> None:
+        """Starts it; ``on_ready`` is called once it times slices and guards the node."""
         read_end, self._pipe = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._pipe, False)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "cosched_daemons.timer", *self._arguments],
             stdin=read_end,
+            stdout=subprocess.PIPE,
+            # No module of the directory that we were started in may shadow one of ours.
+            cwd="/",
         )
         os.close(read_end)
+        self._watch_readiness(on_ready)
         self._pidfd = os.pidfd_open(self._process.pid)
         self._loop.watch(self._pidfd, self._ended)
+
+    def _watch_readiness(self, on_ready: Callable[[], None]) -> None:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        stdout = self._process.stdout
+
+        def readable() -> None:
+            line = os.read(stdout.fileno(), 64)
+            self._loop.unwatch(stdout.fileno())
+            stdout.close()
+            if line:  # else it died, which its pidfd tells, too
+                on_ready()
+
+        self._loop.watch(stdout.fileno(), readable)
 
     def ring(self) -> None:
         """Tells the timer daemon to read its orders."""
@@ -78,8 +97,7 @@ class TimerProcess:
 
     def _start_again(self) -> None:
         if not self._stopping:
-            self.start()
-            self.ring()
+            self.start(lambda: log.info("another timer daemon is ready"))
 
     def _forget(self) -> None:
         self._loop.unwatch(self._pidfd)
