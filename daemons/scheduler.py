@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import logging
 import os
 import socket
@@ -63,6 +64,7 @@ def serve(options: argparse.Namespace, ready_fd: int) -> None:
             if ready_fd > 2:
                 os.close(ready_fd)
 
+        gc.freeze()  # what is loaded by now stays; no collection need look at it
         daemon.run(ready)
         logging.info("ended")
     finally:

@@ -71,7 +71,7 @@ def sample(
         before = granted(paths)
         while lib.cosched_is_scheduled(link):
             time.sleep(0.001)  # the slice is still ours; the next job's turn ends it
-        time.sleep(0.02 + 0.001 * (len(found) % 17))  # well into the other job's slice
+        time.sleep(0.005 + 0.001 * (len(found) % 17))  # well into the other job's slice
         if lib.cosched_is_scheduled(link):
             continue
         board[0] = ASKED
@@ -97,7 +97,7 @@ def measure(mode: str, kind: str, dom: int, count: int, progress: Progress) -> l
     children: list[int] = []
     with tempfile.TemporaryDirectory(prefix="cosched-b-") as directory:
         paths = NodePaths(Path(directory), "bench")
-        settings = Settings().changed({"slice": "100ms", "gmet": "1ms", "align": "off"})
+        settings = Settings().changed({"slice": "40ms", "gmet": "1ms", "align": "off"})
         start_node(paths, NodeOptions(settings, mode=mode))
         try:
             for number in range(dom - 1):
@@ -134,7 +134,7 @@ def main() -> None:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--samples", type=int, default=300, help="for each combination")
+    parser.add_argument("--samples", type=int, default=100, help="for each combination")
     parser.add_argument("--dom", type=int, default=4, help="jobs on the CPU (default 4)")
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="also write the rows here"

@@ -11,7 +11,7 @@ many tasks it has; and what fits still fits without one of its jobs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 UNSCHEDULED_PERCENT = 1  #: the share of an unscheduled class (section 2.2.2)
 
@@ -27,9 +27,12 @@ class Competitor(Protocol):
     def tasks(self) -> Mapping[int, frozenset[int]]: ...
 
 
-def groups(jobs: Iterable[Competitor]) -> list[list[Competitor]]:
+J = TypeVar("J", bound=Competitor)
+
+
+def groups(jobs: Iterable[J]) -> list[list[J]]:
     """The jobs split into groups connected by overlapping CPU sets, in the given order."""
-    found: list[tuple[set[int], list[Competitor]]] = []
+    found: list[tuple[set[int], list[J]]] = []
     for job in jobs:
         cpus, members = set(job.cpus), [job]
         apart = []
@@ -45,6 +48,8 @@ def groups(jobs: Iterable[Competitor]) -> list[list[Competitor]]:
 
 def fits(jobs: Sequence[Competitor]) -> bool:
     """Whether the jobs can run side by side without two tasks sharing a CPU."""
+    if len(jobs) == 1:
+        return True
     return all(
         len(group) == 1
         or _have_a_cpu_each([cpus for job in group for cpus in job.tasks.values()])
@@ -94,7 +99,7 @@ def _free_cpu(
     return None, reached_by
 
 
-def fill(kept: Sequence[Competitor], order: Iterable[Competitor]) -> list[Competitor]:
+def fill(kept: Sequence[J], order: Iterable[J]) -> list[J]:
     """``kept`` and, in ``order``, every further job that fits beside those before it."""
     chosen = list(kept)
     for job in order:
@@ -104,9 +109,9 @@ def fill(kept: Sequence[Competitor], order: Iterable[Competitor]) -> list[Compet
 
 
 def shares(
-    jobs: Iterable[Competitor], scheduled: frozenset[str]
+    grouped: Iterable[Sequence[Competitor]], scheduled: frozenset[str]
 ) -> tuple[tuple[str, int], ...]:
-    """The percentage of its CPUs for each job, sorted by key.
+    """The percentage of its CPUs for each job of these groups, sorted by key.
 
     In each group an unscheduled class gets 1% and the scheduled ones the rest, divided
     by their tasks where several run side by side; a group's percentages add up to 100.
@@ -114,7 +119,7 @@ def shares(
     the paper's rule would leave the scheduled class with less than one of them.
     """
     result: dict[str, int] = {}
-    for group in groups(jobs):
+    for group in grouped:
         running = [job for job in group if job.key in scheduled]
         waiting = [job for job in group if job.key not in scheduled]
         if not running:

@@ -97,7 +97,7 @@ class Branch(str, Enum):
     DOWN = "down"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class JobState:
     """One MPI job on this node: the paper's entry in the process table."""
 
@@ -131,6 +131,7 @@ class NodeScheduler:
         self.settings = settings
         self.counters: Counter[Branch] = Counter()
         self._jobs: dict[Job, JobState] = {}
+        self._groups: list[list[JobState]] = []  # of the jobs, sorted by key
         self._shares: tuple[tuple[Job, int], ...] = ()
         self._orders: OrderTimer | None = None
         self._alarm_ns: int | None = None
@@ -189,6 +190,7 @@ class NodeScheduler:
         commands: list[Command] = []
         if not event.cpus <= job.cpus:
             job.cpus |= event.cpus
+            self._regroup()
             commands.append(CreateClass(job.key, job.cpus))
         commands.append(AddTask(job.key, event.task))
         if newcomer:
@@ -216,6 +218,7 @@ class NodeScheduler:
         else:
             self.counters[Branch.OUT_JOB] += 1
             del self._jobs[job.key]
+            self._regroup()
             commands.append(DestroyClass(job.key))
         return commands + self._settle(event, Cause.FREED)
 
@@ -231,7 +234,7 @@ class NodeScheduler:
             self.counters[Branch.CSW_NOTHING_DUE] += 1
             return []
         kept = [job for job in self._scheduled() if job not in due]
-        chosen = self._fill(kept, self._order(event))
+        chosen = fill(kept, self._order(event))
         if {job.key for job in chosen} == {job.key for job in self._scheduled()}:
             self.counters[Branch.CSW_KEPT] += 1
             for job in due:  # the slice starts anew
@@ -278,7 +281,7 @@ class NodeScheduler:
         self.counters[Branch.SCH_GRANTED] += 1
         job.granted += 1
         kept = [other for other in self._scheduled() if other not in displaced]
-        chosen = self._fill([*kept, job], self._order(event))
+        chosen = fill([*kept, job], self._order(event))
         return self._switch(chosen, event, Cause.PULLED)
 
     def _refuse(
@@ -333,6 +336,7 @@ class NodeScheduler:
             commands.append(PublishStatus(job.key, job.epoch + 1, True, Cause.SHUTDOWN))
             commands.append(DestroyClass(job.key))
         self._jobs.clear()
+        self._groups.clear()
         self._shares = ()
         return tuple(commands)
 
@@ -341,40 +345,37 @@ class NodeScheduler:
     def _scheduled(self) -> list[JobState]:
         return [job for job in self._jobs.values() if job.scheduled]
 
+    def _regroup(self) -> None:
+        """Who competes with whom changes only when jobs or CPUs do."""
+        self._groups = groups(sorted(self._jobs.values(), key=lambda j: j.key))
+        for group in self._groups:
+            group.sort(key=lambda j: j.key)
+
     def _group_of(self, job: JobState) -> list[JobState]:
-        for group in groups(self._jobs.values()):
-            if job in group:
-                return [self._jobs[member.key] for member in group]
-        return [job]
+        return next(group for group in self._groups if job in group)
+
+    def _waited_for(self) -> list[list[JobState]]:
+        """Groups in which somebody waits."""
+        return [g for g in self._groups if not all(job.scheduled for job in g)]
 
     def _contended(self) -> list[JobState]:
         """Scheduled jobs in whose group somebody waits."""
-        return [
-            self._jobs[job.key]
-            for group in groups(self._jobs.values())
-            if not all(self._jobs[job.key].scheduled for job in group)
-            for job in group
-            if self._jobs[job.key].scheduled
-        ]
+        return [job for group in self._waited_for() for job in group if job.scheduled]
 
     def _order(self, event: Event) -> list[JobState]:
         """All jobs, those first whose turn it is."""
         if self.settings.align:
             turn = event.wall_ns // self.settings.slice_ns
             ordered: list[JobState] = []
-            for group in groups(sorted(self._jobs.values(), key=lambda j: j.key)):
-                members = sorted((self._jobs[j.key] for j in group), key=lambda j: j.key)
-                first = turn % len(members)
-                ordered += members[first:] + members[:first]
+            for group in self._groups:
+                first = turn % len(group)
+                ordered += group[first:] + group[:first]
             return ordered
         grain_ns = max(1, self.settings.slice_ns // 4)
         return sorted(
             self._jobs.values(),
             key=lambda job: (round(job.used_ns(event.now_ns) / grain_ns), job.key),
         )
-
-    def _fill(self, kept: Sequence[JobState], order: Sequence[JobState]) -> list[JobState]:
-        return [self._jobs[job.key] for job in fill(kept, order)]
 
     def _settle(self, event: Event, cause: Cause) -> list[Command]:
         """Restores the invariants after jobs or tasks came or went."""
@@ -384,7 +385,7 @@ class NodeScheduler:
         for job in sorted(self._scheduled(), key=lambda j: (j.since_ns, j.key)):
             if fits([*kept, job]):
                 kept.append(job)
-        return self._switch(self._fill(kept, self._order(event)), event, cause)
+        return self._switch(fill(kept, self._order(event)), event, cause)
 
     def _account(self, job: JobState, now_ns: int) -> None:
         """Books the time since ``since_ns`` and starts counting anew."""
@@ -420,9 +421,7 @@ class NodeScheduler:
             job.since_ns = event.now_ns
             job.epoch += 1
             job.switches += 1
-        percents = shares(
-            self._jobs.values(), frozenset(job.key for job in self._scheduled())
-        )
+        percents = shares(self._groups, frozenset(job.key for job in self._scheduled()))
         if percents != self._shares:
             self._shares = percents
             if percents:
@@ -435,16 +434,12 @@ class NodeScheduler:
 
     def _tell_contention(self) -> list[Command]:
         commands: list[Command] = []
-        contended = {
-            job.key
-            for group in groups(self._jobs.values())
-            if not all(self._jobs[job.key].scheduled for job in group)
-            for job in group
-        }
-        for job in sorted(self._jobs.values(), key=lambda j: j.key):
-            if job.contended != (job.key in contended):
-                job.contended = not job.contended
-                commands.append(PublishContention(job.key, job.contended))
+        for group in self._groups:
+            contended = not all(job.scheduled for job in group)
+            for job in group:
+                if job.contended != contended:
+                    job.contended = contended
+                    commands.append(PublishContention(job.key, contended))
         return commands
 
     def _order_timer(self, event: Event) -> list[Command]:
