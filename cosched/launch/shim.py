@@ -225,7 +225,7 @@ def _run(command: Sequence[str], what: str) -> subprocess.CompletedProcess[str]:
 def _require(done: subprocess.CompletedProcess[str], build: ShimBuild) -> None:
     if done.returncode != 0:
         raise CoschedError(
-            f"cannot build the MPI interposer with {build.mpicc}: {_first_line(done.stderr)}"
+            f"{build.mpicc} cannot build the MPI interposer: {_first_line(done.stderr)}"
         )
 
 

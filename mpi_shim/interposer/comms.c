@@ -12,6 +12,9 @@ static pthread_once_t started = PTHREAD_ONCE_INIT;
 static int key = MPI_KEYVAL_INVALID;
 static uint64_t changes = 1;
 
+/* A communicator made from a session, in a process that never called MPI_Init. */
+static MPI_Comm of_session;
+
 enum verdict { UNKNOWN, CARRIES, LEFT_ALONE, EXEMPT };
 static char verdicts[EXEMPT + 1]; /* an attribute is a pointer to one of these */
 
@@ -55,8 +58,10 @@ static enum verdict judge(MPI_Comm comm) {
     int initialized = 0, inter = 0;
     bool within = true;
     /* Sessions alone: there is no MPI_COMM_WORLD to compare with, and no stranger. */
-    if (cosched_pmpi.Initialized(&initialized) != MPI_SUCCESS || !initialized)
+    if (cosched_pmpi.Initialized(&initialized) != MPI_SUCCESS || !initialized) {
+        of_session = comm;
         return CARRIES;
+    }
     if (cosched_pmpi.Comm_group(MPI_COMM_WORLD, &world) != MPI_SUCCESS)
         return CARRIES;
     cosched_pmpi.Comm_test_inter(comm, &inter);
@@ -103,6 +108,12 @@ bool cosched_comms_carry(MPI_Comm comm) {
         known[slot].as_of = now;
     }
     return known[slot].carries;
+}
+
+MPI_Comm cosched_comms_local(void) {
+    int initialized = 0;
+    cosched_pmpi.Initialized(&initialized);
+    return initialized ? MPI_COMM_SELF : of_session;
 }
 
 void cosched_comms_exempt(MPI_Comm comm) {

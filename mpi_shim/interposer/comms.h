@@ -17,6 +17,9 @@
 /* Whether messages in comm begin with a status byte. */
 bool cosched_comms_carry(MPI_Comm comm);
 
+/* A communicator to name where MPI wants one for work within this process. */
+MPI_Comm cosched_comms_local(void);
+
 /* Exempts comm, and what is duplicated from it: for kinds of communicator in which
  * messages move by calls that the shim does not wrap. */
 void cosched_comms_exempt(MPI_Comm comm);

@@ -59,27 +59,39 @@ static bool is_complete(const struct cosched_record *record, int rc, MPI_Request
     return rc != MPI_ERR_IN_STATUS || status->MPI_ERROR != MPI_ERR_PENDING;
 }
 
-/* requests[index], whose status is given, was reported complete. */
-static void batch_complete(struct batch *batch, int rc, const MPI_Request requests[], int index,
-                           MPI_Status *status) {
-    if (index < 0 || index >= batch->count || batch->found[index] == NULL)
-        return;
-    if (is_complete(batch->found[index], rc, requests[index], status))
-        cosched_requests_complete(batch->found[index],
-                                  rc == MPI_ERR_IN_STATUS ? status->MPI_ERROR : rc, status);
+/* requests[index], whose status is given, was reported complete. Returns rc, or why the
+ * message could not be handed over. */
+static int batch_complete(struct batch *batch, int rc, const MPI_Request requests[], int index,
+                          MPI_Status *status, bool waits) {
+    int error;
+    if (index < 0 || index >= batch->count || batch->found[index] == NULL ||
+        !is_complete(batch->found[index], rc, requests[index], status))
+        return rc;
+    error = rc == MPI_ERR_IN_STATUS ? status->MPI_ERROR : rc;
+    error = cosched_requests_complete(batch->found[index], error, status, waits);
+    return rc != MPI_SUCCESS ? rc : error;
 }
 
-static void batch_complete_all(struct batch *batch, int rc, const MPI_Request requests[]) {
-    for (int i = 0; i < batch->count; i++)
-        batch_complete(batch, rc, requests, i, &batch->statuses[i]);
+static int batch_complete_all(struct batch *batch, int rc, const MPI_Request requests[],
+                              bool waits) {
+    int result = rc;
+    for (int i = 0; i < batch->count; i++) {
+        int one = batch_complete(batch, rc, requests, i, &batch->statuses[i], waits);
+        result = result != MPI_SUCCESS ? result : one;
+    }
+    return result;
 }
 
-static void batch_complete_some(struct batch *batch, int rc, const MPI_Request requests[],
-                                int outcount, const int indices[]) {
+static int batch_complete_some(struct batch *batch, int rc, const MPI_Request requests[],
+                               int outcount, const int indices[]) {
+    int result = rc;
     if (batch->count == 0 || outcount == MPI_UNDEFINED)
-        return;
-    for (int i = 0; i < outcount; i++)
-        batch_complete(batch, rc, requests, indices[i], &batch->statuses[i]);
+        return rc;
+    for (int i = 0; i < outcount; i++) {
+        int one = batch_complete(batch, rc, requests, indices[i], &batch->statuses[i], false);
+        result = result != MPI_SUCCESS ? result : one;
+    }
+    return result;
 }
 
 /* One request */
@@ -93,7 +105,7 @@ static int test_one(MPI_Request *request, int *flag, MPI_Status *status, bool wa
     rc = wait ? cosched_wait_request(request, status) : cosched_pmpi.Test(request, flag, status);
     if (record != NULL && (wait || *flag || rc != MPI_SUCCESS) &&
         is_complete(record, rc, *request, status))
-        cosched_requests_complete(record, rc, status);
+        rc = cosched_requests_complete(record, rc, status, wait);
     if (!wait && !*flag)
         cosched_looked(&cosched_shim.link);
     cosched_requests_sweep();
@@ -117,7 +129,7 @@ int cosched_do_Testall(int count, MPI_Request requests[], int *flag, MPI_Status 
         return rc;
     rc = cosched_pmpi.Testall(count, requests, flag, batch.statuses);
     if (rc != MPI_SUCCESS || *flag)
-        batch_complete_all(&batch, rc, requests);
+        rc = batch_complete_all(&batch, rc, requests, false);
     else
         cosched_looked(&cosched_shim.link);
     batch_close(&batch);
@@ -140,7 +152,7 @@ int cosched_do_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
                 break;
             cosched_wait_turn(&wait, true);
         }
-    batch_complete_all(&batch, rc, requests);
+    rc = batch_complete_all(&batch, rc, requests, true);
     batch_close(&batch);
     return rc;
 }
@@ -153,7 +165,7 @@ int cosched_do_Testany(int count, MPI_Request requests[], int *index, int *flag,
         return rc;
     rc = cosched_pmpi.Testany(count, requests, index, flag, batch.statuses);
     if (rc != MPI_SUCCESS || *flag)
-        batch_complete(&batch, rc, requests, *index, batch.statuses);
+        rc = batch_complete(&batch, rc, requests, *index, batch.statuses, false);
     else
         cosched_looked(&cosched_shim.link);
     batch_close(&batch);
@@ -177,7 +189,7 @@ int cosched_do_Waitany(int count, MPI_Request requests[], int *index, MPI_Status
                 break;
             cosched_wait_turn(&wait, true);
         }
-    batch_complete(&batch, rc, requests, *index, batch.statuses);
+    rc = batch_complete(&batch, rc, requests, *index, batch.statuses, false);
     batch_close(&batch);
     return rc;
 }
@@ -192,7 +204,7 @@ int cosched_do_Testsome(int count, MPI_Request requests[], int *outcount, int in
     rc = cosched_pmpi.Testsome(count, requests, outcount, indices, batch.statuses);
     if (rc == MPI_SUCCESS && *outcount == 0)
         cosched_looked(&cosched_shim.link);
-    batch_complete_some(&batch, rc, requests, *outcount, indices);
+    rc = batch_complete_some(&batch, rc, requests, *outcount, indices);
     batch_close(&batch);
     return rc;
 }
@@ -214,7 +226,7 @@ int cosched_do_Waitsome(int count, MPI_Request requests[], int *outcount, int in
                 break;
             cosched_wait_turn(&wait, true);
         }
-    batch_complete_some(&batch, rc, requests, *outcount, indices);
+    rc = batch_complete_some(&batch, rc, requests, *outcount, indices);
     batch_close(&batch);
     return rc;
 }
@@ -236,9 +248,12 @@ int cosched_do_Request_get_status(MPI_Request request, int *flag, MPI_Status *st
 }
 
 #if COSCHED_MPI_HAS_4_1
-static void batch_peek(struct batch *batch, int index, MPI_Status *status) {
-    if (index >= 0 && index < batch->count && batch->found[index] != NULL)
-        cosched_requests_peek(batch->found[index], status);
+static void batch_peek(struct batch *batch, int index, MPI_Status *status, int *rc) {
+    int one;
+    if (index < 0 || index >= batch->count || batch->found[index] == NULL)
+        return;
+    one = cosched_requests_peek(batch->found[index], status);
+    *rc = *rc != MPI_SUCCESS ? *rc : one;
 }
 
 int cosched_do_Request_get_status_all(int count, const MPI_Request requests[], int *flag,
@@ -250,7 +265,7 @@ int cosched_do_Request_get_status_all(int count, const MPI_Request requests[], i
     rc = cosched_pmpi.Request_get_status_all(count, requests, flag, batch.statuses);
     if (rc == MPI_SUCCESS && *flag)
         for (int i = 0; i < batch.count; i++)
-            batch_peek(&batch, i, &batch.statuses[i]);
+            batch_peek(&batch, i, &batch.statuses[i], &rc);
     if (!*flag)
         cosched_looked(&cosched_shim.link);
     batch_close(&batch);
@@ -265,7 +280,7 @@ int cosched_do_Request_get_status_any(int count, const MPI_Request requests[], i
         return rc;
     rc = cosched_pmpi.Request_get_status_any(count, requests, index, flag, batch.statuses);
     if (rc == MPI_SUCCESS && *flag)
-        batch_peek(&batch, *index, batch.statuses);
+        batch_peek(&batch, *index, batch.statuses, &rc);
     if (!*flag)
         cosched_looked(&cosched_shim.link);
     batch_close(&batch);
@@ -281,7 +296,7 @@ int cosched_do_Request_get_status_some(int count, const MPI_Request requests[], 
     rc = cosched_pmpi.Request_get_status_some(count, requests, outcount, indices, batch.statuses);
     if (rc == MPI_SUCCESS && *outcount != MPI_UNDEFINED && batch.count != 0)
         for (int i = 0; i < *outcount; i++)
-            batch_peek(&batch, indices[i], &batch.statuses[i]);
+            batch_peek(&batch, indices[i], &batch.statuses[i], &rc);
     batch_close(&batch);
     return rc;
 }
@@ -289,18 +304,21 @@ int cosched_do_Request_get_status_some(int count, const MPI_Request requests[], 
 
 /* Starting, cancelling, freeing */
 
-static void get_ready(struct cosched_record *record) {
+static int get_ready(struct cosched_record *record) {
+    int rc = MPI_SUCCESS;
     if (record == NULL || record->active)
-        return;
+        return rc;
     if (record->sends)
-        cosched_wire_load(&record->out);
-    record->active = true;
+        rc = cosched_wire_load(&record->out);
+    record->active = rc == MPI_SUCCESS;
+    return rc;
 }
 
 int cosched_do_Start(MPI_Request *request) {
     struct cosched_record *record = cosched_requests_find(*request);
-    int rc;
-    get_ready(record);
+    int rc = get_ready(record);
+    if (rc != MPI_SUCCESS)
+        return rc;
     rc = cosched_pmpi.Start(request);
     if (rc != MPI_SUCCESS && record != NULL)
         record->active = false;
@@ -312,9 +330,10 @@ int cosched_do_Startall(int count, MPI_Request requests[]) {
     int rc = batch_open(&batch, count, requests, true, MPI_STATUSES_IGNORE);
     if (rc != MPI_SUCCESS)
         return rc;
-    for (int i = 0; i < batch.count; i++)
-        get_ready(batch.found[i]);
-    rc = cosched_pmpi.Startall(count, requests);
+    for (int i = 0; i < batch.count && rc == MPI_SUCCESS; i++)
+        rc = get_ready(batch.found[i]);
+    if (rc == MPI_SUCCESS)
+        rc = cosched_pmpi.Startall(count, requests);
     batch_close(&batch);
     return rc;
 }

@@ -134,7 +134,7 @@ int cosched_pmpi_load(char *why, unsigned long size) {
 #if MPI_VERSION >= 4
     ONE_FIND(Type_create_struct_c)
     ONE_FIND(Pack_c)
-    ONE_FIND(Pack_size_c)
+    ONE_FIND(Unpack_c)
 #endif
 #if COSCHED_MPI_HAS_MPIX
     FIND(Stream_comm_create, "PMPIX_Stream_comm_create")

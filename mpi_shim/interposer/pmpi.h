@@ -48,11 +48,11 @@ typedef int cosched_count;
     ONE(Comm_rank) ONE(Comm_size) ONE(Comm_group) ONE(Comm_remote_group) ONE(Comm_test_inter)      \
     ONE(Comm_create_keyval) ONE(Comm_set_attr) ONE(Comm_get_attr)                                  \
     ONE(Group_free) ONE(Group_size) ONE(Group_translate_ranks)                                     \
-    ONE(Get_address) ONE(Type_get_envelope) ONE(Type_get_extent)                                   \
-    ONE(Type_get_true_extent) ONE(Type_commit) ONE(Type_free) ONE(Type_create_struct)              \
-    ONE(Type_contiguous) ONE(Pack) ONE(Pack_size) ONE(Test_cancelled) ONE(Error_class) ONE(Initialized) ONE(Get_library_version)             \
-    ONE(COSCHED_WIDE(Type_size)) ONE(COSCHED_WIDE(Get_elements))                  \
-    ONE(COSCHED_WIDE(Status_set_elements))
+    ONE(Get_address) ONE(Type_get_envelope) ONE(Type_get_extent) ONE(Type_get_true_extent)         \
+    ONE(Type_commit) ONE(Type_free) ONE(Type_create_struct) ONE(Type_contiguous)                   \
+    ONE(Pack) ONE(Unpack) ONE(Test_cancelled) ONE(Error_class)                                     \
+    ONE(Initialized) ONE(Get_library_version) ONE(COSCHED_WIDE(Type_size))                         \
+    ONE(COSCHED_WIDE(Get_elements)) ONE(COSCHED_WIDE(Status_set_elements))
 
 struct cosched_pmpi {
 #define CALL(name, parameters, arguments) __typeof__(PMPI_##name) *name;
@@ -74,7 +74,7 @@ struct cosched_pmpi {
 #if MPI_VERSION >= 4
     __typeof__(PMPI_Type_create_struct_c) *Type_create_struct_c;
     __typeof__(PMPI_Pack_c) *Pack_c;
-    __typeof__(PMPI_Pack_size_c) *Pack_size_c;
+    __typeof__(PMPI_Unpack_c) *Unpack_c;
 #endif
 #if COSCHED_MPI_HAS_MPIX
     __typeof__(PMPIX_Stream_comm_create) *Stream_comm_create;

@@ -8,11 +8,13 @@
 #include "wait.h"
 
 /* A blocking receive that completed, well or not. */
-static void finish(struct cosched_wire *wire, int rc, MPI_Status *status) {
+static int finish(struct cosched_wire *wire, int rc, MPI_Status *status) {
+    int delivered = MPI_SUCCESS;
     if (cosched_wire_arrived(rc))
-        cosched_wire_deliver(wire, status);
+        delivered = cosched_wire_deliver(wire, status);
     cosched_wire_release(wire);
     cosched_requests_sweep();
+    return rc != MPI_SUCCESS ? rc : delivered;
 }
 
 int cosched_do_Recv(void *buf, cosched_count count, MPI_Datatype type, int source, int tag,
@@ -38,8 +40,7 @@ int cosched_do_Recv(void *buf, cosched_count count, MPI_Datatype type, int sourc
     } else
         rc = cosched_pmpi.COSCHED_LARGE(Recv)(wire.data, wire.count, wire.type, source, tag, comm,
                                               status);
-    finish(&wire, rc, status);
-    return rc;
+    return finish(&wire, rc, status);
 }
 
 int cosched_do_Mrecv(void *buf, cosched_count count, MPI_Datatype type, MPI_Message *message,
@@ -64,8 +65,7 @@ int cosched_do_Mrecv(void *buf, cosched_count count, MPI_Datatype type, MPI_Mess
             rc = cosched_wait_request(&request, status);
     } else
         rc = cosched_pmpi.COSCHED_LARGE(Mrecv)(wire.data, wire.count, wire.type, message, status);
-    finish(&wire, rc, status);
-    return rc;
+    return finish(&wire, rc, status);
 }
 
 /* The record of a receive with its wire laid out, or NULL and MPI's error. */

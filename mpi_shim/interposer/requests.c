@@ -1,16 +1,21 @@
 #include "requests.h"
 
-#include <pthread.h>
 #include <stdlib.h>
+
+#include "lock.h"
+#include "wait.h"
 
 #define BUCKETS 1024 /* a power of two */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct cosched_lock lock;
 static struct cosched_record *buckets[BUCKETS];
 static long held; /* records in the table: without any, lookups cost one load */
 
 /* Requests that the user freed while their message was moving. */
 static struct cosched_record *orphans;
+
+/* Records for the next requests. */
+static struct cosched_record *spare;
 
 static struct cosched_record **bucket_of(MPI_Request handle) {
     uint64_t hash = (uint64_t)(uintptr_t)handle * UINT64_C(0x9e3779b97f4a7c15);
@@ -19,26 +24,45 @@ static struct cosched_record **bucket_of(MPI_Request handle) {
 _Static_assert(BUCKETS == 1 << (64 - 54), "the hash gives an index");
 
 struct cosched_record *cosched_requests_new(void) {
-    return calloc(1, sizeof(struct cosched_record));
+    struct cosched_record *record;
+    cosched_lock_take(&lock);
+    record = spare;
+    if (record != NULL)
+        spare = record->next;
+    cosched_lock_give(&lock);
+    if (record == NULL)
+        record = malloc(sizeof *record);
+    if (record == NULL)
+        return NULL;
+    record->sent = MPI_REQUEST_NULL;
+    record->sends = record->receives = record->persistent = false;
+    record->active = record->delivered = record->cancelled = false;
+    return record;
 }
 
 void cosched_requests_add(struct cosched_record *record, MPI_Request handle) {
     struct cosched_record **bucket = bucket_of(handle);
     record->handle = handle;
-    pthread_mutex_lock(&lock);
+    cosched_lock_take(&lock);
     record->next = *bucket;
     *bucket = record;
     __atomic_store_n(&held, held + 1, __ATOMIC_RELEASE);
-    pthread_mutex_unlock(&lock);
+    cosched_lock_give(&lock);
 }
 
-void cosched_requests_drop(struct cosched_record *record) {
+static void let_go(struct cosched_record *record) {
     if (record->sends)
         cosched_wire_release(&record->out);
     if (record->receives)
         cosched_wire_release(&record->in);
-    free(record->copy);
-    free(record);
+}
+
+void cosched_requests_drop(struct cosched_record *record) {
+    let_go(record);
+    cosched_lock_take(&lock);
+    record->next = spare;
+    spare = record;
+    cosched_lock_give(&lock);
 }
 
 /* Under the lock. */
@@ -49,14 +73,13 @@ static struct cosched_record *look_up(MPI_Request handle) {
     return record;
 }
 
+/* Under the lock. */
 static void take_out(struct cosched_record *record) {
     struct cosched_record **link = bucket_of(record->handle);
-    pthread_mutex_lock(&lock);
     while (*link != record)
         link = &(*link)->next;
     *link = record->next;
     __atomic_store_n(&held, held - 1, __ATOMIC_RELEASE);
-    pthread_mutex_unlock(&lock);
 }
 
 bool cosched_requests_any(void) { return __atomic_load_n(&held, __ATOMIC_ACQUIRE) != 0; }
@@ -65,21 +88,21 @@ struct cosched_record *cosched_requests_find(MPI_Request handle) {
     struct cosched_record *record;
     if (!cosched_requests_any())
         return NULL;
-    pthread_mutex_lock(&lock);
+    cosched_lock_take(&lock);
     record = look_up(handle);
-    pthread_mutex_unlock(&lock);
+    cosched_lock_give(&lock);
     return record;
 }
 
 int cosched_requests_find_all(int count, const MPI_Request handles[],
                               struct cosched_record *found[]) {
     int n = 0;
-    pthread_mutex_lock(&lock);
+    cosched_lock_take(&lock);
     for (int i = 0; i < count; i++) {
         found[i] = look_up(handles[i]);
         n += found[i] != NULL;
     }
-    pthread_mutex_unlock(&lock);
+    cosched_lock_give(&lock);
     return n;
 }
 
@@ -90,38 +113,90 @@ static bool was_cancelled(const struct cosched_record *record, const MPI_Status 
     return cancelled != 0;
 }
 
-void cosched_requests_peek(struct cosched_record *record, MPI_Status *status) {
+int cosched_requests_peek(struct cosched_record *record, MPI_Status *status) {
+    int rc = MPI_SUCCESS;
     if (!record->active || !record->receives || record->in.shape == COSCHED_WIRE_PLAIN ||
         was_cancelled(record, status))
-        return;
+        return rc;
     if (record->delivered)
         cosched_wire_trim(status);
     else
-        cosched_wire_deliver(&record->in, status);
+        rc = cosched_wire_deliver(&record->in, status);
     record->delivered = true;
+    return rc;
 }
 
-void cosched_requests_complete(struct cosched_record *record, int error, MPI_Status *status) {
+/* The sending half of an Isendrecv whose message has arrived. What it sends from is a copy,
+ * so the user's buffers are free already; where everything is waited for, it is, too. */
+static bool has_sent(struct cosched_record *record, bool waits) {
+    int flag = 0;
+    if (record->sent == MPI_REQUEST_NULL)
+        return true;
+    if (waits)
+        return cosched_wait_request(&record->sent, MPI_STATUS_IGNORE) == MPI_SUCCESS ||
+               record->sent == MPI_REQUEST_NULL;
+    cosched_pmpi.Test(&record->sent, &flag, MPI_STATUS_IGNORE);
+    return record->sent == MPI_REQUEST_NULL;
+}
+
+/* Under the lock. */
+static void adopt(struct cosched_record *record) {
+    record->next = orphans;
+    __atomic_store_n(&orphans, record, __ATOMIC_RELEASE);
+}
+
+int cosched_requests_complete(struct cosched_record *record, int error, MPI_Status *status,
+                              bool waits) {
+    int delivered = MPI_SUCCESS;
+    bool sent;
     if (cosched_wire_arrived(error))
-        cosched_requests_peek(record, status);
+        delivered = cosched_requests_peek(record, status);
     record->active = record->delivered = record->cancelled = false;
     if (!record->persistent) {
+        sent = has_sent(record, waits);
+        if (sent)
+            let_go(record);
+        cosched_lock_take(&lock);
         take_out(record);
-        cosched_requests_drop(record);
+        if (sent) {
+            record->next = spare;
+            spare = record;
+        } else {
+            record->handle = MPI_REQUEST_NULL;
+            adopt(record);
+        }
+        cosched_lock_give(&lock);
     }
+    return error != MPI_SUCCESS ? error : delivered;
 }
 
 bool cosched_requests_release(struct cosched_record *record) {
+    bool active = record->active;
+    cosched_lock_take(&lock);
     take_out(record);
-    if (!record->active) {
+    if (active)
+        adopt(record);
+    cosched_lock_give(&lock);
+    if (!active)
         cosched_requests_drop(record);
-        return false;
+    return active;
+}
+
+/* Whether an orphan is complete, with all it consists of. */
+static bool is_over(struct cosched_record *record) {
+    MPI_Status status;
+    int flag = 0;
+    if (record->handle != MPI_REQUEST_NULL) {
+        int rc = cosched_pmpi.Test(&record->handle, &flag, &status);
+        if (rc == MPI_SUCCESS && !flag)
+            return false;
+        if (cosched_wire_arrived(rc))
+            cosched_requests_peek(record, &status);
+        if (record->handle != MPI_REQUEST_NULL) /* it was persistent */
+            cosched_pmpi.Request_free(&record->handle);
+        record->active = false;
     }
-    pthread_mutex_lock(&lock);
-    record->next = orphans;
-    __atomic_store_n(&orphans, record, __ATOMIC_RELEASE);
-    pthread_mutex_unlock(&lock);
-    return true;
+    return has_sent(record, false);
 }
 
 void cosched_requests_sweep(void) {
@@ -129,38 +204,34 @@ void cosched_requests_sweep(void) {
     if (__atomic_load_n(&orphans, __ATOMIC_ACQUIRE) == NULL)
         return;
     /* The list is taken off, so that no lock is held while MPI works. */
-    pthread_mutex_lock(&lock);
+    cosched_lock_take(&lock);
     mine = orphans;
     orphans = NULL;
-    pthread_mutex_unlock(&lock);
+    cosched_lock_give(&lock);
     for (link = &mine; *link != NULL;) {
         struct cosched_record *record = *link;
-        MPI_Status status;
-        int flag = 0;
-        int rc = cosched_pmpi.Test(&record->handle, &flag, &status);
-        if (rc == MPI_SUCCESS && !flag) {
+        if (!is_over(record)) {
             link = &record->next;
             continue;
         }
-        if (cosched_wire_arrived(rc))
-            cosched_requests_peek(record, &status);
-        if (record->handle != MPI_REQUEST_NULL) /* it was persistent */
-            cosched_pmpi.Request_free(&record->handle);
         *link = record->next;
         cosched_requests_drop(record);
     }
     if (mine == NULL)
         return;
-    pthread_mutex_lock(&lock);
+    cosched_lock_take(&lock);
     *link = orphans;
     orphans = mine;
-    pthread_mutex_unlock(&lock);
+    cosched_lock_give(&lock);
 }
 
 void cosched_requests_forget(void) {
     cosched_requests_sweep();
-    for (struct cosched_record *record = orphans; record != NULL; record = record->next)
+    for (struct cosched_record *record = orphans; record != NULL; record = record->next) {
         if (record->handle != MPI_REQUEST_NULL)
             cosched_pmpi.Request_free(&record->handle);
+        if (record->sent != MPI_REQUEST_NULL)
+            cosched_pmpi.Request_free(&record->sent);
+    }
     orphans = NULL; /* their copies stay: MPI may read them until it has ended */
 }

@@ -19,16 +19,16 @@
 
 struct cosched_record {
     struct cosched_record *next;
-    MPI_Request handle;
+    MPI_Request handle; /* what the user knows the request by */
     struct cosched_wire out;
     struct cosched_wire in;
-    void *copy;      /* what is sent, if the request owns it */
-    bool sends;      /* out is in use */
-    bool receives;   /* in is in use */
-    bool persistent; /* stays when it completes */
-    bool active;     /* started and not completed */
-    bool delivered;  /* the user has the message, though not yet the request's completion */
-    bool cancelled;  /* MPI_Cancel was asked for: it may not have received anything */
+    MPI_Request sent; /* Isendrecv: the other half; MPI_REQUEST_NULL: none, or complete */
+    bool sends;       /* out is in use */
+    bool receives;    /* in is in use */
+    bool persistent;  /* stays when it completes */
+    bool active;      /* started and not completed */
+    bool delivered;   /* the user has the message, though not yet the request's completion */
+    bool cancelled;   /* MPI_Cancel was asked for: it may not have received anything */
 };
 
 /* A record that is not in the table yet; NULL when memory is out. */
@@ -48,12 +48,14 @@ struct cosched_record *cosched_requests_find(MPI_Request handle);
 int cosched_requests_find_all(int count, const MPI_Request handles[],
                               struct cosched_record *found[]);
 
-/* The request completed, with this error (or MPI_SUCCESS) and status. A persistent one
- * stays, inactive. */
-void cosched_requests_complete(struct cosched_record *record, int error, MPI_Status *status);
+/* The request completed, with this error (or MPI_SUCCESS) and status; `waits`: in a call that
+ * waits for all it was given. The message goes to the user, and a request that is not
+ * persistent is forgotten. Returns `error`, or why the message could not be handed over. */
+int cosched_requests_complete(struct cosched_record *record, int error, MPI_Status *status,
+                              bool waits);
 
 /* It is known to be complete, but still there: the user gets the message and a status. */
-void cosched_requests_peek(struct cosched_record *record, MPI_Status *status);
+int cosched_requests_peek(struct cosched_record *record, MPI_Status *status);
 
 /* MPI_Request_free: takes over what is still moving. Returns true when the handle is now the
  * shim's own to complete, and false when MPI is to free it. */

@@ -18,21 +18,19 @@ static int lay_out(struct cosched_wire *wire, struct cosched_wire_room *room, co
     return MPI_SUCCESS;
 }
 
-/* Whether a registered task should expect to wait in a standard send of this: an eager one
- * is off in no time, and an unscheduled task had better not spin at all. */
-static bool may_wait(const struct cosched_wire *wire) {
-    return !cosched_is_scheduled(&cosched_shim.link) || wire->type != MPI_BYTE ||
-           wire->count > COSCHED_WIRE_ROOM;
-}
-
 static int send_blocking(const void *buf, cosched_count count, MPI_Datatype type, int dest, int tag,
-                         MPI_Comm comm, blocking_call *call, request_call *request_form) {
+                         MPI_Comm comm, blocking_call *call, request_call *request_form,
+                         bool always_waits) {
     struct cosched_wire_room room;
     struct cosched_wire wire;
     int rc = lay_out(&wire, &room, buf, count, type, dest, comm);
     if (rc != MPI_SUCCESS)
         return rc;
-    if (request_form != NULL && cosched_shim_attached() && may_wait(&wire)) {
+    /* A registered task that is going to wait does so in its own way; an unscheduled one had
+     * better not spin at all. */
+    if (request_form != NULL && cosched_shim_attached() &&
+        (always_waits || !cosched_wire_is_short(&wire) ||
+         !cosched_is_scheduled(&cosched_shim.link))) {
         MPI_Request request;
         rc = request_form(wire.data, wire.count, wire.type, dest, tag, comm, &request);
         if (rc == MPI_SUCCESS)
@@ -43,17 +41,17 @@ static int send_blocking(const void *buf, cosched_count count, MPI_Datatype type
     return rc;
 }
 
-#define BLOCKING(name, request_form)                                                               \
+#define BLOCKING(name, request_form, always_waits)                                                 \
     int cosched_do_##name(const void *buf, cosched_count count, MPI_Datatype type, int dest,       \
                           int tag, MPI_Comm comm) {                                                \
         return send_blocking(buf, count, type, dest, tag, comm,                                    \
-                             cosched_pmpi.COSCHED_LARGE(name), request_form);                      \
+                             cosched_pmpi.COSCHED_LARGE(name), request_form, always_waits);        \
     }
 
-BLOCKING(Send, cosched_pmpi.COSCHED_LARGE(Isend))
-BLOCKING(Ssend, cosched_pmpi.COSCHED_LARGE(Issend))
-BLOCKING(Rsend, cosched_pmpi.COSCHED_LARGE(Irsend))
-BLOCKING(Bsend, NULL) /* never waits */
+BLOCKING(Send, cosched_pmpi.COSCHED_LARGE(Isend), false)
+BLOCKING(Ssend, cosched_pmpi.COSCHED_LARGE(Issend), true)
+BLOCKING(Rsend, cosched_pmpi.COSCHED_LARGE(Irsend), false)
+BLOCKING(Bsend, NULL, false) /* never waits */
 
 /* Isend and its kind. A copy must stay until the send is complete, which a small one is at
  * once; a datatype lives as long as the library needs it. */

@@ -4,9 +4,6 @@
  * The replacing forms send from a packed copy of the buffer, which is what the library does
  * too, and are the plain forms from there on.
  */
-#include <limits.h>
-#include <stdlib.h>
-
 #include "comms.h"
 #include "do.h"
 #include "requests.h"
@@ -74,112 +71,71 @@ int cosched_do_Sendrecv(const void *sendbuf, cosched_count sendcount, MPI_Dataty
         rc = cosched_pmpi.COSCHED_LARGE(Sendrecv)(out.data, out.count, out.type, dest, sendtag,
                                                   in.data, in.count, in.type, source, recvtag,
                                                   comm, status);
-    if (cosched_wire_arrived(rc))
-        cosched_wire_deliver(&in, status);
+    if (cosched_wire_arrived(rc)) {
+        int delivered = cosched_wire_deliver(&in, status);
+        rc = rc != MPI_SUCCESS ? rc : delivered;
+    }
     cosched_wire_release(&out);
     cosched_wire_release(&in);
     cosched_requests_sweep();
     return rc;
 }
 
-static int pack_into(void *copy, const void *buf, cosched_count count, MPI_Datatype type,
-                     MPI_Comm comm, cosched_count *bytes, cosched_count room) {
-    MPI_Datatype shifted;
-    int one = 1, rc;
-    if (buf != MPI_BOTTOM || count == 0)
-        return cosched_pmpi.COSCHED_LARGE(Pack)(buf, count, type, copy, room, bytes, comm);
-    /* MPICH 4.0 refuses to pack from MPI_BOTTOM: the same absolute addresses, as distances
-     * from one that it accepts. */
-    if (count > INT_MAX)
-        return MPI_ERR_COUNT;
-    MPI_Aint back;
-    cosched_pmpi.Get_address(copy, &back);
-    back = -back;
-    int n = (int)count;
-    rc = cosched_pmpi.Type_create_struct(one, &n, &back, &type, &shifted);
-    if (rc != MPI_SUCCESS)
-        return rc;
-    cosched_pmpi.Type_commit(&shifted);
-    rc = cosched_pmpi.COSCHED_LARGE(Pack)(copy, 1, shifted, copy, room, bytes, comm);
-    cosched_pmpi.Type_free(&shifted);
-    return rc;
-}
-
-/* count x type at buf as one row of bytes on the heap. NULL: MPI's error in *rc. */
-static void *pack(const void *buf, cosched_count count, MPI_Datatype type, MPI_Comm comm,
-                  cosched_count *bytes, int *rc) {
-    cosched_count room = 0;
-    void *copy;
-    *bytes = 0;
-    *rc = cosched_pmpi.COSCHED_LARGE(Pack_size)(count, type, comm, &room);
-    if (*rc != MPI_SUCCESS)
-        return NULL;
-    copy = malloc((size_t)room + 1);
-    *rc = MPI_ERR_NO_MEM;
-    if (copy == NULL)
-        return NULL;
-    *rc = pack_into(copy, buf, count, type, comm, bytes, room);
-    if (*rc == MPI_SUCCESS)
-        return copy;
-    free(copy);
-    return NULL;
-}
-
 int cosched_do_Sendrecv_replace(void *buf, cosched_count count, MPI_Datatype type, int dest,
                                 int sendtag, int source, int recvtag, MPI_Comm comm,
                                 MPI_Status *status) {
-    cosched_count bytes;
-    void *copy;
+    struct cosched_wire copy;
     int rc;
     if (!cosched_comms_carry(comm) && !cosched_shim_attached())
         return cosched_pmpi.COSCHED_LARGE(Sendrecv_replace)(buf, count, type, dest, sendtag, source,
                                                             recvtag, comm, status);
-    copy = pack(buf, count, type, comm, &bytes, &rc);
-    if (copy == NULL)
+    /* The copy is made like one for the wire, but goes there as a message of its own. */
+    rc = cosched_wire_copy(&copy, buf, count, type);
+    if (rc != MPI_SUCCESS)
         return rc;
-    rc = cosched_do_Sendrecv(copy, bytes, MPI_PACKED, dest, sendtag, buf, count, type, source,
-                             recvtag, comm, status);
-    free(copy);
+    rc = cosched_do_Sendrecv(copy.data, copy.count, copy.type, dest, sendtag, buf, count, type,
+                             source, recvtag, comm, status);
+    cosched_wire_release(&copy);
     return rc;
 }
 
 #if COSCHED_MPI_HAS_ISENDRECV
-/* `copy`, if any, is the packed copy that the message is sent from. */
+/* MPICH's MPI_Isendrecv leaves the status of its request empty, so that nobody can tell how
+ * much was received. The shim makes it of a send and a receive. The user's request is the
+ * receive; the send is made from a copy, completes with it or in its own time, and leaves
+ * the user's buffer free from the start. */
 static int isendrecv(const void *sendbuf, cosched_count sendcount, MPI_Datatype sendtype, int dest,
                      int sendtag, void *recvbuf, cosched_count recvcount, MPI_Datatype recvtype,
-                     int source, int recvtag, MPI_Comm comm, MPI_Request *request, void *copy) {
+                     int source, int recvtag, MPI_Comm comm, MPI_Request *request) {
     struct cosched_record *record = cosched_requests_new();
     int rc;
-    if (record == NULL) {
-        free(copy);
+    if (record == NULL)
         return MPI_ERR_NO_MEM;
-    }
-    record->copy = copy;
-    rc = lay_out_send(&record->out, NULL, sendbuf, sendcount, sendtype, dest, comm);
-    if (rc != MPI_SUCCESS) {
-        cosched_requests_drop(record);
-        return rc;
-    }
-    record->sends = true;
-    /* In place: the status of MPICH's MPI_Isendrecv says nothing of the message. */
-    if (source == MPI_PROC_NULL)
-        cosched_wire_plain(&record->in, recvbuf, recvcount, recvtype);
-    else
-        rc = cosched_wire_in_place(&record->in, recvbuf, recvcount, recvtype);
-    if (rc != MPI_SUCCESS) {
-        cosched_requests_drop(record);
-        return rc;
-    }
-    record->receives = record->active = true;
-    rc = cosched_pmpi.COSCHED_LARGE(Isendrecv)(record->out.data, record->out.count,
-                                               record->out.type, dest, sendtag, record->in.data,
-                                               record->in.count, record->in.type, source, recvtag,
-                                               comm, request);
+    cosched_wire_plain(&record->out, sendbuf, sendcount, sendtype);
+    cosched_wire_plain(&record->in, recvbuf, recvcount, recvtype);
+    record->sends = record->receives = record->active = true;
+    rc = dest == MPI_PROC_NULL
+             ? MPI_SUCCESS
+             : cosched_wire_out_copied(&record->out, NULL, sendbuf, sendcount, sendtype);
+    if (rc == MPI_SUCCESS && source != MPI_PROC_NULL)
+        rc = cosched_wire_in(&record->in, NULL, recvbuf, recvcount, recvtype);
     if (rc == MPI_SUCCESS)
-        cosched_requests_add(record, *request);
-    else
+        rc = cosched_pmpi.COSCHED_LARGE(Irecv)(record->in.data, record->in.count, record->in.type,
+                                               source, recvtag, comm, request);
+    if (rc != MPI_SUCCESS) {
         cosched_requests_drop(record);
-    return rc;
+        return rc;
+    }
+    rc = cosched_pmpi.COSCHED_LARGE(Isend)(record->out.data, record->out.count, record->out.type,
+                                           dest, sendtag, comm, &record->sent);
+    if (rc != MPI_SUCCESS) {
+        cosched_pmpi.Cancel(request);
+        cosched_pmpi.Wait(request, MPI_STATUS_IGNORE);
+        cosched_requests_drop(record);
+        return rc;
+    }
+    cosched_requests_add(record, *request);
+    return MPI_SUCCESS;
 }
 
 int cosched_do_Isendrecv(const void *sendbuf, cosched_count sendcount, MPI_Datatype sendtype,
@@ -191,22 +147,16 @@ int cosched_do_Isendrecv(const void *sendbuf, cosched_count sendcount, MPI_Datat
                                                      recvbuf, recvcount, recvtype, source, recvtag,
                                                      comm, request);
     return isendrecv(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype,
-                     source, recvtag, comm, request, NULL);
+                     source, recvtag, comm, request);
 }
 
 int cosched_do_Isendrecv_replace(void *buf, cosched_count count, MPI_Datatype type, int dest,
                                  int sendtag, int source, int recvtag, MPI_Comm comm,
                                  MPI_Request *request) {
-    cosched_count bytes;
-    void *copy;
-    int rc;
     if (!cosched_comms_carry(comm))
         return cosched_pmpi.COSCHED_LARGE(Isendrecv_replace)(buf, count, type, dest, sendtag,
                                                              source, recvtag, comm, request);
-    copy = pack(buf, count, type, comm, &bytes, &rc);
-    if (copy == NULL)
-        return rc;
-    return isendrecv(copy, bytes, MPI_PACKED, dest, sendtag, buf, count, type, source, recvtag,
-                     comm, request, copy);
+    return isendrecv(buf, count, type, dest, sendtag, buf, count, type, source, recvtag, comm,
+                     request);
 }
 #endif

@@ -24,6 +24,7 @@ struct cosched_shim {
      * job must agree on it, since it changes what travels. */
     bool prefix;
     bool verbose;
+    long long copy_max; /* longest contiguous message that is copied: see wire.h */
     struct cosched_link link;
     struct cosched_task_counters *counters; /* the task's record, or a private one */
 };

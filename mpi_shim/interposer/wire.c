@@ -1,8 +1,10 @@
 #include "wire.h"
 
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "blocks.h"
+#include "pack.h"
 
 /* What stands in place of a status byte that has not come. */
 #define NOTHING 0xff
@@ -35,36 +37,28 @@ static int flat_size(MPI_Datatype type) {
     return (int)size;
 }
 
-long long cosched_wire_flat_bytes(cosched_count count, MPI_Datatype type) {
-    int size = flat_size(type);
-    if (size < 0 || count > (cosched_count)(LLONG_MAX / 64))
-        return -1;
-    return (long long)count * size;
-}
-
-/* The library answers a wrong argument better than we would. */
-static bool is_refused_anyway(cosched_count count, MPI_Datatype type) {
-    return count < 0 || type == MPI_DATATYPE_NULL;
-}
-
-/* {one MPI_BYTE at `byte`, count x type at buf}, from MPI_BOTTOM. */
+/* {one MPI_BYTE at `byte`, `bytes` of them at buf}, from MPI_BOTTOM. Where lengths are
+ * ints, more than an int can say is given in elements: only Open MPI comes here, whose
+ * segments may end anywhere. */
 static int make_typed(struct cosched_wire *wire, const unsigned char *byte, const void *buf,
                       cosched_count count, MPI_Datatype type) {
-    MPI_Datatype types[2] = {MPI_BYTE, type}, made;
+    MPI_Datatype types[2] = {MPI_BYTE, MPI_BYTE}, made;
     MPI_Aint at[2];
     int rc;
     cosched_pmpi.Get_address(byte, &at[0]);
     cosched_pmpi.Get_address(buf, &at[1]);
 #if MPI_VERSION >= 4
-    if (count > INT_MAX) {
-        MPI_Count counts[2] = {1, count}, wide_at[2] = {at[0], at[1]};
-        rc = cosched_pmpi.Type_create_struct_c(2, counts, wide_at, types, &made);
-    } else
-#endif
-    {
-        int counts[2] = {1, (int)count};
-        rc = cosched_pmpi.Type_create_struct(2, counts, at, types, &made);
+    MPI_Count lengths[2] = {1, (MPI_Count)wire->bytes}, wide_at[2] = {at[0], at[1]};
+    (void)count, (void)type;
+    rc = cosched_pmpi.Type_create_struct_c(2, lengths, wide_at, types, &made);
+#else
+    int lengths[2] = {1, (int)wire->bytes};
+    if (wire->bytes > INT_MAX) {
+        lengths[1] = count;
+        types[1] = type;
     }
+    rc = cosched_pmpi.Type_create_struct(2, lengths, at, types, &made);
+#endif
     if (rc == MPI_SUCCESS)
         rc = cosched_pmpi.Type_commit(&made);
     if (rc != MPI_SUCCESS)
@@ -77,105 +71,182 @@ static int make_typed(struct cosched_wire *wire, const unsigned char *byte, cons
     return MPI_SUCCESS;
 }
 
-/* Lays the message out, with the status byte at `byte` if it becomes a TYPED one. */
+/* A place for the copy of a message of wire->bytes, or NULL. */
+static unsigned char *find_block(struct cosched_wire *wire, struct cosched_wire_room *room) {
+    wire->heap = NULL;
+    if (room != NULL && wire->bytes <= COSCHED_WIRE_ROOM)
+        return room->bytes + 63;
+    wire->heap = cosched_blocks_take(wire->bytes + 16);
+    return wire->heap == NULL ? NULL : (unsigned char *)wire->heap + 15;
+}
+
+/* The user may free his datatype as soon as the call that was given it returns. */
+static int hold_type(struct cosched_wire *wire) {
+    int rc = cosched_pmpi.Type_contiguous(1, wire->user_type, &wire->user_type);
+    if (rc == MPI_SUCCESS)
+        rc = cosched_pmpi.Type_commit(&wire->user_type);
+    wire->holds_type = rc == MPI_SUCCESS;
+    return rc;
+}
+
+/* Lays the message out, with the status byte at `byte` if it becomes a TYPED one, which it
+ * does not where `copy` forbids. */
 static int lay_out(struct cosched_wire *wire, struct cosched_wire_room *room,
                    const unsigned char *byte, const void *buf, cosched_count count,
-                   MPI_Datatype type) {
-    unsigned char *block = NULL;
-    long long flat;
-    if (is_refused_anyway(count, type)) {
+                   MPI_Datatype type, bool copy) {
+    int rc = MPI_SUCCESS, size;
+    long long bytes;
+    /* The library answers a wrong argument better than we would. */
+    if (count < 0 || type == MPI_DATATYPE_NULL) {
         cosched_wire_plain(wire, buf, count, type);
         return MPI_SUCCESS;
     }
-    flat = cosched_wire_flat_bytes(count, type);
-    wire->heap = NULL;
-    if (flat > 0 && buf == MPI_BOTTOM) {
-        cosched_wire_plain(wire, buf, count, type);
-        return MPI_SUCCESS;
-    }
-    if (flat >= 0 && flat <= COSCHED_WIRE_ROOM && room != NULL)
-        block = room->bytes + 63;
-    else if (flat >= 0 && flat <= COSCHED_WIRE_BOUNCE_MAX) {
-        wire->heap = malloc((size_t)flat + 16);
-        if (wire->heap != NULL)
-            block = (unsigned char *)wire->heap + 15;
-    }
-    if (block == NULL) {
-        MPI_Count size = 0;
-        int rc = make_typed(wire, byte, buf, count, type);
-        if (rc == MPI_SUCCESS) {
-            cosched_pmpi.COSCHED_WIDE(Type_size)(type, &size);
-            wire->bytes = (size_t)size * (size_t)count;
-        }
+    size = flat_size(type);
+    wire->user_type = size >= 0 ? MPI_DATATYPE_NULL : type;
+    bytes = size >= 0 ? size : cosched_pack_size(type, &rc);
+    if (rc != MPI_SUCCESS)
         return rc;
+    if (__builtin_mul_overflow(bytes, (long long)count, &bytes))
+        return MPI_ERR_COUNT;
+    if (size >= 0 && buf == MPI_BOTTOM && bytes > 0) {
+        cosched_wire_plain(wire, buf, count, type);
+        return MPI_SUCCESS;
     }
+    wire->bytes = (size_t)bytes;
+    if (size >= 0 && !copy && bytes > cosched_shim.copy_max)
+        return make_typed(wire, byte, buf, count, type);
+    wire->block = find_block(wire, room);
+    if (wire->block == NULL)
+        return MPI_ERR_NO_MEM;
     wire->user = (void *)(uintptr_t)buf;
-    wire->bytes = (size_t)flat;
-    wire->block = block;
-    wire->data = block;
-    wire->count = (cosched_count)flat + 1;
+    wire->user_count = count;
+    wire->data = wire->block;
+    wire->count = (cosched_count)bytes + 1;
     wire->type = MPI_BYTE;
-    wire->shape = COSCHED_WIRE_BOUNCED;
+    wire->shape = COSCHED_WIRE_COPIED;
+    wire->holds_type = false;
     return MPI_SUCCESS;
 }
 
-static void fill(struct cosched_wire *wire, unsigned char scheduled) {
-    if (wire->shape == COSCHED_WIRE_BOUNCED) {
+/* The same for a message whose data is read or written after the call has returned. */
+static int lay_out_for_later(struct cosched_wire *wire, const void *buf, cosched_count count,
+                             MPI_Datatype type) {
+    int rc = lay_out(wire, NULL, &wire->byte, buf, count, type, false);
+    if (rc == MPI_SUCCESS && wire->shape == COSCHED_WIRE_COPIED &&
+        wire->user_type != MPI_DATATYPE_NULL) {
+        rc = hold_type(wire);
+        if (rc != MPI_SUCCESS)
+            cosched_wire_release(wire);
+    }
+    return rc;
+}
+
+/* The user's data into the copy. */
+static int gather(struct cosched_wire *wire) {
+    if (wire->bytes == 0)
+        return MPI_SUCCESS;
+    if (wire->user_type != MPI_DATATYPE_NULL)
+        return cosched_pack_out(wire->block + 1, wire->bytes, wire->user, wire->user_count,
+                                wire->user_type);
+    memcpy(wire->block + 1, wire->user, wire->bytes);
+    return MPI_SUCCESS;
+}
+
+int cosched_wire_copy(struct cosched_wire *wire, const void *buf, cosched_count count,
+                      MPI_Datatype type) {
+    int rc = lay_out(wire, NULL, NULL, buf, count, type, true);
+    if (rc != MPI_SUCCESS || wire->shape == COSCHED_WIRE_PLAIN)
+        return rc;
+    wire->data = wire->block + 1;
+    wire->count--;
+    rc = gather(wire);
+    if (rc != MPI_SUCCESS)
+        cosched_wire_release(wire);
+    return rc;
+}
+
+static int fill(struct cosched_wire *wire, unsigned char scheduled) {
+    int rc = MPI_SUCCESS;
+    if (wire->shape == COSCHED_WIRE_COPIED) {
         wire->block[0] = scheduled;
-        memcpy(wire->block + 1, wire->user, wire->bytes);
+        rc = gather(wire);
     }
     cosched_shim_count(&cosched_shim.counters->sent, 1);
     cosched_shim_count(&cosched_shim.counters->bytes_sent, wire->bytes);
+    return rc;
+}
+
+static int out(struct cosched_wire *wire, struct cosched_wire_room *room, const void *buf,
+               cosched_count count, MPI_Datatype type, bool copy) {
+    /* A pending TYPED send still reads its status byte: these two never go away. */
+    static const unsigned char statuses[2] = {0, 1};
+    int scheduled = cosched_is_scheduled(&cosched_shim.link);
+    int rc = lay_out(wire, room, &statuses[scheduled], buf, count, type, copy);
+    if (rc != MPI_SUCCESS || wire->shape == COSCHED_WIRE_PLAIN)
+        return rc;
+    rc = fill(wire, (unsigned char)scheduled);
+    if (rc != MPI_SUCCESS)
+        cosched_wire_release(wire);
+    return rc;
 }
 
 int cosched_wire_out(struct cosched_wire *wire, struct cosched_wire_room *room, const void *buf,
                      cosched_count count, MPI_Datatype type) {
-    /* A pending TYPED send still reads its status byte: these two never go away. */
-    static const unsigned char statuses[2] = {0, 1};
-    int scheduled = cosched_is_scheduled(&cosched_shim.link);
-    int rc = lay_out(wire, room, &statuses[scheduled], buf, count, type);
-    if (rc == MPI_SUCCESS && wire->shape != COSCHED_WIRE_PLAIN)
-        fill(wire, (unsigned char)scheduled);
-    return rc;
+    return out(wire, room, buf, count, type, false);
+}
+
+int cosched_wire_out_copied(struct cosched_wire *wire, struct cosched_wire_room *room,
+                            const void *buf, cosched_count count, MPI_Datatype type) {
+    return out(wire, room, buf, count, type, true);
 }
 
 int cosched_wire_out_again(struct cosched_wire *wire, const void *buf, cosched_count count,
                            MPI_Datatype type) {
-    return lay_out(wire, NULL, &wire->byte, buf, count, type);
+    return lay_out_for_later(wire, buf, count, type);
 }
 
-void cosched_wire_load(struct cosched_wire *wire) {
+int cosched_wire_load(struct cosched_wire *wire) {
     if (wire->shape == COSCHED_WIRE_PLAIN)
-        return;
+        return MPI_SUCCESS;
     wire->byte = (unsigned char)cosched_is_scheduled(&cosched_shim.link);
-    fill(wire, wire->byte);
+    return fill(wire, wire->byte);
 }
 
 int cosched_wire_in(struct cosched_wire *wire, struct cosched_wire_room *room, void *buf,
                     cosched_count count, MPI_Datatype type) {
+    int rc = room != NULL ? lay_out(wire, room, &wire->byte, buf, count, type, false)
+                          : lay_out_for_later(wire, buf, count, type);
     wire->byte = NOTHING;
-    return lay_out(wire, room, &wire->byte, buf, count, type);
+    if (rc == MPI_SUCCESS && wire->shape == COSCHED_WIRE_COPIED)
+        wire->block[0] = NOTHING;
+    return rc;
 }
 
-int cosched_wire_in_place(struct cosched_wire *wire, void *buf, cosched_count count,
-                          MPI_Datatype type) {
-    wire->byte = NOTHING;
-    if (is_refused_anyway(count, type)) {
-        cosched_wire_plain(wire, buf, count, type);
-        return MPI_SUCCESS;
-    }
-    return make_typed(wire, &wire->byte, buf, count, type);
+/* A status's count, in bytes. Where it lies is part of the ABI of Open MPI, and of the one
+ * that MPICH and its kin share; elsewhere the library is asked. */
+#if defined(OPEN_MPI)
+static MPI_Count bytes_of(const MPI_Status *status) { return (MPI_Count)status->_ucount; }
+static void set_bytes(MPI_Status *status, MPI_Count bytes) { status->_ucount = (size_t)bytes; }
+#elif defined(MPICH_NUMVERSION) || defined(I_MPI_VERSION)
+static MPI_Count bytes_of(const MPI_Status *status) {
+    return ((MPI_Count)((unsigned)status->count_hi_and_cancelled >> 1) << 32) |
+           (unsigned)status->count_lo;
 }
-
-/* The bytes of a received message, the status byte included; 0 if there is none. */
-static MPI_Count received_bytes(MPI_Status *status) {
+static void set_bytes(MPI_Status *status, MPI_Count bytes) {
+    status->count_lo = (int)bytes;
+    status->count_hi_and_cancelled =
+        (int)((unsigned)(bytes >> 32) << 1) | (status->count_hi_and_cancelled & 1);
+}
+#else
+static MPI_Count bytes_of(const MPI_Status *status) {
     MPI_Count bytes = 0;
-    if (status->MPI_SOURCE == MPI_PROC_NULL ||
-        cosched_pmpi.COSCHED_WIDE(Get_elements)(status, MPI_BYTE, &bytes) != MPI_SUCCESS ||
-        bytes == MPI_UNDEFINED || bytes < 0)
-        return 0;
-    return bytes;
+    cosched_pmpi.COSCHED_WIDE(Get_elements)(status, MPI_BYTE, &bytes);
+    return bytes < 0 ? 0 : bytes;
 }
+static void set_bytes(MPI_Status *status, MPI_Count bytes) {
+    cosched_pmpi.COSCHED_WIDE(Status_set_elements)(status, MPI_BYTE, bytes);
+}
+#endif
 
 bool cosched_wire_arrived(int error) {
     int class = MPI_SUCCESS;
@@ -186,27 +257,38 @@ bool cosched_wire_arrived(int error) {
 }
 
 void cosched_wire_trim(MPI_Status *status) {
-    MPI_Count bytes = received_bytes(status);
+    MPI_Count bytes = status->MPI_SOURCE == MPI_PROC_NULL ? 0 : bytes_of(status);
     if (bytes > 0)
-        cosched_pmpi.COSCHED_WIDE(Status_set_elements)(status, MPI_BYTE, bytes - 1);
+        set_bytes(status, bytes - 1);
 }
 
-void cosched_wire_deliver(struct cosched_wire *wire, MPI_Status *status) {
+/* A copy that was received, to the user. Of a truncated message some libraries count what
+ * was sent, not what is there. */
+static int hand_over(struct cosched_wire *wire, size_t bytes) {
+    if (bytes > wire->bytes)
+        bytes = wire->bytes;
+    wire->byte = wire->block[0];
+    wire->block[0] = NOTHING;
+    if (bytes == 0)
+        return MPI_SUCCESS;
+    if (wire->user_type != MPI_DATATYPE_NULL)
+        return cosched_pack_in(wire->block + 1, bytes, wire->user, wire->user_count,
+                               wire->user_type);
+    memcpy(wire->user, wire->block + 1, bytes);
+    return MPI_SUCCESS;
+}
+
+int cosched_wire_deliver(struct cosched_wire *wire, MPI_Status *status) {
     struct cosched_task_counters *counters = cosched_shim.counters;
     MPI_Count bytes;
+    int rc = MPI_SUCCESS;
     if (wire->shape == COSCHED_WIRE_PLAIN)
-        return;
-    bytes = received_bytes(status);
-    if (bytes > 0) {
-        bytes--;
-        cosched_pmpi.COSCHED_WIDE(Status_set_elements)(status, MPI_BYTE, bytes);
-        if (wire->shape == COSCHED_WIRE_BOUNCED) {
-            /* Of a truncated message some libraries count what was sent. */
-            memcpy(wire->user, wire->block + 1,
-                   (size_t)bytes < wire->bytes ? (size_t)bytes : wire->bytes);
-            wire->byte = wire->block[0];
-        }
-    }
+        return rc;
+    bytes = bytes_of(status);
+    if (bytes > 0)
+        set_bytes(status, --bytes);
+    if (wire->shape == COSCHED_WIRE_COPIED)
+        rc = hand_over(wire, (size_t)bytes);
     cosched_shim_count(&counters->received, 1);
     cosched_shim_count(&counters->bytes_received, (uint64_t)bytes);
     if (wire->byte <= 1)
@@ -214,13 +296,25 @@ void cosched_wire_deliver(struct cosched_wire *wire, MPI_Status *status) {
     else
         cosched_shim_count(&counters->foreign, 1); /* no shim put it there */
     wire->byte = NOTHING;
+    return rc;
 }
 
 void cosched_wire_release(struct cosched_wire *wire) {
     if (wire->shape == COSCHED_WIRE_TYPED)
         cosched_pmpi.Type_free(&wire->type);
-    else if (wire->heap != NULL)
-        free(wire->heap);
+    else if (wire->shape == COSCHED_WIRE_COPIED) {
+        if (wire->holds_type)
+            cosched_pmpi.Type_free(&wire->user_type);
+        cosched_blocks_give(wire->heap);
+    }
     wire->heap = NULL;
     wire->shape = COSCHED_WIRE_PLAIN;
+}
+
+bool cosched_wire_is_short(const struct cosched_wire *wire) {
+    int size;
+    if (wire->shape != COSCHED_WIRE_PLAIN)
+        return wire->shape == COSCHED_WIRE_COPIED && wire->bytes <= COSCHED_WIRE_ROOM;
+    size = wire->type == MPI_DATATYPE_NULL ? -1 : flat_size(wire->type);
+    return size > 0 && wire->count <= COSCHED_WIRE_ROOM / size;
 }

@@ -5,11 +5,13 @@
  * bytes, so that any send can match any receive:
  *
  *   PLAIN    the user's own arguments: the message carries no status byte
- *   BOUNCED  a contiguous copy {byte, data}, sent as MPI_BYTE. One memcpy, no datatype to
- *            make: the cheapest for small messages.
- *   TYPED    a datatype {byte, count x type} with absolute addresses, sent from MPI_BOTTOM.
- *            Works for any datatype and copies nothing, but making the type costs as much
- *            as sending a small message, and some transports pack it slowly.
+ *   COPIED   a copy {byte, data} on the stack or the heap, sent as MPI_BYTE. One memcpy for
+ *            what is contiguous, MPI_Pack for other datatypes; no datatype to make: the
+ *            cheapest for small messages.
+ *   TYPED    a datatype {one byte, n bytes} with absolute addresses, sent from MPI_BOTTOM.
+ *            Copies nothing, but making it costs as much as sending a small message. Made
+ *            of bytes alone: MPICH refuses to receive a message of which a segment ends
+ *            within an element, which one byte more in front makes happen.
  *
  * The capacity of a receive grows by one byte as well, so that what is too long for the
  * user's buffer is too long for this one.
@@ -23,17 +25,8 @@
 #include "pmpi.h"
 #include "shim.h"
 
-/* Largest message that a blocking call bounces through its own stack. */
+/* Largest message that a blocking call copies through its own stack. */
 #define COSCHED_WIRE_ROOM 16384
-
-/* Largest contiguous message that is bounced at all. MPICH's UCX transport packs what is
- * not contiguous piece by piece, which costs more than a copy at every size measured;
- * Open MPI sends a large typed message as fast as a plain one. */
-#ifdef OPEN_MPI
-#define COSCHED_WIRE_BOUNCE_MAX 16384
-#else
-#define COSCHED_WIRE_BOUNCE_MAX (4 << 20)
-#endif
 
 /* Room on the stack of a blocking call. The status byte goes before a cache line, so that
  * the copy of the user's data is aligned. */
@@ -41,20 +34,23 @@ struct cosched_wire_room {
     _Alignas(64) unsigned char bytes[64 + COSCHED_WIRE_ROOM];
 };
 
-enum cosched_wire_shape { COSCHED_WIRE_PLAIN = 0, COSCHED_WIRE_BOUNCED, COSCHED_WIRE_TYPED };
+enum cosched_wire_shape { COSCHED_WIRE_PLAIN = 0, COSCHED_WIRE_COPIED, COSCHED_WIRE_TYPED };
 
 struct cosched_wire {
     /* What the PMPI call is given. */
     void *data;
     cosched_count count;
     MPI_Datatype type;
-    /* Where things are. */
-    void *user;           /* BOUNCED: the user's buffer */
-    size_t bytes;         /* the user's bytes; of a receive, its capacity */
-    unsigned char *block; /* BOUNCED: the copy, status byte first */
-    void *heap;           /* what release() frees, or NULL */
-    unsigned char byte;   /* the status byte of a TYPED one: the wire must not move */
+    /* COPIED: where the message comes from or goes to, and the copy. */
+    void *user;
+    cosched_count user_count;
+    MPI_Datatype user_type; /* MPI_DATATYPE_NULL: contiguous */
+    size_t bytes;           /* the user's bytes; of a receive, its capacity */
+    unsigned char *block;   /* the status byte, then the data */
+    void *heap;             /* what release() gives back, or NULL */
+    unsigned char byte; /* TYPED: the status byte, so the wire must not move */
     unsigned char shape;
+    bool holds_type; /* user_type is our own */
 };
 
 /* The user's arguments unchanged. */
@@ -78,31 +74,34 @@ int cosched_wire_out_again(struct cosched_wire *wire, const void *buf, cosched_c
 int cosched_wire_in(struct cosched_wire *wire, struct cosched_wire_room *room, void *buf,
                     cosched_count count, MPI_Datatype type);
 
-/* Room that is TYPED whatever the datatype: where the library delivers without telling how
- * much it was. */
-int cosched_wire_in_place(struct cosched_wire *wire, void *buf, cosched_count count,
-                          MPI_Datatype type);
+/* A message to send that is copied whatever its size: the user's buffer is free at once. */
+int cosched_wire_out_copied(struct cosched_wire *wire, struct cosched_wire_room *room,
+                            const void *buf, cosched_count count, MPI_Datatype type);
+
+/* A copy of the user's data alone, without a status byte and not counted as a message:
+ * data, count and type say what it is. */
+int cosched_wire_copy(struct cosched_wire *wire, const void *buf, cosched_count count,
+                      MPI_Datatype type);
 
 /* Before each start of a persistent request: the task's status and the user's data of this
  * moment. */
-void cosched_wire_load(struct cosched_wire *wire);
+int cosched_wire_load(struct cosched_wire *wire);
 
 /* Whether a receive that ended with this error brought a message: it did, or too long a one. */
 bool cosched_wire_arrived(int error);
 
 /* After a receive completed: hands the data to the user, reads the status byte, and takes it
- * off the status. */
-void cosched_wire_deliver(struct cosched_wire *wire, MPI_Status *status);
+ * off the status. MPI_SUCCESS, or MPI's error if the data could not be handed over. */
+int cosched_wire_deliver(struct cosched_wire *wire, MPI_Status *status);
 
 /* Takes the status byte off the status of a message that was only probed, or delivered
  * before. */
 void cosched_wire_trim(MPI_Status *status);
 
+/* Whether a send of this is so short that the library has it off in no time. */
+bool cosched_wire_is_short(const struct cosched_wire *wire);
+
 /* Frees the copy or the datatype. A pending call keeps its datatype alive, not its copy. */
 void cosched_wire_release(struct cosched_wire *wire);
-
-/* The user's bytes in count x type if they lie in memory one after the other, in the order
- * in which they travel: a predefined type without gaps. Otherwise -1. */
-long long cosched_wire_flat_bytes(cosched_count count, MPI_Datatype type);
 
 #endif
