@@ -26,7 +26,7 @@ def measure(slice_: str, jobs: int, seconds: int) -> dict[str, Any]:
     """CPU use of both daemons, as a percentage of one core."""
     cpu = min(os.sched_getaffinity(0))
     children: list[int] = []
-    with tempfile.TemporaryDirectory(prefix="cosched-b-") as directory:
+    with tempfile.TemporaryDirectory(prefix="cosched-b-", dir="/dev/shm") as directory:
         paths = NodePaths(Path(directory), "bench")
         start_node(paths, NodeOptions(Settings().changed({"slice": slice_})))
         try:

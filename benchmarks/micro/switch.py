@@ -95,7 +95,7 @@ def measure(mode: str, kind: str, dom: int, count: int, progress: Progress) -> l
     cpu, other = sorted(os.sched_getaffinity(0))[:2]
     board = mmap.mmap(-1, 64)
     children: list[int] = []
-    with tempfile.TemporaryDirectory(prefix="cosched-b-") as directory:
+    with tempfile.TemporaryDirectory(prefix="cosched-b-", dir="/dev/shm") as directory:
         paths = NodePaths(Path(directory), "bench")
         settings = Settings().changed({"slice": "40ms", "gmet": "1ms", "align": "off"})
         start_node(paths, NodeOptions(settings, mode=mode))
