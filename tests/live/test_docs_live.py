@@ -1,0 +1,94 @@
+"""Every command that README and docs show is run here, or is a script with tests of its
+own."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.live, pytest.mark.mpi_job]
+
+ROOT = Path(__file__).parent.parent.parent
+BIN = Path(sys.executable).parent
+SCRIPTS = {"./scripts/demo", "./scripts/test", "./scripts/dev", "scripts/dev"}
+#: Shown, but run for minutes: the live tests of the bench run their short siblings.
+LONG = re.compile(r"cosched bench benchmarks/workloads/")
+#: The environment of these very tests is what it makes.
+INSTALL = re.compile(r"pip install ")
+
+WORKLOAD = """
+[[job]]
+name = "app"
+command = ["./app", "--preset", "short"]
+ranks = 2
+"""
+
+
+def commands(path):
+    """The lines of the fenced blocks of a page."""
+    for block in re.findall(r"^```\n(.*?)^```", path.read_text(), re.S | re.M):
+        yield from (line for line in block.splitlines() if line)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    mpicc = BIN / "mpicc"
+    if not mpicc.exists():
+        pytest.skip("no mpicc beside this Python")
+    source = ROOT / "benchmarks/programs/wavefront.c"
+    subprocess.run([mpicc, "-O2", "-o", tmp_path / "app", source, "-lm"], check=True)
+    (tmp_path / "workload.toml").write_text(WORKLOAD)
+    return tmp_path
+
+
+def test_the_readme_runs_as_printed(folder, run_dir):
+    environment = {
+        **os.environ,
+        "PATH": f"{BIN}:{os.environ['PATH']}",
+        "COSCHED_RUN_DIR": str(run_dir),
+    }
+    shown = list(commands(ROOT / "README.md"))
+    assert any(line.startswith("cosched-run") for line in shown)
+    try:
+        for line in shown:
+            if INSTALL.match(line):
+                continue
+            if line.split()[0] in SCRIPTS:
+                assert os.access(ROOT / line.split()[0], os.X_OK), line
+                continue
+            run = subprocess.run(
+                shlex.split(line),
+                cwd=folder,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=240,
+                check=False,
+            )
+            assert run.returncode == 0, f"{line}\n{run.stdout}{run.stderr}"
+            if "./app" in line:
+                assert "verification: success" in run.stdout, line
+    finally:
+        subprocess.run(
+            [BIN / "cosched", "lab", "down"], env=environment, check=False, cwd=folder
+        )
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda p: p.name)
+def test_docs_show_only_commands_that_exist(page):
+    for line in commands(page):
+        words = line.split()
+        if words[0] in SCRIPTS:
+            assert (ROOT / words[0]).exists(), line
+            if len(words) > 2 and words[1] == "bench":
+                assert (ROOT / f"benchmarks/micro/{words[2]}.py").exists(), line
+        elif LONG.match(line):
+            assert (ROOT / words[2]).exists(), line
+        else:
+            pytest.fail(f"{page.name}: not run by any test: {line}")
