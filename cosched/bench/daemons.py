@@ -11,7 +11,7 @@ from cosched.bench.interrupts import shielded
 from cosched.bench.results import Activity
 from cosched.bench.site import Site
 from cosched.core.errors import CoschedError
-from cosched.core.node import Branch
+from cosched.core.process_table import Branch
 from cosched.node.client import NoDaemon, request
 from cosched.shm.paths import NodePaths
 

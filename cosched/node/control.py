@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from cosched.core.errors import CoschedError
+from cosched.node.listener import UnixListener, peer_of
 from cosched.node.loop import Loop
-from cosched.node.registration import peer_of
 
 LINE_MAX = 65536
 
@@ -40,33 +40,21 @@ class ControlSocket:
         on_lease_end: Callable[[], None],
     ) -> None:
         self.leases = 0
-        self._path = path
         self._loop = loop
         self._readers = readers
         self._writers = writers
         self._on_lease_end = on_lease_end
-        path.unlink(missing_ok=True)
-        self._listener = socket.socket(
-            socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK
+        self._listener = UnixListener(
+            path, socket.SOCK_STREAM, loop, self._accepted, mode=mode
         )
-        self._listener.bind(str(path))
-        os.chmod(path, mode)
-        self._listener.listen(64)
-        loop.watch(self._listener.fileno(), self._accept)
 
     def close(self) -> None:
-        self._loop.unwatch(self._listener.fileno())
+        """Answers nobody any more."""
         self._listener.close()
-        self._path.unlink(missing_ok=True)
 
-    def _accept(self) -> None:
-        try:
-            connection, _ = self._listener.accept()
-        except BlockingIOError:
-            return
-        # Answers are small and the readers local, but a reader that stops reading must
-        # not stop the daemon.
-        connection.settimeout(0)
+    def _accepted(self, connection: socket.socket) -> None:
+        # Non-blocking: answers are small and the readers local, but a reader that stops
+        # reading must not stop the daemon.
         client = _Client(connection)
         self._loop.watch(connection.fileno(), lambda: self._serve(client))
 

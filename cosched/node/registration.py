@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import array
 import errno
-import os
 import socket
-import struct
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,20 +16,12 @@ from pathlib import Path
 
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
+from cosched.node.listener import Peer, UnixListener, peer_of
 from cosched.node.loop import Loop
 from cosched.shm._native import ffi, lib
 from cosched.shm.paths import check_job_name
 
 HELLO_TIMEOUT_NS = 2 * NS_PER_S
-
-
-@dataclass(frozen=True, slots=True)
-class Peer:
-    """Who is at the other end, in the kernel's words."""
-
-    pid: int
-    uid: int
-    gid: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +50,6 @@ class RegistrationRefused(CoschedError):
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
         self.errno = code
-
-
-def peer_of(connection: socket.socket) -> Peer:
-    """The credentials of the process that connected."""
-    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-    return Peer(*struct.unpack("3i", raw))
 
 
 def parse_hello(data: bytes) -> Hello:
@@ -109,29 +93,17 @@ class RegistrationSocket:
         *,
         mode: int,
     ) -> None:
-        self._path = path
         self._loop = loop
         self._register = register
-        path.unlink(missing_ok=True)
-        self._listener = socket.socket(
-            socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK
+        self._listener = UnixListener(
+            path, socket.SOCK_SEQPACKET, loop, self._accepted, mode=mode
         )
-        self._listener.bind(str(path))
-        os.chmod(path, mode)
-        self._listener.listen(512)
-        loop.watch(self._listener.fileno(), self._accept)
 
     def close(self) -> None:
-        self._loop.unwatch(self._listener.fileno())
+        """Registers nobody any more."""
         self._listener.close()
-        self._path.unlink(missing_ok=True)
 
-    def _accept(self) -> None:
-        try:
-            connection, _ = self._listener.accept()
-        except BlockingIOError:
-            return
-        connection.setblocking(False)
+    def _accepted(self, connection: socket.socket) -> None:
         fd = connection.fileno()
 
         def ready() -> None:

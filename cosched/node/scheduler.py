@@ -34,10 +34,10 @@ from cosched.linux.classes import ClassScheduler
 from cosched.node.control import ControlSocket
 from cosched.node.effects import Effects, silence
 from cosched.node.jobs import JobTable, LiveJob
+from cosched.node.listener import Peer
 from cosched.node.loop import Loop
 from cosched.node.registration import (
     Hello,
-    Peer,
     RegistrationRefused,
     RegistrationSocket,
     Welcome,

@@ -33,7 +33,8 @@ from cosched.core.messages import (
     TaskExited,
     TaskRegistered,
 )
-from cosched.core.node import LEAD_SLICES, Branch, NodeScheduler
+from cosched.core.node import LEAD_SLICES, NodeScheduler
+from cosched.core.process_table import Branch
 from cosched.core.settings import Settings
 from cosched.core.units import NS_PER_MS, NS_PER_S
 

@@ -29,7 +29,7 @@ def test_durations_as_people_write_them(text, ns):
 
 @pytest.mark.parametrize("text", ["", "1", "s", "-1s", "1 second", "1e3s", "nan s", "1s2"])
 def test_what_is_no_duration_is_refused_by_name(text):
-    with pytest.raises(CoschedError, match="gmet: .* is not a duration"):
+    with pytest.raises(CoschedError, match=r"gmet: .* is not a duration"):
         parse_duration(text, "gmet")
 
 

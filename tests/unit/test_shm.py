@@ -104,7 +104,7 @@ def test_the_list_of_structs_is_complete():
 def test_the_ring_gives_each_request_once_under_contention(tmp_path, flags):
     binary = compile_c(tmp_path, C_TESTS / "ring_stress.c", *flags)
     run = subprocess.run(
-        [binary, "4", "20000"], capture_output=True, text=True, timeout=120
+        [binary, "4", "20000"], capture_output=True, text=True, timeout=60, check=False
     )
     assert run.returncode == 0, run.stdout + run.stderr
     assert "wrong 0" in run.stdout
@@ -113,7 +113,7 @@ def test_the_ring_gives_each_request_once_under_contention(tmp_path, flags):
 def test_a_producer_killed_in_mid_post_blocks_nobody(tmp_path):
     binary = compile_c(tmp_path, C_TESTS / "ring_stress.c")
     run = subprocess.run(
-        [binary, "kill", "300"], capture_output=True, text=True, timeout=120
+        [binary, "kill", "300"], capture_output=True, text=True, timeout=60, check=False
     )
     assert run.returncode == 0, run.stdout
 
