@@ -13,17 +13,17 @@ from mpi_shim.messages import Message, match
 from mpi_shim.operations import hide_status_byte
 from mpi_shim.requests import Prequest, Request
 from mpi_shim.spec import parse
-from mpi_shim.task import task
 from mpi_shim.transfer import (
     carries_status,
     make_persistent_receive,
     make_persistent_send,
+    receive,
     send,
     send_buffered,
     start_receive,
     start_send,
 )
-from mpi_shim.waiting import wait
+from mpi_shim.waiting import look, wait
 
 ANY_SOURCE, ANY_TAG = mpi.ANY_SOURCE, mpi.ANY_TAG
 Comm = mpi.Comm
@@ -32,6 +32,8 @@ Comm = mpi.Comm
 class BufferCalls(mpi.Comm):
     """Upper-case point-to-point methods, the status byte in front of each message."""
 
+    _wrapped = True
+
     # Sends
 
     def Send(self, buf: BufSpec, dest: int, tag: int = 0) -> None:
@@ -39,7 +41,7 @@ class BufferCalls(mpi.Comm):
             lambda spec: Comm.Send(self, spec, dest, tag),
             lambda spec: Comm.Isend(self, spec, dest, tag),
             buf,
-            dest,
+            carries_status(self, dest),
         )
 
     def Ssend(self, buf: BufSpec, dest: int, tag: int = 0) -> None:
@@ -50,23 +52,33 @@ class BufferCalls(mpi.Comm):
             lambda spec: Comm.Rsend(self, spec, dest, tag),
             lambda spec: Comm.Irsend(self, spec, dest, tag),
             buf,
-            dest,
+            carries_status(self, dest),
         )
 
     def Bsend(self, buf: BufSpec, dest: int, tag: int = 0) -> None:
-        send_buffered(lambda spec: Comm.Bsend(self, spec, dest, tag), buf, dest)
+        send_buffered(
+            lambda spec: Comm.Bsend(self, spec, dest, tag), buf, carries_status(self, dest)
+        )
 
     def Isend(self, buf: BufSpec, dest: int, tag: int = 0) -> Request:
-        return start_send(lambda spec: Comm.Isend(self, spec, dest, tag), buf, dest)
+        return start_send(
+            lambda spec: Comm.Isend(self, spec, dest, tag), buf, carries_status(self, dest)
+        )
 
     def Issend(self, buf: BufSpec, dest: int, tag: int = 0) -> Request:
-        return start_send(lambda spec: Comm.Issend(self, spec, dest, tag), buf, dest)
+        return start_send(
+            lambda spec: Comm.Issend(self, spec, dest, tag), buf, carries_status(self, dest)
+        )
 
     def Irsend(self, buf: BufSpec, dest: int, tag: int = 0) -> Request:
-        return start_send(lambda spec: Comm.Irsend(self, spec, dest, tag), buf, dest)
+        return start_send(
+            lambda spec: Comm.Irsend(self, spec, dest, tag), buf, carries_status(self, dest)
+        )
 
     def Ibsend(self, buf: BufSpec, dest: int, tag: int = 0) -> Request:
-        return start_send(lambda spec: Comm.Ibsend(self, spec, dest, tag), buf, dest)
+        return start_send(
+            lambda spec: Comm.Ibsend(self, spec, dest, tag), buf, carries_status(self, dest)
+        )
 
     # Receives
 
@@ -77,10 +89,20 @@ class BufferCalls(mpi.Comm):
         tag: int = ANY_TAG,
         status: mpi.Status | None = None,
     ) -> None:
-        self.Irecv(buf, source, tag).Wait(status)
+        receive(
+            lambda spec, mine: Comm.Recv(self, spec, source, tag, mine),
+            lambda spec: Comm.Irecv(self, spec, source, tag),
+            buf,
+            carries_status(self, source),
+            status,
+        )
 
     def Irecv(self, buf: BufSpec, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
-        return start_receive(lambda spec: Comm.Irecv(self, spec, source, tag), buf, source)
+        return start_receive(
+            lambda spec: Comm.Irecv(self, spec, source, tag),
+            buf,
+            carries_status(self, source),
+        )
 
     # Both
 
@@ -115,7 +137,7 @@ class BufferCalls(mpi.Comm):
         recvtag: int = ANY_TAG,
         status: mpi.Status | None = None,
     ) -> None:
-        if not task.prefix:
+        if not carries_status(self, mpi.ANY_SOURCE):
             Comm.Sendrecv_replace(self, buf, dest, sendtag, source, recvtag, status)
             return
         outgoing = buf
@@ -138,7 +160,7 @@ class BufferCalls(mpi.Comm):
         source: int = ANY_SOURCE,
         recvtag: int = ANY_TAG,
     ) -> mpi.Request:
-        if task.prefix:
+        if carries_status(self, mpi.ANY_SOURCE):
             _refuse("Isendrecv", "use Isend and Irecv")
         return Request(
             Comm.Isendrecv(self, sendbuf, dest, sendtag, recvbuf, source, recvtag)
@@ -152,7 +174,7 @@ class BufferCalls(mpi.Comm):
         source: int = ANY_SOURCE,
         recvtag: int = ANY_TAG,
     ) -> mpi.Request:
-        if task.prefix:
+        if carries_status(self, mpi.ANY_SOURCE):
             _refuse("Isendrecv_replace", "use Isend and Irecv with two buffers")
         return Request(Comm.Isendrecv_replace(self, buf, dest, sendtag, source, recvtag))
 
@@ -168,7 +190,7 @@ class BufferCalls(mpi.Comm):
             lambda: Comm.Iprobe(self, source, tag, status),
             lambda: Comm.Probe(self, source, tag, status),
         )
-        if status is not None and carries_status(source):
+        if status is not None and carries_status(self, source):
             hide_status_byte(status)
         return True
 
@@ -178,8 +200,8 @@ class BufferCalls(mpi.Comm):
         tag: int = ANY_TAG,
         status: mpi.Status | None = None,
     ) -> bool:
-        found = Comm.Iprobe(self, source, tag, status)
-        if found and status is not None and carries_status(source):
+        found = look(lambda: Comm.Iprobe(self, source, tag, status))
+        if found and status is not None and carries_status(self, source):
             hide_status_byte(status)
         return found
 
@@ -205,29 +227,39 @@ class BufferCalls(mpi.Comm):
 
     def Send_init(self, buf: BufSpec, dest: int, tag: int = 0) -> Prequest:
         return make_persistent_send(
-            lambda spec: Comm.Send_init(self, spec, dest, tag), buf, dest
+            lambda spec: Comm.Send_init(self, spec, dest, tag),
+            buf,
+            carries_status(self, dest),
         )
 
     def Ssend_init(self, buf: BufSpec, dest: int, tag: int = 0) -> Prequest:
         return make_persistent_send(
-            lambda spec: Comm.Ssend_init(self, spec, dest, tag), buf, dest
+            lambda spec: Comm.Ssend_init(self, spec, dest, tag),
+            buf,
+            carries_status(self, dest),
         )
 
     def Rsend_init(self, buf: BufSpec, dest: int, tag: int = 0) -> Prequest:
         return make_persistent_send(
-            lambda spec: Comm.Rsend_init(self, spec, dest, tag), buf, dest
+            lambda spec: Comm.Rsend_init(self, spec, dest, tag),
+            buf,
+            carries_status(self, dest),
         )
 
     def Bsend_init(self, buf: BufSpec, dest: int, tag: int = 0) -> Prequest:
         return make_persistent_send(
-            lambda spec: Comm.Bsend_init(self, spec, dest, tag), buf, dest
+            lambda spec: Comm.Bsend_init(self, spec, dest, tag),
+            buf,
+            carries_status(self, dest),
         )
 
     def Recv_init(
         self, buf: BufSpec, source: int = ANY_SOURCE, tag: int = ANY_TAG
     ) -> Prequest:
         return make_persistent_receive(
-            lambda spec: Comm.Recv_init(self, spec, source, tag), buf, source
+            lambda spec: Comm.Recv_init(self, spec, source, tag),
+            buf,
+            carries_status(self, source),
         )
 
     # The buffer of buffered sends

@@ -13,7 +13,8 @@ INTERPOSER_SYMBOL = "cosched_interposer_active"
 
 def interposer_is_active() -> bool:
     """Whether the C interposer is loaded into this process and does the work itself."""
-    return hasattr(ctypes.CDLL(None), INTERPOSER_SYMBOL)
+    ask = getattr(ctypes.CDLL(None), INTERPOSER_SYMBOL, None)
+    return ask is not None and bool(ask())
 
 
 def choose() -> ModuleType:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 from mpi4py import MPI as mpi
 from mpi4py.typing import BufSpec
 
+from mpi_shim.dense import COPY_MAX_BYTES
 from mpi_shim.errors import not_covered
-from mpi_shim.operations import ObjectReceive, hide_status_byte
+from mpi_shim.operations import ObjectReceive, hide_status_byte, note_arrival
 from mpi_shim.requests import Request
 from mpi_shim.task import task
-from mpi_shim.transfer import start_receive
-from mpi_shim.waiting import wait
+from mpi_shim.transfer import carries_status, start_receive
+from mpi_shim.waiting import look, wait
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -72,22 +73,44 @@ class Message(mpi.Message):
         message = comm.improbe(source, tag, status)
         return None if message is None else cls(message)
 
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        for name, constant in CONSTANTS.items():
+            if self is constant:
+                return name
+            if self == constant:
+                return type(self), (constant,)
+        raise ValueError(f"cannot serialize '{type(self).__name__}' instance")
+
+    def free(self) -> None:
+        if not any(self is constant for constant in CONSTANTS.values()):
+            mpi.Message.free(self)
+
+    def _handle(self) -> mpi.Message:
+        """What to receive from: a receive uses up a message, but not the constant."""
+        return mpi.MESSAGE_NO_PROC if self is MESSAGE_NO_PROC else self
+
     def Recv(self, buf: BufSpec, status: mpi.Status | None = None) -> None:
         self.Irecv(buf).Wait(status)
 
     def Irecv(self, buf: BufSpec) -> Request:
         return start_receive(
-            lambda spec: mpi.Message.Irecv(self, spec),
+            lambda spec: mpi.Message.Irecv(self._handle(), spec),
             buf,
-            mpi.ANY_SOURCE if self._prefixed else mpi.PROC_NULL,
+            self._prefixed,
         )
 
     def recv(self, status: mpi.Status | None = None) -> Any:
-        return self.irecv().wait(status)
+        if not self._prefixed or self._total > COPY_MAX_BYTES:
+            return self.irecv().wait(status)
+        # What is small has come with its envelope: no need to wait.
+        room, mine = bytearray(self._total), mpi.Status() if status is None else status
+        mpi.Message.Recv(self, room, mine)
+        nbytes = note_arrival(mine, room[0] if room else 0)
+        return mpi.pickle.loads(memoryview(room)[1:]) if nbytes else None
 
     def irecv(self) -> Request:
         if not self._prefixed:
-            return Request(mpi.Message.irecv(self))
+            return Request(mpi.Message.irecv(self._handle()))
         buffer = mpi.buffer.allocate(self._total)
         request = mpi.Message.Irecv(self, (buffer, self._total, mpi.BYTE))
         return Request.of(request, ObjectReceive(buffer), None)
@@ -107,6 +130,11 @@ class Message(mpi.Message):
         return cls(_predefined_only(mpi.Message.f2py(arg), "Message.f2py"))
 
 
+MESSAGE_NULL = Message(mpi.MESSAGE_NULL)
+MESSAGE_NO_PROC = Message(mpi.MESSAGE_NO_PROC)
+CONSTANTS = {"MESSAGE_NULL": MESSAGE_NULL, "MESSAGE_NO_PROC": MESSAGE_NO_PROC}
+
+
 def match(
     comm: mpi.Comm,
     source: int,
@@ -116,14 +144,15 @@ def match(
     blocking: bool,
     pickled: bool,
 ) -> Message | None:
-    """Takes a message out of the queue of ``comm``, one of the wrapper's communicators.
-    Without ``blocking``, None if there is none; ``pickled``: it will be unpickled."""
+    """Takes a message out of the queue. Without ``blocking``, None if there is none;
+    ``pickled``: it will be unpickled."""
+    carries = carries_status(comm, source)
     mine = mpi.Status() if status is None else status
     # mpi4py's forms for pickled messages bring the memory to receive them into, which
     # the wrapper allocates itself where there is a status byte.
     iprobe, probe = (
         (mpi.Message.iprobe, mpi.Message.probe)
-        if pickled and not task.prefix
+        if pickled and not carries
         else (mpi.Message.Iprobe, mpi.Message.Probe)
     )
     found = (
@@ -132,18 +161,18 @@ def match(
             lambda: probe(comm, source, tag, mine),
         )
         if blocking
-        else iprobe(comm, source, tag, mine)
+        else look(lambda: iprobe(comm, source, tag, mine))
     )
     if found is None:
         return None
     message = Message(found)
-    if task.prefix and message != mpi.MESSAGE_NO_PROC:
+    if carries:
         message._prefixed, message._total = True, mine.Get_elements(mpi.BYTE)
         hide_status_byte(mine)
     return message
 
 
 def _predefined_only(message: mpi.Message, what: str) -> mpi.Message:
-    if message and message != mpi.MESSAGE_NO_PROC:
+    if task.prefix and message and message != mpi.MESSAGE_NO_PROC:
         raise not_covered(what, "keep the message object itself")
     return message

@@ -24,14 +24,14 @@ from mpi_shim import comms
 from mpi_shim.buffered import attach_process_buffer, detach_process_buffer
 from mpi_shim.comms import PREDEFINED, constant
 from mpi_shim.errors import not_covered
-from mpi_shim.messages import Message
-from mpi_shim.requests import Prequest, Request
+from mpi_shim.messages import CONSTANTS, Message
+from mpi_shim.requests import REQUEST_NULL, Prequest, Request
 from mpi_shim.settings import Settings
 from mpi_shim.task import complain, task
 
 NAME = "mpi_shim.MPI"
 
-_OWN = ("__name__", "__doc__", "__package__", "__loader__", "__spec__", "__file__")
+_OWN = ("__name__", "__doc__", "__package__", "__loader__", "__spec__")
 
 
 def build_module(settings: Settings) -> ModuleType:
@@ -104,11 +104,33 @@ def _replacements() -> dict[str, Any]:
         Prequest,
         Message,
     )
+    for cls in classes:
+        _borrow_docstrings(cls)
     return {
         **{cls.__name__: cls for cls in classes},
+        **CONSTANTS,
+        "REQUEST_NULL": REQUEST_NULL,
         "Attach_buffer": attach_process_buffer,
         "Detach_buffer": detach_process_buffer,
     }
+
+
+def _borrow_docstrings(cls: type) -> None:
+    """Methods that replace mpi4py's are documented as those are."""
+    for ours in cls.__mro__:
+        if not ours.__module__.startswith("mpi_shim."):
+            continue
+        for name, method in vars(ours).items():
+            function = getattr(method, "__func__", method)
+            if callable(function) and not function.__doc__:
+                function.__doc__ = next(
+                    (
+                        getattr(theirs, name).__doc__
+                        for theirs in cls.__mro__
+                        if theirs.__module__ == mpi.__name__ and name in vars(theirs)
+                    ),
+                    None,
+                )
 
 
 def _deregister_with_mpi() -> None:

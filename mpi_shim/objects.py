@@ -14,11 +14,12 @@ from mpi4py import MPI as mpi
 from mpi4py.typing import Buffer
 
 from mpi_shim.buffers import ANY_SOURCE, ANY_TAG, BufferCalls, Comm
+from mpi_shim.dense import COPY_MAX_BYTES
 from mpi_shim.messages import Message, match
 from mpi_shim.operations import ObjectReceive
 from mpi_shim.requests import Request
 from mpi_shim.task import task
-from mpi_shim.transfer import COPY_MAX_BYTES, carries_status, prefixed
+from mpi_shim.transfer import carries_status, prefixed
 
 
 class ObjectCalls(BufferCalls):
@@ -33,7 +34,7 @@ class ObjectCalls(BufferCalls):
     # Sends
 
     def send(self, obj: Any, dest: int, tag: int = 0) -> None:
-        if not carries_status(dest):
+        if not carries_status(self, dest):
             Request(Comm.isend(self, obj, dest, tag)).Wait()
             return
         data = self._pickled(obj)
@@ -46,23 +47,23 @@ class ObjectCalls(BufferCalls):
         self.issend(obj, dest, tag).Wait()
 
     def bsend(self, obj: Any, dest: int, tag: int = 0) -> None:
-        if not carries_status(dest):
+        if not carries_status(self, dest):
             Comm.bsend(self, obj, dest, tag)
         else:
             Comm.Bsend(self, self._pickled(obj), dest, tag)
 
     def isend(self, obj: Any, dest: int, tag: int = 0) -> Request:
-        if not carries_status(dest):
+        if not carries_status(self, dest):
             return Request(Comm.isend(self, obj, dest, tag))
         return Request(Comm.Isend(self, self._pickled(obj), dest, tag))
 
     def issend(self, obj: Any, dest: int, tag: int = 0) -> Request:
-        if not carries_status(dest):
+        if not carries_status(self, dest):
             return Request(Comm.issend(self, obj, dest, tag))
         return Request(Comm.Issend(self, self._pickled(obj), dest, tag))
 
     def ibsend(self, obj: Any, dest: int, tag: int = 0) -> Request:
-        if not carries_status(dest):
+        if not carries_status(self, dest):
             return Request(Comm.ibsend(self, obj, dest, tag))
         return Request(Comm.Ibsend(self, self._pickled(obj), dest, tag))
 
@@ -83,7 +84,7 @@ class ObjectCalls(BufferCalls):
     def irecv(
         self, buf: Buffer | None = None, source: int = ANY_SOURCE, tag: int = ANY_TAG
     ) -> Request:
-        if not carries_status(source):
+        if not carries_status(self, source):
             return Request(Comm.irecv(self, buf, source, tag))
         buffer = mpi.buffer.allocate(1 + _capacity(buf))
         request = Comm.Irecv(self, (buffer, len(buffer), mpi.BYTE), source, tag)

@@ -140,10 +140,10 @@ def note_arrival(status: mpi.Status, byte: int) -> int:
     return nbytes
 
 
-# Transfers that were freed while MPI may still write into the wrapper's memory.
-_orphans: list[Operation] = []
+# Transfers that were given up while MPI may still write into the wrapper's memory.
+_orphans: list[object] = []
 
 
-def adopt_orphan(operation: Operation) -> None:
-    """Keeps the memory of a freed but active transfer for the life of the process."""
-    _orphans.append(operation)
+def adopt_orphan(owner: object) -> None:
+    """Keeps the memory of an active transfer for the life of the process."""
+    _orphans.append(owner)

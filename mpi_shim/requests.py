@@ -16,7 +16,8 @@ from mpi4py import MPI as mpi
 
 from mpi_shim.errors import UnprefixedMessageError, not_covered
 from mpi_shim.operations import Operation, adopt_orphan
-from mpi_shim.waiting import wait
+from mpi_shim.task import task
+from mpi_shim.waiting import look, wait
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -47,28 +48,41 @@ class Request(mpi.Request):
         self._operation, self._keep = operation, keep
         return self
 
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        if self:
+            raise ValueError(f"cannot serialize '{type(self).__name__}' instance")
+        return "REQUEST_NULL" if self is REQUEST_NULL else (type(self), ())
+
     # One request
 
     def Wait(self, status: mpi.Status | None = None) -> Literal[True]:
         mine = mpi.Status() if status is None else status
-        with _Settling(self):
+        try:
             wait(
                 lambda: mpi.Request.Test(self, mine),
                 lambda: mpi.Request.Wait(self, mine),
             )
+        except mpi.Exception:
+            _give_up(self)
+            raise
         _settle(self, mine)
         return True
 
     def Test(self, status: mpi.Status | None = None) -> bool:
         mine = mpi.Status() if status is None else status
-        with _Settling(self):
+        try:
             done = mpi.Request.Test(self, mine)
+        except mpi.Exception:
+            _give_up(self)
+            raise
         if done:
             _settle(self, mine)
+        else:
+            task.looked()
         return done
 
     def Get_status(self, status: mpi.Status | None = None) -> bool:
-        done = mpi.Request.Get_status(self, status)
+        done = look(lambda: mpi.Request.Get_status(self, status))
         if done and status is not None and self._operation is not None:
             self._operation.adjust(status)
         return done
@@ -90,6 +104,8 @@ class Request(mpi.Request):
             done, obj = mpi.Request.test(self, mine)
         if done:
             obj = _settle_objects([self], [mine], [obj])[0]
+        else:
+            task.looked()
         return done, obj
 
     def get_status(self, status: mpi.Status | None = None) -> bool:
@@ -153,7 +169,9 @@ class Request(mpi.Request):
         mine = mpi.Status() if status is None else status
         with _Settling(*requests):
             index, done, obj = mpi.Request.testany(requests, mine)
-        if done and index != mpi.UNDEFINED:
+        if not done:
+            task.looked()
+        elif index != mpi.UNDEFINED:
             obj = _settle_objects([requests[index]], [mine], [obj])[0]
         return index, done, obj
 
@@ -162,6 +180,8 @@ class Request(mpi.Request):
         cls, requests: Sequence[mpi.Request], status: mpi.Status | None = None
     ) -> tuple[int, bool]:
         index, done = mpi.Request.Get_status_any(requests, status)
+        if not done:
+            task.looked()
         if done and status is not None and index != mpi.UNDEFINED:
             _adjust(requests[index], status)
         return index, done
@@ -210,6 +230,7 @@ class Request(mpi.Request):
         with _Settling(*requests, statuses=mine, caller=statuses):
             done, objects = mpi.Request.testall(requests, mine)
         if not done:
+            task.looked()
             return False, None
         return True, _settle_objects(requests, mine, objects or [])
 
@@ -217,7 +238,7 @@ class Request(mpi.Request):
     def Get_status_all(
         cls, requests: Sequence[mpi.Request], statuses: Statuses | None = None
     ) -> bool:
-        done = mpi.Request.Get_status_all(requests, statuses)
+        done = look(lambda: mpi.Request.Get_status_all(requests, statuses))
         if done and statuses is not None:
             for request, status in zip(requests, statuses, strict=False):
                 _adjust(request, status)
@@ -266,6 +287,8 @@ class Request(mpi.Request):
         mine = _padded(statuses, len(requests))
         with _Settling(*requests):
             indices, objects = mpi.Request.testsome(requests, mine)
+        if indices == []:
+            task.looked()
         return _settle_some(requests, mine, statuses, indices, objects)
 
     @classmethod
@@ -273,6 +296,8 @@ class Request(mpi.Request):
         cls, requests: Sequence[mpi.Request], statuses: Statuses | None = None
     ) -> list[int] | None:
         indices = mpi.Request.Get_status_some(requests, statuses)
+        if indices == []:
+            task.looked()
         if statuses is not None:
             for index, status in zip(indices or [], statuses, strict=False):
                 _adjust(requests[index], status)
@@ -322,10 +347,13 @@ class Prequest(mpi.Prequest, Request):
         mpi.Prequest.Startall(requests)
 
 
+REQUEST_NULL = Request(mpi.REQUEST_NULL)
+
+
 class _Settling:
-    """Around a call that may fail: after an MPI error, the requests that are gone give
-    up their memory, those that completed all the same are settled, and the caller's
-    list of statuses says which is which."""
+    """Around a call on several requests that may fail: after an MPI error, those that
+    completed all the same are settled, the others that are gone give back their memory,
+    and the caller's list of statuses says which is which."""
 
     def __init__(
         self,
@@ -344,16 +372,21 @@ class _Settling:
         if kind is None or not issubclass(kind, mpi.Exception):
             return
         for i, request in enumerate(self._requests):
-            if request or not isinstance(request, Request):
-                continue
-            operation = request._operation
-            request._operation = request._keep = None
-            if operation is None:
-                continue
-            if self._statuses is not None and not self._statuses[i].error:
-                operation.complete(self._statuses[i])
-            operation.active = False
-            operation.release()
+            if self._statuses is None or self._statuses[i].error:
+                _give_up(request)
+            elif not request:
+                _settle(request, self._statuses[i])
+
+
+def _give_up(request: mpi.Request) -> None:
+    """After an MPI error: a request that is gone gives back its memory."""
+    if request or not isinstance(request, Request):
+        return
+    operation = request._operation
+    request._operation = request._keep = None
+    if operation is not None:
+        operation.active = False
+        operation.release()
 
 
 def _settle(request: mpi.Request, status: mpi.Status) -> None:
@@ -421,7 +454,7 @@ def _extend(statuses: Statuses | None, mine: Statuses) -> None:
 
 
 def _null_only(request: mpi.Request, what: str) -> mpi.Request:
-    if request:
+    if request and task.prefix:
         raise not_covered(
             what,
             "keep the request object, or use mpi4py.MPI.Request for a request of "

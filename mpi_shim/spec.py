@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, cast
 from mpi4py import MPI as mpi
 from mpi4py.typing import BufSpec
 
+from mpi_shim.dense import dense_size
 from mpi_shim.errors import not_covered
 
 
@@ -58,6 +59,9 @@ class _Memory(NamedTuple):
 
 def parse(message: BufSpec, *, writable: bool) -> Span:
     """The span that ``message`` describes; raises what mpi4py would raise."""
+    plain = _parse_plain(message, writable)
+    if plain is not None:
+        return plain
     buffer, count, displacement, typespec = _unpack(message)
     if buffer is None or isinstance(buffer, mpi.BottomType):
         memory = _Memory(0, 0, None, None)
@@ -78,6 +82,23 @@ def parse(message: BufSpec, *, writable: bool) -> Span:
         memory.nbytes - offset,
         memory.keep,
     )
+
+
+def _parse_plain(message: Any, writable: bool) -> Span | None:
+    """The common case, quickly: a bare buffer of numbers."""
+    if isinstance(message, (list, tuple)):
+        return None
+    try:
+        view = memoryview(message)
+    except (TypeError, ValueError, BufferError):
+        return None
+    datatype = mpi._typedict.get(view.format)
+    if datatype is None or dense_size(datatype) != view.itemsize:
+        return None
+    if not view.contiguous or (writable and view.readonly):
+        return None
+    nbytes = view.nbytes
+    return Span(mpi.Get_address(view), nbytes // view.itemsize, datatype, nbytes, message)
 
 
 def _unpack(message: Any) -> tuple[Any, Any, Any, Any]:

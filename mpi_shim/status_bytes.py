@@ -8,8 +8,6 @@ are used again; the one of a receive that never completed is lost, which is chea
 
 from __future__ import annotations
 
-import threading
-
 from mpi4py import MPI as mpi
 
 SLAB_BYTES = 256
@@ -34,10 +32,10 @@ class Slot:
 
 
 class StatusBytes:
-    """All status bytes of the process; memory comes from MPI on first use."""
+    """All status bytes of the process; memory comes from MPI on first use. Threads may
+    take and give back at once: both are single operations on a list."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._free: list[Slot] = []
         self._constant: tuple[int, int] | None = None
 
@@ -51,16 +49,16 @@ class StatusBytes:
 
     def take(self) -> Slot:
         """A byte of one's own."""
-        with self._lock:
-            if not self._free:
-                slab = mpi.Alloc_mem(SLAB_BYTES)
-                self._free = [Slot(slab[i : i + 1]) for i in range(SLAB_BYTES)]
+        try:
             return self._free.pop()
+        except IndexError:
+            slab = mpi.Alloc_mem(SLAB_BYTES)
+            self._free += [Slot(slab[i : i + 1]) for i in range(1, SLAB_BYTES)]
+            return Slot(slab[0:1])
 
     def give_back(self, slot: Slot) -> None:
         """Only a byte that MPI has no further use for."""
-        with self._lock:
-            self._free.append(slot)
+        self._free.append(slot)
 
 
 status_bytes = StatusBytes()

@@ -30,6 +30,7 @@ class Task:
     def __init__(self) -> None:
         self.attached = False
         self.prefix = False
+        self._ffi: Any = None
         self._lib: Any = None
         self._link: Any = None
         self._counters: Any = None
@@ -55,7 +56,7 @@ class Task:
         path, name = str(socket).encode(), job.encode()
         if lib.cosched_attach(link, path, name, rank, world, carrier, ATTACH_TIMEOUT_MS):
             return str(ffi.string(link.reason).decode(errors="replace"))
-        self._lib, self._link = lib, link
+        self._ffi, self._lib, self._link = ffi, lib, link
         self._counters = ffi.addressof(link.task.counters)
         self.attached = True
         return ""
@@ -78,9 +79,22 @@ class Task:
             return 1
         return int(self._lib.cosched_is_scheduled(self._link))
 
-    def pause(self) -> bool:
-        """Between two looks at a message: sleeps about 1 ms, but only if unscheduled."""
-        return self.attached and self._lib.cosched_pause(self._link) == 1
+    def new_wait(self) -> Any:
+        """What ``linger`` is to know of one wait; the wait is counted."""
+        if self._counters is None:
+            return None
+        self._counters.waits += 1
+        return self._ffi.new("struct cosched_spell *")
+
+    def linger(self, spell: Any) -> bool:
+        """Between two looks at a message: sleeps a little, and says so, if the task is
+        unscheduled, or if it waits long and another job wants the CPU."""
+        return self.attached and self._lib.cosched_linger(self._link, spell) == 1
+
+    def looked(self) -> None:
+        """A look at a message found none: one found later has come in between."""
+        if self.attached:
+            self._lib.cosched_looked(self._link)
 
     def arrived(self, sender_status: int, user_bytes: int) -> None:
         """Takes note of a message whose sender had this status; CMDSCH if it is due."""
@@ -96,11 +110,6 @@ class Task:
         if counters is not None:
             counters.sent += 1
             counters.bytes_sent += user_bytes
-
-    def count_wait(self) -> None:
-        """A blocking call found nothing to return with at once."""
-        if self._counters is not None:
-            self._counters.waits += 1
 
     def count_foreign(self) -> None:
         """A message came without a status byte."""

@@ -3,18 +3,19 @@
 A message becomes a struct datatype, the status byte and the user's data at their
 absolute addresses, sent from MPI.BOTTOM: no copy, any datatype, any size. A small
 contiguous message of a blocking send is copied behind the byte instead, which is
-cheaper. A receive always takes the struct, so that the data lands where it belongs
-whoever completes it. One side may copy and the other scatter: the bytes are the same,
-and the same as the C interposer's.
+cheaper, and so is a small blocking receive. A non-blocking receive always takes the
+struct, so that the data lands where it belongs whoever completes it. One side may copy
+and the other scatter: the bytes are the same, and the same as the C interposer's.
 
 Contiguous data is received as bytes, whatever its datatype: MPICH cuts a long message
 into segments where the sender's elements end, and cannot unpack a segment that ends
 within one of the receiver's. For the same reason a long message is never sent as bytes.
 
-Where the status does not travel (COSCHED_STATUS=none, or to and from PROC_NULL) the
-user's own specification goes to mpi4py untouched.
+Where no status travels (see ``carries_status``) the user's own specification goes to
+mpi4py untouched.
 
-Every function takes mpi4py's own method as ``raw`` and what to call it with.
+Every function takes mpi4py's own method as ``raw``, to be called with a specification,
+and whether the message ``carries`` a status.
 """
 
 from __future__ import annotations
@@ -25,43 +26,29 @@ from typing import TypeVar
 from mpi4py import MPI as mpi
 from mpi4py.typing import BufSpec
 
-from mpi_shim.operations import Receive, Send
+from mpi_shim.dense import COPY_MAX_BYTES, dense_size, small_view
+from mpi_shim.operations import Receive, Send, adopt_orphan, note_arrival
 from mpi_shim.requests import Prequest, Request
 from mpi_shim.spec import Span, parse
 from mpi_shim.status_bytes import Slot, status_bytes
 from mpi_shim.task import task
+from mpi_shim.waiting import wait
 
 R = TypeVar("R")
 
-# Up to here a copy costs less than making a datatype.
-COPY_MAX_BYTES = 4096
-
 _PREFIX = (b"\0", b"\1")
 
-# Named datatypes without holes, by handle: those a plain copy can send.
-_dense: dict[int, int] = {}
+
+def carries_status(comm: mpi.Comm, peer: int) -> bool:
+    """Whether messages to or from ``peer`` have a status byte: under
+    COSCHED_STATUS=prefix, on the wrapper's communicators (a library may call a method of
+    the wrapper's with one of mpi4py's), but not with PROC_NULL."""
+    return task.prefix and peer != mpi.PROC_NULL and getattr(comm, "_wrapped", False)
 
 
-def carries_status(peer: int) -> bool:
-    """Whether messages to or from ``peer`` have a status byte."""
-    return task.prefix and peer != mpi.PROC_NULL
-
-
-def prefixed(data: bytes) -> bytes:
+def prefixed(data: bytes | memoryview) -> bytes:
     """``data`` behind this task's status."""
     return b"".join((_PREFIX[task.status()], data))
-
-
-def _dense_size(datatype: mpi.Datatype) -> int:
-    """Bytes of one entry of a named datatype without holes, else 0."""
-    if not _dense:
-        for known in mpi._typedict.values():
-            if known != mpi.DATATYPE_NULL and known.Get_extent() == (
-                0,
-                known.Get_size(),
-            ):
-                _dense[known.handle] = known.Get_size()
-    return _dense.get(datatype.handle, 0)
 
 
 def _with_status(byte_address: int, span: Span) -> mpi.Datatype:
@@ -82,8 +69,10 @@ def _call(raw: Callable[[BufSpec], R], byte_address: int, span: Span) -> R:
 
 def _as_bytes(span: Span) -> Span:
     """The same memory as bytes, if it has no holes."""
-    nbytes = span.entries * _dense_size(span.datatype)
-    return span._replace(entries=nbytes, datatype=mpi.BYTE) if nbytes else span
+    nbytes = span.entries * dense_size(span.datatype)
+    if nbytes == 0:
+        return span
+    return Span(span.address, nbytes, mpi.BYTE, span.room, span.keep)
 
 
 def _call_with_slot(raw: Callable[[BufSpec], R], span: Span) -> tuple[Slot, R]:
@@ -97,10 +86,10 @@ def _call_with_slot(raw: Callable[[BufSpec], R], span: Span) -> tuple[Slot, R]:
 
 
 def start_send(
-    raw: Callable[[BufSpec], mpi.Request], message: BufSpec, dest: int
+    raw: Callable[[BufSpec], mpi.Request], message: BufSpec, carries: bool
 ) -> Request:
     """A non-blocking send."""
-    if not carries_status(dest):
+    if not carries:
         return Request(raw(message))
     span = parse(message, writable=False)
     return _start_send(raw, span)
@@ -116,14 +105,22 @@ def send(
     block: Callable[[BufSpec], None],
     start: Callable[[BufSpec], mpi.Request],
     message: BufSpec,
-    dest: int,
+    carries: bool,
 ) -> None:
     """A blocking send: ``block`` at once if it is small, else ``start`` and wait."""
-    if not carries_status(dest):
-        Request(start(message)).Wait()
+    if not carries:
+        if task.attached:
+            Request(start(message)).Wait()
+        else:
+            block(message)
+        return
+    view = small_view(message, writable=False)
+    if view is not None:
+        block(prefixed(view))
+        task.count_sent(view.nbytes)
         return
     span = parse(message, writable=False)
-    nbytes = span.entries * _dense_size(span.datatype)
+    nbytes = span.entries * dense_size(span.datatype)
     if 0 < nbytes <= COPY_MAX_BYTES or span.entries == 0:
         data = mpi.buffer.fromaddress(span.address, nbytes, readonly=True)
         block(prefixed(data.tobytes()))
@@ -132,9 +129,9 @@ def send(
         _start_send(start, span).Wait()
 
 
-def send_buffered(raw: Callable[[BufSpec], None], message: BufSpec, dest: int) -> None:
+def send_buffered(raw: Callable[[BufSpec], None], message: BufSpec, carries: bool) -> None:
     """A send in buffered mode, which never waits."""
-    if not carries_status(dest):
+    if not carries:
         raw(message)
         return
     span = parse(message, writable=False)
@@ -143,21 +140,54 @@ def send_buffered(raw: Callable[[BufSpec], None], message: BufSpec, dest: int) -
 
 
 def start_receive(
-    raw: Callable[[BufSpec], mpi.Request], message: BufSpec, source: int
+    raw: Callable[[BufSpec], mpi.Request], message: BufSpec, carries: bool
 ) -> Request:
     """A non-blocking receive into the user's memory."""
-    if not carries_status(source):
+    if not carries:
         return Request(raw(message))
     span = _as_bytes(parse(message, writable=True))
     slot, request = _call_with_slot(raw, span)
     return Request.of(request, Receive(slot), span.keep)
 
 
+def receive(
+    block: Callable[[BufSpec, mpi.Status], None],
+    start: Callable[[BufSpec], mpi.Request],
+    message: BufSpec,
+    carries: bool,
+    status: mpi.Status | None,
+) -> None:
+    """A blocking receive. What is small is received behind its byte and copied out."""
+    view = small_view(message, writable=True) if carries else None
+    if view is None:
+        start_receive(start, message, carries).Wait(status)
+        return
+    room = bytearray(view.nbytes + 1)
+    mine = mpi.Status() if status is None else status
+    if task.attached:
+        _wait_for(start(room), mine)
+    else:
+        block(room, mine)
+    nbytes = note_arrival(mine, room[0])
+    if nbytes:
+        view.cast("B")[:nbytes] = memoryview(room)[1 : nbytes + 1]
+
+
+def _wait_for(request: mpi.Request, status: mpi.Status) -> None:
+    """Waits for a receive into the wrapper's memory, which must outlive it."""
+    try:
+        wait(lambda: request.Test(status), lambda: request.Wait(status))
+    except BaseException:
+        if request:
+            adopt_orphan(request)
+        raise
+
+
 def make_persistent_send(
-    raw: Callable[[BufSpec], mpi.Request], message: BufSpec, dest: int
+    raw: Callable[[BufSpec], mpi.Request], message: BufSpec, carries: bool
 ) -> Prequest:
     """A persistent send with a status byte of its own."""
-    if not carries_status(dest):
+    if not carries:
         return Prequest(raw(message))
     span = parse(message, writable=False)
     slot, request = _call_with_slot(raw, span)
@@ -165,10 +195,10 @@ def make_persistent_send(
 
 
 def make_persistent_receive(
-    raw: Callable[[BufSpec], mpi.Request], message: BufSpec, source: int
+    raw: Callable[[BufSpec], mpi.Request], message: BufSpec, carries: bool
 ) -> Prequest:
     """A persistent receive."""
-    if not carries_status(source):
+    if not carries:
         return Prequest(raw(message))
     span = _as_bytes(parse(message, writable=True))
     slot, request = _call_with_slot(raw, span)

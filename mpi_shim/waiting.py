@@ -1,10 +1,10 @@
 """How a blocking call waits: a loop of tests with pauses between them.
 
 While the job is scheduled the loop tests without rest, as MPI does inside a blocking
-call. While it is not, the task sleeps about a millisecond between two tests, and wakes
-at once when it gets scheduled: the paper's "very brief period" in which an unscheduled
-task looks for messages costs no share of a CPU. A task that is not registered lets MPI
-do the waiting.
+call; only a long wait naps while another job wants the CPU. While the job is not
+scheduled, the task sleeps about a millisecond between two tests, and wakes at once when
+it gets scheduled: the paper's "very brief period" in which an unscheduled task looks for
+messages costs no share of a CPU. A task that is not registered lets MPI do the waiting.
 
 Limit: a long wait of a scheduled task holds and releases the interpreter lock once a
 test, where MPI would wait without it; other threads of the program still run, at the
@@ -33,11 +33,19 @@ def wait(poll: Callable[[], T], block: Callable[[], T]) -> T:
     result = poll()
     if result:
         return result
-    task.count_wait()
+    spell = task.new_wait()
     tests = 0
     while not result:
         tests += 1
-        if not task.pause() and tests > TESTS_BEFORE_YIELD:
+        if not task.linger(spell) and tests > TESTS_BEFORE_YIELD:
             os.sched_yield()
         result = poll()
+    return result
+
+
+def look(poll: Callable[[], T]) -> T:
+    """``poll()`` once, for a call that does not block."""
+    result = poll()
+    if not result:
+        task.looked()
     return result

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 ROOT = Path(__file__).parent.parent.parent
 TIMEOUT_S = 60.0
@@ -42,19 +43,26 @@ class Site:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            start_new_session=True,
         )
         try:
             out, err = process.communicate(timeout=timeout_s)
         except subprocess.TimeoutExpired:
-            process.terminate()
-            try:
-                out, err = process.communicate(timeout=10)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                out, err = process.communicate()
+            _end(process)
+            out, err = process.communicate()
             err += f"\n(ended after {timeout_s:g} s)"
         return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Ends an mpiexec and whatever it started."""
+    family = [
+        psutil.Process(process.pid),
+        *psutil.Process(process.pid).children(recursive=True),
+    ]
+    process.terminate()
+    _, alive = psutil.wait_procs(family, timeout=10)
+    for each in alive:
+        each.kill()
 
 
 @functools.cache

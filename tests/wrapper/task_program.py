@@ -13,11 +13,14 @@ from tests.wrapper.per_rank import choose_node
 
 
 def trap(count: str) -> None:
-    """Rank 0 sends ``count`` messages to rank 1, half of them objects."""
+    """Rank 0 sends ``count`` messages to rank 1, half of them objects, and gives it
+    time to look for each of them in vain."""
     from mpi_shim import MPI
 
     comm = MPI.COMM_WORLD
     for i in range(int(count)):
+        if comm.rank == 0:
+            time.sleep(0.1)
         if comm.rank == 0 and i % 2:
             comm.send(i, 1)
         elif comm.rank == 0:

@@ -103,57 +103,74 @@ def test_every_way_to_leave_deregisters_once(site, run_dir, job_environ, how):
         assert node.jobs["wrapped"].codes() == [CMDOUT]
 
 
-def test_no_daemon_is_silent_unless_asked(site, job_environ):
-    assert "cosched" not in run(site, 2, "trap", "2", environ=job_environ).stderr
+def test_no_daemon_is_silent_unless_asked(any_site, job_environ):
+    assert "cosched" not in run(any_site, 2, "trap", "2", environ=job_environ).stderr
     verbose = {**job_environ, "COSCHED_VERBOSE": "1"}
-    lines = run(site, 2, "trap", "2", environ=verbose).stderr.splitlines()
+    lines = run(any_site, 2, "trap", "2", environ=verbose).stderr.splitlines()
     said = sorted(line for line in lines if line.startswith("cosched"))
     assert len(said) == 2
     assert said[0].startswith("cosched: task 0 of job wrapped is not registered: no sch")
 
 
-def test_a_refused_task_runs_on_its_own(site, run_dir, job_environ):
+def test_a_refused_task_runs_on_its_own(any_site, run_dir, job_environ):
     verbose = {**job_environ, "COSCHED_VERBOSE": "1"}
     with FakeNode(run_dir, "a", refuse=errno.EPERM):
-        result = run(site, 2, "trap", "2", environ=verbose)
+        result = run(any_site, 2, "trap", "2", environ=verbose)
     assert "not registered: refused by a fake" in result.stderr
 
 
-def test_outside_a_job_the_program_gets_mpi4py_itself(site):
-    assert "module mpi4py.MPI mpi4py.MPI" in run(site, 1, "module", environ={}).stdout
+def test_outside_a_job_the_program_gets_mpi4py_itself(any_site):
+    assert "module mpi4py.MPI mpi4py.MPI" in run(any_site, 1, "module", environ={}).stdout
 
 
-def test_in_a_job_it_gets_the_wrapped_module(site, job_environ):
-    out = run(site, 1, "module", environ=job_environ).stdout
+def test_in_a_job_it_gets_the_wrapped_module(any_site, job_environ):
+    out = run(any_site, 1, "module", environ=job_environ).stdout
     assert "module mpi_shim.MPI mpi_shim.comms" in out
 
 
-def test_below_the_interposer_it_gets_mpi4py_itself(site, job_environ, tmp_path):
+@pytest.mark.parametrize("active", [0, 1])
+def test_below_the_interposer_it_gets_mpi4py_itself(
+    any_site, job_environ, tmp_path, active
+):
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler to make a stand-in for the interposer with")
     library = tmp_path / "interposer.so"
     subprocess.run(
         [compiler, "-shared", "-fPIC", "-x", "c", "-", "-o", library],
-        input=b"int cosched_interposer_active = 1;",
+        input=b"int cosched_interposer_active(void) { return %d; }" % active,
         check=True,
     )
-    # Preloaded by env(1), so that mpiexec itself goes without.
     preload = {**job_environ, "LD_PRELOAD": str(library)}
-    result = run(site, 1, "module", environ=preload)
-    assert "module mpi4py.MPI mpi4py.MPI" in result.stdout
+    result = run(any_site, 1, "module", environ=preload)
+    expected = "mpi4py.MPI mpi4py.MPI" if active else "mpi_shim.MPI mpi_shim.comms"
+    assert f"module {expected}" in result.stdout
 
 
-@pytest.mark.parametrize("form", ["path", "module", "command"])
-def test_an_unchanged_program_runs_wrapped(site, run_dir, job_environ, form):
-    path = ROOT / "tests" / "wrapper" / "unchanged_program.py"
-    arguments = {
-        "path": (str(path), "argument"),
-        "module": ("-m", "tests.wrapper.unchanged_program", "argument"),
-        "command": ("-c", path.read_text(), "argument"),
-    }[form]
+def test_an_unchanged_program_runs_wrapped(site, run_dir, job_environ):
     with FakeNode(run_dir, "a") as node:
-        result = site.run(2, "-m", "mpi_shim", *arguments, environ=job_environ)
+        path = str(ROOT / "tests" / "wrapper" / "unchanged_program.py")
+        arguments = ("-m", "mpi_shim", path, "argument")
+        result = site.run(2, *arguments, environ=job_environ)
         assert result.returncode == 0, result.stdout + result.stderr
         assert node.jobs["wrapped"].counters(0)["sent"] >= 2
     assert result.stdout.count("mpi_shim.MPI argument") == 2
+
+
+@pytest.mark.parametrize("form", ["module", "command"])
+def test_other_ways_to_name_the_program(any_site, job_environ, form):
+    path = ROOT / "tests" / "wrapper" / "unchanged_program.py"
+    arguments = {
+        "module": ("-m", "tests.wrapper.unchanged_program", "argument"),
+        "command": ("-c", path.read_text(), "argument"),
+    }[form]
+    result = any_site.run(1, "-m", "mpi_shim", *arguments, environ=job_environ)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "mpi_shim.MPI argument" in result.stdout
+
+
+def test_no_program_named(any_site, job_environ):
+    for arguments in ((), ("-m",)):
+        result = any_site.run(1, "-m", "mpi_shim", *arguments, environ=job_environ)
+        assert result.returncode != 0
+        assert "usage: python -m mpi_shim" in result.stderr

@@ -95,42 +95,50 @@ def test_status_follows_the_daemon(node, task):
 
 def test_arrivals(node, task):
     job = node.jobs["j"]
-    task.arrived(0, 10)
-    assert job.codes() == []
-    task.arrived(1, 20)
-    task.arrived(1, 30)
+    for status, nbytes in ((0, 10), (1, 20), (1, 30)):
+        task.looked()
+        task.arrived(status, nbytes)
     assert [(r.code, r.epoch) for r in job.take_requests()] == [(lib.COSCHED_CMDSCH, 1)]
     counters = job.counters(2)
     assert (counters["received"], counters["bytes_received"]) == (3, 60)
     assert (counters["trapped"], counters["posted"], counters["suppressed"]) == (2, 1, 1)
     job.schedule(False)
+    task.looked()
     task.arrived(1, 0)
     assert job.codes() == [lib.COSCHED_CMDSCH] * 2
 
 
+def test_a_message_that_lay_there_unread_pulls_nothing(node, task):
+    task.arrived(1, 10)
+    assert node.jobs["j"].codes() == []
+    assert node.jobs["j"].counters(2)["stale"] == 1
+
+
 def test_counters(node, task):
     task.count_sent(7)
-    task.count_wait()
+    assert task.new_wait() is not None
     task.count_foreign()
     counters = node.jobs["j"].counters(2)
     names = ("sent", "bytes_sent", "waits", "foreign")
     assert [counters[name] for name in names] == [1, 7, 1, 1]
 
 
-def test_pause(node, task):
-    assert task.pause()
+def test_lingering(node, task):
+    spell = task.new_wait()
+    assert task.linger(spell)
     node.jobs["j"].schedule(True)
-    assert not task.pause()
+    assert not task.linger(spell)
 
 
 def test_leaving(node, task):
     task.deregister()
     task.deregister()
     assert node.jobs["j"].codes() == [lib.COSCHED_CMDOUT]
-    assert (task.attached, task.status(), task.pause()) == (False, 1, False)
+    assert (task.attached, task.status(), task.new_wait()) == (False, 1, None)
+    assert not task.linger(None)
+    task.looked()
     task.arrived(1, 1)
     task.count_sent(1)
-    task.count_wait()
     task.count_foreign()
 
 
@@ -147,7 +155,7 @@ def test_a_task_that_never_registered():
     task = Task()
     task.deregister()
     task.abandon()
-    assert (task.attached, task.status(), task.pause()) == (False, 1, False)
+    assert (task.attached, task.status(), task.linger(None)) == (False, 1, False)
 
 
 def test_no_daemon(run_dir, capsys):
@@ -182,6 +190,14 @@ def test_a_wait_that_ends_at_once_is_none(node, task, monkeypatch):
     monkeypatch.setattr(waiting, "task", task)
     assert waiting.wait(lambda: "here", lambda: "blocked") == "here"
     assert node.jobs["j"].counters(2)["waits"] == 0
+
+
+def test_a_call_that_finds_nothing_has_looked(node, task, monkeypatch):
+    monkeypatch.setattr(waiting, "task", task)
+    assert waiting.look(lambda: None) is None
+    assert waiting.look(lambda: "here") == "here"
+    task.arrived(1, 0)
+    assert node.jobs["j"].codes() == [lib.COSCHED_CMDSCH]
 
 
 def test_a_scheduled_waiter_yields_but_does_not_sleep(node, task, monkeypatch):

@@ -1,0 +1,53 @@
+"""Data without holes: what can be copied, or sent and received as plain bytes."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from mpi4py import MPI as mpi
+
+# Up to here a copy costs less than making a datatype.
+COPY_MAX_BYTES = 4096
+
+
+@functools.cache
+def _sizes() -> tuple[dict[int, int], dict[str, int]]:
+    """Named datatypes without holes: their sizes by handle, and by format code."""
+    by_code = {
+        code: datatype.Get_size()
+        for code, datatype in mpi._typedict.items()
+        if datatype != mpi.DATATYPE_NULL
+        and datatype.Get_extent() == (0, datatype.Get_size())
+    }
+    by_handle = {mpi._typedict[code].handle: size for code, size in by_code.items()}
+    return by_handle, by_code
+
+
+def dense_size(datatype: mpi.Datatype) -> int:
+    """Bytes of one entry of a named datatype without holes, else 0."""
+    return _sizes()[0].get(datatype.handle, 0)
+
+
+def small_view(message: Any, *, writable: bool) -> memoryview | None:
+    """The memory of a small message, if it is a bare buffer or [buffer, datatype]
+    without holes. None if it is not, or if there is something wrong with it."""
+    size = 0
+    if isinstance(message, (list, tuple)):
+        if len(message) != 2 or not isinstance(message[1], mpi.Datatype):
+            return None
+        message, datatype = message
+        size = dense_size(datatype)
+        if size == 0:
+            return None
+    try:
+        view = memoryview(message)
+    except (TypeError, ValueError, BufferError):
+        return None
+    if view.nbytes > COPY_MAX_BYTES or not view.c_contiguous:
+        return None
+    if (writable and view.readonly) or view.nbytes == 0:
+        return None
+    if size:
+        return None if view.nbytes % size else view
+    return view if view.format in _sizes()[1] else None
