@@ -106,7 +106,10 @@ class Archive:
     def write(self, out: IO[bytes]) -> None:
         """Write all members, and the trailer that ends an archive."""
         for number, (name, entry) in enumerate(sorted(self.entries.items()), 1):
-            data = entry.data if entry.source is None else entry.source.read_bytes()
+            try:
+                data = entry.data if entry.source is None else entry.source.read_bytes()
+            except FileNotFoundError:
+                continue  # someone works in the tree
             _write_member(out, number, name, entry, data)
         _write_member(out, 0, "TRAILER!!!", Entry(mode=0), b"")
 

@@ -81,11 +81,10 @@ print(json.dumps({
 
 @dataclass(frozen=True)
 class Python:
-    """Where an interpreter keeps its things."""
+    """Where the interpreter of a virtual environment keeps its things."""
 
     executable: Path
     prefix: Path
-    base_prefix: Path
     stdlib: Path
     packages: tuple[Path, ...]
     scripts: Path
@@ -93,21 +92,18 @@ class Python:
     @classmethod
     def ask(cls, executable: Path) -> Python:
         """Ask the interpreter itself."""
-        answer = _output([str(executable), "-c", ASK_PYTHON])
-        paths = json.loads(answer)
+        paths = json.loads(_output([str(executable), "-c", ASK_PYTHON]))
+        if paths["prefix"] == paths["base_prefix"]:
+            raise VmError(
+                f"{executable} is not of a virtual environment; name one by --python"
+            )
         return cls(
             executable=Path(paths["executable"]),
             prefix=Path(paths["prefix"]),
-            base_prefix=Path(paths["base_prefix"]),
             stdlib=Path(paths["stdlib"]),
             packages=tuple(Path(p) for p in paths["packages"]),
             scripts=Path(paths["scripts"]),
         )
-
-    @property
-    def is_environment(self) -> bool:
-        """A virtual environment, all of which is ours to take."""
-        return self.prefix != self.base_prefix
 
 
 def base(python: Python, kernel_release: str) -> Archive:
@@ -115,6 +111,7 @@ def base(python: Python, kernel_release: str) -> Archive:
     archive = Archive()
     _add_system(archive)
     _add_python(archive, python)
+    _add_exact_times(archive, python)
     _add_tools(archive)
     _add_modules(archive, kernel_release)
     return archive
@@ -182,7 +179,6 @@ def _add_system(archive: Archive) -> None:
     archive.text("etc/group", "root:x:0:\nuser:x:1000:\nnogroup:x:65534:\n")
     archive.text("etc/hosts", "127.0.0.1 localhost vm\n")
     archive.text("etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n")
-    archive.text("etc/exact-times", "")
     archive.text("etc/os-release", 'NAME="cosched vm"\nID=cosched-vm\n')
 
 
@@ -194,14 +190,12 @@ def _add_python(archive: Archive, python: Python) -> None:
     for path in sorted(python.scripts.iterdir()):
         if path.exists() and not COMMANDS_WITHOUT.fullmatch(path.name):
             archive.mirror(path)
-    if python.is_environment:
-        archive.mirror(python.prefix / "pyvenv.cfg")
-        _add_exact_times(archive, python)
-        inner = {p.parent for p in python.packages}
-        archive.mirror_tree(
-            python.prefix / "lib",
-            lambda path: path not in inner and not path.name.endswith(".a"),
-        )
+    archive.mirror(python.prefix / "pyvenv.cfg")
+    inner = {p.parent for p in python.packages}
+    archive.mirror_tree(
+        python.prefix / "lib",
+        lambda path: path not in inner and not path.name.endswith(".a"),
+    )
 
 
 def _add_exact_times(archive: Archive, python: Python) -> None:
@@ -212,7 +206,7 @@ def _add_exact_times(archive: Archive, python: Python) -> None:
     touch = shutil.which("touch")
     lines = []
     for folder in (python.scripts, python.prefix / "lib"):
-        for path in sorted(folder.glob("*mpi*")):
+        for path in filter(Path.exists, sorted(folder.glob("*mpi*"))):
             seconds, rest = divmod(path.stat().st_mtime_ns, 10**9)
             time = f"@{seconds}.{rest:09}"
             lines.append(f"{touch} -d {time} {shlex.quote(str(path))}\n")
@@ -223,7 +217,6 @@ def _add_tools(archive: Archive) -> None:
     busybox = shutil.which("busybox")
     if busybox is None:
         raise VmError("no busybox here: apt-get install busybox-static")
-    archive.text("busybox/about", "The applets are linked here at the start.\n")
     archive.mirror(Path(busybox))
     archive.link("busybox/busybox", busybox)
     for tool in TOOLS:

@@ -4,7 +4,8 @@ The base takes seconds to collect (ldd looks at hundreds of modules) and seldom
 changes, so it is kept in ``.cache/vm`` under a fingerprint of its inputs. Each start
 appends an archive of the working tree and of the command to run, which is small.
 
-Invariant: a file in the cache is complete, since it gets its name after it is written.
+Invariants: a file in the cache is complete, since it gets its name after it is written;
+nothing else is left behind, however this ends.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import IO
 
 from . import contents
 from .contents import REPOSITORY, Python
@@ -47,16 +49,15 @@ def base_image(python: Python, kernel_release: str) -> Path:
 @contextlib.contextmanager
 def image(
     base: Path, python: Python, command: Sequence[str], extra: Iterable[Path] = ()
-) -> Iterator[Path]:
-    """The base, the working tree and the command, in one file while it is needed."""
+) -> Iterator[IO[bytes]]:
+    """The base, the working tree and the command, in a file that has no name."""
     archive = contents.tree(python, extra)
     archive.text("etc/command", _script(python, command), 0o755)
-    with tempfile.NamedTemporaryFile(prefix="cosched-vm-", suffix=".cpio") as out:
-        with base.open("rb") as kept:
-            shutil.copyfileobj(kept, out, 1 << 20)
-        archive.write(out.file)
+    with tempfile.TemporaryFile() as out, base.open("rb") as kept:
+        shutil.copyfileobj(kept, out, 1 << 20)
+        archive.write(out)
         out.flush()
-        yield Path(out.name)
+        yield out
 
 
 def _script(python: Python, command: Sequence[str]) -> str:

@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from .errors import VmError
 
@@ -29,11 +30,13 @@ QEMU = "qemu-system-x86_64"
 KERNELS = "vmlinuz-*-cloud-amd64"
 STATUS = re.compile(rb"cosched-vm: status (\d+)\r?\n")
 STATUS_LENGTH = 40
+PATIENCE_S = 5
 
-# loglevel: nothing on the console but what stops the machine.
+# loglevel: only what stops the machine. nowatchdog: on a busy host
+# the kernel would take a CPU that had to wait for one that is stuck.
 KERNEL_OPTIONS = (
-    "console=ttyS0 loglevel=3 panic=-1 mitigations=off nokaslr tsc=reliable "
-    "no_timer_check random.trust_cpu=on"
+    "console=ttyS0 loglevel=3 panic=-1 nowatchdog mitigations=off nokaslr "
+    "tsc=reliable no_timer_check random.trust_cpu=on"
 )
 
 
@@ -42,7 +45,7 @@ class Machine:
     """What to boot, and on how much of the host."""
 
     kernel: Path
-    initrd: Path
+    initrd: IO[bytes]
     cpus: int = 2
     memory_mib: int = 1024
     timeout_s: float = 600.0
@@ -69,20 +72,24 @@ class Machine:
             *("-nodefaults", "-no-reboot", "-display", "none"),
             *("-chardev", f"stdio,id=console,signal={signals}"),
             *("-serial", "chardev:console", "-serial", f"file:{files}"),
-            *("-kernel", str(self.kernel), "-initrd", str(self.initrd)),
+            *("-kernel", str(self.kernel), "-initrd", f"/dev/fd/{self.initrd.fileno()}"),
             *("-append", KERNEL_OPTIONS),
         ]
 
     def _boot(self, command: list[str], show: Callable[[bytes], object]) -> int:
         tail = b""
-        stdin = None if self.interactive else subprocess.DEVNULL
-        with subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE) as qemu:
+        with subprocess.Popen(
+            command,
+            stdin=None if self.interactive else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            pass_fds=[self.initrd.fileno()],
+        ) as qemu:
             try:
                 for text in self._console(qemu):
                     show(text)
                     tail = (tail + text)[-STATUS_LENGTH:]
             finally:
-                qemu.kill()
+                _end(qemu)
         found = STATUS.search(tail)
         if found is None:
             raise VmError("the machine stopped before the command had ended")
@@ -134,6 +141,15 @@ def _dies_with_us() -> list[str]:
     """A command in front that has qemu end even if this process is killed."""
     setpriv = shutil.which("setpriv")
     return [] if setpriv is None else [setpriv, "--pdeathsig", "KILL"]
+
+
+def _end(qemu: subprocess.Popen[bytes]) -> None:
+    """Gently, so that it gives the terminal back as it was."""
+    qemu.terminate()
+    try:
+        qemu.wait(PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        qemu.kill()
 
 
 def _unpack(files: Path, out: Path) -> None:

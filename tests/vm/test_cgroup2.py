@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from .spinners import shares, spinner
+from .spinners import check_shares, spinner
 
 pytestmark = pytest.mark.vm
 
@@ -58,15 +58,11 @@ def test_weights_divide_a_cpu_nine_to_one(
 ) -> None:
     for group, weight in zip(groups, (900, 100), strict=True):
         (group / "cpu.weight").write_text(str(weight))
-    heavy, light = shares(pids)
-    assert heavy + light > 0.5  # nobody else took it
-    assert 4 < heavy / light < 20
+    check_shares(pids, lambda heavy, light: 4 * light < heavy < 20 * light)
 
 
 def test_a_quota_bounds_its_group_alone(
     pids: tuple[int, int], groups: tuple[Path, Path]
 ) -> None:
     (groups[1] / "cpu.max").write_text("10000 100000")
-    free, bounded = shares(pids)
-    assert bounded < 0.2
-    assert free > 2 * bounded
+    check_shares(pids, lambda free, bounded: bounded < 0.2 and free > 2 * bounded)
