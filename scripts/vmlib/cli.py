@@ -63,7 +63,7 @@ def _run(options: argparse.Namespace) -> int:
     python = Python.ask(options.python)
     base = image.base_image(python, kernel.name.removeprefix("vmlinuz-"))
     extra = [*programs.build(python), *options.include]
-    command = ["bash"] if options.shell else options.command or _tests(options.short)
+    command = _in_its_session(options)
     with image.image(base, python, command, extra) as initrd:
         size = initrd.tell()
         built = time.monotonic()
@@ -82,6 +82,15 @@ def _run(options: argparse.Namespace) -> int:
             file=sys.stderr,
         )
     return status
+
+
+def _in_its_session(options: argparse.Namespace) -> list[str]:
+    """What to run. Only a shell gets the console as its terminal: when the first
+    process of a terminal's session ends, the kernel throws away what is not sent yet.
+    """
+    if options.shell:
+        return ["setsid", "-c", "bash"]
+    return ["setsid", *(options.command or _tests(options.short))]
 
 
 def _deadline_s(options: argparse.Namespace) -> float:
