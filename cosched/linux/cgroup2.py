@@ -62,6 +62,10 @@ class UnifiedTree(Tree):
         """Gives the children of a group the cpu controller."""
         if "cpu" in (proc.read_text(directory / _SUBTREE) or "").split():
             return
+        # While a group has processes the kernel would grant cpu, but make the group a
+        # "domain threaded" one, in which no other group of processes can be made.
+        if directory == self.base and (directory / "cgroup.type").exists():
+            self._clear_base()
         try:
             write(directory / _SUBTREE, "+cpu")
         except OSError as error:

@@ -31,7 +31,7 @@ int cosched_do_Recv(void *buf, cosched_count count, MPI_Datatype type, int sourc
         cosched_wire_plain(&wire, buf, count, type);
     if (rc != MPI_SUCCESS)
         return rc;
-    if (cosched_shim_attached()) {
+    if (cosched_shim_attached() && source != MPI_PROC_NULL) {
         MPI_Request request;
         rc = cosched_pmpi.COSCHED_LARGE(Irecv)(wire.data, wire.count, wire.type, source, tag, comm,
                                                &request);

@@ -30,20 +30,27 @@ static int lay_out_receive(struct cosched_wire *wire, struct cosched_wire_room *
 static int exchange(const struct cosched_wire *out, int dest, int sendtag,
                     const struct cosched_wire *in, int source, int recvtag, MPI_Comm comm,
                     MPI_Status *status) {
-    MPI_Request sent, received;
+    MPI_Request sent, received = MPI_REQUEST_NULL;
     int sent_rc, rc;
-    rc = cosched_pmpi.COSCHED_LARGE(Irecv)(in->data, in->count, in->type, source, recvtag, comm,
+    /* From nobody: only the blocking form of MPICH 4.0 says so in the status. */
+    if (source == MPI_PROC_NULL)
+        rc = cosched_pmpi.COSCHED_LARGE(Recv)(in->data, in->count, in->type, source, recvtag, comm,
+                                              status);
+    else
+        rc = cosched_pmpi.COSCHED_LARGE(Irecv)(in->data, in->count, in->type, source, recvtag, comm,
                                            &received);
     if (rc != MPI_SUCCESS)
         return rc;
     rc = cosched_pmpi.COSCHED_LARGE(Isend)(out->data, out->count, out->type, dest, sendtag, comm,
                                            &sent);
     if (rc != MPI_SUCCESS) {
-        cosched_pmpi.Cancel(&received);
+        if (received != MPI_REQUEST_NULL)
+            cosched_pmpi.Cancel(&received);
         cosched_pmpi.Wait(&received, MPI_STATUS_IGNORE);
         return rc;
     }
-    rc = cosched_wait_request(&received, status);
+    if (source != MPI_PROC_NULL)
+        rc = cosched_wait_request(&received, status);
     sent_rc = cosched_wait_request(&sent, MPI_STATUS_IGNORE);
     return rc != MPI_SUCCESS ? rc : sent_rc;
 }

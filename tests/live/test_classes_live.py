@@ -22,6 +22,7 @@ from cosched.linux import proc
 from cosched.linux.cgroupfs import hierarchies
 from cosched.linux.classes import MODES, ClassScheduler
 from cosched.linux.probe import attach, probe
+from tests.live.conftest import eventually
 
 pytestmark = [
     pytest.mark.live,
@@ -337,14 +338,18 @@ def test_nobody_is_left_stopped_by_a_killed_scheduler() -> None:
     pids = as_nobody(abandon)
     assert isinstance(pids, dict)
     try:
-        time.sleep(0.05)
-        assert sorted(str(proc.state(pid)) for pid in pids.values()) == ["R", "T", "T", "T"]
+        eventually(
+            lambda: (
+                sorted(str(proc.state(pid)) for pid in pids.values())
+                == ["R", "T", "T", "T"]
+            ),
+            "one running, the others stopped",
+        )
 
         def guard() -> None:
             attach("live", "dutycycle").restore({job: [pid] for job, pid in pids.items()})
 
         as_nobody(guard)
-        time.sleep(0.05)
-        assert {proc.state(pid) for pid in pids.values()} == {"R"}
+        eventually(lambda: {proc.state(p) for p in pids.values()} == {"R"}, "all running")
     finally:
         end(pids)

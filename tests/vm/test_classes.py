@@ -141,9 +141,6 @@ def group() -> Iterator[Path]:
     group.rmdir()
 
 
-# The kernel hands cpu down from a group with processes without EBUSY, and makes it
-# a "domain threaded" one, in which no group of processes can be made any more.
-@pytest.mark.xfail(reason="cgroup2 enables cpu before it has cleared the group")
 def test_user_divides_the_group_delegated_to_him(group: Path) -> None:
     for path in (group, group / "cgroup.procs", group / "cgroup.subtree_control"):
         os.chown(path, USER, USER)

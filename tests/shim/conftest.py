@@ -1,0 +1,34 @@
+"""The interposer built for each MPI that is installed here."""
+
+from __future__ import annotations
+
+import pytest
+
+from cosched.core.errors import CoschedError
+from cosched.launch.shim import build_shim
+from tests.run.conftest import INSTALLED
+from tests.wrapper.conftest import job_environ, run_dir, site
+
+__all__ = ["job_environ", "run_dir", "site"]
+
+
+@pytest.fixture(scope="session", params=sorted(INSTALLED) or ["none"])
+def mpi(request):
+    """Each installed MPI in turn."""
+    if not INSTALLED:
+        pytest.skip("no MPI is installed")
+    return INSTALLED[request.param]
+
+
+@pytest.fixture(scope="session")
+def shim_for(tmp_path_factory):
+    """Builds the interposer for an mpicc; skips where the MPI has no compiler."""
+    cache = tmp_path_factory.mktemp("shims")
+
+    def build(mpicc):
+        try:
+            return build_shim(mpicc, cache=cache)
+        except CoschedError as error:
+            pytest.skip(str(error))
+
+    return build

@@ -1,0 +1,72 @@
+"""A task's life under the interposer, against a fake daemon: an unchanged mpi4py program
+is registered, traps messages, sleeps while it is unscheduled, and leaves."""
+
+from __future__ import annotations
+
+import pytest
+
+from cosched.shm._native import lib
+from tests.fakes import FakeNode
+from tests.wrapper.per_rank import NODES
+
+pytestmark = pytest.mark.mpi_job
+
+PROGRAM = ("-m", "tests.wrapper.task_program")
+CMDOUT, CMDSCH = lib.COSCHED_CMDOUT, lib.COSCHED_CMDSCH
+
+
+@pytest.fixture
+def run(site, shim_for, job_environ):
+    """Runs the task program at 2 ranks, the interposer preloaded."""
+    shim = shim_for(site.mpiexec.parent / "mpicc")
+
+    def preloaded(*arguments, **environ):
+        environment = {**job_environ, "LD_PRELOAD": str(shim), **environ}
+        result = site.run(2, *PROGRAM, *arguments, environ=environment)
+        assert result.returncode == 0, result.stdout + result.stderr
+
+    return preloaded
+
+
+def test_messages_of_a_scheduled_peer_are_trapped(run, run_dir):
+    with FakeNode(run_dir, "a") as a, FakeNode(run_dir, "b", scheduled=False) as b:
+        run("trap", "6", **{NODES: "a,b"})
+        job = b.jobs["wrapped"]
+        sender, receiver = a.jobs["wrapped"].counters(0), job.counters(1)
+        (task,) = job.tasks
+        assert (task.rank, task.world, task.carrier) == (1, 2, lib.COSCHED_CARRIER_PREFIX)
+        assert job.codes() == [CMDSCH, CMDOUT]
+        assert a.jobs["wrapped"].codes() == [CMDOUT]
+    assert sender["trapped"] == 0
+    assert receiver["trapped"] > 0
+    assert receiver["posted"] == 1  # once an epoch
+    assert receiver["foreign"] == 0
+
+
+def test_messages_of_an_unscheduled_peer_are_not(run, run_dir):
+    with (
+        FakeNode(run_dir, "a", scheduled=False) as a,
+        FakeNode(run_dir, "b", scheduled=False) as b,
+    ):
+        run("trap", "3", **{NODES: "a,b"})
+        assert a.jobs["wrapped"].codes() == b.jobs["wrapped"].codes() == [CMDOUT]
+
+
+def test_a_waiter_sleeps_while_unscheduled(run, run_dir):
+    with FakeNode(run_dir, "a"), FakeNode(run_dir, "b", scheduled=False) as b:
+        run("late", "0.5", **{NODES: "a,b"})
+        counters = b.jobs["wrapped"].counters(1)
+    assert counters["pauses"] > 10
+    assert counters["paused_ns"] > 100_000_000
+
+
+def test_a_dead_daemon_does_not_hold_its_tasks(run, run_dir):
+    with FakeNode(run_dir, "a", scheduled=False) as node:
+        node.beating = False
+        run("late", "1.5")
+        counters = node.jobs["wrapped"].counters(1)
+    assert counters["paused_ns"] < 1_400_000_000
+
+
+def test_without_a_daemon_the_program_runs_as_ever(run):
+    run("late", "0.1")
