@@ -278,4 +278,5 @@ _wrap_requests(Topocomm, mpi.Topocomm, _NEIGHBOR_COLLECTIVES)
 for _name in ("Idup", "Idup_with_info"):
     setattr(Comm, _name, _with_our_idup(getattr(mpi.Comm, _name)))
 for _name in ("Psend_init", "Precv_init", "Iflush_buffer", "Iagree"):
-    setattr(Comm, _name, _with_our_request(getattr(mpi.Comm, _name)))
+    if hasattr(mpi.Comm, _name):  # older mpi4py lacks some
+        setattr(Comm, _name, _with_our_request(getattr(mpi.Comm, _name)))

@@ -119,7 +119,8 @@ class Task:
 
 def complain(line: str) -> None:
     """One line for people, where COSCHED_VERBOSE asked for it."""
-    print(f"cosched: {line}", file=sys.stderr)
+    # In one piece, since the ranks of a node share the stream.
+    sys.stderr.write(f"cosched: {line}\n")
 
 
 task = Task()
