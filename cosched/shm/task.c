@@ -163,8 +163,9 @@ static void ring_bell(const struct cosched_link *link) {
 }
 
 void cosched_abandon(struct cosched_link *link) {
-    if (link->region != NULL)
-        munmap(link->region, link->region_bytes);
+    if (link->region == NULL)
+        return;
+    munmap(link->region, link->region_bytes);
     if (link->bell >= 0)
         close(link->bell);
     link->region = NULL;
