@@ -142,7 +142,6 @@ CALL(Request_get_status_some,
      (count, requests, outcount, indices, statuses))
 #endif
 CALL(Request_free, (MPI_Request *request), (request))
-CALL(Cancel, (MPI_Request *request), (request))
 
 /* Buffers of Bsend: each message grows by the status byte */
 COUNTED(Buffer_attach, (void *buffer, COUNT size), (buffer, size))

@@ -1,7 +1,7 @@
 /*
- * Completing requests: Wait, Test, their forms for many, Request_get_status, Cancel, free,
- * and Start. Whatever completes, the record of the request, if there is one, is looked up
- * before the call and told of the completion after it.
+ * Completing requests: Wait, Test, their forms for many, Request_get_status, free, and
+ * Start. Whatever may complete, the record of the request, if there is one, is claimed
+ * before the call, and afterwards completed or given back.
  */
 #include <stdlib.h>
 
@@ -36,7 +36,7 @@ static int batch_open(struct batch *batch, int count, const MPI_Request requests
         batch->statuses = (void *)(batch->found + count);
     } else
         batch->statuses = batch->few_statuses;
-    if (cosched_requests_find_all(count, requests, batch->found) != 0)
+    if (cosched_requests_claim_all(count, requests, batch->found) != 0)
         batch->count = count;
     if (batch->count == 0 || statuses != (many ? MPI_STATUSES_IGNORE : MPI_STATUS_IGNORE))
         batch->statuses = statuses;
@@ -44,6 +44,9 @@ static int batch_open(struct batch *batch, int count, const MPI_Request requests
 }
 
 static void batch_close(struct batch *batch) {
+    for (int i = 0; i < batch->count; i++)
+        if (batch->found[i] != NULL)
+            cosched_requests_unclaim(batch->found[i]);
     free(batch->heap);
     cosched_requests_sweep();
 }
@@ -69,6 +72,7 @@ static int batch_complete(struct batch *batch, int rc, const MPI_Request request
         return rc;
     error = rc == MPI_ERR_IN_STATUS ? status->MPI_ERROR : rc;
     error = cosched_requests_complete(batch->found[index], error, status, waits);
+    batch->found[index] = NULL;
     return rc != MPI_SUCCESS ? rc : error;
 }
 
@@ -97,15 +101,18 @@ static int batch_complete_some(struct batch *batch, int rc, const MPI_Request re
 /* One request */
 
 static int test_one(MPI_Request *request, int *flag, MPI_Status *status, bool wait) {
-    struct cosched_record *record = cosched_requests_find(*request);
+    struct cosched_record *record = cosched_requests_claim(*request);
     MPI_Status own;
     int rc;
     if (record != NULL && status == MPI_STATUS_IGNORE)
         status = &own;
     rc = wait ? cosched_wait_request(request, status) : cosched_pmpi.Test(request, flag, status);
-    if (record != NULL && (wait || *flag || rc != MPI_SUCCESS) &&
-        is_complete(record, rc, *request, status))
-        rc = cosched_requests_complete(record, rc, status, wait);
+    if (record != NULL) {
+        if ((wait || *flag || rc != MPI_SUCCESS) && is_complete(record, rc, *request, status))
+            rc = cosched_requests_complete(record, rc, status, wait);
+        else
+            cosched_requests_unclaim(record);
+    }
     if (!wait && !*flag)
         cosched_looked(&cosched_shim.link);
     cosched_requests_sweep();
@@ -234,16 +241,17 @@ int cosched_do_Waitsome(int count, MPI_Request requests[], int *outcount, int in
 /* Looking without completing: the user may use a message from now on. */
 
 int cosched_do_Request_get_status(MPI_Request request, int *flag, MPI_Status *status) {
-    struct cosched_record *record = cosched_requests_find(request);
+    struct cosched_record *record = cosched_requests_claim(request);
     MPI_Status own;
     int rc;
     if (record != NULL && status == MPI_STATUS_IGNORE)
         status = &own;
     rc = cosched_pmpi.Request_get_status(request, flag, status);
-    if (record != NULL && rc == MPI_SUCCESS && *flag)
-        cosched_requests_peek(record, status);
-    if (!*flag)
-        cosched_looked(&cosched_shim.link);
+    if (record != NULL) {
+        if (rc == MPI_SUCCESS && *flag)
+            rc = cosched_requests_peek(record, status);
+        cosched_requests_unclaim(record);
+    }
     return rc;
 }
 
@@ -315,13 +323,15 @@ static int get_ready(struct cosched_record *record) {
 }
 
 int cosched_do_Start(MPI_Request *request) {
-    struct cosched_record *record = cosched_requests_find(*request);
+    struct cosched_record *record = cosched_requests_claim(*request);
     int rc = get_ready(record);
-    if (rc != MPI_SUCCESS)
-        return rc;
-    rc = cosched_pmpi.Start(request);
-    if (rc != MPI_SUCCESS && record != NULL)
-        record->active = false;
+    if (rc == MPI_SUCCESS) {
+        rc = cosched_pmpi.Start(request);
+        if (rc != MPI_SUCCESS && record != NULL)
+            record->active = false;
+    }
+    if (record != NULL)
+        cosched_requests_unclaim(record);
     return rc;
 }
 
@@ -338,15 +348,8 @@ int cosched_do_Startall(int count, MPI_Request requests[]) {
     return rc;
 }
 
-int cosched_do_Cancel(MPI_Request *request) {
-    struct cosched_record *record = cosched_requests_find(*request);
-    if (record != NULL)
-        record->cancelled = true;
-    return cosched_pmpi.Cancel(request);
-}
-
 int cosched_do_Request_free(MPI_Request *request) {
-    struct cosched_record *record = cosched_requests_find(*request);
+    struct cosched_record *record = cosched_requests_claim(*request);
     if (record == NULL || !cosched_requests_release(record))
         return cosched_pmpi.Request_free(request);
     *request = MPI_REQUEST_NULL;

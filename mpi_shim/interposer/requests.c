@@ -36,7 +36,7 @@ struct cosched_record *cosched_requests_new(void) {
         return NULL;
     record->sent = MPI_REQUEST_NULL;
     record->sends = record->receives = record->persistent = false;
-    record->active = record->delivered = record->cancelled = false;
+    record->active = record->delivered = record->claimed = false;
     return record;
 }
 
@@ -66,10 +66,12 @@ void cosched_requests_drop(struct cosched_record *record) {
 }
 
 /* Under the lock. */
-static struct cosched_record *look_up(MPI_Request handle) {
+static struct cosched_record *claim(MPI_Request handle) {
     struct cosched_record *record = *bucket_of(handle);
-    while (record != NULL && record->handle != handle)
+    while (record != NULL && (record->handle != handle || record->claimed))
         record = record->next;
+    if (record != NULL)
+        record->claimed = true;
     return record;
 }
 
@@ -84,39 +86,37 @@ static void take_out(struct cosched_record *record) {
 
 bool cosched_requests_any(void) { return __atomic_load_n(&held, __ATOMIC_ACQUIRE) != 0; }
 
-struct cosched_record *cosched_requests_find(MPI_Request handle) {
+struct cosched_record *cosched_requests_claim(MPI_Request handle) {
     struct cosched_record *record;
     if (!cosched_requests_any())
         return NULL;
     cosched_lock_take(&lock);
-    record = look_up(handle);
+    record = claim(handle);
     cosched_lock_give(&lock);
     return record;
 }
 
-int cosched_requests_find_all(int count, const MPI_Request handles[],
-                              struct cosched_record *found[]) {
+int cosched_requests_claim_all(int count, const MPI_Request handles[],
+                               struct cosched_record *found[]) {
     int n = 0;
     cosched_lock_take(&lock);
     for (int i = 0; i < count; i++) {
-        found[i] = look_up(handles[i]);
+        found[i] = claim(handles[i]);
         n += found[i] != NULL;
     }
     cosched_lock_give(&lock);
     return n;
 }
 
-static bool was_cancelled(const struct cosched_record *record, const MPI_Status *status) {
-    int cancelled = 0;
-    if (record->cancelled)
-        cosched_pmpi.Test_cancelled(status, &cancelled);
-    return cancelled != 0;
+void cosched_requests_unclaim(struct cosched_record *record) {
+    cosched_lock_take(&lock);
+    record->claimed = false;
+    cosched_lock_give(&lock);
 }
 
 int cosched_requests_peek(struct cosched_record *record, MPI_Status *status) {
     int rc = MPI_SUCCESS;
-    if (!record->active || !record->receives || record->in.shape == COSCHED_WIRE_PLAIN ||
-        was_cancelled(record, status))
+    if (!record->active || !record->receives || record->in.shape == COSCHED_WIRE_PLAIN)
         return rc;
     if (record->delivered)
         cosched_wire_trim(status);
@@ -151,8 +151,10 @@ int cosched_requests_complete(struct cosched_record *record, int error, MPI_Stat
     bool sent;
     if (cosched_wire_arrived(error))
         delivered = cosched_requests_peek(record, status);
-    record->active = record->delivered = record->cancelled = false;
-    if (!record->persistent) {
+    record->active = record->delivered = false;
+    if (record->persistent)
+        cosched_requests_unclaim(record);
+    else {
         sent = has_sent(record, waits);
         if (sent)
             let_go(record);

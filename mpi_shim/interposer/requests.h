@@ -5,10 +5,10 @@
  * Only requests that need it are here. A lookup of any other request finds nothing, and the
  * request goes to MPI untouched.
  *
- * A handle may be in the table twice for a moment: when MPI completes a request, its handle
- * may come back to another thread before this one has removed the record. So a record is
- * looked up before the call that may complete it, is removed by address, and a lookup finds
- * the youngest. (MPI forbids two threads to complete one request at a time.)
+ * A handle may be in the table twice for a moment: once MPI has completed a request, its
+ * handle may come back to another thread before this one has dealt with the record. So a
+ * record is claimed before the call that may complete it, and nobody finds it until it is
+ * unclaimed. (MPI forbids two threads to complete one request at a time.)
  */
 #ifndef COSCHED_REQUESTS_H
 #define COSCHED_REQUESTS_H
@@ -28,7 +28,7 @@ struct cosched_record {
     bool persistent;  /* stays when it completes */
     bool active;      /* started and not completed */
     bool delivered;   /* the user has the message, though not yet the request's completion */
-    bool cancelled;   /* MPI_Cancel was asked for: it may not have received anything */
+    bool claimed;     /* in use by a call */
 };
 
 /* A record that is not in the table yet; NULL when memory is out. */
@@ -41,12 +41,13 @@ void cosched_requests_drop(struct cosched_record *record);
 /* Whether there is any record: without one, nothing needs to be looked up. */
 bool cosched_requests_any(void);
 
-/* The record of a request, or NULL. */
-struct cosched_record *cosched_requests_find(MPI_Request handle);
+/* The record of a request, or NULL. Who claimed one completes it or gives it back. */
+struct cosched_record *cosched_requests_claim(MPI_Request handle);
+void cosched_requests_unclaim(struct cosched_record *record);
 
 /* The same for many at once: found[i] is set for each i. Returns how many have a record. */
-int cosched_requests_find_all(int count, const MPI_Request handles[],
-                              struct cosched_record *found[]);
+int cosched_requests_claim_all(int count, const MPI_Request handles[],
+                               struct cosched_record *found[]);
 
 /* The request completed, with this error (or MPI_SUCCESS) and status; `waits`: in a call that
  * waits for all it was given. The message goes to the user, and a request that is not
@@ -57,7 +58,7 @@ int cosched_requests_complete(struct cosched_record *record, int error, MPI_Stat
 /* It is known to be complete, but still there: the user gets the message and a status. */
 int cosched_requests_peek(struct cosched_record *record, MPI_Status *status);
 
-/* MPI_Request_free: takes over what is still moving. Returns true when the handle is now the
+/* MPI_Request_free of a claimed record: takes over what is still moving. Returns true when the handle is now the
  * shim's own to complete, and false when MPI is to free it. */
 bool cosched_requests_release(struct cosched_record *record);
 

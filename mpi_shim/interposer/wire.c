@@ -278,6 +278,12 @@ static int hand_over(struct cosched_wire *wire, size_t bytes) {
     return MPI_SUCCESS;
 }
 
+static bool was_cancelled(const MPI_Status *status) {
+    int cancelled = 0;
+    cosched_pmpi.Test_cancelled(status, &cancelled);
+    return cancelled != 0;
+}
+
 int cosched_wire_deliver(struct cosched_wire *wire, MPI_Status *status) {
     struct cosched_task_counters *counters = cosched_shim.counters;
     MPI_Count bytes;
@@ -287,6 +293,8 @@ int cosched_wire_deliver(struct cosched_wire *wire, MPI_Status *status) {
     bytes = bytes_of(status);
     if (bytes > 0)
         set_bytes(status, --bytes);
+    else if (was_cancelled(status))
+        return rc;
     if (wire->shape == COSCHED_WIRE_COPIED)
         rc = hand_over(wire, (size_t)bytes);
     cosched_shim_count(&counters->received, 1);
