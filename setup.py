@@ -1,5 +1,10 @@
-"""The one thing pyproject.toml cannot say: build the cffi module."""
+"""The one thing pyproject.toml cannot say: build the cffi modules."""
 
 from setuptools import setup
 
-setup(cffi_modules=["cosched/shm/_build.py:ffibuilder"])
+setup(
+    cffi_modules=[
+        "cosched/shm/_build.py:ffibuilder",
+        "cosched/linux/_build.py:ffibuilder",
+    ]
+)

@@ -3,7 +3,9 @@ instruction of the new job on its CPU.
 
 One node's daemons, one CPU, DOM jobs. Every job's task keeps that CPU busy. The measured
 job has a second task on another CPU, which posts CMDSCH for it, as if it had trapped a
-message, the moment the job becomes unscheduled and the load runs. Two kinds of task:
+message, the moment the job becomes unscheduled and the load runs. That task is the
+instrument: it leaves the job's class, so that its own sleeping and spinning does not move
+the class's weight between CPUs. Two kinds of task:
 
     computing   it was in the middle of a computation, and goes on when the kernel gives
                 it the CPU; the load computes too
@@ -30,6 +32,7 @@ from rich.progress import Progress
 
 from benchmarks.micro.load import register, spin, start
 from cosched.core.settings import Settings
+from cosched.linux.cgroupfs import hierarchies, move, own_base
 from cosched.node.client import request
 from cosched.node.lifecycle import NodeOptions, start_node, stop_node
 from cosched.shm._native import lib
@@ -51,6 +54,14 @@ def run_measured(paths: NodePaths, cpu: int, board: mmap.mmap, waiting: bool) ->
         if board[0] == ASKED and scheduled(link):
             board[8:16] = struct.pack("q", time.monotonic_ns())
             board[0] = EMPTY
+
+
+def leave_class() -> None:
+    """Moves this process back to where it was before it became a task."""
+    for hierarchy in hierarchies():
+        base = own_base(hierarchy)
+        if "cpu" in hierarchy.controllers and base is not None:
+            move(base, os.getpid())
 
 
 def granted(paths: NodePaths) -> int:
@@ -106,6 +117,7 @@ def measure(mode: str, kind: str, dom: int, count: int, progress: Progress) -> l
             children.append(start(run_measured, paths, cpu, board, waiting))
             os.sched_setaffinity(0, {other})
             link = register(paths, "measured", 1)
+            leave_class()
             task = progress.add_task(f"{mode}, {kind}", total=count)
             return sample(paths, link, board, count, lambda: progress.advance(task))
         finally:

@@ -99,13 +99,39 @@ def _free_cpu(
     return None, reached_by
 
 
-def fill(kept: Sequence[J], order: Iterable[J]) -> list[J]:
-    """``kept`` and, in ``order``, every further job that fits beside those before it."""
-    chosen = list(kept)
-    for job in order:
-        if job not in chosen and fits([*chosen, job]):
-            chosen.append(job)
-    return chosen
+class Fitting:
+    """``fits``, remembered: at a switch the same few sets of jobs are asked about again.
+
+    Call ``forget`` when a job, a task or a CPU set changes.
+    """
+
+    #: Sets remembered at most; many jobs side by side make many of them.
+    LIMIT = 4096
+
+    def __init__(self) -> None:
+        self._known: dict[frozenset[str], bool] = {}
+
+    def forget(self) -> None:
+        """Everything may be different now."""
+        self._known.clear()
+
+    def fits(self, jobs: Sequence[Competitor]) -> bool:
+        """As the function ``fits``."""
+        keys = frozenset([job.key for job in jobs])
+        known = self._known.get(keys)
+        if known is None:
+            if len(self._known) >= self.LIMIT:
+                self.forget()
+            known = self._known[keys] = fits(jobs)
+        return known
+
+    def fill(self, kept: Sequence[J], order: Iterable[J]) -> list[J]:
+        """``kept`` and, in ``order``, every further job that fits beside those before."""
+        chosen = list(kept)
+        for job in order:
+            if job not in chosen and self.fits([*chosen, job]):
+                chosen.append(job)
+        return chosen
 
 
 def shares(

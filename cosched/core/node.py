@@ -39,7 +39,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from cosched.core.contention import fill, fits, groups, shares
+from cosched.core.contention import Fitting, groups, shares
 from cosched.core.messages import (
     AddTask,
     AlarmRang,
@@ -79,6 +79,7 @@ class NodeScheduler:
         self.counters: Counter[Branch] = Counter()
         self._jobs: dict[Job, JobState] = {}
         self._groups: list[list[JobState]] = []  # of the jobs, sorted by key
+        self._fitting = Fitting()
         self._shares: tuple[tuple[Job, int], ...] = ()
         self._orders: OrderTimer | None = None
         self._alarm_ns: int | None = None
@@ -134,6 +135,7 @@ class NodeScheduler:
             self.counters[Branch.REG_NEW_TASK] += 1
             newcomer = False
         job.tasks[event.task] = event.cpus
+        self._fitting.forget()
         commands: list[Command] = []
         if not event.cpus <= job.cpus:
             job.cpus |= event.cpus
@@ -159,6 +161,7 @@ class NodeScheduler:
             self.counters[Branch.OUT_UNKNOWN] += 1
             return []
         del job.tasks[event.task]
+        self._fitting.forget()
         commands: list[Command] = [RemoveTask(job.key, event.task)]
         if job.tasks:
             self.counters[Branch.OUT_TASK] += 1
@@ -181,7 +184,7 @@ class NodeScheduler:
             self.counters[Branch.CSW_NOTHING_DUE] += 1
             return []
         kept = [job for job in self._scheduled() if job not in due]
-        chosen = fill(kept, self._order(event))
+        chosen = self._fitting.fill(kept, self._order(event))
         if {job.key for job in chosen} == {job.key for job in self._scheduled()}:
             self.counters[Branch.CSW_KEPT] += 1
             for job in due:  # the slice starts anew
@@ -228,7 +231,7 @@ class NodeScheduler:
         self.counters[Branch.SCH_GRANTED] += 1
         job.granted += 1
         kept = [other for other in self._scheduled() if other not in displaced]
-        chosen = fill([*kept, job], self._order(event))
+        chosen = self._fitting.fill([*kept, job], self._order(event))
         return self._switch(chosen, event, Cause.PULLED)
 
     def _refuse(
@@ -330,9 +333,9 @@ class NodeScheduler:
         # Those that have waited longest for the end of their time keep it; what no
         # longer fits beside them steps back.
         for job in sorted(self._scheduled(), key=lambda j: (j.since_ns, j.key)):
-            if fits([*kept, job]):
+            if self._fitting.fits([*kept, job]):
                 kept.append(job)
-        return self._switch(fill(kept, self._order(event)), event, cause)
+        return self._switch(self._fitting.fill(kept, self._order(event)), event, cause)
 
     def _account(self, job: JobState, now_ns: int) -> None:
         """Books the time since ``since_ns`` and starts counting anew."""

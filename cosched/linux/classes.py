@@ -57,11 +57,12 @@ class ClassScheduler(Protocol):
     def destroy(self, job: str) -> None:
         """Gives the members back and removes the class."""
 
-    def set_shares(self, percents: Mapping[str, int]) -> None:
+    def set_shares(self, percents: Mapping[str, int]) -> frozenset[int]:
         """The switch: writes what changed, shares that fall before shares that rise.
 
         Classes that are not named keep their percent. A percent is of every CPU that
-        the job may use, so classes on disjoint CPUs may sum up to more than 100.
+        the job may use, so classes on disjoint CPUs may sum up to more than 100. Returns
+        the CPUs on which the kernel should now choose anew (``linux.kick``).
         """
 
     def cpu_ns(self, job: str) -> int | None:

@@ -138,13 +138,14 @@ class DutyCycle:
 
     # -- shares -----------------------------------------------------------------------
 
-    def set_shares(self, percents: Mapping[str, int]) -> None:
+    def set_shares(self, percents: Mapping[str, int]) -> frozenset[int]:
         for job in percents:
             if job not in self._jobs:
                 raise unknown_class(job)
         self._percents.update(percents)
         self._pulsed = None
         self._choose()
+        return frozenset()  # signals need no kick
 
     def _choose(self) -> None:
         """Finds who waits, and stops and continues accordingly."""

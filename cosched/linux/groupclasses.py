@@ -22,8 +22,9 @@ file descriptors that stay open.
 
 Limits. Turns are as long as the time between two moments at which the kernel chooses
 anew. Where all tasks spin without yielding that is a tick: at 250 Hz a class with 1% runs
-for 4 ms every 400 ms, and a switch takes one or two ticks to show. Anything that wakes
-up on the CPU in between makes turns shorter and more frequent.
+for 4 ms every 400 ms, and a switch takes one or two ticks to show if nothing kicks the
+CPUs (``linux.kick``). Anything that wakes up on the CPU in between makes turns shorter
+and more frequent.
 A quota belongs to the class, not to a CPU: the kernel hands it to CPUs in pieces of 5 ms,
 so that at 1% the first CPU to ask may take all of a period's time. A process that a task
 starts is in the task's class, and leaves it only when the class is destroyed.
@@ -194,7 +195,7 @@ class GroupClasses(ABC):
 
     # -- shares -------------------------------------------------------------------------
 
-    def set_shares(self, percents: Mapping[str, int]) -> None:
+    def set_shares(self, percents: Mapping[str, int]) -> frozenset[int]:
         if self._restored:
             self._restored = False
             self._weigh_top()
@@ -210,12 +211,15 @@ class GroupClasses(ABC):
             raise unknown_class(error.args[0]) from None
         self._percents = percents
         text = self.quota_text if self._strict else str
+        touched: frozenset[int] = frozenset()
         for job, value in in_order(wanted, written):
             try:
                 os.pwrite(groups[job].knob, text(value).encode(), 0)
             except OSError as error:
                 raise self._write_error(job, error) from None
             written[job] = value
+            touched |= groups[job].cpus
+        return touched
 
     def _write_error(self, job: str, error: OSError) -> CoschedError:
         path = self._trees[0].path(job)

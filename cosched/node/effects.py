@@ -36,12 +36,14 @@ class Effects:
         jobs: JobTable,
         region: NodeRegion,
         *,
+        kick: Callable[[Iterable[int]], None],
         ring_timer: Callable[[], None],
         set_alarm: Callable[[int], None],
     ) -> None:
         self._classes = classes
         self._jobs = jobs
         self._region = region
+        self._kick = kick
         self._ring_timer = ring_timer
         self._set_alarm = set_alarm
 
@@ -69,7 +71,7 @@ class Effects:
                 if live is not None:
                     live.region.publish_contention(contended)
             case SetShares(percents):
-                self._classes.set_shares(dict(percents))
+                self._kick(self._classes.set_shares(dict(percents)))
             case OrderTimer(idle, align, slice_ns, deadline_ns):
                 self._region.give_orders(
                     slice_ns=slice_ns, deadline_ns=deadline_ns, align=align, idle=idle

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import selectors
+import select
 import signal
 import socket
 import time
@@ -20,7 +20,9 @@ class Loop:
     """
 
     def __init__(self) -> None:
-        self._selector = selectors.DefaultSelector()
+        # Not selectors: a daemon runs with cold caches, and each layer costs.
+        self._epoll = select.epoll()
+        self._callbacks: dict[int, Callable[[], None]] = {}
         self._times: list[tuple[int, int, Callable[[], None]]] = []
         self._sequence = itertools.count()
         self._running = False
@@ -29,11 +31,13 @@ class Loop:
 
     def watch(self, fd: int, ready: Callable[[], None]) -> None:
         """Calls ``ready`` whenever ``fd`` can be read."""
-        self._selector.register(fd, selectors.EVENT_READ, ready)
+        self._epoll.register(fd, select.EPOLLIN)
+        self._callbacks[fd] = ready
 
     def unwatch(self, fd: int) -> None:
         """Forgets ``fd``; call it before closing."""
-        self._selector.unregister(fd)
+        self._epoll.unregister(fd)
+        del self._callbacks[fd]
 
     def call_at(self, at_ns: int, function: Callable[[], None]) -> None:
         """Calls ``function`` once, at ``at_ns`` or a little later."""
@@ -63,10 +67,13 @@ class Loop:
         """Waits and calls until ``stop``, also one that came before."""
         self._running = not self._stopped
         while self._running:
-            for key, _ in self._selector.select(self._timeout_s()):
+            ready = [
+                (fd, self._callbacks[fd]) for fd, _ in self._epoll.poll(self._timeout_s())
+            ]
+            for fd, callback in ready:
                 # An earlier callback of this round may have closed it.
-                if self._selector.get_map().get(key.fd) is key and self._running:
-                    key.data()
+                if self._callbacks.get(fd) is callback and self._running:
+                    callback()
             now_ns = time.monotonic_ns()
             while self._running and self._times and self._times[0][0] <= now_ns:
                 heapq.heappop(self._times)[2]()
@@ -77,7 +84,7 @@ class Loop:
             signal.set_wakeup_fd(-1)
             for end in self._signal_ends:
                 end.close()
-        self._selector.close()
+        self._epoll.close()
 
     def _timeout_s(self) -> float | None:
         if not self._times:

@@ -31,6 +31,7 @@ from cosched.core.node import NodeScheduler
 from cosched.core.settings import Settings
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.linux.classes import ClassScheduler
+from cosched.linux.kick import Kicker
 from cosched.node.control import ControlSocket
 from cosched.node.effects import Effects, silence
 from cosched.node.jobs import JobTable, LiveJob
@@ -106,10 +107,12 @@ class SchedulerDaemon:
                 classes.mode,
             ],
         )
+        self._kicker = Kicker(classes.mode)
         self._effects = Effects(
             classes,
             self.jobs,
             self.region,
+            kick=self._kicker.kick,
             ring_timer=self.timer.ring,
             set_alarm=self._set_alarm,
         )
@@ -149,6 +152,7 @@ class SchedulerDaemon:
         for job in self.jobs:
             self._forget_job(job)
         self.timer.stop()
+        self._kicker.close()
         self.classes.close()
         self.region.close()
         self.region.unlink()

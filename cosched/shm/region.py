@@ -57,6 +57,7 @@ class Region:
         self._map = mmap.mmap(fd, self.size())
         self._view = ffi.from_buffer(self._map)
         self.data: Any = ffi.cast(f"{self.ctype} *", self._view)
+        self._taken = ffi.new("uint32_t *"), ffi.new("uint32_t *"), ffi.new("uint64_t *")
 
     @classmethod
     def size(cls) -> int:
@@ -125,8 +126,7 @@ class Region:
         A list and not a generator: what a request leads to may unmap the region.
         """
         ring = ffi.addressof(self.data.ring)
-        code, slot = ffi.new("uint32_t *"), ffi.new("uint32_t *")
-        epoch = ffi.new("uint64_t *")
+        code, slot, epoch = self._taken
         taken: list[Request] = []
         for _ in range(lib.COSCHED_RING_CELLS):
             if not lib.cosched_request_take(ring, code, slot, epoch):

@@ -1,0 +1,63 @@
+"""Kicks on a real CPU: whoever computes there is interrupted, and goes on."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cosched.linux.kick import ROUNDS, Kicker
+
+pytestmark = pytest.mark.live
+
+
+@pytest.fixture
+def kicker() -> Iterator[Kicker]:
+    kicker = Kicker("proportional")
+    yield kicker
+    kicker.close()
+
+
+def wakeups(tid: int) -> int:
+    lines = Path(f"/proc/self/task/{tid}/status").read_text().splitlines()
+    return next(int(x.split()[1]) for x in lines if x.startswith("voluntary_ctxt"))
+
+
+def threads() -> set[int]:
+    return {int(name) for name in os.listdir("/proc/self/task")}
+
+
+def test_a_kick_is_its_rounds_and_then_silence(kicker: Kicker) -> None:
+    cpu = min(os.sched_getaffinity(0))
+    before = threads()
+    kicker.kick({cpu})
+    (thread,) = threads() - before
+    assert os.sched_getscheduler(thread) == os.SCHED_FIFO
+    assert os.sched_getaffinity(thread) == {cpu}
+    expected = ROUNDS["proportional"]
+    deadline = time.monotonic() + 5
+    while wakeups(thread) < expected and time.monotonic() < deadline:
+        time.sleep(0.001)
+    time.sleep(0.05)  # more would have come by now
+    assert expected <= wakeups(thread) <= expected + 1
+
+
+def test_threads_end_with_the_kicker(kicker: Kicker) -> None:
+    before = threads()
+    kicker.kick(os.sched_getaffinity(0))
+    assert len(threads() - before) == len(os.sched_getaffinity(0))
+    kicker.close()
+    assert threads() == before
+
+
+def test_a_cpu_that_may_not_be_used_is_left_out(
+    kicker: Kicker, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = threads()
+    kicker.kick({1000})
+    kicker.kick({1000})
+    assert threads() == before
+    assert caplog.text.count("CPU 1000: no kicks") == 1
