@@ -18,6 +18,7 @@ from cosched.node.lifecycle import end_orphaned_timer
 from cosched.node.lock import DaemonLock
 from cosched.node.scheduler import DaemonOptions, SchedulerDaemon
 from cosched.shm.paths import NodePaths
+from cosched.shm.region import survive_torn_regions
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -52,6 +53,7 @@ def serve(options: argparse.Namespace, ready_fd: int) -> None:
         classes = found.scheduler
         chosen = "; ".join(f"{name}: {why}" for name, why in found.tried)
         priority = raise_daemon_priority().name
+        survive_torn_regions()
         daemon = SchedulerDaemon(
             paths, settings, classes, DaemonOptions(options.private, chosen, priority)
         )

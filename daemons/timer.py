@@ -16,7 +16,7 @@ from cosched.node.guardian import Guardian
 from cosched.node.lock import DaemonLock
 from cosched.node.timer import TimerDaemon
 from cosched.shm.paths import NodePaths
-from cosched.shm.region import NodeRegion
+from cosched.shm.region import NodeRegion, survive_torn_regions
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -40,6 +40,7 @@ def serve(options: argparse.Namespace) -> None:
         format="%(asctime)s %(levelname)s timer: %(message)s",
     )
     raise_daemon_priority()
+    survive_torn_regions()
     region: NodeRegion = NodeRegion.attach(paths.node_region)
     timer = TimerDaemon(region, paths.bell("@timer"))
     signal.signal(signal.SIGINT, signal.SIG_IGN)

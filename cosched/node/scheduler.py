@@ -256,6 +256,12 @@ class SchedulerDaemon:
         self._loop.unwatch(job.bell)
         self.jobs.destroy(job)
 
+    def _give_up(self, job: LiveJob) -> None:
+        """Lets a job run freely whose region cannot be used any more."""
+        log.error("job %s: its owner truncated its region; it runs on its own", job.key)
+        for pid in list(job.tasks):
+            self._task_left(job, pid)
+
     def _adopt(self) -> None:
         """Replays the registrations of tasks that a dead daemon left running."""
         for problem in self.jobs.adopt():
@@ -281,6 +287,8 @@ class SchedulerDaemon:
         self.region.beat()
         for job in self.jobs:
             job.region.beat()
+            if job.region.torn:
+                self._give_up(job)
         if self.options.private and self._is_unused():
             self._loop.stop()
         self._loop.call_at(time.monotonic_ns() + BEAT_NS, self._beat)

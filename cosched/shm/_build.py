@@ -28,14 +28,16 @@ ffibuilder = FFI()
 ffibuilder.cdef(declarations("layout.h"))
 ffibuilder.cdef(declarations("task.h"))
 ffibuilder.cdef(declarations("daemon.h"))
+ffibuilder.cdef(declarations("guard.h"))
 ffibuilder.set_source(
     "cosched.shm._native",
     """
     #include "cosched/layout.h"
     #include "cosched/task.h"
     #include "cosched/daemon.h"
+    #include "cosched/guard.h"
     """,
-    sources=["cosched/shm/task.c", "cosched/shm/daemon.c"],
+    sources=["cosched/shm/task.c", "cosched/shm/daemon.c", "cosched/shm/guard.c"],
     include_dirs=[str(INCLUDE.relative_to(Path.cwd()))]
     if INCLUDE.is_relative_to(Path.cwd())
     else [str(INCLUDE)],

@@ -5,7 +5,9 @@ structures of ``include/cosched/layout.h``. The scheduler daemon creates it; oth
 attach, and an attach checks magic, kind, ABI version and size under a deadline.
 
 Limits: a job region belongs to the job's user, who may scribble in it. What is read
-from it is a hint: slots are bounds-checked, identities come from the kernel.
+from it is a hint: slots are bounds-checked, identities come from the kernel. He may also
+truncate it: a process that called ``survive_torn_regions`` then sees zeros, and
+``Region.torn`` says so.
 """
 
 from __future__ import annotations
@@ -45,6 +47,13 @@ class TimerOrders:
     idle: bool
 
 
+def survive_torn_regions() -> None:
+    """From now on a region that its owner truncates does not end this process."""
+    error = -lib.cosched_guard_install()
+    if error:
+        raise OSError(error, os.strerror(error))
+
+
 class Region:
     """A mapped region; subclasses say which structure it holds."""
 
@@ -57,6 +66,12 @@ class Region:
         self._map = mmap.mmap(fd, self.size())
         self._view = ffi.from_buffer(self._map)
         self.data: Any = ffi.cast(f"{self.ctype} *", self._view)
+        error = -lib.cosched_guard_add(self._view, self.size())
+        if error:
+            self._view = self.data = None
+            self._map.close()
+            os.close(fd)
+            raise OSError(error, f"shared memory {name}: too many regions at once")
         self._taken = ffi.new("uint32_t *"), ffi.new("uint32_t *"), ffi.new("uint64_t *")
 
     @classmethod
@@ -139,8 +154,14 @@ class Region:
         ring = ffi.addressof(self.data.ring)
         return bool(lib.cosched_request_post(ring, code, slot, epoch) == 0)
 
+    @property
+    def torn(self) -> bool:
+        """Whether it was truncated under us and holds only zeros now."""
+        return bool(lib.cosched_guard_torn(self._view))
+
     def close(self) -> None:
         """Unmaps; the object stays until ``unlink``."""
+        lib.cosched_guard_remove(self._view)
         self.data = None
         self._view = None
         # A buffer still exported elsewhere keeps the map; the fd goes all the same.

@@ -182,6 +182,19 @@ def test_up_after_a_crash_takes_over_the_running_jobs(node):
     eventually(lambda: not node.status()["jobs"], "both gone")
 
 
+def test_a_truncated_region_costs_only_its_own_job(node):
+    node.up(slice="60s")
+    torn, other = node.task("torn"), node.task("other")
+    daemon = node.status()["pid"]
+    (region,) = Path("/dev/shm").glob(f"cosched-{node.paths.tag}-job-*.torn")
+    os.truncate(region, 0)
+    eventually(lambda: node.job("torn") is None, "the torn job to be given up")
+    assert class_members(node, "torn") is None
+    eventually(lambda: other.scheduled, "the other job to have the node")
+    assert node.status()["pid"] == daemon
+    torn.kill()
+
+
 def test_down_lets_running_jobs_run(node):
     node.up()
     tasks = [node.task(name) for name in "ab"]

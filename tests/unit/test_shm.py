@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -229,3 +231,48 @@ def test_nodes_of_other_run_directories_have_other_names():
     first, second = NodePaths(Path("/a"), "n"), NodePaths(Path("/b"), "n")
     assert first.node_region != second.node_region
     assert first.job_region("0.x").startswith(first.job_region_prefix)
+
+
+TEAR = """
+import os, sys
+from cosched.shm.region import JobRegion, survive_torn_regions
+survive_torn_regions()
+region = JobRegion.create(sys.argv[1], "job", os.geteuid(), os.getegid())
+other = JobRegion.create(sys.argv[1] + "-other", "other", os.geteuid(), os.getegid())
+other.publish_status(7, True)
+try:
+    os.ftruncate(region.fd, 0)
+    assert not region.torn
+    region.beat()
+    assert region.torn and not other.torn
+    assert region.take_requests() == [] and region.live_slots() == []
+    assert other.status() == (7, True)
+    region.close()
+finally:
+    region.unlink()
+    other.unlink()
+print("alive")
+if sys.argv[2] == "elsewhere":
+    import mmap
+    memory = mmap.mmap(-1, 4096)
+    fd = os.memfd_create("x")
+    os.ftruncate(fd, 4096)
+    memory = mmap.mmap(fd, 4096)
+    os.ftruncate(fd, 0)
+    memory[0]
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "status"), [("nowhere", 0), ("elsewhere", -signal.SIGBUS)]
+)
+def test_a_truncated_region_ends_nobody_who_guards_it(name, where, status):
+    done = subprocess.run(
+        [sys.executable, "-c", TEAR, name, where],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout == "alive\n", done.stderr
+    assert done.returncode == status
