@@ -14,7 +14,12 @@ import click
 from cosched.cli.options import json_option, run_cli, run_dir_option
 from cosched.core.errors import CoschedError
 from cosched.launch.command import Site
-from cosched.launch.environment import default_job_name, task_environment
+from cosched.launch.environment import (
+    Part,
+    default_job_name,
+    task_environment,
+    wait_policy,
+)
 from cosched.launch.job import Job, Request, resolve
 from cosched.launch.mpi import Places
 from cosched.shm.paths import NodePaths, check_job_name
@@ -70,6 +75,16 @@ def _hosts(_: click.Context, __: click.Parameter, value: str | None) -> tuple[st
     help="How messages carry the sender's status. auto: prefix, but none (only waits"
     " are seen) behind your own launcher.",
 )
+@click.option(
+    "--wait",
+    default="spin",
+    metavar="HOW",
+    help="How ranks wait for messages while they may run: spin (as the MPI does), yield,"
+    " or block[:TIME], which spins for TIME (20us) and then sleeps.  [default: spin]",
+)
+@click.option(
+    "--waits-only", is_flag=True, help="Only wait as --wait says; no coscheduling."
+)
 @click.option("--no-shim", is_flag=True, help="Start the job the same way, uncoscheduled.")
 @run_dir_option
 @click.option("-v", "--verbose", is_flag=True, help="Say on stderr what is done.")
@@ -87,6 +102,8 @@ def command(
     job: str | None,
     mpi: str | None,
     status: str,
+    wait: str,
+    waits_only: bool,
     no_shim: bool,
     run_dir: Path,
     verbose: bool,
@@ -106,11 +123,13 @@ def command(
       cosched-run --hosts lab1,lab2 -n 8 --ppn 4 ./app
       cosched-run -- mpiexec -n 4 ./app
       cosched-run -- srun ./app
+      cosched-run --wait block -n 4 ./app
     """
     if not argv:
         raise click.UsageError("Missing PROGRAM.", ctx)
     if as_json and not dry_run:
         raise click.UsageError("--json needs --dry-run.", ctx)
+    policy = _wait_policy(ctx, wait, waits_only=waits_only, no_shim=no_shim)
     if job is not None:
         check_job_name(job)
     chosen = ctx.get_parameter_source("run_dir") is not click.core.ParameterSource.DEFAULT
@@ -131,9 +150,8 @@ def command(
     if not no_shim:
         tasks = task_environment(
             os.environ,
-            job=name,
-            run_dir=run_dir,
-            status=status,
+            part=None if waits_only else Part(name, run_dir, status),
+            wait=policy,
             shim=_shim(resolved),
             verbose=verbose,
         )
@@ -141,9 +159,10 @@ def command(
         _print_plan(resolved, name, tasks, as_json=as_json)
         return 0
     lease = None
-    if tasks and resolved.site.names:
+    takes_part = "COSCHED_JOB" in tasks
+    if takes_part and resolved.site.names:
         _check_hosts(resolved.site, run_dir, name)
-    elif tasks:
+    elif takes_part:
         lease = _lease_here(run_dir, name)
         tasks = tasks if lease else {}
     if verbose:
@@ -154,6 +173,16 @@ def command(
 def main() -> None:
     """Entry point of the ``cosched-run`` command."""
     sys.exit(run_cli(command, sys.argv[1:]))
+
+
+def _wait_policy(ctx: click.Context, text: str, *, waits_only: bool, no_shim: bool) -> str:
+    """--wait for the shim; UsageError where the options contradict each other."""
+    policy = wait_policy(text)
+    if no_shim and (waits_only or policy != "spin"):
+        raise click.UsageError("--no-shim leaves nothing that could --wait.", ctx)
+    if waits_only and policy == "spin":
+        raise click.UsageError("--waits-only needs --wait yield or block.", ctx)
+    return policy
 
 
 def _default_run_dir(usual: Path) -> Path:
@@ -289,7 +318,11 @@ def _say_what(job: Job, name: str, tasks: Mapping[str, str]) -> None:
     how = job.launcher
     if job.mpi is not None:
         how += f" ({job.mpi.family.title} {job.mpi.version})"
-    what = f"status {tasks['COSCHED_STATUS']}" if tasks else "not coscheduled"
+    what = (
+        f"status {tasks['COSCHED_STATUS']}" if "COSCHED_JOB" in tasks else "not coscheduled"
+    )
+    if tasks.get("COSCHED_WAIT", "spin") != "spin":
+        what += f"; waits: {tasks['COSCHED_WAIT'].partition(':')[0]}"
     print(f"cosched-run: job {name}: {how}; {what}", file=sys.stderr)
 
 

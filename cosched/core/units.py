@@ -8,8 +8,9 @@ from cosched.core.errors import CoschedError
 
 NS_PER_S = 1_000_000_000
 NS_PER_MS = 1_000_000
+NS_PER_US = 1_000
 
-_SCALE = {"ns": 1, "us": 1_000, "ms": NS_PER_MS, "s": NS_PER_S, "min": 60 * NS_PER_S}
+_SCALE = {"ns": 1, "us": NS_PER_US, "ms": NS_PER_MS, "s": NS_PER_S, "min": 60 * NS_PER_S}
 _DURATION = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(ns|us|ms|s|min)\s*")
 
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_US, parse_duration
 
 _VARIABLE_OPTIONS = ("-x", "-env", "-genv", "--env", "--genv")
 _LABEL_MAX = 40
+#: About what it costs to put a task to sleep and to wake it: the competitive choice.
+BLOCK_SPIN_NS = 20 * NS_PER_US
 _SUFFIX_DIGITS = "0123456789abcdefghijkmnpqrstuvwxyz"
 _SUFFIX_LENGTH = 5
 
@@ -27,29 +31,52 @@ def default_job_name(label: str, noise: bytes) -> str:
     return f"{clean or 'job'}-{suffix}"
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """How a job takes part in coscheduling: its name, its node's daemons, its carrier."""
+
+    job: str
+    run_dir: Path
+    status: str
+
+
 def task_environment(
     environ: Mapping[str, str],
     *,
-    job: str,
-    run_dir: Path,
-    status: str,
+    part: Part | None,
+    wait: str,
     shim: Path | None,
     verbose: bool,
 ) -> dict[str, str]:
-    """The variables that make a program take part; the user's own preload comes first.
+    """The variables that change a program; the user's own preload comes first.
 
-    Without ``shim`` they reach only programs that import the mpi4py wrapper.
+    Without ``part`` only its waits change. Without ``shim`` they reach only programs that
+    import the mpi4py wrapper. ``wait`` is what ``wait_policy`` returned.
     """
-    added = {
-        "COSCHED_JOB": job,
-        "COSCHED_RUN_DIR": os.path.abspath(run_dir),
-        "COSCHED_STATUS": status,
-    }
+    added = {"COSCHED_WAIT": wait}
+    if part is not None:
+        added["COSCHED_JOB"] = part.job
+        added["COSCHED_RUN_DIR"] = os.path.abspath(part.run_dir)
+        added["COSCHED_STATUS"] = part.status
     if shim is not None:
         added["LD_PRELOAD"] = merge_preload(environ.get("LD_PRELOAD", ""), shim)
     if verbose:
         added["COSCHED_VERBOSE"] = "1"
     return added
+
+
+def wait_policy(text: str) -> str:
+    """``spin``, ``yield``, ``block`` or ``block:20us`` as the shim reads it.
+
+    The number behind ``block`` is how long a wait spins before it sleeps.
+    """
+    if text in ("spin", "yield"):
+        return text
+    kind, _, duration = text.partition(":")
+    if kind != "block" or text == "block:":
+        raise CoschedError(f"wait '{text}': must be spin, yield, block or block:TIME")
+    spin_ns = parse_duration(duration, "wait") if duration else BLOCK_SPIN_NS
+    return f"block:{spin_ns}"
 
 
 def merge_preload(existing: str, shim: Path) -> str:

@@ -150,7 +150,7 @@ int cosched_do_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
     int rc = batch_open(&batch, count, requests, true, statuses);
     if (rc != MPI_SUCCESS)
         return rc;
-    if (!cosched_shim_attached())
+    if (!cosched_shim_waits())
         rc = cosched_pmpi.Waitall(count, requests, batch.statuses);
     else
         for (;;) {
@@ -187,7 +187,7 @@ int cosched_do_Waitany(int count, MPI_Request requests[], int *index, MPI_Status
     if (rc != MPI_SUCCESS)
         return rc;
     *index = MPI_UNDEFINED;
-    if (!cosched_shim_attached())
+    if (!cosched_shim_waits())
         rc = cosched_pmpi.Waitany(count, requests, index, batch.statuses);
     else
         for (;;) {
@@ -224,7 +224,7 @@ int cosched_do_Waitsome(int count, MPI_Request requests[], int *outcount, int in
     if (rc != MPI_SUCCESS)
         return rc;
     *outcount = 0;
-    if (!cosched_shim_attached())
+    if (!cosched_shim_waits())
         rc = cosched_pmpi.Waitsome(count, requests, outcount, indices, batch.statuses);
     else
         for (;;) {

@@ -64,7 +64,7 @@ int cosched_do_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status 
 int cosched_do_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status) {
     struct cosched_wait wait = {0};
     int rc, flag = 0;
-    if (!cosched_shim_attached())
+    if (!cosched_shim_waits())
         rc = cosched_pmpi.Probe(source, tag, comm, status);
     else
         for (;;) {
@@ -102,7 +102,7 @@ int cosched_do_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message,
                       MPI_Status *status) {
     struct cosched_wait wait = {0};
     int rc, flag = 0;
-    if (!cosched_shim_attached())
+    if (!cosched_shim_waits())
         rc = cosched_pmpi.Mprobe(source, tag, comm, message, status);
     else
         for (;;) {

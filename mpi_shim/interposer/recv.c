@@ -31,7 +31,7 @@ int cosched_do_Recv(void *buf, cosched_count count, MPI_Datatype type, int sourc
         cosched_wire_plain(&wire, buf, count, type);
     if (rc != MPI_SUCCESS)
         return rc;
-    if (cosched_shim_attached() && source != MPI_PROC_NULL) {
+    if (cosched_shim_waits() && source != MPI_PROC_NULL) {
         MPI_Request request;
         rc = cosched_pmpi.COSCHED_LARGE(Irecv)(wire.data, wire.count, wire.type, source, tag, comm,
                                                &request);
@@ -57,7 +57,7 @@ int cosched_do_Mrecv(void *buf, cosched_count count, MPI_Datatype type, MPI_Mess
         cosched_wire_plain(&wire, buf, count, type);
     if (rc != MPI_SUCCESS)
         return rc;
-    if (cosched_shim_attached()) {
+    if (cosched_shim_waits()) {
         MPI_Request request;
         rc = cosched_pmpi.COSCHED_LARGE(Imrecv)(wire.data, wire.count, wire.type, message,
                                                 &request);

@@ -28,7 +28,7 @@ static int send_blocking(const void *buf, cosched_count count, MPI_Datatype type
         return rc;
     /* A registered task that is going to wait does so in its own way; an unscheduled one had
      * better not spin at all. */
-    if (request_form != NULL && cosched_shim_attached() &&
+    if (request_form != NULL && cosched_shim_waits() &&
         (always_waits || !cosched_wire_is_short(&wire) ||
          !cosched_is_scheduled(&cosched_shim.link))) {
         MPI_Request request;

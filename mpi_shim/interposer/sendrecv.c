@@ -72,7 +72,7 @@ int cosched_do_Sendrecv(const void *sendbuf, cosched_count sendcount, MPI_Dataty
     }
     if (status == MPI_STATUS_IGNORE)
         status = &own;
-    if (cosched_shim_attached())
+    if (cosched_shim_waits())
         rc = exchange(&out, dest, sendtag, &in, source, recvtag, comm, status);
     else
         rc = cosched_pmpi.COSCHED_LARGE(Sendrecv)(out.data, out.count, out.type, dest, sendtag,
@@ -93,7 +93,7 @@ int cosched_do_Sendrecv_replace(void *buf, cosched_count count, MPI_Datatype typ
                                 MPI_Status *status) {
     struct cosched_wire copy;
     int rc;
-    if (!cosched_comms_carry(comm) && !cosched_shim_attached())
+    if (!cosched_comms_carry(comm) && !cosched_shim_waits())
         return cosched_pmpi.COSCHED_LARGE(Sendrecv_replace)(buf, count, type, dest, sendtag, source,
                                                             recvtag, comm, status);
     /* The copy is made like one for the wire, but goes there as a message of its own. */

@@ -2,7 +2,7 @@
  * The life of the shim in one process: the environment, registration (CMDREG) after
  * MPI_Init, deregistration (CMDOUT) at the beginning of MPI_Finalize, a forked child.
  *
- * It fails open. Without COSCHED_JOB nothing is done at all; without a daemon the carrier
+ * It fails open. Without COSCHED_JOB and COSCHED_WAIT nothing is done at all; without a daemon the carrier
  * stays what the environment says and everything else is as if the shim were not there.
  */
 #define _GNU_SOURCE
@@ -95,15 +95,35 @@ static long long choose_copy_max(void) {
 #endif
 }
 
+/* spin, yield, or block:NANOSECONDS, as cosched-run writes it. */
+static struct cosched_wait_policy choose_wait(const char *text) {
+    struct cosched_wait_policy wait = {.kind = COSCHED_WAIT_SPIN};
+    char *end = NULL;
+    if (text == NULL || strcmp(text, "spin") == 0 || text[0] == '\0')
+        return wait;
+    if (strcmp(text, "yield") == 0)
+        wait.kind = COSCHED_WAIT_YIELD;
+    else if (strncmp(text, "block:", 6) == 0) {
+        wait.spin_ns = strtoull(text + 6, &end, 10);
+        if (end != text + 6 && *end == '\0')
+            wait.kind = COSCHED_WAIT_BLOCK;
+    }
+    if (wait.kind == COSCHED_WAIT_SPIN)
+        cosched_shim_say("COSCHED_WAIT=%s is not spin, yield or block:NANOSECONDS: spin is used",
+                         text);
+    return wait;
+}
+
 static void start(void) {
     const char *status = getenv("COSCHED_STATUS");
     const char *verbose = getenv("COSCHED_VERBOSE");
     enum cosched_shim_mode mode = COSCHED_SHIM_PASSIVE;
     cosched_shim.counters = &private_counters;
     cosched_shim.verbose = verbose != NULL && strcmp(verbose, "1") == 0;
+    cosched_shim.wait = choose_wait(getenv("COSCHED_WAIT"));
     if (cosched_pmpi_load(broken_why, sizeof broken_why) != 0)
         mode = COSCHED_SHIM_BROKEN;
-    else if (is_set("COSCHED_JOB")) {
+    else if (is_set("COSCHED_JOB") || cosched_shim.wait.kind != COSCHED_WAIT_SPIN) {
         mode = COSCHED_SHIM_ACTIVE;
         cosched_shim.copy_max = choose_copy_max();
         cosched_shim.prefix = status != NULL && strcmp(status, "prefix") == 0;
@@ -180,6 +200,8 @@ static int copy_nothing(MPI_Comm comm, int keyval, void *extra, void *value, voi
 
 static void enter(void) {
     int key = MPI_KEYVAL_INVALID;
+    if (!is_set("COSCHED_JOB"))
+        return; /* only its waits are ours */
     attach();
     if (cosched_pmpi.Comm_create_keyval(copy_nothing, leave, &key, NULL) == MPI_SUCCESS)
         cosched_pmpi.Comm_set_attr(MPI_COMM_SELF, key, NULL);

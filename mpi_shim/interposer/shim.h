@@ -18,12 +18,25 @@ enum cosched_shim_mode {
     COSCHED_SHIM_ACTIVE
 };
 
+/* What a task does between two tests that found nothing, while it may run. */
+enum cosched_wait_kind {
+    COSCHED_WAIT_SPIN = 0, /* what the library does */
+    COSCHED_WAIT_YIELD,    /* offers the CPU to whoever wants it */
+    COSCHED_WAIT_BLOCK     /* spins for a time, then sleeps between tests */
+};
+
+struct cosched_wait_policy {
+    enum cosched_wait_kind kind;
+    uint64_t spin_ns; /* BLOCK: how long a wait spins before it sleeps */
+};
+
 struct cosched_shim {
     enum cosched_shim_mode mode;
     /* From the environment alone, never from whether a daemon answered: all ranks of a
      * job must agree on it, since it changes what travels. */
     bool prefix;
     bool verbose;
+    struct cosched_wait_policy wait;
     long long copy_max; /* longest contiguous message that is copied: see wire.h */
     struct cosched_link link;
     struct cosched_task_counters *counters; /* the task's record, or a private one */
@@ -46,6 +59,11 @@ static inline enum cosched_shim_mode cosched_shim_mode(void) {
 }
 
 static inline bool cosched_shim_attached(void) { return cosched_shim.link.region != NULL; }
+
+/* Whether the shim waits in place of the library's blocking calls. */
+static inline bool cosched_shim_waits(void) {
+    return cosched_shim_attached() || cosched_shim.wait.kind != COSCHED_WAIT_SPIN;
+}
 
 /* One writer each in a program without MPI threads; where there are several, an increment
  * may be lost, which is the price of a counter that costs nothing. */

@@ -4,8 +4,9 @@
  * The library's blocking calls spin. A registered task waits in a loop of its own instead:
  * test, and if there is nothing, either spin on exactly as the library would (scheduled) or
  * sleep for a moment (unscheduled, cosched_pause), which leaves the CPU to the job that is
- * scheduled and looks for messages a thousand times a second. A task that is not registered
- * uses the library's own blocking call.
+ * scheduled and looks for messages a thousand times a second. COSCHED_WAIT lets a task that
+ * may run yield, or spin for a while and then sleep, for the good of whoever shares its CPU.
+ * A task that is not registered and whose COSCHED_WAIT is spin uses the library's own call.
  */
 #ifndef COSCHED_WAIT_H
 #define COSCHED_WAIT_H
@@ -16,6 +17,7 @@
 /* How a wait has gone so far; zero-initialised. */
 struct cosched_wait {
     bool began;
+    uint64_t since_ns; /* when its first test failed, where that matters */
     struct cosched_spell spell;
 };
 

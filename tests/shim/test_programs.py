@@ -71,6 +71,17 @@ def test_the_same_output_with_the_interposer(mpi, build, run_dir, name):
         assert outcome(cosched_run(mpi, *words), environ) == plain, carrier
 
 
+@pytest.mark.parametrize("how", ["yield", "block", "block:0us"])
+def test_the_same_output_however_it_waits(mpi, build, run_dir, how):
+    program = [build("stress"), *WORDS["stress"]]
+    environ = {"COSCHED_RUN_DIR": str(run_dir)}
+    plain = outcome(cosched_run(mpi, "--no-shim", "-n", "2", *program), environ)
+    for words in (["--wait", how], ["--wait", how, "--waits-only"]):
+        assert outcome(cosched_run(mpi, *words, "-n", "2", *program), environ) == plain, (
+            words
+        )
+
+
 def test_the_same_output_while_switched_on_and_off(mpi, build, run_dir):
     """Two jobs of two ranks on two CPUs at most, in slices of 20 ms."""
     if os.geteuid() != 0:

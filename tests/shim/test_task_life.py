@@ -60,6 +60,15 @@ def test_a_waiter_sleeps_while_unscheduled(run, run_dir):
     assert counters["paused_ns"] > 100_000_000
 
 
+@pytest.mark.parametrize(("wait", "sleeps"), [("block:20000", True), ("spin", False)])
+def test_a_blocking_wait_sleeps_though_it_may_run(run, run_dir, wait, sleeps):
+    with FakeNode(run_dir, "a") as node:
+        run("late", "0.5", COSCHED_WAIT=wait)
+        counters = node.jobs["wrapped"].counters(1)
+    assert counters["pauses"] == 0
+    assert (counters["naps"] > 500) == sleeps
+
+
 def test_a_dead_daemon_does_not_hold_its_tasks(run, run_dir):
     with FakeNode(run_dir, "a", scheduled=False) as node:
         node.beating = False

@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 
 from cosched.core.errors import CoschedError
 from cosched.launch.environment import (
+    Part,
     default_job_name,
     merge_preload,
     presets_preload,
     task_environment,
+    wait_policy,
 )
 from cosched.shm.paths import check_job_name
 
@@ -53,9 +55,8 @@ def test_a_path_that_cannot_be_preloaded_is_an_error(path):
 
 def environment(**changed):
     chosen = {
-        "job": "j",
-        "run_dir": Path("/run/cosched"),
-        "status": "prefix",
+        "part": Part("j", Path("/run/cosched"), "prefix"),
+        "wait": "spin",
         "shim": SHIM,
         "verbose": False,
         **changed,
@@ -68,6 +69,7 @@ def test_the_tasks_environment():
         "COSCHED_JOB": "j",
         "COSCHED_RUN_DIR": "/run/cosched",
         "COSCHED_STATUS": "prefix",
+        "COSCHED_WAIT": "spin",
         "LD_PRELOAD": "/a.so:/cache/shim.so",
     }
     assert environment(verbose=True)["COSCHED_VERBOSE"] == "1"
@@ -90,3 +92,30 @@ def test_without_a_shim_the_wrapper_still_learns_its_job():
 )
 def test_a_launcher_that_sets_a_preload_is_noticed(words, presets):
     assert presets_preload(words.split()) is presets
+
+
+@pytest.mark.parametrize(
+    ("text", "policy"),
+    [
+        ("spin", "spin"),
+        ("yield", "yield"),
+        ("block", "block:20000"),
+        ("block:0us", "block:0"),
+        ("block:1.5ms", "block:1500000"),
+    ],
+)
+def test_waits_as_the_shim_reads_them(text, policy):
+    assert wait_policy(text) == policy
+
+
+@pytest.mark.parametrize("text", ["", "sleep", "block:", "block:20", "spin:1us", "yield:"])
+def test_waits_that_are_none(text):
+    with pytest.raises(CoschedError, match=r"^wait( '|: ')"):
+        wait_policy(text)
+
+
+def test_only_the_waits():
+    assert environment(part=None, wait="yield") == {
+        "COSCHED_WAIT": "yield",
+        "LD_PRELOAD": "/a.so:/cache/shim.so",
+    }
