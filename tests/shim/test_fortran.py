@@ -1,0 +1,95 @@
+"""A program in Fortran, by mpif.h, by the module mpi and by the module mpi_f08: it checks
+every message it gets; with the interposer its output is the same, and each of its messages
+is seen, which it would not be if a binding went past the interposer."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+
+from cosched.shm._native import lib
+from tests.fakes import FakeNode
+from tests.shim.test_programs import PROGRAMS, cosched_run, outcome
+
+pytestmark = pytest.mark.mpi_job
+
+FORMS = ("MPIF", "USE", "F08")
+CMDOUT, CMDSCH = lib.COSCHED_CMDOUT, lib.COSCHED_CMDSCH
+#: mpif.h declares no arguments, and gfortran then takes the first call for the rule.
+FLAGS = ("-cpp", "-O1", "-w", "-fallow-argument-mismatch")
+#: Open MPI starts more ranks than there are CPUs only if it is told to.
+CROWDED = {
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+}
+#: Puts even ranks on node a and odd ones on node b.
+ON_NODE = """
+rank=${PMI_RANK:-${OMPI_COMM_WORLD_RANK:-$PMIX_RANK}}
+if [ $((rank % 2)) = 1 ]; then export COSCHED_NODE=b; fi
+LD_PRELOAD=$SHIM exec "$0"
+"""
+
+
+@pytest.fixture(scope="session", params=FORMS)
+def ring(request, mpi, tmp_path_factory):
+    """The program in each form, built by the compiler wrapper of ``mpi``."""
+    wrapper = mpi.mpicc.with_name(mpi.mpicc.name.replace("mpicc", "mpif90"))
+    if not wrapper.exists():
+        pytest.skip(f"{mpi.family.title} {mpi.version} has no Fortran: no {wrapper}")
+    if shutil.which("gfortran") is None:
+        pytest.skip("gfortran is not installed")
+    program = tmp_path_factory.mktemp("ring") / "ring"
+    built = subprocess.run(
+        [
+            *(wrapper, *FLAGS, f"-DFORM_{request.param}"),
+            *(PROGRAMS / "ring.F90", "-o", program),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "Cannot open module file" in built.stderr:
+        pytest.skip(f"{wrapper} has no module for FORM_{request.param}")
+    assert built.returncode == 0, built.stderr
+    return str(program)
+
+
+def counted(lines):
+    """What the ranks say in the end: by rank, how many messages were sent and received."""
+    words = [line.split() for line in lines if line.startswith("messages:")]
+    return {int(word[2]): (int(word[4]), int(word[6])) for word in words}
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_the_same_output_with_the_interposer(mpi, ring, run_dir, ranks):
+    environ = {"COSCHED_RUN_DIR": str(run_dir), **CROWDED}
+    words = ("-n", str(ranks), ring)
+    plain = outcome(cosched_run(mpi, "--no-shim", *words), environ)
+    assert len(counted(plain)) == ranks
+    for carrier in ("prefix", "none"):
+        run = cosched_run(mpi, "--status", carrier, *words)
+        assert outcome(run, environ) == plain, carrier
+
+
+def test_each_message_is_seen_and_trapped(mpi, ring, shim_for, run_dir, job_environ):
+    """Rank 0 is scheduled, rank 1 is not: what rank 1 receives is trapped."""
+    shim = shim_for(mpi.mpicc)
+    environ = {**job_environ, **CROWDED, "SHIM": str(shim)}
+    launch = mpi.launch("-n", "2", "sh", "-c", ON_NODE, ring)
+    with FakeNode(run_dir, "a") as a, FakeNode(run_dir, "b", scheduled=False) as b:
+        said = counted(outcome(launch, environ))
+        jobs = (a.jobs["wrapped"], b.jobs["wrapped"])
+        counters = [job.counters(rank) for rank, job in enumerate(jobs)]
+        assert [(job.tasks[0].rank, job.tasks[0].world) for job in jobs] == [(0, 2), (1, 2)]
+        assert jobs[0].codes() == [CMDOUT]
+        assert jobs[1].codes() == [CMDSCH, CMDOUT]
+    for rank, counts in enumerate(counters):
+        assert (counts["sent"], counts["received"]) == said[rank]
+        assert counts["foreign"] == 0
+    assert counters[0]["trapped"] == 0
+    assert counters[1]["trapped"] > 0
+    # Stale: from a scheduled peer too, but there before rank 1 looked for it.
+    assert counters[1]["trapped"] + counters[1]["stale"] == counters[1]["received"]
+    assert counters[1]["posted"] == 1  # once an epoch
