@@ -8,6 +8,9 @@
  *                                         parameters say COUNT where the two differ
  *   COUNT                                 the type of a count in this inclusion
  *
+ * and, if it likes, BEGINNING(name, parameters, arguments) for what begins MPI, which else
+ * is a CALL like the others.
+ *
  * From it come the pointers to the PMPI functions (pmpi.h), the declarations of what
  * the shim does instead (below, do.h) and the exported entries (entry.c). A name is
  * here when an application can move, match or complete a point-to-point message with
@@ -162,6 +165,10 @@ CALL(Session_detach_buffer_c, (MPI_Session session, void *address, MPI_Count *si
 #endif
 
 /* The beginning. The end is seen from inside MPI_Finalize: see shim.c. */
-CALL(Init, (int *argc, char ***argv), (argc, argv))
-CALL(Init_thread, (int *argc, char ***argv, int required, int *provided),
-     (argc, argv, required, provided))
+#ifndef BEGINNING
+#define BEGINNING CALL
+#endif
+BEGINNING(Init, (int *argc, char ***argv), (argc, argv))
+BEGINNING(Init_thread, (int *argc, char ***argv, int required, int *provided),
+          (argc, argv, required, provided))
+#undef BEGINNING

@@ -7,8 +7,18 @@
  *           or a profiling tool: such a call moves the application's messages just as well.
  *           But the library's own I/O layer calls PMPI_Isend for messages that only it
  *           receives; calls from inside the library go straight through.
+ *
+ * A Fortran binding is a library of its own with MPICH and Open MPI. Were it a part of the
+ * MPI library, its PMPI calls could not be told from the library's own, and messages would
+ * travel without the status byte that their receivers expect: such a program is refused
+ * when it begins.
  */
+#define _GNU_SOURCE
 #include "do.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
 #include "shim.h"
 
 #define EXPORTED __attribute__((visibility("default"))) int
@@ -47,6 +57,32 @@ static bool from_library(const void *caller) {
         SERVE(name, !from_library(__builtin_return_address(0)), instead, arguments)                \
     }
 
+/* Whether MPI_Init was called by a Fortran binding inside the library: by mpi_init_, MPI_INIT,
+ * mpi_init_f08_ or ompi_init_f, not by MPI_Init_thread and its like. */
+static bool from_binding_inside(const void *caller) {
+    Dl_info where;
+    return from_library(caller) && dladdr(caller, &where) != 0 && where.dli_sname != NULL &&
+           strcasestr(where.dli_sname, "mpi_init") != NULL &&
+           strstr(where.dli_sname, "MPI_Init") == NULL;
+}
+
+#define REFUSE_BINDING_INSIDE(name)                                                                \
+    if (cosched_shim_mode() == COSCHED_SHIM_ACTIVE && cosched_shim.prefix &&                       \
+        from_binding_inside(__builtin_return_address(0)))                                          \
+        return cosched_shim_refuse_because(                                                        \
+            "MPI_" #name, "the Fortran binding is a part of the MPI library, where its messages "  \
+                          "cannot be seen; use cosched-run --status none");
+
+#define BEGINNING(name, parameters, arguments)                                                     \
+    EXPORTED MPI_##name parameters {                                                               \
+        REFUSE_BINDING_INSIDE(name)                                                                \
+        SERVE(name, true, name, arguments)                                                         \
+    }                                                                                              \
+    EXPORTED PMPI_##name parameters {                                                              \
+        REFUSE_BINDING_INSIDE(name)                                                                \
+        SERVE(name, !from_library(__builtin_return_address(0)), name, arguments)                   \
+    }
+
 #define CALL(name, parameters, arguments) ENTRIES(name, name, parameters, arguments)
 #define COUNT int
 #define COUNTED CALL
@@ -56,7 +92,7 @@ static bool from_library(const void *caller) {
 #undef CALL
 
 #if MPI_VERSION >= 4
-#define CALL(name, parameters, arguments)
+#define CALL(name, parameters, arguments) /* and so a BEGINNING */
 #define COUNT MPI_Count
 #define COUNTED(name, parameters, arguments) ENTRIES(name##_c, name, parameters, arguments)
 #include "calls.h"

@@ -59,7 +59,12 @@ __attribute__((format(printf, 1, 2))) static void say_always(const char *format,
 }
 
 int cosched_shim_refuse(const char *what) {
-    say_always("%s: %s", what, broken_why[0] != '\0' ? broken_why : "not possible here");
+    return cosched_shim_refuse_because(
+        what, broken_why[0] != '\0' ? broken_why : "not possible here");
+}
+
+int cosched_shim_refuse_because(const char *what, const char *why) {
+    say_always("%s: %s", what, why);
     return MPI_ERR_OTHER;
 }
 

@@ -52,6 +52,7 @@ void cosched_shim_say(const char *format, ...) __attribute__((format(printf, 1, 
 
 /* A call that cannot be served: one line on stderr, and the error for the caller. */
 int cosched_shim_refuse(const char *what);
+int cosched_shim_refuse_because(const char *what, const char *why);
 
 static inline enum cosched_shim_mode cosched_shim_mode(void) {
     enum cosched_shim_mode mode = __atomic_load_n(&cosched_shim.mode, __ATOMIC_ACQUIRE);

@@ -4,6 +4,7 @@ is seen, which it would not be if a binding went past the interposer."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 
@@ -93,3 +94,36 @@ def test_each_message_is_seen_and_trapped(mpi, ring, shim_for, run_dir, job_envi
     # Stale: from a scheduled peer too, but there before rank 1 looked for it.
     assert counters[1]["trapped"] + counters[1]["stale"] == counters[1]["received"]
     assert counters[1]["posted"] == 1  # once an epoch
+
+
+def test_a_binding_inside_the_library_is_refused(mpi, shim_for, run_dir, tmp_path):
+    """Its messages could not be told from the library's own."""
+    shim = shim_for(mpi.mpicc)
+    binding, program = tmp_path / "libmca_fortran.so", tmp_path / "inside"
+    source = PROGRAMS / "inside.c"
+    path = f"{mpi.mpicc.parent}{os.pathsep}{os.environ['PATH']}"
+    for words in (
+        ("-DBINDING", "-shared", "-fPIC", source, "-o", binding),
+        (source, binding, f"-Wl,-rpath,{tmp_path}", "-o", program),
+    ):
+        built = [mpi.mpicc, "-Wall", "-Wextra", "-Werror", *words]
+        subprocess.run(built, check=True, env={**os.environ, "PATH": path})
+    environ = {
+        **os.environ,
+        **CROWDED,
+        "COSCHED_JOB": "inside",
+        "COSCHED_RUN_DIR": str(run_dir),
+    }
+    launch = mpi.launch("-n", "1", "sh", "-c", 'LD_PRELOAD=$SHIM exec "$0"', str(program))
+    for status, expected in (("prefix", False), ("none", True)):
+        run = subprocess.run(
+            launch,
+            env={**environ, "SHIM": str(shim), "COSCHED_STATUS": status},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert (run.returncode == 0) == expected, run.stderr
+        assert ("cosched-run --status none" in run.stderr) != expected
