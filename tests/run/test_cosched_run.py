@@ -105,7 +105,11 @@ def test_the_tasks_get_no_variables_without_the_shim(cosched_run, task):
         (("--hosts", "a,a", "true"), 2, "a host is named twice"),
         (("--json", "true"), 2, "--json needs --dry-run"),
         (("--waits-only", "true"), 2, "--waits-only needs --wait yield or block"),
-        (("--no-shim", "--wait", "block", "true"), 2, "--no-shim leaves nothing that could"),
+        (
+            ("--no-shim", "--wait", "block", "true"),
+            2,
+            "--no-shim leaves nothing that could",
+        ),
         (("--wait", "sleep", "true"), 1, "wait 'sleep': must be spin, yield, block"),
         (("no-such-program",), 1, "program 'no-such-program': not found in PATH"),
         (("--", "srun-or-not", "x"), 1, "program 'srun-or-not': not found in PATH"),
