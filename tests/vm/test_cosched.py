@@ -107,5 +107,9 @@ def test_two_jobs_share_the_node_and_down_leaves_nothing(
 
 
 def _daemons() -> list[str]:
-    lines = [process.info["cmdline"] for process in psutil.process_iter(["cmdline"])]
-    return [" ".join(line) for line in lines if line and "daemons" in " ".join(line)]
+    lines = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
+    return [
+        " ".join(line)
+        for line in lines
+        if any(word.startswith("cosched_daemons.") for word in line)
+    ]
