@@ -135,13 +135,14 @@ CALL(Request_get_status, (MPI_Request request, int *flag, MPI_Status *status),
      (request, flag, status))
 #if COSCHED_MPI_HAS_4_1
 CALL(Request_get_status_all,
-     (int count, const MPI_Request requests[], int *flag, MPI_Status statuses[]),
+     (int count, cosched_requests_seen requests, int *flag, MPI_Status statuses[]),
      (count, requests, flag, statuses))
 CALL(Request_get_status_any,
-     (int count, const MPI_Request requests[], int *index, int *flag, MPI_Status *status),
+     (int count, cosched_requests_seen requests, int *index, int *flag, MPI_Status *status),
      (count, requests, index, flag, status))
 CALL(Request_get_status_some,
-     (int count, const MPI_Request requests[], int *outcount, int indices[], MPI_Status statuses[]),
+     (int count, cosched_requests_seen requests, int *outcount, int indices[],
+      MPI_Status statuses[]),
      (count, requests, outcount, indices, statuses))
 #endif
 CALL(Request_free, (MPI_Request *request), (request))

@@ -264,7 +264,7 @@ static void batch_peek(struct batch *batch, int index, MPI_Status *status, int *
     *rc = *rc != MPI_SUCCESS ? *rc : one;
 }
 
-int cosched_do_Request_get_status_all(int count, const MPI_Request requests[], int *flag,
+int cosched_do_Request_get_status_all(int count, cosched_requests_seen requests, int *flag,
                                       MPI_Status statuses[]) {
     struct batch batch;
     int rc = batch_open(&batch, count, requests, true, statuses);
@@ -280,7 +280,7 @@ int cosched_do_Request_get_status_all(int count, const MPI_Request requests[], i
     return rc;
 }
 
-int cosched_do_Request_get_status_any(int count, const MPI_Request requests[], int *index,
+int cosched_do_Request_get_status_any(int count, cosched_requests_seen requests, int *index,
                                       int *flag, MPI_Status *status) {
     struct batch batch;
     int rc = batch_open(&batch, count, requests, false, status);
@@ -295,7 +295,7 @@ int cosched_do_Request_get_status_any(int count, const MPI_Request requests[], i
     return rc;
 }
 
-int cosched_do_Request_get_status_some(int count, const MPI_Request requests[], int *outcount,
+int cosched_do_Request_get_status_some(int count, cosched_requests_seen requests, int *outcount,
                                        int indices[], MPI_Status statuses[]) {
     struct batch batch;
     int rc = batch_open(&batch, count, requests, true, statuses);

@@ -43,6 +43,13 @@ typedef int cosched_count;
 #define COSCHED_WIDE(name) name##_x
 #endif
 
+/* Requests that a call only looks at: const in MPI 4.1, but not in Intel MPI's headers. */
+#if COSCHED_MPI_HAS_4_1
+typedef __typeof__(_Generic(&PMPI_Request_get_status_all,
+                       int (*)(int, MPI_Request *, int *, MPI_Status *): (MPI_Request *)0,
+                       default: (const MPI_Request *)0)) cosched_requests_seen;
+#endif
+
 /* What the shim itself needs, beyond what it wraps. */
 #define COSCHED_PMPI_OTHERS(ONE)                                                                   \
     ONE(Comm_rank) ONE(Comm_size) ONE(Comm_group) ONE(Comm_remote_group) ONE(Comm_test_inter)      \

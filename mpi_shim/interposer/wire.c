@@ -227,7 +227,7 @@ int cosched_wire_in(struct cosched_wire *wire, struct cosched_wire_room *room, v
 #if defined(OPEN_MPI)
 static MPI_Count bytes_of(const MPI_Status *status) { return (MPI_Count)status->_ucount; }
 static void set_bytes(MPI_Status *status, MPI_Count bytes) { status->_ucount = (size_t)bytes; }
-#elif defined(MPICH_NUMVERSION) || defined(I_MPI_VERSION)
+#elif !defined(MPI_ABI_VERSION) && (defined(MPICH_NUMVERSION) || defined(I_MPI_VERSION))
 static MPI_Count bytes_of(const MPI_Status *status) {
     return ((MPI_Count)((unsigned)status->count_hi_and_cancelled >> 1) << 32) |
            (unsigned)status->count_lo;
