@@ -242,7 +242,7 @@ def _shim(job: Job) -> Path | None:
     from cosched.launch.shim import build_shim
 
     try:
-        return build_shim(job.require_mpicc())
+        return build_shim(job.require_mpicc(), standard_abi=job.standard_abi)
     except CoschedError as error:
         _warn(f"{error}; only programs that import mpi_shim are coscheduled")
         return None
@@ -317,7 +317,7 @@ def _print_plan(job: Job, name: str, tasks: Mapping[str, str], *, as_json: bool)
 def _say_what(job: Job, name: str, tasks: Mapping[str, str]) -> None:
     how = job.launcher
     if job.mpi is not None:
-        how += f" ({job.mpi.family.title} {job.mpi.version})"
+        how += f" ({job.mpi.title} {job.mpi.version})"
     what = (
         f"status {tasks['COSCHED_STATUS']}" if "COSCHED_JOB" in tasks else "not coscheduled"
     )

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
+from cosched.launch import intel
 from cosched.launch.family import Engine, Family, Mpi
 
 _INHERITING = ("srun", "jsrun", "aprun", "ibrun", "flux", "mpiexec.gforker")
@@ -123,9 +124,13 @@ def wrapped_command(
     return Command(tuple(argv), dict(tasks))
 
 
-def virtual_environment(site: Site, family: Family) -> dict[str, str]:
-    """What keeps a family's tasks on the site's own network."""
-    if site.agent is not None and family is Family.MPICH:
+def own_environment(site: Site, mpi: Mpi) -> dict[str, str]:
+    """What an MPI's tasks need by themselves: to stay on a virtual site's own network, and
+    to be bound to no CPU."""
+    if mpi.intel:
+        virtual = intel.VIRTUAL_TASKS if site.agent is not None else {}
+        return {**intel.TASKS, **virtual}
+    if site.agent is not None and mpi.family is Family.MPICH:
         return {"UCX_TLS": "tcp,self"}
     return {}
 

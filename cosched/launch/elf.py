@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-_PT_LOAD, _PT_DYNAMIC = 1, 2
+_PT_LOAD, _PT_DYNAMIC, _PT_NOTE = 1, 2, 4
+_NT_GNU_BUILD_ID = 3
 _DT_NULL, _DT_NEEDED, _DT_STRTAB, _DT_STRSZ, _DT_RPATH, _DT_RUNPATH = 0, 1, 5, 10, 15, 29
 _SECTION_MAX = 1 << 24
 
@@ -60,6 +61,15 @@ def read_elf(path: Path) -> Elf | None:
         return None
 
 
+def build_id(path: Path) -> bytes:
+    """What the linker wrote into ``path`` to tell builds apart; empty if it did not."""
+    try:
+        with path.open("rb") as file:
+            return _Reader(file, path).build_id()
+    except (OSError, struct.error, ValueError, OverflowError):
+        return b""
+
+
 class _Reader:
     """One pass over one open file; every oddity ends in ValueError or struct.error."""
 
@@ -73,7 +83,13 @@ class _Reader:
         self._order = "<" if ident[5] == 1 else ">"
 
     def read(self) -> Elf:
-        loads, dynamic = self._segments()
+        loads: list[tuple[int, int, int]] = []
+        dynamic: tuple[int, int] | None = None
+        for kind, offset, address, size in self._segments():
+            if kind == _PT_LOAD:
+                loads.append((address, offset, size))
+            elif kind == _PT_DYNAMIC:
+                dynamic = (offset, size)
         if dynamic is None:
             return Elf(self._path, (), (), ())
         entries = self._dynamic(*dynamic)
@@ -92,6 +108,21 @@ class _Reader:
         needed = tuple(text(value) for tag, value in entries if tag == _DT_NEEDED)
         return Elf(self._path, needed, paths(_DT_RPATH), paths(_DT_RUNPATH))
 
+    def build_id(self) -> bytes:
+        for kind, offset, _, size in self._segments():
+            if kind != _PT_NOTE:
+                continue
+            notes = self._at(offset, size)
+            at = 0
+            while at + 12 <= size:
+                names, length, type_ = struct.unpack_from(self._order + "III", notes, at)
+                name_end = at + 12 + names
+                start = name_end + -names % 4
+                if type_ == _NT_GNU_BUILD_ID and notes[at + 12 : name_end] == b"GNU\0":
+                    return notes[start : start + length]
+                at = start + length + -length % 4
+        return b""
+
     def _at(self, offset: int, size: int) -> bytes:
         if size > _SECTION_MAX:
             raise ValueError("section too large")
@@ -101,8 +132,8 @@ class _Reader:
             raise ValueError("file cut short")
         return data
 
-    def _segments(self) -> tuple[list[tuple[int, int, int]], tuple[int, int] | None]:
-        """(address, offset, size) of each loaded segment; (offset, size) of the dynamic."""
+    def _segments(self) -> Iterator[tuple[int, int, int, int]]:
+        """(kind, offset, address, size in the file) of each segment."""
         if self._wide:
             header = struct.unpack(self._order + "HHIQQQIHHHHHH", self._at(16, 48))
             layout = self._order + "IIQQQQQQ"
@@ -110,19 +141,13 @@ class _Reader:
             header = struct.unpack(self._order + "HHIIIIIHHHHHH", self._at(16, 36))
             layout = self._order + "IIIIIIII"
         start, size, count = header[4], header[8], header[9]
-        loads: list[tuple[int, int, int]] = []
-        dynamic: tuple[int, int] | None = None
         for index in range(count):
             fields = struct.unpack_from(layout, self._at(start + index * size, size))
             if self._wide:
                 kind, _, offset, address, _, file_size = fields[:6]
             else:
                 kind, offset, address, _, file_size = fields[:5]
-            if kind == _PT_LOAD:
-                loads.append((address, offset, file_size))
-            elif kind == _PT_DYNAMIC:
-                dynamic = (offset, file_size)
-        return loads, dynamic
+            yield kind, offset, address, file_size
 
     def _dynamic(self, offset: int, size: int) -> list[tuple[int, int]]:
         layout = self._order + ("QQ" if self._wide else "II")

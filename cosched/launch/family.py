@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 class Family(Enum):
-    """Whose ABI a program follows."""
+    """Whose ABI a program follows. Intel MPI shares MPICH's."""
 
     MPICH = "mpich"
     OPENMPI = "openmpi"
@@ -36,6 +36,7 @@ class Version:
     family: Family | None
     engine: Engine
     number: str
+    intel: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,12 @@ class Mpi:
     version: str
     mpiexec: Path
     mpicc: Path | None
+    intel: bool = False
+
+    @property
+    def title(self) -> str:
+        """The name that people know it by."""
+        return "Intel MPI" if self.intel else self.family.title
 
 
 STANDARD_ABI = "libmpi_abi.so."
@@ -62,8 +69,8 @@ _OPEN_MPI = re.compile(r"\((?:Open MPI|OpenRTE|PRRTE)\)\s+(\d+)(\S*)")
 def family_of_library(name: str) -> Family | None:
     """The family that a library's file name (its soname) belongs to, if to any.
 
-    MPICH and its kin share major version 12 by agreement, Debian's libmpich included;
-    Open MPI's is 40 since version 3. The standard ABI (libmpi_abi) fits either.
+    MPICH and its kin share major version 12 by agreement, Debian's libmpich and Intel MPI
+    included; Open MPI's is 40 since version 3. The standard ABI (libmpi_abi) fits either.
     """
     match = _LIBRARY.match(name)
     if match is None:
@@ -80,8 +87,10 @@ def is_mpi_library(name: str) -> bool:
 
 def read_version(text: str) -> Version:
     """Recognises the launcher that printed ``text`` when asked for its version."""
-    if match := _HYDRA.search(text) or _INTEL.search(text):
-        return Version(Family.MPICH, Engine.HYDRA, match[1].rstrip(","))
+    if match := _HYDRA.search(text):
+        return Version(Family.MPICH, Engine.HYDRA, match[1])
+    if match := _INTEL.search(text):
+        return Version(Family.MPICH, Engine.HYDRA, match[1].rstrip(","), intel=True)
     if match := _OPEN_MPI.search(text):
         old = int(match[1]) < 5 and "(PRRTE)" not in match[0]
         engine = Engine.ORTE if old else Engine.PRRTE

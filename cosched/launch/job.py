@@ -21,7 +21,7 @@ from cosched.launch.command import (
     is_launcher,
     job_command,
     make_layout,
-    virtual_environment,
+    own_environment,
     wrapped_command,
 )
 from cosched.launch.environment import presets_preload
@@ -61,6 +61,7 @@ class Job:
     site: Site
     layout: Layout | None
     root: bool
+    standard_abi: bool = False
     warnings: tuple[str, ...] = ()
 
     @property
@@ -76,7 +77,8 @@ class Job:
     def require_mpicc(self) -> Path:
         """The compiler wrapper, or a CoschedError that says where it was looked for."""
         if self.mpicc is None:
-            raise CoschedError(f"no mpicc beside {self.launcher} to build the shim with")
+            name = "mpicc_abi (MPI 5's standard ABI)" if self.standard_abi else "mpicc"
+            raise CoschedError(f"no {name} beside {self.launcher} to build the shim with")
         return self.mpicc
 
     def command(self, tasks: Mapping[str, str]) -> Command:
@@ -96,7 +98,7 @@ class Job:
         """What the tasks need to reach each other, with cosched or without."""
         if self.mpi is None:
             return {}
-        return virtual_environment(self.site, self.mpi.family)
+        return own_environment(self.site, self.mpi)
 
     @property
     def death_signal(self) -> signal.Signals:
@@ -127,6 +129,7 @@ def resolve(request: Request, site: Site, places: Places) -> Job:
         site=site,
         layout=make_layout(request.ranks, request.per_host, len(site.addresses)),
         root=request.root,
+        standard_abi=program.standard_abi,
     )
 
 
@@ -161,6 +164,7 @@ def _resolve_wrapped(request: Request, site: Site, places: Places) -> Job:
         site=site,
         layout=None,
         root=request.root,
+        standard_abi=program.standard_abi,
         warnings=tuple(_wrapped_warnings(request.argv, family, program)),
     )
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from cosched.core.errors import CoschedError
 from cosched.launch.family import Engine, Family, Mpi, Version, read_version
+from cosched.launch.intel import is_intel_wrapper
 from cosched.launch.program import Program, which
 
 VERSION_TIMEOUT_S = 20
@@ -70,7 +71,8 @@ def launcher_version(launcher: Path, environ: Mapping[str, str]) -> Version:
 def find_mpicc(program: Program, launcher: Path, family: Family | None) -> Path | None:
     """The compiler wrapper of the launcher's own build, for ``program``'s ABI.
 
-    Where several families share a directory, ``mpicc.FAMILY`` is the sure one.
+    Where several families share a directory, ``mpicc.FAMILY`` is the sure one. For MPI 5's
+    own ABI it is a wrapper apart, or Intel MPI's, which has an option for it.
     """
     if program.standard_abi:
         names = ["mpicc_abi"]
@@ -82,6 +84,8 @@ def find_mpicc(program: Program, launcher: Path, family: Family | None) -> Path 
             found = which(str(directory / name), {})
             if found is not None:
                 return found
+        if program.standard_abi and is_intel_wrapper(directory / "mpicc"):
+            return which(str(directory / "mpicc"), {})
     return None
 
 
@@ -186,6 +190,7 @@ class _Search:
             version.number,
             launcher,
             find_mpicc(self._program, launcher, version.family),
+            version.intel,
         )
 
     def _where(self) -> str:

@@ -31,6 +31,7 @@ _ABI_NAMES = {
     "impi": Family.MPICH,
     "openmpi": Family.OPENMPI,
 }
+_MPI4PY_STANDARD_ABI = "mpiabi"
 _MPI4PY_LIBRARIES = ("libmpi.so", "libmpi.so.12", "libmpi.so.40")
 _PACKAGES = ("lib/python3*/site-packages", "lib/python3/dist-packages")
 _VALUE_OPTIONS = ("-X", "-W", "--check-hash-based-pycs")
@@ -50,7 +51,7 @@ class Program:
 
     @property
     def standard_abi(self) -> bool:
-        """Whether it follows MPI 5's own ABI, which no family's shim understands."""
+        """Whether it follows MPI 5's own ABI, which wants a shim of its own."""
         return self.library_name.startswith(STANDARD_ABI)
 
 
@@ -176,6 +177,8 @@ def _python(
     if environ.get("MPI4PY_MPIABI"):
         wanted = re.sub(r"[-_ ]", "", environ["MPI4PY_MPIABI"]).lower()
         family = _ABI_NAMES.get(wanted)
+        if wanted == _MPI4PY_STANDARD_ABI:
+            name, library = _standard_abi_library(interpreter, environ)
     elif any(any(prefix.glob(f"{place}/mpi4py")) for place in _PACKAGES):
         name, library = _mpi4py_library(interpreter, environ)
         family = family_of_library(name)
@@ -197,6 +200,17 @@ def _mpi4py_library(
         if name:
             return name, candidate
     return "", None
+
+
+def _standard_abi_library(
+    interpreter: Path, environ: Mapping[str, str]
+) -> tuple[str, Path | None]:
+    """libmpi_abi where mpi4py would look for an MPI library."""
+    for candidate in _mpi4py_candidates(interpreter, environ):
+        for library in (candidate, candidate.with_name(STANDARD_ABI + "1")):
+            if library.name.startswith(STANDARD_ABI) and library.is_file():
+                return library.name, library
+    return STANDARD_ABI + "1", None
 
 
 def _mpi4py_candidates(interpreter: Path, environ: Mapping[str, str]) -> Iterator[Path]:
@@ -225,7 +239,7 @@ def _built_mpi4py(prefix: Path) -> Iterator[Path]:
     for place in _PACKAGES:
         for extension in prefix.glob(f"{place}/mpi4py/MPI.*.so"):
             abi = extension.name.split(".")[1]
-            if abi not in _ABI_NAMES and abi != "mpiabi":
+            if abi not in _ABI_NAMES and abi != _MPI4PY_STANDARD_ABI:
                 yield extension
 
 

@@ -3,8 +3,9 @@
 The interposer has one source and one build for each MPI library. Building it with the
 site's own compiler wrapper always gets the right headers; the result goes to a cache of
 the user's, under a fingerprint of everything that it depends on: our sources, how the
-wrapper compiles, and the MPI library itself. What is in the cache was put there by one
-rename, so that several builds at once do not disturb each other.
+wrapper compiles, and the MPI library itself: its size, time and build id. What is in the
+cache was put there by one rename, so that nobody ever sees a build that is half done, and
+under a lock, so that the ranks of a job that start at once do not all compile.
 
 Limits: the cache holds code that the user's programs will load, so it must belong to the
 user who runs them; nothing in it is ever removed.
@@ -12,22 +13,32 @@ user who runs them; nothing in it is ever removed.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import importlib.util
 import os
 import shlex
+import shutil
 import stat
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import cosched.shm
 from cosched.core.errors import CoschedError
+from cosched.launch import intel
+from cosched.launch.elf import build_id
+
+Progress = Callable[[int, int], None]
 
 LIBRARY_NAME = "libcosched_mpi.so"
+LOCK_NAME = "lock"
+STANDARD_ABI_WORD = "-lmpi_abi"
 COMPILE_TIMEOUT_S = 120
 COMPILERS_AT_ONCE = 4
 
@@ -56,6 +67,7 @@ class ShimBuild:
     """What a build depends on, and where its result is or will be."""
 
     mpicc: Path
+    options: tuple[str, ...]
     compiler: str
     show: str
     libraries: tuple[Path, ...]
@@ -68,34 +80,61 @@ class ShimBuild:
         return self.library.is_file()
 
 
-def build_shim(mpicc: Path, *, cache: Path | None = None, sanitize: bool = False) -> Path:
+def build_shim(
+    mpicc: Path,
+    *,
+    standard_abi: bool = False,
+    cache: Path | None = None,
+    sanitize: bool = False,
+) -> Path:
     """The interposer for the MPI that ``mpicc`` compiles for, built if need be.
 
-    ``cache``: where builds are kept, by default ``$XDG_CACHE_HOME/cosched/shim`` or
-    ``~/.cache/cosched/shim``. ``sanitize``: with the address and undefined-behaviour
+    ``standard_abi``: for programs that follow MPI 5's own ABI, which some wrappers have to
+    be told. ``cache``: where builds are kept, by default ``$XDG_CACHE_HOME/cosched/shim``
+    or ``~/.cache/cosched/shim``. ``sanitize``: with the address and undefined-behaviour
     sanitizers, and warnings as errors. CoschedError, in one line, when it cannot be built.
     """
-    build = plan_build(mpicc, cache=cache, sanitize=sanitize)
-    if not build.is_built:
-        _make(build)
-    _check_owner(build.library)
-    return build.library
+    build = plan_build(mpicc, standard_abi=standard_abi, cache=cache, sanitize=sanitize)
+    return make_shim(build)
 
 
 def plan_build(
-    mpicc: Path, *, cache: Path | None = None, sanitize: bool = False
+    mpicc: Path,
+    *,
+    standard_abi: bool = False,
+    cache: Path | None = None,
+    sanitize: bool = False,
 ) -> ShimBuild:
     """What ``build_shim`` would build, without building it."""
-    show = _ask_wrapper(mpicc)
+    options = (intel.ABI_OPTION,) if standard_abi and intel.is_intel_wrapper(mpicc) else ()
+    show = _ask_wrapper(mpicc, options)
     words = shlex.split(show)
     if not words:
         raise CoschedError(f"{mpicc} -show: says nothing; is it an MPI compiler wrapper?")
+    if standard_abi and STANDARD_ABI_WORD not in words:
+        raise CoschedError(
+            f"{mpicc}: not for MPI 5's standard ABI; name that MPI's mpicc_abi with --mpicc"
+        )
     libraries = _mpi_libraries(words)
     flags = FLAGS + (SANITIZE_FLAGS if sanitize else ())
     fingerprint = _fingerprint(show, libraries, flags)
     root = default_cache(os.environ) if cache is None else cache
     library = root / fingerprint / LIBRARY_NAME
-    return ShimBuild(mpicc, words[0], show, libraries, fingerprint, library, sanitize)
+    return ShimBuild(
+        mpicc, options, words[0], show, libraries, fingerprint, library, sanitize
+    )
+
+
+def make_shim(build: ShimBuild, progress: Progress | None = None) -> Path:
+    """Builds what ``plan_build`` planned, if need be.
+
+    ``progress`` is called with how many of the sources are compiled, and how many there
+    are, whenever one more is. CoschedError, in one line, when it cannot be built.
+    """
+    if not build.is_built:
+        _make(build, progress or _say_nothing)
+    _check_owner(build.library)
+    return build.library
 
 
 def default_cache(environ: Mapping[str, str]) -> Path:
@@ -127,8 +166,12 @@ def _source_folders() -> tuple[Path, Path]:
     return Path(cosched.shm.__file__).parent, Path(spec.origin).parent / "interposer"
 
 
-def _ask_wrapper(mpicc: Path) -> str:
-    done = _run([str(mpicc), "-show"], str(mpicc))
+def _ask_wrapper(mpicc: Path, options: Sequence[str]) -> str:
+    done = _run(
+        [str(mpicc), *options, "-show"],
+        str(mpicc),
+        intel.wrapper_environment(mpicc, os.environ),
+    )
     if done.returncode != 0:
         raise CoschedError(f"{mpicc} -show: {_first_line(done.stderr)}")
     return done.stdout.strip()
@@ -153,7 +196,9 @@ def _fingerprint(show: str, libraries: Sequence[Path], flags: Sequence[str]) -> 
     digest.update("\0".join((show, *flags, *LINK_FLAGS)).encode())
     for library in libraries:
         info = library.stat()
-        digest.update(f"\0{library}\0{info.st_size}\0{info.st_mtime_ns}".encode())
+        digest.update(f"\0{library}\0{info.st_size}\0{info.st_mtime_ns}\0".encode())
+        # Some installations give every file the same time.
+        digest.update(build_id(library))
     shm, interposer = _source_folders()
     for path in (*sources(), *sorted(interposer.glob("*.h")), *_headers(shm)):
         digest.update(f"\0{path.name}\0".encode())
@@ -165,15 +210,20 @@ def _headers(shm: Path) -> Iterator[Path]:
     yield from sorted((shm / "include" / "cosched").glob("*.h"))
 
 
-def _make(build: ShimBuild) -> None:
+def _make(build: ShimBuild, progress: Progress) -> None:
     """Compiles and links beside the final place, then moves it there."""
     folder = build.library.parent
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with tempfile.TemporaryDirectory(prefix="build-", dir=folder) as scratch:
-            made = _compile(build, Path(scratch))
-            made.chmod(0o755)  # whatever the umask
-            os.replace(made, build.library)
+        with _locked(folder):
+            if build.is_built:
+                return  # by whoever had the lock
+            for left in folder.glob("build-*"):
+                shutil.rmtree(left)  # by a build that was killed
+            with tempfile.TemporaryDirectory(prefix="build-", dir=folder) as scratch:
+                made = _compile(build, Path(scratch), progress)
+                made.chmod(0o755)  # whatever the umask
+                os.replace(made, build.library)
     except OSError as error:
         raise CoschedError(
             f"the interposer's cache {folder}: {error.strerror}; "
@@ -181,27 +231,47 @@ def _make(build: ShimBuild) -> None:
         ) from None
 
 
-def _compile(build: ShimBuild, scratch: Path) -> Path:
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """One build at a time; the kernel gives the lock back when a builder dies."""
+    with (folder / LOCK_NAME).open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _compile(build: ShimBuild, scratch: Path, progress: Progress) -> Path:
     extra = SANITIZE_FLAGS if build.sanitize else ()
     include = f"-I{_source_folders()[0] / 'include'}"
+    wrapper = [str(build.mpicc), *build.options]
+    environ = intel.wrapper_environment(build.mpicc, os.environ)
 
     def compile_one(source: Path) -> str:
         made = str(scratch / f"{source.stem}.o")
         options = [*FLAGS, *extra, include, "-c", str(source), "-o", made]
-        _require(_run([str(build.mpicc), *options], build.compiler), build)
+        _require(_run([*wrapper, *options], build.compiler, environ), build)
         return made
 
     workers = min(COMPILERS_AT_ONCE, os.cpu_count() or 1)
     with ThreadPoolExecutor(workers) as pool:
-        objects = list(pool.map(compile_one, sources()))
-    made = scratch / LIBRARY_NAME
+        objects = []
+        todo = sources()
+        for made in pool.map(compile_one, todo):
+            objects.append(made)
+            progress(len(objects), len(todo))
+    linked = scratch / LIBRARY_NAME
     # By the compiler itself: the wrapper would add the MPI library.
-    options = [*LINK_FLAGS, *extra, *objects, "-o", str(made), "-ldl", "-lpthread"]
+    options = [*LINK_FLAGS, *extra, *objects, "-o", str(linked), "-ldl", "-lpthread"]
     _require(_run([build.compiler, *options], build.compiler), build)
-    return made
+    return linked
 
 
-def _run(command: Sequence[str], what: str) -> subprocess.CompletedProcess[str]:
+def _say_nothing(done: int, total: int) -> None:
+    pass
+
+
+def _run(
+    command: Sequence[str], what: str, added: Mapping[str, str] = MappingProxyType({})
+) -> subprocess.CompletedProcess[str]:
     environ = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
     try:
         return subprocess.run(
@@ -212,7 +282,7 @@ def _run(command: Sequence[str], what: str) -> subprocess.CompletedProcess[str]:
             errors="replace",
             timeout=COMPILE_TIMEOUT_S,
             check=False,
-            env={**environ, "LC_ALL": "C"},
+            env={**environ, **added, "LC_ALL": "C"},
         )
     except subprocess.TimeoutExpired:
         raise CoschedError(f"{what}: not finished after {COMPILE_TIMEOUT_S} s") from None

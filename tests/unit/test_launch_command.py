@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from cosched.launch.command import (
     is_launcher,
     job_command,
     make_layout,
-    virtual_environment,
+    own_environment,
     wrapped_command,
 )
 from cosched.launch.family import Engine, Family, Mpi
@@ -205,6 +206,16 @@ def test_ranks_that_do_not_fit_are_an_error():
 
 
 def test_the_labs_tasks_stay_on_its_network():
-    assert virtual_environment(LAB, Family.MPICH) == {"UCX_TLS": "tcp,self"}
-    assert virtual_environment(LAB, Family.OPENMPI) == {}
-    assert virtual_environment(REAL, Family.MPICH) == {}
+    assert own_environment(LAB, mpi(Engine.HYDRA)) == {"UCX_TLS": "tcp,self"}
+    assert own_environment(LAB, mpi(Engine.PRRTE)) == {}
+    assert own_environment(REAL, mpi(Engine.HYDRA)) == {}
+
+
+def test_intel_mpis_tasks_are_not_bound_and_share_no_memory_in_the_lab():
+    intel = replace(mpi(Engine.HYDRA), intel=True)
+    assert own_environment(REAL, intel) == {"I_MPI_PIN": "off"}
+    assert own_environment(LAB, intel) == {
+        "I_MPI_PIN": "off",
+        "I_MPI_FABRICS": "ofi",
+        "FI_PROVIDER": "tcp",
+    }

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosched.launch.elf import read_elf
+from cosched.launch.elf import build_id, read_elf
 
 
 def write(tmp_path, content, name="app"):
@@ -99,3 +99,14 @@ def test_a_real_program_needs_what_the_loader_says():
     said = subprocess.run(["ldd", path], capture_output=True, text=True, check=False).stdout
     assert elf is not None
     assert all(name in said for name in elf.needed)
+
+
+def test_the_build_id_is_what_the_linker_wrote(tmp_path):
+    source = tmp_path / "x.c"
+    source.write_text("int x;\n")
+    library = tmp_path / "libx.so"
+    command = ["cc", "-shared", "-fPIC", str(source), "-o", str(library)]
+    for option, expected in (("0x0123456789", "0123456789"), ("none", "")):
+        subprocess.run([*command, f"-Wl,--build-id={option}"], check=True)
+        assert build_id(library).hex() == expected
+    assert build_id(source) == b""

@@ -168,3 +168,12 @@ def test_the_standard_abi_needs_its_own_wrapper(at, tmp_path):
     assert at.find(standard).mpicc is None
     wrapper = fakes.executable(tmp_path / "opt/bin/mpicc_abi", "")
     assert at.find(standard).mpicc == wrapper
+
+
+def test_intel_mpis_wrapper_serves_the_standard_abi_too(at, tmp_path):
+    fakes.launcher(tmp_path / "opt/bin/mpiexec", fakes.INTEL)
+    wrapper = fakes.executable(tmp_path / "opt/bin/mpicc", "")
+    fakes.executable(tmp_path / "opt/bin/mpigcc", "")
+    found = at.find(program(None, tmp_path / "opt/lib/libmpi_abi.so.1"))
+    assert found.mpicc == wrapper
+    assert (found.family, found.title) == (Family.MPICH, "Intel MPI")

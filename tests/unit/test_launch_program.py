@@ -112,6 +112,15 @@ def test_the_environment_overrides_mpi4pys_choice(tmp_path):
     assert program.library == tmp_path / "own/libmpi.so.12"
 
 
+def test_mpi4py_may_follow_the_standard_abi(tmp_path):
+    interpreter = python_tree(tmp_path, libraries=["libmpi.so.12", "libmpi_abi.so.1"])
+    library = tmp_path / "venv/lib/libmpi_abi.so.1"
+    for wanted in ({"MPI4PY_MPIABI": "mpiabi"}, {"MPI4PY_LIBMPI": str(library)}):
+        program = look([str(interpreter)], wanted)
+        assert (program.standard_abi, program.family) == (True, None), wanted
+        assert program.library == library
+
+
 def test_a_python_without_mpi4py_has_no_family(tmp_path):
     interpreter = python_tree(tmp_path, libraries=["libmpi.so.40"], mpi4py=False)
     assert look([str(interpreter), "app.py"]).family is None

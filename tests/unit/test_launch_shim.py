@@ -1,0 +1,200 @@
+"""Building the interposer: by a wrapper that a test can look into and change."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import launch_fakes as fakes
+import pytest
+
+import cosched.launch.shim as under_test
+from cosched.core.errors import CoschedError
+from cosched.launch.shim import LIBRARY_NAME, build_shim, plan_build
+from tests.fakes import eventually
+
+WRAPPER = """#!/bin/sh
+# Compiles each source to nothing much, and writes down that it did.
+case "$*" in
+*-mpi_abi*-show*) echo cc -L{lib} -lmpi_abi; exit ;;
+*-show*) echo cc -L{lib} -l{name}; exit ;;
+esac
+{extra}
+for word; do last=$word; done
+echo "$I_MPI_ROOT $*" >> {log}
+echo "int x_$$;" | cc -x c -fPIC -c - -o "$last"
+"""
+
+
+class Site:
+    """A wrapper, its library and a cache, all in one directory."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.log = root / "log"
+        self.library = root / "lib/libmpi.so.12"
+        self.library.parent.mkdir()
+        self.library.write_bytes(b"an MPI library")
+        self.cache = root / "cache"
+        self.mpicc = self.write()
+
+    def write(self, extra: str = "", name: str = "mpi") -> Path:
+        text = WRAPPER.format(lib=self.root / "lib", log=self.log, extra=extra, name=name)
+        return fakes.executable(self.root / "bin/mpicc", text)
+
+    def build(self, **options) -> Path:
+        return build_shim(self.mpicc, cache=self.cache, **options)
+
+    @property
+    def compiled(self) -> list[str]:
+        return self.log.read_text().splitlines() if self.log.exists() else []
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    monkeypatch.delenv("I_MPI_ROOT", raising=False)
+    return Site(tmp_path)
+
+
+def test_it_is_built_once(site):
+    library = site.build()
+    assert library.parent.parent == site.cache
+    count = len(site.compiled)
+    assert count == len(under_test.sources())
+    assert site.build() == library
+    assert len(site.compiled) == count
+    assert sorted(path.name for path in library.parent.iterdir()) == [
+        LIBRARY_NAME,
+        under_test.LOCK_NAME,
+    ]
+
+
+def test_another_mpi_library_is_another_build(site):
+    plans = {plan_build(site.mpicc, cache=site.cache).fingerprint}
+    info = site.library.stat()
+    os.utime(site.library, ns=(info.st_atime_ns, info.st_mtime_ns + 1))
+    plans.add(plan_build(site.mpicc, cache=site.cache).fingerprint)
+    site.library.write_bytes(b"an MPI library, longer")
+    plans.add(plan_build(site.mpicc, cache=site.cache).fingerprint)
+    assert len(plans) == 3
+
+
+def test_a_library_that_differs_in_its_build_id_alone_is_another_build(site):
+    fingerprints = set()
+    for identity in ("0x0123", "0x4567"):
+        subprocess.run(
+            [
+                *("cc", "-shared", "-fPIC", "-x", "c", "/dev/null", "-o", site.library),
+                f"-Wl,--build-id={identity}",
+            ],
+            check=True,
+        )
+        os.utime(site.library, (1, 1))
+        fingerprints.add((plan_build(site.mpicc).fingerprint, site.library.stat().st_size))
+    assert len(fingerprints) == 2
+    assert len({size for _, size in fingerprints}) == 1
+
+
+def test_a_changed_source_or_wrapper_is_another_build(site, tmp_path, monkeypatch):
+    first = plan_build(site.mpicc).fingerprint
+    shm, interposer = under_test._source_folders()
+    copy = tmp_path / "interposer"
+    copy.mkdir()
+    for path in (*interposer.glob("*.c"), *interposer.glob("*.h")):
+        (copy / path.name).write_bytes(path.read_bytes())
+    monkeypatch.setattr(under_test, "_source_folders", lambda: (shm, copy))
+    assert plan_build(site.mpicc).fingerprint == first
+    for name in ("wait.c", "calls.h"):
+        with (copy / name).open("a") as file:
+            file.write("\n")
+        second = plan_build(site.mpicc).fingerprint
+        assert second != first
+        first = second
+    site.write(name="mpi_other")
+    assert plan_build(site.mpicc).fingerprint != first
+
+
+def test_a_build_that_was_killed_leaves_nothing_that_is_used(site):
+    folder = plan_build(site.mpicc, cache=site.cache).library.parent
+    (folder / "build-killed").mkdir(parents=True)
+    (folder / "build-killed" / LIBRARY_NAME).write_bytes(b"half a library")
+    library = site.build()
+    assert library.read_bytes().startswith(b"\x7fELF")
+    assert not (folder / "build-killed").exists()
+
+
+def test_a_failed_build_is_one_line_and_leaves_no_library(site):
+    site.write(extra='echo "x.c:1: error: no such thing" >&2; exit 1')
+    with pytest.raises(CoschedError, match=r"cannot build .*: x.c:1: error: no such thing"):
+        site.build()
+    assert not list(site.cache.rglob("*.so"))
+    site.write()
+    assert site.build().is_file()
+
+
+def test_builds_at_once_compile_once(site):
+    script = (
+        "import sys; from pathlib import Path; from cosched.launch.shim import build_shim;"
+        "print(build_shim(Path(sys.argv[1]), cache=Path(sys.argv[2])))"
+    )
+    words = [sys.executable, "-c", script, str(site.mpicc), str(site.cache)]
+    builders = [subprocess.Popen(words, stdout=subprocess.PIPE) for _ in range(3)]
+    said = {builder.communicate()[0] for builder in builders}
+    assert len(said) == 1
+    assert all(builder.returncode == 0 for builder in builders)
+    assert len(site.compiled) == len(under_test.sources())
+
+
+def test_a_build_waits_for_the_one_that_is_under_way(site):
+    plan = plan_build(site.mpicc, cache=site.cache)
+    plan.library.parent.mkdir(parents=True)
+    made: list[Path] = []
+    waiter = threading.Thread(target=lambda: made.append(site.build()))
+    with under_test._locked(plan.library.parent):
+        waiter.start()
+        inode = (plan.library.parent / under_test.LOCK_NAME).stat().st_ino
+        assert eventually(lambda: is_waited_for(inode))
+        plan.library.write_bytes(b"made by somebody else")
+        plan.library.chmod(0o755)
+    waiter.join()
+    assert made == [plan.library]
+    assert site.compiled == []
+
+
+def is_waited_for(inode: int) -> bool:
+    """Whether somebody wants a lock on this file that another has."""
+    lines = Path("/proc/locks").read_text().splitlines()
+    return any("->" in line and f":{inode} " in line for line in lines)
+
+
+def test_somebody_elses_cache_is_not_used(site):
+    library = site.build()
+    library.parent.chmod(0o777)
+    with pytest.raises(CoschedError, match="others may change it"):
+        site.build()
+
+
+def test_the_standard_abi_is_asked_for_where_the_wrapper_must_be_told(site):
+    with pytest.raises(CoschedError, match="not for MPI 5's standard ABI"):
+        site.build(standard_abi=True)
+    fakes.executable(site.mpicc.with_name("mpigcc"), "")
+    site.build(standard_abi=True)
+    assert all(f"{site.root} -mpi_abi -std" in line for line in site.compiled)
+
+
+def test_intel_mpis_wrapper_is_told_where_it_is(site, monkeypatch):
+    fakes.executable(site.mpicc.with_name("mpigcc"), "")
+    monkeypatch.setenv("I_MPI_ROOT", "/elsewhere")
+    site.build()
+    assert all(line.startswith("/elsewhere -std") for line in site.compiled)
+
+
+def test_a_wrapper_that_says_nothing_is_none(site):
+    fakes.executable(site.mpicc, "#!/bin/sh\n")
+    with pytest.raises(CoschedError, match="is it an MPI compiler wrapper"):
+        site.build()
+    with pytest.raises(CoschedError, match="no C compiler for the MPI interposer"):
+        build_shim(site.root / "none", cache=site.cache)
