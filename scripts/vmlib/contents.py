@@ -57,7 +57,7 @@ STDLIB_WITHOUT = re.compile(
 )
 PACKAGES_WITHOUT = re.compile(
     r"""(pip|setuptools|_distutils_hack|distutils-precedence\.pth|pkg_resources|wheel
-    |mypy|mypyc|.*__mypyc.*\.so|ruff|librt|ast_serialize|.*-stubs
+    |numpy|numpy\.libs|mypy|mypyc|.*__mypyc.*\.so|ruff|librt|ast_serialize|.*-stubs
     |.*\.opt-[12]\.pyc|.*\.[ah])""",
     re.VERBOSE,
 )

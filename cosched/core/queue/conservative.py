@@ -1,0 +1,124 @@
+"""Conservative backfill (Mu'alem and Feitelson, TPDS 2001): every job has a reservation.
+
+A job is given the earliest time at which its nodes are free for its whole walltime
+beside all reservations made before it, and starts then. It may run before jobs that
+came earlier, but delays none of them.
+
+When a job ends early, the reservations are compressed: in queue order each is taken out
+and put in again at the earliest time, which is never later than before. One round: a
+reservation behind it may open another gap, which the next early end closes.
+
+When a running job outlives its walltime the plan cannot hold. All reservations are then
+made anew in queue order, and some may move back.
+
+Invariants after every pass: no reservation is in the past; the profile is what is free
+less what is expected of running jobs less the reservations; it is never negative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from cosched.core.queue.ledger import Ledger
+from cosched.core.queue.messages import Job, JobId
+from cosched.core.queue.order import Order
+from cosched.core.queue.planner import Counts, drop
+from cosched.core.queue.profile import Profile
+
+
+class Conservative:
+    """Conservative backfill; ``order`` says who is first when plans are compressed."""
+
+    def __init__(self, ledger: Ledger, order: Order) -> None:
+        self.counts = Counts()
+        self._ledger = ledger
+        self._order = order
+        self._queue: list[Job] = []
+        self._new: list[Job] = []  # without a reservation so far
+        self._start_ns: dict[JobId, int] = {}
+        self._given_back: list[tuple[int, int]] = []
+        self._profile = Profile(0, ledger.free, ())
+
+    @property
+    def queue(self) -> Sequence[Job]:
+        return self._queue
+
+    @property
+    def reservations(self) -> dict[JobId, int]:
+        """When each waiting job is to start, as the last pass left it; a copy."""
+        return dict(self._start_ns)
+
+    def submit(self, job: Job) -> None:
+        self._queue.append(job)
+        self._new.append(job)
+
+    def end(self, expected_ns: int, size: int) -> None:
+        self._given_back.append((expected_ns, size))
+
+    def ready(self, now_ns: int) -> Iterator[Job]:
+        self.counts.passes += 1
+        late = self._ledger.extend(now_ns)
+        if late:
+            self.counts.overruns += late
+            self._plan_anew(now_ns)
+        else:
+            self._take_back(now_ns)
+            self._reserve(self._new)
+        self._new.clear()
+        self._given_back.clear()
+        positions: list[int] = []
+        starts = self._start_ns
+        in_order = True
+        for position, job in enumerate(self._queue):
+            if starts[job.number] > now_ns:
+                in_order = False
+                continue
+            del starts[job.number]
+            positions.append(position)
+            if in_order:
+                self.counts.started_in_order += 1
+            else:
+                self.counts.backfilled += 1
+            yield job
+        drop(self._queue, self._queue, positions)
+
+    def wake_ns(self) -> int | None:
+        return min(self._start_ns.values(), default=None)
+
+    def _take_back(self, now_ns: int) -> None:
+        """Frees what ended early, then moves reservations up."""
+        profile = self._profile
+        profile.advance(now_ns)
+        early = False
+        for expected_ns, size in self._given_back:
+            if expected_ns > now_ns:
+                profile.occupy(-size, now_ns, expected_ns)
+                early = True
+        if not early:
+            return
+        starts = self._start_ns
+        for job in self._order.rank(self._queue, now_ns):
+            start_ns = starts.get(job.number)
+            # Without a moment before at which its nodes are free it cannot move up.
+            if start_ns is None or profile.most_before(start_ns) < job.size:
+                continue
+            profile.occupy(-job.size, start_ns, start_ns + job.walltime_ns)
+            earlier_ns = profile.earliest(job.size, job.walltime_ns)
+            profile.occupy(job.size, earlier_ns, earlier_ns + job.walltime_ns)
+            if earlier_ns < start_ns:
+                starts[job.number] = earlier_ns
+                self.counts.reservations_moved_up += 1
+
+    def _plan_anew(self, now_ns: int) -> None:
+        self.counts.plans_made_anew += 1
+        ledger = self._ledger
+        ends = ((end_ns, size) for end_ns, _, size in ledger.ends)
+        self._profile = Profile(now_ns, ledger.free, ends)
+        self._reserve(self._order.rank(self._queue, now_ns))
+
+    def _reserve(self, jobs: Sequence[Job]) -> None:
+        profile = self._profile
+        for job in jobs:
+            start_ns = profile.earliest(job.size, job.walltime_ns)
+            profile.occupy(job.size, start_ns, start_ns + job.walltime_ns)
+            self._start_ns[job.number] = start_ns

@@ -1,0 +1,103 @@
+"""EASY backfill (Lifka, JSSPP 1995; Mu'alem and Feitelson, TPDS 2001).
+
+The first job that does not fit gets a reservation at the *shadow time*, when enough
+nodes are expected to be free. A job behind it may start now if it is expected to end by
+then, or if it takes only *extra* nodes, those that the reserved job will leave over. So
+no start delays the first job beyond its reservation; later ones may be delayed.
+
+In order of arrival a pass need not look again at a job that it has turned down until a
+job ends or outlives its walltime: what is free and the reservation have not changed for
+the better, and time only brings the shadow time nearer. A submission then costs the same
+however long the queue is.
+
+Limits: where the order changes with time, so may the job that has the reservation. A
+reservation is as good as the walltimes of the running jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from cosched.core.queue.ledger import Ledger
+from cosched.core.queue.messages import Job
+from cosched.core.queue.order import Order
+from cosched.core.queue.planner import Counts, drop
+
+
+class Easy:
+    """EASY backfill over any order."""
+
+    def __init__(self, ledger: Ledger, order: Order) -> None:
+        self.counts = Counts()
+        self._ledger = ledger
+        self._order = order
+        self._queue: list[Job] = []
+        # How many jobs, from the first, are known not to start before a job ends; and
+        # the reservation this holds for.
+        self._turned_down = 0
+        self._shadow_ns = 0
+        self._extra = 0
+
+    @property
+    def queue(self) -> Sequence[Job]:
+        return self._queue
+
+    @property
+    def reservation(self) -> tuple[Job, int] | None:
+        """The job that nothing may delay and its shadow time, as the last pass left them;
+        None if nobody waits or the order is not that of arrival."""
+        return (self._queue[0], self._shadow_ns) if self._turned_down else None
+
+    def submit(self, job: Job) -> None:
+        self._queue.append(job)
+
+    def end(self, expected_ns: int, size: int) -> None:
+        self._turned_down = 0
+
+    def ready(self, now_ns: int) -> Iterator[Job]:
+        ledger = self._ledger
+        if ledger.ends and ledger.ends[0][0] <= now_ns:
+            self.counts.overruns += ledger.extend(now_ns)
+            self._turned_down = 0
+        queue = self._queue
+        ranked: Sequence[Job]
+        positions: list[int] = []
+        if self._turned_down:
+            self.counts.passes_over_newcomers += 1
+            ranked, first = queue, self._turned_down
+        else:
+            self.counts.passes += 1
+            ranked, first = self._order.rank(queue, now_ns), 0
+            for job in ranked:
+                if job.size > ledger.free:
+                    self._shadow_ns, self._extra = ledger.shadow(job.size)
+                    break
+                positions.append(first)
+                first += 1
+                yield job
+            self.counts.started_in_order += first
+            first += 1  # the one with the reservation
+        in_order = len(positions)
+        shadow_ns, extra, free = self._shadow_ns, self._extra, ledger.free
+        for position, job in enumerate(islice(ranked, first, None) if free else (), first):
+            size = job.size
+            if size > free:
+                continue
+            if now_ns + job.walltime_ns > shadow_ns:
+                if size > extra:
+                    continue
+                extra -= size
+            positions.append(position)
+            yield job
+            free = ledger.free
+            if not free:
+                break
+        self._extra = extra
+        self.counts.backfilled += len(positions) - in_order
+        drop(queue, ranked, positions)
+        if self._order.by_arrival:
+            self._turned_down = len(queue)
+
+    def wake_ns(self) -> int | None:
+        return None

@@ -1,0 +1,82 @@
+"""How many nodes are expected to be free at which time from now on: a step function."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+
+
+class Profile:
+    """``free[i]`` nodes are free from ``times[i]`` until ``times[i + 1]``; the last step
+    lasts for ever."""
+
+    __slots__ = ("_free", "_times")
+
+    def __init__(self, now_ns: int, free: int, ends: Iterable[tuple[int, int]]) -> None:
+        """``ends``: (time, nodes that become free then), ascending, after ``now_ns``."""
+        self._times = [now_ns]
+        self._free = [free]
+        for at_ns, size in ends:
+            free += size
+            if at_ns == self._times[-1]:
+                self._free[-1] = free
+            else:
+                self._times.append(at_ns)
+                self._free.append(free)
+
+    @property
+    def steps(self) -> list[tuple[int, int]]:
+        """(time, free nodes from then on), for reading."""
+        return list(zip(self._times, self._free, strict=True))
+
+    def advance(self, now_ns: int) -> None:
+        """Forgets what was before ``now_ns``."""
+        here = bisect_right(self._times, now_ns) - 1
+        if here > 0:
+            del self._times[:here], self._free[:here]
+        self._times[0] = now_ns
+
+    def most_before(self, at_ns: int) -> int:
+        """The most nodes that are free at any moment before ``at_ns``."""
+        return max(self._free[: bisect_left(self._times, at_ns)], default=0)
+
+    def earliest(self, size: int, duration_ns: int) -> int:
+        """The first time from which ``size`` nodes are free for ``duration_ns``.
+
+        The size must not exceed the machine.
+        """
+        times, free = self._times, self._free
+        steps = len(times)
+        begin = 0
+        while True:
+            while free[begin] < size:
+                begin += 1
+            end_ns = times[begin] + duration_ns
+            step = begin + 1
+            while step < steps and times[step] < end_ns:
+                if free[step] < size:
+                    break
+                step += 1
+            else:
+                return times[begin]
+            begin = step + 1
+
+    def occupy(self, size: int, begin_ns: int, end_ns: int) -> None:
+        """Takes ``size`` nodes from ``begin_ns`` until ``end_ns``; a negative size gives
+        them back. Steps between which nothing changes any more are merged."""
+        times, free = self._times, self._free
+        first = self._split(begin_ns)
+        last = self._split(end_ns)
+        for step in range(first, last):
+            free[step] -= size
+        for step in (last, first):
+            if 0 < step < len(times) and free[step] == free[step - 1]:
+                del times[step], free[step]
+
+    def _split(self, at_ns: int) -> int:
+        """The step that begins at ``at_ns``, made if there is none."""
+        step = bisect_left(self._times, at_ns)
+        if step == len(self._times) or self._times[step] != at_ns:
+            self._times.insert(step, at_ns)
+            self._free.insert(step, self._free[step - 1])
+        return step

@@ -1,0 +1,1 @@
+"""Decisions of ``cosched.core`` in virtual time: engine, workloads, results."""
