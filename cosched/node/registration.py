@@ -22,6 +22,11 @@ from cosched.shm._native import ffi, lib
 from cosched.shm.paths import check_job_name
 
 HELLO_TIMEOUT_NS = 2 * NS_PER_S
+_CARRIERS = (
+    lib.COSCHED_CARRIER_NONE,
+    lib.COSCHED_CARRIER_PREFIX,
+    lib.COSCHED_CARRIER_SHADOW,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +73,7 @@ def parse_hello(data: bytes) -> Hello:
         job = check_job_name(bytes(ffi.string(hello.job, 64)).decode())
     except (CoschedError, UnicodeDecodeError) as error:
         raise RegistrationRefused(errno.EINVAL, str(error)) from None
-    if hello.carrier not in (lib.COSCHED_CARRIER_NONE, lib.COSCHED_CARRIER_PREFIX):
+    if hello.carrier not in _CARRIERS:
         raise RegistrationRefused(errno.EINVAL, "unknown carrier of the sender's status")
     return Hello(job, hello.rank, hello.world, hello.carrier)
 

@@ -188,6 +188,12 @@ int cosched_is_scheduled(const struct cosched_link *link) {
     return (int)(__atomic_load_n(&link->region->status.word, __ATOMIC_ACQUIRE) & 1);
 }
 
+int cosched_is_contended(const struct cosched_link *link) {
+    return link->region != NULL &&
+           (__atomic_load_n(&link->region->status.contended, __ATOMIC_RELAXED) != 0 ||
+            (__atomic_load_n(&link->region->status.word, __ATOMIC_RELAXED) & 1) == 0);
+}
+
 static int is_stale(const struct cosched_link *link) {
     uint64_t beat = __atomic_load_n(&link->region->heartbeat.beat_ns, __ATOMIC_ACQUIRE);
     uint64_t now = monotonic_ns();
@@ -263,8 +269,7 @@ int cosched_linger(struct cosched_link *link, struct cosched_spell *spell) {
         spell->since_ns = 0; /* from now on it waits as a scheduled task, anew */
         return 1;
     }
-    if (link->region == NULL || ++spell->tests % TESTS_A_LOOK != 0 ||
-        __atomic_load_n(&link->region->status.contended, __ATOMIC_RELAXED) == 0)
+    if (++spell->tests % TESTS_A_LOOK != 0 || !cosched_is_contended(link))
         return 0;
     uint64_t now = monotonic_ns();
     if (spell->since_ns == 0)

@@ -34,7 +34,7 @@ static MPI_Count grown(MPI_Count bytes) {
  * which case the worst is that MPI_Bsend finds it too small and says so. */
 static struct stand_in *make(void *buffer, MPI_Count bytes, MPI_Count limit) {
     struct stand_in *made;
-    if (!cosched_shim.prefix || buffer == NULL || bytes <= 0 || grown(bytes) > limit)
+    if (!cosched_shim_prefixes() || buffer == NULL || bytes <= 0 || grown(bytes) > limit)
         return NULL;
 #ifdef MPI_BUFFER_AUTOMATIC
     if (buffer == MPI_BUFFER_AUTOMATIC)

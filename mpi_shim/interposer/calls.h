@@ -8,14 +8,28 @@
  *                                         parameters say COUNT where the two differ
  *   COUNT                                 the type of a count in this inclusion
  *
- * and, if it likes, BEGINNING(name, parameters, arguments) for what begins MPI, which else
- * is a CALL like the others.
+ * and, if it likes,
+ *
+ *   BEGINNING(name, parameters, arguments)      what begins MPI; else a CALL like the others
+ *   MEETING(name, comm, parameters, arguments)  a call in which the ranks of comm meet, and
+ *   LATER(name, comm, parameters, arguments)    one that starts such a meeting and makes a
+ *                                               request; else nothing. COUNTED_MEETING and
+ *                                               COUNTED_LATER have a name_c, in which
+ *                                               PLACE is the type of a displacement.
  *
  * From it come the pointers to the PMPI functions (pmpi.h), the declarations of what
  * the shim does instead (below, do.h) and the exported entries (entry.c). A name is
  * here when an application can move, match or complete a point-to-point message with
- * it, or when it begins MPI. There is no include guard: that is the point.
+ * it, when the library's own messages make it wait for other ranks, or when it begins MPI.
+ * There is no include guard: that is the point.
  */
+
+#ifndef MEETING
+#define MEETING(name, comm, parameters, arguments)
+#define COUNTED_MEETING(name, comm, parameters, arguments)
+#define LATER(name, comm, parameters, arguments)
+#define COUNTED_LATER(name, comm, parameters, arguments)
+#endif
 
 /* Blocking sends */
 COUNTED(Send, (const void *buf, COUNT count, MPI_Datatype type, int dest, int tag, MPI_Comm comm),
@@ -147,6 +161,221 @@ CALL(Request_get_status_some,
 #endif
 CALL(Request_free, (MPI_Request *request), (request))
 
+/* Meetings: collectives. Their messages are the library's own. */
+MEETING(Barrier, comm, (MPI_Comm comm), (comm))
+COUNTED_MEETING(Bcast, comm,
+        (void *buffer, COUNT count, MPI_Datatype type, int root, MPI_Comm comm),
+        (buffer, count, type, root, comm))
+COUNTED_MEETING(Gather, comm,
+        (const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, COUNT
+         recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm),
+        (sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm))
+COUNTED_MEETING(Gatherv, comm,
+        (const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, const COUNT
+         recvcounts[], const PLACE places[], MPI_Datatype recvtype, int root, MPI_Comm comm),
+        (sendbuf, sendcount, sendtype, recvbuf, recvcounts, places, recvtype, root, comm))
+COUNTED_MEETING(Scatter, comm,
+        (const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, COUNT
+         recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm),
+        (sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm))
+COUNTED_MEETING(Scatterv, comm,
+        (const void *sendbuf, const COUNT sendcounts[], const PLACE places[], MPI_Datatype
+         sendtype, void *recvbuf, COUNT recvcount, MPI_Datatype recvtype, int root, MPI_Comm
+         comm),
+        (sendbuf, sendcounts, places, sendtype, recvbuf, recvcount, recvtype, root, comm))
+COUNTED_MEETING(Allgather, comm,
+        (const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, COUNT
+         recvcount, MPI_Datatype recvtype, MPI_Comm comm),
+        (sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm))
+COUNTED_MEETING(Allgatherv, comm,
+        (const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, const COUNT
+         recvcounts[], const PLACE places[], MPI_Datatype recvtype, MPI_Comm comm),
+        (sendbuf, sendcount, sendtype, recvbuf, recvcounts, places, recvtype, comm))
+COUNTED_MEETING(Alltoall, comm,
+        (const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, COUNT
+         recvcount, MPI_Datatype recvtype, MPI_Comm comm),
+        (sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm))
+COUNTED_MEETING(Alltoallv, comm,
+        (const void *sendbuf, const COUNT sendcounts[], const PLACE sendplaces[], MPI_Datatype
+         sendtype, void *recvbuf, const COUNT recvcounts[], const PLACE recvplaces[], MPI_Datatype
+         recvtype, MPI_Comm comm),
+        (sendbuf, sendcounts, sendplaces, sendtype, recvbuf, recvcounts, recvplaces, recvtype,
+         comm))
+COUNTED_MEETING(Alltoallw, comm,
+        (const void *sendbuf, const COUNT sendcounts[], const PLACE sendplaces[], const
+         MPI_Datatype sendtypes[], void *recvbuf, const COUNT recvcounts[], const PLACE
+         recvplaces[], const MPI_Datatype recvtypes[], MPI_Comm comm),
+        (sendbuf, sendcounts, sendplaces, sendtypes, recvbuf, recvcounts, recvplaces, recvtypes,
+         comm))
+COUNTED_MEETING(Reduce, comm,
+        (const void *sendbuf, void *recvbuf, COUNT count, MPI_Datatype type, MPI_Op op, int root,
+         MPI_Comm comm),
+        (sendbuf, recvbuf, count, type, op, root, comm))
+COUNTED_MEETING(Allreduce, comm,
+        (const void *sendbuf, void *recvbuf, COUNT count, MPI_Datatype type, MPI_Op op, MPI_Comm
+         comm),
+        (sendbuf, recvbuf, count, type, op, comm))
+COUNTED_MEETING(Reduce_scatter, comm,
+        (const void *sendbuf, void *recvbuf, const COUNT recvcounts[], MPI_Datatype type, MPI_Op
+         op, MPI_Comm comm),
+        (sendbuf, recvbuf, recvcounts, type, op, comm))
+COUNTED_MEETING(Reduce_scatter_block, comm,
+        (const void *sendbuf, void *recvbuf, COUNT recvcount, MPI_Datatype type, MPI_Op op,
+         MPI_Comm comm),
+        (sendbuf, recvbuf, recvcount, type, op, comm))
+COUNTED_MEETING(Scan, comm,
+        (const void *sendbuf, void *recvbuf, COUNT count, MPI_Datatype type, MPI_Op op, MPI_Comm
+         comm),
+        (sendbuf, recvbuf, count, type, op, comm))
+COUNTED_MEETING(Exscan, comm,
+        (const void *sendbuf, void *recvbuf, COUNT count, MPI_Datatype type, MPI_Op op, MPI_Comm
+         comm),
+        (sendbuf, recvbuf, count, type, op, comm))
+COUNTED_MEETING(Neighbor_allgather, comm,
+        (const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, COUNT
+         recvcount, MPI_Datatype recvtype, MPI_Comm comm),
+        (sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm))
+COUNTED_MEETING(Neighbor_allgatherv, comm,
+        (const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, const COUNT
+         recvcounts[], const PLACE places[], MPI_Datatype recvtype, MPI_Comm comm),
+        (sendbuf, sendcount, sendtype, recvbuf, recvcounts, places, recvtype, comm))
+COUNTED_MEETING(Neighbor_alltoall, comm,
+        (const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, COUNT
+         recvcount, MPI_Datatype recvtype, MPI_Comm comm),
+        (sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm))
+COUNTED_MEETING(Neighbor_alltoallv, comm,
+        (const void *sendbuf, const COUNT sendcounts[], const PLACE sendplaces[], MPI_Datatype
+         sendtype, void *recvbuf, const COUNT recvcounts[], const PLACE recvplaces[], MPI_Datatype
+         recvtype, MPI_Comm comm),
+        (sendbuf, sendcounts, sendplaces, sendtype, recvbuf, recvcounts, recvplaces, recvtype,
+         comm))
+COUNTED_MEETING(Neighbor_alltoallw, comm,
+        (const void *sendbuf, const COUNT sendcounts[], const MPI_Aint sendplaces[], const
+         MPI_Datatype sendtypes[], void *recvbuf, const COUNT recvcounts[], const MPI_Aint
+         recvplaces[], const MPI_Datatype recvtypes[], MPI_Comm comm),
+        (sendbuf, sendcounts, sendplaces, sendtypes, recvbuf, recvcounts, recvplaces, recvtypes,
+         comm))
+
+/* Meetings whose end is a request's */
+LATER(Ibarrier, comm, (MPI_Comm comm, MPI_Request *request), (comm, request))
+COUNTED_LATER(Ibcast, comm,
+        (void *buffer, COUNT count, MPI_Datatype type, int root, MPI_Comm comm, MPI_Request
+         *request),
+        (buffer, count, type, root, comm, request))
+COUNTED_LATER(Igather, comm,
+        (const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, COUNT
+         recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request),
+        (sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request))
+COUNTED_LATER(Igatherv, comm,
+        (const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, const COUNT
+         recvcounts[], const PLACE places[], MPI_Datatype recvtype, int root, MPI_Comm comm,
+         MPI_Request *request),
+        (sendbuf, sendcount, sendtype, recvbuf, recvcounts, places, recvtype, root, comm,
+         request))
+COUNTED_LATER(Iscatter, comm,
+        (const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, COUNT
+         recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request),
+        (sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request))
+COUNTED_LATER(Iscatterv, comm,
+        (const void *sendbuf, const COUNT sendcounts[], const PLACE places[], MPI_Datatype
+         sendtype, void *recvbuf, COUNT recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm,
+         MPI_Request *request),
+        (sendbuf, sendcounts, places, sendtype, recvbuf, recvcount, recvtype, root, comm,
+         request))
+COUNTED_LATER(Iallgather, comm,
+        (const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, COUNT
+         recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request),
+        (sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request))
+COUNTED_LATER(Iallgatherv, comm,
+        (const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, const COUNT
+         recvcounts[], const PLACE places[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request
+         *request),
+        (sendbuf, sendcount, sendtype, recvbuf, recvcounts, places, recvtype, comm, request))
+COUNTED_LATER(Ialltoall, comm,
+        (const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, COUNT
+         recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request),
+        (sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request))
+COUNTED_LATER(Ialltoallv, comm,
+        (const void *sendbuf, const COUNT sendcounts[], const PLACE sendplaces[], MPI_Datatype
+         sendtype, void *recvbuf, const COUNT recvcounts[], const PLACE recvplaces[], MPI_Datatype
+         recvtype, MPI_Comm comm, MPI_Request *request),
+        (sendbuf, sendcounts, sendplaces, sendtype, recvbuf, recvcounts, recvplaces, recvtype,
+         comm, request))
+COUNTED_LATER(Ialltoallw, comm,
+        (const void *sendbuf, const COUNT sendcounts[], const PLACE sendplaces[], const
+         MPI_Datatype sendtypes[], void *recvbuf, const COUNT recvcounts[], const PLACE
+         recvplaces[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Request *request),
+        (sendbuf, sendcounts, sendplaces, sendtypes, recvbuf, recvcounts, recvplaces, recvtypes,
+         comm, request))
+COUNTED_LATER(Ireduce, comm,
+        (const void *sendbuf, void *recvbuf, COUNT count, MPI_Datatype type, MPI_Op op, int root,
+         MPI_Comm comm, MPI_Request *request),
+        (sendbuf, recvbuf, count, type, op, root, comm, request))
+COUNTED_LATER(Iallreduce, comm,
+        (const void *sendbuf, void *recvbuf, COUNT count, MPI_Datatype type, MPI_Op op, MPI_Comm
+         comm, MPI_Request *request),
+        (sendbuf, recvbuf, count, type, op, comm, request))
+COUNTED_LATER(Ireduce_scatter, comm,
+        (const void *sendbuf, void *recvbuf, const COUNT recvcounts[], MPI_Datatype type, MPI_Op
+         op, MPI_Comm comm, MPI_Request *request),
+        (sendbuf, recvbuf, recvcounts, type, op, comm, request))
+COUNTED_LATER(Ireduce_scatter_block, comm,
+        (const void *sendbuf, void *recvbuf, COUNT recvcount, MPI_Datatype type, MPI_Op op,
+         MPI_Comm comm, MPI_Request *request),
+        (sendbuf, recvbuf, recvcount, type, op, comm, request))
+COUNTED_LATER(Iscan, comm,
+        (const void *sendbuf, void *recvbuf, COUNT count, MPI_Datatype type, MPI_Op op, MPI_Comm
+         comm, MPI_Request *request),
+        (sendbuf, recvbuf, count, type, op, comm, request))
+COUNTED_LATER(Iexscan, comm,
+        (const void *sendbuf, void *recvbuf, COUNT count, MPI_Datatype type, MPI_Op op, MPI_Comm
+         comm, MPI_Request *request),
+        (sendbuf, recvbuf, count, type, op, comm, request))
+COUNTED_LATER(Ineighbor_allgather, comm,
+        (const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, COUNT
+         recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request),
+        (sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request))
+COUNTED_LATER(Ineighbor_allgatherv, comm,
+        (const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, const COUNT
+         recvcounts[], const PLACE places[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request
+         *request),
+        (sendbuf, sendcount, sendtype, recvbuf, recvcounts, places, recvtype, comm, request))
+COUNTED_LATER(Ineighbor_alltoall, comm,
+        (const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, COUNT
+         recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request),
+        (sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request))
+COUNTED_LATER(Ineighbor_alltoallv, comm,
+        (const void *sendbuf, const COUNT sendcounts[], const PLACE sendplaces[], MPI_Datatype
+         sendtype, void *recvbuf, const COUNT recvcounts[], const PLACE recvplaces[], MPI_Datatype
+         recvtype, MPI_Comm comm, MPI_Request *request),
+        (sendbuf, sendcounts, sendplaces, sendtype, recvbuf, recvcounts, recvplaces, recvtype,
+         comm, request))
+COUNTED_LATER(Ineighbor_alltoallw, comm,
+        (const void *sendbuf, const COUNT sendcounts[], const MPI_Aint sendplaces[], const
+         MPI_Datatype sendtypes[], void *recvbuf, const COUNT recvcounts[], const MPI_Aint
+         recvplaces[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Request *request),
+        (sendbuf, sendcounts, sendplaces, sendtypes, recvbuf, recvcounts, recvplaces, recvtypes,
+         comm, request))
+
+/* One-sided calls that wait. Whom for, only the library knows: the ranks of the world stand
+ * for those of the window. */
+MEETING(Win_fence, MPI_COMM_WORLD, (int assertion, MPI_Win win), (assertion, win))
+MEETING(Win_start, MPI_COMM_WORLD, (MPI_Group group, int assertion, MPI_Win win),
+        (group, assertion, win))
+MEETING(Win_complete, MPI_COMM_WORLD, (MPI_Win win), (win))
+MEETING(Win_post, MPI_COMM_WORLD, (MPI_Group group, int assertion, MPI_Win win),
+        (group, assertion, win))
+MEETING(Win_wait, MPI_COMM_WORLD, (MPI_Win win), (win))
+MEETING(Win_lock, MPI_COMM_WORLD, (int type, int rank, int assertion, MPI_Win win),
+        (type, rank, assertion, win))
+MEETING(Win_lock_all, MPI_COMM_WORLD, (int assertion, MPI_Win win), (assertion, win))
+MEETING(Win_unlock, MPI_COMM_WORLD, (int rank, MPI_Win win), (rank, win))
+MEETING(Win_unlock_all, MPI_COMM_WORLD, (MPI_Win win), (win))
+MEETING(Win_flush, MPI_COMM_WORLD, (int rank, MPI_Win win), (rank, win))
+MEETING(Win_flush_all, MPI_COMM_WORLD, (MPI_Win win), (win))
+MEETING(Win_flush_local, MPI_COMM_WORLD, (int rank, MPI_Win win), (rank, win))
+MEETING(Win_flush_local_all, MPI_COMM_WORLD, (MPI_Win win), (win))
+
 /* Buffers of Bsend: each message grows by the status byte */
 COUNTED(Buffer_attach, (void *buffer, COUNT size), (buffer, size))
 CALL(Buffer_detach, (void *address, int *size), (address, size))
@@ -173,3 +402,7 @@ BEGINNING(Init, (int *argc, char ***argv), (argc, argv))
 BEGINNING(Init_thread, (int *argc, char ***argv, int required, int *provided),
           (argc, argv, required, provided))
 #undef BEGINNING
+#undef MEETING
+#undef COUNTED_MEETING
+#undef LATER
+#undef COUNTED_LATER

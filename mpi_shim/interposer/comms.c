@@ -96,7 +96,7 @@ bool cosched_comms_carry(MPI_Comm comm) {
         uint64_t as_of;
         bool carries;
     } known[16];
-    if (!cosched_shim.prefix || comm == MPI_COMM_NULL)
+    if (!cosched_shim_prefixes() || comm == MPI_COMM_NULL)
         return false;
     if (comm == MPI_COMM_WORLD || comm == MPI_COMM_SELF)
         return true;

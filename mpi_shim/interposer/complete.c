@@ -6,8 +6,9 @@
 #include <stdlib.h>
 
 #include "do.h"
+#include "idle.h"
 #include "requests.h"
-#include "wait.h"
+#include "shadow.h"
 
 /* The records of an array of requests, and statuses even where the user wants none. */
 struct batch {
@@ -106,7 +107,10 @@ static int test_one(MPI_Request *request, int *flag, MPI_Status *status, bool wa
     int rc;
     if (record != NULL && status == MPI_STATUS_IGNORE)
         status = &own;
-    rc = wait ? cosched_wait_request(request, status) : cosched_pmpi.Test(request, flag, status);
+    if (wait)
+        rc = cosched_wait_request(request, status);
+    else
+        COSCHED_LIBRARY_TESTS(rc, cosched_pmpi.Test(request, flag, status));
     if (record != NULL) {
         if ((wait || *flag || rc != MPI_SUCCESS) && is_complete(record, rc, *request, status))
             rc = cosched_requests_complete(record, rc, status, wait);
@@ -134,7 +138,7 @@ int cosched_do_Testall(int count, MPI_Request requests[], int *flag, MPI_Status 
     int rc = batch_open(&batch, count, requests, true, statuses);
     if (rc != MPI_SUCCESS)
         return rc;
-    rc = cosched_pmpi.Testall(count, requests, flag, batch.statuses);
+    COSCHED_LIBRARY_TESTS(rc, cosched_pmpi.Testall(count, requests, flag, batch.statuses));
     if (rc != MPI_SUCCESS || *flag)
         rc = batch_complete_all(&batch, rc, requests, false);
     else
@@ -150,15 +154,17 @@ int cosched_do_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
     int rc = batch_open(&batch, count, requests, true, statuses);
     if (rc != MPI_SUCCESS)
         return rc;
-    if (!cosched_shim_waits())
-        rc = cosched_pmpi.Waitall(count, requests, batch.statuses);
-    else
+    if (!cosched_shim_waits(COSCHED_IDLES_MOSTLY))
+        COSCHED_LIBRARY_WAITS(rc, cosched_pmpi.Waitall(count, requests, batch.statuses));
+    else {
         for (;;) {
             rc = cosched_pmpi.Testall(count, requests, &flag, batch.statuses);
             if (rc != MPI_SUCCESS || flag)
                 break;
-            cosched_wait_turn(&wait, true);
+            cosched_wait_turn(&wait);
         }
+        cosched_wait_end(&wait);
+    }
     rc = batch_complete_all(&batch, rc, requests, true);
     batch_close(&batch);
     return rc;
@@ -170,7 +176,7 @@ int cosched_do_Testany(int count, MPI_Request requests[], int *index, int *flag,
     int rc = batch_open(&batch, count, requests, false, status);
     if (rc != MPI_SUCCESS)
         return rc;
-    rc = cosched_pmpi.Testany(count, requests, index, flag, batch.statuses);
+    COSCHED_LIBRARY_TESTS(rc, cosched_pmpi.Testany(count, requests, index, flag, batch.statuses));
     if (rc != MPI_SUCCESS || *flag)
         rc = batch_complete(&batch, rc, requests, *index, batch.statuses, false);
     else
@@ -187,15 +193,17 @@ int cosched_do_Waitany(int count, MPI_Request requests[], int *index, MPI_Status
     if (rc != MPI_SUCCESS)
         return rc;
     *index = MPI_UNDEFINED;
-    if (!cosched_shim_waits())
-        rc = cosched_pmpi.Waitany(count, requests, index, batch.statuses);
-    else
+    if (!cosched_shim_waits(COSCHED_IDLES_ALWAYS))
+        COSCHED_LIBRARY_WAITS(rc, cosched_pmpi.Waitany(count, requests, index, batch.statuses));
+    else {
         for (;;) {
             rc = cosched_pmpi.Testany(count, requests, index, &flag, batch.statuses);
             if (rc != MPI_SUCCESS || flag)
                 break;
-            cosched_wait_turn(&wait, true);
+            cosched_wait_turn(&wait);
         }
+        cosched_wait_end(&wait);
+    }
     rc = batch_complete(&batch, rc, requests, *index, batch.statuses, false);
     batch_close(&batch);
     return rc;
@@ -208,7 +216,7 @@ int cosched_do_Testsome(int count, MPI_Request requests[], int *outcount, int in
     if (rc != MPI_SUCCESS)
         return rc;
     *outcount = 0;
-    rc = cosched_pmpi.Testsome(count, requests, outcount, indices, batch.statuses);
+    COSCHED_LIBRARY_TESTS(rc, cosched_pmpi.Testsome(count, requests, outcount, indices, batch.statuses));
     if (rc == MPI_SUCCESS && *outcount == 0)
         cosched_looked(&cosched_shim.link);
     rc = batch_complete_some(&batch, rc, requests, *outcount, indices);
@@ -224,15 +232,17 @@ int cosched_do_Waitsome(int count, MPI_Request requests[], int *outcount, int in
     if (rc != MPI_SUCCESS)
         return rc;
     *outcount = 0;
-    if (!cosched_shim_waits())
-        rc = cosched_pmpi.Waitsome(count, requests, outcount, indices, batch.statuses);
-    else
+    if (!cosched_shim_waits(COSCHED_IDLES_ALWAYS))
+        COSCHED_LIBRARY_WAITS(rc, cosched_pmpi.Waitsome(count, requests, outcount, indices, batch.statuses));
+    else {
         for (;;) {
             rc = cosched_pmpi.Testsome(count, requests, outcount, indices, batch.statuses);
             if (rc != MPI_SUCCESS || *outcount != 0)
                 break;
-            cosched_wait_turn(&wait, true);
+            cosched_wait_turn(&wait);
         }
+        cosched_wait_end(&wait);
+    }
     rc = batch_complete_some(&batch, rc, requests, *outcount, indices);
     batch_close(&batch);
     return rc;
@@ -246,7 +256,7 @@ int cosched_do_Request_get_status(MPI_Request request, int *flag, MPI_Status *st
     int rc;
     if (record != NULL && status == MPI_STATUS_IGNORE)
         status = &own;
-    rc = cosched_pmpi.Request_get_status(request, flag, status);
+    COSCHED_LIBRARY_TESTS(rc, cosched_pmpi.Request_get_status(request, flag, status));
     if (record != NULL) {
         if (rc == MPI_SUCCESS && *flag)
             rc = cosched_requests_peek(record, status);
@@ -270,7 +280,7 @@ int cosched_do_Request_get_status_all(int count, cosched_requests_seen requests,
     int rc = batch_open(&batch, count, requests, true, statuses);
     if (rc != MPI_SUCCESS)
         return rc;
-    rc = cosched_pmpi.Request_get_status_all(count, requests, flag, batch.statuses);
+    COSCHED_LIBRARY_TESTS(rc, cosched_pmpi.Request_get_status_all(count, requests, flag, batch.statuses));
     if (rc == MPI_SUCCESS && *flag)
         for (int i = 0; i < batch.count; i++)
             batch_peek(&batch, i, &batch.statuses[i], &rc);
@@ -286,7 +296,7 @@ int cosched_do_Request_get_status_any(int count, cosched_requests_seen requests,
     int rc = batch_open(&batch, count, requests, false, status);
     if (rc != MPI_SUCCESS)
         return rc;
-    rc = cosched_pmpi.Request_get_status_any(count, requests, index, flag, batch.statuses);
+    COSCHED_LIBRARY_TESTS(rc, cosched_pmpi.Request_get_status_any(count, requests, index, flag, batch.statuses));
     if (rc == MPI_SUCCESS && *flag)
         batch_peek(&batch, *index, batch.statuses, &rc);
     if (!*flag)
@@ -301,7 +311,7 @@ int cosched_do_Request_get_status_some(int count, cosched_requests_seen requests
     int rc = batch_open(&batch, count, requests, true, statuses);
     if (rc != MPI_SUCCESS)
         return rc;
-    rc = cosched_pmpi.Request_get_status_some(count, requests, outcount, indices, batch.statuses);
+    COSCHED_LIBRARY_TESTS(rc, cosched_pmpi.Request_get_status_some(count, requests, outcount, indices, batch.statuses));
     if (rc == MPI_SUCCESS && *outcount != MPI_UNDEFINED && batch.count != 0)
         for (int i = 0; i < *outcount; i++)
             batch_peek(&batch, indices[i], &batch.statuses[i], &rc);
@@ -318,6 +328,8 @@ static int get_ready(struct cosched_record *record) {
         return rc;
     if (record->sends)
         rc = cosched_wire_load(&record->out);
+    else if (record->tells)
+        cosched_shadow_tells(record->dest);
     record->active = rc == MPI_SUCCESS;
     return rc;
 }

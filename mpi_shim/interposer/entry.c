@@ -19,23 +19,11 @@
 #include <dlfcn.h>
 #include <string.h>
 
-#include "shim.h"
+#include "idle.h"
+#include "requests.h"
+#include "shadow.h"
 
 #define EXPORTED __attribute__((visibility("default"))) int
-
-/* Code does not move, so one verdict a call site is enough. */
-static bool from_library(const void *caller) {
-    static _Thread_local struct {
-        const void *caller;
-        bool verdict;
-    } known[64];
-    unsigned slot = (unsigned)(((uintptr_t)caller * UINT64_C(0x9e3779b97f4a7c15)) >> 58);
-    if (known[slot].caller != caller) {
-        known[slot].caller = caller;
-        known[slot].verdict = cosched_pmpi_contains(caller);
-    }
-    return known[slot].verdict;
-}
 
 #define SERVE(name, active, instead, arguments)                                                    \
     switch (cosched_shim_mode()) {                                                                 \
@@ -54,20 +42,20 @@ static bool from_library(const void *caller) {
 #define ENTRIES(name, instead, parameters, arguments)                                              \
     EXPORTED MPI_##name parameters { SERVE(name, true, instead, arguments) }                       \
     EXPORTED PMPI_##name parameters {                                                              \
-        SERVE(name, !from_library(__builtin_return_address(0)), instead, arguments)                \
+        SERVE(name, !cosched_pmpi_called_from(__builtin_return_address(0)), instead, arguments)                \
     }
 
 /* Whether MPI_Init was called by a Fortran binding inside the library: by mpi_init_, MPI_INIT,
  * mpi_init_f08_ or ompi_init_f, not by MPI_Init_thread and its like. */
 static bool from_binding_inside(const void *caller) {
     Dl_info where;
-    return from_library(caller) && dladdr(caller, &where) != 0 && where.dli_sname != NULL &&
+    return cosched_pmpi_called_from(caller) && dladdr(caller, &where) != 0 && where.dli_sname != NULL &&
            strcasestr(where.dli_sname, "mpi_init") != NULL &&
            strstr(where.dli_sname, "MPI_Init") == NULL;
 }
 
 #define REFUSE_BINDING_INSIDE(name)                                                                \
-    if (cosched_shim_mode() == COSCHED_SHIM_ACTIVE && cosched_shim.prefix &&                       \
+    if (cosched_shim_mode() == COSCHED_SHIM_ACTIVE && cosched_shim_prefixes() &&                       \
         from_binding_inside(__builtin_return_address(0)))                                          \
         return cosched_shim_refuse_because(                                                        \
             "MPI_" #name, "the Fortran binding is a part of the MPI library, where its messages "  \
@@ -80,20 +68,65 @@ static bool from_binding_inside(const void *caller) {
     }                                                                                              \
     EXPORTED PMPI_##name parameters {                                                              \
         REFUSE_BINDING_INSIDE(name)                                                                \
-        SERVE(name, !from_library(__builtin_return_address(0)), name, arguments)                   \
+        SERVE(name, !cosched_pmpi_called_from(__builtin_return_address(0)), name, arguments)                   \
+    }
+
+/* A call in which ranks meet stays the library's own: the shim says who comes, gets its
+ * turns in the waits, and sees who came. */
+#define MEET(name, comm, active, arguments, after)                                                 \
+    switch (cosched_shim_mode()) {                                                                 \
+    case COSCHED_SHIM_ACTIVE:                                                                      \
+        if (active) {                                                                              \
+            int rc;                                                                                \
+            cosched_shadow_meets(comm);                                                            \
+            COSCHED_LIBRARY_WAITS(rc, cosched_pmpi.name arguments);                                \
+            if (rc == MPI_SUCCESS)                                                                 \
+                after;                                                                             \
+            return rc;                                                                             \
+        }                                                                                          \
+        break;                                                                                     \
+    case COSCHED_SHIM_UNKNOWN:                                                                     \
+    case COSCHED_SHIM_BROKEN:                                                                      \
+        return cosched_shim_refuse("MPI_" #name);                                                  \
+    case COSCHED_SHIM_PASSIVE:                                                                     \
+        break;                                                                                     \
+    }                                                                                              \
+    return cosched_pmpi.name arguments;
+
+#define MEETING_ENTRIES(name, comm, parameters, arguments, after)                                  \
+    EXPORTED MPI_##name parameters { MEET(name, comm, true, arguments, after) }                    \
+    EXPORTED PMPI_##name parameters {                                                              \
+        MEET(name, comm, !cosched_pmpi_called_from(__builtin_return_address(0)), arguments, after) \
     }
 
 #define CALL(name, parameters, arguments) ENTRIES(name, name, parameters, arguments)
+#define MEETING(name, comm, parameters, arguments)                                                 \
+    MEETING_ENTRIES(name, comm, parameters, arguments, cosched_shadow_met(comm))
+#define LATER(name, comm, parameters, arguments)                                                   \
+    MEETING_ENTRIES(name, comm, parameters, arguments,                                             \
+                    cosched_requests_expect_meeting(*request, comm))
 #define COUNT int
+#define PLACE int
 #define COUNTED CALL
+#define COUNTED_MEETING MEETING
+#define COUNTED_LATER LATER
 #include "calls.h"
 #undef COUNTED
+#undef PLACE
 #undef COUNT
 #undef CALL
 
 #if MPI_VERSION >= 4
 #define CALL(name, parameters, arguments) /* and so a BEGINNING */
 #define COUNT MPI_Count
+#define PLACE MPI_Aint
 #define COUNTED(name, parameters, arguments) ENTRIES(name##_c, name, parameters, arguments)
+#define MEETING(name, comm, parameters, arguments)
+#define LATER MEETING
+#define COUNTED_MEETING(name, comm, parameters, arguments)                                         \
+    MEETING_ENTRIES(name##_c, comm, parameters, arguments, cosched_shadow_met(comm))
+#define COUNTED_LATER(name, comm, parameters, arguments)                                           \
+    MEETING_ENTRIES(name##_c, comm, parameters, arguments,                                         \
+                    cosched_requests_expect_meeting(*request, comm))
 #include "calls.h"
 #endif

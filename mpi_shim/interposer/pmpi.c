@@ -11,6 +11,7 @@ struct cosched_pmpi cosched_pmpi;
 
 #ifdef OPEN_MPI
 struct cosched_pmpi_objects cosched_pmpi_objects;
+bool (*cosched_pmpi_yield_when_idle)(bool yields);
 #define FAMILY "Open MPI"
 #elif defined(MPI_ABI_VERSION)
 #define FAMILY "the MPI standard ABI"
@@ -125,6 +126,10 @@ int cosched_pmpi_load(char *why, unsigned long size) {
 #else
 #define COUNTED(name, parameters, arguments) ONE_FIND(name)
 #endif
+#define MEETING(name, comm, parameters, arguments) CALL(name, parameters, arguments)
+#define COUNTED_MEETING(name, comm, parameters, arguments) COUNTED(name, parameters, arguments)
+#define LATER MEETING
+#define COUNTED_LATER COUNTED_MEETING
 #include "calls.h"
 #undef CALL
 #undef COUNTED
@@ -153,6 +158,8 @@ int cosched_pmpi_load(char *why, unsigned long size) {
         missing = #name;
     COSCHED_PMPI_OBJECTS(ONE)
 #undef ONE
+    void *yields = dlsym(library, "opal_progress_set_yield_when_idle");
+    memcpy(&cosched_pmpi_yield_when_idle, &yields, sizeof yields);
 #endif
     if (missing != NULL) {
         snprintf(why, size, "%s has no %s: build the shim again for this library", where.dli_fname,
@@ -170,5 +177,19 @@ bool cosched_pmpi_contains(const void *code) {
     if (dladdr(code, &where) == 0 || where.dli_fname == NULL)
         return false;
     name = base_name(where.dli_fname);
-    return strncmp(name, "mca_", 4) == 0 || strncmp(name, "libmca_", 7) == 0;
+    return strncmp(name, "mca_", 4) == 0 || strncmp(name, "libmca_", 7) == 0 ||
+           strncmp(name, "libopen-pal.", 12) == 0;
+}
+
+bool cosched_pmpi_called_from(const void *caller) {
+    static _Thread_local struct {
+        const void *caller;
+        bool verdict;
+    } known[64];
+    unsigned slot = (unsigned)(((uintptr_t)caller * UINT64_C(0x9e3779b97f4a7c15)) >> 58);
+    if (known[slot].caller != caller) {
+        known[slot].caller = caller;
+        known[slot].verdict = cosched_pmpi_contains(caller);
+    }
+    return known[slot].verdict;
 }

@@ -54,6 +54,7 @@ typedef __typeof__(_Generic(&PMPI_Request_get_status_all,
 #define COSCHED_PMPI_OTHERS(ONE)                                                                   \
     ONE(Comm_rank) ONE(Comm_size) ONE(Comm_group) ONE(Comm_remote_group) ONE(Comm_test_inter)      \
     ONE(Comm_create_keyval) ONE(Comm_set_attr) ONE(Comm_get_attr)                                  \
+    ONE(Comm_idup) ONE(Comm_free) ONE(Comm_set_errhandler)                                         \
     ONE(Group_free) ONE(Group_size) ONE(Group_translate_ranks)                                     \
     ONE(Get_address) ONE(Type_get_envelope) ONE(Type_get_extent) ONE(Type_get_true_extent)         \
     ONE(Type_commit) ONE(Type_free) ONE(Type_create_struct) ONE(Type_contiguous)                   \
@@ -70,6 +71,10 @@ struct cosched_pmpi {
 #else
 #define COUNTED(name, parameters, arguments) __typeof__(PMPI_##name) *name;
 #endif
+#define MEETING(name, comm, parameters, arguments) CALL(name, parameters, arguments)
+#define COUNTED_MEETING(name, comm, parameters, arguments) COUNTED(name, parameters, arguments)
+#define LATER MEETING
+#define COUNTED_LATER COUNTED_MEETING
 #include "calls.h"
 #undef CALL
 #undef COUNTED
@@ -100,7 +105,7 @@ extern struct cosched_pmpi cosched_pmpi;
     ONE(ompi_mpi_comm_world) ONE(ompi_mpi_comm_self) ONE(ompi_mpi_comm_null)                       \
     ONE(ompi_mpi_group_null) ONE(ompi_mpi_byte) ONE(ompi_mpi_packed)                               \
     ONE(ompi_mpi_datatype_null) ONE(ompi_request_null) ONE(ompi_message_null)                      \
-    ONE(ompi_message_no_proc)
+    ONE(ompi_message_no_proc) ONE(ompi_mpi_int) ONE(ompi_mpi_op_sum) ONE(ompi_mpi_errors_return)
 
 struct cosched_pmpi_objects {
 #define ONE(name) void *name;
@@ -114,11 +119,19 @@ extern struct cosched_pmpi_objects cosched_pmpi_objects;
 #define OMPI_PREDEFINED_GLOBAL(type, object) ((type)cosched_pmpi_objects.object)
 #endif
 
+#ifdef OPEN_MPI
+/* Has the library yield in its waits, or not; returns what it did before. NULL: not there. */
+extern bool (*cosched_pmpi_yield_when_idle)(bool yields);
+#endif
+
 /* Finds the library and fills the tables above. 0, or -ENOENT with a line in `why` when
  * there is no library, it lacks a call, or it is not the kind this shim was built for. */
 int cosched_pmpi_load(char *why, unsigned long size);
 
 /* Whether a code address belongs to the MPI library itself or to one of its plug-ins. */
 bool cosched_pmpi_contains(const void *code);
+
+/* The same of the address that a call returns to; remembered, since code does not move. */
+bool cosched_pmpi_called_from(const void *caller);
 
 #endif

@@ -7,8 +7,9 @@
 
 #include "comms.h"
 #include "do.h"
+#include "idle.h"
 #include "messages.h"
-#include "wait.h"
+#include "shadow.h"
 #include "wire.h"
 
 struct plain {
@@ -36,7 +37,7 @@ bool cosched_messages_plain(MPI_Message message) {
 
 bool cosched_messages_carry(MPI_Message message) {
     struct plain *found = NULL;
-    if (!cosched_shim.prefix || message == MPI_MESSAGE_NULL || message == MPI_MESSAGE_NO_PROC)
+    if (!cosched_shim_prefixes() || message == MPI_MESSAGE_NULL || message == MPI_MESSAGE_NO_PROC)
         return false;
     if (__atomic_load_n(&plains, __ATOMIC_ACQUIRE) == NULL)
         return true;
@@ -53,7 +54,8 @@ bool cosched_messages_carry(MPI_Message message) {
 }
 
 int cosched_do_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status) {
-    int rc = cosched_pmpi.Iprobe(source, tag, comm, flag, status);
+    int rc;
+    COSCHED_LIBRARY_TESTS(rc, cosched_pmpi.Iprobe(source, tag, comm, flag, status));
     if (!*flag)
         cosched_looked(&cosched_shim.link);
     if (rc == MPI_SUCCESS && *flag && status != MPI_STATUS_IGNORE && cosched_comms_carry(comm))
@@ -64,23 +66,30 @@ int cosched_do_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status 
 int cosched_do_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status) {
     struct cosched_wait wait = {0};
     int rc, flag = 0;
-    if (!cosched_shim_waits())
-        rc = cosched_pmpi.Probe(source, tag, comm, status);
-    else
+    if (!cosched_shim_waits(COSCHED_IDLES_ALWAYS))
+        COSCHED_LIBRARY_WAITS(rc, cosched_pmpi.Probe(source, tag, comm, status));
+    else {
         for (;;) {
             rc = cosched_pmpi.Iprobe(source, tag, comm, &flag, status);
             if (rc != MPI_SUCCESS || flag)
                 break;
-            cosched_wait_turn(&wait, false);
+            cosched_wait_turn(&wait);
         }
+        cosched_wait_end(&wait);
+    }
     if (rc == MPI_SUCCESS && status != MPI_STATUS_IGNORE && cosched_comms_carry(comm))
         cosched_wire_trim(status);
     return rc;
 }
 
+/* The call that receives a matched message is not told where from: out of band it counts as
+ * arrived here. */
 static int matched(MPI_Comm comm, MPI_Message message, MPI_Status *status) {
-    if (!cosched_shim.prefix)
+    if (!cosched_shim_prefixes()) {
+        if (status != MPI_STATUS_IGNORE)
+            cosched_shadow_received(comm, status->MPI_SOURCE);
         return MPI_SUCCESS;
+    }
     if (!cosched_comms_carry(comm))
         return cosched_messages_plain(message) ? MPI_SUCCESS : MPI_ERR_NO_MEM;
     if (status != MPI_STATUS_IGNORE)
@@ -90,7 +99,11 @@ static int matched(MPI_Comm comm, MPI_Message message, MPI_Status *status) {
 
 int cosched_do_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message,
                        MPI_Status *status) {
-    int rc = cosched_pmpi.Improbe(source, tag, comm, flag, message, status);
+    MPI_Status own;
+    int rc;
+    if (status == MPI_STATUS_IGNORE)
+        status = &own;
+    COSCHED_LIBRARY_TESTS(rc, cosched_pmpi.Improbe(source, tag, comm, flag, message, status));
     if (!*flag)
         cosched_looked(&cosched_shim.link);
     if (rc == MPI_SUCCESS && *flag)
@@ -101,16 +114,21 @@ int cosched_do_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Messag
 int cosched_do_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message,
                       MPI_Status *status) {
     struct cosched_wait wait = {0};
+    MPI_Status own;
     int rc, flag = 0;
-    if (!cosched_shim_waits())
-        rc = cosched_pmpi.Mprobe(source, tag, comm, message, status);
-    else
+    if (status == MPI_STATUS_IGNORE)
+        status = &own;
+    if (!cosched_shim_waits(COSCHED_IDLES_ALWAYS))
+        COSCHED_LIBRARY_WAITS(rc, cosched_pmpi.Mprobe(source, tag, comm, message, status));
+    else {
         for (;;) {
             rc = cosched_pmpi.Improbe(source, tag, comm, &flag, message, status);
             if (rc != MPI_SUCCESS || flag)
                 break;
-            cosched_wait_turn(&wait, false);
+            cosched_wait_turn(&wait);
         }
+        cosched_wait_end(&wait);
+    }
     if (rc == MPI_SUCCESS)
         rc = matched(comm, *message, status);
     return rc;

@@ -3,9 +3,10 @@
  */
 #include "comms.h"
 #include "do.h"
+#include "idle.h"
 #include "messages.h"
 #include "requests.h"
-#include "wait.h"
+#include "shadow.h"
 
 /* A blocking receive that completed, well or not. */
 static int finish(struct cosched_wire *wire, int rc, MPI_Status *status) {
@@ -27,19 +28,24 @@ int cosched_do_Recv(void *buf, cosched_count count, MPI_Datatype type, int sourc
         rc = cosched_wire_in(&wire, &room, buf, count, type);
         if (status == MPI_STATUS_IGNORE)
             status = &own;
-    } else
+    } else {
         cosched_wire_plain(&wire, buf, count, type);
+        if (cosched_shadow.on && source == MPI_ANY_SOURCE && status == MPI_STATUS_IGNORE)
+            status = &own;
+    }
     if (rc != MPI_SUCCESS)
         return rc;
-    if (cosched_shim_waits() && source != MPI_PROC_NULL) {
+    if (cosched_shim_waits(COSCHED_IDLES_MOSTLY) && source != MPI_PROC_NULL) {
         MPI_Request request;
         rc = cosched_pmpi.COSCHED_LARGE(Irecv)(wire.data, wire.count, wire.type, source, tag, comm,
                                                &request);
         if (rc == MPI_SUCCESS)
             rc = cosched_wait_request(&request, status);
     } else
-        rc = cosched_pmpi.COSCHED_LARGE(Recv)(wire.data, wire.count, wire.type, source, tag, comm,
-                                              status);
+        COSCHED_LIBRARY_WAITS(rc, cosched_pmpi.COSCHED_LARGE(Recv)(
+                                      wire.data, wire.count, wire.type, source, tag, comm, status));
+    if (rc == MPI_SUCCESS)
+        cosched_shadow_received(comm, source == MPI_ANY_SOURCE ? status->MPI_SOURCE : source);
     return finish(&wire, rc, status);
 }
 
@@ -57,14 +63,15 @@ int cosched_do_Mrecv(void *buf, cosched_count count, MPI_Datatype type, MPI_Mess
         cosched_wire_plain(&wire, buf, count, type);
     if (rc != MPI_SUCCESS)
         return rc;
-    if (cosched_shim_waits()) {
+    if (cosched_shim_waits(COSCHED_IDLES_MOSTLY)) {
         MPI_Request request;
         rc = cosched_pmpi.COSCHED_LARGE(Imrecv)(wire.data, wire.count, wire.type, message,
                                                 &request);
         if (rc == MPI_SUCCESS)
             rc = cosched_wait_request(&request, status);
     } else
-        rc = cosched_pmpi.COSCHED_LARGE(Mrecv)(wire.data, wire.count, wire.type, message, status);
+        COSCHED_LIBRARY_WAITS(rc, cosched_pmpi.COSCHED_LARGE(Mrecv)(wire.data, wire.count, wire.type,
+                                                                    message, status));
     return finish(&wire, rc, status);
 }
 
@@ -95,8 +102,12 @@ int cosched_do_Irecv(void *buf, cosched_count count, MPI_Datatype type, int sour
                      MPI_Comm comm, MPI_Request *request) {
     struct cosched_record *record;
     int rc;
-    if (source == MPI_PROC_NULL || !cosched_comms_carry(comm))
-        return cosched_pmpi.COSCHED_LARGE(Irecv)(buf, count, type, source, tag, comm, request);
+    if (source == MPI_PROC_NULL || !cosched_comms_carry(comm)) {
+        rc = cosched_pmpi.COSCHED_LARGE(Irecv)(buf, count, type, source, tag, comm, request);
+        if (rc == MPI_SUCCESS && source != MPI_PROC_NULL)
+            cosched_requests_expect_message(*request, comm, false);
+        return rc;
+    }
     record = open_record(buf, count, type, &rc);
     if (record == NULL)
         return rc;
@@ -111,8 +122,12 @@ int cosched_do_Recv_init(void *buf, cosched_count count, MPI_Datatype type, int 
                          MPI_Comm comm, MPI_Request *request) {
     struct cosched_record *record;
     int rc;
-    if (source == MPI_PROC_NULL || !cosched_comms_carry(comm))
-        return cosched_pmpi.COSCHED_LARGE(Recv_init)(buf, count, type, source, tag, comm, request);
+    if (source == MPI_PROC_NULL || !cosched_comms_carry(comm)) {
+        rc = cosched_pmpi.COSCHED_LARGE(Recv_init)(buf, count, type, source, tag, comm, request);
+        if (rc == MPI_SUCCESS && source != MPI_PROC_NULL)
+            cosched_requests_expect_message(*request, comm, true);
+        return rc;
+    }
     record = open_record(buf, count, type, &rc);
     if (record == NULL)
         return rc;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "lock.h"
+#include "shadow.h"
 #include "wait.h"
 
 #define BUCKETS 1024 /* a power of two */
@@ -35,6 +36,8 @@ struct cosched_record *cosched_requests_new(void) {
     if (record == NULL)
         return NULL;
     record->sent = MPI_REQUEST_NULL;
+    record->from = NULL;
+    record->tells = record->meets = false;
     record->sends = record->receives = record->persistent = false;
     record->active = record->delivered = record->claimed = false;
     return record;
@@ -50,7 +53,46 @@ void cosched_requests_add(struct cosched_record *record, MPI_Request handle) {
     cosched_lock_give(&lock);
 }
 
+static struct cosched_record *expect(bool persistent) {
+    struct cosched_record *record = cosched_requests_new();
+    if (record != NULL) {
+        record->persistent = persistent;
+        record->active = !persistent;
+    }
+    return record;
+}
+
+void cosched_requests_expect_message(MPI_Request handle, MPI_Comm comm, bool persistent) {
+    struct cosched_record *record;
+    if (!cosched_shadow.on || !(persistent || cosched_is_contended(&cosched_shim.link)) ||
+        (record = expect(persistent)) == NULL)
+        return;
+    record->from = cosched_peers_hold(cosched_peers_of(comm));
+    cosched_requests_add(record, handle);
+}
+
+void cosched_requests_expect_start(MPI_Request handle, MPI_Comm comm, int dest) {
+    struct cosched_record *record;
+    int rank = cosched_shadow.on ? cosched_peers_rank(cosched_peers_of(comm), dest) : -1;
+    if (rank < 0 || (record = expect(true)) == NULL)
+        return;
+    record->dest = rank;
+    record->tells = true;
+    cosched_requests_add(record, handle);
+}
+
+void cosched_requests_expect_meeting(MPI_Request handle, MPI_Comm comm) {
+    struct cosched_record *record;
+    if (!cosched_shadow.on || !cosched_is_contended(&cosched_shim.link) ||
+        (record = expect(false)) == NULL)
+        return;
+    record->from = cosched_peers_hold(cosched_peers_of(comm));
+    record->meets = true;
+    cosched_requests_add(record, handle);
+}
+
 static void let_go(struct cosched_record *record) {
+    cosched_peers_release(record->from);
     if (record->sends)
         cosched_wire_release(&record->out);
     if (record->receives)
@@ -114,8 +156,28 @@ void cosched_requests_unclaim(struct cosched_record *record) {
     cosched_lock_give(&lock);
 }
 
+/* Out of band: what the message says of its sender. */
+static void hear(const struct cosched_record *record, const MPI_Status *status) {
+    int cancelled = 0;
+    if (cosched_is_scheduled(&cosched_shim.link))
+        return;
+    if (record->meets) {
+        cosched_shadow_trap_partners(record->from);
+        return;
+    }
+    cosched_pmpi.Test_cancelled(status, &cancelled);
+    if (!cancelled)
+        cosched_shadow_trap(cosched_peers_rank(record->from, status->MPI_SOURCE));
+}
+
 int cosched_requests_peek(struct cosched_record *record, MPI_Status *status) {
     int rc = MPI_SUCCESS;
+    if (record->active && record->from != NULL && !record->delivered) {
+        if (cosched_shadow.on)
+            hear(record, status);
+        record->delivered = true;
+        return rc;
+    }
     if (!record->active || !record->receives || record->in.shape == COSCHED_WIRE_PLAIN)
         return rc;
     if (record->delivered)
@@ -173,7 +235,7 @@ int cosched_requests_complete(struct cosched_record *record, int error, MPI_Stat
 }
 
 bool cosched_requests_release(struct cosched_record *record) {
-    bool active = record->active;
+    bool active = record->active && (record->sends || record->receives);
     cosched_lock_take(&lock);
     take_out(record);
     if (active)

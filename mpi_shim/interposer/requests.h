@@ -15,6 +15,7 @@
 
 #include <stdbool.h>
 
+#include "peers.h"
 #include "wire.h"
 
 struct cosched_record {
@@ -23,6 +24,10 @@ struct cosched_record {
     struct cosched_wire out;
     struct cosched_wire in;
     MPI_Request sent; /* Isendrecv: the other half; MPI_REQUEST_NULL: none, or complete */
+    struct cosched_peers *from; /* out of band: whom the message comes from, or NULL */
+    int dest;         /* out of band, tells: rank of the world that a start sends to */
+    bool tells;       /* dest is in use */
+    bool meets;       /* out of band: it completes when those of `from` have met */
     bool sends;       /* out is in use */
     bool receives;    /* in is in use */
     bool persistent;  /* stays when it completes */
@@ -40,6 +45,13 @@ void cosched_requests_drop(struct cosched_record *record);
 
 /* Whether there is any record: without one, nothing needs to be looked up. */
 bool cosched_requests_any(void);
+
+/* Out of band, MPI having made the request: a receive in comm, a persistent send, a
+ * non-blocking collective. What is not persistent is remembered only while another job wants
+ * the CPUs: else it is nobody's business, and free of cost. Without memory it is not. */
+void cosched_requests_expect_message(MPI_Request handle, MPI_Comm comm, bool persistent);
+void cosched_requests_expect_start(MPI_Request handle, MPI_Comm comm, int dest);
+void cosched_requests_expect_meeting(MPI_Request handle, MPI_Comm comm);
 
 /* The record of a request, or NULL. Who claimed one completes it or gives it back. */
 struct cosched_record *cosched_requests_claim(MPI_Request handle);

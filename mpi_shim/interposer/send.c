@@ -3,8 +3,9 @@
  */
 #include "comms.h"
 #include "do.h"
+#include "idle.h"
 #include "requests.h"
-#include "wait.h"
+#include "shadow.h"
 
 /* The pointers of a family of calls that differ only in the mode of the send. */
 typedef __typeof__(*cosched_pmpi.COSCHED_LARGE(Send)) blocking_call;
@@ -14,6 +15,7 @@ static int lay_out(struct cosched_wire *wire, struct cosched_wire_room *room, co
                    cosched_count count, MPI_Datatype type, int dest, MPI_Comm comm) {
     if (dest != MPI_PROC_NULL && cosched_comms_carry(comm))
         return cosched_wire_out(wire, room, buf, count, type);
+    cosched_shadow_sends(comm, dest);
     cosched_wire_plain(wire, buf, count, type);
     return MPI_SUCCESS;
 }
@@ -28,7 +30,7 @@ static int send_blocking(const void *buf, cosched_count count, MPI_Datatype type
         return rc;
     /* A registered task that is going to wait does so in its own way; an unscheduled one had
      * better not spin at all. */
-    if (request_form != NULL && cosched_shim_waits() &&
+    if (request_form != NULL && cosched_shim_waits(COSCHED_IDLES_MOSTLY) &&
         (always_waits || !cosched_wire_is_short(&wire) ||
          !cosched_is_scheduled(&cosched_shim.link))) {
         MPI_Request request;
@@ -36,7 +38,7 @@ static int send_blocking(const void *buf, cosched_count count, MPI_Datatype type
         if (rc == MPI_SUCCESS)
             rc = cosched_wait_request(&request, MPI_STATUS_IGNORE);
     } else
-        rc = call(wire.data, wire.count, wire.type, dest, tag, comm);
+        COSCHED_LIBRARY_WAITS(rc, call(wire.data, wire.count, wire.type, dest, tag, comm));
     cosched_wire_release(&wire);
     return rc;
 }
@@ -97,8 +99,12 @@ static int send_init(const void *buf, cosched_count count, MPI_Datatype type, in
                      MPI_Comm comm, MPI_Request *request, request_call *call) {
     struct cosched_record *record;
     int rc;
-    if (dest == MPI_PROC_NULL || !cosched_comms_carry(comm))
-        return call(buf, count, type, dest, tag, comm, request);
+    if (dest == MPI_PROC_NULL || !cosched_comms_carry(comm)) {
+        rc = call(buf, count, type, dest, tag, comm, request);
+        if (rc == MPI_SUCCESS)
+            cosched_requests_expect_start(*request, comm, dest);
+        return rc;
+    }
     record = cosched_requests_new();
     if (record == NULL)
         return MPI_ERR_NO_MEM;

@@ -6,14 +6,16 @@
  */
 #include "comms.h"
 #include "do.h"
+#include "idle.h"
 #include "requests.h"
-#include "wait.h"
+#include "shadow.h"
 
 static int lay_out_send(struct cosched_wire *wire, struct cosched_wire_room *room,
                         const void *buf, cosched_count count, MPI_Datatype type, int dest,
                         MPI_Comm comm) {
     if (dest != MPI_PROC_NULL && cosched_comms_carry(comm))
         return cosched_wire_out(wire, room, buf, count, type);
+    cosched_shadow_sends(comm, dest);
     cosched_wire_plain(wire, buf, count, type);
     return MPI_SUCCESS;
 }
@@ -72,12 +74,14 @@ int cosched_do_Sendrecv(const void *sendbuf, cosched_count sendcount, MPI_Dataty
     }
     if (status == MPI_STATUS_IGNORE)
         status = &own;
-    if (cosched_shim_waits())
+    if (cosched_shim_waits(COSCHED_IDLES_MOSTLY))
         rc = exchange(&out, dest, sendtag, &in, source, recvtag, comm, status);
     else
-        rc = cosched_pmpi.COSCHED_LARGE(Sendrecv)(out.data, out.count, out.type, dest, sendtag,
-                                                  in.data, in.count, in.type, source, recvtag,
-                                                  comm, status);
+        COSCHED_LIBRARY_WAITS(rc, cosched_pmpi.COSCHED_LARGE(Sendrecv)(
+                                      out.data, out.count, out.type, dest, sendtag, in.data,
+                                      in.count, in.type, source, recvtag, comm, status));
+    if (rc == MPI_SUCCESS)
+        cosched_shadow_received(comm, status->MPI_SOURCE);
     if (cosched_wire_arrived(rc)) {
         int delivered = cosched_wire_deliver(&in, status);
         rc = rc != MPI_SUCCESS ? rc : delivered;
@@ -93,9 +97,18 @@ int cosched_do_Sendrecv_replace(void *buf, cosched_count count, MPI_Datatype typ
                                 MPI_Status *status) {
     struct cosched_wire copy;
     int rc;
-    if (!cosched_comms_carry(comm) && !cosched_shim_waits())
-        return cosched_pmpi.COSCHED_LARGE(Sendrecv_replace)(buf, count, type, dest, sendtag, source,
-                                                            recvtag, comm, status);
+    if (!cosched_comms_carry(comm) && !cosched_shim_waits(COSCHED_IDLES_MOSTLY)) {
+        MPI_Status own;
+        if (status == MPI_STATUS_IGNORE)
+            status = &own;
+        cosched_shadow_sends(comm, dest);
+        COSCHED_LIBRARY_WAITS(rc, cosched_pmpi.COSCHED_LARGE(Sendrecv_replace)(
+                                      buf, count, type, dest, sendtag, source, recvtag, comm,
+                                      status));
+        if (rc == MPI_SUCCESS)
+            cosched_shadow_received(comm, status->MPI_SOURCE);
+        return rc;
+    }
     /* The copy is made like one for the wire, but goes there as a message of its own. */
     rc = cosched_wire_copy(&copy, buf, count, type);
     if (rc != MPI_SUCCESS)
@@ -149,10 +162,12 @@ int cosched_do_Isendrecv(const void *sendbuf, cosched_count sendcount, MPI_Datat
                          int dest, int sendtag, void *recvbuf, cosched_count recvcount,
                          MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm,
                          MPI_Request *request) {
-    if (!cosched_comms_carry(comm))
+    if (!cosched_comms_carry(comm)) {
+        cosched_shadow_sends(comm, dest);
         return cosched_pmpi.COSCHED_LARGE(Isendrecv)(sendbuf, sendcount, sendtype, dest, sendtag,
                                                      recvbuf, recvcount, recvtype, source, recvtag,
                                                      comm, request);
+    }
     return isendrecv(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype,
                      source, recvtag, comm, request);
 }
@@ -160,9 +175,11 @@ int cosched_do_Isendrecv(const void *sendbuf, cosched_count sendcount, MPI_Datat
 int cosched_do_Isendrecv_replace(void *buf, cosched_count count, MPI_Datatype type, int dest,
                                  int sendtag, int source, int recvtag, MPI_Comm comm,
                                  MPI_Request *request) {
-    if (!cosched_comms_carry(comm))
+    if (!cosched_comms_carry(comm)) {
+        cosched_shadow_sends(comm, dest);
         return cosched_pmpi.COSCHED_LARGE(Isendrecv_replace)(buf, count, type, dest, sendtag,
                                                              source, recvtag, comm, request);
+    }
     return isendrecv(buf, count, type, dest, sendtag, buf, count, type, source, recvtag, comm,
                      request);
 }

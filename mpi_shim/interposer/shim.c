@@ -17,8 +17,9 @@
 #include <unistd.h>
 
 #include "do.h"
+#include "idle.h"
 #include "requests.h"
-#include "wire.h"
+#include "shadow.h"
 
 #define ATTACH_TIMEOUT_MS 2000
 
@@ -51,7 +52,7 @@ void cosched_shim_say(const char *format, ...) {
     va_end(arguments);
 }
 
-__attribute__((format(printf, 1, 2))) static void say_always(const char *format, ...) {
+void cosched_shim_warn(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     say(format, arguments);
@@ -64,7 +65,7 @@ int cosched_shim_refuse(const char *what) {
 }
 
 int cosched_shim_refuse_because(const char *what, const char *why) {
-    say_always("%s: %s", what, why);
+    cosched_shim_warn("%s: %s", what, why);
     return MPI_ERR_OTHER;
 }
 
@@ -100,27 +101,51 @@ static long long choose_copy_max(void) {
 #endif
 }
 
-/* spin, yield, or block:NANOSECONDS, as cosched-run writes it. */
+/* What follows `name` in `text`, if it is a number to its end. */
+static bool read_number(const char *text, const char *name, uint64_t *number) {
+    size_t length = strlen(name);
+    char *end = NULL;
+    if (strncmp(text, name, length) != 0)
+        return false;
+    *number = strtoull(text + length, &end, 10);
+    return end != text + length && *end == '\0';
+}
+
+/* spin, yield, block:NANOSECONDS or auto:NANOSECONDS, as cosched-run writes it. */
 static struct cosched_wait_policy choose_wait(const char *text) {
     struct cosched_wait_policy wait = {.kind = COSCHED_WAIT_SPIN};
-    char *end = NULL;
     if (text == NULL || strcmp(text, "spin") == 0 || text[0] == '\0')
         return wait;
     if (strcmp(text, "yield") == 0)
         wait.kind = COSCHED_WAIT_YIELD;
-    else if (strncmp(text, "block:", 6) == 0) {
-        wait.spin_ns = strtoull(text + 6, &end, 10);
-        if (end != text + 6 && *end == '\0')
-            wait.kind = COSCHED_WAIT_BLOCK;
-    }
-    if (wait.kind == COSCHED_WAIT_SPIN)
-        cosched_shim_say("COSCHED_WAIT=%s is not spin, yield or block:NANOSECONDS: spin is used",
+    else if (read_number(text, "block:", &wait.spin_ns))
+        wait.kind = COSCHED_WAIT_BLOCK;
+    else if (read_number(text, "auto:", &wait.spin_ns))
+        wait.kind = COSCHED_WAIT_AUTO;
+    else
+        cosched_shim_say("COSCHED_WAIT=%s is not spin, yield, block:NANOSECONDS or "
+                         "auto:NANOSECONDS: spin is used",
                          text);
     return wait;
 }
 
+static const char *const carriers[] = {
+    [COSCHED_CARRIER_NONE] = "none",
+    [COSCHED_CARRIER_PREFIX] = "prefix",
+    [COSCHED_CARRIER_SHADOW] = "shadow",
+};
+
+static enum cosched_carrier choose_carrier(const char *text) {
+    if (text == NULL || text[0] == '\0')
+        return COSCHED_CARRIER_NONE;
+    for (int i = 0; i <= COSCHED_CARRIER_SHADOW; i++)
+        if (strcmp(text, carriers[i]) == 0)
+            return (enum cosched_carrier)i;
+    cosched_shim_say("COSCHED_STATUS=%s is not prefix, shadow or none: none is used", text);
+    return COSCHED_CARRIER_NONE;
+}
+
 static void start(void) {
-    const char *status = getenv("COSCHED_STATUS");
     const char *verbose = getenv("COSCHED_VERBOSE");
     enum cosched_shim_mode mode = COSCHED_SHIM_PASSIVE;
     cosched_shim.counters = &private_counters;
@@ -131,9 +156,7 @@ static void start(void) {
     else if (is_set("COSCHED_JOB") || cosched_shim.wait.kind != COSCHED_WAIT_SPIN) {
         mode = COSCHED_SHIM_ACTIVE;
         cosched_shim.copy_max = choose_copy_max();
-        cosched_shim.prefix = status != NULL && strcmp(status, "prefix") == 0;
-        if (status != NULL && !cosched_shim.prefix && strcmp(status, "none") != 0)
-            cosched_shim_say("COSCHED_STATUS=%s is neither prefix nor none: none is used", status);
+        cosched_shim.carrier = choose_carrier(getenv("COSCHED_STATUS"));
     }
     __atomic_store_n(&cosched_shim.mode, mode, __ATOMIC_RELEASE);
 }
@@ -172,8 +195,7 @@ static void attach(void) {
     cosched_pmpi.Comm_rank(MPI_COMM_WORLD, &rank);
     cosched_pmpi.Comm_size(MPI_COMM_WORLD, &world);
     if (cosched_attach(&cosched_shim.link, path, getenv("COSCHED_JOB"), rank, world,
-                       cosched_shim.prefix ? COSCHED_CARRIER_PREFIX : COSCHED_CARRIER_NONE,
-                       ATTACH_TIMEOUT_MS) != 0) {
+                       cosched_shim.carrier, ATTACH_TIMEOUT_MS) != 0) {
         cosched_shim_say("rank %d runs on its own: %s (%s)", rank, cosched_shim.link.reason, path);
         return;
     }
@@ -181,7 +203,7 @@ static void attach(void) {
     pthread_once(&fork_watched, watch_forks);
     cosched_shim_say("rank %d of %d registered as task %u of job %s on %s, status by %s", rank, world,
                      cosched_shim.link.slot, getenv("COSCHED_JOB"), node,
-                     cosched_shim.prefix ? "prefix" : "nothing");
+                     carriers[cosched_shim.carrier]);
 }
 
 /* MPI deletes the attributes of MPI_COMM_SELF first thing in MPI_Finalize, by whatever
@@ -189,6 +211,8 @@ static void attach(void) {
 static int leave(MPI_Comm comm, int keyval, void *value, void *extra) {
     (void)comm, (void)keyval, (void)value, (void)extra;
     cosched_requests_forget();
+    if (cosched_shim.carrier == COSCHED_CARRIER_SHADOW)
+        cosched_shadow_close();
     if (cosched_shim.counters->foreign != 0)
         cosched_shim_say("%llu messages came from peers without the shim",
                          (unsigned long long)cosched_shim.counters->foreign);
@@ -205,9 +229,12 @@ static int copy_nothing(MPI_Comm comm, int keyval, void *extra, void *value, voi
 
 static void enter(void) {
     int key = MPI_KEYVAL_INVALID;
+    cosched_idle_open();
     if (!is_set("COSCHED_JOB"))
         return; /* only its waits are ours */
     attach();
+    if (cosched_shim.carrier == COSCHED_CARRIER_SHADOW)
+        cosched_shadow_open();
     if (cosched_pmpi.Comm_create_keyval(copy_nothing, leave, &key, NULL) == MPI_SUCCESS)
         cosched_pmpi.Comm_set_attr(MPI_COMM_SELF, key, NULL);
 }

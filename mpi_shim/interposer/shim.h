@@ -22,21 +22,26 @@ enum cosched_shim_mode {
 enum cosched_wait_kind {
     COSCHED_WAIT_SPIN = 0, /* what the library does */
     COSCHED_WAIT_YIELD,    /* offers the CPU to whoever wants it */
-    COSCHED_WAIT_BLOCK     /* spins for a time, then sleeps between tests */
+    COSCHED_WAIT_BLOCK,    /* spins for a time, then sleeps between tests */
+    COSCHED_WAIT_AUTO      /* as BLOCK where the CPU is shared now, else as SPIN */
 };
 
 struct cosched_wait_policy {
     enum cosched_wait_kind kind;
-    uint64_t spin_ns; /* BLOCK: how long a wait spins before it sleeps */
+    uint64_t spin_ns; /* BLOCK, AUTO: how long a wait spins before it sleeps */
 };
+
+/* In which of its waits the library yields, so that the shim gets its turns (idle.h). */
+enum cosched_idles { COSCHED_IDLES_NEVER = 0, COSCHED_IDLES_MOSTLY, COSCHED_IDLES_ALWAYS };
 
 struct cosched_shim {
     enum cosched_shim_mode mode;
     /* From the environment alone, never from whether a daemon answered: all ranks of a
      * job must agree on it, since it changes what travels. */
-    bool prefix;
+    enum cosched_carrier carrier;
     bool verbose;
     struct cosched_wait_policy wait;
+    enum cosched_idles idles;
     long long copy_max; /* longest contiguous message that is copied: see wire.h */
     struct cosched_link link;
     struct cosched_task_counters *counters; /* the task's record, or a private one */
@@ -50,6 +55,9 @@ enum cosched_shim_mode cosched_shim_start(void);
 /* One line on stderr, with COSCHED_VERBOSE=1 alone. */
 void cosched_shim_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* One line on stderr, for what a user must know. */
+void cosched_shim_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* A call that cannot be served: one line on stderr, and the error for the caller. */
 int cosched_shim_refuse(const char *what);
 int cosched_shim_refuse_because(const char *what, const char *why);
@@ -61,9 +69,16 @@ static inline enum cosched_shim_mode cosched_shim_mode(void) {
 
 static inline bool cosched_shim_attached(void) { return cosched_shim.link.region != NULL; }
 
-/* Whether the shim waits in place of the library's blocking calls. */
-static inline bool cosched_shim_waits(void) {
-    return cosched_shim_attached() || cosched_shim.wait.kind != COSCHED_WAIT_SPIN;
+static inline bool cosched_shim_prefixes(void) {
+    return cosched_shim.carrier == COSCHED_CARRIER_PREFIX;
+}
+
+/* Whether the shim waits in place of a blocking call, in which the library yields only if
+ * its kind is at least `least`. A task alone on its CPUs leaves the wait to the library; if
+ * company comes in its midst, that one wait spins to its end. Accepted: the next does not. */
+static inline bool cosched_shim_waits(enum cosched_idles least) {
+    return cosched_shim.idles < least && (cosched_shim.wait.kind != COSCHED_WAIT_SPIN ||
+                                          cosched_is_contended(&cosched_shim.link));
 }
 
 /* One writer each in a program without MPI threads; where there are several, an increment

@@ -1,26 +1,21 @@
 #define _GNU_SOURCE
 #include "wait.h"
 
-#include <pthread.h>
 #include <sched.h>
-#include <stdio.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
+
+#include "idle.h"
+#include "shadow.h"
+#include "sharing.h"
 
 /* The kernel adds its timer slack, 50 us for most: shorter would not be. */
 #define NAP_NS 20000
 
-static pthread_once_t asked = PTHREAD_ONCE_INIT;
-static bool library_yields;
-
-/* MPICH 5 calls sched_yield each time round in MPI_Recv and MPI_Wait (not in MPI_Probe, and
- * not in MPI_Test); MPICH 4.0 never does. Open MPI yields, when it is told to, inside its
- * progress engine, which MPI_Test enters just as well. */
-static void ask_library(void) {
-    char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
-    int length = 0, major = 0;
-    cosched_pmpi.Get_library_version(text, &length);
-    library_yields = sscanf(text, "MPICH Version: %d", &major) == 1 && major >= 5;
-}
+/* A wait that is over after fewer turns, a microsecond or two, is not worth a look at the
+ * clock. */
+#define TURNS_BEFORE_CLOCK 16u
 
 static uint64_t now_ns(void) {
     struct timespec now;
@@ -29,50 +24,61 @@ static uint64_t now_ns(void) {
 }
 
 /* Spin first: a message that is under way comes sooner than a sleeper wakes up. */
-static void spin_then_nap(struct cosched_wait *wait) {
+static bool spin_then_nap(const struct cosched_wait *wait) {
     const struct timespec nap = {.tv_nsec = NAP_NS};
-    if (cosched_shim.wait.spin_ns != 0) {
-        uint64_t now = now_ns();
-        if (wait->since_ns == 0)
-            wait->since_ns = now;
-        if (now - wait->since_ns < cosched_shim.wait.spin_ns)
-            return;
-    }
+    if (cosched_shim.wait.spin_ns != 0 &&
+        (wait->since_ns == 0 || now_ns() - wait->since_ns < cosched_shim.wait.spin_ns))
+        return false;
     clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
     cosched_shim_count(&cosched_shim.counters->naps, 1);
+    return true;
 }
 
-void cosched_wait_turn(struct cosched_wait *wait, bool yields) {
+bool cosched_wait_turn(struct cosched_wait *wait) {
     if (!wait->began) {
         wait->began = true;
-        pthread_once(&asked, ask_library);
         cosched_shim_count(&cosched_shim.counters->waits, 1);
     }
+    if (++wait->turns == TURNS_BEFORE_CLOCK)
+        wait->since_ns = now_ns();
     if (cosched_linger(&cosched_shim.link, &wait->spell) != 0)
-        return;
+        return true;
     switch (cosched_shim.wait.kind) {
     case COSCHED_WAIT_SPIN:
-        if (yields && library_yields)
-            sched_yield();
-        break;
+        return false;
     case COSCHED_WAIT_YIELD:
-        sched_yield();
-        break;
+        syscall(SYS_sched_yield);
+        return true;
+    case COSCHED_WAIT_AUTO:
+        return cosched_sharing(wait->turns) && spin_then_nap(wait);
     case COSCHED_WAIT_BLOCK:
-        spin_then_nap(wait);
-        break;
+        return spin_then_nap(wait);
     }
+    return false;
+}
+
+void cosched_wait_end(struct cosched_wait *wait) {
+    uint64_t now;
+    if (wait->since_ns == 0)
+        return;
+    now = now_ns();
+    cosched_shim_count(&cosched_shim.counters->waited_ns, now - wait->since_ns);
+    cosched_shadow_waited(now);
 }
 
 int cosched_wait_request(MPI_Request *request, MPI_Status *status) {
     struct cosched_wait wait = {0};
-    if (!cosched_shim_waits())
-        return cosched_pmpi.Wait(request, status);
-    for (;;) {
-        int flag = 0;
-        int rc = cosched_pmpi.Test(request, &flag, status);
-        if (rc != MPI_SUCCESS || flag)
-            return rc;
-        cosched_wait_turn(&wait, true);
+    int rc, flag = 0;
+    if (!cosched_shim_waits(COSCHED_IDLES_MOSTLY))
+        COSCHED_LIBRARY_WAITS(rc, cosched_pmpi.Wait(request, status));
+    else {
+        for (;;) {
+            rc = cosched_pmpi.Test(request, &flag, status);
+            if (rc != MPI_SUCCESS || flag)
+                break;
+            cosched_wait_turn(&wait);
+        }
+        cosched_wait_end(&wait);
     }
+    return rc;
 }

@@ -24,7 +24,7 @@
 
 /* cdef: begin */
 enum cosched_limits {
-    COSCHED_ABI = 2,           /* raised by any change to this file */
+    COSCHED_ABI = 3,           /* raised by any change to this file */
     COSCHED_NAME_BYTES = 64,   /* a job's name with its final NUL */
     COSCHED_REASON_BYTES = 128,
     COSCHED_RING_CELLS = 64,   /* a power of two */
@@ -118,7 +118,8 @@ struct cosched_task_counters {
     uint64_t foreign;       /* prefix bytes that no shim wrote: must stay 0 */
     uint64_t naps;          /* sleeps of a scheduled waiter that left its CPU to others */
     uint64_t stale;         /* arrivals from a scheduled peer that had lain there unread */
-    uint8_t pad[16];
+    uint64_t waited_ns;     /* inside calls that wait; waits of some microseconds are left out */
+    uint64_t told;          /* shadow: messages that told a peer of a change of status */
 };
 
 struct cosched_task {

@@ -45,6 +45,9 @@ void cosched_abandon(struct cosched_link *link);
 /* 1 if the job is scheduled on this node, or if nobody is there to say. */
 int cosched_is_scheduled(const struct cosched_link *link);
 
+/* 1 if another job wants the CPUs of this one, whichever of them has them now. */
+int cosched_is_contended(const struct cosched_link *link);
+
 /* A task looked for a message and found none. A message that it finds at a later look
  * arrived in between, so what it says of its sender is true now. */
 void cosched_looked(struct cosched_link *link);

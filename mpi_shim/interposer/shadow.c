@@ -1,0 +1,178 @@
+#define _GNU_SOURCE
+#include "shadow.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "wait.h"
+
+#define TAG 1
+
+/* How long a rank waits for the others to join. Who is late joins all the same; a rank
+ * without the shim never does. */
+#define JOIN_NS UINT64_C(10000000000)
+#define LAST_CALL_NS UINT64_C(1000000000)
+
+/* How often a task that has no other reason reads what it was told. */
+#define LISTEN_NS UINT64_C(1000000000)
+
+struct cosched_shadow cosched_shadow;
+
+static MPI_Request joining;
+static int *sent;       /* how often each rank was told something */
+static long taken;      /* how often this one was, as far as it has read */
+
+static uint64_t now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+static bool join(uint64_t limit_ns) {
+    struct cosched_wait wait = {0};
+    uint64_t deadline = now_ns() + limit_ns;
+    int flag = 0;
+    while (cosched_pmpi.Test(&joining, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS && !flag) {
+        if (now_ns() > deadline)
+            return false;
+        cosched_wait_turn(&wait);
+    }
+    return flag != 0;
+}
+
+void cosched_shadow_open(void) {
+    struct cosched_shadow *shadow = &cosched_shadow;
+    joining = MPI_REQUEST_NULL;
+    cosched_pmpi.Comm_size(MPI_COMM_WORLD, &shadow->size);
+    if (shadow->size == 1)
+        return;
+    shadow->told = malloc((size_t)shadow->size);
+    shadow->heard = malloc((size_t)shadow->size);
+    sent = calloc((size_t)shadow->size, sizeof *sent);
+    if (cosched_pmpi.Comm_idup(MPI_COMM_WORLD, &shadow->comm, &joining) != MPI_SUCCESS)
+        return;
+    if (!join(JOIN_NS)) {
+        cosched_shim_warn("after %d s not every rank has joined: is one without the shim? "
+                          "This one goes on, and traps no messages",
+                          (int)(JOIN_NS / UINT64_C(1000000000)));
+        return;
+    }
+    if (shadow->told == NULL || shadow->heard == NULL || sent == NULL)
+        return; /* it hears nothing and tells nothing; the others take it for scheduled */
+    memset(shadow->told, 1, (size_t)shadow->size);
+    memset(shadow->heard, 1, (size_t)shadow->size);
+    cosched_pmpi.Comm_set_errhandler(shadow->comm, MPI_ERRORS_RETURN);
+    shadow->on = true;
+}
+
+static void take(MPI_Message *message, int source) {
+    unsigned char byte = 1;
+    if (cosched_pmpi.Mrecv(&byte, 1, MPI_BYTE, message, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+        return;
+    __atomic_fetch_add(&taken, 1, __ATOMIC_RELAXED);
+    cosched_shadow.heard[source] = byte != 0;
+}
+
+/* Reads what there is. */
+static void listen(void) {
+    MPI_Message message;
+    MPI_Status status;
+    int flag = 0;
+    while (cosched_pmpi.Improbe(MPI_ANY_SOURCE, TAG, cosched_shadow.comm, &flag, &message,
+                                &status) == MPI_SUCCESS &&
+           flag)
+        take(&message, status.MPI_SOURCE);
+}
+
+void cosched_shadow_tell(int world_rank, int scheduled) {
+    static const unsigned char statuses[2] = {0, 1}; /* outlive the request */
+    MPI_Request request;
+    cosched_shadow.told[world_rank] = (unsigned char)scheduled;
+    if (cosched_pmpi.Isend(&statuses[scheduled], 1, MPI_BYTE, world_rank, TAG, cosched_shadow.comm,
+                           &request) != MPI_SUCCESS)
+        return;
+    cosched_pmpi.Request_free(&request);
+    sent[world_rank]++;
+    cosched_shim_count(&cosched_shim.counters->told, 1);
+}
+
+void cosched_shadow_waited(uint64_t now) {
+    static uint64_t last_ns; /* threads may race: one listens more */
+    uint64_t last = __atomic_load_n(&last_ns, __ATOMIC_RELAXED);
+    if (!cosched_shadow.on || now - last < LISTEN_NS)
+        return;
+    __atomic_store_n(&last_ns, now, __ATOMIC_RELAXED);
+    listen();
+}
+
+/* The ranks that a collective may wait for, by turns upwards and downwards. */
+static int partner(const struct cosched_peers *peers, int distance, bool upwards) {
+    int from = peers->me % peers->size;
+    int step = distance % peers->size;
+    return cosched_peers_rank(peers, (upwards ? from + step : from + peers->size - step) % peers->size);
+}
+
+void cosched_shadow_tell_partners(const struct cosched_peers *peers) {
+    if (peers == NULL || peers->size == 0)
+        return;
+    for (int distance = 1; distance < peers->size; distance *= 2) {
+        cosched_shadow_tells(partner(peers, distance, true));
+        cosched_shadow_tells(partner(peers, distance, false));
+    }
+}
+
+void cosched_shadow_trap(int world_rank) {
+    listen();
+    if (world_rank < 0)
+        return;
+    cosched_shim_count(&cosched_shim.counters->received, 1);
+    cosched_arrived(&cosched_shim.link, cosched_shadow.heard[world_rank]);
+}
+
+void cosched_shadow_trap_partners(const struct cosched_peers *peers) {
+    bool scheduled = false;
+    listen();
+    if (peers == NULL || peers->size == 0)
+        return;
+    for (int distance = 1; distance < peers->size && !scheduled; distance *= 2)
+        for (int upwards = 0; upwards <= 1; upwards++) {
+            int rank = partner(peers, distance, upwards != 0);
+            scheduled = scheduled || (rank >= 0 && cosched_shadow.heard[rank] == 1);
+        }
+    cosched_shim_count(&cosched_shim.counters->received, 1);
+    cosched_arrived(&cosched_shim.link, scheduled);
+}
+
+/* Each rank learns how often it was told something in all, and reads the rest. */
+static void read_the_rest(void) {
+    MPI_Request request;
+    int expected = 0;
+    if (cosched_pmpi.Ireduce_scatter_block(sent, &expected, 1, MPI_INT, MPI_SUM,
+                                           cosched_shadow.comm, &request) != MPI_SUCCESS ||
+        cosched_wait_request(&request, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+        return;
+    for (; taken < expected; taken++) {
+        unsigned char byte;
+        if (cosched_pmpi.Recv(&byte, 1, MPI_BYTE, MPI_ANY_SOURCE, TAG, cosched_shadow.comm,
+                              MPI_STATUS_IGNORE) != MPI_SUCCESS)
+            return;
+    }
+}
+
+void cosched_shadow_close(void) {
+    struct cosched_shadow *shadow = &cosched_shadow;
+    bool joined = shadow->on;
+    shadow->on = false;
+    if (!joined && joining != MPI_REQUEST_NULL)
+        joined = join(LAST_CALL_NS);
+    if (joined && sent != NULL) {
+        read_the_rest();
+        cosched_pmpi.Comm_free(&shadow->comm);
+    }
+    free(shadow->told);
+    free(shadow->heard);
+    free(sent);
+    shadow->told = shadow->heard = NULL;
+    sent = NULL;
+}

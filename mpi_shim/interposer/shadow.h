@@ -1,0 +1,86 @@
+/*
+ * shadow.h - the sender's status out of band.
+ *
+ * Nothing is added to a message. A task whose status has changed tells so to each peer
+ * before the next message that it sends there: one byte in a communicator of the shim's
+ * own. Whoever receives a message while scheduled does not look; whoever is unscheduled
+ * reads what it was told and knows of each peer what its status was when it last sent.
+ * Before anybody tells otherwise, he is taken for scheduled, as a task without a daemon is.
+ *
+ * The paper's byte says the same of each single message (section 2.2.2). This one says it
+ * of collectives and one-sided calls, too: who enters one tells those it may be waiting for,
+ * the ranks at a distance of a power of two, which is how collectives are made.
+ *
+ * A message may overtake what was told just before it: then it is judged by the status
+ * before, and the next one by the new status. Accepted.
+ */
+#ifndef COSCHED_SHADOW_H
+#define COSCHED_SHADOW_H
+
+#include "peers.h"
+#include "shim.h"
+
+struct cosched_shadow {
+    bool on; /* every rank has joined */
+    int size;
+    MPI_Comm comm;
+    /* One entry a rank of MPI_COMM_WORLD: 1 scheduled, 0 not. Threads may race for them: a
+     * peer is told twice, or one message late. */
+    unsigned char *told;
+    unsigned char *heard;
+};
+
+extern struct cosched_shadow cosched_shadow;
+
+/* After MPI_Init, collective: every rank of MPI_COMM_WORLD joins. Ranks without the shim
+ * never do; then, after a deadline, the others go on without it. */
+void cosched_shadow_open(void);
+
+/* At the beginning of MPI_Finalize, collective: what was told is received, so that nothing
+ * is left over. */
+void cosched_shadow_close(void);
+
+/* After a wait of some microseconds, with CLOCK_MONOTONIC: now and then reads what it was
+ * told, since a task that is always scheduled has no other reason to. */
+void cosched_shadow_waited(uint64_t now_ns);
+
+/* The rare paths behind the calls below. */
+void cosched_shadow_tell(int world_rank, int scheduled);
+void cosched_shadow_tell_partners(const struct cosched_peers *peers);
+void cosched_shadow_trap(int world_rank);
+void cosched_shadow_trap_partners(const struct cosched_peers *peers);
+
+static inline void cosched_shadow_tells(int world_rank) {
+    int now = cosched_is_scheduled(&cosched_shim.link);
+    if (world_rank >= 0 && __builtin_expect(cosched_shadow.told[world_rank] != now, 0))
+        cosched_shadow_tell(world_rank, now);
+}
+
+/* Before a message to `dest` leaves. */
+static inline void cosched_shadow_sends(MPI_Comm comm, int dest) {
+    if (!cosched_shadow.on || dest < 0)
+        return;
+    if (comm == MPI_COMM_WORLD)
+        cosched_shadow_tells(dest < cosched_shadow.size ? dest : -1);
+    else
+        cosched_shadow_tells(cosched_peers_rank(cosched_peers_of(comm), dest));
+}
+
+/* A message from `source` has arrived. */
+static inline void cosched_shadow_received(MPI_Comm comm, int source) {
+    if (cosched_shadow.on && !cosched_is_scheduled(&cosched_shim.link))
+        cosched_shadow_trap(cosched_peers_rank(cosched_peers_of(comm), source));
+}
+
+/* Before and after a call for which all the ranks of a communicator meet. */
+static inline void cosched_shadow_meets(MPI_Comm comm) {
+    if (cosched_shadow.on)
+        cosched_shadow_tell_partners(cosched_peers_of(comm));
+}
+
+static inline void cosched_shadow_met(MPI_Comm comm) {
+    if (cosched_shadow.on && !cosched_is_scheduled(&cosched_shim.link))
+        cosched_shadow_trap_partners(cosched_peers_of(comm));
+}
+
+#endif
