@@ -17,6 +17,7 @@ COMMANDS = {
     "status": ("cosched.cli.status", "Show nodes, jobs, shares and switches."),
     "lab": ("cosched.cli.lab", "Make virtual nodes on this machine."),
     "bench": ("cosched.cli.bench", "Run a workload with and without cosched."),
+    "sim": ("cosched.cli.sim", "Try scheduling decisions in virtual time."),
     "shim": ("cosched.cli.shim", "Build or inspect the MPI interposer."),
 }
 

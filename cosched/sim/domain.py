@@ -40,7 +40,7 @@ class Domain:
         self._scheduler = scheduler
         self._estimates = estimates
         self._due_ns = NEVER  # of the decision that is on the heap for this moment
-        self._wake_ns = NEVER
+        self._wake_ns: int | None = None
         if len(workload):
             engine.at(workload.submit_ns[0], SUBMIT, self._submit, 0)
 
@@ -83,4 +83,5 @@ class Domain:
                 engine.at(now_ns + run_ns[index], END, self._end, index)
             else:
                 self._wake_ns = command.at_ns
-                engine.at(command.at_ns, END, self._wake, command.at_ns)
+                if command.at_ns is not None:
+                    engine.at(command.at_ns, END, self._wake, command.at_ns)

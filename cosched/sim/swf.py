@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import TextIO
+from typing import IO
 
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
@@ -176,7 +176,7 @@ def _values(fields: Sequence[bytes]) -> tuple[int, ...]:
     return tuple(values)
 
 
-def write_swf(workload: Workload, stream: TextIO, notes: Sequence[str] = ()) -> None:
+def write_swf(workload: Workload, stream: IO[str], notes: Sequence[str] = ()) -> None:
     """Writes a workload as a log; ``notes`` become lines of its header."""
     stream.write("; Version: 2.2\n")
     for name in ("MaxJobs", "MaxRecords"):

@@ -62,9 +62,12 @@ class StartJob:
 
 @dataclass(frozen=True, slots=True)
 class WakeAt:
-    """Tick at this time even if nothing happens before; replaces an earlier wish."""
+    """Tick at this time even if nothing happens before; replaces an earlier wish.
 
-    at_ns: int
+    None: there is nothing to wake up for.
+    """
+
+    at_ns: int | None
 
 
 Event = JobSubmitted | JobEnded | Ticked

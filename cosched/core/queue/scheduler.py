@@ -116,6 +116,5 @@ class QueueScheduler:
         wake_ns = self.planner.wake_ns()
         if wake_ns != self._wake_ns:
             self._wake_ns = wake_ns
-            if wake_ns is not None:
-                commands.append(WakeAt(wake_ns))
+            commands.append(WakeAt(wake_ns))
         return tuple(commands)
