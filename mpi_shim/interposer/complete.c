@@ -68,9 +68,15 @@ static bool is_complete(const struct cosched_record *record, int rc, MPI_Request
 static int batch_complete(struct batch *batch, int rc, const MPI_Request requests[], int index,
                           MPI_Status *status, bool waits) {
     int error;
-    if (index < 0 || index >= batch->count || batch->found[index] == NULL ||
-        !is_complete(batch->found[index], rc, requests[index], status))
+    if (index < 0 || index >= batch->count || batch->found[index] == NULL)
         return rc;
+    if (!is_complete(batch->found[index], rc, requests[index], status)) {
+        /* MPICH's Testall, after an error while others are pending: the statuses tell what
+         * has come, and the handles stay. */
+        if (rc == MPI_ERR_IN_STATUS && cosched_wire_arrived(status->MPI_ERROR))
+            cosched_requests_peek(batch->found[index], status);
+        return rc;
+    }
     error = rc == MPI_ERR_IN_STATUS ? status->MPI_ERROR : rc;
     error = cosched_requests_complete(batch->found[index], error, status, waits);
     batch->found[index] = NULL;
@@ -147,6 +153,17 @@ int cosched_do_Testall(int count, MPI_Request requests[], int *flag, MPI_Status 
     return rc;
 }
 
+/* After an error while others are pending, MPICH's Testall keeps the handles of what is
+ * complete; Waitall is to free them. */
+static int free_complete(int count, MPI_Request requests[], MPI_Status statuses[]) {
+    if (statuses == MPI_STATUSES_IGNORE)
+        return cosched_pmpi.Waitall(count, requests, statuses);
+    for (int i = 0; i < count; i++)
+        if (requests[i] != MPI_REQUEST_NULL && statuses[i].MPI_ERROR != MPI_ERR_PENDING)
+            cosched_pmpi.Wait(&requests[i], MPI_STATUS_IGNORE);
+    return MPI_ERR_IN_STATUS;
+}
+
 int cosched_do_Waitall(int count, MPI_Request requests[], MPI_Status statuses[]) {
     struct cosched_wait wait = {0};
     struct batch batch;
@@ -164,6 +181,8 @@ int cosched_do_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
             cosched_wait_turn(&wait);
         }
         cosched_wait_end(&wait);
+        if (rc == MPI_ERR_IN_STATUS && !flag)
+            rc = free_complete(count, requests, batch.statuses);
     }
     rc = batch_complete_all(&batch, rc, requests, true);
     batch_close(&batch);

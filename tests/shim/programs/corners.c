@@ -115,6 +115,54 @@ static void truncated(int sent, int room) {
     barrier();
 }
 
+/* One has gone wrong, one has come, one is under way still: some libraries say so at once,
+ * and what they call complete must be there. */
+static void halfway(void) {
+    enum { N = 1000, LOOKS = 20000 };
+    unsigned char *bufs[3];
+    MPI_Request q[3];
+    MPI_Status three[3];
+    int go = 1, rc = MPI_SUCCESS, flag = 0, said = 0;
+    for (int i = 0; i < 3; i++)
+        bufs[i] = calloc(N, 1);
+    if (rank == 0) {
+        for (int i = 0; i < 3; i++) {
+            fill(bufs[i], N, 20u + (unsigned)i);
+            if (i == 2)
+                MPI_Recv(&go, 1, MPI_INT, 1, 13, comm, MPI_STATUS_IGNORE);
+            MPI_Send(bufs[i], N, MPI_BYTE, 1, 10 + i, comm);
+        }
+    } else if (rank == 1) {
+        for (int i = 0; i < 3; i++)
+            MPI_Irecv(bufs[i], i == 0 ? N / 2 : N, MPI_BYTE, 0, 10 + i, comm, &q[i]);
+        for (int i = 0; i < LOOKS && !said; i++) {
+            memset(three, 0, sizeof three);
+            rc = MPI_Testall(3, q, &flag, three);
+            said = rc != MPI_SUCCESS && three[1].MPI_ERROR == MPI_SUCCESS;
+        }
+        CHECK(!flag, "all of it");
+        if (said) {
+            int n = -1;
+            MPI_Get_count(&three[1], MPI_BYTE, &n);
+            CHECK(n == N && differs_at(bufs[1], N, 21) == N, "complete, but not there: %d", n);
+        }
+        MPI_Send(&go, 1, MPI_INT, 0, 13, comm);
+        for (int i = 0; i < 3; i++) {
+            int n = N;
+            if (q[i] != MPI_REQUEST_NULL) {
+                rc = MPI_Wait(&q[i], &three[i]);
+                MPI_Get_count(&three[i], MPI_BYTE, &n);
+            }
+            say("halfway %d: gone %d", i, q[i] == MPI_REQUEST_NULL);
+            CHECK(i == 0 || (n == N && differs_at(bufs[i], N, 20u + (unsigned)i) == N),
+                  "%d: %d, %d bytes", i, rc, n);
+        }
+    }
+    for (int i = 0; i < 3; i++)
+        free(bufs[i]);
+    barrier();
+}
+
 /* What is cancelled, freed early, or was never started */
 static void unfinished(void) {
     int x[300] = {0}, y = 5, flag, index = 9, outcount = 9, indices[2];
@@ -349,6 +397,7 @@ int main(int argc, char **argv) {
     truncated(1, 0);
     truncated(17000, 16384);
     truncated(200000, 100000);
+    halfway();
     unfinished();
     wrong();
     barrier();
