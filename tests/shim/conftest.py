@@ -7,6 +7,7 @@ import pytest
 from cosched.core.errors import CoschedError
 from cosched.launch.shim import build_shim
 from tests.run.conftest import INSTALLED
+from tests.shim.jobs import compile_program
 from tests.wrapper.conftest import job_environ, run_dir, site
 
 __all__ = ["job_environ", "run_dir", "site"]
@@ -32,3 +33,10 @@ def shim_for(tmp_path_factory):
             pytest.skip(str(error))
 
     return build
+
+
+@pytest.fixture(scope="session")
+def build(mpi, tmp_path_factory):
+    """Compiles one of the programs for ``mpi``."""
+    folder = tmp_path_factory.mktemp("programs")
+    return lambda name, *flags: compile_program(mpi, name, folder, *flags)

@@ -12,7 +12,7 @@ import pytest
 
 from cosched.shm._native import lib
 from tests.fakes import FakeNode
-from tests.shim.test_programs import PROGRAMS, cosched_run, outcome
+from tests.shim.jobs import CROWDED, PROGRAMS, cosched_run, launch_on_nodes, outcome
 
 pytestmark = pytest.mark.mpi_job
 
@@ -20,17 +20,6 @@ FORMS = ("MPIF", "USE", "F08")
 CMDOUT, CMDSCH = lib.COSCHED_CMDOUT, lib.COSCHED_CMDSCH
 #: mpif.h declares no arguments, and gfortran then takes the first call for the rule.
 FLAGS = ("-cpp", "-O1", "-w", "-fallow-argument-mismatch")
-#: Open MPI starts more ranks than there are CPUs only if it is told to.
-CROWDED = {
-    "OMPI_MCA_rmaps_base_oversubscribe": "1",
-    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
-}
-#: Puts even ranks on node a and odd ones on node b.
-ON_NODE = """
-rank=${PMI_RANK:-${OMPI_COMM_WORLD_RANK:-$PMIX_RANK}}
-if [ $((rank % 2)) = 1 ]; then export COSCHED_NODE=b; fi
-LD_PRELOAD=$SHIM exec "$0"
-"""
 
 
 @pytest.fixture(scope="session", params=FORMS)
@@ -78,7 +67,7 @@ def test_each_message_is_seen_and_trapped(mpi, ring, shim_for, run_dir, job_envi
     """Rank 0 is scheduled, rank 1 is not: what rank 1 receives is trapped."""
     shim = shim_for(mpi.mpicc)
     environ = {**job_environ, **CROWDED, "SHIM": str(shim)}
-    launch = mpi.launch("-n", "2", "sh", "-c", ON_NODE, ring)
+    launch = launch_on_nodes(mpi, 2, ring)
     with FakeNode(run_dir, "a") as a, FakeNode(run_dir, "b", scheduled=False) as b:
         said = counted(outcome(launch, environ))
         jobs = (a.jobs["wrapped"], b.jobs["wrapped"])

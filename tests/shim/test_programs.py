@@ -6,74 +6,53 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from cosched.shm.paths import NodePaths
+from tests.shim.jobs import cosched_run, outcome, run_job
 
 pytestmark = pytest.mark.mpi_job
 
-PROGRAMS = Path(__file__).parent / "programs"
-PATIENCE_S = 120
-WORDS = {"matrix": (), "stress": ("7", "6")}
-
-
-@pytest.fixture(scope="session")
-def build(mpi, tmp_path_factory):
-    """Compiles one of the programs for ``mpi``."""
-    folder = tmp_path_factory.mktemp("programs")
-
-    def compile_program(name):
-        program = folder / name
-        path = f"{mpi.mpicc.parent}{os.pathsep}{os.environ['PATH']}"
-        subprocess.run(
-            [mpi.mpicc, "-O1", PROGRAMS / f"{name}.c", "-o", program, "-lpthread"],
-            check=True,
-            env={**os.environ, "PATH": path},
-        )
-        return str(program)
-
-    return compile_program
-
-
-def outcome(argv, environ):
-    """The sorted lines that a run printed; it must have succeeded."""
-    run = subprocess.run(
-        argv,
-        env={**os.environ, **environ},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
-    assert run.returncode == 0, run.stdout[-2000:] + run.stderr[-2000:]
-    assert "FAIL" not in run.stderr
-    return sorted(run.stdout.splitlines())
-
-
-def cosched_run(mpi, *words):
-    return [
-        *(sys.executable, "-m", "cosched.cli.run", "--mpi", str(mpi.mpiexec)),
-        *words,
-    ]
+#: Each program's ranks and arguments.
+WORDS = {
+    "corners": ("3",),
+    "matrix": ("2",),
+    "stress": ("2", "7", "6"),
+    "threads": ("2", "15"),
+}
 
 
 @pytest.mark.parametrize("name", sorted(WORDS))
 def test_the_same_output_with_the_interposer(mpi, build, run_dir, name):
-    program = [build(name), *WORDS[name]]
+    ranks, *words = WORDS[name]
+    program = ("-n", ranks, build(name), *words)
     environ = {"COSCHED_RUN_DIR": str(run_dir)}
-    plain = outcome(cosched_run(mpi, "--no-shim", "-n", "2", *program), environ)
+    plain = outcome(cosched_run(mpi, "--no-shim", *program), environ)
     assert plain
     for carrier in ("prefix", "none"):
-        words = ("--status", carrier, "-n", "2", *program)
-        assert outcome(cosched_run(mpi, *words), environ) == plain, carrier
+        run = cosched_run(mpi, "--status", carrier, *program)
+        assert outcome(run, environ) == plain, carrier
+
+
+def test_children_that_were_not_started_with_us(mpi, build, run_dir):
+    """MPI_Comm_spawn: what parents and children say to each other carries no status."""
+    program = ("-n", "2", build("spawn"))
+    environ = {"COSCHED_RUN_DIR": str(run_dir)}
+    plain = run_job(cosched_run(mpi, "--no-shim", *program), environ)
+    if plain.returncode != 0:
+        said = plain.stderr.strip().partition("\n")[0]
+        pytest.skip(f"{mpi.family.title} {mpi.version} cannot spawn here: {said}")
+    expected = sorted(plain.stdout.splitlines())
+    assert expected
+    for carrier, *kind in (("prefix",), ("prefix", "bare"), ("none",)):
+        run = cosched_run(mpi, "--status", carrier, *program, *kind)
+        assert outcome(run, environ) == expected, (carrier, kind)
 
 
 @pytest.mark.parametrize("how", ["yield", "block", "block:0us"])
 def test_the_same_output_however_it_waits(mpi, build, run_dir, how):
-    program = [build("stress"), *WORDS["stress"]]
+    program = [build("stress"), *WORDS["stress"][1:]]
     environ = {"COSCHED_RUN_DIR": str(run_dir)}
     plain = outcome(cosched_run(mpi, "--no-shim", "-n", "2", *program), environ)
     for words in (["--wait", how], ["--wait", how, "--waits-only"]):
@@ -86,7 +65,7 @@ def test_the_same_output_while_switched_on_and_off(mpi, build, run_dir):
     """Two jobs of two ranks on two CPUs at most, in slices of 20 ms."""
     if os.geteuid() != 0:
         pytest.skip("needs root")
-    program = [build("stress"), *WORDS["stress"]]
+    program = [build("stress"), *WORDS["stress"][1:]]
     environ = {"COSCHED_RUN_DIR": str(run_dir)}
     plain = outcome(cosched_run(mpi, "--no-shim", "-n", "2", *program), environ)
     paths = NodePaths(run_dir, os.uname().nodename)

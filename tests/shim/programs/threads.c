@@ -2,14 +2,17 @@
  * MPI_THREAD_MULTIPLE: several threads of each rank talk to their counterparts at once, over
  * one communicator and over their own, so that requests, records and handles come and go
  * under each other's feet.
+ *
+ *   threads [ROUNDS]
  */
 #include <pthread.h>
 
 #include "check.h"
 
-enum { THREADS = 4, ROUNDS = 60, WINDOW = 12 };
+enum { THREADS = 4, WINDOW = 12 };
 
 static MPI_Comm own[THREADS];
+static int rounds = 60;
 
 static void exchange(int thread, int round, int partner, MPI_Comm comm, int bytes, int derived) {
     MPI_Request q[2 * WINDOW];
@@ -67,7 +70,7 @@ static void *work(void *argument) {
     int thread = (int)(intptr_t)argument, partner = rank ^ 1;
     if (partner >= size)
         return NULL;
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < rounds; round++) {
         /* What each thread's counterpart fills in is the same on both sides. */
         exchange(thread, round, partner, own[thread], 1 + round * 17, 0);
         exchange(thread, round, partner, MPI_COMM_WORLD, 40 + round, 1);
@@ -86,6 +89,8 @@ int main(int argc, char **argv) {
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (argc > 1)
+        rounds = atoi(argv[1]);
     if (level < MPI_THREAD_MULTIPLE) {
         say("no threads");
         return finish();
