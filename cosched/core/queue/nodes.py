@@ -41,26 +41,26 @@ class FreeNodes:
         return tuple(self._pairs)
 
     def take(self, wanted: int) -> Intervals:
-        """Removes ``wanted`` nodes, those of the lowest numbers, and returns them."""
-        if wanted > self.total:
+        """Removes ``wanted`` nodes, those of the lowest numbers, and returns them.
+
+        Raises CoschedError if there are not so many, or none are wanted.
+        """
+        if not 1 <= wanted <= self.total:
             raise CoschedError(f"{wanted} nodes wanted, {self.total} free")
         self.total -= wanted
         pairs = self._pairs
         whole = 0
-        for first, last in pairs:
-            width = last - first + 1
-            if width >= wanted:
-                end = first + wanted - 1
-                taken = (*pairs[:whole], (first, end))
-                if width == wanted:
-                    whole += 1
-                else:
-                    pairs[whole] = (end + 1, last)
-                break
-            wanted -= width
+        first, last = pairs[0]
+        while last - first + 1 < wanted:
+            wanted -= last - first + 1
+            whole += 1
+            first, last = pairs[whole]
+        end = first + wanted - 1
+        taken = (*pairs[:whole], (first, end))
+        if end == last:
             whole += 1
         else:
-            taken = ()  # none were wanted
+            pairs[whole] = (end + 1, last)
         del pairs[:whole]
         return taken
 

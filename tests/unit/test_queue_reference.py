@@ -1,0 +1,45 @@
+"""The policies against a naive implementation of each, on random workloads."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from queue_reference import (
+    ConservativeReference,
+    EasyReference,
+    InOrderReference,
+    WfpReference,
+)
+from queue_workloads import OVERRUN, jobs_and_machine, simulated
+
+from cosched.core.queue.scheduler import POLICIES
+
+REFERENCES = {
+    "fcfs": InOrderReference,
+    "easy": EasyReference,
+    "conservative": ConservativeReference,
+    "wfp": WfpReference,
+}
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+@given(case=jobs_and_machine())
+@settings(max_examples=200, deadline=None)
+def test_the_same_starts_as_the_reference(name, case):
+    jobs, machine = case
+    domain, _ = simulated(jobs, machine, POLICIES[name])
+    assert list(domain.start_ns) == REFERENCES[name](jobs, machine, OVERRUN).run()
+
+
+@pytest.mark.parametrize("name", ["fcfs", "easy", "conservative"])
+@given(case=jobs_and_machine(overruns=False))
+@settings(max_examples=200, deadline=None)
+def test_no_moment_is_missed(name, case):
+    """A reference that decides at every moment finds nothing to start in between.
+
+    (Under WFP it may: the order changes with time alone.)
+    """
+    jobs, machine = case
+    domain, _ = simulated(jobs, machine, POLICIES[name])
+    reference = REFERENCES[name](jobs, machine, OVERRUN, always=True)
+    assert list(domain.start_ns) == reference.run()
