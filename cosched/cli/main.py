@@ -18,7 +18,7 @@ COMMANDS = {
     "lab": ("cosched.cli.lab", "Make virtual nodes on this machine."),
     "bench": ("cosched.cli.bench", "Run a workload with and without cosched."),
     "sim": ("cosched.cli.sim", "Try scheduling decisions in virtual time."),
-    "shim": ("cosched.cli.shim", "Build or inspect the MPI interposer."),
+    "shim": ("cosched.cli.shim", "Inspect, build or check the MPI interposer."),
 }
 
 

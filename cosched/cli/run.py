@@ -259,7 +259,7 @@ def _check_hosts(site: Site, run_dir: Path, name: str) -> None:
         local = {host, host.partition(".")[0], "localhost", "127.0.0.1"}
         names, hint = (_here(),) if local.intersection(site.names) else (), "cosched up"
     nodes = [NodePaths(run_dir, node) for node in names]
-    check_nodes(nodes, _connect, uid=os.geteuid(), job=name, start_hint=hint)
+    check_nodes(nodes, connect, uid=os.geteuid(), job=name, start_hint=hint)
 
 
 def _lease_here(run_dir: Path, name: str) -> Control | None:
@@ -268,7 +268,7 @@ def _lease_here(run_dir: Path, name: str) -> Control | None:
 
     here = NodePaths(run_dir, _here())
     try:
-        return lease_node(here, _connect, uid=os.geteuid(), job=name)
+        return lease_node(here, connect, uid=os.geteuid(), job=name)
     except JobNameTaken:
         raise
     except CoschedError as error:
@@ -276,7 +276,7 @@ def _lease_here(run_dir: Path, name: str) -> Control | None:
         return None
 
 
-def _connect(paths: NodePaths) -> Control | None:
+def connect(paths: NodePaths) -> Control | None:
     from cosched.node.client import ControlClient, NoDaemon
 
     try:

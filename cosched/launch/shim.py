@@ -137,6 +137,19 @@ def make_shim(build: ShimBuild, progress: Progress | None = None) -> Path:
     return build.library
 
 
+def compile_program(build: ShimBuild, source: Path, program: Path) -> Path:
+    """A C program by the wrapper of ``build``; CoschedError if it does not compile."""
+    wrapper = [str(build.mpicc), *build.options]
+    words = ["-O1", str(source), "-o", str(program), "-ldl"]
+    environ = intel.wrapper_environment(build.mpicc, os.environ)
+    done = _run([*wrapper, *words], build.compiler, environ)
+    if done.returncode != 0:
+        raise CoschedError(
+            f"{build.mpicc} cannot build {source.name}: {_first_line(done.stderr)}"
+        )
+    return program
+
+
 def default_cache(environ: Mapping[str, str]) -> Path:
     """Where the builds of this user are kept."""
     base = environ.get("XDG_CACHE_HOME", "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from cosched.launch.family import Engine, Family
+from cosched.launch.intel import wrapper_environment
 from cosched.launch.mpi import find_mpicc, launcher_version
 from cosched.launch.program import Program
 
@@ -27,6 +29,7 @@ class Installed:
     family: Family
     engine: Engine
     version: str
+    intel: bool = False
 
     def launch(self, *words):
         """The command line of this MPI's own launcher."""
@@ -46,10 +49,16 @@ def installed() -> dict[str, Installed]:
         if version is None or version.family is None:
             continue
         mpicc = find_mpicc(Program((), None, ""), place, version.family)
-        name = f"{version.family.value}-{version.number}"
+        kin = "impi" if version.intel else version.family.value
+        name = f"{kin}-{version.number}"
         if mpicc is not None and name not in mpis:
             mpis[name] = Installed(
-                place, mpicc, version.family, version.engine, version.number
+                place,
+                mpicc,
+                version.family,
+                version.engine,
+                version.number,
+                version.intel,
             )
     return mpis
 
@@ -57,12 +66,24 @@ def installed() -> dict[str, Installed]:
 INSTALLED = installed()
 
 
+@contextlib.contextmanager
+def wrapper_works(mpi):
+    """Sets what ``mpi``'s compiler wrappers need, and what they forget: Intel's mpif90
+    tells programs no directory of libraries."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in wrapper_environment(mpi.mpicc, os.environ).items():
+            patch.setenv(name, value)
+            patch.setenv("LD_LIBRARY_PATH", str(Path(value, "lib")))
+        yield mpi
+
+
 @pytest.fixture(
     scope="session",
     params=[pytest.param(name, marks=pytest.mark.mpi_job) for name in sorted(INSTALLED)],
 )
 def mpi(request):
-    return INSTALLED[request.param]
+    with wrapper_works(INSTALLED[request.param]) as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

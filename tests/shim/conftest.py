@@ -6,7 +6,7 @@ import pytest
 
 from cosched.core.errors import CoschedError
 from cosched.launch.shim import build_shim
-from tests.run.conftest import INSTALLED
+from tests.run.conftest import INSTALLED, wrapper_works
 from tests.shim.jobs import compile_program
 from tests.wrapper.conftest import job_environ, run_dir, site
 
@@ -18,7 +18,8 @@ def mpi(request):
     """Each installed MPI in turn."""
     if not INSTALLED:
         pytest.skip("no MPI is installed")
-    return INSTALLED[request.param]
+    with wrapper_works(INSTALLED[request.param]) as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

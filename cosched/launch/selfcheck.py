@@ -1,0 +1,217 @@
+"""Runs a small MPI program with and without the shim and says what works.
+
+The program (``selftest.c``) checks every message it gets, and says how many there were.
+While it stands still at its end, its tasks' counters are read: under the paper's carrier
+each message must have been seen, sent and received, and none without its status byte. It
+runs as ``cosched-run`` would run it, so what is found wrong here is wrong there.
+
+Who asks the daemon is passed in, so that this module knows nothing of sockets.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cosched.launch.environment import Part, task_environment
+from cosched.launch.job import Job
+from cosched.launch.shim import ShimBuild, compile_program
+
+RANKS = 2
+TIMEOUT_S = 60.0
+PLAIN = "plain"
+"""The run without the shim."""
+
+_SAID = re.compile(
+    r"^selftest: mpi (\d+\.\d+) sent (\d+) (\d+) received (\d+) (\d+)"
+    r" wrong (\d+) (\d+) active (\d) (\d)$",
+    re.MULTILINE,
+)
+JobsOf = Callable[[], Iterable[Mapping[str, Any]]]
+"""The jobs in a node's status, as its daemon tells them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One run: under which carrier, what the program said, what its counters said."""
+
+    carrier: str
+    why: str = ""
+    """Why it is not well; empty if it is."""
+    standard: str = ""
+    """The version of MPI that the library claims."""
+    messages: int = 0
+    """Sent, and as many received, by each rank."""
+    counters: tuple[Mapping[str, int], ...] = field(default=())
+
+    @property
+    def ok(self) -> bool:
+        return not self.why
+
+
+def compile_selftest(build: ShimBuild, folder: Path) -> Path:
+    """The program for the MPI of ``build``; CoschedError if it cannot be compiled."""
+    return compile_program(build, Path(__file__).parent / "selftest.c", folder / "selftest")
+
+
+def run_selftest(
+    program: Path,
+    start: Callable[[Sequence[str]], Job],
+    carrier: str,
+    *,
+    shim: Path,
+    run_dir: Path,
+    jobs_of: JobsOf,
+) -> Outcome:
+    """One run under ``carrier``, or without the shim. ``start`` makes a job of two ranks of
+    a command line; ``run_dir`` is that of the daemons, of whom ``jobs_of`` asks."""
+    gate = program.with_name(f"gate-{carrier}")
+    os.mkfifo(gate, 0o600)
+    job = start((str(program), str(gate)))
+    name = f"check-{carrier}"
+    tasks: Mapping[str, str] = {}
+    if carrier != PLAIN:
+        part = Part(name, run_dir, carrier)
+        tasks = task_environment(
+            os.environ, part=part, wait="spin", shim=shim, verbose=False
+        )
+    command = job.command(tasks)
+    environ = {**os.environ, **command.environ}
+    with tempfile.TemporaryFile("w+", errors="replace") as complaints:
+        process = subprocess.Popen(
+            command.argv,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=complaints,
+            text=True,
+            errors="replace",
+        )
+        with _Watched(process, job) as watched, gate.open("r+b", buffering=0) as opened:
+            said = watched.said()
+            tasks_of_job = _tasks(jobs_of(), name) if said and tasks else ()
+            opened.write(b"!")
+            watched.finish()
+        complaints.seek(0)
+        complaint = _last_line(complaints.read())
+    if watched.too_late:
+        return Outcome(carrier, f"not finished after {TIMEOUT_S:g} s")
+    if said is None or process.returncode != 0:
+        return Outcome(carrier, complaint or f"exit status {process.returncode}")
+    return judge(carrier, said, tasks_of_job)
+
+
+def judge(carrier: str, said: str, tasks: Sequence[Mapping[str, Any]]) -> Outcome:
+    """What a run that came to its end is worth. ``tasks``: as the daemon tells them."""
+    match = _SAID.search(said)
+    if match is None:
+        return Outcome(carrier, f"said '{said.strip()}'")
+    standard, *words = match.groups()
+    numbers = [int(word) for word in words]
+    sent, received, wrong, active = (numbers[i : i + 2] for i in range(0, 8, 2))
+    counters = tuple(dict(task["counters"]) for task in tasks)
+    return Outcome(
+        carrier,
+        _complaint(carrier, sent, received, wrong, active, counters),
+        standard,
+        sent[0],
+        counters,
+    )
+
+
+def _complaint(
+    carrier: str,
+    sent: Sequence[int],
+    received: Sequence[int],
+    wrong: Sequence[int],
+    active: Sequence[int],
+    counters: Sequence[Mapping[str, int]],
+) -> str:
+    if any(wrong):
+        return f"{sum(wrong)} of {sum(received)} messages had wrong contents or length"
+    if carrier == PLAIN:
+        return "the shim was loaded all the same" if any(active) else ""
+    if not all(active):
+        return "the shim was not loaded (does something else set LD_PRELOAD?)"
+    if len(counters) != RANKS:
+        return f"{len(counters)} of {RANKS} ranks registered with the daemon"
+    if carrier != "prefix":
+        return ""
+    for rank, counted in enumerate(counters):
+        seen = (counted["sent"], counted["received"])
+        if seen != (sent[rank], received[rank]):
+            return (
+                f"rank {rank}: of {sent[rank]} sent and {received[rank]} received "
+                f"messages {seen[0]} and {seen[1]} were seen"
+            )
+        if counted["foreign"]:
+            return f"rank {rank}: {counted['foreign']} messages came without a status byte"
+    return ""
+
+
+class _Watched:
+    """The running job; ends it if it takes too long, or if we leave in any other way."""
+
+    def __init__(self, process: subprocess.Popen[str], job: Job) -> None:
+        self._process, self._job = process, job
+        self.too_late = False
+
+    def __enter__(self) -> _Watched:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.poll() is None:
+            self._end()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+    def said(self) -> str | None:
+        """The program's one line; None if it ended without it."""
+        timer = threading.Timer(TIMEOUT_S, self._give_up)
+        timer.start()
+        try:
+            assert self._process.stdout is not None
+            for line in self._process.stdout:
+                if line.startswith("selftest:"):
+                    return line
+            return None
+        finally:
+            timer.cancel()
+
+    def finish(self) -> None:
+        """Waits for its end."""
+        try:
+            self._process.communicate(timeout=TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        self.too_late = True
+        self._end()
+
+    def _end(self) -> None:
+        self._process.send_signal(self._job.death_signal)
+        try:
+            self._process.wait(TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def _tasks(jobs: Iterable[Mapping[str, Any]], name: str) -> tuple[Mapping[str, Any], ...]:
+    for job in jobs:
+        if job["name"] == name:
+            return tuple(job["tasks"])
+    return ()
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else ""

@@ -1,0 +1,89 @@
+"""Which MPI a shim is for: that of a program, of a launcher, of a compiler wrapper, or the
+one at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cosched.core.errors import CoschedError
+from cosched.launch.command import Site
+from cosched.launch.family import (
+    STANDARD_ABI,
+    Family,
+    Mpi,
+    family_of_library,
+    is_mpi_library,
+)
+from cosched.launch.job import Request, resolve
+from cosched.launch.mpi import Places, find_mpi
+from cosched.launch.program import Program, require
+from cosched.launch.shim import ShimBuild, plan_build
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """An MPI as the shim knows it. ``mpi`` is None where it has no launcher of its own."""
+
+    build: ShimBuild
+    mpi: Mpi | None
+    family: Family | None
+    library: Path | None
+    standard_abi: bool
+
+    @property
+    def title(self) -> str:
+        """What people call it, with its version where that is known."""
+        if self.mpi is not None:
+            return f"{self.mpi.title} {self.mpi.version}"
+        return self.family.title if self.family is not None else "an unknown MPI"
+
+    @property
+    def abi(self) -> str:
+        """Whose binary interface programs follow."""
+        if self.standard_abi:
+            return "standard (MPI 5)"
+        return self.family.title if self.family is not None else "unknown"
+
+
+def find_target(
+    argv: Sequence[str], mpi: str | None, mpicc: Path | None, places: Places
+) -> Target:
+    """The MPI of ``mpicc``, else of the program or launcher ``argv``, else (``mpi``, or
+    None) what cosched-run would use. CoschedError if there is none, or no compiler."""
+    if mpicc is not None:
+        wrapper = require(str(mpicc), places.environ, "compiler wrapper")
+        return _target(plan_build(wrapper), None, places)
+    if not argv:
+        found = find_mpi(Program((), None, ""), mpi, places)
+        if found.mpicc is None:
+            raise CoschedError(f"no mpicc beside {found.mpiexec}; name one with --mpicc")
+        return _target(plan_build(found.mpicc), found, places)
+    job = resolve(Request(tuple(argv), mpi=mpi), Site(), places)
+    build = plan_build(job.require_mpicc(), standard_abi=job.standard_abi)
+    return _target(build, job.mpi, places)
+
+
+def _target(build: ShimBuild, mpi: Mpi | None, places: Places) -> Target:
+    library = next((path for path in build.libraries if _is_main(path.name)), None)
+    name = library.name if library is not None else ""
+    family = family_of_library(name)
+    if mpi is None and library is not None:
+        program = Program((str(build.mpicc),), None, "", family, library, name)
+        try:
+            mpi = find_mpi(program, None, places)
+        except CoschedError:
+            mpi = None  # a machine that compiles but starts nothing
+    if family is None and mpi is not None:
+        family = mpi.family
+    return Target(build, mpi, family, library, name.startswith(STANDARD_ABI))
+
+
+def _is_main(name: str) -> bool:
+    """Whether a file is the MPI library itself and not one of its bindings."""
+    return is_mpi_library(name) and name.split(".", maxsplit=1)[0] in (
+        "libmpi",
+        "libmpich",
+        "libmpi_abi",
+    )
