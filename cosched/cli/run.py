@@ -16,6 +16,7 @@ from cosched.core.errors import CoschedError
 from cosched.launch.command import Site
 from cosched.launch.environment import (
     Part,
+    carrier_for,
     default_job_name,
     task_environment,
     wait_policy,
@@ -70,17 +71,18 @@ def _hosts(_: click.Context, __: click.Parameter, value: str | None) -> tuple[st
 )
 @click.option(
     "--status",
-    type=click.Choice(["auto", "prefix", "none"]),
+    type=click.Choice(["auto", "shadow", "prefix", "none"]),
     default="auto",
-    help="How messages carry the sender's status. auto: prefix, but none (only waits"
-    " are seen) behind your own launcher.",
+    help="How the sender's status travels: shadow, beside the messages; prefix, one byte"
+    " in front of each; none. auto: shadow, but none where a rank may lack the shim.",
 )
 @click.option(
     "--wait",
     default="spin",
     metavar="HOW",
-    help="How ranks wait for messages while they may run: spin (as the MPI does), yield,"
-    " or block[:TIME], which spins for TIME (20us) and then sleeps.  [default: spin]",
+    help="How ranks wait while they may run: spin (as the MPI does), yield, block[:TIME],"
+    " which spins for TIME (20us) and then sleeps, or auto[:TIME], which blocks where the"
+    " CPUs are shared now.  [default: spin]",
 )
 @click.option(
     "--waits-only", is_flag=True, help="Only wait as --wait says; no coscheduling."
@@ -144,15 +146,20 @@ def command(
     for warning in resolved.warnings:
         _warn(warning)
     name = job or default_job_name(resolved.label, os.urandom(_NOISE_BYTES))
-    if status == "auto":
-        status = "none" if resolved.wrapped else "prefix"
     tasks: Mapping[str, str] = {}
     if not no_shim:
+        shim = _shim(resolved)
+        status = carrier_for(
+            status,
+            interposer=shim is not None,
+            surely_shimmed=resolved.surely_shimmed,
+            wrapped=resolved.wrapped,
+        )
         tasks = task_environment(
             os.environ,
             part=None if waits_only else Part(name, run_dir, status),
             wait=policy,
-            shim=_shim(resolved),
+            shim=shim,
             verbose=verbose,
         )
     if dry_run:
@@ -181,7 +188,7 @@ def _wait_policy(ctx: click.Context, text: str, *, waits_only: bool, no_shim: bo
     if no_shim and (waits_only or policy != "spin"):
         raise click.UsageError("--no-shim leaves nothing that could --wait.", ctx)
     if waits_only and policy == "spin":
-        raise click.UsageError("--waits-only needs --wait yield or block.", ctx)
+        raise click.UsageError("--waits-only needs --wait yield, block or auto.", ctx)
     return policy
 
 

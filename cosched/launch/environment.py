@@ -66,17 +66,38 @@ def task_environment(
 
 
 def wait_policy(text: str) -> str:
-    """``spin``, ``yield``, ``block`` or ``block:20us`` as the shim reads it.
+    """``spin``, ``yield``, ``block[:TIME]`` or ``auto[:TIME]`` as the shim reads it.
 
-    The number behind ``block`` is how long a wait spins before it sleeps.
+    TIME, 20 us unless given, is how long a wait spins before it sleeps.
     """
     if text in ("spin", "yield"):
         return text
-    kind, _, duration = text.partition(":")
-    if kind != "block" or text == "block:":
-        raise CoschedError(f"wait '{text}': must be spin, yield, block or block:TIME")
+    kind, colon, duration = text.partition(":")
+    if kind not in ("block", "auto") or (colon and not duration):
+        raise CoschedError(
+            f"wait '{text}': must be spin, yield, block or auto, "
+            "the last two also with :TIME"
+        )
     spin_ns = parse_duration(duration, "wait") if duration else BLOCK_SPIN_NS
-    return f"block:{spin_ns}"
+    return f"{kind}:{spin_ns}"
+
+
+def carrier_for(
+    asked: str, *, interposer: bool, surely_shimmed: bool, wrapped: bool
+) -> str:
+    """How the sender's status travels, ``asked`` for by name or as ``auto``.
+
+    ``shadow`` costs nothing in the path of a message and cannot spoil one, so ``auto``
+    takes it where the interposer is preloaded; ``prefix``, which the mpi4py wrapper alone
+    has, only where cosched-run itself starts every rank; else ``none``.
+    """
+    if asked == "shadow" and not interposer:
+        raise CoschedError("--status shadow needs the interposer, which cannot be built")
+    if asked != "auto":
+        return asked
+    if interposer:
+        return "shadow" if surely_shimmed else "none"
+    return "none" if wrapped else "prefix"
 
 
 def merge_preload(existing: str, shim: Path) -> str:

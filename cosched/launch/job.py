@@ -51,7 +51,11 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job that can be started. ``layout`` is None behind a user's own launcher."""
+    """A job that can be started. ``layout`` is None behind a user's own launcher.
+
+    ``surely_shimmed``: each rank is started with what is put into its environment, as far
+    as can be seen.
+    """
 
     argv: tuple[str, ...]
     label: str
@@ -62,6 +66,7 @@ class Job:
     layout: Layout | None
     root: bool
     standard_abi: bool = False
+    surely_shimmed: bool = True
     warnings: tuple[str, ...] = ()
 
     @property
@@ -155,6 +160,7 @@ def _resolve_wrapped(request: Request, site: Site, places: Places) -> Job:
         engine, family = version.engine, version.family
     elif engine is Engine.PRRTE:
         family = Family.OPENMPI
+    warnings = tuple(_wrapped_warnings(request.argv, family, program))
     return Job(
         argv=request.argv,
         label=program.label,
@@ -165,7 +171,11 @@ def _resolve_wrapped(request: Request, site: Site, places: Places) -> Job:
         layout=None,
         root=request.root,
         standard_abi=program.standard_abi,
-        warnings=tuple(_wrapped_warnings(request.argv, family, program)),
+        # Of several programs (a : b) only one was looked at.
+        surely_shimmed=program.family is not None
+        and ":" not in request.argv
+        and not warnings,
+        warnings=warnings,
     )
 
 

@@ -15,8 +15,10 @@ static int lay_out(struct cosched_wire *wire, struct cosched_wire_room *room, co
                    cosched_count count, MPI_Datatype type, int dest, MPI_Comm comm) {
     if (dest != MPI_PROC_NULL && cosched_comms_carry(comm))
         return cosched_wire_out(wire, room, buf, count, type);
-    cosched_shadow_sends(comm, dest);
-    cosched_wire_plain(wire, buf, count, type);
+    if (cosched_shadow_sends(comm, dest))
+        cosched_wire_plain_out(wire, buf, count, type);
+    else
+        cosched_wire_plain(wire, buf, count, type);
     return MPI_SUCCESS;
 }
 

@@ -56,14 +56,15 @@ static inline void cosched_shadow_tells(int world_rank) {
         cosched_shadow_tell(world_rank, now);
 }
 
-/* Before a message to `dest` leaves. */
-static inline void cosched_shadow_sends(MPI_Comm comm, int dest) {
+/* Before a message to `dest` leaves. Whether its status travels at all. */
+static inline bool cosched_shadow_sends(MPI_Comm comm, int dest) {
     if (!cosched_shadow.on || dest < 0)
-        return;
+        return false;
     if (comm == MPI_COMM_WORLD)
         cosched_shadow_tells(dest < cosched_shadow.size ? dest : -1);
     else
         cosched_shadow_tells(cosched_peers_rank(cosched_peers_of(comm), dest));
+    return true;
 }
 
 /* A message from `source` has arrived. */

@@ -37,6 +37,19 @@ static int flat_size(MPI_Datatype type) {
     return (int)size;
 }
 
+void cosched_wire_plain_out(struct cosched_wire *wire, const void *buf, cosched_count count,
+                            MPI_Datatype type) {
+    MPI_Count size = 0;
+    cosched_wire_plain(wire, buf, count, type);
+    if (count < 0 || type == MPI_DATATYPE_NULL)
+        return;
+    size = flat_size(type);
+    if (size < 0)
+        cosched_pmpi.COSCHED_WIDE(Type_size)(type, &size);
+    cosched_shim_count(&cosched_shim.counters->sent, 1);
+    cosched_shim_count(&cosched_shim.counters->bytes_sent, (uint64_t)size * (uint64_t)count);
+}
+
 /* {one MPI_BYTE at `byte`, `bytes` of them at buf}, from MPI_BOTTOM. Where lengths are
  * ints, more than an int can say is given in elements: only Open MPI comes here, whose
  * segments may end anywhere. */

@@ -63,6 +63,10 @@ static inline void cosched_wire_plain(struct cosched_wire *wire, const void *buf
     wire->shape = COSCHED_WIRE_PLAIN;
 }
 
+/* The same for a message to send whose status travels beside it: counted. */
+void cosched_wire_plain_out(struct cosched_wire *wire, const void *buf, cosched_count count,
+                            MPI_Datatype type);
+
 /* A message to send (out), room to receive one (in), or a message of a persistent request
  * (out_again). With `room` NULL a copy is on the heap and outlives the call. MPI_SUCCESS, or
  * MPI's error with nothing to release. What MPI itself is going to refuse (a negative count,

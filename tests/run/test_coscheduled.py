@@ -57,7 +57,7 @@ def test_a_job_runs_with_daemons_of_its_own(cosched_run, here, task):
     done = cosched_run("-v", "--job", "mine", "-n", "2", task)
     assert (done.stdout, done.returncode) == ("2 ranks, sum 1\n", 0)
     assert "job mine on" in done.stderr, "the tasks registered"
-    assert "status by prefix" in done.stderr
+    assert "status by shadow" in done.stderr
     assert "warning" not in done.stderr
     pid = int(here.scheduler_lock.read_text() or 0)
     assert ended(pid), "private daemons end with the job"
@@ -87,14 +87,16 @@ def test_the_tasks_find_their_job(cosched_run, here, task, monkeypatch):
     }
 
 
-def test_behind_the_users_launcher_only_waits_are_seen(cosched_run, mpi, task):
+def test_behind_the_users_launcher_every_rank_must_be_known(cosched_run, mpi, task):
     launch = mpi.launch("-n", "1", task, "environment", *NAMES)
     found = variables(cosched_run("--", *launch))
     assert found["COSCHED_JOB"].startswith("task-")
-    assert found["COSCHED_STATUS"] == "none"
+    assert found["COSCHED_STATUS"] == "shadow"
     assert found["LD_PRELOAD"]
     found = variables(cosched_run("--status", "prefix", "--", *launch))
     assert found["COSCHED_STATUS"] == "prefix"
+    in_a_shell = mpi.launch("-n", "1", "sh", "-c", f"exec {task} environment COSCHED_STATUS")
+    assert variables(cosched_run("--", *in_a_shell))["COSCHED_STATUS"] == "none"
 
 
 def test_the_exit_status_passes_through_the_shim(cosched_run, task):

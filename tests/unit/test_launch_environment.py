@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from cosched.core.errors import CoschedError
 from cosched.launch.environment import (
     Part,
+    carrier_for,
     default_job_name,
     merge_preload,
     presets_preload,
@@ -102,16 +103,42 @@ def test_a_launcher_that_sets_a_preload_is_noticed(words, presets):
         ("block", "block:20000"),
         ("block:0us", "block:0"),
         ("block:1.5ms", "block:1500000"),
+        ("auto", "auto:20000"),
+        ("auto:50us", "auto:50000"),
     ],
 )
 def test_waits_as_the_shim_reads_them(text, policy):
     assert wait_policy(text) == policy
 
 
-@pytest.mark.parametrize("text", ["", "sleep", "block:", "block:20", "spin:1us", "yield:"])
+@pytest.mark.parametrize(
+    "text", ["", "sleep", "block:", "block:20", "spin:1us", "yield:", "auto:"]
+)
 def test_waits_that_are_none(text):
     with pytest.raises(CoschedError, match=r"^wait( '|: ')"):
         wait_policy(text)
+
+
+@pytest.mark.parametrize(
+    ("asked", "interposer", "sure", "wrapped", "carrier"),
+    [
+        ("auto", True, True, False, "shadow"),
+        ("auto", True, True, True, "shadow"),
+        ("auto", True, False, True, "none"),
+        ("auto", False, True, False, "prefix"),
+        ("auto", False, True, True, "none"),
+        ("prefix", True, False, True, "prefix"),
+        ("none", False, True, False, "none"),
+    ],
+)
+def test_how_the_status_travels(asked, interposer, sure, wrapped, carrier):
+    known = {"interposer": interposer, "surely_shimmed": sure, "wrapped": wrapped}
+    assert carrier_for(asked, **known) == carrier
+
+
+def test_nothing_travels_beside_without_the_interposer():
+    with pytest.raises(CoschedError, match="needs the interposer"):
+        carrier_for("shadow", interposer=False, surely_shimmed=True, wrapped=False)
 
 
 def test_only_the_waits():
