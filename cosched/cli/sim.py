@@ -6,9 +6,11 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
+from typing import IO
 
 import click
 
@@ -170,9 +172,21 @@ def queue(
             "version": version("cosched"),
             "runs": [outcome.document() for outcome in outcomes],
         }
-        with click.open_file(str(json_file), "w", encoding="utf-8") as stream:
+        with _writing(json_file) as stream:
             json.dump(document, stream, indent=1)
             stream.write("\n")
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[IO[str]]:
+    """A file, or stdout for ``-``."""
+    try:
+        with click.open_file(str(path), "w", encoding="utf-8") as stream:
+            yield stream
+    except BrokenPipeError:
+        raise  # not the file: whoever read our output has left
+    except OSError as error:
+        raise CoschedError(f"{path}: cannot be written ({error.strerror})") from error
 
 
 def _check_files(runs: Sequence[Run], save_in: Path | None, json_file: Path | None) -> None:
@@ -218,5 +232,5 @@ def generate_log(out: Path, jobs: int, machine: int, load: float, seed: int) -> 
     """
     workload = generate(Recipe(jobs=jobs, machine=machine, load=load, seed=seed))
     note = shlex.join(["cosched", *sys.argv[1:]])
-    with click.open_file(str(out), "w", encoding="utf-8") as stream:
+    with _writing(out) as stream:
         write_swf(workload, stream, [note])

@@ -8,7 +8,7 @@ Shaped after what logs have in common (Lublin and Feitelson, JPDC 2003), in few 
 - walltimes: what people ask for, a round figure above the run time, often far above.
 
 The arrivals are spread so that the jobs offer the load that was asked for. One seed, one
-workload, on any machine. Times are whole seconds, as in logs.
+workload. Times are whole seconds, as in logs.
 """
 
 from __future__ import annotations

@@ -1,0 +1,120 @@
+"""``cosched sim`` as people meet it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+
+def cosched(*arguments, cwd):
+    return subprocess.run(
+        [sys.executable, "-m", "cosched.cli.main", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        cwd=cwd,
+    )
+
+
+@pytest.fixture
+def trace(tmp_path):
+    made = cosched(
+        "sim", "generate", "made.swf", "--jobs", 300, "--machine", 32, cwd=tmp_path
+    )
+    assert (made.returncode, made.stdout, made.stderr) == (0, "", "")
+    return tmp_path / "made.swf"
+
+
+@pytest.mark.parametrize("command", [[], ["queue"], ["generate"]])
+def test_help_fits_and_leads(command, tmp_path):
+    result = cosched("sim", *command, "--help", cwd=tmp_path)
+    assert result.returncode == 0
+    assert max(len(line) for line in result.stdout.splitlines()) <= 80
+    assert "cosched sim" in result.stdout
+    assert "Examples:" in result.stdout
+
+
+def test_the_simplest_run(trace):
+    result = cosched("sim", "queue", "made.swf", "--policy", "easy", cwd=trace.parent)
+    assert result.returncode == 0
+    assert result.stderr == ""
+    assert result.stdout.startswith("made.swf\n300 jobs, 32 nodes, load 0.7")
+
+
+def test_many_runs_and_all_their_files(trace):
+    folder = trace.parent
+    words = ["sim", "queue", "made.swf", "--policy", "easy,wfp", "--estimates", "log,exact"]
+    words += ["--save", "out", "--nodes", "--json", "all.json", "--jobs", "2"]
+    result = cosched(*words, cwd=folder)
+    assert result.returncode == 0, result.stderr
+    document = json.loads((folder / "all.json").read_text())
+    assert document["command"] == " ".join(["cosched", *words])
+    assert [(run["policy"], run["estimates"]) for run in document["runs"]] == [
+        ("easy", "log"),
+        ("easy", "exact"),
+        ("wfp", "log"),
+        ("wfp", "exact"),
+    ]
+    for run in document["runs"]:
+        for path in run["files"]:
+            assert (folder / path).exists()
+    csv = (folder / "out" / "made.wfp.exact.csv").read_text().splitlines()
+    assert csv[0] == "# " + document["command"]
+    assert len(csv) == 2 + 300
+
+
+def test_json_instead_of_the_table(trace):
+    result = cosched("sim", "queue", "made.swf", "--json", "-", cwd=trace.parent)
+    assert json.loads(result.stdout)["runs"][0]["figures"]["jobs"] == 300
+
+
+def test_bad_lines(trace):
+    lines = trace.read_text().splitlines()
+    trace.write_text("\n".join([*lines, "1 2 3"]) + "\n")
+    result = cosched("sim", "queue", "made.swf", cwd=trace.parent)
+    assert result.returncode == 1
+    assert f"made.swf:{len(lines) + 1}: too few fields" in result.stderr
+    result = cosched("sim", "queue", "made.swf", "--skip-bad", cwd=trace.parent)
+    assert result.returncode == 0
+    assert "bad lines left out: 1 too few fields" in result.stdout
+
+
+def test_the_same_seed_the_same_log(tmp_path):
+    words = ["sim", "generate", "-", "--jobs", "50", "--machine", "16", "--seed"]
+    one, same, other = (cosched(*words, seed, cwd=tmp_path).stdout for seed in (7, 7, 8))
+    assert one == same
+    assert one.splitlines()[6:] != other.splitlines()[6:]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["queue"], "Missing argument"),
+        (
+            ["queue", "x.swf", "--policy", "lottery"],
+            "'lottery' is none of fcfs, easy, cons",
+        ),
+        (["queue", "x.swf", "--estimates", "mine"], "'mine' is none of log, exact"),
+        (["queue", "x.swf", "--jobs", "0"], "--jobs"),
+        (["queue", "x.swf", "--nodes"], "--nodes needs --save"),
+        (["queue", "x.swf"], "x.swf: cannot be read"),
+        (["queue", "x.swf", "a/x.swf", "--save", "."], "two runs would be saved as x.easy"),
+        (["queue", "x.swf", "--save", "file/out"], "file/out: cannot be made"),
+        (["queue", "x.swf", "--json", "absent/x"], "its folder cannot be written"),
+        (["generate", "x.swf", "--jobs", "3"], "Missing option '--machine'"),
+        (["generate", "x.swf", "--jobs", "3", "--machine", "3", "--load", "0"], "load 0"),
+        (["generate", "absent/x.swf", "--jobs", "3", "--machine", "3"], "absent/x.swf"),
+    ],
+)
+def test_bad_input_gets_one_line_and_a_status(arguments, words, tmp_path):
+    (tmp_path / "file").write_text("")
+    result = cosched("sim", *arguments, cwd=tmp_path)
+    assert result.returncode != 0
+    assert result.stdout == ""
+    assert words in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert result.stderr.startswith("cosched")

@@ -1,0 +1,59 @@
+"""The heap: a total order, and no way back."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cosched.sim.engine import BEAT_EVERY, Engine
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2)), max_size=60))
+def test_by_time_then_rank_then_request(asked):
+    engine = Engine()
+    seen = []
+    for place, (at, rank) in enumerate(asked):
+        engine.at(at, rank, seen.append, (at, rank, place))
+    engine.run(lambda: None)
+    assert seen == sorted(seen)
+    assert len(seen) == len(asked) == engine.done
+
+
+def test_what_is_asked_for_meanwhile_takes_its_place():
+    engine = Engine()
+    seen = []
+
+    def first(_):
+        seen.append(("first", engine.now_ns))
+        engine.at(3, 0, lambda what: seen.append((what, engine.now_ns)), "third")
+        engine.at(3, 2, lambda what: seen.append((what, engine.now_ns)), "fifth")
+
+    engine.at(1, 0, first, None)
+    engine.at(2, 0, lambda what: seen.append((what, engine.now_ns)), "second")
+    engine.at(3, 1, lambda what: seen.append((what, engine.now_ns)), "fourth")
+    engine.run(lambda: None)
+    assert seen == [("first", 1), ("second", 2), ("third", 3), ("fourth", 3), ("fifth", 3)]
+
+
+def test_nothing_happens_in_the_past():
+    engine = Engine()
+    engine.at(5, 0, lambda _: engine.at(4, 0, print, None), None)
+    with pytest.raises(ValueError, match="at 5 ns something is asked for 4 ns"):
+        engine.run(lambda: None)
+
+
+def test_a_beat_now_and_then_may_give_up():
+    engine = Engine()
+    for at in range(3 * BEAT_EVERY):
+        engine.at(at, 0, lambda _: None, None)
+    done = []
+
+    def beat():
+        done.append(engine.done)
+        if len(done) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        engine.run(beat)
+    assert done == [0, BEAT_EVERY]
