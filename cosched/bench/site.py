@@ -20,6 +20,9 @@ from cosched.core.errors import CoschedError
 from cosched.lab import life
 from cosched.lab.lab import Lab, require_root
 
+# A socket's path has at most 107 bytes; "/cosched-bench-12345678/lab99/register.sock" is ours.
+_DEEPEST_TMPDIR = 107 - 43
+
 
 @dataclass(frozen=True, slots=True)
 class Site:
@@ -42,12 +45,19 @@ def lab_site(run_dir: Path, nodes: int, cores_per_node: int) -> Iterator[Site]:
         yield _of_lab(present, nodes)
         return
     require_root()
-    private = Path(tempfile.mkdtemp(prefix="cosched-bench-"))
+    private = _private_run_dir()
     try:
         yield _of_lab(life.up(private, nodes, cores_per_node), nodes)
     finally:
         with shielded():
             _take_down(private)
+
+
+def _private_run_dir() -> Path:
+    """A new folder, where users want theirs unless that is too deep for sockets in it."""
+    usual = tempfile.gettempdir()
+    folder = usual if len(os.fsencode(usual)) <= _DEEPEST_TMPDIR else "/tmp"
+    return Path(tempfile.mkdtemp(prefix="cosched-bench-", dir=folder))
 
 
 def _take_down(run_dir: Path) -> None:

@@ -60,6 +60,7 @@ def start_node(paths: NodePaths, options: NodeOptions) -> str:
 
     Raises CoschedError with the daemon's own words if it cannot start.
     """
+    paths.check_length()
     holder = lock_holder(paths.scheduler_lock)
     if holder is not None:
         raise CoschedError(

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from cosched.core.errors import CoschedError
 
+_SOCKET_PATH_BYTES = 107  # sockaddr_un has 108, the last of which is 0
 _JOB_NAME = re.compile(r"[A-Za-z0-9._-]{1,63}")
 
 
@@ -55,6 +56,15 @@ class NodePaths:
         """Tells this node's regions and classes from those of every other run directory."""
         digest = hashlib.sha256(str(self.directory).encode()).hexdigest()
         return f"{self.node}-{digest[:8]}"
+
+    def check_length(self) -> None:
+        """Raises CoschedError where the run directory is too deep for a socket's path."""
+        over = len(bytes(self.register_socket)) - _SOCKET_PATH_BYTES
+        if over > 0:
+            raise CoschedError(
+                f"run directory '{self.run_dir}': {over} characters too long for the path "
+                "of a socket; give a shorter one with --run-dir or COSCHED_RUN_DIR"
+            )
 
     @property
     def register_socket(self) -> Path:

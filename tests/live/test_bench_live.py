@@ -34,17 +34,22 @@ pytestmark = [
 
 
 @pytest.fixture
-def start_bench(tmp_path, run_dir):
-    """Starts ``cosched bench`` with a place of its own for temporary files."""
-    (tmp_path / "tmp").mkdir()
+def temporary(run_dir):
+    """Where the bench puts its temporary files: short, as sockets' paths must be."""
+    (run_dir / "tmp").mkdir()
+    return run_dir / "tmp"
 
+
+@pytest.fixture
+def start_bench(temporary, run_dir):
+    """Starts ``cosched bench`` with a place of its own for temporary files."""
     def start(workload, *arguments):
         return subprocess.Popen(
             [
                 *(*COSCHED, "bench", WORKLOADS / f"{workload}.toml"),
                 *("--run-dir", run_dir / "r", *arguments),
             ],
-            env={**os.environ, "TMPDIR": str(tmp_path / "tmp")},
+            env={**os.environ, "TMPDIR": str(temporary)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -68,7 +73,7 @@ def processes_of(folder):
 
 
 @pytest.mark.parametrize("workload", ["mix-short", "wavefront4-short"])
-def test_every_arm_on_a_private_lab(start_bench, tmp_path, workload):
+def test_every_arm_on_a_private_lab(start_bench, temporary, tmp_path, workload):
     result = tmp_path / "result.json"
     bench = start_bench(workload, "--repeat", "1", "--json", result)
     text, progress = bench.communicate(timeout=300)
@@ -85,12 +90,12 @@ def test_every_arm_on_a_private_lab(start_bench, tmp_path, workload):
     assert [node["name"] for node in found["nodes"]] == ["lab1", "lab2"]
     assert max(map(len, text.splitlines())) <= 80
     assert "\nCoscheduled, a job answered" in text or "\nNo conclusion: " in text
-    assert os.listdir(tmp_path / "tmp") == []
-    assert processes_of(tmp_path / "tmp") == []
+    assert os.listdir(temporary) == []
+    assert processes_of(temporary) == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_bench_leaves_nothing_behind(start_bench, tmp_path, number):
+def test_an_interrupted_bench_leaves_nothing_behind(start_bench, temporary, number):
     bench = start_bench("wavefront4-short", "--no-warm-up", "--repeat", "9")
     first_run = bench.stderr.readline()
     assert first_run.startswith("run 1/27  batch   1  ")
@@ -99,8 +104,8 @@ def test_an_interrupted_bench_leaves_nothing_behind(start_bench, tmp_path, numbe
     assert bench.returncode == 130
     assert text == ""
     assert progress.splitlines()[-1] == "cosched: interrupted"
-    assert os.listdir(tmp_path / "tmp") == []
-    assert processes_of(tmp_path / "tmp") == []
+    assert os.listdir(temporary) == []
+    assert processes_of(temporary) == []
 
 
 def test_the_lab_that_is_up_serves_and_keeps_its_settings(start_bench, tmp_path, run_dir):

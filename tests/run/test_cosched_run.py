@@ -104,7 +104,7 @@ def test_the_tasks_get_no_variables_without_the_shim(cosched_run, task):
         (("-n", "two", "x"), 2, "'two' is not a valid integer"),
         (("--hosts", "a,a", "true"), 2, "a host is named twice"),
         (("--json", "true"), 2, "--json needs --dry-run"),
-        (("--waits-only", "true"), 2, "--waits-only needs --wait yield or block"),
+        (("--waits-only", "true"), 2, "--waits-only needs --wait yield, block or auto"),
         (
             ("--no-shim", "--wait", "block", "true"),
             2,

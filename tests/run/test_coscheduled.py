@@ -95,7 +95,9 @@ def test_behind_the_users_launcher_every_rank_must_be_known(cosched_run, mpi, ta
     assert found["LD_PRELOAD"]
     found = variables(cosched_run("--status", "prefix", "--", *launch))
     assert found["COSCHED_STATUS"] == "prefix"
-    in_a_shell = mpi.launch("-n", "1", "sh", "-c", f"exec {task} environment COSCHED_STATUS")
+    in_a_shell = mpi.launch(
+        "-n", "1", "sh", "-c", f"exec {task} environment COSCHED_STATUS"
+    )
     assert variables(cosched_run("--", *in_a_shell))["COSCHED_STATUS"] == "none"
 
 

@@ -55,7 +55,7 @@ def test_an_arrival_is_trapped(mpi, meet, run_dir, mode):
             assert counters["posted"] == 1  # once an epoch
             assert counters["trapped"] >= 1
             assert counters["pauses"] > 30
-            assert counters["waited_ns"] > 100_000_000
+            assert counters["waited_ns"] > 50_000_000
         assert sender.counters(0)["told"] == 0  # its status never changed
         assert counters["told"] == 1 or mode not in ("barrier", "allreduce", "sendrecv")
 

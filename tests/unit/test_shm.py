@@ -276,3 +276,9 @@ def test_a_truncated_region_ends_nobody_who_guards_it(name, where, status):
     )
     assert done.stdout == "alive\n", done.stderr
     assert done.returncode == status
+
+
+def test_a_run_directory_too_deep_for_sockets_is_named():
+    NodePaths(Path("/") / ("d" * 88), "n").check_length()
+    with pytest.raises(CoschedError, match=r"1 characters too long .*--run-dir"):
+        NodePaths(Path("/") / ("d" * 91), "n").check_length()
