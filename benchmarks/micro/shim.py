@@ -1,0 +1,266 @@
+"""What the shim costs a message: half round trips with each carrier against none.
+
+Two ranks play ping-pong (benchmarks/programs/pingpong.c) with their daemons up and nothing
+else to run: over shared memory on this node, each on a CPU of its own, and over TCP between
+two nodes of a lab. The carriers take turns, launch by launch, so that what drifts drifts
+for all; a launch's figure is the median of its many short batches, a ratio is of one turn,
+and the median over the turns is printed, with the quartiles.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rich.progress import Progress
+
+from cosched.bench.build import build_program, default_cache
+from cosched.core.errors import CoschedError
+from cosched.core.settings import Settings
+from cosched.lab import life
+from cosched.launch.family import Family, Mpi
+from cosched.launch.mpi import Places, find_mpi
+from cosched.launch.program import inspect
+from cosched.node.lifecycle import NodeOptions, start_node, stop_node
+from cosched.shm.paths import NodePaths
+
+PINGPONG = Path(__file__).resolve().parents[1] / "programs" / "pingpong.c"
+SIZES = (8, 1024, 65536, 1048576)
+NONE = "none"
+ARMS = (NONE, "shadow", "prefix")
+LAUNCH_TIMEOUT_S = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Transport:
+    """What carries an MPI's messages, and the variables that choose it."""
+
+    name: str
+    environ: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table; ``ratio`` is to no shim, with its quartiles."""
+
+    family: str
+    transport: str
+    carrier: str
+    bytes: int
+    half_rtt_us: float
+    extra_ns: float
+    ratio: float
+    ratio_low: float
+    ratio_high: float
+
+
+def transports_of(mpi: Mpi) -> tuple[Transport, ...]:
+    """The transports of each family that the README speaks of."""
+    if mpi.family is Family.OPENMPI:
+        shared = "vader" if mpi.version.startswith("4") else "sm"
+        return (
+            Transport("ob1", {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": f"self,{shared},tcp"}),
+            Transport(
+                "ucx",
+                {
+                    "OMPI_MCA_pml": "ucx",
+                    "OMPI_MCA_pml_ucx_tls": "any",
+                    "OMPI_MCA_pml_ucx_devices": "any",
+                },
+            ),
+        )
+    if mpi.version.startswith("4"):
+        return (Transport("ucx", {}),)
+    return tuple(Transport(name, {"MPIR_CVAR_CH4_NETMOD": name}) for name in ("ucx", "ofi"))
+
+
+@contextmanager
+def this_node() -> Iterator[tuple[Path, tuple[str, ...]]]:
+    """Daemons here: their run directory, and what cosched-run needs to be told."""
+    with tempfile.TemporaryDirectory(prefix="cosched-b-", dir="/tmp") as directory:
+        paths = NodePaths(Path(directory), os.uname().nodename)
+        start_node(paths, NodeOptions(Settings()))
+        try:
+            yield Path(directory), ()
+        finally:
+            stop_node(paths)
+
+
+@contextmanager
+def two_nodes() -> Iterator[tuple[Path, tuple[str, ...]]]:
+    """A lab of two nodes with their daemons."""
+    with tempfile.TemporaryDirectory(prefix="cosched-b-", dir="/tmp") as directory:
+        lab = life.up(Path(directory), 2, 1)
+        try:
+            hosts = ",".join(node.name for node in lab.nodes)
+            yield Path(directory), ("--hosts", hosts, "--ppn", "1")
+        finally:
+            life.down(Path(directory))
+
+
+PLACES = {"shm": this_node, "tcp": two_nodes}
+
+
+def launch(
+    words: Sequence[str], program: Path, batches: int, environ: Mapping[str, str]
+) -> dict[int, float]:
+    """Median half round trip, in microseconds, of each size in one launch."""
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "cosched.cli.run", "-n", "2", *words),
+            *(str(program), "--batches", str(batches), *map(str, SIZES)),
+        ],
+        env={**os.environ, **environ},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LAUNCH_TIMEOUT_S,
+        check=False,
+    )
+    if done.returncode != 0:
+        last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
+        raise CoschedError(f"{' '.join(words)}: {''.join(last) or done.returncode}")
+    found: dict[int, list[float]] = defaultdict(list)
+    for line in done.stdout.splitlines():
+        size, half_ns = line.split()
+        found[int(size)].append(float(half_ns) / 1e3)
+    return {size: statistics.median(values) for size, values in found.items()}
+
+
+def measure(
+    mpi: Mpi, place: str, transport: Transport, rounds: int, batches: int, turn: object
+) -> list[Row]:
+    """The rows of one transport between two ranks at one place."""
+    if mpi.mpicc is None:
+        raise CoschedError(f"{mpi.mpiexec}: no mpicc beside it to build pingpong with")
+    program = build_program(PINGPONG, mpi.mpicc, default_cache(os.environ))
+    seen: dict[tuple[str, int], list[float]] = defaultdict(list)
+    with PLACES[place]() as (run_dir, where):
+        common = ("--run-dir", str(run_dir), "--mpi", str(mpi.mpiexec), *where)
+        for number in range(rounds + 1):
+            # Whoever goes first differs from turn to turn; the very first is to warm up.
+            for arm in (ARMS[(number + k) % len(ARMS)] for k in range(len(ARMS))):
+                how = ("--no-shim",) if arm == NONE else ("--status", arm)
+                medians = launch((*common, *how), program, batches, transport.environ)
+                for size, half_us in medians.items():
+                    if number > 0:
+                        seen[arm, size].append(half_us)
+                turn()  # type: ignore[operator]
+    name = f"{transport.name} {place}"
+    return [
+        summarise(f"{mpi.family.title} {mpi.version}", name, arm, size, seen)
+        for arm in ARMS
+        for size in SIZES
+    ]
+
+
+def summarise(
+    family: str,
+    transport: str,
+    carrier: str,
+    size: int,
+    seen: Mapping[tuple[str, int], Sequence[float]],
+) -> Row:
+    """One row, from the launches of all turns."""
+    pairs = list(zip(seen[carrier, size], seen[NONE, size], strict=True))
+    ratios = [with_shim / without for with_shim, without in pairs]
+    low, middle, high = (
+        statistics.quantiles(ratios, n=4, method="inclusive")
+        if len(ratios) > 1
+        else ratios * 3
+    )
+    return Row(
+        family=family,
+        transport=transport,
+        carrier=carrier,
+        bytes=size,
+        half_rtt_us=statistics.median(seen[carrier, size]),
+        extra_ns=statistics.median(1e3 * (a - b) for a, b in pairs),
+        ratio=middle,
+        ratio_low=low,
+        ratio_high=high,
+    )
+
+
+def installed(asked: Sequence[str]) -> list[Mpi]:
+    """The MPIs to measure: those asked for, else the one at hand."""
+    places = Places(Path(sys.executable).parent, os.environ)
+    program = inspect(("pingpong",), os.environ, None)
+    return [find_mpi(program, name, places) for name in asked or (None,)]
+
+
+def show(row: Row) -> str:
+    """A line of at most 80 columns."""
+    return (
+        f"{row.family:<16} {row.transport:<8} {row.carrier:<7} {row.bytes:>8} "
+        f"{row.half_rtt_us:>9.3f} {row.extra_ns:>+8.0f} {row.ratio:>6.3f} "
+        f"{row.ratio_low:>5.2f}-{row.ratio_high:.2f}"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="dev bench shim",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--mpi",
+        action="append",
+        default=[],
+        help="an mpiexec or the folder of one; several are measured one after the other",
+    )
+    parser.add_argument("--place", choices=[*PLACES], action="append", default=[])
+    parser.add_argument("--transport", action="append", default=[], metavar="NAME")
+    parser.add_argument("--rounds", type=int, default=9, help="turns (default 9)")
+    parser.add_argument("--batches", type=int, default=100, help="a size and launch")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows")
+    options = parser.parse_args()
+    if len(os.sched_getaffinity(0)) < 2:
+        sys.exit("shim: needs two CPUs")
+    todo = [
+        (mpi, place, transport)
+        for mpi in installed(options.mpi)
+        for place in options.place or PLACES
+        for transport in transports_of(mpi)
+        if not options.transport or transport.name in options.transport
+    ]
+    rows: list[Row] = []
+    launches = (options.rounds + 1) * len(ARMS)
+    print(
+        f"{'family':<16} {'over':<8} {'carrier':<7} {'bytes':>8} {'half rtt':>9} "
+        f"{'extra ns':>8} {'ratio':>6} quartiles"
+    )
+    with Progress(transient=True, disable=not sys.stderr.isatty()) as progress:
+        for mpi, place, transport in todo:
+            task = progress.add_task(f"{transport.name} {place}", total=launches)
+            found = measure(
+                mpi,
+                place,
+                transport,
+                options.rounds,
+                options.batches,
+                lambda task=task: progress.advance(task),
+            )
+            progress.remove_task(task)
+            print("\n".join(show(row) for row in found if row.carrier != NONE), flush=True)
+            rows += found
+            if options.json:
+                options.json.write_text(json.dumps([asdict(r) for r in rows], indent=2))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except CoschedError as error:
+        sys.exit(f"shim: {error}")
