@@ -1,0 +1,45 @@
+"""Programs of other origin in C, C++, Fortran and Python: the same results, byte for byte,
+whatever carries the status, and their messages are seen."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+from cosched.cli.run import command as cosched_run
+from tests.foreign.conftest import RANKS, run_foreign
+from tests.foreign.watch import Watch
+
+pytestmark = pytest.mark.mpi_job
+
+#: Where no status travels, its waits are all that the interposer sees of a program; MPICH 4
+#: does not let it in unless the interposer itself is to wait.
+WAITS = {"none": ("--wait", "block"), "prefix": (), "shadow": ()}
+
+
+def carriers():
+    """Whatever ``cosched-run --status`` knows."""
+    status = next(option for option in cosched_run.params if option.name == "status")
+    return sorted(set(status.type.choices) - {"auto"})
+
+
+@pytest.mark.parametrize("carrier", carriers())
+def test_the_same_result_and_each_message_is_seen(program, plain, run_dir, carrier):
+    with contextlib.closing(Watch(run_dir, "foreign")) as watch:
+        with watch:
+            options = ("--status", carrier, "--job", "foreign", *WAITS[carrier])
+            assert run_foreign(program, run_dir, *options) == plain
+        tasks = watch.tasks()
+    assert sorted(tasks) == list(range(RANKS))
+    total = {name: sum(task[name] for task in tasks.values()) for name in tasks[0]}
+    assert total["foreign"] == 0
+    assert total["dropped"] == 0
+    # Out of band, a message that arrives while its receiver is scheduled is not looked at.
+    if carrier == "none":
+        assert (total["waits"] > 0) == program.blocks
+    elif carrier == "prefix":
+        assert min(task["sent"] + task["received"] for task in tasks.values()) > 0
+        assert 0 <= total["sent"] - total["received"] <= program.leftovers
+    else:
+        assert total["sent"] > 0
