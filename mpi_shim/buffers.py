@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal, NoReturn
+from typing import Literal
 
 from mpi4py import MPI as mpi
 from mpi4py.typing import Buffer, BufSpec
 
 from mpi_shim import buffered
-from mpi_shim.errors import not_covered
+from mpi_shim.exchange import copied, exchange, start_receive_beside
 from mpi_shim.messages import Message, match
 from mpi_shim.operations import hide_status_byte
 from mpi_shim.requests import Prequest, Request
@@ -119,14 +119,29 @@ class BufferCalls(mpi.Comm):
         # None is for mpi4py to judge: it will do from PROC_NULL.
         incoming: BufSpec = recvbuf
         receiving = self.Irecv(incoming, source, recvtag)
+        self._finish_exchange(receiving, sendbuf, dest, sendtag, status)
+
+    def _finish_exchange(
+        self,
+        receiving: Request,
+        sendbuf: BufSpec,
+        dest: int,
+        sendtag: int,
+        status: mpi.Status | None,
+    ) -> None:
+        self._send_half(receiving, sendbuf, dest, sendtag).Wait()
+        receiving.Wait(status)
+
+    def _send_half(
+        self, receiving: Request, sendbuf: BufSpec, dest: int, tag: int
+    ) -> Request:
+        """Starts the send; one that fails takes the receive with it."""
         try:
-            sending = self.Isend(sendbuf, dest, sendtag)
+            return self.Isend(sendbuf, dest, tag)
         except BaseException:
             receiving.Cancel()
             receiving.Wait()
             raise
-        sending.Wait()
-        receiving.Wait(status)
 
     def Sendrecv_replace(
         self,
@@ -137,19 +152,23 @@ class BufferCalls(mpi.Comm):
         recvtag: int = ANY_TAG,
         status: mpi.Status | None = None,
     ) -> None:
-        if not carries_status(self, mpi.ANY_SOURCE):
+        if not carries_status(self, ANY_SOURCE):
             Comm.Sendrecv_replace(self, buf, dest, sendtag, source, recvtag, status)
             return
-        outgoing = buf
-        if dest != mpi.PROC_NULL:
-            copy = parse(buf, writable=True).copy()
-            if copy is None:
-                raise not_covered(
-                    "Sendrecv_replace with a datatype that leads outside the buffer",
-                    "use Sendrecv with two buffers",
-                )
+        if not (carries_status(self, dest) and carries_status(self, source)):
+            # Nothing comes, or nothing goes: nothing is in the way of anything.
+            self.Sendrecv(buf, dest, sendtag, buf, source, recvtag, status)
+            return
+        span = parse(buf, writable=True)
+        copy = span.copy()
+        if copy is not None:
             outgoing = (copy.keep, copy.entries, copy.datatype)
-        self.Sendrecv(outgoing, dest, sendtag, buf, source, recvtag, status)
+            self.Sendrecv(outgoing, dest, sendtag, buf, source, recvtag, status)
+            return
+        receiving = start_receive_beside(
+            lambda spec: Comm.Irecv(self, spec, source, recvtag), span
+        )
+        self._finish_exchange(receiving, buf, dest, sendtag, status)
 
     def Isendrecv(
         self,
@@ -159,12 +178,13 @@ class BufferCalls(mpi.Comm):
         recvbuf: BufSpec | None = None,
         source: int = ANY_SOURCE,
         recvtag: int = ANY_TAG,
-    ) -> mpi.Request:
-        if carries_status(self, mpi.ANY_SOURCE):
-            _refuse("Isendrecv", "use Isend and Irecv")
-        return Request(
-            Comm.Isendrecv(self, sendbuf, dest, sendtag, recvbuf, source, recvtag)
-        )
+    ) -> Request:
+        if not carries_status(self, ANY_SOURCE):
+            return Request(
+                Comm.Isendrecv(self, sendbuf, dest, sendtag, recvbuf, source, recvtag)
+            )
+        outgoing = sendbuf if dest == mpi.PROC_NULL else copied(sendbuf, "Isendrecv")
+        return self._start_exchange(outgoing, dest, sendtag, recvbuf, source, recvtag)
 
     def Isendrecv_replace(
         self,
@@ -173,10 +193,25 @@ class BufferCalls(mpi.Comm):
         sendtag: int = 0,
         source: int = ANY_SOURCE,
         recvtag: int = ANY_TAG,
-    ) -> mpi.Request:
-        if carries_status(self, mpi.ANY_SOURCE):
-            _refuse("Isendrecv_replace", "use Isend and Irecv with two buffers")
-        return Request(Comm.Isendrecv_replace(self, buf, dest, sendtag, source, recvtag))
+    ) -> Request:
+        if not carries_status(self, ANY_SOURCE):
+            return Request(
+                Comm.Isendrecv_replace(self, buf, dest, sendtag, source, recvtag)
+            )
+        outgoing = buf if dest == mpi.PROC_NULL else copied(buf, "Isendrecv_replace")
+        return self._start_exchange(outgoing, dest, sendtag, buf, source, recvtag)
+
+    def _start_exchange(
+        self,
+        outgoing: BufSpec,
+        dest: int,
+        sendtag: int,
+        incoming: BufSpec,
+        source: int,
+        recvtag: int,
+    ) -> Request:
+        receiving = self.Irecv(incoming, source, recvtag)
+        return exchange(receiving, self._send_half(receiving, outgoing, dest, sendtag))
 
     # Probes
 
@@ -269,7 +304,3 @@ class BufferCalls(mpi.Comm):
 
     def Detach_buffer(self) -> Buffer | None:
         return buffered.detach(self.handle, lambda: Comm.Detach_buffer(self))
-
-
-def _refuse(what: str, instead: str) -> NoReturn:
-    raise not_covered(what, instead)

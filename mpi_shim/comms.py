@@ -1,30 +1,44 @@
 """The wrapper's communicators, and how those made from them stay wrapped.
 
 mpi4py makes a communicator's relatives of its own classes; each such call is repeated
-here and its result wrapped in the class that corresponds. Communicators to processes
-that may not have the shim (Spawn, Accept, Connect, Join, Get_parent and what is made
-of them) are left to mpi4py: no status travels there.
+here and its result wrapped in the class that corresponds. On communicators to processes
+that may not have the shim (of Spawn, Accept, Connect, Join and Get_parent, and what is
+made of them) no status travels, unless all their processes are in COMM_WORLD: the C
+interposer's rule.
 
-Collective calls are left alone, but for the requests of the non-blocking ones, which
-become the wrapper's so that waiting for them can pause.
+Collective calls are left alone here, but for the requests of the non-blocking ones, which
+become the wrapper's so that waiting for them can pause; see collectives.py.
 """
 
 from __future__ import annotations
 
+import ctypes
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mpi4py import MPI as mpi
 
 from mpi_shim.objects import ObjectCalls
-from mpi_shim.requests import Prequest, Request
+from mpi_shim.operations import Operation
+from mpi_shim.requests import Request, with_our_request
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+C = TypeVar("C", bound="Comm")
 
 
 class Comm(ObjectCalls):
     """A communicator whose point-to-point messages carry the sender's status."""
 
     _predefined = ""  # the name of a constant of the module
+
+    def __init__(self, comm: mpi.Comm | None = None) -> None:
+        """A copy carries what the original carries."""
+        if not getattr(comm, "_wrapped", True):
+            self._wrapped = False
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         if self._predefined:
@@ -38,39 +52,74 @@ class Comm(ObjectCalls):
         if not self._predefined:
             mpi.Comm.free(self)
 
+    # Of the same processes: mpi4py makes these of our own class
+
+    def Clone(self) -> Self:
+        return self._alike(mpi.Comm.Clone(self))
+
+    def Dup(self, info: mpi.Info | None = None) -> Self:
+        return self._alike(mpi.Comm.Dup(self, info))
+
+    def Dup_with_info(self, info: mpi.Info) -> Self:
+        return self._alike(mpi.Comm.Dup_with_info(self, info))
+
+    def Idup(self, info: mpi.Info | None = None) -> tuple[Self, mpi.Request]:
+        comm, request = mpi.Comm.Idup(self, info)
+        return self._alike(comm), Request(request)
+
+    def Idup_with_info(self, info: mpi.Info) -> tuple[Self, mpi.Request]:
+        comm, request = mpi.Comm.Idup_with_info(self, info)
+        return self._alike(comm), Request(request)
+
+    def _alike(self, comm: Self) -> Self:
+        if not self._wrapped:
+            comm._wrapped = False
+        return comm
+
+    # Of some of them, or of others
+
+    def _relative(self, comm: C) -> C:
+        """``comm``, which was made from this one."""
+        return comm if self._wrapped else judged(comm)
+
     def Create(self, group: mpi.Group) -> mpi.Comm:
-        return wrapped(mpi.Comm.Create(self, group))
+        return self._relative(wrapped(mpi.Comm.Create(self, group)))
 
     def Split(self, color: int = 0, key: int = 0) -> mpi.Comm:
-        return wrapped(mpi.Comm.Split(self, color, key))
+        return self._relative(wrapped(mpi.Comm.Split(self, color, key)))
 
     def Split_type(
         self, split_type: int, key: int = 0, info: mpi.Info = mpi.INFO_NULL
     ) -> mpi.Comm:
-        return wrapped(mpi.Comm.Split_type(self, split_type, key, info))
+        return self._relative(wrapped(mpi.Comm.Split_type(self, split_type, key, info)))
 
     def Shrink(self) -> mpi.Comm:
-        return wrapped(mpi.Comm.Shrink(self))
+        return self._relative(wrapped(mpi.Comm.Shrink(self)))
+
+    def Ishrink(self) -> tuple[mpi.Comm, mpi.Request]:
+        comm, request = mpi.Comm.Ishrink(self)
+        ours = self._relative(wrapped(comm))
+        return ours, Request.of(request, _LateHandle(ours, comm), None)
 
     @classmethod
     def Get_parent(cls) -> mpi.Intercomm:
-        parent = mpi.Comm.Get_parent()
-        return parent if parent else Intercomm(parent)
+        return judged(Intercomm(mpi.Comm.Get_parent()))
 
-    def Ishrink(self) -> tuple[mpi.Comm, mpi.Request]:
-        raise NotImplementedError("mpi_shim: Ishrink is not covered; use Shrink")
+    @classmethod
+    def Join(cls, fd: int) -> mpi.Intercomm:
+        return judged(Intercomm(mpi.Comm.Join(fd)))
 
     @classmethod
     def fromhandle(cls, handle: int) -> mpi.Comm:
-        return wrapped(mpi.Comm.fromhandle(handle))
+        return judged(wrapped(mpi.Comm.fromhandle(handle)))
 
     @classmethod
     def fromint(cls, arg: int, /) -> mpi.Comm:
-        return wrapped(mpi.Comm.fromint(arg))
+        return judged(wrapped(mpi.Comm.fromint(arg)))
 
     @classmethod
     def f2py(cls, arg: int) -> mpi.Comm:
-        return wrapped(mpi.Comm.f2py(arg))
+        return judged(wrapped(mpi.Comm.f2py(arg)))
 
 
 # mpi4py's class comes first among the bases, because only the foremost extension type
@@ -79,7 +128,7 @@ class Intracomm(mpi.Intracomm, Comm):
     """mpi4py's Intracomm, wrapped."""
 
     def Create_group(self, group: mpi.Group, tag: int = 0) -> Intracomm:
-        return Intracomm(mpi.Intracomm.Create_group(self, group, tag))
+        return self._relative(Intracomm(mpi.Intracomm.Create_group(self, group, tag)))
 
     @classmethod
     def Create_from_group(
@@ -99,12 +148,14 @@ class Intracomm(mpi.Intracomm, Comm):
         periods: Sequence[bool] | None = None,
         reorder: bool = False,
     ) -> Cartcomm:
-        return Cartcomm(mpi.Intracomm.Create_cart(self, dims, periods, reorder))
+        comm = mpi.Intracomm.Create_cart(self, dims, periods, reorder)
+        return self._relative(Cartcomm(comm))
 
     def Create_graph(
         self, index: Sequence[int], edges: Sequence[int], reorder: bool = False
     ) -> Graphcomm:
-        return Graphcomm(mpi.Intracomm.Create_graph(self, index, edges, reorder))
+        comm = mpi.Intracomm.Create_graph(self, index, edges, reorder)
+        return self._relative(Graphcomm(comm))
 
     def Create_dist_graph_adjacent(
         self,
@@ -115,11 +166,10 @@ class Intracomm(mpi.Intracomm, Comm):
         info: mpi.Info = mpi.INFO_NULL,
         reorder: bool = False,
     ) -> Distgraphcomm:
-        return Distgraphcomm(
-            mpi.Intracomm.Create_dist_graph_adjacent(
-                self, sources, destinations, sourceweights, destweights, info, reorder
-            )
+        comm = mpi.Intracomm.Create_dist_graph_adjacent(
+            self, sources, destinations, sourceweights, destweights, info, reorder
         )
+        return self._relative(Distgraphcomm(comm))
 
     def Create_dist_graph(
         self,
@@ -130,11 +180,10 @@ class Intracomm(mpi.Intracomm, Comm):
         info: mpi.Info = mpi.INFO_NULL,
         reorder: bool = False,
     ) -> Distgraphcomm:
-        return Distgraphcomm(
-            mpi.Intracomm.Create_dist_graph(
-                self, sources, degrees, destinations, weights, info, reorder
-            )
+        comm = mpi.Intracomm.Create_dist_graph(
+            self, sources, degrees, destinations, weights, info, reorder
         )
+        return self._relative(Distgraphcomm(comm))
 
     def Create_intercomm(
         self,
@@ -143,11 +192,25 @@ class Intracomm(mpi.Intracomm, Comm):
         remote_leader: int,
         tag: int = 0,
     ) -> Intercomm:
-        return Intercomm(
-            mpi.Intracomm.Create_intercomm(
-                self, local_leader, peer_comm, remote_leader, tag
-            )
+        # Leaders alone know the peers' communicator, so all judge.
+        comm = mpi.Intracomm.Create_intercomm(
+            self, local_leader, peer_comm, remote_leader, tag
         )
+        return judged(Intercomm(comm))
+
+    # To other jobs, or to what this one starts
+
+    def Accept(self, *args: Any, **kwargs: Any) -> Intercomm:
+        return judged(Intercomm(mpi.Intracomm.Accept(self, *args, **kwargs)))
+
+    def Connect(self, *args: Any, **kwargs: Any) -> Intercomm:
+        return judged(Intercomm(mpi.Intracomm.Connect(self, *args, **kwargs)))
+
+    def Spawn(self, *args: Any, **kwargs: Any) -> Intercomm:
+        return judged(Intercomm(mpi.Intracomm.Spawn(self, *args, **kwargs)))
+
+    def Spawn_multiple(self, *args: Any, **kwargs: Any) -> Intercomm:
+        return judged(Intercomm(mpi.Intracomm.Spawn_multiple(self, *args, **kwargs)))
 
 
 class Topocomm(mpi.Topocomm, Intracomm):
@@ -158,7 +221,7 @@ class Cartcomm(mpi.Cartcomm, Topocomm):
     """mpi4py's Cartcomm, wrapped."""
 
     def Sub(self, remain_dims: Sequence[bool]) -> Cartcomm:
-        return Cartcomm(mpi.Cartcomm.Sub(self, remain_dims))
+        return self._relative(Cartcomm(mpi.Cartcomm.Sub(self, remain_dims)))
 
 
 class Graphcomm(mpi.Graphcomm, Topocomm):
@@ -173,7 +236,7 @@ class Intercomm(mpi.Intercomm, Comm):
     """mpi4py's Intercomm between groups of one job, wrapped."""
 
     def Merge(self, high: bool = False) -> Intracomm:
-        return Intracomm(mpi.Intercomm.Merge(self, high))
+        return self._relative(Intracomm(mpi.Intercomm.Merge(self, high)))
 
     @classmethod
     def Create_from_groups(  # type: ignore[override]
@@ -206,9 +269,17 @@ PREDEFINED = ("COMM_WORLD", "COMM_SELF", "COMM_NULL")
 def constant(name: str) -> Comm:
     """One of the predefined communicators: always the same object."""
     cls = Comm if name == "COMM_NULL" else Intracomm
-    comm = cls(getattr(mpi, name))
+    # Not by a copy, for which mpi4py asks MPI what kind it is: MPI may not be there yet.
+    comm = cls()
+    _give_handle(comm, getattr(mpi, name))
     comm._predefined = name
     return comm
+
+
+def _give_handle(ours: mpi.Comm, theirs: mpi.Comm) -> None:
+    """Makes ``ours`` the same communicator as ``theirs``."""
+    size = mpi._sizeof(theirs)
+    ctypes.memmove(mpi._addressof(ours), mpi._addressof(theirs), size)
 
 
 # The more special first.
@@ -223,7 +294,39 @@ _CLASSES: tuple[tuple[type[mpi.Comm], type[Comm]], ...] = (
 )
 
 
-def wrapped(comm: mpi.Comm) -> mpi.Comm:
+class _LateHandle(Operation):
+    """Of a communicator whose handle MPI writes when the request completes: into the
+    object that mpi4py made, from where the wrapper's gets it then."""
+
+    def __init__(self, ours: mpi.Comm, theirs: mpi.Comm) -> None:
+        super().__init__()
+        self._ours, self._theirs = ours, theirs
+
+    def complete(self, status: mpi.Status) -> None:
+        super().complete(status)
+        _give_handle(self._ours, self._theirs)
+
+
+def judged(comm: C) -> C:
+    """``comm``, whose messages carry a status only if all its processes are in COMM_WORLD
+    and so have a shim."""
+    if comm and mpi.Is_initialized():
+        comm._wrapped = _within_world(comm.group) and (
+            not comm.is_inter or _within_world(comm.remote_group)  # type: ignore[attr-defined]
+        )
+    return comm
+
+
+def _within_world(group: mpi.Group) -> bool:
+    world = mpi.COMM_WORLD.Get_group()
+    try:
+        return mpi.UNDEFINED not in group.Translate_ranks(None, world)
+    finally:
+        group.Free()
+        world.Free()
+
+
+def wrapped(comm: mpi.Comm) -> Comm:
     """``comm`` in the wrapper's class that corresponds to its own."""
     if isinstance(comm, Comm):
         return comm
@@ -233,50 +336,35 @@ def wrapped(comm: mpi.Comm) -> mpi.Comm:
     raise TypeError(f"not a communicator: {comm!r}")
 
 
-def _with_our_request(raw: Callable[..., mpi.Request]) -> Callable[..., Any]:
-    @functools.wraps(raw)
-    def call(*args: Any, **kwargs: Any) -> mpi.Request:
-        request = raw(*args, **kwargs)
-        return Prequest(request) if isinstance(request, mpi.Prequest) else Request(request)
-
-    return call
-
-
-def _with_our_idup(raw: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(raw)
-    def call(*args: Any, **kwargs: Any) -> tuple[mpi.Comm, mpi.Request]:
-        comm, request = raw(*args, **kwargs)
-        return comm, Request(request)
-
-    return call
-
-
-_COLLECTIVES = (
+# The requests of collective calls, non-blocking and persistent.
+BUFFER_COLLECTIVES = (
     *("Barrier", "Bcast", "Gather", "Gatherv", "Scatter", "Scatterv"),
     *("Allgather", "Allgatherv", "Alltoall", "Alltoallv", "Alltoallw"),
     *("Reduce", "Allreduce", "Reduce_scatter_block", "Reduce_scatter"),
 )
-_SCANS = ("Scan", "Exscan")
-_NEIGHBOR_COLLECTIVES = (
+SCANS = ("Scan", "Exscan")
+NEIGHBOR_COLLECTIVES = (
     *("Neighbor_allgather", "Neighbor_allgatherv"),
     *("Neighbor_alltoall", "Neighbor_alltoallv", "Neighbor_alltoallw"),
 )
 
 
-def _wrap_requests(
-    ours: type[Comm], theirs: type[mpi.Comm], collectives: Sequence[str]
-) -> None:
-    """Gives ``ours`` the non-blocking and persistent forms with the wrapper's requests."""
-    for name in collectives:
-        for form in (f"I{name[0].lower()}{name[1:]}", f"{name}_init"):
-            setattr(ours, form, _with_our_request(getattr(theirs, form)))
+def nonblocking_name(name: str) -> str:
+    """Ibarrier of Barrier."""
+    return f"I{name[0].lower()}{name[1:]}"
 
 
-_wrap_requests(Comm, mpi.Comm, _COLLECTIVES)
-_wrap_requests(Intracomm, mpi.Intracomm, _SCANS)
-_wrap_requests(Topocomm, mpi.Topocomm, _NEIGHBOR_COLLECTIVES)
-for _name in ("Idup", "Idup_with_info"):
-    setattr(Comm, _name, _with_our_idup(getattr(mpi.Comm, _name)))
-for _name in ("Psend_init", "Precv_init", "Iflush_buffer", "Iagree"):
-    if hasattr(mpi.Comm, _name):  # older mpi4py lacks some
-        setattr(Comm, _name, _with_our_request(getattr(mpi.Comm, _name)))
+def _wrap_requests(ours: type[Comm], theirs: type[mpi.Comm], *names: str) -> None:
+    for name in names:
+        if hasattr(theirs, name):  # older mpi4py lacks some
+            setattr(ours, name, with_our_request(getattr(theirs, name)))
+
+
+for _ours, _theirs, _names in (
+    (Comm, mpi.Comm, BUFFER_COLLECTIVES),
+    (Intracomm, mpi.Intracomm, SCANS),
+    (Topocomm, mpi.Topocomm, NEIGHBOR_COLLECTIVES),
+):
+    for _name in _names:
+        _wrap_requests(_ours, _theirs, nonblocking_name(_name), f"{_name}_init")
+_wrap_requests(Comm, mpi.Comm, "Psend_init", "Precv_init", "Iflush_buffer", "Iagree")

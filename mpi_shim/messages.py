@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from mpi4py import MPI as mpi
 from mpi4py.typing import BufSpec
 
 from mpi_shim.dense import COPY_MAX_BYTES
-from mpi_shim.errors import not_covered
+from mpi_shim.handles import HandleTable
 from mpi_shim.operations import ObjectReceive, hide_status_byte, note_arrival
 from mpi_shim.requests import Request
-from mpi_shim.task import task
 from mpi_shim.transfer import carries_status, start_receive
 from mpi_shim.waiting import look, wait
 
@@ -24,11 +23,13 @@ class Message(mpi.Message):
 
     _prefixed = False
     _total = 0  # bytes, the status byte included; known if prefixed
+    _exported: int | None = None  # the handle, if the program has asked for it
 
     def __new__(cls, message: mpi.Message | None = None) -> Self:
         self = super().__new__(cls, message)
         if isinstance(message, Message):
             self._prefixed, self._total = message._prefixed, message._total
+            self._exported = message._exported
         return self
 
     @classmethod
@@ -85,8 +86,10 @@ class Message(mpi.Message):
         if not any(self is constant for constant in CONSTANTS.values()):
             mpi.Message.free(self)
 
-    def _handle(self) -> mpi.Message:
+    def _take(self) -> mpi.Message:
         """What to receive from: a receive uses up a message, but not the constant."""
+        if self._exported is not None:
+            _exported_totals.drop(self._exported)
         return mpi.MESSAGE_NO_PROC if self is MESSAGE_NO_PROC else self
 
     def Recv(self, buf: BufSpec, status: mpi.Status | None = None) -> None:
@@ -94,7 +97,7 @@ class Message(mpi.Message):
 
     def Irecv(self, buf: BufSpec) -> Request:
         return start_receive(
-            lambda spec: mpi.Message.Irecv(self._handle(), spec),
+            lambda spec: mpi.Message.Irecv(self._take(), spec),
             buf,
             self._prefixed,
         )
@@ -104,31 +107,64 @@ class Message(mpi.Message):
             return self.irecv().wait(status)
         # What is small has come with its envelope: no need to wait.
         room, mine = bytearray(self._total), mpi.Status() if status is None else status
-        mpi.Message.Recv(self, room, mine)
+        mpi.Message.Recv(self._take(), room, mine)
         nbytes = note_arrival(mine, room[0] if room else 0)
         return mpi.pickle.loads(memoryview(room)[1:]) if nbytes else None
 
     def irecv(self) -> Request:
         if not self._prefixed:
-            return Request(mpi.Message.irecv(self._handle()))
+            return Request(mpi.Message.irecv(self._take()))
         buffer = mpi.buffer.allocate(self._total)
-        request = mpi.Message.Irecv(self, (buffer, self._total, mpi.BYTE))
+        request = mpi.Message.Irecv(self._take(), (buffer, self._total, mpi.BYTE))
         return Request.of(request, ObjectReceive(buffer), None)
 
-    # Handles: whether there is a status byte does not travel with them
+    # Handles: an object made of one knows of the same status byte
+
+    @property
+    def handle(self) -> int:  # type: ignore[override]
+        """MPI handle."""
+        handle = _native_handle(self)
+        if self and self._prefixed:
+            self._exported = handle
+            _exported_totals.put(handle, self._total)
+        return handle
+
+    def toint(self) -> int:
+        _ = self.handle
+        return mpi.Message.toint(self)
+
+    def py2f(self) -> int:
+        _ = self.handle
+        return mpi.Message.py2f(self)
 
     @classmethod
     def fromhandle(cls, handle: int) -> mpi.Message:
-        return cls(_predefined_only(mpi.Message.fromhandle(handle), "Message.fromhandle"))
+        return cls._found(mpi.Message.fromhandle(handle))
 
     @classmethod
     def fromint(cls, arg: int, /) -> mpi.Message:
-        return cls(_predefined_only(mpi.Message.fromint(arg), "Message.fromint"))
+        return cls._found(mpi.Message.fromint(arg))
 
     @classmethod
     def f2py(cls, arg: int) -> mpi.Message:
-        return cls(_predefined_only(mpi.Message.f2py(arg), "Message.f2py"))
+        return cls._found(mpi.Message.f2py(arg))
 
+    @classmethod
+    def _found(cls, message: mpi.Message) -> mpi.Message:
+        found = cls(message)
+        handle = _native_handle(message)
+        total = _exported_totals.find(handle)
+        if message and total is not None:
+            found._prefixed, found._total, found._exported = True, total, handle
+        return found
+
+
+def _native_handle(message: mpi.Message) -> int:
+    return int(cast("Any", mpi.Message.handle).__get__(message))
+
+
+# The bytes in each message whose handle the program has asked for.
+_exported_totals: HandleTable[int] = HandleTable()
 
 MESSAGE_NULL = Message(mpi.MESSAGE_NULL)
 MESSAGE_NO_PROC = Message(mpi.MESSAGE_NO_PROC)
@@ -169,10 +205,4 @@ def match(
     if carries:
         message._prefixed, message._total = True, mine.Get_elements(mpi.BYTE)
         hide_status_byte(mine)
-    return message
-
-
-def _predefined_only(message: mpi.Message, what: str) -> mpi.Message:
-    if task.prefix and message and message != mpi.MESSAGE_NO_PROC:
-        raise not_covered(what, "keep the message object itself")
     return message

@@ -20,14 +20,14 @@ from typing import Any
 
 from mpi4py import MPI as mpi
 
-from mpi_shim import comms
+from mpi_shim import collectives, comms
 from mpi_shim.buffered import attach_process_buffer, detach_process_buffer
 from mpi_shim.comms import PREDEFINED, constant
-from mpi_shim.errors import not_covered
 from mpi_shim.messages import CONSTANTS, Message
-from mpi_shim.requests import REQUEST_NULL, Prequest, Request
+from mpi_shim.requests import REQUEST_NULL, Grequest, Prequest, Request
 from mpi_shim.settings import Settings
 from mpi_shim.task import complain, task
+from mpi_shim.windows import FILE_NULL, WIN_NULL, File, Win
 
 NAME = "mpi_shim.MPI"
 
@@ -35,10 +35,13 @@ _OWN = ("__name__", "__doc__", "__package__", "__loader__", "__spec__")
 
 
 def build_module(settings: Settings) -> ModuleType:
-    """mpi4py.MPI with the point-to-point classes replaced; registers the task."""
-    task.prefix = settings.prefix
-    if settings.complaint and settings.verbose:
-        complain(settings.complaint)
+    """mpi4py.MPI with its communicating classes replaced; registers the task."""
+    task.prefix, task.wait = settings.prefix, settings.wait
+    if settings.verbose:
+        for complaint in settings.complaints:
+            complain(complaint)
+    if settings.nonblocking_collectives:
+        collectives.install()
 
     module = ModuleType(NAME, "mpi4py.MPI, its messages carrying the task's status.")
     module.__package__ = "mpi_shim"
@@ -47,11 +50,11 @@ def build_module(settings: Settings) -> ModuleType:
     contents.update(_replacements())
 
     def begin() -> None:
-        """MPI is initialised: there are communicators, and a rank to register."""
+        """MPI is initialised: there is a rank to register."""
         contents.update({name: constant(name) for name in PREDEFINED})
         contents.pop("__getattr__", None)
         world = mpi.COMM_WORLD
-        if task.register(
+        if settings.job and task.register(
             settings.register_socket,
             settings.job,
             world.Get_rank(),
@@ -75,10 +78,9 @@ def build_module(settings: Settings) -> ModuleType:
         """A communicator before ``init``; another library may have initialised MPI."""
         if name not in PREDEFINED:
             raise AttributeError(f"module {NAME!r} has no attribute {name!r}")
-        if not mpi.Is_initialized():
-            raise not_covered(f"MPI.{name} before MPI.Init", "ask for it afterwards")
-        begin()
-        return contents[name]
+        if mpi.Is_initialized() and not mpi.Is_finalized():
+            begin()
+        return constant(name)
 
     contents.update({"Init": init, "Init_thread": init_thread})
     if mpi.Is_initialized():
@@ -102,7 +104,10 @@ def _replacements() -> dict[str, Any]:
         comms.Intercomm,
         Request,
         Prequest,
+        Grequest,
         Message,
+        Win,
+        File,
     )
     for cls in classes:
         _borrow_docstrings(cls)
@@ -110,6 +115,8 @@ def _replacements() -> dict[str, Any]:
         **{cls.__name__: cls for cls in classes},
         **CONSTANTS,
         "REQUEST_NULL": REQUEST_NULL,
+        "WIN_NULL": WIN_NULL,
+        "FILE_NULL": FILE_NULL,
         "Attach_buffer": attach_process_buffer,
         "Detach_buffer": detach_process_buffer,
     }

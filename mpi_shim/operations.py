@@ -12,6 +12,7 @@ from typing import Any
 from mpi4py import MPI as mpi
 
 from mpi_shim.errors import UnprefixedMessageError
+from mpi_shim.packed import Packed
 from mpi_shim.status_bytes import Slot, status_bytes
 from mpi_shim.task import task
 
@@ -124,6 +125,26 @@ class ObjectReceive(Operation):
         nbytes = note_arrival(status, byte)
         if nbytes > 0:
             self._result = mpi.pickle.loads(self._buffer[1 : 1 + nbytes])
+
+
+class PackedReceive(Operation):
+    """A receive into a room of the wrapper's, from where the data goes to the user's
+    memory when all is there: for memory that is still being sent from."""
+
+    def __init__(self, room: mpi.buffer, packed: Packed) -> None:
+        super().__init__()
+        self._room, self._packed = room, packed
+
+    def adjust(self, status: mpi.Status) -> None:
+        if self.active:
+            hide_status_byte(status)
+
+    def complete(self, status: mpi.Status) -> None:
+        if not self.active:
+            return
+        self.active = False
+        nbytes = note_arrival(status, self._room[0])
+        self._packed.bring_back(self._room[1 : 1 + nbytes])
 
 
 def note_arrival(status: mpi.Status, byte: int) -> int:

@@ -1,45 +1,52 @@
 """Requests whose completion takes the status byte off and whose waits can pause.
 
-``Request`` and ``Prequest`` add to mpi4py's own an ``Operation``, what is left to do
-when they complete, and hold the user's memory until then. The class methods accept any
-mixture of these and of mpi4py's own requests (of RMA, of files, generalised ones).
+``Request``, ``Prequest`` and ``Grequest`` add to mpi4py's own an ``Operation``, what is
+left to do when they complete, and hold the user's memory until then. Those that mpi4py
+makes for collective calls, one-sided calls and files are given these classes too, with
+nothing left to do, so that waiting for them can pause.
 
-Every blocking form is the non-blocking one in a loop; see waiting.py.
+Every blocking form is the non-blocking one in a loop; see waiting.py. several.py has the
+any, all and some forms.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from mpi4py import MPI as mpi
 
-from mpi_shim.errors import UnprefixedMessageError, not_covered
 from mpi_shim.operations import Operation, adopt_orphan
+from mpi_shim.settling import (
+    Pending,
+    Settling,
+    exported_requests,
+    give_up,
+    settle,
+    settle_objects,
+)
+from mpi_shim.several import SeveralRequests
 from mpi_shim.task import task
 from mpi_shim.waiting import look, wait
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-Statuses = list[mpi.Status]
 
-
-class Request(mpi.Request):
+class Request(SeveralRequests, Pending):
     """mpi4py's Request, with what is left to do when it completes."""
-
-    _operation: Operation | None = None
-    _keep: object = None
 
     def __new__(cls, request: mpi.Request | None = None) -> Self:
         self = mpi.Request.__new__(cls, request)
         self._inherit(request)
         return self
 
-    def _inherit(self, request: mpi.Request | None) -> None:
+    def _inherit(self, request: mpi.Request | Pending | None) -> None:
         """A copy of a request has the same left to do."""
-        if isinstance(request, Request):
+        if isinstance(request, Pending):
             self._operation, self._keep = request._operation, request._keep
+            self._exported = request._exported
 
     @classmethod
     def of(cls, request: mpi.Request, operation: Operation | None, keep: object) -> Self:
@@ -63,9 +70,9 @@ class Request(mpi.Request):
                 lambda: mpi.Request.Wait(self, mine),
             )
         except mpi.Exception:
-            _give_up(self)
+            give_up(self)
             raise
-        _settle(self, mine)
+        settle(self, mine)
         return True
 
     def Test(self, status: mpi.Status | None = None) -> bool:
@@ -73,10 +80,10 @@ class Request(mpi.Request):
         try:
             done = mpi.Request.Test(self, mine)
         except mpi.Exception:
-            _give_up(self)
+            give_up(self)
             raise
         if done:
-            _settle(self, mine)
+            settle(self, mine)
         else:
             task.looked()
         return done
@@ -94,16 +101,16 @@ class Request(mpi.Request):
             done, obj = mpi.Request.test(self, mine)
             return (obj,) if done else None
 
-        with _Settling(self):
+        with Settling(self):
             found = wait(poll, lambda: (mpi.Request.wait(self, mine),))
-        return _settle_objects([self], [mine], found or ())[0]
+        return settle_objects([self], [mine], found or ())[0]
 
     def test(self, status: mpi.Status | None = None) -> tuple[bool, Any | None]:
         mine = mpi.Status() if status is None else status
-        with _Settling(self):
+        with Settling(self):
             done, obj = mpi.Request.test(self, mine)
         if done:
-            obj = _settle_objects([self], [mine], [obj])[0]
+            obj = settle_objects([self], [mine], [obj])[0]
         else:
             task.looked()
         return done, obj
@@ -124,204 +131,54 @@ class Request(mpi.Request):
             operation.release()
             if operation.active:
                 adopt_orphan(operation)
-        self._operation = self._keep = None
+        self._is_over()
 
     def free(self) -> None:
         if self:
             self.Free()
 
-    # Any of several
+    # Handles: an object made of one has the same left to do
 
-    @classmethod
-    def Waitany(
-        cls, requests: Sequence[mpi.Request], status: mpi.Status | None = None
-    ) -> int:
-        return cls.waitany(requests, status)[0]
+    @property
+    def handle(self) -> int:  # type: ignore[override]
+        """MPI handle."""
+        handle = _native_handle(self)
+        if self and self._operation is not None:
+            self._exported = handle
+            exported_requests.put(handle, self)
+        return handle
 
-    @classmethod
-    def Testany(
-        cls, requests: Sequence[mpi.Request], status: mpi.Status | None = None
-    ) -> tuple[int, bool]:
-        return cls.testany(requests, status)[:2]
+    def toint(self) -> int:
+        _ = self.handle
+        return mpi.Request.toint(self)
 
-    @classmethod
-    def waitany(
-        cls, requests: Sequence[mpi.Request], status: mpi.Status | None = None
-    ) -> tuple[int, Any]:
-        mine = mpi.Status() if status is None else status
-
-        def poll() -> tuple[int, Any] | None:
-            index, done, obj = mpi.Request.testany(requests, mine)
-            return (index, obj) if done else None
-
-        with _Settling(*requests):
-            found = wait(poll, lambda: mpi.Request.waitany(requests, mine))
-        assert found is not None
-        index, obj = found
-        if index == mpi.UNDEFINED:
-            return found
-        return index, _settle_objects([requests[index]], [mine], [obj])[0]
-
-    @classmethod
-    def testany(
-        cls, requests: Sequence[mpi.Request], status: mpi.Status | None = None
-    ) -> tuple[int, bool, Any | None]:
-        mine = mpi.Status() if status is None else status
-        with _Settling(*requests):
-            index, done, obj = mpi.Request.testany(requests, mine)
-        if not done:
-            task.looked()
-        elif index != mpi.UNDEFINED:
-            obj = _settle_objects([requests[index]], [mine], [obj])[0]
-        return index, done, obj
-
-    @classmethod
-    def Get_status_any(
-        cls, requests: Sequence[mpi.Request], status: mpi.Status | None = None
-    ) -> tuple[int, bool]:
-        index, done = mpi.Request.Get_status_any(requests, status)
-        if not done:
-            task.looked()
-        if done and status is not None and index != mpi.UNDEFINED:
-            _adjust(requests[index], status)
-        return index, done
-
-    @classmethod
-    def get_status_any(
-        cls, requests: Sequence[mpi.Request], status: mpi.Status | None = None
-    ) -> tuple[int, bool]:
-        return cls.Get_status_any(requests, status)
-
-    # All of several
-
-    @classmethod
-    def Waitall(
-        cls, requests: Sequence[mpi.Request], statuses: Statuses | None = None
-    ) -> Literal[True]:
-        cls.waitall(requests, statuses)
-        return True
-
-    @classmethod
-    def Testall(
-        cls, requests: Sequence[mpi.Request], statuses: Statuses | None = None
-    ) -> bool:
-        return cls.testall(requests, statuses)[0]
-
-    @classmethod
-    def waitall(
-        cls, requests: Sequence[mpi.Request], statuses: Statuses | None = None
-    ) -> list[Any]:
-        mine = _padded(statuses, len(requests))
-
-        def poll() -> tuple[list[Any]] | None:
-            done, objects = mpi.Request.testall(requests, mine)
-            return (objects or [],) if done else None
-
-        with _Settling(*requests, statuses=mine, caller=statuses):
-            found = wait(poll, lambda: (mpi.Request.waitall(requests, mine),))
-        assert found is not None
-        return _settle_objects(requests, mine, found[0])
-
-    @classmethod
-    def testall(
-        cls, requests: Sequence[mpi.Request], statuses: Statuses | None = None
-    ) -> tuple[bool, list[Any] | None]:
-        mine = _padded(statuses, len(requests))
-        with _Settling(*requests, statuses=mine, caller=statuses):
-            done, objects = mpi.Request.testall(requests, mine)
-        if not done:
-            task.looked()
-            return False, None
-        return True, _settle_objects(requests, mine, objects or [])
-
-    @classmethod
-    def Get_status_all(
-        cls, requests: Sequence[mpi.Request], statuses: Statuses | None = None
-    ) -> bool:
-        done = look(lambda: mpi.Request.Get_status_all(requests, statuses))
-        if done and statuses is not None:
-            for request, status in zip(requests, statuses, strict=False):
-                _adjust(request, status)
-        return done
-
-    @classmethod
-    def get_status_all(
-        cls, requests: Sequence[mpi.Request], statuses: Statuses | None = None
-    ) -> bool:
-        return cls.Get_status_all(requests, statuses)
-
-    # Some of several
-
-    @classmethod
-    def Waitsome(
-        cls, requests: Sequence[mpi.Request], statuses: Statuses | None = None
-    ) -> list[int] | None:
-        return cls.waitsome(requests, statuses)[0]
-
-    @classmethod
-    def Testsome(
-        cls, requests: Sequence[mpi.Request], statuses: Statuses | None = None
-    ) -> list[int] | None:
-        return cls.testsome(requests, statuses)[0]
-
-    @classmethod
-    def waitsome(
-        cls, requests: Sequence[mpi.Request], statuses: Statuses | None = None
-    ) -> tuple[list[int] | None, list[Any] | None]:
-        mine = _padded(statuses, len(requests))
-
-        def poll() -> tuple[list[int] | None, list[Any] | None] | None:
-            indices, objects = mpi.Request.testsome(requests, mine)
-            # None: nothing to wait for; []: nothing has completed yet.
-            return None if indices == [] else (indices, objects)
-
-        with _Settling(*requests):
-            found = wait(poll, lambda: mpi.Request.waitsome(requests, mine))
-        assert found is not None
-        return _settle_some(requests, mine, statuses, *found)
-
-    @classmethod
-    def testsome(
-        cls, requests: Sequence[mpi.Request], statuses: Statuses | None = None
-    ) -> tuple[list[int] | None, list[Any] | None]:
-        mine = _padded(statuses, len(requests))
-        with _Settling(*requests):
-            indices, objects = mpi.Request.testsome(requests, mine)
-        if indices == []:
-            task.looked()
-        return _settle_some(requests, mine, statuses, indices, objects)
-
-    @classmethod
-    def Get_status_some(
-        cls, requests: Sequence[mpi.Request], statuses: Statuses | None = None
-    ) -> list[int] | None:
-        indices = mpi.Request.Get_status_some(requests, statuses)
-        if indices == []:
-            task.looked()
-        if statuses is not None:
-            for index, status in zip(indices or [], statuses, strict=False):
-                _adjust(requests[index], status)
-        return indices
-
-    @classmethod
-    def get_status_some(
-        cls, requests: Sequence[mpi.Request], statuses: Statuses | None = None
-    ) -> list[int] | None:
-        return cls.Get_status_some(requests, statuses)
-
-    # Handles: what is left to do does not travel with them
+    def py2f(self) -> int:
+        _ = self.handle
+        return mpi.Request.py2f(self)
 
     @classmethod
     def fromhandle(cls, handle: int) -> mpi.Request:
-        return cls(_null_only(mpi.Request.fromhandle(handle), "Request.fromhandle"))
+        return cls._found(mpi.Request.fromhandle(handle))
 
     @classmethod
     def fromint(cls, arg: int, /) -> mpi.Request:
-        return cls(_null_only(mpi.Request.fromint(arg), "Request.fromint"))
+        return cls._found(mpi.Request.fromint(arg))
 
     @classmethod
     def f2py(cls, arg: int) -> mpi.Request:
-        return cls(_null_only(mpi.Request.f2py(arg), "Request.f2py"))
+        return cls._found(mpi.Request.f2py(arg))
+
+    @staticmethod
+    def _found(request: mpi.Request) -> mpi.Request:
+        """``request``, or a copy of the one that told its handle."""
+        owner = exported_requests.find(_native_handle(request)) if request else None
+        if isinstance(owner, Request):
+            return type(owner)(owner)
+        return Request(request)
+
+
+def _native_handle(request: mpi.Request) -> int:
+    return int(cast("Any", mpi.Request.handle).__get__(request))
 
 
 # mpi4py's class comes first, because only the foremost extension type can make the
@@ -350,114 +207,25 @@ class Prequest(mpi.Prequest, Request):
 REQUEST_NULL = Request(mpi.REQUEST_NULL)
 
 
-class _Settling:
-    """Around a call on several requests that may fail: after an MPI error, those that
-    completed all the same are settled, the others that are gone give back their memory,
-    and the caller's list of statuses says which is which."""
+class Grequest(mpi.Grequest, Request):
+    """mpi4py's Grequest, whose waits can pause."""
 
-    def __init__(
-        self,
-        *requests: mpi.Request,
-        statuses: Statuses | None = None,
-        caller: Statuses | None = None,
-    ) -> None:
-        self._requests, self._statuses, self._caller = requests, statuses, caller
+    def __new__(cls, request: mpi.Request | None = None) -> Self:
+        self = mpi.Grequest.__new__(cls, request)
+        self._inherit(request)
+        return self
 
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self._statuses is not None:
-            _extend(self._caller, self._statuses)
-        if kind is None or not issubclass(kind, mpi.Exception):
-            return
-        for i, request in enumerate(self._requests):
-            if self._statuses is None or self._statuses[i].error:
-                _give_up(request)
-            elif not request:
-                _settle(request, self._statuses[i])
+    @classmethod
+    def Start(cls, *args: Any, **kwargs: Any) -> Grequest:
+        return cls(mpi.Grequest.Start(*args, **kwargs))
 
 
-def _give_up(request: mpi.Request) -> None:
-    """After an MPI error: a request that is gone gives back its memory."""
-    if request or not isinstance(request, Request):
-        return
-    operation = request._operation
-    request._operation = request._keep = None
-    if operation is not None:
-        operation.active = False
-        operation.release()
+def with_our_request(raw: Callable[..., mpi.Request]) -> Callable[..., Any]:
+    """``raw``, its request in the wrapper's class."""
 
+    @functools.wraps(raw)
+    def call(*args: Any, **kwargs: Any) -> mpi.Request:
+        request = raw(*args, **kwargs)
+        return Prequest(request) if isinstance(request, mpi.Prequest) else Request(request)
 
-def _settle(request: mpi.Request, status: mpi.Status) -> None:
-    """Does what was left to do for a request that completed."""
-    if not isinstance(request, Request):
-        return
-    operation = request._operation
-    if not request:
-        request._operation = request._keep = None
-    if operation is not None:
-        operation.complete(status)
-
-
-def _settle_objects(
-    requests: Sequence[mpi.Request],
-    statuses: Sequence[mpi.Status],
-    objects: Iterable[Any],
-) -> list[Any]:
-    """Settles each; the objects they brought, or those that mpi4py found."""
-    operations = [getattr(request, "_operation", None) for request in requests]
-    foreign: UnprefixedMessageError | None = None
-    for request, status in zip(requests, statuses, strict=False):
-        try:
-            _settle(request, status)
-        except UnprefixedMessageError as error:
-            foreign = error
-    if foreign is not None:
-        raise foreign
-    return [
-        obj if operation is None else operation.result
-        for operation, obj in zip(operations, objects, strict=False)
-    ]
-
-
-def _settle_some(
-    requests: Sequence[mpi.Request],
-    mine: Statuses,
-    statuses: Statuses | None,
-    indices: list[int] | None,
-    objects: list[Any] | None,
-) -> tuple[list[int] | None, list[Any] | None]:
-    if indices is None:
-        return None, None
-    found = mine[: len(indices)]
-    _extend(statuses, found)
-    return indices, _settle_objects([requests[i] for i in indices], found, objects or [])
-
-
-def _adjust(request: mpi.Request, status: mpi.Status) -> None:
-    operation: Operation | None = getattr(request, "_operation", None)
-    if operation is not None:
-        operation.adjust(status)
-
-
-def _padded(statuses: Statuses | None, count: int) -> Statuses:
-    """``count`` statuses, the caller's first."""
-    mine = list(statuses or ())
-    return mine + [mpi.Status() for _ in range(len(mine), count)]
-
-
-def _extend(statuses: Statuses | None, mine: Statuses) -> None:
-    """The caller's list grows to hold all statuses, as mpi4py lets it."""
-    if isinstance(statuses, list):
-        statuses.extend(mine[len(statuses) :])
-
-
-def _null_only(request: mpi.Request, what: str) -> mpi.Request:
-    if request and task.prefix:
-        raise not_covered(
-            what,
-            "keep the request object, or use mpi4py.MPI.Request for a request of "
-            "another library",
-        )
-    return request
+    return call

@@ -1,16 +1,25 @@
 """What the environment tells a task: the contract that the C interposer shares.
 
-=================  ==================================================================
-COSCHED_JOB        the job's name; unset or empty: the wrapper stays out of the way
-COSCHED_RUN_DIR    the daemons' run directory, /run/cosched unless set
-COSCHED_NODE       this node's name, that of the kernel unless set
-COSCHED_STATUS     how the status travels: ``prefix`` or, unless set, ``none``
-COSCHED_VERBOSE    1: say on standard error why a task did not register
-=================  ==================================================================
+====================  ===============================================================
+COSCHED_JOB           the job's name; unset or empty: the task is not coscheduled
+COSCHED_RUN_DIR       the daemons' run directory, /run/cosched unless set
+COSCHED_NODE          this node's name, that of the kernel unless set
+COSCHED_STATUS        how the status travels: ``prefix`` or, unless set, ``none``
+COSCHED_WAIT          what a waiter does that may run: ``spin`` (unless set), ``yield``
+                      or ``block:NANOSECONDS``, which spins so long and then sleeps
+COSCHED_COLLECTIVES   which form collective calls take: ``blocking`` (unless set), the
+                      library's own, or ``nonblocking``, in which an unscheduled task
+                      sleeps; the wrapper alone reads it
+COSCHED_VERBOSE       1: say on standard error what does not work and why
+====================  ===============================================================
 
 ``prefix`` is for jobs of which every rank has a shim: a peer without one would take the
-status byte for data. A carrier that the wrapper does not have (``shadow``) becomes
-``none``: every rank reads the same environment, so all of them agree.
+status byte for data. ``nonblocking`` is for jobs of which every rank has the wrapper: MPI
+does not match the two forms. A carrier that the wrapper does not have (``shadow``)
+becomes ``none``. Every rank reads the same environment, so all of them agree; nothing of
+this depends on whether a daemon answered.
+
+Without COSCHED_JOB and with COSCHED_WAIT at ``spin`` the wrapper stays out of the way.
 """
 
 from __future__ import annotations
@@ -23,15 +32,28 @@ DEFAULT_RUN_DIR = "/run/cosched"
 
 
 @dataclass(frozen=True, slots=True)
+class WaitPolicy:
+    """What a waiter that may run does between two tests that found nothing.
+
+    ``kind`` is spin, yield or block; ``spin_ns`` is how long ``block`` spins first.
+    """
+
+    kind: str = "spin"
+    spin_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
-    """The environment of one task."""
+    """The environment of one task; without a job only its waits are changed."""
 
     job: str
     run_dir: Path
     node: str
     prefix: bool
+    wait: WaitPolicy
+    nonblocking_collectives: bool
     verbose: bool
-    complaint: str = ""
+    complaints: tuple[str, ...] = ()
 
     @property
     def register_socket(self) -> Path:
@@ -40,20 +62,46 @@ class Settings:
 
 
 def read_settings(environ: Mapping[str, str], nodename: str) -> Settings | None:
-    """The settings in ``environ``, or None where no job was named."""
-    job = environ.get("COSCHED_JOB")
-    if not job:
+    """The settings in ``environ``, or None where there is nothing to do."""
+    job = environ.get("COSCHED_JOB", "")
+    wait = _parse_wait(environ.get("COSCHED_WAIT", ""))
+    if not job and (wait is None or wait.kind == "spin"):
         return None
+    complaints = []
+    if wait is None:
+        complaints.append(
+            f"COSCHED_WAIT={environ['COSCHED_WAIT']} is not spin, yield or "
+            "block:NANOSECONDS: spin is used"
+        )
     carrier = environ.get("COSCHED_STATUS") or "none"
-    known = carrier in ("prefix", "none")
+    if carrier not in ("prefix", "none"):
+        complaints.append(
+            f"COSCHED_STATUS={carrier}: the mpi4py wrapper knows prefix and none; "
+            "it carries no status"
+        )
+    collectives = environ.get("COSCHED_COLLECTIVES") or "blocking"
+    if collectives not in ("blocking", "nonblocking"):
+        complaints.append(
+            f"COSCHED_COLLECTIVES={collectives} is neither blocking nor nonblocking: "
+            "blocking is used"
+        )
     return Settings(
         job=job,
         run_dir=Path(environ.get("COSCHED_RUN_DIR") or DEFAULT_RUN_DIR),
         node=environ.get("COSCHED_NODE") or nodename,
         prefix=carrier == "prefix",
+        wait=wait or WaitPolicy(),
+        nonblocking_collectives=collectives == "nonblocking",
         verbose=environ.get("COSCHED_VERBOSE") == "1",
-        complaint=""
-        if known
-        else f"COSCHED_STATUS={carrier}: the mpi4py wrapper knows prefix and none; "
-        "it carries no status",
+        complaints=tuple(complaints),
     )
+
+
+def _parse_wait(text: str) -> WaitPolicy | None:
+    """None if ``text`` is no policy."""
+    if text in ("", "spin", "yield"):
+        return WaitPolicy(text or "spin")
+    kind, _, number = text.partition(":")
+    if kind == "block" and number.isascii() and number.isdecimal():
+        return WaitPolicy("block", int(number))
+    return None

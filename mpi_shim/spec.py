@@ -5,8 +5,8 @@ in several arrangements, and turns it into address, count and datatype deep insi
 status byte can only be put in front of a message whose address is known, so the same is
 done here, with the same rules and the same errors (``message_simple`` in mpi4py 4).
 
-Limits: memory of accelerators is refused (the byte is in host memory), and so is a
-buffer without the buffer protocol whose datatype is not named.
+Limit: memory of accelerators is refused. The status byte is in host memory, and no MPI
+library sends a datatype that is half here and half there.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from mpi4py.typing import BufSpec
 
 from mpi_shim.dense import dense_size
 from mpi_shim.errors import not_covered
+from mpi_shim.exported import type_string
 
 
 class Span(NamedTuple):
@@ -53,7 +54,7 @@ class Span(NamedTuple):
 class _Memory(NamedTuple):
     address: int
     nbytes: int
-    format: str | None
+    format: str | mpi.Datatype | None
     keep: object
 
 
@@ -68,11 +69,6 @@ def parse(message: BufSpec, *, writable: bool) -> Span:
         datatype = _lookup(typespec)
     else:
         memory = _memory(buffer, writable)
-        if typespec is None and memory.format is None:
-            raise not_covered(
-                "a buffer without the buffer protocol",
-                "name its datatype: [buffer, MPI.DOUBLE]",
-            )
         datatype = _lookup(memory.format if typespec is None else typespec)
     offset = _offset(displacement, datatype, memory.nbytes)
     return Span(
@@ -147,8 +143,8 @@ def _memory(obj: Any, writable: bool) -> _Memory:
 
 
 def _exported_memory(obj: Any, writable: bool) -> _Memory:
-    """Of an object that offers DLPack or the CUDA array interface alone, or elements
-    that have no format code."""
+    """Of an object that offers DLPack or the CUDA array interface alone (the latter has
+    never host memory), or elements that have no format code (those are bytes)."""
     memory = mpi.buffer.frombuffer(obj, readonly=not writable)
     try:
         memory.cast("B")
@@ -156,7 +152,7 @@ def _exported_memory(obj: Any, writable: bool) -> _Memory:
         raise not_covered(
             "a message in accelerator memory", "copy it to host memory first"
         ) from None
-    return _Memory(memory.address, memory.nbytes, None, memory)
+    return _Memory(memory.address, memory.nbytes, type_string(obj) or mpi.BYTE, memory)
 
 
 def _lookup(key: mpi.Datatype | str | None) -> mpi.Datatype:

@@ -17,6 +17,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from mpi_shim.settings import WaitPolicy
+
 ATTACH_TIMEOUT_MS = 2000
 
 
@@ -30,10 +32,16 @@ class Task:
     def __init__(self) -> None:
         self.attached = False
         self.prefix = False
+        self.wait = WaitPolicy()
         self._ffi: Any = None
         self._lib: Any = None
         self._link: Any = None
         self._counters: Any = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether the wrapper waits in place of the library's blocking calls."""
+        return self.attached or self.wait.kind != "spin"
 
     def register(
         self, socket: Path, job: str, rank: int, world: int, *, verbose: bool = False
@@ -90,6 +98,11 @@ class Task:
         """Between two looks at a message: sleeps a little, and says so, if the task is
         unscheduled, or if it waits long and another job wants the CPU."""
         return self.attached and self._lib.cosched_linger(self._link, spell) == 1
+
+    def count_nap(self) -> None:
+        """A scheduled waiter slept for the good of others."""
+        if self._counters is not None:
+            self._counters.naps += 1
 
     def looked(self) -> None:
         """A look at a message found none: one found later has come in between."""

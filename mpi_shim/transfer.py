@@ -109,7 +109,7 @@ def send(
 ) -> None:
     """A blocking send: ``block`` at once if it is small, else ``start`` and wait."""
     if not carries:
-        if task.attached:
+        if task.waits:
             Request(start(message)).Wait()
         else:
             block(message)
@@ -164,7 +164,7 @@ def receive(
         return
     room = bytearray(view.nbytes + 1)
     mine = mpi.Status() if status is None else status
-    if task.attached:
+    if task.waits:
         _wait_for(start(room), mine)
     else:
         block(room, mine)

@@ -13,7 +13,7 @@ from tests.wrapper.per_rank import NODES
 pytestmark = pytest.mark.mpi_job
 
 PYTEST = (
-    *("-m", "pytest", "--with-mpi", "-q", "-p", "no:cacheprovider", "-x"),
+    *("-m", "pytest", "--with-mpi", "--color=no", "-q", "-p", "no:cacheprovider", "-x"),
     # A hang shows where.
     *("-o", "faulthandler_timeout=40"),
 )

@@ -11,7 +11,7 @@ import pytest
 from cosched.shm._native import lib
 from mpi_shim import choose, waiting
 from mpi_shim.errors import UnprefixedMessageError, not_covered
-from mpi_shim.settings import read_settings
+from mpi_shim.settings import WaitPolicy, read_settings
 from mpi_shim.task import Task
 from tests.fakes import FakeNode
 
@@ -26,7 +26,9 @@ def test_defaults():
     assert settings.register_socket == Path("/run/cosched/host/register.sock")
     assert not settings.prefix
     assert not settings.verbose
-    assert not settings.complaint
+    assert settings.wait == WaitPolicy("spin")
+    assert not settings.nonblocking_collectives
+    assert not settings.complaints
 
 
 def test_everything_set():
@@ -37,10 +39,15 @@ def test_everything_set():
             "COSCHED_NODE": "n",
             "COSCHED_STATUS": "prefix",
             "COSCHED_VERBOSE": "1",
+            "COSCHED_WAIT": "block:20000",
+            "COSCHED_COLLECTIVES": "nonblocking",
         },
         "host",
     )
     assert settings.job == "j"
+    assert settings.wait == WaitPolicy("block", 20_000)
+    assert settings.nonblocking_collectives
+    assert not settings.complaints
     assert settings.register_socket == Path("/r/n/register.sock")
     assert settings.prefix
     assert settings.verbose
@@ -49,7 +56,29 @@ def test_everything_set():
 def test_a_carrier_that_the_wrapper_lacks_carries_nothing():
     settings = read_settings({"COSCHED_JOB": "j", "COSCHED_STATUS": "shadow"}, "host")
     assert not settings.prefix
-    assert "COSCHED_STATUS=shadow" in settings.complaint
+    assert "COSCHED_STATUS=shadow" in settings.complaints[0]
+
+
+@pytest.mark.parametrize("wait", ["yield", "block:0", "block:5000"])
+def test_without_a_job_waits_alone_may_change(wait):
+    settings = read_settings({"COSCHED_WAIT": wait}, "host")
+    assert settings.job == ""
+    assert settings.wait.kind == wait.partition(":")[0]
+    assert read_settings({"COSCHED_WAIT": "spin"}, "host") is None
+
+
+@pytest.mark.parametrize("wait", ["sleep", "block", "block:", "block:-1", "block:5us"])
+def test_a_wait_that_is_none_is_said_and_spins(wait):
+    settings = read_settings({"COSCHED_JOB": "j", "COSCHED_WAIT": wait}, "host")
+    assert settings.wait == WaitPolicy("spin")
+    assert f"COSCHED_WAIT={wait} " in settings.complaints[0]
+    assert read_settings({"COSCHED_WAIT": wait}, "host") is None
+
+
+def test_a_form_of_collectives_that_is_none():
+    settings = read_settings({"COSCHED_JOB": "j", "COSCHED_COLLECTIVES": "x"}, "host")
+    assert not settings.nonblocking_collectives
+    assert "COSCHED_COLLECTIVES=x " in settings.complaints[0]
 
 
 def test_the_interposer_is_not_here():
@@ -209,6 +238,37 @@ def test_a_scheduled_waiter_yields_but_does_not_sleep(node, task, monkeypatch):
     assert waiting.wait(lambda: next(polls), lambda: False)
     assert len(yields) == 5
     assert node.jobs["j"].counters(2)["pauses"] == 0
+
+
+def test_a_scheduled_waiter_may_be_told_to_yield(node, task, monkeypatch):
+    monkeypatch.setattr(waiting, "task", task)
+    yields = []
+    monkeypatch.setattr(waiting.os, "sched_yield", lambda: yields.append(1))
+    task.wait = WaitPolicy("yield")
+    node.jobs["j"].schedule(True)
+    polls = iter([None] * 4 + [True])
+    assert waiting.wait(lambda: next(polls), lambda: False)
+    assert len(yields) == 4
+
+
+def test_a_scheduled_waiter_may_be_told_to_sleep(node, task, monkeypatch):
+    monkeypatch.setattr(waiting, "task", task)
+    now = iter([1_000, 2_000, 5_999, 6_000, 7_000])
+    monkeypatch.setattr(waiting.time, "monotonic_ns", lambda: next(now))
+    task.wait = WaitPolicy("block", spin_ns=5_000)
+    node.jobs["j"].schedule(True)
+    polls = iter([None] * 5 + [True])
+    assert waiting.wait(lambda: next(polls), lambda: False)
+    counters = node.jobs["j"].counters(2)
+    assert (counters["naps"], counters["pauses"], counters["waits"]) == (2, 0, 1)
+
+
+def test_an_unregistered_task_waits_as_it_is_told(monkeypatch):
+    alone = Task()
+    alone.wait = WaitPolicy("block")
+    monkeypatch.setattr(waiting, "task", alone)
+    polls = iter([None, True])
+    assert waiting.wait(lambda: next(polls), lambda: "blocked") is True
 
 
 def test_waiting_of_an_unregistered_task_is_mpis(monkeypatch):

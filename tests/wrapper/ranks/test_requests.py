@@ -142,21 +142,3 @@ def test_generalised_requests_mix_too(MPI, comm, left, right):
     comm.send("mine", right)
     generalised.complete("theirs")
     assert MPI.Request.waitall([generalised, receiving]) == ["theirs", "mine"]
-
-
-def test_handles_of_requests_do_not_carry_what_is_left_to_do(MPI, comm, needs_prefix):
-    request = comm.Irecv(bytearray(1), comm.rank, 5)
-    with pytest.raises(NotImplementedError, match="keep the request"):
-        MPI.Request.fromhandle(request.handle)
-    comm.Send(b"1", comm.rank, 5)
-    request.Wait()
-    assert MPI.Request.fromhandle(MPI.REQUEST_NULL.handle) == MPI.REQUEST_NULL
-
-
-def test_collectives_are_untouched(MPI, comm):
-    assert comm.allreduce(comm.rank) == sum(range(comm.size))
-    assert comm.bcast("word" if comm.rank == 0 else None) == "word"
-    assert comm.gather(comm.rank) == ([*range(comm.size)] if comm.rank == 0 else None)
-    everything = array("i", [-1] * comm.size)
-    comm.Allgather(array("i", [comm.rank]), everything)
-    assert everything == array("i", range(comm.size))

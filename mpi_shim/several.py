@@ -1,0 +1,206 @@
+"""Waiting for and testing several requests: the any, all and some forms.
+
+Each blocking form is the non-blocking one in a loop; see waiting.py. The requests may be
+any mixture of the wrapper's and of mpi4py's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from mpi4py import MPI as mpi
+
+from mpi_shim.settling import (
+    Settling,
+    Statuses,
+    adjust,
+    padded,
+    settle_objects,
+    settle_some,
+)
+from mpi_shim.task import task
+from mpi_shim.waiting import look, wait
+
+
+class SeveralRequests(mpi.Request):
+    """The class methods of Request."""
+
+    # Any of several
+
+    @classmethod
+    def Waitany(
+        cls, requests: Sequence[mpi.Request], status: mpi.Status | None = None
+    ) -> int:
+        return cls.waitany(requests, status)[0]
+
+    @classmethod
+    def Testany(
+        cls, requests: Sequence[mpi.Request], status: mpi.Status | None = None
+    ) -> tuple[int, bool]:
+        return cls.testany(requests, status)[:2]
+
+    @classmethod
+    def waitany(
+        cls, requests: Sequence[mpi.Request], status: mpi.Status | None = None
+    ) -> tuple[int, Any]:
+        mine = mpi.Status() if status is None else status
+
+        def poll() -> tuple[int, Any] | None:
+            index, done, obj = mpi.Request.testany(requests, mine)
+            return (index, obj) if done else None
+
+        with Settling(*requests):
+            found = wait(poll, lambda: mpi.Request.waitany(requests, mine))
+        assert found is not None
+        index, obj = found
+        if index == mpi.UNDEFINED:
+            return found
+        return index, settle_objects([requests[index]], [mine], [obj])[0]
+
+    @classmethod
+    def testany(
+        cls, requests: Sequence[mpi.Request], status: mpi.Status | None = None
+    ) -> tuple[int, bool, Any | None]:
+        mine = mpi.Status() if status is None else status
+        with Settling(*requests):
+            index, done, obj = mpi.Request.testany(requests, mine)
+        if not done:
+            task.looked()
+        elif index != mpi.UNDEFINED:
+            obj = settle_objects([requests[index]], [mine], [obj])[0]
+        return index, done, obj
+
+    @classmethod
+    def Get_status_any(
+        cls, requests: Sequence[mpi.Request], status: mpi.Status | None = None
+    ) -> tuple[int, bool]:
+        index, done = mpi.Request.Get_status_any(requests, status)
+        if not done:
+            task.looked()
+        if done and status is not None and index != mpi.UNDEFINED:
+            adjust(requests[index], status)
+        return index, done
+
+    @classmethod
+    def get_status_any(
+        cls, requests: Sequence[mpi.Request], status: mpi.Status | None = None
+    ) -> tuple[int, bool]:
+        return cls.Get_status_any(requests, status)
+
+    # All of several
+
+    @classmethod
+    def Waitall(
+        cls, requests: Sequence[mpi.Request], statuses: Statuses | None = None
+    ) -> Literal[True]:
+        cls.waitall(requests, statuses)
+        return True
+
+    @classmethod
+    def Testall(
+        cls, requests: Sequence[mpi.Request], statuses: Statuses | None = None
+    ) -> bool:
+        return cls.testall(requests, statuses)[0]
+
+    @classmethod
+    def waitall(
+        cls, requests: Sequence[mpi.Request], statuses: Statuses | None = None
+    ) -> list[Any]:
+        mine = padded(statuses, len(requests))
+
+        def poll() -> tuple[list[Any]] | None:
+            done, objects = mpi.Request.testall(requests, mine)
+            return (objects or [],) if done else None
+
+        with Settling(*requests, statuses=mine, caller=statuses):
+            found = wait(poll, lambda: (mpi.Request.waitall(requests, mine),))
+        assert found is not None
+        return settle_objects(requests, mine, found[0])
+
+    @classmethod
+    def testall(
+        cls, requests: Sequence[mpi.Request], statuses: Statuses | None = None
+    ) -> tuple[bool, list[Any] | None]:
+        mine = padded(statuses, len(requests))
+        with Settling(*requests, statuses=mine, caller=statuses):
+            done, objects = mpi.Request.testall(requests, mine)
+        if not done:
+            task.looked()
+            return False, None
+        return True, settle_objects(requests, mine, objects or [])
+
+    @classmethod
+    def Get_status_all(
+        cls, requests: Sequence[mpi.Request], statuses: Statuses | None = None
+    ) -> bool:
+        done = look(lambda: mpi.Request.Get_status_all(requests, statuses))
+        if done and statuses is not None:
+            for request, status in zip(requests, statuses, strict=False):
+                adjust(request, status)
+        return done
+
+    @classmethod
+    def get_status_all(
+        cls, requests: Sequence[mpi.Request], statuses: Statuses | None = None
+    ) -> bool:
+        return cls.Get_status_all(requests, statuses)
+
+    # Some of several
+
+    @classmethod
+    def Waitsome(
+        cls, requests: Sequence[mpi.Request], statuses: Statuses | None = None
+    ) -> list[int] | None:
+        return cls.waitsome(requests, statuses)[0]
+
+    @classmethod
+    def Testsome(
+        cls, requests: Sequence[mpi.Request], statuses: Statuses | None = None
+    ) -> list[int] | None:
+        return cls.testsome(requests, statuses)[0]
+
+    @classmethod
+    def waitsome(
+        cls, requests: Sequence[mpi.Request], statuses: Statuses | None = None
+    ) -> tuple[list[int] | None, list[Any] | None]:
+        mine = padded(statuses, len(requests))
+
+        def poll() -> tuple[list[int] | None, list[Any] | None] | None:
+            indices, objects = mpi.Request.testsome(requests, mine)
+            # None: nothing to wait for; []: nothing has completed yet.
+            return None if indices == [] else (indices, objects)
+
+        with Settling(*requests):
+            found = wait(poll, lambda: mpi.Request.waitsome(requests, mine))
+        assert found is not None
+        return settle_some(requests, mine, statuses, *found)
+
+    @classmethod
+    def testsome(
+        cls, requests: Sequence[mpi.Request], statuses: Statuses | None = None
+    ) -> tuple[list[int] | None, list[Any] | None]:
+        mine = padded(statuses, len(requests))
+        with Settling(*requests):
+            indices, objects = mpi.Request.testsome(requests, mine)
+        if indices == []:
+            task.looked()
+        return settle_some(requests, mine, statuses, indices, objects)
+
+    @classmethod
+    def Get_status_some(
+        cls, requests: Sequence[mpi.Request], statuses: Statuses | None = None
+    ) -> list[int] | None:
+        indices = mpi.Request.Get_status_some(requests, statuses)
+        if indices == []:
+            task.looked()
+        if statuses is not None:
+            for index, status in zip(indices or [], statuses, strict=False):
+                adjust(requests[index], status)
+        return indices
+
+    @classmethod
+    def get_status_some(
+        cls, requests: Sequence[mpi.Request], statuses: Statuses | None = None
+    ) -> list[int] | None:
+        return cls.Get_status_some(requests, statuses)
