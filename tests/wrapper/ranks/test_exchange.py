@@ -1,4 +1,8 @@
-"""Sending and receiving in one call, with one buffer or two."""
+"""Sending and receiving in one call, with one buffer or two.
+
+Where no status travels these calls are the library's own: MPICH's leaves the status of
+what does not block empty, Open MPI's loses a truncation.
+"""
 
 from __future__ import annotations
 
@@ -15,29 +19,37 @@ def numbers(count, rank):
     return array("d", [rank + i / 8 for i in range(count)])
 
 
+@pytest.fixture
+def has_status(prefix):
+    """Whether the status of a call that does not block can be relied on."""
+    return lambda call: prefix or not call.startswith("I")
+
+
 @pytest.mark.parametrize("count", COUNTS)
-def test_isendrecv(MPI, comm, left, right, count):
+def test_isendrecv(MPI, comm, left, right, count, has_status):
     room, status = array("d", bytes(8 * (count + 2))), MPI.Status()
     request = comm.Isendrecv(numbers(count, comm.rank), right, 4, room, left, 4)
     assert isinstance(request, MPI.Request)
     request.Wait(status)
     assert room == numbers(count, left) + array("d", [0, 0])
-    assert (status.source, status.tag, status.count) == (left, 4, 8 * count)
+    if has_status("Isendrecv"):
+        assert (status.source, status.tag, status.count) == (left, 4, 8 * count)
 
 
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("call", ["Isendrecv_replace", "Sendrecv_replace"])
-def test_replacing(MPI, comm, left, right, call, count):
+def test_replacing(MPI, comm, left, right, call, count, has_status):
     data, status = numbers(count, comm.rank), MPI.Status()
     if call == "Isendrecv_replace":
         comm.Isendrecv_replace(data, right, 5, left, 5).Wait(status)
     else:
         comm.Sendrecv_replace(data, right, 5, left, 5, status)
     assert data == numbers(count, left)
-    assert (status.source, status.tag, status.count) == (left, 5, 8 * count)
+    if has_status(call):
+        assert (status.source, status.tag, status.count) == (left, 5, 8 * count)
 
 
-def test_several_at_a_time(MPI, comm, left, right):
+def test_several_at_a_time(MPI, comm, left, right, has_status):
     rooms = [bytearray(n) for n in (1, 4_095, 4_096, 70_000)]
     requests = [
         comm.Isendrecv(bytes([n % 251]) * len(room), right, n, room, left, n)
@@ -45,7 +57,8 @@ def test_several_at_a_time(MPI, comm, left, right):
     ]
     statuses = [MPI.Status() for _ in rooms]
     MPI.Request.Waitall(requests, statuses)
-    assert [status.count for status in statuses] == [len(room) for room in rooms]
+    if has_status("Isendrecv"):
+        assert [status.count for status in statuses] == [len(room) for room in rooms]
     assert rooms == [bytearray([n % 251]) * len(room) for n, room in enumerate(rooms)]
 
 
@@ -65,7 +78,7 @@ def test_isendrecv_meets_its_halves(comm, left, right):
 
 
 @pytest.mark.parametrize("call", ["Isendrecv", "Isendrecv_replace", "Sendrecv_replace"])
-def test_proc_null_at_either_end(MPI, comm, call):
+def test_proc_null_at_either_end(MPI, comm, call, has_status):
     """A line: the first receives nothing, the last sends nowhere."""
     right = comm.rank + 1 if comm.rank + 1 < comm.size else MPI.PROC_NULL
     left = comm.rank - 1 if comm.rank else MPI.PROC_NULL
@@ -77,20 +90,24 @@ def test_proc_null_at_either_end(MPI, comm, call):
     else:
         comm.Sendrecv_replace(room := mine, right, 0, left, 0, status)
     if left == MPI.PROC_NULL:
-        assert (status.source, status.count) == (MPI.PROC_NULL, 0)
+        expected = (MPI.PROC_NULL, 0)
         assert room == (b"\xff" if call == "Isendrecv" else b"\0")
     else:
-        assert (status.source, status.count) == (left, 1)
+        expected = (left, 1)
         assert room == bytes([left])
+    if has_status(call):
+        assert (status.source, status.count) == expected
 
 
 @pytest.mark.parametrize("call", ["Isendrecv_replace", "Sendrecv_replace"])
 @pytest.mark.parametrize("stride", [2, 9_000])
 @pytest.mark.parametrize("sent", [1, 3])
 def test_a_datatype_that_leads_outside_the_buffer(
-    MPI, comm, left, right, call, stride, sent
+    MPI, comm, left, right, call, stride, sent, has_status
 ):
     """Absolute addresses; ``sent`` elements of three, so the last may stay as it was."""
+    if not has_status(call):
+        pytest.skip("MPICH's own Isendrecv_replace copies what is at address 0")
     data = numbers(3 * stride, comm.rank)
     address = MPI.Get_address(data)
     types = [
@@ -140,7 +157,7 @@ def test_a_long_message_of_a_datatype_that_leads_outside(MPI, comm, needs_prefix
     whole.Free()
 
 
-def test_a_message_too_long_is_an_error(MPI, comm, left, right):
+def test_a_message_too_long_is_an_error(MPI, comm, left, right, needs_prefix):
     request = comm.Isendrecv(b"elevenbytes", right, 0, bytearray(10), left, 0)
     with pytest.raises(MPI.Exception) as caught:
         request.Wait()
