@@ -1,0 +1,109 @@
+"""The daemons' and the tasks' C under AddressSanitizer and UBSan: the tests of the modules
+that Python calls, with modules that were built with the sanitizers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.sanitize.sanitizers import FLAGS, options, runtime
+
+ROOT = Path(__file__).parent.parent.parent
+PARTS = ("cosched", "mpi_shim", "daemons", "tests")
+FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
+#: tests of cosched/shm/*.c and cosched/linux/kick.c.
+TESTS = ("tests/unit/test_shm.py", "tests/wrapper/test_task.py")
+LIVE_TESTS = ("tests/live/test_kick_live.py",)
+PATIENCE_S = 300
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory):
+    """A copy of the sources whose modules in C are built with the sanitizers."""
+    tree = tmp_path_factory.mktemp("tree")
+    for part in PARTS:
+        shutil.copytree(
+            ROOT / part, tree / part, ignore=shutil.ignore_patterns("__pycache__", "*.so")
+        )
+    for name in FILES:
+        shutil.copy(ROOT / name, tree / name)
+    flags = " ".join(FLAGS)
+    built = subprocess.run(
+        [sys.executable, "setup.py", "-q", "build_ext", "--inplace"],
+        cwd=tree,
+        env={**os.environ, "CFLAGS": flags, "LDFLAGS": flags},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert built.returncode == 0, built.stderr
+    return tree
+
+
+def run_tests(tree, *tests):
+    # Python itself keeps memory to its end. guard.c is what handles SIGBUS.
+    environ = options(leaks=False, handle_sigbus=0)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests],
+        cwd=tree,
+        env={**os.environ, **environ, "LD_PRELOAD": runtime()},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+
+
+def test_python_loads_the_sanitized_modules(tree):
+    script = "import cosched.shm._native as a, cosched.linux._kick as b"
+    script += "; print(a.__file__, b.__file__, open('/proc/self/maps').read())"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tree,
+        env={**os.environ, **options(leaks=False), "LD_PRELOAD": runtime()},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    modules = done.stdout.split()[:2]
+    assert all(Path(module).is_relative_to(tree) for module in modules)
+    assert "libubsan" in done.stdout
+
+
+def test_the_regions_misuse_no_memory(tree):
+    # Those about the ring under contention are programs of their own.
+    run_tests(tree, *TESTS, "-k", "not contention and not killed")
+
+
+@pytest.mark.live
+def test_kicks_misuse_no_memory(tree):
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    run_tests(tree, *LIVE_TESTS)
+
+
+@pytest.mark.live
+def test_a_kicker_loses_no_memory(tmp_path):
+    program, kick = tmp_path / "kicker", ROOT / "cosched/linux"
+    source = ROOT / "tests/c/kicker.c"
+    flags = ("-std=gnu11", "-Wall", "-Wextra", "-Werror", *FLAGS, f"-I{kick}", "-pthread")
+    subprocess.run(["gcc", *flags, source, kick / "kick.c", "-o", program], check=True)
+    cpu = min(os.sched_getaffinity(0))
+    done = subprocess.run(
+        [program, str(cpu), "50"],
+        env={**os.environ, **options(leaks=True)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    if done.returncode == 3:
+        pytest.skip("threads of real-time priority may not be started here")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "stopped\n"
