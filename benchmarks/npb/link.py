@@ -1,0 +1,110 @@
+"""What a benchmark says to the other ranks, counted.
+
+One thin layer over a communicator: every message and collective call that a benchmark
+starts goes through here, so that its count and bytes are the program's own, whatever the
+MPI library makes of them. A message to oneself counts; of a collective call, the bytes of
+the send buffer count.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from mpi4py import MPI
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What one rank sent; averages over ranks are fractions."""
+
+    messages: float
+    message_bytes: float
+    collectives: float
+    collective_bytes: float
+
+
+class Link:
+    """This rank's place in the job, and its counted calls. ``tag`` is MPI's."""
+
+    def __init__(self, comm: MPI.Intracomm) -> None:
+        self._comm = comm
+        self.rank = comm.rank
+        self.ranks = comm.size
+        self._sent = np.zeros(4)
+
+    def send(self, data: Array, to: int, tag: int = 0) -> None:
+        self._count_message(data)
+        self._comm.Send(data, to, tag)
+
+    def start_send(self, data: Array, to: int, tag: int = 0) -> MPI.Request:
+        """``data`` must not change until the request is waited for."""
+        self._count_message(data)
+        return self._comm.Isend(data, to, tag)
+
+    def receive(self, into: Array, source: int, tag: int = 0) -> None:
+        self._comm.Recv(into, source, tag)
+
+    def start_receive(self, into: Array, source: int, tag: int = 0) -> MPI.Request:
+        return self._comm.Irecv(into, source, tag)
+
+    def barrier(self) -> None:
+        self._count_collective(0)
+        self._comm.Barrier()
+
+    def sum(self, value: Any) -> Any:
+        """The sum over all ranks, on each: of a number, or of arrays item by item."""
+        mine = np.array(value, order="C")
+        total = np.empty_like(mine)
+        self._count_collective(mine.nbytes)
+        self._comm.Allreduce(mine, total, MPI.SUM)
+        return total if total.ndim else total[()]
+
+    def largest(self, value: float) -> float:
+        mine, found = np.array(value, np.float64), np.empty((), np.float64)
+        self._count_collective(mine.nbytes)
+        self._comm.Allreduce(mine, found, MPI.MAX)
+        return float(found)
+
+    def gather(self, mine: Array) -> Array:
+        """Everybody's ``mine``, one row a rank, on every rank."""
+        found = np.empty((self.ranks, *mine.shape), mine.dtype)
+        self._count_collective(mine.nbytes)
+        self._comm.Allgather(mine, found)
+        return found
+
+    def transpose(self, mine: Array, into: Array) -> None:
+        """Equal parts of ``mine``, one to each rank; theirs arrive in ``into``."""
+        self._count_collective(mine.nbytes)
+        self._comm.Alltoall(mine, into)
+
+    def redistribute(self, mine: Array, parts: Array, into: Array, theirs: Array) -> None:
+        """``parts[r]`` items to each rank r; ``theirs[r]`` arrive from it. In order."""
+        self._count_collective(mine.nbytes)
+        self._comm.Alltoallv([mine, parts], [into, theirs])
+
+    def now(self) -> float:
+        """Seconds on this rank's clock."""
+        return MPI.Wtime()
+
+    def traffic(self) -> Traffic:
+        """What a rank has sent so far, the average over all. Not itself counted."""
+        total = np.empty_like(self._sent)
+        self._comm.Allreduce(self._sent, total, MPI.SUM)
+        return Traffic(*(total / self.ranks).tolist())
+
+    def agree(self, verdict: bool) -> bool:
+        """Whether it is true on every rank. Not counted."""
+        return bool(self._comm.allreduce(verdict, MPI.LAND))
+
+    def _count_message(self, data: Array) -> None:
+        self._sent[0] += 1
+        self._sent[1] += data.nbytes
+
+    def _count_collective(self, size: int) -> None:
+        self._sent[2] += 1
+        self._sent[3] += size

@@ -1,0 +1,119 @@
+"""What a run found, whether that is what NASA published, and how that is said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from benchmarks.npb.link import Traffic
+
+Number = float | complex
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A value that was computed, and the published one; ``tolerance`` is relative."""
+
+    name: str
+    found: Number
+    expected: Number
+    tolerance: float
+
+    @property
+    def passed(self) -> bool:
+        """False for a value that is not a number, too."""
+        return abs(self.found - self.expected) <= self.tolerance * abs(self.expected)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One timed run. ``operations``: what Mop/s counts, by NPB's own formula."""
+
+    size: str
+    iterations: int
+    seconds: float
+    operations: float
+    checks: tuple[Check, ...]
+
+    @property
+    def verified(self) -> bool:
+        return all(check.passed for check in self.checks)
+
+    @property
+    def mops(self) -> float:
+        return self.operations / self.seconds / 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What was asked for, what came out, and what was sent for it."""
+
+    benchmark: str
+    problem: str
+    ranks: int
+    outcome: Outcome
+    traffic: Traffic
+
+
+def checks(
+    names: Iterable[str],
+    found: Iterable[Number],
+    expected: Iterable[Number],
+    tolerance: float,
+) -> tuple[Check, ...]:
+    """One check for each value."""
+    return tuple(
+        Check(name, value, published, tolerance)
+        for name, value, published in zip(names, found, expected, strict=True)
+    )
+
+
+def as_json(run: Run) -> dict[str, Any]:
+    """One object for scripts; bytes and messages are those of a rank, on average."""
+    outcome, traffic = run.outcome, run.traffic
+    return {
+        "benchmark": run.benchmark,
+        "class": run.problem,
+        "ranks": run.ranks,
+        "size": outcome.size,
+        "iterations": outcome.iterations,
+        "seconds": outcome.seconds,
+        "mops": outcome.mops,
+        "messages_per_rank": traffic.messages,
+        "message_bytes_per_rank": traffic.message_bytes,
+        "collectives_per_rank": traffic.collectives,
+        "collective_bytes_per_rank": traffic.collective_bytes,
+        "verified": outcome.verified,
+        "failed": [check.name for check in outcome.checks if not check.passed],
+    }
+
+
+def as_text(run: Run) -> str:
+    """The same for people, in 80 columns."""
+    outcome, traffic = run.outcome, run.traffic
+    mean = traffic.message_bytes / traffic.messages if traffic.messages else 0.0
+    megabytes = traffic.collective_bytes / 1e6
+    failed = [check for check in outcome.checks if not check.passed]
+    verdict = (
+        f"FAILED: {_many(len(failed), 'value')} not as published"
+        if failed
+        else f"successful: {_many(len(outcome.checks), 'value')} as published"
+    )
+    lines = [
+        f"NPB {run.benchmark.upper()}, class {run.problem}: {outcome.size}, "
+        f"{_many(outcome.iterations, 'iteration')}, {_many(run.ranks, 'rank')}",
+        f"  seconds       {outcome.seconds:.3f}",
+        f"  Mop/s         {outcome.mops:.1f}",
+        f"  messages      {traffic.messages:,.10g} a rank, {mean:,.0f} bytes on average",
+        f"  collectives   {traffic.collectives:,.0f} a rank, {megabytes:,.3f} MB in all",
+        f"  verification  {verdict}",
+    ]
+    for check in failed:
+        lines.append(f"    {check.name}: {check.found:.13g}, not {check.expected:.13g}")
+    return "\n".join(lines)
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
