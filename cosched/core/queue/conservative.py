@@ -13,16 +13,19 @@ made anew in queue order, and some may move back.
 
 Invariants after every pass: no reservation is in the past; the profile is what is free
 less what is expected of running jobs less the reservations; it is never negative.
+
+Limits: a job whose reservation has come starts; it cannot be declined.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
+from cosched.core.errors import CoschedError
 from cosched.core.queue.ledger import Ledger
 from cosched.core.queue.messages import Job, JobId
 from cosched.core.queue.order import Order
-from cosched.core.queue.planner import Counts, drop
+from cosched.core.queue.planner import NO_RULES, Counts, Offers, PassRules, drop
 from cosched.core.queue.profile import Profile
 
 
@@ -55,7 +58,12 @@ class Conservative:
     def end(self, expected_ns: int, size: int) -> None:
         self._given_back.append((expected_ns, size))
 
-    def ready(self, now_ns: int) -> Iterator[Job]:
+    def restore(self, job: Job) -> None:
+        raise CoschedError("conservative backfill gives each job one reservation: no holds")
+
+    def ready(self, now_ns: int, rules: PassRules = NO_RULES) -> Offers:
+        if rules:
+            raise CoschedError("conservative backfill keeps its order: no rules for a pass")
         self.counts.passes += 1
         late = self._ledger.extend(now_ns)
         if late:
@@ -79,7 +87,8 @@ class Conservative:
                 self.counts.started_in_order += 1
             else:
                 self.counts.backfilled += 1
-            yield job
+            if (yield job) is False:
+                raise CoschedError(f"job {job.number} has a reservation and must start")
         drop(self._queue, self._queue, positions)
 
     def wake_ns(self) -> int | None:

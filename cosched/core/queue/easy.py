@@ -8,7 +8,8 @@ no start delays the first job beyond its reservation; later ones may be delayed.
 In order of arrival a pass need not look again at a job that it has turned down until a
 job ends or outlives its walltime: what is free and the reservation have not changed for
 the better, and time only brings the shadow time nearer. A submission then costs the same
-however long the queue is.
+however long the queue is. This does not hold after a pass in which a job was declined or
+that had rules of its own: the next one looks at all.
 
 Limits: where the order changes with time, so may the job that has the reservation. A
 reservation is as good as the walltimes of the running jobs.
@@ -16,13 +17,14 @@ reservation is as good as the walltimes of the running jobs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import insort
+from collections.abc import Sequence
 from itertools import islice
 
 from cosched.core.queue.ledger import Ledger
 from cosched.core.queue.messages import Job
 from cosched.core.queue.order import Order
-from cosched.core.queue.planner import Counts, drop
+from cosched.core.queue.planner import NO_RULES, Counts, Offers, PassRules, arrival, drop
 
 
 class Easy:
@@ -52,11 +54,18 @@ class Easy:
     def submit(self, job: Job) -> None:
         self._queue.append(job)
 
+    def restore(self, job: Job) -> None:
+        insort(self._queue, job, key=arrival)
+        self._turned_down = 0
+
     def end(self, expected_ns: int, size: int) -> None:
         self._turned_down = 0
 
-    def ready(self, now_ns: int) -> Iterator[Job]:
+    def ready(self, now_ns: int, rules: PassRules = NO_RULES) -> Offers:
         ledger = self._ledger
+        if rules:
+            self._turned_down = 0
+        declined = 0
         if ledger.ends and ledger.ends[0][0] <= now_ns:
             self.counts.overruns += ledger.extend(now_ns)
             self._turned_down = 0
@@ -68,15 +77,17 @@ class Easy:
             ranked, first = queue, self._turned_down
         else:
             self.counts.passes += 1
-            ranked, first = self._order.rank(queue, now_ns), 0
+            ranked, first = rules.apply(self._order.rank(queue, now_ns)), 0
             for job in ranked:
                 if job.size > ledger.free:
                     self._shadow_ns, self._extra = ledger.shadow(job.size)
                     break
-                positions.append(first)
                 first += 1
-                yield job
-            self.counts.started_in_order += first
+                if (yield job) is False:
+                    declined += 1
+                else:
+                    positions.append(first - 1)
+            self.counts.started_in_order += len(positions)
             first += 1  # the one with the reservation
         in_order = len(positions)
         shadow_ns, extra, free = self._shadow_ns, self._extra, ledger.free
@@ -84,19 +95,23 @@ class Easy:
             size = job.size
             if size > free:
                 continue
-            if now_ns + job.walltime_ns > shadow_ns:
-                if size > extra:
-                    continue
+            beyond = now_ns + job.walltime_ns > shadow_ns
+            if beyond and size > extra:
+                continue
+            if (yield job) is False:
+                declined += 1
+                continue
+            if beyond:
                 extra -= size
             positions.append(position)
-            yield job
             free = ledger.free
             if not free:
                 break
         self._extra = extra
         self.counts.backfilled += len(positions) - in_order
         drop(queue, ranked, positions)
-        if self._order.by_arrival:
+        self.counts.declined += declined
+        if self._order.by_arrival and not declined and not rules:
             self._turned_down = len(queue)
 
     def wake_ns(self) -> int | None:

@@ -55,6 +55,15 @@ class Ledger:
         self._pool.give(nodes)
         return end_ns, size
 
+    def restart(self, number: JobId, now_ns: int, walltime_ns: int) -> Intervals:
+        """A job that held its nodes runs on them from now on; returns them."""
+        end_ns, size, nodes = self._held[number]
+        del self.ends[bisect_left(self.ends, (end_ns, number))]
+        end_ns = now_ns + walltime_ns
+        self._held[number] = (end_ns, size, nodes)
+        insort(self.ends, (end_ns, number, size))
+        return nodes
+
     def extend(self, now_ns: int) -> int:
         """Expects jobs that should be over to take ``overrun_ns`` more; says how many."""
         ends = self.ends

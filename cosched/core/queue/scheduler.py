@@ -3,7 +3,8 @@
 ``QueueScheduler`` is made of an order (``order``), a backfill policy (``planner``,
 ``easy``, ``conservative``) and a ledger of nodes and running jobs (``ledger``). It has no
 clock: the controller of a cluster and the simulator drive the same object. A domain knows
-nothing of other domains.
+nothing of other domains; ``cosched.core.coupling`` adds that and makes passes of its own,
+with ``offers``, ``occupy``, ``restart`` and ``restore``.
 
 Invariants, after every event: no node belongs to two jobs; every job submitted waits,
 runs or has ended; no job starts before it was submitted.
@@ -34,7 +35,14 @@ from cosched.core.queue.messages import (
 )
 from cosched.core.queue.nodes import Intervals
 from cosched.core.queue.order import FCFS, WFP, Order
-from cosched.core.queue.planner import Counts, InOrder, Planner
+from cosched.core.queue.planner import (
+    NO_RULES,
+    Counts,
+    InOrder,
+    Offers,
+    PassRules,
+    Planner,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +88,35 @@ class QueueScheduler:
         """How often each branch was taken."""
         return self.planner.counts
 
+    @property
+    def capacity(self) -> int:
+        """All nodes there are."""
+        return self._ledger.capacity
+
+    def offers(self, now_ns: int, rules: PassRules = NO_RULES) -> Offers:
+        """A pass: the jobs that may start, each to be occupied or declined in turn."""
+        return self.planner.ready(now_ns, rules)
+
+    def occupy(self, job: Job, now_ns: int) -> Intervals:
+        """A job that is offered gets its nodes."""
+        self._waiting.remove(job.number)
+        return self._ledger.occupy(job, now_ns)
+
+    def restart(self, job: Job, now_ns: int) -> Intervals:
+        """A job that has nodes without running begins to run on them."""
+        return self._ledger.restart(job.number, now_ns, job.walltime_ns)
+
+    def restore(self, job: Job) -> None:
+        """A job that has nodes without running gives them back and waits again."""
+        self.planner.end(*self._ledger.release(job.number))
+        self._waiting.add(job.number)
+        self.planner.restore(job)
+
+    def expected_ns(self, size: int, now_ns: int) -> int:
+        """When so many nodes are expected to be free if nobody else gets any."""
+        free = self._ledger.free
+        return now_ns if size <= free else self._ledger.shadow(size)[0]
+
     def handle(self, event: Event) -> tuple[Command, ...]:
         """What follows from an event. Events come in the order of their times."""
         if isinstance(event, Ticked):
@@ -108,11 +145,10 @@ class QueueScheduler:
         self.planner.submit(job)
 
     def _tick(self, now_ns: int) -> tuple[Command, ...]:
-        occupy = self._ledger.occupy
-        commands: list[Command] = []
-        for job in self.planner.ready(now_ns):
-            self._waiting.remove(job.number)
-            commands.append(StartJob(job, occupy(job, now_ns)))
+        occupy = self.occupy
+        commands: list[Command] = [
+            StartJob(job, occupy(job, now_ns)) for job in self.offers(now_ns)
+        ]
         wake_ns = self.planner.wake_ns()
         if wake_ns != self._wake_ns:
             self._wake_ns = wake_ns
