@@ -5,8 +5,9 @@ COSCHED_JOB           the job's name; unset or empty: the task is not coschedule
 COSCHED_RUN_DIR       the daemons' run directory, /run/cosched unless set
 COSCHED_NODE          this node's name, that of the kernel unless set
 COSCHED_STATUS        how the status travels: ``prefix`` or, unless set, ``none``
-COSCHED_WAIT          what a waiter does that may run: ``spin`` (unless set), ``yield``
-                      or ``block:NANOSECONDS``, which spins so long and then sleeps
+COSCHED_WAIT          what a waiter does that may run: ``spin`` (unless set), ``yield``,
+                      ``block:NANOSECONDS``, which spins so long and then sleeps, or
+                      ``auto:NANOSECONDS``, which does so where its CPU is shared
 COSCHED_COLLECTIVES   which form collective calls take: ``blocking`` (unless set), the
                       library's own, or ``nonblocking``, in which an unscheduled task
                       sleeps; the wrapper alone reads it
@@ -35,7 +36,8 @@ DEFAULT_RUN_DIR = "/run/cosched"
 class WaitPolicy:
     """What a waiter that may run does between two tests that found nothing.
 
-    ``kind`` is spin, yield or block; ``spin_ns`` is how long ``block`` spins first.
+    ``kind`` is spin, yield, block or auto; ``spin_ns`` is how long the last two spin
+    before they sleep.
     """
 
     kind: str = "spin"
@@ -70,8 +72,8 @@ def read_settings(environ: Mapping[str, str], nodename: str) -> Settings | None:
     complaints = []
     if wait is None:
         complaints.append(
-            f"COSCHED_WAIT={environ['COSCHED_WAIT']} is not spin, yield or "
-            "block:NANOSECONDS: spin is used"
+            f"COSCHED_WAIT={environ['COSCHED_WAIT']} is not spin, yield, "
+            "block:NANOSECONDS or auto:NANOSECONDS: spin is used"
         )
     carrier = environ.get("COSCHED_STATUS") or "none"
     if carrier not in ("prefix", "none"):
@@ -102,6 +104,6 @@ def _parse_wait(text: str) -> WaitPolicy | None:
     if text in ("", "spin", "yield"):
         return WaitPolicy(text or "spin")
     kind, _, number = text.partition(":")
-    if kind == "block" and number.isascii() and number.isdecimal():
-        return WaitPolicy("block", int(number))
+    if kind in ("block", "auto") and number.isascii() and number.isdecimal():
+        return WaitPolicy(kind, int(number))
     return None

@@ -99,6 +99,15 @@ class Task:
         unscheduled, or if it waits long and another job wants the CPU."""
         return self.attached and self._lib.cosched_linger(self._link, spell) == 1
 
+    def is_contended(self) -> bool:
+        """Whether another job wants the CPUs of this one; a registered task knows."""
+        return bool(self._lib.cosched_is_contended(self._link))
+
+    def count_waited(self, waited_ns: int) -> None:
+        """A wait is over that lasted so long."""
+        if self._counters is not None:
+            self._counters.waited_ns += waited_ns
+
     def count_nap(self) -> None:
         """A scheduled waiter slept for the good of others."""
         if self._counters is not None:

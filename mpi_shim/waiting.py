@@ -5,8 +5,8 @@ call; only a long wait naps while another job wants the CPU. While the job is no
 scheduled, the task sleeps about a millisecond between two tests, and wakes at once when
 it gets scheduled: the paper's "very brief period" in which an unscheduled task looks for
 messages costs no share of a CPU. COSCHED_WAIT lets a task that may run yield, or spin for
-a while and then sleep, for the good of whoever shares its CPU. A task that is not
-registered and whose COSCHED_WAIT is spin lets MPI do the waiting.
+a while and then sleep, always or where its CPU is shared. A task that is not registered
+and whose COSCHED_WAIT is spin lets MPI do the waiting.
 
 Limit: a long wait of a scheduled task holds and releases the interpreter lock once a
 test, where MPI would wait without it; other threads of the program still run, at the
@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from mpi_shim.sharing import sharing
 from mpi_shim.task import task
 
 T = TypeVar("T")
@@ -38,28 +39,33 @@ class Turns:
     def __init__(self) -> None:
         self._spell = task.new_wait()
         self._tests = 0
-        self._since_ns = 0
+        self._since_ns = time.monotonic_ns()
 
     def pass_time(self) -> None:
         """Sleeps if the task is unscheduled, else does as COSCHED_WAIT says."""
+        self._tests += 1
         if task.linger(self._spell):
             return
         kind = task.wait.kind
-        if kind == "spin":
-            self._tests += 1
-            if self._tests > TESTS_BEFORE_YIELD:
-                os.sched_yield()
-        elif kind == "yield":
+        if kind == "yield":
             os.sched_yield()
-        elif self._has_spun():
+        elif kind == "block" or (kind == "auto" and self._shares()):
+            self._spin_then_nap()
+        elif self._tests > TESTS_BEFORE_YIELD:
+            os.sched_yield()
+
+    def end(self) -> None:
+        """After the last test: accounts for the time that passed."""
+        task.count_waited(time.monotonic_ns() - self._since_ns)
+
+    def _shares(self) -> bool:
+        return task.is_contended() if task.attached else sharing.is_shared(self._tests)
+
+    def _spin_then_nap(self) -> None:
+        """Spin first: a message under way comes sooner than a sleeper wakes up."""
+        if time.monotonic_ns() - self._since_ns >= task.wait.spin_ns:
             time.sleep(NAP_S)
             task.count_nap()
-
-    def _has_spun(self) -> bool:
-        """Spin first: a message under way comes sooner than a sleeper wakes up."""
-        now_ns = time.monotonic_ns()
-        self._since_ns = self._since_ns or now_ns
-        return now_ns - self._since_ns >= task.wait.spin_ns
 
 
 def wait(poll: Callable[[], T], block: Callable[[], T]) -> T:
@@ -70,9 +76,12 @@ def wait(poll: Callable[[], T], block: Callable[[], T]) -> T:
     if result:
         return result
     turns = Turns()
-    while not result:
-        turns.pass_time()
-        result = poll()
+    try:
+        while not result:
+            turns.pass_time()
+            result = poll()
+    finally:
+        turns.end()
     return result
 
 

@@ -168,7 +168,7 @@ enum cosched_shim_mode cosched_shim_start(void) {
 
 /* For the mpi4py wrapper, which finds this name and then leaves the work to the interposer. */
 __attribute__((visibility("default"))) int cosched_interposer_active(void) {
-    return is_set("COSCHED_JOB");
+    return is_set("COSCHED_JOB") || choose_wait(getenv("COSCHED_WAIT")).kind != COSCHED_WAIT_SPIN;
 }
 
 static void forget_in_child(void) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 import subprocess
 
@@ -145,6 +146,32 @@ def test_below_the_interposer_it_gets_mpi4py_itself(
     result = run(any_site, 1, "module", environ=preload)
     expected = "mpi4py.MPI mpi4py.MPI" if active else "mpi_shim.MPI mpi_shim.comms"
     assert f"module {expected}" in result.stdout
+
+
+@pytest.mark.parametrize("how", ["--waits-only", "--status=shadow", "--status=none"])
+def test_below_the_real_interposer_too(any_site, run_dir, how):
+    """Also where it is there for the sake of its waits alone."""
+    cosched_run = any_site.python.parent / "cosched-run"
+    if not cosched_run.exists():
+        pytest.skip(f"no {cosched_run}")
+    expected = {"": "mpi4py.MPI mpi4py.MPI", "-u": "mpi_shim.MPI mpi_shim.comms"}
+    for unset, module in expected.items():
+        preload = (unset, "LD_PRELOAD") if unset else ()
+        result = subprocess.run(
+            [
+                *(cosched_run, "--mpi", any_site.mpiexec, "-n", "1"),
+                *("--wait", "block", how, "env", *preload),
+                *(any_site.python, *PROGRAM, "module"),
+            ],
+            cwd=ROOT,
+            env={**os.environ, "COSCHED_RUN_DIR": str(run_dir)},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert result.returncode == 0, result.stderr
+        assert f"module {module}" in result.stdout
 
 
 def test_an_unchanged_program_runs_wrapped(site, run_dir, job_environ):

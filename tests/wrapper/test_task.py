@@ -5,13 +5,15 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from cosched.shm._native import lib
-from mpi_shim import choose, waiting
+from mpi_shim import choose, sharing, waiting
 from mpi_shim.errors import UnprefixedMessageError, not_covered
 from mpi_shim.settings import WaitPolicy, read_settings
+from mpi_shim.sharing import Sharing
 from mpi_shim.task import Task
 from tests.fakes import FakeNode
 
@@ -59,7 +61,7 @@ def test_a_carrier_that_the_wrapper_lacks_carries_nothing():
     assert "COSCHED_STATUS=shadow" in settings.complaints[0]
 
 
-@pytest.mark.parametrize("wait", ["yield", "block:0", "block:5000"])
+@pytest.mark.parametrize("wait", ["yield", "block:0", "block:5000", "auto:20000"])
 def test_without_a_job_waits_alone_may_change(wait):
     settings = read_settings({"COSCHED_WAIT": wait}, "host")
     assert settings.job == ""
@@ -67,7 +69,9 @@ def test_without_a_job_waits_alone_may_change(wait):
     assert read_settings({"COSCHED_WAIT": "spin"}, "host") is None
 
 
-@pytest.mark.parametrize("wait", ["sleep", "block", "block:", "block:-1", "block:5us"])
+@pytest.mark.parametrize(
+    "wait", ["sleep", "block", "block:", "block:-1", "block:5us", "auto", "yield:1"]
+)
 def test_a_wait_that_is_none_is_said_and_spins(wait):
     settings = read_settings({"COSCHED_JOB": "j", "COSCHED_WAIT": wait}, "host")
     assert settings.wait == WaitPolicy("spin")
@@ -253,7 +257,8 @@ def test_a_scheduled_waiter_may_be_told_to_yield(node, task, monkeypatch):
 
 def test_a_scheduled_waiter_may_be_told_to_sleep(node, task, monkeypatch):
     monkeypatch.setattr(waiting, "task", task)
-    now = iter([1_000, 2_000, 5_999, 6_000, 7_000])
+    # When it began, in each turn, and when it was over.
+    now = iter([1_000, 2_000, 3_000, 5_999, 6_000, 7_000, 8_000])
     monkeypatch.setattr(waiting.time, "monotonic_ns", lambda: next(now))
     task.wait = WaitPolicy("block", spin_ns=5_000)
     node.jobs["j"].schedule(True)
@@ -261,6 +266,75 @@ def test_a_scheduled_waiter_may_be_told_to_sleep(node, task, monkeypatch):
     assert waiting.wait(lambda: next(polls), lambda: False)
     counters = node.jobs["j"].counters(2)
     assert (counters["naps"], counters["pauses"], counters["waits"]) == (2, 0, 1)
+    assert counters["waited_ns"] == 7_000
+
+
+@pytest.mark.parametrize(("contended", "naps"), [(False, 0), (True, 4)])
+def test_a_scheduled_waiter_may_sleep_where_another_job_wants_the_cpu(
+    node, task, monkeypatch, contended, naps
+):
+    monkeypatch.setattr(waiting, "task", task)
+    task.wait = WaitPolicy("auto")
+    job = node.jobs["j"]
+    job.schedule(True)
+    job.region.publish_contention(contended)
+    polls = iter([None] * 4 + [True])
+    assert waiting.wait(lambda: next(polls), lambda: False)
+    assert job.counters(2)["naps"] == naps
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_an_unregistered_waiter_finds_out_by_itself(monkeypatch, shared):
+    alone, naps, turns = Task(), [], []
+    alone.wait = WaitPolicy("auto")
+    monkeypatch.setattr(waiting, "task", alone)
+    monkeypatch.setattr(waiting.time, "sleep", naps.append)
+    sharing = SimpleNamespace(is_shared=lambda turn: turns.append(turn) or shared)
+    monkeypatch.setattr(waiting, "sharing", sharing)
+    polls = iter([None] * 4 + [True])
+    assert waiting.wait(lambda: next(polls), lambda: False)
+    assert turns == [1, 2, 3, 4]
+    assert len(naps) == (4 if shared else 0)
+
+
+class Kernel:
+    """A clock, and how often the thread was taken off its CPU."""
+
+    RUSAGE_THREAD = object()
+
+    def __init__(self):
+        self.now_ns, self.ru_nivcsw = 10**12, 5
+
+    def monotonic_ns(self):
+        return self.now_ns
+
+    def getrusage(self, who):
+        assert who is self.RUSAGE_THREAD
+        return self
+
+
+def test_who_is_taken_off_the_cpu_shares_it(monkeypatch):
+    kernel, own = Kernel(), Sharing()
+    monkeypatch.setattr(sharing, "time", kernel)
+    monkeypatch.setattr(sharing, "resource", kernel)
+    look = sharing.TURNS_A_LOOK
+
+    def after(ms, switches, turn=look):
+        kernel.now_ns += ms * 1_000_000
+        kernel.ru_nivcsw += switches
+        return own.is_shared(turn)
+
+    assert not after(0, 0)  # a window begins
+    assert not after(10, 1)  # once: a kernel thread
+    assert not after(40, 9)  # between two waits: another window begins
+    assert not after(10, 1)
+    assert not after(10, 5, turn=1)  # not every turn is a look
+    assert after(0, 0)
+    assert after(10, 0, turn=1)
+    assert after(900, 0)
+    assert not after(100, 0)  # found anew
+    assert not after(1, 0, turn=1)
+    assert after(5, 2)
 
 
 def test_an_unregistered_task_waits_as_it_is_told(monkeypatch):
