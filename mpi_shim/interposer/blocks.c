@@ -10,7 +10,11 @@
 #define FIRST_SHIFT 12
 #define CLASSES 13
 #define EXTRA 64
+#ifdef __SANITIZE_ADDRESS__
+#define KEPT_MAX 0u /* so that a block that is used after it was given back is seen */
+#else
 #define KEPT_MAX (64u << 20) /* all classes together */
+#endif
 
 /* In front of each block; the class is kept there, the link only while it is free. */
 struct head {
