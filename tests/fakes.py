@@ -73,7 +73,8 @@ class FakeNode:
 
     ``scheduled``: what a job is told when its first task registers. ``on_request``:
     called with job and request as soon as the bell rings. ``refuse``: answers each
-    registration with this errno.
+    registration with this errno. ``contended``: whether another job is said to want the
+    CPUs.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class FakeNode:
         scheduled: bool = True,
         on_request: Callable[[FakeJob, Request], None] | None = None,
         refuse: int = 0,
+        contended: bool = False,
     ) -> None:
         self.directory = run_dir / node
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -91,6 +93,7 @@ class FakeNode:
         self.jobs: dict[str, FakeJob] = {}
         self.beating = True
         self._scheduled, self._on_request, self._refuse = scheduled, on_request, refuse
+        self._contended = contended
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._listener.bind(str(self.register_socket))
         self._listener.listen()
@@ -172,6 +175,7 @@ class FakeNode:
         unlink_region(region_name)
         region = JobRegion.create(region_name, name, uid, gid)
         region.publish_status(1, self._scheduled)
+        region.publish_contention(self._contended)
         bell = self.directory / f"bell.{name}"
         os.mkfifo(bell, 0o600)
         job = FakeJob(name, region, bell, os.open(bell, os.O_RDWR | os.O_NONBLOCK))
