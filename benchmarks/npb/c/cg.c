@@ -139,3 +139,11 @@ void npb_cg_multiply(int32_t rows, const int32_t *starts, const int32_t *columns
         product[row] = sum;
     }
 }
+
+double npb_cg_dot(int32_t count, const double *a, const double *b)
+{
+    double sum = 0.0;
+    for (int32_t i = 0; i < count; i++)
+        sum += a[i] * b[i];
+    return sum;
+}

@@ -29,3 +29,6 @@ void npb_cg_assemble(const struct npb_cg_block *block, const int32_t *items,
 /* product = matrix times vector. */
 void npb_cg_multiply(int32_t rows, const int32_t *starts, const int32_t *columns,
                      const double *elements, const double *vector, double *product);
+
+/* The inner product. */
+double npb_cg_dot(int32_t count, const double *a, const double *b);
