@@ -35,6 +35,8 @@ from cosched.core.errors import CoschedError
 SOURCES = Path(__file__).parent / "c"
 #: No -ffast-math: the published values hold for IEEE arithmetic.
 FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-fno-math-errno")
+#: What more than ``c/NAME.c`` some benchmarks consist of.
+SHARED = {name: ("fluid",) for name in ("lu", "sp", "bt")}
 STRICT = ("-Wall", "-Wextra", "-Werror")
 
 
@@ -64,14 +66,14 @@ class Kernels:
 
 
 def load(name: str, cache: Path | None = None) -> Kernels:
-    """The kernels of ``c/NAME.c``, compiled if need be.
+    """The kernels of benchmark ``name``, compiled if need be.
 
     ``cache``: where builds are kept, by default ``$XDG_CACHE_HOME/cosched/npb`` or
     ``~/.cache/cosched/npb``. CoschedError, in one line, when they cannot be built.
     """
     compiler = shlex.split(os.environ.get("CC", "")) or ["cc"]
     module = f"_npb_{name}"
-    declared = declarations((SOURCES / f"{name}.h").read_text())
+    parts = (*SHARED.get(name, ()), name)
     root = default_cache(os.environ) if cache is None else cache
     folder = root / _fingerprint(compiler, name)
     library = folder / f"{module}.so"
@@ -80,7 +82,7 @@ def load(name: str, cache: Path | None = None) -> Kernels:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             with _locked(folder):
                 if not library.is_file():
-                    _build(compiler, name, module, declared, library)
+                    _build(compiler, parts, module, library)
         except OSError as error:
             raise CoschedError(
                 f"the cache of the NPB kernels, {folder}: {error.strerror}; "
@@ -123,20 +125,26 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _build(
-    compiler: list[str], name: str, module: str, declared: str, library: Path
+    compiler: list[str], parts: tuple[str, ...], module: str, library: Path
 ) -> None:
     ffi = cffi.FFI()
-    ffi.cdef(declared)
+    for part in parts:
+        ffi.cdef(declarations((SOURCES / f"{part}.h").read_text()))
+    includes = "\n".join(f'#include "{part}.h"' for part in parts)
     with tempfile.TemporaryDirectory(prefix="build-", dir=library.parent) as scratch:
+        call = [*compiler, *FLAGS, f"-I{SOURCES}"]
+        made = []
+        for part in parts:
+            made.append(str(Path(scratch, f"{part}.o")))
+            _run([*call, *STRICT, "-c", str(SOURCES / f"{part}.c"), "-o", made[-1]])
         glue = Path(scratch, f"{module}.c")
-        make_c_source(ffi, module, f'#include "{name}.h"', str(glue))
-        ours, theirs, made = (Path(scratch, part) for part in ("c.o", "glue.o", "made"))
+        make_c_source(ffi, module, includes, str(glue))
+        made.append(str(Path(scratch, "glue.o")))
         python = f"-I{sysconfig.get_path('include')}"
-        call = [*compiler, *FLAGS]
-        _run([*call, *STRICT, "-c", str(SOURCES / f"{name}.c"), "-o", str(ours)])
-        _run([*call, f"-I{SOURCES}", python, "-c", str(glue), "-o", str(theirs)])
-        _run([*compiler, "-shared", str(ours), str(theirs), "-lm", "-o", str(made)])
-        os.replace(made, library)
+        _run([*call, python, "-c", str(glue), "-o", made[-1]])
+        linked = str(Path(scratch, "linked.so"))
+        _run([*compiler, "-shared", *made, "-lm", "-o", linked])
+        os.replace(linked, library)
 
 
 def _run(words: list[str]) -> str:
