@@ -8,11 +8,14 @@ from mpi4py import MPI as mpi
 from mpi4py.typing import Buffer, BufSpec
 
 from mpi_shim import buffered
-from mpi_shim.exchange import copied, exchange, start_receive_beside
+from mpi_shim.exchange import copied, copied_plainly, exchange, start_receive_beside
+from mpi_shim.hearing import Told, receiving, shadows, tell_before_send
 from mpi_shim.messages import Message, match
 from mpi_shim.operations import hide_status_byte
+from mpi_shim.peers import peers_of
 from mpi_shim.requests import Prequest, Request
-from mpi_shim.spec import parse
+from mpi_shim.spec import nbytes_of, parse
+from mpi_shim.task import task
 from mpi_shim.transfer import (
     carries_status,
     make_persistent_receive,
@@ -36,12 +39,19 @@ class BufferCalls(mpi.Comm):
 
     # Sends
 
+    def _leaving(self, message: BufSpec, dest: int) -> bool:
+        """Before a message leaves: whether it has a status byte in front. A status that
+        travels beside it is told now."""
+        if dest != mpi.PROC_NULL and shadows(self):
+            tell_before_send(self, dest, nbytes_of(message))
+        return carries_status(self, dest)
+
     def Send(self, buf: BufSpec, dest: int, tag: int = 0) -> None:
         send(
             lambda spec: Comm.Send(self, spec, dest, tag),
             lambda spec: Comm.Isend(self, spec, dest, tag),
             buf,
-            carries_status(self, dest),
+            self._leaving(buf, dest),
         )
 
     def Ssend(self, buf: BufSpec, dest: int, tag: int = 0) -> None:
@@ -52,32 +62,32 @@ class BufferCalls(mpi.Comm):
             lambda spec: Comm.Rsend(self, spec, dest, tag),
             lambda spec: Comm.Irsend(self, spec, dest, tag),
             buf,
-            carries_status(self, dest),
+            self._leaving(buf, dest),
         )
 
     def Bsend(self, buf: BufSpec, dest: int, tag: int = 0) -> None:
         send_buffered(
-            lambda spec: Comm.Bsend(self, spec, dest, tag), buf, carries_status(self, dest)
+            lambda spec: Comm.Bsend(self, spec, dest, tag), buf, self._leaving(buf, dest)
         )
 
     def Isend(self, buf: BufSpec, dest: int, tag: int = 0) -> Request:
         return start_send(
-            lambda spec: Comm.Isend(self, spec, dest, tag), buf, carries_status(self, dest)
+            lambda spec: Comm.Isend(self, spec, dest, tag), buf, self._leaving(buf, dest)
         )
 
     def Issend(self, buf: BufSpec, dest: int, tag: int = 0) -> Request:
         return start_send(
-            lambda spec: Comm.Issend(self, spec, dest, tag), buf, carries_status(self, dest)
+            lambda spec: Comm.Issend(self, spec, dest, tag), buf, self._leaving(buf, dest)
         )
 
     def Irsend(self, buf: BufSpec, dest: int, tag: int = 0) -> Request:
         return start_send(
-            lambda spec: Comm.Irsend(self, spec, dest, tag), buf, carries_status(self, dest)
+            lambda spec: Comm.Irsend(self, spec, dest, tag), buf, self._leaving(buf, dest)
         )
 
     def Ibsend(self, buf: BufSpec, dest: int, tag: int = 0) -> Request:
         return start_send(
-            lambda spec: Comm.Ibsend(self, spec, dest, tag), buf, carries_status(self, dest)
+            lambda spec: Comm.Ibsend(self, spec, dest, tag), buf, self._leaving(buf, dest)
         )
 
     # Receives
@@ -95,6 +105,7 @@ class BufferCalls(mpi.Comm):
             buf,
             carries_status(self, source),
             status,
+            receiving(self, source),
         )
 
     def Irecv(self, buf: BufSpec, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
@@ -102,6 +113,7 @@ class BufferCalls(mpi.Comm):
             lambda spec: Comm.Irecv(self, spec, source, tag),
             buf,
             carries_status(self, source),
+            receiving(self, source),
         )
 
     # Both
@@ -153,7 +165,7 @@ class BufferCalls(mpi.Comm):
         status: mpi.Status | None = None,
     ) -> None:
         if not carries_status(self, ANY_SOURCE):
-            Comm.Sendrecv_replace(self, buf, dest, sendtag, source, recvtag, status)
+            self._replace_plainly(buf, dest, sendtag, source, recvtag, status)
             return
         if not (carries_status(self, dest) and carries_status(self, source)):
             # Nothing comes, or nothing goes: nothing is in the way of anything.
@@ -170,6 +182,27 @@ class BufferCalls(mpi.Comm):
         )
         self._finish_exchange(receiving, buf, dest, sendtag, status)
 
+    def _replace_plainly(
+        self,
+        buf: BufSpec,
+        dest: int,
+        sendtag: int,
+        source: int,
+        recvtag: int,
+        status: mpi.Status | None,
+    ) -> None:
+        """Sendrecv_replace without a status byte; the library's own does not pause."""
+        copy = copied_plainly(buf) if task.waits else None
+        if copy is not None:
+            self.Sendrecv(copy, dest, sendtag, buf, source, recvtag, status)
+            return
+        self._leaving(buf, dest)
+        mine = mpi.Status() if status is None else status
+        Comm.Sendrecv_replace(self, buf, dest, sendtag, source, recvtag, mine)
+        heard = receiving(self, source)
+        if heard is not None:
+            heard.complete(mine)
+
     def Isendrecv(
         self,
         sendbuf: BufSpec,
@@ -180,6 +213,7 @@ class BufferCalls(mpi.Comm):
         recvtag: int = ANY_TAG,
     ) -> Request:
         if not carries_status(self, ANY_SOURCE):
+            self._leaving(sendbuf, dest)
             return Request(
                 Comm.Isendrecv(self, sendbuf, dest, sendtag, recvbuf, source, recvtag)
             )
@@ -195,6 +229,7 @@ class BufferCalls(mpi.Comm):
         recvtag: int = ANY_TAG,
     ) -> Request:
         if not carries_status(self, ANY_SOURCE):
+            self._leaving(buf, dest)
             return Request(
                 Comm.Isendrecv_replace(self, buf, dest, sendtag, source, recvtag)
             )
@@ -260,11 +295,17 @@ class BufferCalls(mpi.Comm):
 
     # Persistent requests
 
+    def _telling(self, message: BufSpec, dest: int) -> Told | None:
+        if dest == mpi.PROC_NULL or not shadows(self):
+            return None
+        return Told(peers_of(self).rank(dest), nbytes_of(message))
+
     def Send_init(self, buf: BufSpec, dest: int, tag: int = 0) -> Prequest:
         return make_persistent_send(
             lambda spec: Comm.Send_init(self, spec, dest, tag),
             buf,
             carries_status(self, dest),
+            self._telling(buf, dest),
         )
 
     def Ssend_init(self, buf: BufSpec, dest: int, tag: int = 0) -> Prequest:
@@ -272,6 +313,7 @@ class BufferCalls(mpi.Comm):
             lambda spec: Comm.Ssend_init(self, spec, dest, tag),
             buf,
             carries_status(self, dest),
+            self._telling(buf, dest),
         )
 
     def Rsend_init(self, buf: BufSpec, dest: int, tag: int = 0) -> Prequest:
@@ -279,6 +321,7 @@ class BufferCalls(mpi.Comm):
             lambda spec: Comm.Rsend_init(self, spec, dest, tag),
             buf,
             carries_status(self, dest),
+            self._telling(buf, dest),
         )
 
     def Bsend_init(self, buf: BufSpec, dest: int, tag: int = 0) -> Prequest:
@@ -286,6 +329,7 @@ class BufferCalls(mpi.Comm):
             lambda spec: Comm.Bsend_init(self, spec, dest, tag),
             buf,
             carries_status(self, dest),
+            self._telling(buf, dest),
         )
 
     def Recv_init(
@@ -295,6 +339,7 @@ class BufferCalls(mpi.Comm):
             lambda spec: Comm.Recv_init(self, spec, source, tag),
             buf,
             carries_status(self, source),
+            receiving(self, source, persistent=True),
         )
 
     # The buffer of buffered sends

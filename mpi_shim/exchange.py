@@ -43,6 +43,15 @@ def copied(message: BufSpec, what: str) -> BufSpec:
     return (Packed(span).take(), mpi.BYTE)
 
 
+def copied_plainly(message: BufSpec) -> BufSpec | None:
+    """The same data in memory of its own; None where only MPI can tell how."""
+    try:
+        copy = parse(message, writable=True).copy()
+    except NotImplementedError:  # memory of an accelerator
+        return None
+    return None if copy is None else (copy.keep, copy.entries, copy.datatype)
+
+
 def start_receive_beside(raw: Start, span: Span) -> Request:
     """A non-blocking receive into memory that is still being sent from."""
     room = mpi.buffer.allocate(1 + span.nbytes)

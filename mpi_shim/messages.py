@@ -9,7 +9,9 @@ from mpi4py.typing import BufSpec
 
 from mpi_shim.dense import COPY_MAX_BYTES
 from mpi_shim.handles import HandleTable
+from mpi_shim.hearing import hear, shadows
 from mpi_shim.operations import ObjectReceive, hide_status_byte, note_arrival
+from mpi_shim.peers import peers_of
 from mpi_shim.requests import Request
 from mpi_shim.transfer import carries_status, start_receive
 from mpi_shim.waiting import look, wait
@@ -201,6 +203,9 @@ def match(
     )
     if found is None:
         return None
+    if source != mpi.PROC_NULL and shadows(comm):
+        # The call that receives it is not told where from: it counts as arrived here.
+        hear(peers_of(comm), mine)
     message = Message(found)
     if carries:
         message._prefixed, message._total = True, mine.Get_elements(mpi.BYTE)

@@ -1,7 +1,8 @@
 """Makes the wrapped module and ties the task's registration to the life of MPI.
 
-CMDREG when MPI is initialised: at import, as mpi4py does by default, or in ``MPI.Init``.
-CMDOUT when MPI is about to end, of which there are two ways:
+CMDREG when MPI is initialised: at import, as mpi4py does by default, or in ``MPI.Init``;
+under COSCHED_STATUS=shadow all ranks meet there. CMDOUT when MPI is about to end, of which
+there are two ways:
 
 - ``MPI_Finalize`` called by the program, by whatever route: MPI first deletes the
   attributes of COMM_SELF, and the wrapper has set one with a callback;
@@ -15,17 +16,19 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 from types import ModuleType
 from typing import Any
 
 from mpi4py import MPI as mpi
 
-from mpi_shim import collectives, comms
+from mpi_shim import collectives, comms, meetings
 from mpi_shim.buffered import attach_process_buffer, detach_process_buffer
 from mpi_shim.comms import PREDEFINED, constant
 from mpi_shim.messages import CONSTANTS, Message
 from mpi_shim.requests import REQUEST_NULL, Grequest, Prequest, Request
 from mpi_shim.settings import Settings
+from mpi_shim.shadow import shadow
 from mpi_shim.task import complain, task
 from mpi_shim.windows import FILE_NULL, WIN_NULL, File, Win
 
@@ -36,10 +39,13 @@ _OWN = ("__name__", "__doc__", "__package__", "__loader__", "__spec__")
 
 def build_module(settings: Settings) -> ModuleType:
     """mpi4py.MPI with its communicating classes replaced; registers the task."""
-    task.prefix, task.wait = settings.prefix, settings.wait
+    task.carrier, task.wait = settings.carrier, settings.wait
     if settings.verbose:
         for complaint in settings.complaints:
             complain(complaint)
+    shadows = settings.carrier == "shadow" and bool(settings.job)
+    if shadows:
+        meetings.install()
     if settings.nonblocking_collectives:
         collectives.install()
 
@@ -54,14 +60,17 @@ def build_module(settings: Settings) -> ModuleType:
         contents.update({name: constant(name) for name in PREDEFINED})
         contents.pop("__getattr__", None)
         world = mpi.COMM_WORLD
-        if settings.job and task.register(
+        attached = settings.job and task.register(
             settings.register_socket,
             settings.job,
             world.Get_rank(),
             world.Get_size(),
             verbose=settings.verbose,
-        ):
-            _deregister_with_mpi()
+        )
+        if shadows:
+            shadow.open()
+        if attached or shadows:
+            _leave_with_mpi()
 
     def init() -> None:
         """Initialize the MPI execution environment."""
@@ -140,13 +149,28 @@ def _borrow_docstrings(cls: type) -> None:
                 )
 
 
-def _deregister_with_mpi() -> None:
+# How long a task that may have failed waits for the others before it ends. mpi4py.run ends
+# such a job by MPI_Abort, but after this.
+FAREWELL_NS = 2_000_000_000
+
+
+def _leave_with_mpi() -> None:
     """CMDOUT at MPI_Finalize or at exit, whichever comes first; forks are no tasks."""
 
     def delete(_comm: mpi.Comm, _keyval: int, _value: Any) -> None:
+        shadow.close()
         task.deregister()
+
+    def at_exit() -> None:
+        if not mpi.Is_finalized():
+            shadow.close(FAREWELL_NS if "mpi4py.run" in sys.modules else None)
+        task.deregister()
+
+    def in_child() -> None:
+        shadow.abandon()
+        task.abandon()
 
     keyval = mpi.Comm.Create_keyval(delete_fn=delete)
     mpi.COMM_SELF.Set_attr(keyval, None)
-    atexit.register(task.deregister)
-    os.register_at_fork(after_in_child=task.abandon)
+    atexit.register(at_exit)
+    os.register_at_fork(after_in_child=in_child)

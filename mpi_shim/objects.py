@@ -15,6 +15,7 @@ from mpi4py.typing import Buffer
 
 from mpi_shim.buffers import ANY_SOURCE, ANY_TAG, BufferCalls, Comm
 from mpi_shim.dense import COPY_MAX_BYTES
+from mpi_shim.hearing import receiving, shadows, tell_before_send
 from mpi_shim.messages import Message, match
 from mpi_shim.operations import ObjectReceive
 from mpi_shim.requests import Request
@@ -25,20 +26,26 @@ from mpi_shim.transfer import carries_status, prefixed
 class ObjectCalls(BufferCalls):
     """Lower-case point-to-point methods, the status byte in front of each pickle."""
 
-    def _pickled(self, obj: Any) -> bytes:
-        """The message for ``obj``, counted as sent."""
+    def _pickled(self, obj: Any, dest: int) -> bytes | None:
+        """The message for ``obj``, counted and told as sent. None: its status does not
+        travel, mpi4py may send it by itself."""
+        carries = carries_status(self, dest)
+        if not carries and (dest == mpi.PROC_NULL or not shadows(self)):
+            return None
         data = mpi.pickle.dumps(obj)
+        if not carries:
+            tell_before_send(self, dest, len(data))
+            return data
         task.count_sent(len(data))
         return prefixed(data)
 
     # Sends
 
     def send(self, obj: Any, dest: int, tag: int = 0) -> None:
-        if not carries_status(self, dest):
+        data = self._pickled(obj, dest)
+        if data is None:
             Request(Comm.isend(self, obj, dest, tag)).Wait()
-            return
-        data = self._pickled(obj)
-        if len(data) <= COPY_MAX_BYTES:
+        elif len(data) <= COPY_MAX_BYTES:
             Comm.Send(self, data, dest, tag)
         else:
             Request(Comm.Isend(self, data, dest, tag)).Wait()
@@ -47,25 +54,29 @@ class ObjectCalls(BufferCalls):
         self.issend(obj, dest, tag).Wait()
 
     def bsend(self, obj: Any, dest: int, tag: int = 0) -> None:
-        if not carries_status(self, dest):
+        data = self._pickled(obj, dest)
+        if data is None:
             Comm.bsend(self, obj, dest, tag)
         else:
-            Comm.Bsend(self, self._pickled(obj), dest, tag)
+            Comm.Bsend(self, data, dest, tag)
 
     def isend(self, obj: Any, dest: int, tag: int = 0) -> Request:
-        if not carries_status(self, dest):
+        data = self._pickled(obj, dest)
+        if data is None:
             return Request(Comm.isend(self, obj, dest, tag))
-        return Request(Comm.Isend(self, self._pickled(obj), dest, tag))
+        return Request(Comm.Isend(self, data, dest, tag))
 
     def issend(self, obj: Any, dest: int, tag: int = 0) -> Request:
-        if not carries_status(self, dest):
+        data = self._pickled(obj, dest)
+        if data is None:
             return Request(Comm.issend(self, obj, dest, tag))
-        return Request(Comm.Issend(self, self._pickled(obj), dest, tag))
+        return Request(Comm.Issend(self, data, dest, tag))
 
     def ibsend(self, obj: Any, dest: int, tag: int = 0) -> Request:
-        if not carries_status(self, dest):
+        data = self._pickled(obj, dest)
+        if data is None:
             return Request(Comm.ibsend(self, obj, dest, tag))
-        return Request(Comm.Ibsend(self, self._pickled(obj), dest, tag))
+        return Request(Comm.Ibsend(self, data, dest, tag))
 
     # Receives
 
@@ -85,7 +96,8 @@ class ObjectCalls(BufferCalls):
         self, buf: Buffer | None = None, source: int = ANY_SOURCE, tag: int = ANY_TAG
     ) -> Request:
         if not carries_status(self, source):
-            return Request(Comm.irecv(self, buf, source, tag))
+            request = Comm.irecv(self, buf, source, tag)
+            return Request.of(request, receiving(self, source), None)
         buffer = mpi.buffer.allocate(1 + _capacity(buf))
         request = Comm.Irecv(self, (buffer, len(buffer), mpi.BYTE), source, tag)
         return Request.of(request, ObjectReceive(buffer), None)

@@ -32,10 +32,9 @@ class Operation:
     def __init__(self) -> None:
         self.active = True
 
-    @property
-    def result(self) -> Any:
-        """The object that the transfer brought, if it brings objects."""
-        return None
+    def result(self, found: Any) -> Any:
+        """The object that the transfer brought; mpi4py itself ``found`` this one."""
+        return found
 
     def start(self) -> None:
         """Before a persistent request is started once more."""
@@ -109,8 +108,7 @@ class ObjectReceive(Operation):
         self._buffer = buffer
         self._result: Any = None
 
-    @property
-    def result(self) -> Any:
+    def result(self, found: Any) -> Any:
         return self._result
 
     def adjust(self, status: mpi.Status) -> None:

@@ -4,7 +4,8 @@
 COSCHED_JOB           the job's name; unset or empty: the task is not coscheduled
 COSCHED_RUN_DIR       the daemons' run directory, /run/cosched unless set
 COSCHED_NODE          this node's name, that of the kernel unless set
-COSCHED_STATUS        how the status travels: ``prefix`` or, unless set, ``none``
+COSCHED_STATUS        how the status travels: ``prefix``, in front of each message;
+                      ``shadow``, beside them; or, unless set, ``none``
 COSCHED_WAIT          what a waiter does that may run: ``spin`` (unless set), ``yield``,
                       ``block:NANOSECONDS``, which spins so long and then sleeps, or
                       ``auto:NANOSECONDS``, which does so where its CPU is shared
@@ -15,10 +16,10 @@ COSCHED_VERBOSE       1: say on standard error what does not work and why
 ====================  ===============================================================
 
 ``prefix`` is for jobs of which every rank has a shim: a peer without one would take the
-status byte for data. ``nonblocking`` is for jobs of which every rank has the wrapper: MPI
-does not match the two forms. A carrier that the wrapper does not have (``shadow``)
-becomes ``none``. Every rank reads the same environment, so all of them agree; nothing of
-this depends on whether a daemon answered.
+status byte for data. With ``shadow`` the others would wait some seconds for that one to
+join, and go on without any status. ``nonblocking`` is for jobs of which every rank has the
+wrapper: MPI does not match the two forms. Every rank reads the same environment, so all of
+them agree; nothing of this depends on whether a daemon answered.
 
 Without COSCHED_JOB and with COSCHED_WAIT at ``spin`` the wrapper stays out of the way.
 """
@@ -51,7 +52,7 @@ class Settings:
     job: str
     run_dir: Path
     node: str
-    prefix: bool
+    carrier: str  # prefix, shadow or none
     wait: WaitPolicy
     nonblocking_collectives: bool
     verbose: bool
@@ -76,11 +77,11 @@ def read_settings(environ: Mapping[str, str], nodename: str) -> Settings | None:
             "block:NANOSECONDS or auto:NANOSECONDS: spin is used"
         )
     carrier = environ.get("COSCHED_STATUS") or "none"
-    if carrier not in ("prefix", "none"):
+    if carrier not in ("prefix", "shadow", "none"):
         complaints.append(
-            f"COSCHED_STATUS={carrier}: the mpi4py wrapper knows prefix and none; "
-            "it carries no status"
+            f"COSCHED_STATUS={carrier} is not prefix, shadow or none: none is used"
         )
+        carrier = "none"
     collectives = environ.get("COSCHED_COLLECTIVES") or "blocking"
     if collectives not in ("blocking", "nonblocking"):
         complaints.append(
@@ -91,7 +92,7 @@ def read_settings(environ: Mapping[str, str], nodename: str) -> Settings | None:
         job=job,
         run_dir=Path(environ.get("COSCHED_RUN_DIR") or DEFAULT_RUN_DIR),
         node=environ.get("COSCHED_NODE") or nodename,
-        prefix=carrier == "prefix",
+        carrier=carrier,
         wait=wait or WaitPolicy(),
         nonblocking_collectives=collectives == "nonblocking",
         verbose=environ.get("COSCHED_VERBOSE") == "1",

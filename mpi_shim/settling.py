@@ -103,7 +103,7 @@ def settle_objects(
     if foreign is not None:
         raise foreign
     return [
-        obj if operation is None else operation.result
+        obj if operation is None else operation.result(obj)
         for operation, obj in zip(operations, objects, strict=False)
     ]
 

@@ -217,3 +217,11 @@ def _count(count: Any, buffer: Any, datatype: mpi.Datatype, nbytes: int) -> int:
             f"datatype extent {extent}"
         )
     return nbytes // extent
+
+
+def nbytes_of(message: BufSpec) -> int:
+    """Bytes of data in ``message``; 0 if it is in memory of an accelerator."""
+    try:
+        return parse(message, writable=False).nbytes
+    except NotImplementedError:
+        return 0

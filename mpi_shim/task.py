@@ -14,6 +14,7 @@ shown to people, no decision depends on them.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,18 +26,25 @@ ATTACH_TIMEOUT_MS = 2000
 class Task:
     """The link, and the counters that it leads to.
 
-    ``attached``: a daemon answers for this task. ``prefix``: messages carry the status
-    byte; settled once, before the first message, and the same on all ranks.
+    ``attached``: a daemon answers for this task. ``carrier``: how the status travels, and
+    ``prefix``: in front of each message; settled once, before the first message, and the
+    same on all ranks. ``on_waited`` is called after each wait with CLOCK_MONOTONIC.
     """
 
     def __init__(self) -> None:
         self.attached = False
-        self.prefix = False
+        self.carrier = "none"
         self.wait = WaitPolicy()
+        self.on_waited: Callable[[int], None] | None = None
         self._ffi: Any = None
         self._lib: Any = None
         self._link: Any = None
         self._counters: Any = None
+
+    @property
+    def prefix(self) -> bool:
+        """Whether messages carry the status byte."""
+        return self.carrier == "prefix"
 
     @property
     def waits(self) -> bool:
@@ -60,7 +68,10 @@ class Task:
         except ImportError as error:
             return str(error)
         link = ffi.new("struct cosched_link *")
-        carrier = lib.COSCHED_CARRIER_PREFIX if self.prefix else lib.COSCHED_CARRIER_NONE
+        carrier = {
+            "prefix": lib.COSCHED_CARRIER_PREFIX,
+            "shadow": lib.COSCHED_CARRIER_SHADOW,
+        }.get(self.carrier, lib.COSCHED_CARRIER_NONE)
         path, name = str(socket).encode(), job.encode()
         if lib.cosched_attach(link, path, name, rank, world, carrier, ATTACH_TIMEOUT_MS):
             return str(ffi.string(link.reason).decode(errors="replace"))
@@ -103,10 +114,17 @@ class Task:
         """Whether another job wants the CPUs of this one; a registered task knows."""
         return bool(self._lib.cosched_is_contended(self._link))
 
-    def count_waited(self, waited_ns: int) -> None:
-        """A wait is over that lasted so long."""
+    def count_waited(self, since_ns: int, now_ns: int) -> None:
+        """A wait is over."""
         if self._counters is not None:
-            self._counters.waited_ns += waited_ns
+            self._counters.waited_ns += now_ns - since_ns
+        if self.on_waited is not None:
+            self.on_waited(now_ns)
+
+    def count_told(self) -> None:
+        """A peer was told of a change of status."""
+        if self._counters is not None:
+            self._counters.told += 1
 
     def count_nap(self) -> None:
         """A scheduled waiter slept for the good of others."""
@@ -127,7 +145,7 @@ class Task:
             self._lib.cosched_arrived(self._link, sender_status)
 
     def count_sent(self, user_bytes: int) -> None:
-        """A message went out with a status byte."""
+        """A message went out whose sender's status travels."""
         counters = self._counters
         if counters is not None:
             counters.sent += 1

@@ -11,8 +11,8 @@ Contiguous data is received as bytes, whatever its datatype: MPICH cuts a long m
 into segments where the sender's elements end, and cannot unpack a segment that ends
 within one of the receiver's. For the same reason a long message is never sent as bytes.
 
-Where no status travels (see ``carries_status``) the user's own specification goes to
-mpi4py untouched.
+Where no byte travels (see ``carries_status``) the user's own specification goes to mpi4py
+untouched; what is told and heard beside it is hearing.py's.
 
 Every function takes mpi4py's own method as ``raw``, to be called with a specification,
 and whether the message ``carries`` a status.
@@ -27,7 +27,7 @@ from mpi4py import MPI as mpi
 from mpi4py.typing import BufSpec
 
 from mpi_shim.dense import COPY_MAX_BYTES, dense_size, small_view
-from mpi_shim.operations import Receive, Send, adopt_orphan, note_arrival
+from mpi_shim.operations import Operation, Receive, Send, adopt_orphan, note_arrival
 from mpi_shim.requests import Prequest, Request
 from mpi_shim.spec import Span, parse
 from mpi_shim.status_bytes import Slot, status_bytes
@@ -140,11 +140,15 @@ def send_buffered(raw: Callable[[BufSpec], None], message: BufSpec, carries: boo
 
 
 def start_receive(
-    raw: Callable[[BufSpec], mpi.Request], message: BufSpec, carries: bool
+    raw: Callable[[BufSpec], mpi.Request],
+    message: BufSpec,
+    carries: bool,
+    heard: Operation | None = None,
 ) -> Request:
-    """A non-blocking receive into the user's memory."""
+    """A non-blocking receive into the user's memory. ``heard``: what is left to do where
+    the message does not carry a status."""
     if not carries:
-        return Request(raw(message))
+        return Request.of(raw(message), heard, None)
     span = _as_bytes(parse(message, writable=True))
     slot, request = _call_with_slot(raw, span)
     return Request.of(request, Receive(slot), span.keep)
@@ -156,11 +160,12 @@ def receive(
     message: BufSpec,
     carries: bool,
     status: mpi.Status | None,
+    heard: Operation | None = None,
 ) -> None:
     """A blocking receive. What is small is received behind its byte and copied out."""
     view = small_view(message, writable=True) if carries else None
     if view is None:
-        start_receive(start, message, carries).Wait(status)
+        start_receive(start, message, carries, heard).Wait(status)
         return
     room = bytearray(view.nbytes + 1)
     mine = mpi.Status() if status is None else status
@@ -184,22 +189,28 @@ def _wait_for(request: mpi.Request, status: mpi.Status) -> None:
 
 
 def make_persistent_send(
-    raw: Callable[[BufSpec], mpi.Request], message: BufSpec, carries: bool
+    raw: Callable[[BufSpec], mpi.Request],
+    message: BufSpec,
+    carries: bool,
+    told: Operation | None = None,
 ) -> Prequest:
-    """A persistent send with a status byte of its own."""
+    """A persistent send with a status byte of its own, or with ``told`` beside it."""
     if not carries:
-        return Prequest(raw(message))
+        return Prequest.of(raw(message), told, None)
     span = parse(message, writable=False)
     slot, request = _call_with_slot(raw, span)
     return Prequest.of(request, Send(slot, span.nbytes), span.keep)
 
 
 def make_persistent_receive(
-    raw: Callable[[BufSpec], mpi.Request], message: BufSpec, carries: bool
+    raw: Callable[[BufSpec], mpi.Request],
+    message: BufSpec,
+    carries: bool,
+    heard: Operation | None = None,
 ) -> Prequest:
     """A persistent receive."""
     if not carries:
-        return Prequest(raw(message))
+        return Prequest.of(raw(message), heard, None)
     span = _as_bytes(parse(message, writable=True))
     slot, request = _call_with_slot(raw, span)
     return Prequest.of(request, Receive(slot, persistent=True), span.keep)

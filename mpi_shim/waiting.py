@@ -56,7 +56,7 @@ class Turns:
 
     def end(self) -> None:
         """After the last test: accounts for the time that passed."""
-        task.count_waited(time.monotonic_ns() - self._since_ns)
+        task.count_waited(self._since_ns, time.monotonic_ns())
 
     def _shares(self) -> bool:
         return task.is_contended() if task.attached else sharing.is_shared(self._tests)

@@ -1,14 +1,17 @@
 """Ranks of one machine as tasks of several nodes.
 
-``COSCHED_TEST_NODES=a,b`` puts even ranks on node a and odd ones on b. To be called
+``COSCHED_TEST_NODES=a,b`` puts even ranks on node a and odd ones on b.
+``COSCHED_TEST_INTERPOSED=RANK:PATH`` gives one rank the C interposer. Both to be called
 before mpi_shim.MPI is imported.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 
 NODES = "COSCHED_TEST_NODES"
+INTERPOSED = "COSCHED_TEST_INTERPOSED"
 
 
 def rank_from_launcher() -> int:
@@ -25,3 +28,11 @@ def choose_node() -> None:
     if nodes:
         names = nodes.split(",")
         os.environ["COSCHED_NODE"] = names[rank_from_launcher() % len(names)]
+
+
+def preload_interposer() -> None:
+    """Starts this rank's program anew below the interposer, if it is to have it."""
+    rank, _, path = os.environ.get(INTERPOSED, "").partition(":")
+    if path and int(rank) == rank_from_launcher() and "LD_PRELOAD" not in os.environ:
+        os.environ["LD_PRELOAD"] = path
+        os.execv(sys.executable, sys.orig_argv)

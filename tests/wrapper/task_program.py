@@ -9,7 +9,7 @@ import os
 import sys
 import time
 
-from tests.wrapper.per_rank import choose_node
+from tests.wrapper.per_rank import choose_node, preload_interposer
 
 
 def trap(count: str) -> None:
@@ -41,6 +41,44 @@ def late(seconds: str) -> None:
         comm.send("late", 1)
     else:
         assert comm.recv(source=0) == "late"
+
+
+def meet(call: str, count: str) -> None:
+    """Rank 1 waits in a collective call for rank 0, so many times."""
+    from mpi_shim import MPI
+
+    comm = MPI.COMM_WORLD
+    for _ in range(int(count)):
+        if comm.rank == 0:
+            time.sleep(0.1)
+        if call == "Allreduce":
+            total = bytearray(1)
+            comm.Allreduce(b"\1", total)
+            assert total[0] == comm.size
+        elif call == "Iallreduce":
+            total = bytearray(1)
+            comm.Iallreduce(b"\1", total).Wait()
+            assert total[0] == comm.size
+        elif call == "bcast":
+            assert comm.bcast("object" if comm.rank == 0 else None) == "object"
+        else:
+            assert comm.allgather(comm.rank) == [*range(comm.size)]
+
+
+def stranger() -> None:
+    """Rank 1 has no shim."""
+    from mpi4py import MPI as raw
+
+    from mpi_shim import shadow
+
+    shadow.JOIN_NS = 200_000_000
+    if raw.COMM_WORLD.rank == 0:
+        from mpi_shim import MPI
+
+        assert not shadow.shadow.on
+        MPI.COMM_WORLD.send("to a stranger", 1)
+    else:
+        assert raw.COMM_WORLD.recv(source=0) == "to a stranger"
 
 
 def leave(how: str) -> None:
@@ -90,6 +128,7 @@ def module() -> None:
 
 
 def main() -> None:
+    preload_interposer()
     choose_node()
     name, *arguments = sys.argv[1:]
     globals()[name](*arguments)

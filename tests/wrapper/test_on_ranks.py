@@ -48,6 +48,45 @@ def test_with_status_bytes_between_two_nodes(site, run_dir, job_environ, ranks):
     assert all(counter["pauses"] > 0 for counter in counters[ranks // 2 :])
 
 
+@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("collectives", ["blocking", "nonblocking"])
+def test_out_of_band_between_two_nodes(site, run_dir, job_environ, ranks, collectives):
+    """COSCHED_STATUS=shadow: messages stay what they are."""
+    environ = {**job_environ, NODES: "a,b", "COSCHED_STATUS": "shadow"}
+    environ["COSCHED_COLLECTIVES"] = collectives
+    with FakeNode(run_dir, "a") as a, FakeNode(run_dir, "b", scheduled=False) as b:
+        check(site.run(ranks, *PYTEST, RANKS, environ=environ))
+        scheduled, unscheduled = (
+            [
+                node.jobs["wrapped"].counters(task.rank)
+                for task in node.jobs["wrapped"].tasks
+            ]
+            for node in (a, b)
+        )
+        for job in (a.jobs["wrapped"], b.jobs["wrapped"]):
+            assert job.codes().count(lib.COSCHED_CMDOUT) == ranks // 2
+    for counters in (*scheduled, *unscheduled):
+        assert counters["sent"] > 100
+        assert counters["bytes_sent"] > 100_000
+        assert counters["waited_ns"] > 0
+        assert counters["foreign"] == 0
+    for counters in scheduled:
+        assert counters["told"] == counters["trapped"] == 0
+    for counters in unscheduled:
+        # Each peer once; nobody's status changes.
+        assert 0 < counters["told"] < ranks
+        assert counters["received"] > 50
+        assert counters["posted"] == 1
+        assert counters["pauses"] > 0
+
+
+@pytest.mark.parametrize("collectives", ["blocking", "nonblocking"])
+def test_collectives_that_can_pause(site, run_dir, job_environ, collectives):
+    environ = {**job_environ, "COSCHED_COLLECTIVES": collectives}
+    with fake_nodes(run_dir, "a", scheduled=False):
+        check(site.run(2, *PYTEST, RANKS, environ=environ))
+
+
 def test_without_status_bytes(site, run_dir, job_environ):
     """COSCHED_STATUS=none: nothing travels, waits pause all the same."""
     environ = {**job_environ, "COSCHED_STATUS": "none"}

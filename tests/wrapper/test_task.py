@@ -26,7 +26,7 @@ def test_no_job_no_settings():
 def test_defaults():
     settings = read_settings({"COSCHED_JOB": "j"}, "host")
     assert settings.register_socket == Path("/run/cosched/host/register.sock")
-    assert not settings.prefix
+    assert settings.carrier == "none"
     assert not settings.verbose
     assert settings.wait == WaitPolicy("spin")
     assert not settings.nonblocking_collectives
@@ -51,14 +51,16 @@ def test_everything_set():
     assert settings.nonblocking_collectives
     assert not settings.complaints
     assert settings.register_socket == Path("/r/n/register.sock")
-    assert settings.prefix
+    assert settings.carrier == "prefix"
     assert settings.verbose
 
 
-def test_a_carrier_that_the_wrapper_lacks_carries_nothing():
+def test_other_carriers():
     settings = read_settings({"COSCHED_JOB": "j", "COSCHED_STATUS": "shadow"}, "host")
-    assert not settings.prefix
-    assert "COSCHED_STATUS=shadow" in settings.complaints[0]
+    assert (settings.carrier, settings.complaints) == ("shadow", ())
+    settings = read_settings({"COSCHED_JOB": "j", "COSCHED_STATUS": "pigeon"}, "host")
+    assert settings.carrier == "none"
+    assert "COSCHED_STATUS=pigeon is not " in settings.complaints[0]
 
 
 @pytest.mark.parametrize("wait", ["yield", "block:0", "block:5000", "auto:20000"])
@@ -105,7 +107,7 @@ def node(run_dir):
 @pytest.fixture
 def task(node):
     own = Task()
-    own.prefix = True
+    own.carrier = "prefix"
     assert own.register(node.register_socket, "j", 2, 5)
     yield own
     own.deregister()

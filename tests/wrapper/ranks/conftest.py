@@ -49,10 +49,18 @@ def prefix(MPI):
     return task.prefix
 
 
+@pytest.fixture(scope="session")
+def shadow(MPI):
+    """Whether the status travels beside the messages in this run."""
+    from mpi_shim.shadow import shadow
+
+    return shadow.on
+
+
 @pytest.fixture
 def needs_prefix(prefix):
     if not prefix:
-        pytest.skip("this run carries no status (COSCHED_STATUS=none)")
+        pytest.skip("this run has no status bytes (COSCHED_STATUS)")
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,49 @@
+"""Who the ranks of a communicator are in COMM_WORLD."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mpi4py import MPI as mpi
+
+
+class Peers:
+    """Those that messages in a communicator come from and go to: its ranks, or, of an
+    inter-communicator, the remote ones. ``me``: this process's rank in its own group."""
+
+    def __init__(self, world: Sequence[int], me: int) -> None:
+        self._world = world
+        size = len(world)
+        distances = [1 << bit for bit in range(max(size - 1, 0).bit_length())]
+        around = [(me + step) % size for each in distances for step in (each, -each)]
+        #: Ranks in COMM_WORLD that a collective call may wait for: those at a distance of
+        #: a power of two, which is how collectives are made.
+        self.partners = tuple(
+            dict.fromkeys(world[rank] for rank in around if world[rank] >= 0)
+        )
+
+    def rank(self, rank: int) -> int:
+        """Rank in COMM_WORLD; negative for a stranger, for this process, or for none."""
+        return self._world[rank] if 0 <= rank < len(self._world) else -1
+
+
+def peers_of(comm: mpi.Comm) -> Peers:
+    """Asks the library once for each object."""
+    known: Peers | None = getattr(comm, "_peers", None)
+    if known is None:
+        known = _ask(comm)
+        comm._peers = known  # type: ignore[attr-defined]
+    return known
+
+
+def _ask(comm: mpi.Comm) -> Peers:
+    group = comm.Get_remote_group() if isinstance(comm, mpi.Intercomm) else comm.Get_group()
+    world = mpi.COMM_WORLD.Get_group()
+    try:
+        ranks = group.Translate_ranks(None, world)
+    finally:
+        group.Free()
+        world.Free()
+    myself = mpi.COMM_WORLD.Get_rank()
+    # MPI.UNDEFINED is negative.
+    return Peers([-1 if rank == myself else rank for rank in ranks], comm.Get_rank())
