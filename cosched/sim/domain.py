@@ -6,9 +6,17 @@ how long they run; the scheduler is told neither before its time.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from array import array
 
-from cosched.core.queue.messages import JobEnded, JobSubmitted, StartJob, Ticked
+from cosched.core.queue.messages import (
+    Event,
+    JobEnded,
+    JobSubmitted,
+    StartJob,
+    Ticked,
+    WakeAt,
+)
 from cosched.core.queue.nodes import Intervals
 from cosched.core.queue.scheduler import QueueScheduler
 from cosched.sim.engine import DECIDE, END, SUBMIT, Engine
@@ -17,8 +25,8 @@ from cosched.sim.workload import Estimates, Workload
 NEVER = -1
 
 
-class Domain:
-    """A workload on its way through a scheduler.
+class Driver(ABC):
+    """A workload on its way through a machine that decides.
 
     start_ns: when each job started, by its index in the workload; -1 before.
     nodes: what each got, if asked for; otherwise empty.
@@ -28,7 +36,6 @@ class Domain:
         self,
         engine: Engine,
         workload: Workload,
-        scheduler: QueueScheduler,
         estimates: Estimates,
         keep_nodes: bool = False,
     ) -> None:
@@ -37,7 +44,6 @@ class Domain:
         self.ended = 0
         self._engine = engine
         self._workload = workload
-        self._scheduler = scheduler
         self._estimates = estimates
         self._due_ns = NEVER  # of the decision that is on the heap for this moment
         self._wake_ns: int | None = None
@@ -47,7 +53,7 @@ class Domain:
     def _submit(self, index: int) -> None:
         now_ns = self._engine.now_ns
         job = self._workload.job(index, self._estimates)
-        self._scheduler.handle(JobSubmitted(now_ns, job))
+        self._tell(JobSubmitted(now_ns, job))
         self._decide(now_ns)
         index += 1
         if index < len(self.start_ns):
@@ -56,7 +62,7 @@ class Domain:
     def _end(self, index: int) -> None:
         now_ns = self._engine.now_ns
         self.ended += 1
-        self._scheduler.handle(JobEnded(now_ns, index))
+        self._tell(JobEnded(now_ns, index))
         self._decide(now_ns)
 
     def _decide(self, now_ns: int) -> None:
@@ -70,18 +76,44 @@ class Domain:
             self._decide(asked_ns)
 
     def _tick(self, _: None) -> None:
-        engine = self._engine
-        now_ns = engine.now_ns
         self._due_ns = NEVER  # a job that ends at once needs another decision
-        run_ns = self._workload.run_ns
-        for command in self._scheduler.handle(Ticked(now_ns)):
+        self._tell(Ticked(self._engine.now_ns))
+
+    @abstractmethod
+    def _tell(self, event: Event) -> None:
+        """Gives the event to the machine and carries out what follows."""
+
+    def _start(self, command: StartJob) -> None:
+        now_ns = self._engine.now_ns
+        index = command.job.number
+        self.start_ns[index] = now_ns
+        if self.nodes:
+            self.nodes[index] = command.nodes
+        self._engine.at(now_ns + self._workload.run_ns[index], END, self._end, index)
+
+    def _wake_at(self, command: WakeAt) -> None:
+        self._wake_ns = command.at_ns
+        if command.at_ns is not None:
+            self._engine.at(command.at_ns, END, self._wake, command.at_ns)
+
+
+class Domain(Driver):
+    """A workload on its way through the queue of one domain."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        workload: Workload,
+        scheduler: QueueScheduler,
+        estimates: Estimates,
+        keep_nodes: bool = False,
+    ) -> None:
+        super().__init__(engine, workload, estimates, keep_nodes)
+        self._scheduler = scheduler
+
+    def _tell(self, event: Event) -> None:
+        for command in self._scheduler.handle(event):
             if isinstance(command, StartJob):
-                index = command.job.number
-                self.start_ns[index] = now_ns
-                if self.nodes:
-                    self.nodes[index] = command.nodes
-                engine.at(now_ns + run_ns[index], END, self._end, index)
+                self._start(command)
             else:
-                self._wake_ns = command.at_ns
-                if command.at_ns is not None:
-                    engine.at(command.at_ns, END, self._wake, command.at_ns)
+                self._wake_at(command)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -59,6 +60,24 @@ class Workload:
         self.walltime_ns.append(walltime_ns)
         self.user.append(user)
         self.executable.append(executable)
+
+    def moved(self, by_ns: int, begin_ns: int = 0, end_ns: int | None = None) -> Workload:
+        """A copy with the jobs submitted from ``begin_ns`` until before ``end_ns``, each
+        ``by_ns`` later."""
+        copy = Workload(self.name, self.machine)
+        first = bisect_left(self.submit_ns, begin_ns)
+        last = len(self) if end_ns is None else bisect_left(self.submit_ns, end_ns)
+        for index in range(first, last):
+            copy.append(
+                self.number[index],
+                self.submit_ns[index] + by_ns,
+                self.run_ns[index],
+                self.size[index],
+                self.walltime_ns[index],
+                self.user[index],
+                self.executable[index],
+            )
+        return copy
 
     def job(self, index: int, estimates: Estimates) -> Job:
         """The job as the queue sees it, known there by its index: numbers in logs are
