@@ -104,6 +104,12 @@ class Cell:
         return field[inner[2], inner[1], inner[0]]
 
 
+def share(edge: int, place: int, side: int) -> tuple[int, int]:
+    """First point and number of points of ``place`` when ``side`` ranks share ``edge``."""
+    each, left = divmod(edge, side)
+    return place * each + min(place, left), each + (place < left)
+
+
 def rms(link: Link, sums: Field, edge: int) -> Field:
     """Root mean squares over all inner points, from this rank's sums of squares."""
     return np.asarray(np.sqrt(link.sum(sums) / float((edge - 2) ** 3)))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.npb.fluid import GHOSTS, TOLERANCE, VALUES, Cell, call, rms, verdict
+from benchmarks.npb.fluid import GHOSTS, TOLERANCE, VALUES, Cell, call, rms, share, verdict
 from benchmarks.npb.fluid_classes import LU, Fluid
 from benchmarks.npb.report import Check, Outcome
 from cosched.core.errors import CoschedError
@@ -34,12 +34,6 @@ def columns(ranks: int) -> tuple[int, int]:
     """How many ranks along x and y: as square as can be, wide rather than deep."""
     deep = max(n for n in range(1, int(ranks**0.5) + 1) if ranks % n == 0)
     return ranks // deep, deep
-
-
-def share(edge: int, place: int, side: int) -> tuple[int, int]:
-    """First point and number of points of ``place`` when ``side`` ranks share ``edge``."""
-    each, left = divmod(edge, side)
-    return place * each + min(place, left), each + (place < left)
 
 
 def run(link: Link, kernels: Kernels, problem: str) -> Outcome:

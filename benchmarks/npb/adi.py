@@ -1,0 +1,218 @@
+"""What SP and BT do alike: alternating directions, swept through a multi-partition.
+
+Before each step, two layers of the state go to the neighbours, one message an axis and
+way. Along each axis lines are eliminated cell after cell, each stage handing its last
+planes on, and substituted back the other way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.npb.fluid import GHOSTS, VALUES, Cell, rms, share
+from benchmarks.npb.multipartition import cells, neighbour, sides
+from cosched.core.errors import CoschedError
+
+if TYPE_CHECKING:
+    from benchmarks.npb.fluid_classes import Fluid
+    from benchmarks.npb.kernels import Kernels
+    from benchmarks.npb.link import Link
+
+AXES = (0, 1, 2)
+LEAST_POINTS = 3  # of a cell along an axis
+Array = NDArray[np.float64]
+
+
+class Adi:
+    """This rank's cells; CoschedError if they would be too small."""
+
+    def __init__(self, link: Link, kernels: Kernels, size: Fluid) -> None:
+        self.link, self.size = link, size
+        self.sides = sides(link.ranks)
+        if size.edge // self.sides[0] < LEAST_POINTS:
+            raise CoschedError(
+                f"{link.ranks} ranks cut {size.edge} points into cells of less than "
+                f"{LEAST_POINTS}; take fewer"
+            )
+        self.places = cells(link.rank, link.ranks)
+        self.cells = [self._cell(kernels, place) for place in self.places]
+        self.down, self.up = (
+            tuple(neighbour(link.rank, link.ranks, axis, step) for axis in AXES)
+            for step in (-1, 1)
+        )
+
+    def _cell(self, kernels: Kernels, place: tuple[int, int, int]) -> Cell:
+        parts = [
+            share(self.size.edge, at, side)
+            for at, side in zip(place, self.sides, strict=True)
+        ]
+        first, points = zip(*parts, strict=True)
+        return Cell(kernels, self.size, first, points)
+
+    def begin(self) -> None:
+        """The initial guess in all cells."""
+        for cell in self.cells:
+            cell.begin()
+
+    def update_rhs(self, scale: float) -> None:
+        """The right-hand side of the present state, times ``scale``."""
+        self._exchange_state()
+        for cell in self.cells:
+            cell.derive()
+            cell.update_rhs(scale)
+
+    def add(self) -> None:
+        for cell in self.cells:
+            cell.add()
+
+    def norms(self) -> tuple[Array, Array]:
+        """Root mean squares of the residual and of the error, at the end of a run."""
+        error, residual = np.zeros(VALUES), np.zeros(VALUES)
+        for cell in self.cells:
+            cell.add_errors(error)
+        self.update_rhs(1.0)
+        for cell in self.cells:
+            cell.add_squares(residual)
+        edge = self.size.edge
+        return rms(self.link, residual, edge), rms(self.link, error, edge)
+
+    def sweep(
+        self,
+        axis: int,
+        depth: int,
+        upper: Sequence[Array],
+        eliminate: Callable[[int], None],
+        substitute: Callable[[int], None],
+    ) -> None:
+        """Solves along ``axis``. ``upper``: a field for each cell, of what elimination
+        leaves above the diagonal; rows reach ``depth`` points far. The functions get the
+        number of a cell."""
+        stages = range(self.sides[axis])
+        members = [
+            [n for n, place in enumerate(self.places) if place[axis] == stage]
+            for stage in stages
+        ]
+        pending = []
+        for stage in stages:
+            mine = members[stage]
+            if stage > 0:
+                self._receive(
+                    self._planes(mine, axis, _Where.BELOW, depth, upper),
+                    self.down[axis],
+                    2 * axis,
+                )
+            for number in mine:
+                eliminate(number)
+            if stage < stages[-1]:
+                last = self._planes(mine, axis, _Where.LAST, depth, upper)
+                pending.append(self._start_send(last, self.up[axis], 2 * axis))
+        for stage in reversed(stages):
+            mine = members[stage]
+            if stage < stages[-1]:
+                above = self._planes(mine, axis, _Where.ABOVE, depth)
+                self._receive(above, self.up[axis], 2 * axis + 1)
+            for number in mine:
+                substitute(number)
+            if stage > 0:
+                first = self._planes(mine, axis, _Where.FIRST, depth)
+                pending.append(self._start_send(first, self.down[axis], 2 * axis + 1))
+        for wait, _ in pending:
+            wait.Wait()
+
+    def _planes(
+        self,
+        numbers: Sequence[int],
+        axis: int,
+        where: _Where,
+        depth: int,
+        upper: Sequence[Array] = (),
+    ) -> list[Array]:
+        """Planes of the right-hand side, and of ``upper``, of some cells, one by one."""
+        found = []
+        for number in numbers:
+            cell = self.cells[number]
+            start = where.start(cell.points[axis], depth)
+            for field in (cell.rhs, *upper[number : number + 1]):
+                found.append(cell.planes(field, axis, start, depth))
+        return found
+
+    def _exchange_state(self) -> None:
+        """The two outer layers of ``u`` to and from all neighbours."""
+        arriving, sent = [], []
+        for axis in AXES:
+            last = self.sides[axis] - 1
+            for way, peer in enumerate((self.down[axis], self.up[axis])):
+                # What travels up leaves the top of a cell and enters the next from below.
+                leave = (_Where.FIRST, _Where.LAST)[way]
+                enter = (_Where.ABOVE, _Where.BELOW)[way]
+                source = (self.up[axis], self.down[axis])[way]
+                ends = (0, last)
+                senders = [n for n, p in enumerate(self.places) if p[axis] != ends[way]]
+                takers = [n for n, p in enumerate(self.places) if p[axis] != ends[1 - way]]
+                tag = 8 + 2 * axis + way
+                if takers:
+                    arriving.append(self._start_receive(takers, axis, enter, source, tag))
+                if senders:
+                    planes = self._state(senders, axis, leave)
+                    sent.append(self._start_send(planes, peer, tag))
+        for wait, buffer, planes in arriving:
+            wait.Wait()
+            _unpack(buffer, planes)
+        for wait, _ in sent:
+            wait.Wait()
+
+    def _state(self, numbers: Sequence[int], axis: int, where: _Where) -> list[Array]:
+        found = []
+        for number in numbers:
+            cell = self.cells[number]
+            start = where.start(cell.points[axis], GHOSTS)
+            found.append(cell.planes(cell.u, axis, start, GHOSTS))
+        return found
+
+    def _start_send(self, planes: list[Array], peer: int, tag: int) -> tuple[Any, Array]:
+        """The request, and the buffer that must live until it is done."""
+        buffer = np.concatenate([plane.ravel() for plane in planes])
+        return self.link.start_send(buffer, peer, tag), buffer
+
+    def _start_receive(
+        self, numbers: Sequence[int], axis: int, where: _Where, peer: int, tag: int
+    ) -> tuple[Any, Array, list[Array]]:
+        planes = self._state(numbers, axis, where)
+        buffer = np.empty(sum(plane.size for plane in planes))
+        return self.link.start_receive(buffer, peer, tag), buffer, planes
+
+    def _receive(self, planes: list[Array], peer: int, tag: int) -> None:
+        buffer = np.empty(sum(plane.size for plane in planes))
+        self.link.receive(buffer, peer, tag)
+        _unpack(buffer, planes)
+
+
+class _Where(Enum):
+    """Planes at an end of a cell, inside it or in its ghosts."""
+
+    BELOW = auto()
+    FIRST = auto()
+    LAST = auto()
+    ABOVE = auto()
+
+    def start(self, points: int, depth: int) -> int:
+        """Where ``depth`` of them begin, in a cell of ``points``."""
+        starts = {
+            _Where.BELOW: -depth,
+            _Where.FIRST: 0,
+            _Where.LAST: points - depth,
+            _Where.ABOVE: points,
+        }
+        return starts[self]
+
+
+def _unpack(buffer: Array, planes: list[Array]) -> None:
+    start = 0
+    for plane in planes:
+        plane[...] = buffer[start : start + plane.size].reshape(plane.shape)
+        start += plane.size

@@ -1,0 +1,49 @@
+"""Which rank holds which cells when lines are swept along every axis.
+
+Multi-partitioning: the grid is cut into cells such that, of the cells at one place along
+an axis, each rank has equally many, so that all work at every stage of a sweep, and that
+all neighbours up an axis of one rank's cells belong to one rank. A square number of ranks
+q^2 cuts the cube q times along each axis, as the published programs do. They allow no
+other; here, any other number p cuts x and y p times and leaves z whole.
+"""
+
+from __future__ import annotations
+
+from math import isqrt
+
+Place = tuple[int, int, int]
+
+
+def sides(ranks: int) -> Place:
+    """How many cells along x, y and z."""
+    root = isqrt(ranks)
+    return (root, root, root) if root * root == ranks else (ranks, ranks, 1)
+
+
+def owner(place: Place, ranks: int) -> int:
+    """The rank that holds the cell at ``place``; places beyond an end wrap around."""
+    x, y, z = place
+    side = sides(ranks)[0]
+    if side == ranks:
+        return (x + y) % side
+    return (x - z) % side + side * ((y + z) % side)
+
+
+def cells(rank: int, ranks: int) -> list[Place]:
+    """The places of this rank's cells, in order: the same order when shifted along an
+    axis, so that both ends of a message agree on it."""
+    wide, deep, high = sides(ranks)
+    return [
+        (x, y, z)
+        for x in range(wide)
+        for y in range(deep)
+        for z in range(high)
+        if owner((x, y, z), ranks) == rank
+    ]
+
+
+def neighbour(rank: int, ranks: int, axis: int, step: int) -> int:
+    """The rank that holds the cells next to this one's; ``step`` is +1 or -1."""
+    place = list(cells(rank, ranks)[0])
+    place[axis] += step
+    return owner((place[0], place[1], place[2]), ranks)

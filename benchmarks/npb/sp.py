@@ -1,0 +1,84 @@
+"""SP: alternating directions with scalar pentadiagonal systems (report 95-020, section
+3.5), by line sweeps through a multi-partition. Any number of ranks whose cells are three
+points wide.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from benchmarks.npb.adi import AXES, Adi
+from benchmarks.npb.fluid import call, verdict
+from benchmarks.npb.fluid_classes import SP
+from benchmarks.npb.report import Outcome
+
+if TYPE_CHECKING:
+    from benchmarks.npb.kernels import Kernels
+    from benchmarks.npb.link import Link
+
+ABOVE_DIAGONAL = 6  # two elements for each of three eigenvalues
+
+
+def run(link: Link, kernels: Kernels, problem: str) -> Outcome:
+    """Class ``problem`` on all of ``link``; CoschedError for too many ranks."""
+    size = SP[problem]
+    adi = Adi(link, kernels, size)
+    upper = [cell.field(ABOVE_DIAGONAL) for cell in adi.cells]
+    sounds = [cell.field(1) for cell in adi.cells]
+
+    def step() -> None:
+        adi.update_rhs(size.dt)
+        for cell, sound in zip(adi.cells, sounds, strict=True):
+            call(kernels, "npb_sp_sound", cell, cell.derived, sound)
+            call(kernels, "npb_sp_enter", cell, cell.derived, sound, cell.rhs)
+        for axis in AXES:
+            sweep(axis)
+        adi.add()
+
+    def sweep(axis: int) -> None:
+        def eliminate(number: int) -> None:
+            cell = adi.cells[number]
+            call(
+                kernels,
+                "npb_sp_eliminate",
+                cell,
+                axis,
+                cell.derived,
+                sounds[number],
+                upper[number],
+                cell.rhs,
+            )
+
+        def substitute(number: int) -> None:
+            cell = adi.cells[number]
+            call(kernels, "npb_sp_substitute", cell, axis, upper[number], cell.rhs)
+
+        adi.sweep(axis, 2, upper, eliminate, substitute)
+        for cell, sound in zip(adi.cells, sounds, strict=True):
+            call(
+                kernels,
+                "npb_sp_leave",
+                cell,
+                axis,
+                cell.u,
+                cell.derived,
+                sound,
+                cell.rhs,
+            )
+
+    step()
+    adi.begin()
+    link.barrier()
+    start = link.now()
+    for _ in range(size.steps):
+        step()
+    seconds = link.largest(link.now() - start)
+    edge = size.edge
+    return Outcome(
+        size=f"{edge} x {edge} x {edge} points",
+        iterations=size.steps,
+        seconds=seconds,
+        operations=size.steps
+        * (881.174 * edge**3 - 4683.91 * edge**2 + 11484.5 * edge - 19272.4),
+        checks=verdict(size, *adi.norms()),
+    )
