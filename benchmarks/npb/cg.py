@@ -184,7 +184,7 @@ class _Solver:
         for level, partner in enumerate(self.place.partners):
             self._swap(mine, theirs, partner, level)
             mine += theirs
-        return mine.tolist()
+        return [float(value) for value in mine]
 
 
 def _matrix(kernels: Kernels, size: ConjugateGradient, mine: Place) -> tuple[Any, ...]:

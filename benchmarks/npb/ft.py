@@ -136,4 +136,5 @@ class _Transform:
 
 def _frequencies(edge: int) -> NDArray[np.float64]:
     """0, 1, ... and the negative ones from the middle on."""
-    return np.fft.fftfreq(edge, 1.0 / edge)
+    places = np.arange(edge)
+    return np.where(places < edge // 2, places, places - edge).astype(np.float64)

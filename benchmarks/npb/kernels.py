@@ -36,7 +36,7 @@ SOURCES = Path(__file__).parent / "c"
 #: No -ffast-math: the published values hold for IEEE arithmetic.
 FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-fno-math-errno")
 #: What more than ``c/NAME.c`` some benchmarks consist of.
-SHARED = {name: ("fluid",) for name in ("lu", "sp", "bt")}
+SHARED = {"lu": ("fluid",), "sp": ("fluid",), "bt": ("fluid",)}
 STRICT = ("-Wall", "-Wextra", "-Werror")
 
 
@@ -124,9 +124,7 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def _build(
-    compiler: list[str], parts: tuple[str, ...], module: str, library: Path
-) -> None:
+def _build(compiler: list[str], parts: tuple[str, ...], module: str, library: Path) -> None:
     ffi = cffi.FFI()
     for part in parts:
         ffi.cdef(declarations((SOURCES / f"{part}.h").read_text()))
@@ -151,9 +149,7 @@ def _run(words: list[str]) -> str:
     try:
         done = subprocess.run(words, capture_output=True, text=True, check=False)
     except OSError as error:
-        raise CoschedError(
-            f"no C compiler: {words[0]}: {error.strerror}; set CC"
-        ) from None
+        raise CoschedError(f"no C compiler: {words[0]}: {error.strerror}; set CC") from None
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines()
         said = next((line for line in lines if "error" in line), lines[0] if lines else "")

@@ -84,9 +84,7 @@ class _Solver:
         self.cell = Cell(kernels, size, (x_first, y_first, 0), (nx, ny, size.edge))
         # What of a row along each axis is not boundary, and so is sent.
         self.inner = tuple(
-            slice(
-                GHOSTS + (first == 0), GHOSTS + count - (first + count == size.edge)
-            )
+            slice(GHOSTS + (first == 0), GHOSTS + count - (first + count == size.edge))
             for first, count in ((x_first, nx), (y_first, ny))
         )
 
@@ -137,7 +135,9 @@ class _Solver:
         ]
         spans = [_trapezoid(place, *end) for place, end in zip(places, ends, strict=True)]
         for axis in range(3):
-            faces = [np.isin(places[a], ends[a]) if a == axis else spans[a] for a in range(3)]
+            faces = [
+                np.isin(places[a], ends[a]) if a == axis else spans[a] for a in range(3)
+            ]
             total += float(np.einsum("zyx,x,y,z->", pressure, *faces, optimize=False))
         return float(self.link.sum(total)) * 0.25 / (edge - 1) ** 2
 
@@ -190,10 +190,12 @@ class _Solver:
 
     def _row(self, plane: Array, axis: int, at: int) -> Array:
         """The points of a plane at ``at`` along ``axis``."""
-        return plane[self.inner[Y], at] if axis == X else plane[at, self.inner[X]]
+        row: Array = plane[self.inner[Y], at] if axis == X else plane[at, self.inner[X]]
+        return row
 
 
 def _trapezoid(places: NDArray[np.int64], first: int, last: int) -> Array:
     """How many intervals between ``first`` and ``last`` each point belongs to."""
     inside = (places >= first) & (places <= last)
-    return inside * (2.0 - (places == first) - (places == last))
+    count: Array = inside * (2.0 - (places == first) - (places == last))
+    return count

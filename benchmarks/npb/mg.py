@@ -295,7 +295,8 @@ def _face(field: Field, axis: int, at: int) -> Field:
         return field[1:-1, 1:-1, at]
     if axis == 1:
         return field[1:-1, at, :]
-    return field[at]
+    whole: Field = field[at]
+    return whole
 
 
 def _padded(values: Field, filler: float) -> Field:

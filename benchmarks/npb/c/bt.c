@@ -10,8 +10,9 @@
 #define BLOCK (VALUES * VALUES)
 #define WIDE (VALUES + 1) /* a block and a right-hand side beside it */
 
-/* block = flux (d convective flux / du) + viscous (d viscous flux / du) + extra, both along
- * `axis`, at the point that `d` is derived from; rows apart by `width`. */
+/* block = flux F + viscous N + extra, where F and N are the Jacobians of the convective and
+ * the viscous flux along `axis` at the point that `d` is derived from; rows are apart by
+ * `width`. */
 NPB_INLINE void jacobian(int axis, double flux, double viscous, double extra,
                          const double *d, double *block, int width)
 {

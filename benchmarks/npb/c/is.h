@@ -11,7 +11,7 @@ void npb_is_count(const int32_t *keys, int32_t count, int32_t shift, int32_t *si
 void npb_is_bucket(const int32_t *keys, int32_t count, int32_t shift, int32_t *starts,
                    int32_t *sorted);
 
-/* ranks[k - least] = how many of the keys are not above k, for least <= k < least + span. */
+/* ranks[k - least] = how many keys are not above k, for least <= k < least + span. */
 void npb_is_rank(const int32_t *keys, int32_t count, int32_t least, int32_t span,
                  int32_t *ranks);
 

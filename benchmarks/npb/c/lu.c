@@ -7,8 +7,8 @@
 
 #define RELAXATION 1.2
 
-/* sum += (flux d/du of the convective flux + viscous d/du of the viscous one + extra) x,
- * both along `axis`, at the point that `d` is derived from. */
+/* sum += (flux F + viscous N + extra) x, where F and N are the Jacobians of the convective
+ * and the viscous flux along `axis` at the point that `d` is derived from. */
 NPB_INLINE void apply(int axis, double flux, double viscous, double extra, const double *d,
                       const double *x, double *sum)
 {
