@@ -87,17 +87,14 @@ def carrier_for(
 ) -> str:
     """How the sender's status travels, ``asked`` for by name or as ``auto``.
 
-    ``shadow`` costs nothing in the path of a message and cannot spoil one, so ``auto``
-    takes it where the interposer is preloaded; ``prefix``, which the mpi4py wrapper alone
-    has, only where cosched-run itself starts every rank; else ``none``.
+    ``shadow`` costs next to nothing in the path of a message and cannot spoil one, so
+    ``auto`` takes it wherever every rank surely has the interposer; without one, for the
+    mpi4py wrapper, where cosched-run itself starts every rank; else ``none``.
     """
-    if asked == "shadow" and not interposer:
-        raise CoschedError("--status shadow needs the interposer, which cannot be built")
     if asked != "auto":
         return asked
-    if interposer:
-        return "shadow" if surely_shimmed else "none"
-    return "none" if wrapped else "prefix"
+    everywhere = surely_shimmed if interposer else not wrapped
+    return "shadow" if everywhere else "none"
 
 
 def merge_preload(existing: str, shim: Path) -> str:

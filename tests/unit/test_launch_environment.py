@@ -125,20 +125,16 @@ def test_waits_that_are_none(text):
         ("auto", True, True, False, "shadow"),
         ("auto", True, True, True, "shadow"),
         ("auto", True, False, True, "none"),
-        ("auto", False, True, False, "prefix"),
+        ("auto", False, True, False, "shadow"),
         ("auto", False, True, True, "none"),
         ("prefix", True, False, True, "prefix"),
+        ("shadow", False, True, True, "shadow"),
         ("none", False, True, False, "none"),
     ],
 )
 def test_how_the_status_travels(asked, interposer, sure, wrapped, carrier):
     known = {"interposer": interposer, "surely_shimmed": sure, "wrapped": wrapped}
     assert carrier_for(asked, **known) == carrier
-
-
-def test_nothing_travels_beside_without_the_interposer():
-    with pytest.raises(CoschedError, match="needs the interposer"):
-        carrier_for("shadow", interposer=False, surely_shimmed=True, wrapped=False)
 
 
 def test_only_the_waits():
