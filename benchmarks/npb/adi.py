@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.npb.fluid import GHOSTS, VALUES, Cell, rms, share
+from benchmarks.npb.fluid import GHOSTS, VALUES, Cell, rms, share, verdict
 from benchmarks.npb.multipartition import cells, neighbour, sides
+from benchmarks.npb.report import Outcome
 from cosched.core.errors import CoschedError
 
 if TYPE_CHECKING:
@@ -190,6 +191,27 @@ class Adi:
         buffer = np.empty(sum(plane.size for plane in planes))
         self.link.receive(buffer, peer, tag)
         _unpack(buffer, planes)
+
+
+def march(
+    link: Link, adi: Adi, step: Callable[[], None], operations_a_step: float
+) -> Outcome:
+    """A run of ``step``, timed, after one that touches all code and memory."""
+    size = adi.size
+    step()
+    adi.begin()
+    link.barrier()
+    start = link.now()
+    for _ in range(size.steps):
+        step()
+    seconds = link.largest(link.now() - start)
+    return Outcome(
+        size=f"{size.edge} x {size.edge} x {size.edge} points",
+        iterations=size.steps,
+        seconds=seconds,
+        operations=size.steps * operations_a_step,
+        checks=verdict(size, *adi.norms()),
+    )
 
 
 class _Where(Enum):

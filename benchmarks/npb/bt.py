@@ -1,20 +1,20 @@
-"""BT: alternating directions with 5 x 5 block-tridiagonal systems (report 95-020, section
-3.6), by line sweeps through a multi-partition. Any number of ranks whose cells are three
-points wide.
+"""BT: alternating directions with 5 x 5 block-tridiagonal systems (report
+RNR-94-007, chapter 3), by line sweeps through a multi-partition. Any number of ranks whose
+cells are three points wide.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from benchmarks.npb.adi import AXES, Adi
-from benchmarks.npb.fluid import VALUES, call, verdict
+from benchmarks.npb.adi import AXES, Adi, march
+from benchmarks.npb.fluid import VALUES, call
 from benchmarks.npb.fluid_classes import BT
-from benchmarks.npb.report import Outcome
 
 if TYPE_CHECKING:
     from benchmarks.npb.kernels import Kernels
     from benchmarks.npb.link import Link
+    from benchmarks.npb.report import Outcome
 
 
 def run(link: Link, kernels: Kernels, problem: str) -> Outcome:
@@ -48,18 +48,10 @@ def run(link: Link, kernels: Kernels, problem: str) -> Outcome:
 
         adi.sweep(axis, 1, upper, eliminate, substitute)
 
-    step()
-    adi.begin()
-    link.barrier()
-    start = link.now()
-    for _ in range(size.steps):
-        step()
-    seconds = link.largest(link.now() - start)
     edge = size.edge
-    return Outcome(
-        size=f"{edge} x {edge} x {edge} points",
-        iterations=size.steps,
-        seconds=seconds,
-        operations=size.steps * (3478.8 * edge**3 - 17655.7 * edge**2 + 28023.7 * edge),
-        checks=verdict(size, *adi.norms()),
+    return march(
+        link,
+        adi,
+        step,
+        3478.8 * edge**3 - 17655.7 * edge**2 + 28023.7 * edge,
     )

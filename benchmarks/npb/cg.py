@@ -1,5 +1,5 @@
 """CG, conjugate gradient: the least eigenvalue of a sparse matrix by inverse iteration
-(report 95-020, section 2.4).
+(report RNR-94-007, section 2.2).
 
 The ranks form a grid, as many columns as rows or twice as many; each holds a block of the
 matrix. A product is summed along the ranks of a row by pairwise exchanges, and its parts

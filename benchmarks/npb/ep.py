@@ -1,4 +1,5 @@
-"""EP, embarrassingly parallel: Gaussian deviates, tallied (report 95-020, section 2.2).
+"""EP, embarrassingly parallel: Gaussian deviates, tallied (report RNR-94-007, section
+2.2).
 
 Each rank takes a stretch of the one sequence of numbers. The only communication is three
 sums at the end. Any number of ranks.

@@ -1,5 +1,5 @@
 """A box of the grid on which LU, SP and BT solve the Navier-Stokes equations (report
-95-020, section 3), and what the three do alike with it."""
+RNR-94-007, chapter 3), and what the three do alike with it."""
 
 from __future__ import annotations
 

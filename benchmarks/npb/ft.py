@@ -1,5 +1,5 @@
-"""FT, Fourier transform: a diffusion equation solved in frequency space (report 95-020,
-section 2.6).
+"""FT, Fourier transform: a diffusion equation solved in frequency space (report
+RNR-94-007, section 2.2).
 
 In space, a rank holds planes of z, and transforms along x and y; in frequency, it holds
 rows of y, and transforms along z. Between the two lies a transpose of the whole grid, one

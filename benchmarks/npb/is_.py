@@ -1,4 +1,4 @@
-"""IS, integer sort: ranks keys by buckets (report 95-020, section 2.7).
+"""IS, integer sort: ranks keys by buckets (report RNR-94-007, section 2.2).
 
 Each iteration counts keys by bucket, adds the counts up over all ranks, gives each rank a
 run of buckets that holds its share of the keys, sends every key to the rank of its bucket,

@@ -1,5 +1,5 @@
-"""LU: symmetric successive over-relaxation of the Navier-Stokes equations (report 95-020,
-section 3.4).
+"""LU: symmetric successive over-relaxation of the Navier-Stokes equations (report
+RNR-94-007, chapter 3).
 
 The ranks form a grid over x and y; each holds columns of the whole height. A sweep with
 the lower triangle starts in one corner of the cube and runs as a wavefront: a rank solves

@@ -1,5 +1,5 @@
-"""MG, multigrid: V-cycles for a Poisson equation on a periodic cube (report 95-020,
-section 2.5).
+"""MG, multigrid: V-cycles for a Poisson equation on a periodic cube (report
+RNR-94-007, section 2.2).
 
 The ranks form a box and halve the cube among them, z first. Every operator is followed by
 an exchange of faces with the six neighbours, who may be the rank itself. Towards the

@@ -1,7 +1,8 @@
 """The generator that every NPB problem is drawn from: x' = a x mod 2^46, a = 5^13.
 
-NASA report 95-020, section 2.3. The compiled kernels step through it one number at a time
-(c/lcg.h); this module leaps, so that each rank starts in the middle of the one sequence.
+NASA report RNR-94-007, section 2.3. The compiled kernels step through it one number at a
+time (c/lcg.h); this module leaps, so that each rank starts in the middle of the one
+sequence.
 """
 
 from __future__ import annotations

@@ -1,20 +1,20 @@
-"""SP: alternating directions with scalar pentadiagonal systems (report 95-020, section
-3.5), by line sweeps through a multi-partition. Any number of ranks whose cells are three
-points wide.
+"""SP: alternating directions with scalar pentadiagonal systems (report
+RNR-94-007, chapter 3), by line sweeps through a multi-partition. Any number of ranks whose
+cells are three points wide.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from benchmarks.npb.adi import AXES, Adi
-from benchmarks.npb.fluid import call, verdict
+from benchmarks.npb.adi import AXES, Adi, march
+from benchmarks.npb.fluid import call
 from benchmarks.npb.fluid_classes import SP
-from benchmarks.npb.report import Outcome
 
 if TYPE_CHECKING:
     from benchmarks.npb.kernels import Kernels
     from benchmarks.npb.link import Link
+    from benchmarks.npb.report import Outcome
 
 ABOVE_DIAGONAL = 6  # two elements for each of three eigenvalues
 
@@ -66,19 +66,10 @@ def run(link: Link, kernels: Kernels, problem: str) -> Outcome:
                 cell.rhs,
             )
 
-    step()
-    adi.begin()
-    link.barrier()
-    start = link.now()
-    for _ in range(size.steps):
-        step()
-    seconds = link.largest(link.now() - start)
     edge = size.edge
-    return Outcome(
-        size=f"{edge} x {edge} x {edge} points",
-        iterations=size.steps,
-        seconds=seconds,
-        operations=size.steps
-        * (881.174 * edge**3 - 4683.91 * edge**2 + 11484.5 * edge - 19272.4),
-        checks=verdict(size, *adi.norms()),
+    return march(
+        link,
+        adi,
+        step,
+        881.174 * edge**3 - 4683.91 * edge**2 + 11484.5 * edge - 19272.4,
     )

@@ -1,5 +1,5 @@
 /* The geometry of a cell, and the constants of the equations that LU, SP and BT solve
- * (NASA report 95-020, section 3). */
+ * (NASA report RNR-94-007, chapter 3). */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* BT's solves of 5 x 5 block-tridiagonal systems, one direction after the other (NASA
- * report 95-020, section 3.6). Lines begin and end at the boundary, where the right-hand
+ * report RNR-94-007, chapter 3). Lines begin and end at the boundary, where the right-hand
  * side and the blocks stay zero, so that no line needs a special first or last point. */
 #include "bt.h"
 

@@ -1,5 +1,6 @@
 /* CG's sparse matrix: a sum of outer products of random sparse vectors, with weights that
- * fall geometrically, plus a multiple of the identity (NASA report 95-020, section 2.4). */
+ * fall geometrically, plus a multiple of the identity (NASA report RNR-94-007,
+ * section 2.2). */
 #include "cg.h"
 
 #include <math.h>

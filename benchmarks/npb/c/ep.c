@@ -1,4 +1,4 @@
-/* EP: acceptance-rejection Gaussian pairs (NASA report 95-020, section 2.2). */
+/* EP: acceptance-rejection Gaussian pairs (NASA report RNR-94-007, section 2.2). */
 #include "ep.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* The discrete Navier-Stokes equations of LU, SP and BT (NASA report 95-020, section 3):
+/* The discrete Navier-Stokes equations of LU, SP and BT (NASA report RNR-94-007, chapter 3):
  * central differences and a fourth-order dissipation that is one-sided at the boundary.
  * The forcing is what makes the exact solution, a polynomial, solve them. */
 #include "fluid.h"

@@ -1,6 +1,6 @@
-/* FT's one-dimensional transforms (NASA report 95-020, section 2.6): Stockham's algorithm
- * on sixteen lines at a time, copied out of the array, so that each step of a butterfly is
- * a loop over neighbours in memory and strides of powers of two do no harm. */
+/* FT's one-dimensional transforms (NASA report RNR-94-007, section 2.2): Stockham's
+ * algorithm on sixteen lines at a time, copied out of the array, so that each step of a
+ * butterfly is a loop over neighbours in memory and strides of powers of two do no harm. */
 #include "ft.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* IS: a bucketed counting sort of integer keys (NASA report 95-020, section 2.7). */
+/* IS: a bucketed counting sort of integer keys (NASA report RNR-94-007, section 2.2). */
 #include "is.h"
 
 #include <string.h>

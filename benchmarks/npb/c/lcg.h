@@ -1,4 +1,4 @@
-/* NPB's generator, x' = a x mod 2^46 with a = 5^13 (NASA report 95-020, section 2.3).
+/* NPB's generator, x' = a x mod 2^46 with a = 5^13 (NASA report RNR-94-007, section 2.3).
  * Products wrap modulo 2^64, of which 2^46 is a divisor, so integers give the exact
  * sequence that the report computes in halves of doubles. */
 #pragma once

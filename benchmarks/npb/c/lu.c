@@ -1,4 +1,4 @@
-/* LU's triangular solves (NASA report 95-020, section 3.4). The blocks beside the diagonal
+/* LU's triangular solves (NASA report RNR-94-007, chapter 3). The blocks beside the diagonal
  * are flux Jacobians; they are applied to a vector without being written out. The diagonal
  * block itself is lower triangular on a cubic grid, so that it is solved by substitution. */
 #include "lu.h"

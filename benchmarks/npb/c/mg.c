@@ -1,5 +1,5 @@
-/* MG: the operators of a multigrid V-cycle on a periodic cube (NASA report 95-020,
- * section 2.5). All are 27-point stencils whose weights depend on the distance alone, so
+/* MG: the operators of a multigrid V-cycle on a periodic cube (NASA report
+ * RNR-94-007, section 2.2). All are 27-point stencils whose weights depend on the distance alone, so
  * sums over the four neighbours across x, and over the four diagonal ones, are shared. */
 #include "mg.h"
 

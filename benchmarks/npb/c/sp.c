@@ -1,5 +1,5 @@
 /* SP's solves of scalar pentadiagonal systems, one direction after the other, in the
- * variables that diagonalise its flux (NASA report 95-020, section 3.5). Lines begin and
+ * variables that diagonalise its flux (NASA report RNR-94-007, chapter 3). Lines begin and
  * end at the boundary, where everything stays zero. */
 #include "sp.h"
 
