@@ -8,24 +8,15 @@ the send buffer count.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from mpi4py import MPI
 from numpy.typing import NDArray
 
+from benchmarks.npb.report import Traffic
+
 Array = NDArray[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Traffic:
-    """What one rank sent; averages over ranks are fractions."""
-
-    messages: float
-    message_bytes: float
-    collectives: float
-    collective_bytes: float
 
 
 class Link:

@@ -30,16 +30,16 @@ def owner(place: Place, ranks: int) -> int:
 
 
 def cells(rank: int, ranks: int) -> list[Place]:
-    """The places of this rank's cells, in order: the same order when shifted along an
-    axis, so that both ends of a message agree on it."""
-    wide, deep, high = sides(ranks)
-    return [
-        (x, y, z)
-        for x in range(wide)
-        for y in range(deep)
-        for z in range(high)
-        if owner((x, y, z), ranks) == rank
-    ]
+    """The places of this rank's cells, in order.
+
+    Both ends of a message that holds one plane of each cell agree on that order: moving
+    all cells along an axis does not change it, where it does not wrap around.
+    """
+    side = sides(ranks)[0]
+    if side == ranks:
+        return [(x, (rank - x) % side, 0) for x in range(side)]
+    x, y = rank % side, rank // side
+    return sorted(((x + z) % side, (y - z) % side, z) for z in range(side))
 
 
 def neighbour(rank: int, ranks: int, axis: int, step: int) -> int:

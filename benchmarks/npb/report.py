@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from benchmarks.npb.link import Traffic
+from typing import Any
 
 Number = float | complex
 
@@ -44,6 +41,16 @@ class Outcome:
     @property
     def mops(self) -> float:
         return self.operations / self.seconds / 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What one rank sent; averages over ranks are fractions."""
+
+    messages: float
+    message_bytes: float
+    collectives: float
+    collective_bytes: float
 
 
 @dataclass(frozen=True, slots=True)

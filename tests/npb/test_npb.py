@@ -1,0 +1,157 @@
+"""Each NAS benchmark, class S: verifies, sends what it should, notices what is wrong."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+pytestmark = pytest.mark.mpi_job
+
+BENCHMARKS = ("ep", "is", "cg", "mg", "ft", "lu", "sp", "bt")
+
+#: Messages that a rank sends in class S on two ranks, and their bytes, from the algorithm.
+# CG: 16 inverse iterations of 26 products (half the 1400 rows, then all, of doubles) and
+# 53 sums (one of them of two numbers).
+CG_MESSAGES = 16 * (26 * 2 + 53)
+CG_BYTES = 16 * (26 * 2 * 700 * 8 + 54 * 8)
+# LU: an edge of 10 points for each of 10 planes, once a rank and sweep, in 51 iterations;
+# two layers of 12 x 12 points for each of 53 residuals.
+LU_MESSAGES = 51 * 10 + 53
+LU_BYTES = 51 * 10 * 10 * 40 + 53 * 2 * 144 * 40
+# MG: faces both ways along three axes after each of 14 operators an iteration and the last
+# residual, for 5 iterations; two charges and two first residuals besides.
+MG_MESSAGES = 6 * (5 * 14 + 4) + 6
+# SP and BT: the state up and down two axes at 2 + steps right-hand sides; both ways of two
+# sweeps in each of 1 + steps steps.
+SP_MESSAGES = 4 * 102 + 4 * 101
+BT_MESSAGES = 4 * 62 + 4 * 61
+
+
+@pytest.mark.parametrize("benchmark", BENCHMARKS)
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_class_s_verifies(npb, benchmark, ranks):
+    done = npb(ranks, benchmark, "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(done.stdout)
+    assert found["verified"] is True
+    assert found["failed"] == []
+    assert (found["benchmark"], found["class"]) == (benchmark, "S")
+    assert found["ranks"] == ranks
+    assert found["seconds"] > 0
+    assert found["mops"] > 0
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "messages", "size"),
+    [
+        ("ep", 0, 0),
+        ("cg", CG_MESSAGES, CG_BYTES),
+        ("mg", MG_MESSAGES, None),
+        ("ft", 0, 0),
+        ("lu", LU_MESSAGES, LU_BYTES),
+        ("sp", SP_MESSAGES, None),
+        ("bt", BT_MESSAGES, None),
+    ],
+)
+def test_messages_are_those_of_the_algorithm(npb, benchmark, messages, size):
+    found = json.loads(npb(2, benchmark, "--json").stdout)
+    assert found["messages_per_rank"] == messages
+    if size is not None:
+        assert found["message_bytes_per_rank"] == size
+
+
+def test_everything_is_transposed_and_every_key_moves(npb):
+    grid = 64**3 * 16 // 2  # half of FT's complex numbers
+    found = json.loads(npb(2, "ft", "--json").stdout)
+    # Twice into frequency space, six times back; sums and times are a few bytes.
+    assert 0 <= found["collective_bytes_per_rank"] - 8 * grid < 1000
+    found = json.loads(npb(2, "is", "--json").stdout)
+    rounds, keys, counts = 11, 2**16 * 4 // 2, (2**9 + 5) * 4
+    rest = found["collective_bytes_per_rank"] - rounds * (keys + counts + 2 * 4)
+    assert 0 <= rest < 100
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "ranks"),
+    [
+        *(("ep", 3), ("is", 3), ("cg", 4), ("mg", 8), ("ft", 4)),
+        *((benchmark, ranks) for benchmark in ("lu", "sp", "bt") for ranks in (3, 4)),
+    ],
+)
+def test_more_ranks_verify(npb, benchmark, ranks):
+    done = npb(ranks, benchmark)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "verification  successful" in done.stdout
+    assert all(len(line) <= 80 for line in done.stdout.splitlines())
+
+
+#: Replaces one value of one table by one that is off by a hundred times the tolerance.
+SPOILED = """
+import runpy, sys
+from dataclasses import replace
+from benchmarks.npb import classes, fluid_classes
+
+module, table, field, part, factor = {change!r}
+sizes = getattr({{"classes": classes, "fluid": fluid_classes}}[module], table)
+value = getattr(sizes["S"], field)
+if part is None:
+    value = value * factor
+else:
+    value = (*value[:part], value[part] * factor, *value[part + 1 :])
+sizes["S"] = replace(sizes["S"], **{{field: value}})
+sys.argv = ["npb", {benchmark!r}]
+runpy.run_module("benchmarks.npb", run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "change"),
+    [
+        ("ep", ("classes", "EP", "sum_x", None, 1 + 1e-6)),
+        ("ep", ("classes", "EP", "sum_y", None, 1 - 1e-6)),
+        ("ep", ("classes", "EP", "deviates", None, 1 + 1e-6)),
+        ("is", ("classes", "IS", "test_ranks", 4, 2)),
+        ("cg", ("classes", "CG", "zeta", None, 1 + 1e-8)),
+        ("cg", ("classes", "CG", "shift", None, 1 + 1e-6)),
+        ("mg", ("classes", "MG", "norm", None, 1 - 1e-6)),
+        ("mg", ("classes", "MG", "smoother", 2, 1 + 1e-4)),
+        ("ft", ("classes", "FT", "checksums", 5, 1 + 1e-10)),
+        ("lu", ("fluid", "LU", "residual", 0, 1 + 1e-6)),
+        ("lu", ("fluid", "LU", "error", 4, 1 - 1e-6)),
+        ("lu", ("fluid", "LU", "surface", None, 1 + 1e-6)),
+        ("sp", ("fluid", "SP", "residual", 2, 1 + 1e-6)),
+        ("sp", ("fluid", "SP", "dt", None, 1 + 1e-4)),
+        ("bt", ("fluid", "BT", "error", 3, 1 + 1e-6)),
+        ("bt", ("fluid", "BT", "dt", None, 1 + 1e-4)),
+    ],
+)
+def test_a_wrong_constant_fails(run, benchmark, change):
+    done = run(2, "-c", SPOILED.format(change=change, benchmark=benchmark))
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "verification  FAILED" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "ranks", "why"),
+    [
+        ("cg", 3, "npb: cg: 3 ranks; it needs a power of two"),
+        ("mg", 3, "npb: mg: 3 ranks; it needs a power of two"),
+        ("ft", 3, "npb: ft class S: 3 ranks; it needs a power of two up to 64"),
+        ("lu", 5, "npb: lu class S: 5 ranks leave less than 3 points to each"),
+        ("bt", 5, "npb: 5 ranks cut 12 points into cells of less than 3; take fewer"),
+    ],
+)
+def test_a_number_of_ranks_that_cannot_be(npb, benchmark, ranks, why):
+    done = npb(ranks, benchmark)
+    assert done.returncode == 2
+    assert [line for line in done.stderr.splitlines() if line.startswith("npb:")] == [why]
+    assert "verification" not in done.stdout
+
+
+def test_ranks_that_begin_at_once_share_one_build(npb, cache):
+    for library in cache.rglob("_npb_ep.so"):
+        library.unlink()
+    assert npb(4, "ep").returncode == 0
+    assert len(list(cache.rglob("_npb_ep.so"))) == 1
+    assert not list(cache.rglob("build-*"))
