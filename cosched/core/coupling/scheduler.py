@@ -119,6 +119,8 @@ class CoupledScheduler:
         self._now_ns = 0
         self._held = 0  # nodes
         self._release_due_ns: int | None = None
+        self._released: frozenset[JobId] = frozenset()  # to be last in the next pass
+        self._pause_ns: int | None = None  # nobody holds until then
         self._wake_ns: int | None = None
         self._commands: list[Command] = []
         self._resting: Work | None = None
@@ -297,15 +299,17 @@ class CoupledScheduler:
     # --- our own passes ---
 
     def _tick(self) -> Work:
-        release = self._release_due_ns
-        if release is not None and self._now_ns >= release:
+        now_ns, release_ns, pause_ns = self._now_ns, self._release_due_ns, self._pause_ns
+        if release_ns is not None and now_ns >= release_ns:
             yield from self._release_all()
+        elif pause_ns is not None and now_ns < pause_ns:
+            yield from self._pass(self._rules(last=self._released), may_wait=False)
         else:
-            yield from self._pass(self._rules(), may_wait=True)
+            yield from self._hold_again()
         self._wake_up(self._now_ns + 1)
 
     def _release_all(self) -> Work:
-        released = []
+        released = set()
         for member in self._members.waiting.values():
             if member.state is not MateState.HOLDING:
                 continue
@@ -313,11 +317,23 @@ class CoupledScheduler:
                 member.pinned = False  # whoever asked for it has until the next time
                 continue
             self._release(member)
-            released.append(member.number)
-        rules = self._rules(last=frozenset(released))
+            released.add(member.number)
+        self._released = frozenset(released)
         self._release_due_ns = None
-        if self._settings.match_first:
-            yield from self._pass(rules, may_wait=False)
+        waiting = self._members.waiting.values()
+        pause = any(len(member.group.members) > 2 for member in waiting)
+        if pause:
+            self._pause_ns = self._now_ns + self._settings.pause_ns
+        if pause or self._settings.match_first:
+            yield from self._pass(self._rules(last=self._released), may_wait=False)
+        if not pause:
+            yield from self._hold_again()
+
+    def _hold_again(self) -> Work:
+        """An ordinary pass; the first after a release has those released at the end."""
+        rules = self._rules(last=self._released)
+        self._released = frozenset()
+        self._pause_ns = None
         yield from self._pass(rules, may_wait=True)
 
     def _pass(self, rules: PassRules, may_wait: bool) -> Work:
@@ -440,6 +456,8 @@ class CoupledScheduler:
             and member.due_ns >= from_ns
             and member.state is MateState.QUEUING
         ]
+        if self._pause_ns is not None:
+            wishes.append(self._pause_ns)
         planned_ns = self._queue.planner.wake_ns()
         if planned_ns is not None:
             wishes.append(planned_ns)

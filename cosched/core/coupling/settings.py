@@ -25,6 +25,9 @@ class CouplingSettings:
     match_first: at a release, jobs that can start are looked for before any holds again.
         The paper does without. Then jobs can take turns at holding, in each domain
         another, and none ever meets its mate.
+    pause_ns: after a release nobody holds for so long if a group of more than two waits.
+        Domains release at the same time, so for that long none of them holds, and a group
+        that fits can have the nodes of all.
     """
 
     enabled: bool = True
@@ -34,6 +37,7 @@ class CouplingSettings:
     yield_cap: int | None = None
     raise_by: int = 0
     match_first: bool = True
+    pause_ns: int = NS_PER_S
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.held_cap <= 1.0:
@@ -42,5 +46,7 @@ class CouplingSettings:
             raise CoschedError(f"release_ns {self.release_ns}: want 1 or more, or none")
         if self.yield_cap is not None and self.yield_cap < 0:
             raise CoschedError(f"yield_cap {self.yield_cap}: want 0 or more, or none")
+        if self.pause_ns < 1:
+            raise CoschedError(f"pause_ns {self.pause_ns}: want 1 or more")
         if self.raise_by < 0:
             raise CoschedError(f"raise_by {self.raise_by}: want 0 or more")

@@ -1,0 +1,174 @@
+"""What holds for coupled domains whatever their jobs, schemes and policies."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import pytest
+from coupled_workloads import RELEASE, System, run, starts, systems
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cosched.core.coupling.messages import Scheme, Timing
+from cosched.core.coupling.settings import CouplingSettings
+from cosched.sim.domain import NEVER
+
+SOME = settings(max_examples=150, deadline=None)
+HOLD = CouplingSettings(scheme=Scheme.HOLD, release_ns=RELEASE)
+YIELD = CouplingSettings(scheme=Scheme.YIELD, release_ns=RELEASE)
+FOUR = list(itertools.product((HOLD, YIELD), repeat=2))
+NAMES = ["".join(one.scheme.value[0] for one in pair) for pair in FOUR]
+
+
+def check_machines(system: System, domains) -> None:
+    """All ran, none before its submission, and never more nodes than there are."""
+    for domain, jobs, machine in zip(domains, system.jobs, system.machines, strict=True):
+        begins = list(domain.start_ns)
+        assert NEVER not in begins
+        moments = []
+        for start, (submit, run_time, size, _) in zip(begins, jobs, strict=True):
+            assert start >= submit
+            moments += [(start, size), (start + run_time, -size)]
+        used = 0
+        for _, change in sorted(moments):
+            used += change
+            assert used <= machine
+
+
+@pytest.mark.parametrize("pair", FOUR, ids=NAMES)
+@given(system=systems(settings=st.just(HOLD)))
+@SOME
+def test_every_pair_together_under_every_scheme(pair, system):
+    system = replace(system, settings=list(pair))
+    domains = run(system)
+    check_machines(system, domains)
+    for mates in system.mates:
+        assert len({domains[place].start_ns[index] for place, index in mates.items()}) == 1
+
+
+@given(system=systems(domains=2))
+@SOME
+def test_pairs_together_with_caps_and_raised_priority(system):
+    domains = run(system)
+    check_machines(system, domains)
+    for mates in system.mates:
+        assert len({domains[place].start_ns[index] for place, index in mates.items()}) == 1
+
+
+@pytest.mark.parametrize("count", [3, 4])
+@given(data=st.data())
+@SOME
+def test_groups_of_more_than_two_together(count, data):
+    system = data.draw(systems(domains=count))
+    domains = run(system)
+    check_machines(system, domains)
+    for mates in system.mates:
+        assert len({domains[place].start_ns[index] for place, index in mates.items()}) == 1
+
+
+@given(system=systems(domains=3, down=True))
+@SOME
+def test_who_is_down_holds_up_nobody(system):
+    domains = run(system)
+    up = [place for place in range(3) if place not in system.down]
+    for place, domain in zip(up, domains, strict=True):
+        assert NEVER not in domain.start_ns
+        assert domain.ended == len(system.jobs[place])
+    for mates in system.mates:
+        begins = {
+            domains[up.index(place)].start_ns[index]
+            for place, index in mates.items()
+            if place in up
+        }
+        assert len(begins) <= 1
+
+
+@given(
+    system=systems(
+        domains=2,
+        overruns=False,
+        timing=st.just(Timing.WITHIN),
+        delay=st.integers(0, 20),
+    )
+)
+@SOME
+def test_within(system):
+    # A promise needs a reservation, so backfill.
+    system.policies = ["easy" if name == "fcfs" else name for name in system.policies]
+    domains = run(system)
+    check_machines(system, domains)
+    for mates in system.mates:
+        begins = [domains[place].start_ns[index] for place, index in mates.items()]
+        assert max(begins) - min(begins) <= system.delay
+
+
+@given(system=systems(domains=2, timing=st.just(Timing.AFTER), delay=st.integers(0, 20)))
+@SOME
+def test_after(system):
+    domains = run(system)
+    check_machines(system, domains)
+    for mates in system.mates:
+        leader, follower = (
+            domains[place].start_ns[index] for place, index in sorted(mates.items())
+        )
+        run_time = system.jobs[0][mates[0]][1]
+        assert follower >= leader + min(system.delay, run_time)
+
+
+@given(system=systems(domains=3))
+@SOME
+def test_the_same_twice(system):
+    assert starts(system) == starts(system)
+
+
+@given(system=systems())
+@SOME
+def test_without_groups_it_is_the_queue_alone(system):
+    disabled = [replace(one, enabled=False) for one in system.settings]
+    alone = replace(system, mates=[])
+    assert starts(replace(system, settings=disabled)) == starts(alone)
+    assert starts(replace(alone, down=frozenset({1})))[0] == starts(alone)[0]
+
+
+def figure_2(release, match_first=False) -> System:
+    """Figure 2 of the paper: a1 and b2 hold six nodes and wait for b1 and a2."""
+    hold = CouplingSettings(release_ns=release, match_first=match_first)
+    return System(
+        machines=[10, 10],
+        jobs=[[(0, 5, 6, 5), (1, 5, 6, 5)], [(0, 5, 6, 5), (1, 5, 6, 5)]],
+        mates=[{0: 0, 1: 1}, {0: 1, 1: 0}],
+        settings=[hold, hold],
+        policies=["fcfs", "fcfs"],
+    )
+
+
+def test_hold_and_hold_deadlock_without_release():
+    assert starts(figure_2(None)) == [[NEVER, NEVER], [NEVER, NEVER]]
+
+
+@pytest.mark.parametrize("match_first", [False, True])
+def test_a_release_ends_the_deadlock(match_first):
+    assert starts(figure_2(RELEASE, match_first)) == [[14, 9], [9, 14]]
+
+
+def taking_turns(match_first: bool) -> System:
+    """Four pairs, each as large as both machines, that queue in another order in each.
+    In the second domain a job that has no mate runs first."""
+    hold = CouplingSettings(release_ns=RELEASE, match_first=match_first)
+    return System(
+        machines=[1, 1],
+        jobs=[[(0, 3, 1, 3)] * 4, [(0, 5, 1, 5)] + [(0, 3, 1, 3)] * 4],
+        mates=[{0: 0, 1: 3}, {0: 1, 1: 4}, {0: 2, 1: 1}, {0: 3, 1: 2}],
+        settings=[hold, hold],
+        policies=["fcfs", "fcfs"],
+    )
+
+
+def test_release_alone_may_let_jobs_take_turns_for_ever():
+    """Lowest priority for one pass is not enough: two jobs alternate in each domain, and
+    neither's mate is one of the two that alternate in the other."""
+    begins = starts(taking_turns(match_first=False), until=1000 * RELEASE)
+    assert begins == [[NEVER] * 4, [0] + [NEVER] * 4]
+    begins = starts(taking_turns(match_first=True), until=1000 * RELEASE)
+    assert NEVER not in itertools.chain(*begins)
