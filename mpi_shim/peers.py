@@ -15,7 +15,9 @@ class Peers:
         self._world = world
         size = len(world)
         distances = [1 << bit for bit in range(max(size - 1, 0).bit_length())]
-        around = [(me + step) % size for each in distances for step in (each, -each)]
+        # Of a remote group also the one opposite; of its own group that is itself.
+        steps = (0, *(step for each in distances for step in (each, -each)))
+        around = [(me + step) % size for step in steps] if size else []
         #: Ranks in COMM_WORLD that a collective call may wait for: those at a distance of
         #: a power of two, which is how collectives are made.
         self.partners = tuple(

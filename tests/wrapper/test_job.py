@@ -123,6 +123,19 @@ def test_a_rank_without_a_shim_never_joins(site, job_environ):
     assert "not every rank has joined" in said[0]
 
 
+def test_a_rank_that_fails_ends_its_job(site, job_environ):
+    """mpi4py.run calls MPI_Abort at the very end: a farewell must not wait for ever."""
+    program = (
+        "from mpi_shim import MPI; comm = MPI.COMM_WORLD; "
+        "comm.recv(source=0) if comm.rank else comm.Get_parent().Merge(comm)"
+    )
+    environ = {**job_environ, "COSCHED_STATUS": "shadow"}
+    result = site.run(2, "-m", "mpi4py", "-c", program, environ=environ)
+    assert result.returncode != 0
+    assert "Traceback" in result.stderr
+    assert "(ended after" not in result.stderr
+
+
 def test_a_waiter_sleeps_while_unscheduled(site, run_dir, job_environ):
     environ = {**job_environ, NODES: "a,b"}
     with FakeNode(run_dir, "a"), FakeNode(run_dir, "b", scheduled=False) as b:
