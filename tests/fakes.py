@@ -73,8 +73,8 @@ class FakeNode:
 
     ``scheduled``: what a job is told when its first task registers. ``on_request``:
     called with job and request as soon as the bell rings. ``refuse``: answers each
-    registration with this errno. ``contended``: whether another job is said to want the
-    CPUs.
+    registration with this errno. ``prepare``: called with a job before its first task hears
+    of it. ``abi``: the version that it speaks.
     """
 
     def __init__(
@@ -85,7 +85,8 @@ class FakeNode:
         scheduled: bool = True,
         on_request: Callable[[FakeJob, Request], None] | None = None,
         refuse: int = 0,
-        contended: bool = False,
+        prepare: Callable[[FakeJob], None] | None = None,
+        abi: int = lib.COSCHED_ABI,
     ) -> None:
         self.directory = run_dir / node
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -93,7 +94,7 @@ class FakeNode:
         self.jobs: dict[str, FakeJob] = {}
         self.beating = True
         self._scheduled, self._on_request, self._refuse = scheduled, on_request, refuse
-        self._contended = contended
+        self._prepare, self._abi = prepare, abi
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._listener.bind(str(self.register_socket))
         self._listener.listen()
@@ -114,7 +115,9 @@ class FakeNode:
         self.close()
 
     def close(self) -> None:
-        """Stops and removes regions, bells and socket."""
+        """Stops and removes regions, bells and socket; may be called twice."""
+        if self._stopping.is_set():
+            return
         self._stopping.set()
         self._thread.join()
         self._selector.close()
@@ -148,7 +151,7 @@ class FakeNode:
         credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
         pid, uid, gid = struct.unpack("iii", credentials)
         welcome = ffi.new("struct cosched_welcome *")
-        welcome.magic, welcome.abi = lib.COSCHED_HELLO_MAGIC, lib.COSCHED_ABI
+        welcome.magic, welcome.abi = lib.COSCHED_HELLO_MAGIC, self._abi
         if self._refuse:
             welcome.error = -self._refuse
             welcome.reason = b"refused by a fake"
@@ -175,11 +178,12 @@ class FakeNode:
         unlink_region(region_name)
         region = JobRegion.create(region_name, name, uid, gid)
         region.publish_status(1, self._scheduled)
-        region.publish_contention(self._contended)
         bell = self.directory / f"bell.{name}"
         os.mkfifo(bell, 0o600)
         job = FakeJob(name, region, bell, os.open(bell, os.O_RDWR | os.O_NONBLOCK))
         self._selector.register(job.bell_fd, selectors.EVENT_READ, lambda: self._rang(job))
+        if self._prepare is not None:
+            self._prepare(job)
         self.jobs[name] = job
         return job
 

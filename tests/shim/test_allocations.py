@@ -22,6 +22,11 @@ def counting(tmp_path_factory):
     return library
 
 
+def contend(job):
+    """Another job is said to want the CPUs."""
+    job.region.publish_contention(True)
+
+
 def counts(lines):
     """What the ranks counted, by what they did."""
     words = [line.split(": ") for line in lines]
@@ -36,7 +41,7 @@ def test_small_messages_allocate_nothing(
     environ = {**job_environ, **CROWDED, "COSCHED_STATUS": carrier}
     environ["SHIM"] = f"{counting} {shim_for(mpi.mpicc)}"
     nodes = () if daemons == "none" else ("a", "b")
-    with fake_nodes(run_dir, *nodes, contended=True) as fakes:
+    with fake_nodes(run_dir, *nodes, prepare=contend) as fakes:
         found = counts(outcome(launch_on_nodes(mpi, 2, build("small"), MESSAGES), environ))
         tasks = [task for node in fakes for task in node.jobs["wrapped"].tasks]
     assert len(tasks) == len(nodes)

@@ -1,0 +1,76 @@
+/*
+ * life HOW - a ring of messages and a sum, checked, and
+ *
+ *   plain        the usual end
+ *   children     children in the middle that are no ranks: forked ones that end in every
+ *                way, one that becomes a shell, one that becomes a program without MPI
+ *   unfinished   an end without MPI_Finalize
+ *   crash        rank 1 dies of a signal
+ */
+#include <sched.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+
+static void once_around(int round) {
+    int next = (rank + 1) % size, before = (rank + size - 1) % size;
+    int out = rank * 1000 + round, in = -1, sum = 0;
+    MPI_Request request;
+    MPI_Irecv(&in, 1, MPI_INT, before, round, MPI_COMM_WORLD, &request);
+    MPI_Send(&out, 1, MPI_INT, next, round, MPI_COMM_WORLD);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    CHECK(in == before * 1000 + round, "round %d: got %d", round, in);
+    MPI_Allreduce(&out, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    CHECK(sum == size * round + 1000 * (size * (size - 1) / 2), "round %d: sum %d", round, sum);
+}
+
+static void child(int kind) {
+    switch (kind) {
+    case 0: _exit(0);
+    case 1:
+        sched_yield();
+        exit(0); /* with everything that is to be done at the exit of a process */
+    case 2: execlp("sh", "sh", "-c", "exec true", (char *)NULL); break;
+    case 3: execlp("true", "true", (char *)NULL); break;
+    default: {
+        pid_t grandchild = fork();
+        if (grandchild == 0)
+            _exit(0);
+        waitpid(grandchild, NULL, 0);
+        raise(SIGKILL);
+    }
+    }
+    _exit(1);
+}
+
+static void children(void) {
+    for (int kind = 0; kind < 5; kind++) {
+        int status = -1;
+        pid_t pid = fork();
+        if (pid == 0)
+            child(kind);
+        CHECK(pid > 0 && waitpid(pid, &status, 0) == pid, "child %d", kind);
+        CHECK(kind == 4 ? WIFSIGNALED(status) : WIFEXITED(status) && WEXITSTATUS(status) == 0,
+              "child %d: %#x", kind, (unsigned)status);
+        once_around(100 + kind);
+    }
+}
+
+int main(int argc, char **argv) {
+    begin(&argc, &argv);
+    const char *how = argc > 1 ? argv[1] : "plain";
+    for (int round = 0; round < 20; round++)
+        once_around(round);
+    if (strcmp(how, "children") == 0)
+        children();
+    if (strcmp(how, "crash") == 0 && rank == 1)
+        raise(SIGKILL);
+    if (strcmp(how, "unfinished") == 0) {
+        MPI_Barrier(MPI_COMM_WORLD);
+        _exit(failures != 0);
+    }
+    say("all around");
+    return finish();
+}

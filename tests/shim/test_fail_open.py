@@ -1,0 +1,179 @@
+"""The interposer fails open: whatever is missing, of another version, full or gone, the
+program gets its messages and ends as it would by itself."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+
+from cosched.shm._native import lib
+from cosched.shm.paths import NodePaths
+from tests.fakes import FakeNode, eventually
+from tests.run.conftest import INSTALLED, wrapper_works
+from tests.shim.jobs import (
+    CROWDED,
+    compile_program,
+    cosched_run,
+    launch_on_nodes,
+    outcome,
+    run_job,
+)
+
+pytestmark = pytest.mark.mpi_job
+
+CMDOUT, CMDSCH = lib.COSCHED_CMDOUT, lib.COSCHED_CMDSCH
+CARRIERS = ("prefix", "shadow", "none")
+#: Preloads $SHIM into all ranks but $BARE.
+PARTLY = """
+rank=${PMI_RANK:-${OMPI_COMM_WORLD_RANK:-$PMIX_RANK}}
+if [ "$rank" != "$BARE" ]; then export LD_PRELOAD=$SHIM; fi
+exec "$0" "$@"
+"""
+
+
+@pytest.fixture
+def environ(mpi, shim_for, job_environ):
+    return {**job_environ, **CROWDED, "SHIM": str(shim_for(mpi.mpicc))}
+
+
+def all_around(ranks):
+    return [f"{rank}: all around" for rank in range(ranks)]
+
+
+# A rank without the interposer
+
+
+@pytest.mark.parametrize(("ranks", "bare"), [(2, 0), (2, 1), (3, 1)])
+def test_a_rank_without_the_interposer_where_no_status_travels(
+    mpi, build, environ, ranks, bare
+):
+    launch = mpi.launch("-n", str(ranks), "sh", "-c", PARTLY, build("life"), "plain")
+    environ |= {"COSCHED_STATUS": "none", "BARE": str(bare)}
+    assert outcome(launch, environ) == all_around(ranks)
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(name, marks=() if mpi.version.startswith("5") else (pytest.mark.long,))
+        for name, mpi in sorted(INSTALLED.items())
+    ],
+)
+def new_mpi(request):
+    """The new libraries; each of the tests waits for a deadline of ten seconds."""
+    with wrapper_works(INSTALLED[request.param]) as found:
+        yield found
+
+
+def test_a_rank_without_the_interposer_is_not_waited_for_long(
+    new_mpi, shim_for, job_environ, tmp_path
+):
+    """Out of band: the others go on without it, and say so."""
+    program = compile_program(new_mpi, "life", tmp_path)
+    environ = {**job_environ, **CROWDED, "SHIM": str(shim_for(new_mpi.mpicc))}
+    environ |= {"COSCHED_STATUS": "shadow", "BARE": "1"}
+    launch = new_mpi.launch("-n", "3", "sh", "-c", PARTLY, program, "plain")
+    run = run_job(launch, environ)
+    assert run.returncode == 0, run.stderr
+    assert sorted(run.stdout.splitlines()) == all_around(3)
+    said = [line for line in run.stderr.splitlines() if line.startswith("cosched:")]
+    assert len(said) == 2
+    assert all("not every rank has joined" in line for line in said)
+
+
+# The daemon
+
+
+def test_a_daemon_of_another_version(mpi, build, environ, run_dir):
+    launch = launch_on_nodes(mpi, 2, build("life"))
+    environ |= {"COSCHED_STATUS": "shadow", "COSCHED_VERBOSE": "1"}
+    other = lib.COSCHED_ABI + 1
+    with FakeNode(run_dir, "a", abi=other), FakeNode(run_dir, "b", abi=other):
+        run = run_job(launch, environ)
+    assert run.returncode == 0, run.stderr
+    assert sorted(run.stdout.splitlines()) == all_around(2)
+    assert run.stderr.count("the daemon speaks another version") == 2
+
+
+@pytest.mark.parametrize("carrier", ["prefix", "shadow"])
+def test_a_full_ring(mpi, build, environ, run_dir, carrier):
+    """A request that finds no place is dropped and counted; the task goes on."""
+
+    def fill(job):
+        while job.region.post(CMDOUT, slot=lib.COSCHED_TASKS_MAX - 1):
+            pass
+
+    launch = launch_on_nodes(mpi, 2, build("meet"), "recv", "3")
+    with (
+        FakeNode(run_dir, "a"),
+        FakeNode(run_dir, "b", scheduled=False, prepare=fill) as b,
+    ):
+        assert outcome(launch, {**environ, "COSCHED_STATUS": carrier}) == ["met"]
+        job = b.jobs["wrapped"]
+        counters = job.counters(1)
+        assert set(job.codes()) == {CMDOUT}
+    assert counters["trapped"] >= 1
+    assert counters["dropped"] >= 1
+    assert counters["posted"] == 0
+
+
+@pytest.mark.parametrize("carrier", ["prefix", "shadow"])
+def test_a_daemon_that_goes_in_mid_run(mpi, build, environ, run_dir, carrier):
+    """As soon as rank 1 asks for its turn, its daemon ends: it is never given one."""
+    asked = threading.Event()
+
+    def note(_, request):
+        if request.code == CMDSCH:
+            asked.set()
+
+    with (
+        FakeNode(run_dir, "a"),
+        FakeNode(run_dir, "b", scheduled=False, on_request=note) as b,
+    ):
+        launch = launch_on_nodes(mpi, 2, build("meet"), "recv", "20")
+        found = []
+        run = threading.Thread(
+            target=lambda: found.append(
+                run_job(launch, {**environ, "COSCHED_STATUS": carrier})
+            )
+        )
+        run.start()
+        try:
+            assert asked.wait(60)
+            b.close()
+        finally:
+            run.join()
+    assert found[0].stdout == "met\n", found[0].stderr
+    assert found[0].returncode == 0
+
+
+# The program
+
+
+@pytest.mark.parametrize("carrier", CARRIERS)
+def test_children_that_are_no_ranks(mpi, build, environ, run_dir, carrier):
+    launch = launch_on_nodes(mpi, 2, build("life"), "children")
+    environ |= {"COSCHED_STATUS": carrier}
+    with FakeNode(run_dir, "a") as a, FakeNode(run_dir, "b") as b:
+        assert outcome(launch, environ) == all_around(2)
+        for node in (a, b):
+            assert len(node.jobs["wrapped"].tasks) == 1
+            assert node.jobs["wrapped"].codes() == [CMDOUT]
+
+
+@pytest.mark.parametrize("how", ["unfinished", "crash"])
+def test_no_finalize_leaves_nothing_behind(mpi, build, run_dir, how):
+    """It ends as it does without the interposer, and the daemons with it."""
+    words = ("-n", "2", build("life"), how)
+    environ = {"COSCHED_RUN_DIR": str(run_dir), **CROWDED}
+    plain = run_job(cosched_run(mpi, "--no-shim", *words), environ)
+    for carrier in ("prefix", "shadow"):
+        run = run_job(cosched_run(mpi, "--status", carrier, *words), environ)
+        assert run.returncode == plain.returncode, (carrier, run.stderr)
+        assert "FAIL" not in run.stderr
+    socket = NodePaths(run_dir, os.uname().nodename).register_socket
+    assert eventually(lambda: not socket.exists())
+    if how == "crash":
+        assert plain.returncode != 0
