@@ -192,7 +192,8 @@ class BufferCalls(mpi.Comm):
         status: mpi.Status | None,
     ) -> None:
         """Sendrecv_replace without a status byte; the library's own does not pause."""
-        copy = copied_plainly(buf) if task.waits else None
+        waits = task.waits and mpi.PROC_NULL not in (dest, source)
+        copy = copied_plainly(buf) if waits else None
         if copy is not None:
             self.Sendrecv(copy, dest, sendtag, buf, source, recvtag, status)
             return

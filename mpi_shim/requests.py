@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 class Request(SeveralRequests, Pending):
     """mpi4py's Request, with what is left to do when it completes."""
 
+    _theirs: type[mpi.Request] = mpi.Request
+
     def __new__(cls, request: mpi.Request | None = None) -> Self:
         self = mpi.Request.__new__(cls, request)
         self._inherit(request)
@@ -158,23 +160,23 @@ class Request(SeveralRequests, Pending):
 
     @classmethod
     def fromhandle(cls, handle: int) -> mpi.Request:
-        return cls._found(mpi.Request.fromhandle(handle))
+        return cls._found(cls._theirs.fromhandle(handle))
 
     @classmethod
     def fromint(cls, arg: int, /) -> mpi.Request:
-        return cls._found(mpi.Request.fromint(arg))
+        return cls._found(cls._theirs.fromint(arg))
 
     @classmethod
     def f2py(cls, arg: int) -> mpi.Request:
-        return cls._found(mpi.Request.f2py(arg))
+        return cls._found(cls._theirs.f2py(arg))
 
-    @staticmethod
-    def _found(request: mpi.Request) -> mpi.Request:
+    @classmethod
+    def _found(cls, request: mpi.Request) -> mpi.Request:
         """``request``, or a copy of the one that told its handle."""
         owner = exported_requests.find(_native_handle(request)) if request else None
         if isinstance(owner, Request):
             return type(owner)(owner)
-        return Request(request)
+        return cls(request)
 
 
 def _native_handle(request: mpi.Request) -> int:
@@ -185,6 +187,8 @@ def _native_handle(request: mpi.Request) -> int:
 # object; it defines none of the methods that Request replaces.
 class Prequest(mpi.Prequest, Request):
     """mpi4py's Prequest; each start sends the status of that moment."""
+
+    _theirs = mpi.Prequest
 
     def __new__(cls, request: mpi.Request | None = None) -> Self:
         self = mpi.Prequest.__new__(cls, request)
@@ -209,6 +213,8 @@ REQUEST_NULL = Request(mpi.REQUEST_NULL)
 
 class Grequest(mpi.Grequest, Request):
     """mpi4py's Grequest, whose waits can pause."""
+
+    _theirs = mpi.Grequest
 
     def __new__(cls, request: mpi.Request | None = None) -> Self:
         self = mpi.Grequest.__new__(cls, request)

@@ -84,6 +84,13 @@ def test_a_number_used_again_is_somebody_else(MPI, raw, comm, left, right):
         each.Wait()
 
 
+def test_a_handle_with_nothing_left_to_do(MPI, comm):
+    request = comm.Send_init(b"", MPI.PROC_NULL)
+    found = MPI.Prequest.fromhandle(request.handle)
+    assert (type(found), found) == (MPI.Prequest, request)
+    found.Free()
+
+
 def test_handles_of_nothing(MPI):
     assert MPI.Request.fromhandle(MPI.REQUEST_NULL.handle) == MPI.REQUEST_NULL
     assert MPI.Message.fromhandle(MPI.MESSAGE_NULL.handle) == MPI.MESSAGE_NULL

@@ -33,9 +33,8 @@ def test_ranks_in_the_world(MPI, comm):
     me, size = comm.rank, comm.size
     peers = peers_of(comm)
     assert peers is peers_of(comm)
-    assert [peers.rank(i) for i in range(size)] == [
-        -1 if i == me else i for i in range(size)
-    ]
+    known = [-1 if rank == me else rank for rank in range(size)]
+    assert [peers.rank(i) for i in range(size)] == known
     assert peers.rank(MPI.PROC_NULL) < 0
     assert peers.rank(size) < 0
     turned = comm.Split(0, -me)
