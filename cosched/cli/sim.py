@@ -19,7 +19,7 @@ from cosched.core.queue.scheduler import POLICIES
 from cosched.sim.generate import Recipe, generate
 from cosched.sim.parallel import carry_out_all
 from cosched.sim.progress import open_progress
-from cosched.sim.runs import Run
+from cosched.sim.runs import Run, carry_out
 from cosched.sim.swf import write_swf
 from cosched.sim.table import render
 from cosched.sim.workload import Estimates
@@ -163,7 +163,9 @@ def queue(
     ]
     _check_files(runs, save_in, json_file)
     with open_progress(sys.stderr, len(runs)) as heard:
-        outcomes = carry_out_all(runs, jobs or len(os.sched_getaffinity(0)), heard)
+        outcomes = carry_out_all(
+            carry_out, runs, jobs or len(os.sched_getaffinity(0)), heard
+        )
     if json_file != Path("-"):
         click.echo(render(outcomes), nl=False)
     if json_file is not None:

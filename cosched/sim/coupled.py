@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import asdict
 
 from cosched.core.coupling.messages import (
     Answered,
@@ -84,6 +85,11 @@ class CoupledDomain(Driver):
         exchange.domains[scheduler.name] = self
         for index, group in groups.items():
             scheduler.handle(JobAnnounced(0, index, group))
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How often each branch was taken."""
+        return asdict(self._coupled.counts)
 
     def _tell(self, event: Event) -> None:
         self._exchange.carry(self._coupled.name, event)

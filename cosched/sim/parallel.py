@@ -1,7 +1,8 @@
 """Many runs side by side over the cores.
 
-Runs share nothing, so each goes to a process of its own. How far it is stands in a cell
-of a small mapped file that both sides see; a first cell asks the runs to stop.
+What a run is, and what carries it out, is the caller's. Runs share nothing, so each goes to
+a process of its own. How far it is stands in a cell of a small mapped file that both sides
+see; a first cell asks the runs to stop.
 """
 
 from __future__ import annotations
@@ -15,32 +16,49 @@ from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 
 from cosched.core.errors import CoschedError
-from cosched.sim.runs import Outcome, Run, carry_out
+from cosched.sim.runs import Beat
 
 #: How often a caller hears how far the runs are.
 POLL_S = 0.2
 
+
+class Named(Protocol):
+    """What came of a run."""
+
+    @property
+    def name(self) -> str:
+        """The run's name."""
+
+
+RunT = TypeVar("RunT")
+OutcomeT = TypeVar("OutcomeT", bound=Named)
+
+#: Carries out one run: a function of a module, since it goes to other processes.
+Work: TypeAlias = Callable[[RunT, Beat], OutcomeT]
+
 #: Hears how many runs are done (2.5: two and a half), and of each outcome as it comes.
-Heard: TypeAlias = Callable[[float, "Outcome | None"], None]
+Heard: TypeAlias = Callable[[float, "Named | None"], None]
 
 
 class Stopped(Exception):
     """The caller wants no more of the run."""
 
 
-def carry_out_all(runs: Sequence[Run], jobs: int, heard: Heard) -> list[Outcome]:
+def carry_out_all(
+    work: Work[RunT, OutcomeT], runs: Sequence[RunT], jobs: int, heard: Heard
+) -> list[OutcomeT]:
     """All runs, ``jobs`` at a time; the outcomes in the order of the runs.
 
     The first error ends them all and is raised.
     """
     if min(jobs, len(runs)) > 1:
-        return _side_by_side(runs, jobs, heard)
+        return _side_by_side(work, runs, jobs, heard)
     outcomes = []
     for done, run in enumerate(runs):
-        outcome = carry_out(run, _Beat(done, heard))
+        outcome = work(run, _Beat(done, heard))
         heard(done + 1.0, outcome)
         outcomes.append(outcome)
     return outcomes
@@ -80,7 +98,7 @@ def _ignore_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _work(place: int, run: Run, board_file: Path) -> Outcome:
+def _work(work: Work[RunT, OutcomeT], place: int, run: RunT, board_file: Path) -> OutcomeT:
     cells = _Board(board_file).cells
 
     def beat(share: float) -> None:
@@ -88,12 +106,14 @@ def _work(place: int, run: Run, board_file: Path) -> Outcome:
             raise Stopped
         cells[1 + place] = int(share * _Board.WHOLE)
 
-    outcome = carry_out(run, beat)
+    outcome = work(run, beat)
     cells[1 + place] = _Board.WHOLE
     return outcome
 
 
-def _side_by_side(runs: Sequence[Run], jobs: int, heard: Heard) -> list[Outcome]:
+def _side_by_side(
+    work: Work[RunT, OutcomeT], runs: Sequence[RunT], jobs: int, heard: Heard
+) -> list[OutcomeT]:
     # Not fork: a progress display has a thread of its own.
     context = get_context("spawn")
     workers = min(jobs, len(runs))
@@ -104,7 +124,7 @@ def _side_by_side(runs: Sequence[Run], jobs: int, heard: Heard) -> list[Outcome]
         with ProcessPoolExecutor(workers, context, _ignore_interrupts) as pool:
             try:
                 futures = [
-                    pool.submit(_work, place, run, board_file)
+                    pool.submit(_work, work, place, run, board_file)
                     for place, run in enumerate(runs)
                 ]
                 left = set(futures)

@@ -16,8 +16,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from cosched.sim.parallel import Heard
-from cosched.sim.runs import Outcome
+from cosched.sim.parallel import Heard, Named
 
 
 @contextmanager
@@ -37,7 +36,7 @@ def open_progress(stream: TextIO, runs: int) -> Iterator[Heard]:
     with Progress(*columns, console=Console(file=stream), transient=True) as progress:
         task = progress.add_task("", total=runs)
 
-        def heard(done: float, outcome: Outcome | None) -> None:
+        def heard(done: float, outcome: Named | None) -> None:
             progress.update(
                 task, completed=done, description=f"run {min(runs, int(done) + 1)}/{runs}"
             )
@@ -48,10 +47,10 @@ def open_progress(stream: TextIO, runs: int) -> Iterator[Heard]:
 def _lines(stream: TextIO, runs: int) -> Heard:
     ended = 0
 
-    def heard(done: float, outcome: Outcome | None) -> None:
+    def heard(done: float, outcome: Named | None) -> None:
         nonlocal ended
         if outcome is not None and runs > 1:
             ended += 1
-            print(f"{ended}/{runs}  {outcome.run.name}", file=stream, flush=True)
+            print(f"{ended}/{runs}  {outcome.name}", file=stream, flush=True)
 
     return heard

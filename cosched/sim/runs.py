@@ -55,6 +55,11 @@ class Outcome:
     files: tuple[str, ...]
     cpu_s: float
 
+    @property
+    def name(self) -> str:
+        """The run's name."""
+        return self.run.name
+
     def document(self) -> dict[str, Any]:
         """The outcome for JSON."""
         return {

@@ -52,9 +52,13 @@ class _Bad(Exception):
 
 @dataclass(slots=True)
 class Log:
-    """A log that was read: its jobs, and how many lines were left out for what."""
+    """A log that was read: its jobs, and how many lines were left out for what.
+
+    start_s: when it begins, in seconds since 1970, if the header says (UnixStartTime).
+    """
 
     workload: Workload
+    start_s: int | None = None
     skipped: Counter[Fault] = field(default_factory=Counter)
 
 
@@ -86,6 +90,7 @@ def read_swf(path: Path, *, machine: int | None = None, skip_bad: bool = False) 
                         "correct the line, or leave such lines out with --skip-bad"
                     ) from None
                 log.skipped[bad.fault] += 1
+    log.start_s = header.get(b"UnixStartTime")
     if not len(workload):
         left_out = sum(log.skipped.values())
         raise CoschedError(f"{path}: no jobs in it ({left_out} bad lines left out)")
@@ -107,7 +112,7 @@ def _opened(path: Path) -> Iterator[Iterable[bytes]]:
 
 def _note(header: dict[bytes, int], line: bytes) -> None:
     name, _, value = line.lstrip(b"; \t").partition(b":")
-    if name in (b"MaxProcs", b"MaxNodes"):
+    if name in (b"MaxProcs", b"MaxNodes", b"UnixStartTime"):
         words = value.split()
         if words and words[0].isdigit():
             header[name] = int(words[0])

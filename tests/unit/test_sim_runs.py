@@ -48,8 +48,10 @@ def facts(outcomes):
 
 def test_side_by_side_is_the_same_as_one_by_one(runs):
     heard = []
-    one_by_one = carry_out_all(runs, 1, quiet)
-    together = carry_out_all(runs, 3, lambda done, outcome: heard.append((done, outcome)))
+    one_by_one = carry_out_all(carry_out, runs, 1, quiet)
+    together = carry_out_all(
+        carry_out, runs, 3, lambda done, outcome: heard.append((done, outcome))
+    )
     assert [outcome.run for outcome in together] == runs
     assert facts(together) == facts(one_by_one)
     told = [outcome for _, outcome in heard if outcome is not None]
@@ -61,7 +63,7 @@ def test_side_by_side_is_the_same_as_one_by_one(runs):
 
 def test_progress_of_one_run(runs):
     heard = []
-    carry_out_all(runs[:1], 4, lambda done, outcome: heard.append(done))
+    carry_out_all(carry_out, runs[:1], 4, lambda done, outcome: heard.append(done))
     assert heard[0] == 0.0
     assert heard[-1] == 1.0
 
@@ -70,7 +72,7 @@ def test_the_first_error_ends_all(runs, tmp_path):
     wrong = replace(runs[0], trace=tmp_path / "absent.swf")
     for jobs in (1, 2):
         with pytest.raises(CoschedError, match=r"absent.swf: cannot be read"):
-            carry_out_all([*runs, wrong], jobs, quiet)
+            carry_out_all(carry_out, [*runs, wrong], jobs, quiet)
 
 
 def test_a_caller_that_gives_up_stops_the_workers(runs):
@@ -78,17 +80,17 @@ def test_a_caller_that_gives_up_stops_the_workers(runs):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        carry_out_all(runs, 2, interrupt)
+        carry_out_all(carry_out, runs, 2, interrupt)
 
 
-def killed(place, run, board_file):
+def killed(work, place, run, board_file):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_a_worker_that_is_killed(runs, monkeypatch):
     monkeypatch.setattr(parallel, "_work", killed)
     with pytest.raises(CoschedError, match="a worker process was killed"):
-        carry_out_all(runs, 2, quiet)
+        carry_out_all(carry_out, runs, 2, quiet)
 
 
 def test_an_outcome(trace, tmp_path):
@@ -120,7 +122,7 @@ def test_backfill_helps(trace):
 def test_lines_for_a_pipe(runs):
     stream = io.StringIO()
     with open_progress(stream, len(runs)) as heard:
-        carry_out_all(runs, 1, heard)
+        carry_out_all(carry_out, runs, 1, heard)
     lines = stream.getvalue().splitlines()
     assert lines[0] == "1/6  made.v1.fcfs.log"
     assert len(lines) == 6
@@ -135,13 +137,13 @@ def test_a_bar_for_a_terminal(runs, monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     stream = Terminal()
     with open_progress(stream, len(runs)) as heard:
-        carry_out_all(runs, 1, heard)
+        carry_out_all(carry_out, runs, 1, heard)
     assert "run 6/6" in stream.getvalue()
     assert "left" in stream.getvalue()
 
 
 def test_the_table_fits_a_terminal(runs):
-    outcomes = carry_out_all(runs, 1, quiet)
+    outcomes = carry_out_all(carry_out, runs, 1, quiet)
     outcomes[0].skipped["no size"] = 3
     table = render(outcomes)
     assert max(len(line) for line in table.splitlines()) <= 80

@@ -1,0 +1,138 @@
+"""One run of coupled domains: workloads, pairs, and what each domain does with them.
+
+Figures (section V.C of Tang et al.), for each domain: wait and slowdown of all jobs; sync
+time, from when a job of a group was first ready to its start, over all jobs of groups (0
+for those that never waited for a mate); service units lost, the node-hours that were held
+idle, also as a share of all node-hours while jobs were submitted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from cosched.core.coupling.messages import Group, Timing
+from cosched.core.coupling.scheduler import CoupledScheduler
+from cosched.core.coupling.settings import CouplingSettings
+from cosched.core.queue.scheduler import POLICIES
+from cosched.core.units import NS_PER_S
+from cosched.sim.coupled import CoupledDomain, Exchange
+from cosched.sim.domain import NEVER
+from cosched.sim.engine import Engine
+from cosched.sim.metrics import column
+from cosched.sim.pairs import Mates, groups_of
+from cosched.sim.runs import Beat, ignore
+from cosched.sim.workload import Estimates, Workload
+
+HOUR_NS = 3600 * NS_PER_S
+
+
+@dataclass(frozen=True, slots=True)
+class Coupling:
+    """What is the same for all domains of a run. Each has settings of its own."""
+
+    policy: str = "wfp"
+    estimates: Estimates = Estimates.LOG
+    timing: Timing = Timing.TOGETHER
+    delay_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Coupled:
+    """What came of a run.
+
+    together: groups all of whose jobs started at the same moment. stuck: jobs that never
+    started. domains: the figures of each.
+    """
+
+    groups: int
+    together: int
+    stuck: int
+    domains: dict[str, dict[str, float]]
+    counts: dict[str, dict[str, int]]
+    cpu_s: float
+
+    def document(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def simulate(
+    logs: Sequence[Workload],
+    names: Sequence[str],
+    mates: Sequence[Mates],
+    settings: Sequence[CouplingSettings],
+    coupling: Coupling | None = None,
+    beat: Beat = ignore,
+) -> Coupled:
+    """Runs the logs through domains of these names, one log and one setting each."""
+    began_s = time.process_time()
+    how = coupling or Coupling()
+    engine = Engine()
+    exchange = Exchange(engine)
+    groups = groups_of(mates, names, how.timing, how.delay_ns)
+    domains = [
+        CoupledDomain(
+            engine,
+            exchange,
+            log,
+            CoupledScheduler(name, ((0, log.machine - 1),), POLICIES[how.policy], own),
+            how.estimates,
+            its_groups,
+        )
+        for log, name, own, its_groups in zip(logs, names, settings, groups, strict=True)
+    ]
+    jobs = sum(len(log) for log in logs)
+    engine.run(lambda: beat(sum(domain.ended for domain in domains) / jobs))
+    starts = [domain.start_ns for domain in domains]
+    return Coupled(
+        groups=len(mates),
+        together=sum(
+            len({starts[place][index] for place, index in group.items()} | {NEVER}) == 2
+            for group in mates
+        ),
+        stuck=sum(start.count(NEVER) for start in starts),
+        domains={
+            name: _figures(log, domain, its_groups)
+            for name, log, domain, its_groups in zip(
+                names, logs, domains, groups, strict=True
+            )
+        },
+        counts={name: domain.counts for name, domain in zip(names, domains, strict=True)},
+        cpu_s=time.process_time() - began_s,
+    )
+
+
+def _figures(
+    log: Workload, domain: CoupledDomain, groups: dict[int, Group]
+) -> dict[str, float]:
+    submit, run, start = (
+        column(values) for values in (log.submit_ns, log.run_ns, domain.start_ns)
+    )
+    ready = column(domain.ready_ns)
+    started = start != NEVER
+    wait = (start - submit)[started] / NS_PER_S
+    ran = started & (run > 0)
+    slowdown = (start - submit + run)[ran] / run[ran]
+    grouped = np.zeros(len(log), dtype=bool)
+    grouped[list(groups)] = True
+    grouped &= started
+    waited = grouped & (ready != NEVER)
+    sync_s = float((start - ready)[waited].sum()) / NS_PER_S
+    span_ns = log.submit_ns[-1] - log.submit_ns[0]
+    node_ns = column(log.size) * (run / NS_PER_S)
+    span_s = max(span_ns / NS_PER_S, 1.0)
+    return {
+        "jobs": len(log),
+        "grouped": int(grouped.sum()),
+        "load": float(node_ns.sum()) / (log.machine * span_s),
+        "mean_wait_s": float(wait.mean()) if wait.size else 0.0,
+        "mean_slowdown": float(slowdown.mean()) if slowdown.size else 1.0,
+        "mean_sync_s": sync_s / max(1, int(grouped.sum())),
+        "lost_node_h": domain.held_node_ns / HOUR_NS,
+        "lost_share": domain.held_node_ns / NS_PER_S / (log.machine * span_s),
+    }
