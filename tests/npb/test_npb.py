@@ -19,9 +19,9 @@ CG_BYTES = 16 * (26 * 2 * 700 * 8 + 54 * 8)
 # two layers of 12 x 12 points for each of 53 residuals.
 LU_MESSAGES = 51 * 10 + 53
 LU_BYTES = 51 * 10 * 10 * 40 + 53 * 2 * 144 * 40
-# MG: faces both ways along three axes after each of 14 operators an iteration and the last
-# residual, for 5 iterations; two charges and two first residuals besides.
-MG_MESSAGES = 6 * (5 * 14 + 4) + 6
+# MG: faces both ways along three axes, after each of 14 operators in 5 iterations, two
+# charges and two first residuals.
+MG_MESSAGES = 6 * (5 * 14 + 2 + 2)
 # SP and BT: the state up and down two axes at 2 + steps right-hand sides; both ways of two
 # sweeps in each of 1 + steps steps.
 SP_MESSAGES = 4 * 102 + 4 * 101
