@@ -113,7 +113,6 @@ runpy.run_module("benchmarks.npb", run_name="__main__")
         ("ep", ("classes", "EP", "deviates", None, 1 + 1e-6)),
         ("is", ("classes", "IS", "test_ranks", 4, 2)),
         ("cg", ("classes", "CG", "zeta", None, 1 + 1e-8)),
-        ("cg", ("classes", "CG", "shift", None, 1 + 1e-6)),
         ("mg", ("classes", "MG", "norm", None, 1 - 1e-6)),
         ("mg", ("classes", "MG", "smoother", 2, 1 + 1e-4)),
         ("ft", ("classes", "FT", "checksums", 5, 1 + 1e-10)),
