@@ -1,0 +1,266 @@
+"""Random messages with checked contents while the daemons are killed, frozen and restarted.
+
+    python -m tests.shim.storm [--minutes N] [--seed S]
+
+Two jobs at a time, each of some ranks by turns on the nodes a and b of a run directory of
+its own, in slices of 20 ms. Whatever becomes of the daemons, every message must arrive as
+it was sent, and the jobs must end. The same seed draws the same jobs and misfortunes; in
+which instant of a job one strikes depends on the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from cosched.core.errors import CoschedError
+from cosched.core.settings import Settings
+from cosched.launch.shim import build_shim
+from cosched.node.lifecycle import NodeOptions, start_node, stop_node
+from cosched.node.lock import lock_holder
+from cosched.shm.paths import NodePaths
+from tests.run.conftest import INSTALLED, wrapper_works
+from tests.shim.jobs import CROWDED, compile_program, launch_on_nodes
+
+NODES = ("a", "b")
+JOBS = 2
+SLICE, GMET = "20ms", "1ms"
+#: A job that has not ended by then never will.
+PATIENCE_S = 240
+#: Longer than a daemon may be silent before its tasks take it for gone.
+FROZEN_S = 0.9
+CARRIERS = ("prefix", "shadow", "shadow", "none")
+WAITS = ("spin", "spin", "yield", "block:20000", "auto:20000")
+
+
+class StormError(Exception):
+    """A job that went wrong, with what is needed to see it again."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One job as it was drawn."""
+
+    mpi: str
+    ranks: int
+    rounds: int
+    seed: int
+    carrier: str
+    wait: str
+
+    @property
+    def lines(self) -> list[str]:
+        """What it prints if every message was right."""
+        return sorted(f"{rank}: {self.rounds} rounds" for rank in range(self.ranks))
+
+
+@dataclass
+class Tally:
+    """What has happened."""
+
+    jobs: int = 0
+    registered: int = 0
+    alone: int = 0
+    misfortunes: dict[str, int] = field(default_factory=dict)
+
+
+class Node:
+    """The daemons of one node."""
+
+    def __init__(self, run_dir: Path, name: str) -> None:
+        self.paths = NodePaths(run_dir, name)
+
+    def up(self) -> None:
+        if lock_holder(self.paths.scheduler_lock) is None:
+            settings = Settings().changed({"slice": SLICE, "gmet": GMET})
+            start_node(self.paths, NodeOptions(settings))
+
+    def down(self) -> None:
+        """Ends them; StormError if anything of theirs is left in shared memory."""
+        stop_node(self.paths)
+        left = sorted(Path("/dev/shm").glob(f"cosched-{self.paths.tag}-*"))
+        if left:
+            raise StormError(f"node {self.paths.node} left {', '.join(map(str, left))}")
+
+
+@dataclass(frozen=True)
+class Built:
+    """The interposer and the program for one of the installed MPIs."""
+
+    shim: Path
+    program: str
+
+
+def build_all(folder: Path) -> dict[str, Built]:
+    """For each installed MPI, by name."""
+    built = {}
+    for name, mpi in INSTALLED.items():
+        (folder / name).mkdir()
+        with wrapper_works(mpi):
+            shim = build_shim(mpi.mpicc, cache=folder / "shims")
+            built[name] = Built(shim, compile_program(mpi, "stress", folder / name))
+    return built
+
+
+class Storm:
+    """Two nodes in a run directory, and chance."""
+
+    def __init__(
+        self, seed: int, built: dict[str, Built], run_dir: Path, say: Callable[[str], None]
+    ) -> None:
+        self.seed, self.say = seed, say
+        self.tally = Tally()
+        self._chance = random.Random(seed)
+        self._built = built
+        self._folder = run_dir
+        self._nodes = [Node(run_dir, name) for name in NODES]
+
+    def run(self, lasts_s: float) -> Tally:
+        """Rounds of jobs, begun within this time; StormError if one fails."""
+        end = time.monotonic() + lasts_s
+        try:
+            while time.monotonic() < end:
+                self._round()
+        finally:
+            for node in self._nodes:
+                node.down()
+        return self.tally
+
+    def _draw(self) -> Plan:
+        chance = self._chance
+        return Plan(
+            mpi=chance.choice(sorted(self._built)),
+            ranks=chance.choice((2, 2, 3, 4)),
+            rounds=chance.randint(4, 16),
+            seed=chance.randrange(1 << 30),
+            carrier=chance.choice(CARRIERS),
+            wait=chance.choice(WAITS),
+        )
+
+    def _round(self) -> None:
+        for node in self._nodes:
+            node.up()
+        plans = [self._draw() for _ in range(JOBS)]
+        outputs = [self._folder / f"{number}.out" for number in range(JOBS)]
+        jobs = [self._start(*each) for each in zip(plans, outputs, strict=True)]
+        struck: list[str] = []
+        deadline = time.monotonic() + PATIENCE_S
+        try:
+            while psutil.wait_procs(jobs, timeout=self._chance.uniform(0.02, 0.6))[1]:
+                if time.monotonic() > deadline:
+                    break
+                struck.append(self._misfortune())
+                for node in self._nodes:
+                    node.up()
+        finally:
+            hung = [job.is_running() for job in jobs]
+            for job in jobs:
+                end_tree(job)
+        for plan, output, job, hangs in zip(plans, outputs, jobs, hung, strict=True):
+            self._judge(plan, output, job, hangs, struck)
+        storm = ", ".join(struck) or "nothing"
+        self.say(f"{self.tally.jobs} jobs; the last were struck by {storm}")
+
+    def _start(self, plan: Plan, output: Path) -> psutil.Popen:
+        mpi = INSTALLED[plan.mpi]
+        built = self._built[plan.mpi]
+        words = (str(plan.seed), str(plan.rounds))
+        environ = {
+            **os.environ,
+            **CROWDED,
+            "SHIM": str(built.shim),
+            "COSCHED_JOB": output.stem,
+            "COSCHED_RUN_DIR": str(self._folder),
+            "COSCHED_NODE": NODES[0],
+            "COSCHED_STATUS": plan.carrier,
+            "COSCHED_WAIT": plan.wait,
+            "COSCHED_VERBOSE": "1",
+        }
+        with output.open("w") as out, output.with_suffix(".err").open("w") as err:
+            return psutil.Popen(
+                launch_on_nodes(mpi, plan.ranks, built.program, *words),
+                env=environ,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+            )
+
+    def _misfortune(self) -> str:
+        node = self._chance.choice(self._nodes)
+        locks = {"scheduler": node.paths.scheduler_lock, "timer": node.paths.timer_lock}
+        kind = self._chance.choice(("kill", "kill", "freeze"))
+        daemon = self._chance.choice(tuple(locks)) if kind == "kill" else "scheduler"
+        pid = lock_holder(locks[daemon])
+        if pid is None:
+            return "nobody"
+        if kind == "kill":
+            os.kill(pid, signal.SIGKILL)
+        else:
+            os.kill(pid, signal.SIGSTOP)
+            time.sleep(FROZEN_S)  # that it does nothing for so long is the event
+            os.kill(pid, signal.SIGCONT)
+        self.tally.misfortunes[kind] = self.tally.misfortunes.get(kind, 0) + 1
+        return f"{kind} {daemon} {node.paths.node}"
+
+    def _judge(
+        self, plan: Plan, output: Path, job: psutil.Popen, hangs: bool, struck: list[str]
+    ) -> None:
+        lines = sorted(output.read_text().splitlines())
+        errors = output.with_suffix(".err").read_text()
+        self.tally.jobs += 1
+        self.tally.registered += errors.count(" registered as task ")
+        self.tally.alone += errors.count(" runs on its own: ")
+        how = "hangs" if hangs else f"ended with {job.returncode}"
+        if hangs or job.returncode != 0 or lines != plan.lines or "FAIL" in errors:
+            raise StormError(
+                f"seed {self.seed}: {plan}: {how}, printed {lines}; "
+                f"struck by: {', '.join(struck)}\n{errors[-3000:]}"
+            )
+
+
+def end_tree(job: psutil.Popen) -> None:
+    """Kills what is left of a job."""
+    if not job.is_running():
+        return
+    family = [*job.children(recursive=True), job]
+    for process in family:
+        try:
+            process.kill()
+        except psutil.NoSuchProcess:
+            continue  # it ended by itself meanwhile
+    psutil.wait_procs(family, timeout=10)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="scripts/dev stress", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--minutes", type=float, default=10.0, help="[default: 10]")
+    parser.add_argument("--seed", type=int, help="[default: drawn, and printed]")
+    words = parser.parse_args()
+    seed = random.randrange(1 << 30) if words.seed is None else words.seed
+    print(f"seed {seed}", flush=True)
+    # Short, since socket paths have at most 107 bytes.
+    with tempfile.TemporaryDirectory(prefix="cosched-s-") as folder:
+        try:
+            storm = Storm(seed, build_all(Path(folder)), Path(folder), print)
+            tally = storm.run(words.minutes * 60)
+        except (StormError, CoschedError) as error:
+            print(f"scripts/dev stress: {error}", file=sys.stderr)
+            return 1
+    print(tally)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,35 @@
+"""A short storm (storm.py): the daemons are killed, frozen and restarted under jobs whose
+every message is checked."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.run.conftest import INSTALLED, wrapper_works
+from tests.shim.jobs import compile_program
+from tests.shim.storm import Built, Storm
+
+pytestmark = [pytest.mark.mpi_job, pytest.mark.live]
+
+SEED = 20001
+LASTS_S = 10.0
+
+
+def test_a_storm_costs_no_message(shim_for, tmp_path, run_dir):
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    if not INSTALLED:
+        pytest.skip("no MPI is installed")
+    built = {}
+    for name, mpi in INSTALLED.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        with wrapper_works(mpi):
+            built[name] = Built(shim_for(mpi.mpicc), compile_program(mpi, "stress", folder))
+    tally = Storm(SEED, built, run_dir, print).run(LASTS_S)
+    print(tally)
+    assert tally.jobs >= 2
+    assert tally.registered > 0
+    assert tally.misfortunes
