@@ -163,11 +163,15 @@ class _Sort:
                 self.kernels.ints(ranked.ranks.copy()),
                 self.kernels.ints(ordered),
             )
-        # Ranks without keys pass on what they were told.
         before = np.array([-1], np.int32)
-        if link.rank > 0:
-            link.receive(before, link.rank - 1)
-        if link.rank < link.ranks - 1:
-            link.send(ordered[-1:].copy() if count else before, link.rank + 1)
+        last = link.rank == link.ranks - 1
+        waits = [link.start_receive(before, link.rank - 1)] if link.rank > 0 else []
+        if count and not last:
+            link.send(ordered[-1:].copy(), link.rank + 1)
+        for wait in waits:
+            wait.Wait()
+        # A rank without keys passes on what it was told.
+        if not count and not last:
+            link.send(before, link.rank + 1)
         wrong = int(np.count_nonzero(np.diff(ordered) < 0))
         return wrong + int(count > 0 and ordered[0] < before[0])
