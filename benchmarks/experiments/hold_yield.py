@@ -2,7 +2,7 @@
 start together.
 
 The compute machine runs a month of a log, its arrivals stretched or squeezed to the load
-that is asked for. Mira's log stands for Intrepid's, which is not public; at load 0.6 its
+that is asked for. Mira's log stands for Intrepid's, which is not public; at load 0.55 its
 jobs wait about as long as Intrepid's did. The log of the analysis machine (Eureka, 100
 nodes) is generated; each repeat has another one.
 
@@ -209,7 +209,7 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("trace", type=Path, nargs="?", help="the compute machine's log")
-    parser.add_argument("--load", type=float, default=0.6, help="of it (default 0.6)")
+    parser.add_argument("--load", type=float, default=0.55, help="of it (default 0.55)")
     parser.add_argument("--repeat", type=int, default=10, help="of each (default 10)")
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time (default 1)")
     parser.add_argument(

@@ -6,14 +6,14 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import IO
 
 import click
 
+from cosched.cli.output import check_writable, writing
+from cosched.cli.sim_couple import couple
 from cosched.core.errors import CoschedError
 from cosched.core.queue.scheduler import POLICIES
 from cosched.sim.generate import Recipe, generate
@@ -37,10 +37,13 @@ def command() -> None:
       cosched sim generate year.swf --jobs 30000 --machine 128 --load 0.8
       cosched sim queue year.swf --policy easy
       cosched sim queue year.swf --policy easy,wfp,conservative --json out.json
+      cosched sim couple compute.swf analysis.swf --pairs 2min
 
     Logs of real machines: https://www.cs.huji.ac.il/labs/parallel/workload/
     """
 
+
+command.add_command(couple)
 
 QUEUE_HELP = """\
 Run logs through a batch queue.
@@ -174,21 +177,9 @@ def queue(
             "version": version("cosched"),
             "runs": [outcome.document() for outcome in outcomes],
         }
-        with _writing(json_file) as stream:
+        with writing(json_file) as stream:
             json.dump(document, stream, indent=1)
             stream.write("\n")
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[IO[str]]:
-    """A file, or stdout for ``-``."""
-    try:
-        with click.open_file(str(path), "w", encoding="utf-8") as stream:
-            yield stream
-    except BrokenPipeError:
-        raise  # not the file: whoever read our output has left
-    except OSError as error:
-        raise CoschedError(f"{path}: cannot be written ({error.strerror})") from error
 
 
 def _check_files(runs: Sequence[Run], save_in: Path | None, json_file: Path | None) -> None:
@@ -202,8 +193,7 @@ def _check_files(runs: Sequence[Run], save_in: Path | None, json_file: Path | No
             save_in.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise CoschedError(f"{save_in}: cannot be made ({error.strerror})") from error
-    if json_file not in (None, Path("-")) and not os.access(json_file.parent, os.W_OK):
-        raise CoschedError(f"{json_file}: its folder cannot be written to")
+    check_writable(json_file)
 
 
 @command.command("generate")
@@ -234,5 +224,5 @@ def generate_log(out: Path, jobs: int, machine: int, load: float, seed: int) -> 
     """
     workload = generate(Recipe(jobs=jobs, machine=machine, load=load, seed=seed))
     note = shlex.join(["cosched", *sys.argv[1:]])
-    with _writing(out) as stream:
+    with writing(out) as stream:
         write_swf(workload, stream, [note])

@@ -1,0 +1,39 @@
+"""The figures of coupled runs as text of at most 80 columns. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cosched.sim.coupled_logs import CoupledOutcome
+from cosched.sim.table import duration
+
+HEAD = f"  {'schemes':<20}{'wait':>10}{'slowdown':>10}{'sync':>10}{'lost':>8}"
+
+
+def render(outcomes: Sequence[CoupledOutcome]) -> str:
+    """A block for each machine, then a line about the groups; ends with a newline."""
+    lines = []
+    for name in outcomes[0].machines:
+        figures = outcomes[0].result.domains[name]
+        lines.append(f"{name}: {figures['jobs']:g} jobs, load {figures['load']:.2f}")
+        lines.append(HEAD)
+        lines += [_row(outcome, name) for outcome in outcomes]
+        lines.append("")
+    for outcome in outcomes:
+        result = outcome.result
+        if not outcome.run.schemes:
+            continue
+        line = f"{outcome.name}: {result.together} of {result.groups} groups together"
+        if result.stuck:
+            line += f"; {result.stuck} jobs never started"
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def _row(outcome: CoupledOutcome, machine: str) -> str:
+    figures = outcome.result.domains[machine]
+    return (
+        f"  {outcome.name:<20}{duration(figures['mean_wait_s']):>10}"
+        f"{figures['mean_slowdown']:>10.1f}{duration(figures['mean_sync_s']):>10}"
+        f"{figures['lost_share']:>8.2%}"
+    )
