@@ -54,12 +54,17 @@ class Task:
     def register(
         self, socket: Path, job: str, rank: int, world: int, *, verbose: bool = False
     ) -> bool:
-        """CMDREG. False, with the reason on standard error if ``verbose``, on failure."""
+        """CMDREG. False on failure; standard error has more if ``verbose``."""
         if self.attached:
             return True
         reason = self._attach(socket, job, rank, world)
-        if reason and verbose:
+        if verbose and reason:
             complain(f"task {rank} of job {job} is not registered: {reason}")
+        elif verbose:
+            complain(
+                f"rank {rank} of {world} registered as task {self._link.slot} of job {job}, "
+                f"status by {self.carrier}"
+            )
         return self.attached
 
     def _attach(self, socket: Path, job: str, rank: int, world: int) -> str:

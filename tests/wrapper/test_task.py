@@ -122,6 +122,14 @@ def test_registration(node, task):
     assert len(node.jobs["j"].tasks) == 1
 
 
+def test_a_registration_is_said_where_it_was_asked_for(node, capsys):
+    own = Task()
+    assert own.register(node.register_socket, "j", 1, 4, verbose=True)
+    own.deregister()
+    expected = "cosched: rank 1 of 4 registered as task 0 of job j, status by none\n"
+    assert capsys.readouterr() == ("", expected)
+
+
 def test_status_follows_the_daemon(node, task):
     assert task.status() == 0
     node.jobs["j"].schedule(True)
