@@ -62,8 +62,8 @@ class Task:
             complain(f"task {rank} of job {job} is not registered: {reason}")
         elif verbose:
             complain(
-                f"rank {rank} of {world} registered as task {self._link.slot} of job {job}, "
-                f"status by {self.carrier}"
+                f"rank {rank} of {world} registered as task {self._link.slot} of job "
+                f"{job}, status by {self.carrier}"
             )
         return self.attached
 
