@@ -49,6 +49,7 @@ class Cell:
         )
         self.u, self.rhs, self.forcing = self.field(), self.field(), self.field()
         self.derived = self.field(DERIVED)
+        # The forcing undoes what the operators make of the exact solution.
         self._lib.npb_fluid_exact(self.c, self._doubles(self.u))
         self.derive()
         self.update_rhs(-1.0)

@@ -166,7 +166,7 @@ void npb_fluid_rhs(const struct npb_fluid_cell *cell, double scale, const double
         const double *v = u + VALUES * at, *d = derived + DERIVED * at;
         double sum[VALUES];
         for (int m = 0; m < VALUES; m++)
-            sum[m] = forcing ? forcing[VALUES * at + m] : 0.0;
+            sum[m] = forcing[VALUES * at + m];
         along(cell, 0, v, d, 1, first[0] + x, sum);
         along(cell, 1, v, d, stride_y, first[1] + y, sum);
         along(cell, 2, v, d, stride_z, first[2] + z, sum);

@@ -21,7 +21,7 @@ void npb_fluid_begin(const struct npb_fluid_cell *cell, double *u);
 void npb_fluid_derive(const struct npb_fluid_cell *cell, const double *u, double *derived);
 
 /* rhs = scale (forcing + R(u)) on the points that are not boundary: fluxes, viscosity and
- * fourth-order dissipation of all three directions. `forcing` may be NULL: none. */
+ * fourth-order dissipation of all three directions. */
 void npb_fluid_rhs(const struct npb_fluid_cell *cell, double scale, const double *u,
                    const double *derived, const double *forcing, double *rhs);
 
