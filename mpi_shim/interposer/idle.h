@@ -24,6 +24,7 @@
 struct cosched_idle {
     struct cosched_wait wait; /* zero while it does not wait */
     bool tests;               /* it is in a call that does not block: no pause there */
+    uint32_t turns;           /* how often the library offered the processor */
 };
 
 extern _Thread_local struct cosched_idle cosched_idle;

@@ -18,8 +18,9 @@ static int finish(struct cosched_wire *wire, int rc, MPI_Status *status) {
     return rc != MPI_SUCCESS ? rc : delivered;
 }
 
-int cosched_do_Recv(void *buf, cosched_count count, MPI_Datatype type, int source, int tag,
-                    MPI_Comm comm, MPI_Status *status) {
+static __attribute__((noinline)) int receive_with_care(void *buf, cosched_count count,
+                                                       MPI_Datatype type, int source, int tag,
+                                                       MPI_Comm comm, MPI_Status *status) {
     struct cosched_wire_room room;
     struct cosched_wire wire;
     MPI_Status own;
@@ -47,6 +48,23 @@ int cosched_do_Recv(void *buf, cosched_count count, MPI_Datatype type, int sourc
     if (rc == MPI_SUCCESS)
         cosched_shadow_received(comm, source == MPI_ANY_SOURCE ? status->MPI_SOURCE : source);
     return finish(&wire, rc, status);
+}
+
+/* The common case, with nothing in front of the message and the wait left to the library. */
+int cosched_do_Recv(void *buf, cosched_count count, MPI_Datatype type, int source, int tag,
+                    MPI_Comm comm, MPI_Status *status) {
+    MPI_Status own;
+    int rc;
+    if (cosched_shim_prefixes() || cosched_shim_waits(COSCHED_IDLES_MOSTLY))
+        return receive_with_care(buf, count, type, source, tag, comm, status);
+    if (cosched_shadow.on && source == MPI_ANY_SOURCE && status == MPI_STATUS_IGNORE)
+        status = &own;
+    COSCHED_LIBRARY_WAITS(
+        rc, cosched_pmpi.COSCHED_LARGE(Recv)(buf, count, type, source, tag, comm, status));
+    if (rc == MPI_SUCCESS)
+        cosched_shadow_received(comm, source == MPI_ANY_SOURCE ? status->MPI_SOURCE : source);
+    cosched_requests_sweep();
+    return rc;
 }
 
 int cosched_do_Mrecv(void *buf, cosched_count count, MPI_Datatype type, MPI_Message *message,

@@ -13,7 +13,7 @@ static struct cosched_record *buckets[BUCKETS];
 static long held; /* records in the table: without any, lookups cost one load */
 
 /* Requests that the user freed while their message was moving. */
-static struct cosched_record *orphans;
+struct cosched_record *cosched_requests_orphans;
 
 /* Records for the next requests. */
 static struct cosched_record *spare;
@@ -64,7 +64,7 @@ static struct cosched_record *expect(bool persistent) {
 
 void cosched_requests_expect_message(MPI_Request handle, MPI_Comm comm, bool persistent) {
     struct cosched_record *record;
-    if (!cosched_shadow.on || !(persistent || cosched_is_contended(&cosched_shim.link)) ||
+    if (!cosched_shadow.on || !(persistent || cosched_shim_contended()) ||
         (record = expect(persistent)) == NULL)
         return;
     record->from = cosched_peers_hold(cosched_peers_of(comm));
@@ -83,7 +83,7 @@ void cosched_requests_expect_start(MPI_Request handle, MPI_Comm comm, int dest) 
 
 void cosched_requests_expect_meeting(MPI_Request handle, MPI_Comm comm) {
     struct cosched_record *record;
-    if (!cosched_shadow.on || !cosched_is_contended(&cosched_shim.link) ||
+    if (!cosched_shadow.on || !cosched_shim_contended() ||
         (record = expect(false)) == NULL)
         return;
     record->from = cosched_peers_hold(cosched_peers_of(comm));
@@ -159,7 +159,7 @@ void cosched_requests_unclaim(struct cosched_record *record) {
 /* Out of band: what the message says of its sender. */
 static void hear(const struct cosched_record *record, const MPI_Status *status) {
     int cancelled = 0;
-    if (cosched_is_scheduled(&cosched_shim.link))
+    if (cosched_shim_scheduled())
         return;
     if (record->meets) {
         cosched_shadow_trap_partners(record->from);
@@ -203,8 +203,8 @@ static bool has_sent(struct cosched_record *record, bool waits) {
 
 /* Under the lock. */
 static void adopt(struct cosched_record *record) {
-    record->next = orphans;
-    __atomic_store_n(&orphans, record, __ATOMIC_RELEASE);
+    record->next = cosched_requests_orphans;
+    __atomic_store_n(&cosched_requests_orphans, record, __ATOMIC_RELEASE);
 }
 
 int cosched_requests_complete(struct cosched_record *record, int error, MPI_Status *status,
@@ -263,14 +263,12 @@ static bool is_over(struct cosched_record *record) {
     return has_sent(record, false);
 }
 
-void cosched_requests_sweep(void) {
+void cosched_requests_sweep_now(void) {
     struct cosched_record *mine, **link;
-    if (__atomic_load_n(&orphans, __ATOMIC_ACQUIRE) == NULL)
-        return;
     /* The list is taken off, so that no lock is held while MPI works. */
     cosched_lock_take(&lock);
-    mine = orphans;
-    orphans = NULL;
+    mine = cosched_requests_orphans;
+    cosched_requests_orphans = NULL;
     cosched_lock_give(&lock);
     for (link = &mine; *link != NULL;) {
         struct cosched_record *record = *link;
@@ -284,18 +282,20 @@ void cosched_requests_sweep(void) {
     if (mine == NULL)
         return;
     cosched_lock_take(&lock);
-    *link = orphans;
-    orphans = mine;
+    *link = cosched_requests_orphans;
+    cosched_requests_orphans = mine;
     cosched_lock_give(&lock);
 }
 
 void cosched_requests_forget(void) {
     cosched_requests_sweep();
-    for (struct cosched_record *record = orphans; record != NULL; record = record->next) {
+    for (struct cosched_record *record = cosched_requests_orphans; record != NULL;
+         record = record->next) {
         if (record->handle != MPI_REQUEST_NULL)
             cosched_pmpi.Request_free(&record->handle);
         if (record->sent != MPI_REQUEST_NULL)
             cosched_pmpi.Request_free(&record->sent);
     }
-    orphans = NULL; /* their copies stay: MPI may read them until it has ended */
+    /* Their copies stay: MPI may read them until it has ended. */
+    cosched_requests_orphans = NULL;
 }

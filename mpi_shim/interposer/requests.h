@@ -75,7 +75,13 @@ int cosched_requests_peek(struct cosched_record *record, MPI_Status *status);
 bool cosched_requests_release(struct cosched_record *record);
 
 /* Completes what was taken over, as far as it has come. */
-void cosched_requests_sweep(void);
+extern struct cosched_record *cosched_requests_orphans;
+void cosched_requests_sweep_now(void);
+
+static inline void cosched_requests_sweep(void) {
+    if (__builtin_expect(__atomic_load_n(&cosched_requests_orphans, __ATOMIC_ACQUIRE) != NULL, 0))
+        cosched_requests_sweep_now();
+}
 
 /* At the end: gives what was taken over back to MPI, and frees nothing it may still use. */
 void cosched_requests_forget(void);

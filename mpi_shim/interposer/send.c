@@ -16,15 +16,14 @@ static int lay_out(struct cosched_wire *wire, struct cosched_wire_room *room, co
     if (dest != MPI_PROC_NULL && cosched_comms_carry(comm))
         return cosched_wire_out(wire, room, buf, count, type);
     if (cosched_shadow_sends(comm, dest))
-        cosched_wire_plain_out(wire, buf, count, type);
-    else
-        cosched_wire_plain(wire, buf, count, type);
+        cosched_wire_count(count, type);
+    cosched_wire_plain(wire, buf, count, type);
     return MPI_SUCCESS;
 }
 
-static int send_blocking(const void *buf, cosched_count count, MPI_Datatype type, int dest, int tag,
-                         MPI_Comm comm, blocking_call *call, request_call *request_form,
-                         bool always_waits) {
+static __attribute__((noinline)) int
+send_with_care(const void *buf, cosched_count count, MPI_Datatype type, int dest, int tag,
+               MPI_Comm comm, blocking_call *call, request_call *request_form, bool always_waits) {
     struct cosched_wire_room room;
     struct cosched_wire wire;
     int rc = lay_out(&wire, &room, buf, count, type, dest, comm);
@@ -34,7 +33,7 @@ static int send_blocking(const void *buf, cosched_count count, MPI_Datatype type
      * better not spin at all. */
     if (request_form != NULL && cosched_shim_waits(COSCHED_IDLES_MOSTLY) &&
         (always_waits || !cosched_wire_is_short(&wire) ||
-         !cosched_is_scheduled(&cosched_shim.link))) {
+         !cosched_shim_scheduled())) {
         MPI_Request request;
         rc = request_form(wire.data, wire.count, wire.type, dest, tag, comm, &request);
         if (rc == MPI_SUCCESS)
@@ -42,6 +41,19 @@ static int send_blocking(const void *buf, cosched_count count, MPI_Datatype type
     } else
         COSCHED_LIBRARY_WAITS(rc, call(wire.data, wire.count, wire.type, dest, tag, comm));
     cosched_wire_release(&wire);
+    return rc;
+}
+
+/* The common case, with nothing in front of the message and the wait left to the library. */
+static inline int send_blocking(const void *buf, cosched_count count, MPI_Datatype type, int dest,
+                                int tag, MPI_Comm comm, blocking_call *call,
+                                request_call *request_form, bool always_waits) {
+    int rc;
+    if (cosched_shim_prefixes() || cosched_shim_waits(COSCHED_IDLES_MOSTLY))
+        return send_with_care(buf, count, type, dest, tag, comm, call, request_form, always_waits);
+    if (cosched_shadow_sends(comm, dest))
+        cosched_wire_count(count, type);
+    COSCHED_LIBRARY_WAITS(rc, call(buf, count, type, dest, tag, comm));
     return rc;
 }
 

@@ -16,9 +16,8 @@ static int lay_out_send(struct cosched_wire *wire, struct cosched_wire_room *roo
     if (dest != MPI_PROC_NULL && cosched_comms_carry(comm))
         return cosched_wire_out(wire, room, buf, count, type);
     if (cosched_shadow_sends(comm, dest))
-        cosched_wire_plain_out(wire, buf, count, type);
-    else
-        cosched_wire_plain(wire, buf, count, type);
+        cosched_wire_count(count, type);
+    cosched_wire_plain(wire, buf, count, type);
     return MPI_SUCCESS;
 }
 

@@ -51,7 +51,7 @@ void cosched_shadow_trap(int world_rank);
 void cosched_shadow_trap_partners(const struct cosched_peers *peers);
 
 static inline void cosched_shadow_tells(int world_rank) {
-    int now = cosched_is_scheduled(&cosched_shim.link);
+    int now = cosched_shim_scheduled();
     if (world_rank >= 0 && __builtin_expect(cosched_shadow.told[world_rank] != now, 0))
         cosched_shadow_tell(world_rank, now);
 }
@@ -69,7 +69,7 @@ static inline bool cosched_shadow_sends(MPI_Comm comm, int dest) {
 
 /* A message from `source` has arrived. */
 static inline void cosched_shadow_received(MPI_Comm comm, int source) {
-    if (cosched_shadow.on && !cosched_is_scheduled(&cosched_shim.link))
+    if (cosched_shadow.on && !cosched_shim_scheduled())
         cosched_shadow_trap(cosched_peers_rank(cosched_peers_of(comm), source));
 }
 
@@ -80,7 +80,7 @@ static inline void cosched_shadow_meets(MPI_Comm comm) {
 }
 
 static inline void cosched_shadow_met(MPI_Comm comm) {
-    if (cosched_shadow.on && !cosched_is_scheduled(&cosched_shim.link))
+    if (cosched_shadow.on && !cosched_shim_scheduled())
         cosched_shadow_trap_partners(cosched_peers_of(comm));
 }
 

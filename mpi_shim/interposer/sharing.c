@@ -33,7 +33,7 @@ bool cosched_sharing(uint32_t turn) {
     struct rusage used;
     uint64_t now;
     if (cosched_shim_attached())
-        return cosched_is_contended(&cosched_shim.link) != 0;
+        return cosched_shim_contended();
     if (turn % TURNS_A_LOOK != 0)
         return seen.until_ns != 0;
     now = now_ns();

@@ -69,6 +69,18 @@ static inline enum cosched_shim_mode cosched_shim_mode(void) {
 
 static inline bool cosched_shim_attached(void) { return cosched_shim.link.region != NULL; }
 
+/* As cosched_is_scheduled and cosched_is_contended, for the path of each message. */
+static inline int cosched_shim_scheduled(void) {
+    const struct cosched_job_region *region = cosched_shim.link.region;
+    return region == NULL || (__atomic_load_n(&region->status.word, __ATOMIC_ACQUIRE) & 1) != 0;
+}
+
+static inline bool cosched_shim_contended(void) {
+    const struct cosched_job_region *region = cosched_shim.link.region;
+    return region != NULL && (__atomic_load_n(&region->status.contended, __ATOMIC_RELAXED) != 0 ||
+                              (__atomic_load_n(&region->status.word, __ATOMIC_RELAXED) & 1) == 0);
+}
+
 static inline bool cosched_shim_prefixes(void) {
     return cosched_shim.carrier == COSCHED_CARRIER_PREFIX;
 }
@@ -78,7 +90,7 @@ static inline bool cosched_shim_prefixes(void) {
  * company comes in its midst, that one wait spins to its end. Accepted: the next does not. */
 static inline bool cosched_shim_waits(enum cosched_idles least) {
     return cosched_shim.idles < least && (cosched_shim.wait.kind != COSCHED_WAIT_SPIN ||
-                                          cosched_is_contended(&cosched_shim.link));
+                                          cosched_shim_contended());
 }
 
 /* One writer each in a program without MPI threads; where there are several, an increment

@@ -37,14 +37,16 @@ static int flat_size(MPI_Datatype type) {
     return (int)size;
 }
 
-void cosched_wire_plain_out(struct cosched_wire *wire, const void *buf, cosched_count count,
-                            MPI_Datatype type) {
+_Thread_local struct cosched_sent_type cosched_sent_type;
+
+void cosched_wire_count_new(cosched_count count, MPI_Datatype type) {
     MPI_Count size = 0;
-    cosched_wire_plain(wire, buf, count, type);
     if (count < 0 || type == MPI_DATATYPE_NULL)
         return;
     size = flat_size(type);
-    if (size < 0)
+    if (size > 0)
+        cosched_sent_type = (struct cosched_sent_type){type, (uint64_t)size};
+    else
         cosched_pmpi.COSCHED_WIDE(Type_size)(type, &size);
     cosched_shim_count(&cosched_shim.counters->sent, 1);
     cosched_shim_count(&cosched_shim.counters->bytes_sent, (uint64_t)size * (uint64_t)count);
@@ -193,7 +195,7 @@ static int out(struct cosched_wire *wire, struct cosched_wire_room *room, const 
                cosched_count count, MPI_Datatype type, bool copy) {
     /* A pending TYPED send still reads its status byte: these two never go away. */
     static const unsigned char statuses[2] = {0, 1};
-    int scheduled = cosched_is_scheduled(&cosched_shim.link);
+    int scheduled = cosched_shim_scheduled();
     int rc = lay_out(wire, room, &statuses[scheduled], buf, count, type, copy);
     if (rc != MPI_SUCCESS || wire->shape == COSCHED_WIRE_PLAIN)
         return rc;
@@ -221,7 +223,7 @@ int cosched_wire_out_again(struct cosched_wire *wire, const void *buf, cosched_c
 int cosched_wire_load(struct cosched_wire *wire) {
     if (wire->shape == COSCHED_WIRE_PLAIN)
         return MPI_SUCCESS;
-    wire->byte = (unsigned char)cosched_is_scheduled(&cosched_shim.link);
+    wire->byte = (unsigned char)cosched_shim_scheduled();
     return fill(wire, wire->byte);
 }
 

@@ -63,9 +63,25 @@ static inline void cosched_wire_plain(struct cosched_wire *wire, const void *buf
     wire->shape = COSCHED_WIRE_PLAIN;
 }
 
-/* The same for a message to send whose status travels beside it: counted. */
-void cosched_wire_plain_out(struct cosched_wire *wire, const void *buf, cosched_count count,
-                            MPI_Datatype type);
+/* Size of the datatype that this thread sent last, if it is predefined and has no gaps. */
+struct cosched_sent_type {
+    MPI_Datatype type;
+    uint64_t size; /* 0: none so far */
+};
+
+extern _Thread_local struct cosched_sent_type cosched_sent_type;
+
+void cosched_wire_count_new(cosched_count count, MPI_Datatype type);
+
+/* Counts a message whose status travels beside it. */
+static inline void cosched_wire_count(cosched_count count, MPI_Datatype type) {
+    if (cosched_sent_type.type != type || cosched_sent_type.size == 0 || count < 0) {
+        cosched_wire_count_new(count, type);
+        return;
+    }
+    cosched_shim_count(&cosched_shim.counters->sent, 1);
+    cosched_shim_count(&cosched_shim.counters->bytes_sent, cosched_sent_type.size * (uint64_t)count);
+}
 
 /* A message to send (out), room to receive one (in), or a message of a persistent request
  * (out_again). With `room` NULL a copy is on the heap and outlives the call. MPI_SUCCESS, or
