@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
+from random import Random
 
 from hypothesis import strategies as st
 from queue_workloads import workload_of
 
-from cosched.core.coupling.messages import Scheme, Timing
+from cosched.core.coupling.messages import Answered, Asked, Scheme, Timing
 from cosched.core.coupling.scheduler import CoupledScheduler
 from cosched.core.coupling.settings import CouplingSettings
 from cosched.core.queue.scheduler import POLICIES
 from cosched.sim.coupled import CoupledDomain, Exchange
-from cosched.sim.engine import SUBMIT, Engine
+from cosched.sim.engine import END, SUBMIT, Engine
 from cosched.sim.pairs import groups_of
 from cosched.sim.workload import Estimates
 
@@ -79,10 +81,28 @@ def systems(draw, domains=2, overruns=True, settings=None, down=False, **timing)
     )
 
 
-def run(system: System, until: int | None = None) -> list[CoupledDomain]:
+class SlowExchange(Exchange):
+    """Messages take their time, and other things happen meanwhile."""
+
+    def __init__(self, engine: Engine, slowest: int, seed: int) -> None:
+        super().__init__(engine)
+        self._delay = partial(Random(seed).randint, 0, slowest)
+
+    def carry(self, to, event) -> None:
+        if not isinstance(event, (Asked, Answered)):
+            super().carry(to, event)
+            return
+        now = self._engine.now_ns + self._delay()
+        arrived = super().carry
+        self._engine.at(now, END, lambda _: arrived(to, replace(event, now_ns=now)), None)
+
+
+def run(
+    system: System, until: int | None = None, slowest: int = 0, seed: int = 0
+) -> list[CoupledDomain]:
     """The domains that are up, after all is over, or at a time."""
     engine = Engine()
-    exchange = Exchange(engine)
+    exchange = SlowExchange(engine, slowest, seed) if slowest else Exchange(engine)
     names = [f"d{place}" for place in range(len(system.machines))]
     groups = groups_of(system.mates, names, system.timing, system.delay)
     domains = []

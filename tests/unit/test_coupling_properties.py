@@ -116,6 +116,21 @@ def test_after(system):
         assert follower >= leader + min(system.delay, run_time)
 
 
+@pytest.mark.parametrize("count", [2, 3])
+@given(data=st.data(), slowest=st.integers(1, 4), seed=st.integers(0, 1000))
+@SOME
+def test_messages_that_cross(count, data, slowest, seed):
+    """Domains that ask each other at the same time neither wait for ever nor start half a
+    group: mates start as far apart as their messages take."""
+    system = data.draw(systems(domains=count))
+    patient = [replace(one, pause_ns=RELEASE // 2) for one in system.settings]
+    domains = run(replace(system, settings=patient), 100_000, slowest, seed)
+    check_machines(system, domains)
+    for mates in system.mates:
+        begins = [domains[place].start_ns[index] for place, index in mates.items()]
+        assert max(begins) - min(begins) <= 2 * slowest * (count - 1)
+
+
 @given(system=systems(domains=3))
 @SOME
 def test_the_same_twice(system):
