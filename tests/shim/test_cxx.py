@@ -1,0 +1,51 @@
+"""A program in C++, with threads and exceptions: the same output with the interposer."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from tests.shim.jobs import CROWDED, PROGRAMS, cosched_run, outcome
+
+pytestmark = pytest.mark.mpi_job
+
+#: The bindings of MPI 2 to C++ are long gone, but some headers still bring them.
+FLAGS = (
+    "-std=c++17",
+    "-O1",
+    "-Wall",
+    "-Wextra",
+    "-DMPICH_SKIP_MPICXX",
+    "-DOMPI_SKIP_MPICXX",
+)
+
+
+@pytest.fixture(scope="session")
+def objects(mpi, tmp_path_factory):
+    wrapper = mpi.mpicc.with_name(mpi.mpicc.name.replace("mpicc", "mpicxx"))
+    if not wrapper.exists() or shutil.which("g++") is None:
+        pytest.skip(f"{mpi.family.title} {mpi.version}: no C++ compiler: {wrapper}")
+    program = tmp_path_factory.mktemp("objects") / "objects"
+    path = f"{mpi.mpicc.parent}{os.pathsep}{os.environ['PATH']}"
+    built = subprocess.run(
+        [wrapper, *FLAGS, PROGRAMS / "objects.cc", "-o", program, "-pthread"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PATH": path},
+    )
+    assert built.returncode == 0, built.stderr
+    return str(program)
+
+
+@pytest.mark.parametrize("ranks", [2])
+def test_the_same_output_with_the_interposer(mpi, objects, run_dir, ranks):
+    environ = {"COSCHED_RUN_DIR": str(run_dir), **CROWDED}
+    words = ("-n", str(ranks), objects)
+    plain = outcome(cosched_run(mpi, "--no-shim", *words), environ)
+    assert len(plain) == ranks
+    for carrier in ("prefix", "shadow"):
+        assert outcome(cosched_run(mpi, "--status", carrier, *words), environ) == plain
