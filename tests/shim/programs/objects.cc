@@ -16,7 +16,7 @@
 
 namespace {
 
-constexpr int kThreads = 3;
+constexpr int kThreads = 2;
 constexpr int kRounds = 6;
 
 class Error : public std::runtime_error {
