@@ -19,6 +19,7 @@
 
 struct cosched_shadow cosched_shadow;
 
+static int own_rank;
 static MPI_Request joining;
 static int *sent;       /* how often each rank was told something */
 static long taken;      /* how often this one was, as far as it has read */
@@ -45,6 +46,7 @@ void cosched_shadow_open(void) {
     struct cosched_shadow *shadow = &cosched_shadow;
     joining = MPI_REQUEST_NULL;
     cosched_pmpi.Comm_size(MPI_COMM_WORLD, &shadow->size);
+    cosched_pmpi.Comm_rank(MPI_COMM_WORLD, &own_rank);
     if (shadow->size == 1)
         return;
     shadow->told = malloc((size_t)shadow->size);
@@ -118,9 +120,17 @@ static int partner(const struct cosched_peers *peers, int distance, bool upwards
     return cosched_peers_rank(peers, (upwards ? from + step : from + peers->size - step) % peers->size);
 }
 
+/* The one opposite in the remote group of an inter-communicator; in its own group that is
+ * this process itself. */
+static int opposite(const struct cosched_peers *peers) {
+    int rank = partner(peers, 0, true);
+    return rank == own_rank ? -1 : rank;
+}
+
 void cosched_shadow_tell_partners(const struct cosched_peers *peers) {
     if (peers == NULL || peers->size == 0)
         return;
+    cosched_shadow_tells(opposite(peers));
     for (int distance = 1; distance < peers->size; distance *= 2) {
         cosched_shadow_tells(partner(peers, distance, true));
         cosched_shadow_tells(partner(peers, distance, false));
@@ -136,10 +146,13 @@ void cosched_shadow_trap(int world_rank) {
 }
 
 void cosched_shadow_trap_partners(const struct cosched_peers *peers) {
-    bool scheduled = false;
+    bool scheduled;
+    int facing;
     listen();
     if (peers == NULL || peers->size == 0)
         return;
+    facing = opposite(peers);
+    scheduled = facing >= 0 && cosched_shadow.heard[facing] == 1;
     for (int distance = 1; distance < peers->size && !scheduled; distance *= 2)
         for (int upwards = 0; upwards <= 1; upwards++) {
             int rank = partner(peers, distance, upwards != 0);

@@ -9,7 +9,8 @@
  *
  * The paper's byte says the same of each single message (section 2.2.2). This one says it
  * of collectives and one-sided calls, too: who enters one tells those it may be waiting for,
- * the ranks at a distance of a power of two, which is how collectives are made.
+ * the ranks at a distance of a power of two, which is how collectives are made, and of a
+ * remote group the rank opposite.
  *
  * A message may overtake what was told just before it: then it is judged by the status
  * before, and the next one by the new status. Accepted.

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.mpi_job
 
 CMDOUT, CMDSCH = lib.COSCHED_CMDOUT, lib.COSCHED_CMDSCH
 MESSAGES = ("recv", "any", "wait", "waitany", "probe", "mprobe", "sendrecv")
-MEETINGS = ("allreduce", "barrier", "bcast", "fence", "iallreduce")
+MEETINGS = ("allreduce", "barrier", "bcast", "fence", "iallreduce", "inter")
 ROUNDS = "5"
 
 
@@ -56,6 +56,8 @@ def test_an_arrival_is_trapped(mpi, meet, run_dir, mode):
             assert counters["trapped"] >= 1
             assert counters["pauses"] > 30
             assert counters["waited_ns"] > 50_000_000
+        if mode in ("allreduce", "barrier", "inter"):
+            assert counters["trapped"] + counters["stale"] >= int(ROUNDS)
         assert sender.counters(0)["told"] == 0  # its status never changed
         assert counters["told"] == 1 or mode not in ("barrier", "allreduce", "sendrecv")
 

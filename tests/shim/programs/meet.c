@@ -9,7 +9,8 @@
 #include <time.h>
 
 static int rank;
-static MPI_Comm comm; /* ranks in the other order than in MPI_COMM_WORLD */
+static MPI_Comm comm;    /* ranks in the other order than in MPI_COMM_WORLD */
+static MPI_Comm between; /* one rank on either side */
 static int me, other;
 
 static void expect(int got, int wanted) {
@@ -31,6 +32,9 @@ static void round_of(const char *mode, int value, MPI_Win win, int *shared) {
     else if (strcmp(mode, "allreduce") == 0) {
         MPI_Allreduce(&value, &sum, 1, MPI_INT, MPI_SUM, comm);
         expect(sum, 2 * value);
+    } else if (strcmp(mode, "inter") == 0) {
+        MPI_Allreduce(&value, &got, 1, MPI_INT, MPI_SUM, between);
+        expect(got, value);
     } else if (strcmp(mode, "iallreduce") == 0) {
         MPI_Iallreduce(&value, &sum, 1, MPI_INT, MPI_SUM, comm, &request);
         MPI_Wait(&request, MPI_STATUS_IGNORE);
@@ -88,6 +92,7 @@ int main(int argc, char **argv) {
         MPI_Abort(MPI_COMM_WORLD, 2);
     MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &comm);
     MPI_Comm_rank(comm, &me);
+    MPI_Intercomm_create(MPI_COMM_SELF, 0, MPI_COMM_WORLD, 1 - rank, 9, &between);
     other = 1 - me;
     MPI_Win_allocate(sizeof *shared, sizeof *shared, MPI_INFO_NULL, MPI_COMM_WORLD, &shared, &win);
     *shared = -1;
@@ -99,6 +104,7 @@ int main(int argc, char **argv) {
     }
     MPI_Win_fence(0, win);
     MPI_Win_free(&win);
+    MPI_Comm_free(&between);
     MPI_Comm_free(&comm);
     MPI_Finalize();
     if (rank == 0)
