@@ -1,0 +1,141 @@
+"""Pairs from logs, runs of coupled logs, and the command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from queue_workloads import workload_of
+from test_sim_cli import cosched
+
+from benchmarks.experiments import hold_yield
+from cosched.core.errors import CoschedError
+from cosched.sim.coupled_logs import side_by_side
+from cosched.sim.pairs import by_share, by_vicinity
+from cosched.sim.swf import Log
+
+
+def log(*submits):
+    return workload_of([(submit, 1, 1, 1) for submit in submits], 4)
+
+
+def test_vicinity():
+    # The last job of the first log before it; of two that claim one, the last.
+    logs = [log(0, 10, 12, 50), log(9, 13, 14, 40, 55)]
+    assert by_vicinity(logs, 10) == [{0: 0, 1: 0}, {0: 2, 1: 2}, {0: 3, 1: 4}]
+    assert by_vicinity([*logs, log(15)], 4) == [{0: 2, 1: 2, 2: 0}]
+
+
+def test_share():
+    logs = [log(*range(10)), log(*range(7))]
+    assert by_share(logs, 0.33) == [{0: 0, 1: 0}, {0: 3, 1: 3}, {0: 6, 1: 6}]
+    for share in (0.0, 1.5):
+        with pytest.raises(CoschedError, match="a share of"):
+            by_share(logs, share)
+
+
+def test_logs_are_laid_side_by_side():
+    second = 10**9
+    logs = [
+        Log(log(0, 5 * second, 9 * second), start_s=100),
+        Log(log(0, 3 * second, 20 * second), start_s=103),
+    ]
+    first, other = side_by_side(logs)
+    assert list(first.submit_ns) == [2 * second, 6 * second]
+    assert list(other.submit_ns) == [0, 3 * second]
+    logs[0].start_s = None
+    assert list(side_by_side(logs)[1].submit_ns) == [0, 3 * second]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("couple")
+    for name, machine, seed in (("a", 64, 1), ("b", 16, 2), ("c", 8, 3)):
+        words = [f"{name}.swf", "--jobs", 150, "--machine", machine, "--seed", seed]
+        made = cosched("sim", "generate", *words, cwd=path)
+        assert made.returncode == 0, made.stderr
+    return path
+
+
+def test_every_combination(folder):
+    words = ["sim", "couple", "a.swf", "b.swf", "--pairs", "20%", "--json", "out.json"]
+    result = cosched(*words, cwd=folder)
+    assert result.returncode == 0, result.stderr
+    assert max(len(line) for line in result.stdout.splitlines()) <= 80
+    for schemes in ("hold-hold", "hold-yield", "yield-hold", "yield-yield"):
+        assert f"{schemes}: 30 of 30 groups together\n" in result.stdout
+    document = json.loads((folder / "out.json").read_text())
+    assert document["command"] == " ".join(["cosched", *words])
+    alone, *runs = document["runs"]
+    assert alone["groups"] == 0
+    for run in runs:
+        local = dict(zip("ab", run["schemes"].split("-"), strict=True))
+        for machine, scheme in local.items():
+            figures = run["domains"][machine]
+            assert figures["grouped"] == 30
+            assert (figures["lost_node_h"] > 0) == (scheme == "hold")
+
+
+def test_three_machines_and_constraints(folder):
+    words = ["sim", "couple", "a.swf", "b.swf", "c.swf", "--pairs", "10%"]
+    result = cosched(*words, "--schemes", "hold-yield-hold", cwd=folder)
+    assert "hold-yield-hold: 15 of 15 groups together\n" in result.stdout
+    for timing in ("within=1min", "after=10min"):
+        words = ["sim", "couple", "a.swf", "b.swf", "--pairs", "10%", "--timing", timing]
+        result = cosched(*words, "--schemes", "yield-yield", "--json", "-", cwd=folder)
+        run = json.loads(result.stdout)["runs"][1]
+        assert (run["groups"], run["stuck"]) == (15, 0)
+
+
+def test_help_fits(tmp_path):
+    result = cosched("sim", "couple", "--help", cwd=tmp_path)
+    assert result.returncode == 0
+    assert max(len(line) for line in result.stdout.splitlines()) <= 80
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["a.swf"], "Only one log"),
+        (["a.swf", "b.swf", "--schemes", "hold"], "'hold' is not 2 times hold or yield"),
+        (["a.swf", "b.swf", "--pairs", "x%"], "'x%' is not a share"),
+        (["a.swf", "b.swf", "--pairs", "0%"], "'0%' is not more than 0%"),
+        (["a.swf", "b.swf", "--pairs", "soon"], "'soon' is not a duration"),
+        (["a.swf", "b.swf", "--timing", "later"], "'later' is none of together"),
+        (["a.swf", "b.swf", "--timing", "together=1s"], "is none of together"),
+        (["a.swf", "a.swf"], "two logs are called a"),
+        (["a.swf", "absent.swf"], "absent.swf: cannot be read"),
+        (["a.swf", "b.swf", "--policy", "conservative"], "conservative"),
+    ],
+)
+def test_bad_input_gets_one_line_and_a_status(words, says, folder):
+    result = cosched("sim", "couple", *words, "--jobs", "1", cwd=folder)
+    assert result.returncode != 0
+    assert result.stdout == ""
+    assert says in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_the_figures_of_the_paper_in_small(tmp_path, capsys):
+    """Orderings of section V that hold for any workload; sizes are the experiment's."""
+    pytest.importorskip("matplotlib")
+    words = ["--repeat", "2", "--jobs-generated", "500", "--out", str(tmp_path)]
+    hold_yield.main(words)
+    assert "0 jobs never did" in capsys.readouterr().out
+    for name in ("hold_yield_by_load.png", "hold_yield_by_share.png"):
+        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+    document = json.loads((tmp_path / "hold_yield.json").read_text())
+    rows = {
+        (row["sweep"], row["x"], row["schemes"], row["machine"]): row
+        for row in document["means"]
+    }
+    for (_, _, schemes, machine), row in rows.items():
+        if schemes == hold_yield.BASE:
+            continue
+        assert row["together"] == row["groups"] > 0
+        own = schemes[["compute", "analysis"].index(machine)]
+        assert (row["lost_node_h"] > 0) == (own == "H")
+    for machine in hold_yield.NAMES:  # Fig. 10: more pairs, more loss
+        few, many = (rows["share", x, "HH", machine]["lost_share"] for x in (0.025, 0.33))
+        assert many > 2 * few
