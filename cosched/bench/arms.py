@@ -1,13 +1,21 @@
 """The arms of a bench: the ways to run one workload that are compared.
 
-``batch``: one job after the other, in the order of submission, each with the nodes to
-itself. ``kernel``: every job at its submission, the operating system alone shares the
-CPUs among them. ``cosched``: the same, coscheduled. Only the last one's jobs carry the
-shim; nothing else differs between the arms.
+Nothing differs between the arms but what this table says.
+
+    batch     one job after the other, in the order of submission, each with the nodes to
+              itself
+    kernel    every job at its submission; the operating system alone shares the CPUs
+    yield     the same, but ranks that wait offer their CPU to others
+    block     the same, but ranks that wait sleep after some microseconds
+    gang      every job at its submission; one driver switches all nodes at once (gang.py)
+    messages  coscheduled, with timers that know nothing of each other: messages alone
+              bring the nodes together
+    cosched   coscheduled
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 
 from cosched.core.errors import CoschedError
@@ -18,6 +26,10 @@ class Arm(Enum):
 
     BATCH = "batch"
     KERNEL = "kernel"
+    YIELD = "yield"
+    BLOCK = "block"
+    GANG = "gang"
+    MESSAGES = "messages"
     COSCHED = "cosched"
 
     @property
@@ -25,8 +37,25 @@ class Arm(Enum):
         return self is Arm.BATCH
 
     @property
-    def with_shim(self) -> bool:
-        return self is Arm.COSCHED
+    def coscheduled(self) -> bool:
+        """Whether its jobs' tasks register with the daemons."""
+        return self in (Arm.GANG, Arm.MESSAGES, Arm.COSCHED)
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What cosched-run is told."""
+        if self in (Arm.YIELD, Arm.BLOCK):
+            return ("--waits-only", "--wait", self.value)
+        if self is Arm.GANG:
+            return ("--status", "none")
+        return () if self.coscheduled else ("--no-shim",)
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """What the nodes are set to for its runs."""
+        if self is Arm.GANG:  # the daemons' own timers keep out of it
+            return {"align": "off", "slice": "3600s"}
+        return {"align": "off"} if self is Arm.MESSAGES else {}
 
 
 def parse_arms(text: str) -> tuple[Arm, ...]:

@@ -26,9 +26,12 @@ from cosched.bench.table import render
 from cosched.bench.workload import JobSpec, Workload, load_workload
 from cosched.core.errors import CoschedError
 from cosched.core.settings import Settings
+from cosched.core.units import NS_PER_S
 from cosched.launch.family import Mpi
 from cosched.launch.mpi import Places, find_mpi
 from cosched.launch.program import inspect, which
+
+DEFAULT_SLICE_S = Settings().slice_ns / NS_PER_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,7 @@ def run_bench(options: BenchOptions, environ: Mapping[str, str], log: TextIO) ->
             repeats=options.repeats,
             launcher=Launcher(site, programs, environ, options.mpi, options.cosched_run),
             meter=LoadMeter(site.cpus, daemons.pids(answers)) if site.cpus else None,
+            slice_s=nodes[0]["settings"]["slice_s"] if nodes else DEFAULT_SLICE_S,
         )
         order = [arm for arm, _ in session.order()]
         with open_progress(log, order) as progress:

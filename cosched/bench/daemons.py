@@ -80,8 +80,9 @@ def settings_changed(site: Site, changes: Mapping[str, str]) -> Iterator[None]:
     missing = [host for host in site.hosts if host not in reached]
     if missing:
         raise CoschedError(
-            f"cannot change the settings of {', '.join(missing)} from here: "
-            "run 'cosched set' there, and the bench without --slice, --gmet, --align"
+            f"cannot change the settings of {', '.join(missing)} from here: run 'cosched "
+            "set' there, and the bench without --slice, --gmet, --align and the arms "
+            "gang and messages"
         )
     try:
         for paths in before:

@@ -37,8 +37,7 @@ class Launcher:
         """The job as it is started in ``arm``."""
         spec = instance.spec
         program = self.programs[spec.name]
-        options = [] if arm.with_shim else ["--no-shim"]
-        options += ["--job", instance.name]
+        options = [*arm.options, "--job", instance.name]
         if not is_launcher(program[0]):
             ppn = spec.ppn or -(-spec.ranks // len(self.site.hosts))
             options += ["--hosts", ",".join(self.site.hosts)]

@@ -63,19 +63,18 @@ def run_jobs(
     submissions: Sequence[Submission],
     one_at_a_time: bool,
     folder: Path,
-    on_wait: Callable[[], None] = lambda: None,
-    beat_s: float | None = None,
+    attend: Callable[[Sequence[str]], float | None] = lambda _running: None,
 ) -> tuple[JobResult, ...]:
     """Every job's result, in the order given. Times count from this call.
 
     folder: where each job's output goes.
-    on_wait: called whenever a wait is over, which is every ``beat_s`` at least.
+    attend: called with the names of the jobs that run, in the order they started in,
+        whenever a wait is over; returns in how many seconds it wants to be called again.
     """
     with _Round(submissions, one_at_a_time, folder) as round_:
         while round_.unfinished:
             round_.start_due()
-            round_.wait(beat_s)
-            on_wait()
+            round_.wait(attend(round_.running))
     return tuple(round_.results[submission.name] for submission in submissions)
 
 
@@ -103,6 +102,11 @@ class _Round:
     @property
     def unfinished(self) -> bool:
         return bool(self._waiting or self._running)
+
+    @property
+    def running(self) -> tuple[str, ...]:
+        """Names, in the order of their start."""
+        return tuple(job.submission.name for job in self._running.values())
 
     @property
     def _may_start(self) -> bool:

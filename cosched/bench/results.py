@@ -178,16 +178,12 @@ def _summarise_jobs(runs: Sequence[Run]) -> tuple[JobSummary, ...]:
 
 
 def ratios(summaries: Sequence[ArmSummary]) -> tuple[Ratio, ...]:
-    """Every arm against every other one that asks less of the scheduler.
-
-    cosched is held against kernel and batch, kernel against batch.
-    """
+    """Every arm against kernel and batch, and cosched against its ideal, gang."""
     by_arm = {summary.arm: summary for summary in summaries}
-    pairs = (
-        (Arm.COSCHED, Arm.KERNEL),
-        (Arm.COSCHED, Arm.BATCH),
-        (Arm.KERNEL, Arm.BATCH),
-    )
+    sharing = [arm for arm in reversed(Arm) if arm not in (Arm.KERNEL, Arm.BATCH)]
+    pairs: list[tuple[Arm, Arm]]
+    pairs = [(arm, other) for arm in sharing for other in (Arm.KERNEL, Arm.BATCH)]
+    pairs += [(Arm.COSCHED, Arm.GANG), (Arm.KERNEL, Arm.BATCH)]
     found = (_compare(by_arm.get(arm), by_arm.get(other)) for arm, other in pairs)
     return tuple(ratio for ratio in found if ratio is not None)
 

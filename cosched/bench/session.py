@@ -13,6 +13,7 @@ from pathlib import Path
 
 from cosched.bench import daemons
 from cosched.bench.arms import Arm, interleave
+from cosched.bench.gang import Gang
 from cosched.bench.launcher import Launcher
 from cosched.bench.load import outside_load
 from cosched.bench.meter import LoadMeter
@@ -31,6 +32,7 @@ class Session:
     """Everything that one bench needs.
 
     meter: None where the outside load cannot be told.
+    slice_s: the nodes' slice, for the arm that switches them itself.
     """
 
     workload: Workload
@@ -38,6 +40,7 @@ class Session:
     repeats: int
     launcher: Launcher
     meter: LoadMeter | None
+    slice_s: float
 
     def order(self) -> tuple[tuple[Arm, int], ...]:
         return interleave(self.arms, self.repeats)
@@ -49,7 +52,7 @@ class Session:
         """
         progress.say("warming up")
         first = self.workload.instances()[0]
-        arms = {arm.with_shim: arm for arm in self.arms}
+        arms = {arm.coscheduled: arm for arm in self.arms}
         for arm in arms.values():
             try:
                 self._run_jobs([first], arm, progress)
@@ -85,7 +88,7 @@ class Session:
             jobs_s = sum(job.cpu_s for job in jobs)
             load = outside_load(before, self.meter.sample(), jobs_s, len(self.meter.cpus))
         activity = self._activity_since(activity_before)
-        if arm.with_shim and activity and activity.tasks == 0:
+        if arm.coscheduled and activity and activity.tasks == 0:
             return Run(arm, repeat, (), failure=NOTHING_REGISTERED)
         return Run(arm, repeat, jobs, load, activity)
 
@@ -97,11 +100,16 @@ class Session:
         self, instances: Sequence[JobInstance], arm: Arm, progress: Progress
     ) -> tuple[JobResult, ...]:
         submissions = [self.launcher.submission(instance, arm) for instance in instances]
-        with tempfile.TemporaryDirectory(prefix="cosched-bench-") as folder:
-            return run_jobs(
-                submissions,
-                arm.one_at_a_time,
-                Path(folder),
-                on_wait=progress.beat,
-                beat_s=progress.beat_s,
-            )
+        site = self.launcher.site
+        gang = Gang(site, self.slice_s) if arm is Arm.GANG else None
+
+        def attend(running: Sequence[str]) -> float | None:
+            progress.beat()
+            wanted = [progress.beat_s, gang.attend(running) if gang else None]
+            return min((seconds for seconds in wanted if seconds is not None), default=None)
+
+        with (
+            tempfile.TemporaryDirectory(prefix="cosched-bench-") as folder,
+            daemons.settings_changed(site, arm.settings),
+        ):
+            return run_jobs(submissions, arm.one_at_a_time, Path(folder), attend)

@@ -20,7 +20,8 @@ from cosched.core.errors import CoschedError
 from cosched.lab import life
 from cosched.lab.lab import Lab, require_root
 
-# A socket's path has at most 107 bytes; "/cosched-bench-12345678/lab99/register.sock" is ours.
+# A socket's path has at most 107 bytes, of which this is ours:
+# /cosched-bench-12345678/lab99/register.sock
 _DEEPEST_TMPDIR = 107 - 43
 
 

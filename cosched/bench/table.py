@@ -55,7 +55,11 @@ def describe_run(run: Run) -> str:
 
 def conclude(compared: Iterable[Ratio], disturbed: bool) -> list[str]:
     """What the figures say of cosched, in plain words."""
-    findings = [_finding(ratio) for ratio in compared if ratio.arm is Arm.COSCHED]
+    findings = [
+        _finding(ratio)
+        for ratio in compared
+        if ratio.arm is Arm.COSCHED and ratio.other in _ALONE
+    ]
     if not findings:
         return []
     words = f"Coscheduled, a job answered on average {' and '.join(findings)}."
@@ -110,6 +114,8 @@ def _job_block(ended: Sequence[ArmSummary]) -> list[str]:
     if not ended:
         return []
     label = max(_LABEL, min(22, 2 + max(len(job.name) for job in ended[0].jobs)))
+    if label + len(ended) * _JOB > WIDTH:
+        return _response_block(ended)
     lines = [
         "job".ljust(label) + "".join(f"{s.arm.value:>{_JOB}}" for s in ended),
         " " * label + f"{'response':>{_JOB - _CPU}}{'CPU':>{_CPU}}" * len(ended),
@@ -124,6 +130,18 @@ def _job_block(ended: Sequence[ArmSummary]) -> list[str]:
                 for job in row
             )
         )
+    if len(rows) > JOB_LINES_MAX:
+        lines.append(f"... and {len(rows) - JOB_LINES_MAX} more; --json has them all")
+    return lines
+
+
+def _response_block(ended: Sequence[ArmSummary]) -> list[str]:
+    """The jobs where there are too many arms for their CPU times."""
+    lines = ["response".ljust(_LABEL) + "".join(f"{s.arm.value:>{_FIGURE}}" for s in ended)]
+    rows = list(zip(*(summary.jobs for summary in ended), strict=True))
+    for row in rows[:JOB_LINES_MAX]:
+        figures = "".join(f"{_figure(job.response_s.median):>{_FIGURE}}" for job in row)
+        lines.append(_clip(row[0].name, _LABEL - 1).ljust(_LABEL) + figures)
     if len(rows) > JOB_LINES_MAX:
         lines.append(f"... and {len(rows) - JOB_LINES_MAX} more; --json has them all")
     return lines

@@ -20,9 +20,13 @@ Run a workload with and without cosched, and compare.
 
 \b
 The arms:
-  batch    one job after the other
-  kernel   all at once, shared by the operating system alone
-  cosched  all at once, coscheduled
+  batch     one job after the other
+  kernel    all at once, shared by the operating system alone
+  yield     the same, but ranks that wait offer their CPU to others
+  block     the same, but ranks that wait sleep
+  gang      all at once, one driver switches all nodes: the ideal to compare with
+  messages  coscheduled, with timers that are not aligned
+  cosched   all at once, coscheduled
 
 A workload file lists jobs. A job runs a command, or a C source (its path is
 relative to the file) that is compiled for the MPI at hand:

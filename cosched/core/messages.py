@@ -24,6 +24,7 @@ class Cause(str, Enum):
     FREED = "freed"  # what it waited for has ended or shrunk
     SLICE = "slice"  # the slice was over
     PULLED = "pulled"  # a trapped message asked for it
+    GIVEN = "given"  # somebody outside of the node gave it its turn
     DISPLACED = "displaced"  # another job was scheduled in its place
     CROWDED = "crowded"  # it, or a neighbour, grew: they no longer fit side by side
     REARMED = "rearmed"  # still unscheduled; may ask again now that GMET is over
@@ -80,6 +81,17 @@ class MessageTrapped(Event):
     job: Job
     task: Task
     epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnGiven(Event):
+    """Somebody who sees all nodes gives the job its turn, whoever has it now.
+
+    Not the paper's: it makes the ideal, centrally driven switch that decentralised
+    coscheduling is measured against.
+    """
+
+    job: Job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

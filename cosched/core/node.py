@@ -63,6 +63,7 @@ from cosched.core.messages import (
     SliceEnded,
     TaskExited,
     TaskRegistered,
+    TurnGiven,
 )
 from cosched.core.process_table import Branch, JobState
 from cosched.core.settings import Settings
@@ -105,6 +106,8 @@ class NodeScheduler:
                 commands = self._end_slice(event)
             case MessageTrapped():
                 commands = self._trap(event)
+            case TurnGiven():
+                commands = self._give_turn(event)
             case AlarmRang():
                 commands = self._rearm(event)
             case SettingsChanged():
@@ -240,6 +243,23 @@ class NodeScheduler:
         self.counters[Branch(f"sch_refused_{reason.value}")] += 1
         job.refused[reason] += 1
         return [RefuseRequest(job.key, event.task, reason, left_ns)]
+
+    # -- a turn given from outside ----------------------------------------------------
+
+    def _give_turn(self, event: TurnGiven) -> list[Command]:
+        job = self._jobs.get(event.job)
+        if job is None:
+            self.counters[Branch.TURN_UNKNOWN] += 1
+            return []
+        if job.scheduled:
+            self.counters[Branch.TURN_HELD] += 1
+            self._account(job, event.now_ns)  # the slice starts anew
+            return []
+        self.counters[Branch.TURN_GIVEN] += 1
+        group = self._group_of(job)
+        kept = [other for other in self._scheduled() if other not in group]
+        chosen = self._fitting.fill([*kept, job], self._order(event))
+        return self._switch(chosen, event, Cause.GIVEN)
 
     # -- the alarm: GMET is over for those who were refused for it -------------------
 

@@ -26,6 +26,7 @@ from cosched.core.messages import (
     SliceEnded,
     TaskExited,
     TaskRegistered,
+    TurnGiven,
 )
 from cosched.core.node import NodeScheduler
 from cosched.core.settings import Settings
@@ -134,7 +135,7 @@ class SchedulerDaemon:
             self._loop,
             mode=mode,
             readers={"status": self._status},
-            writers={"set": self._set, "down": self._down},
+            writers={"set": self._set, "turn": self._give_turn, "down": self._down},
             on_lease_end=self._note_activity,
         )
         self._control = control
@@ -330,6 +331,12 @@ class SchedulerDaemon:
         )
         self.feed(SettingsChanged(**self._clocks(), settings=settings))
         return {"settings": asdict(settings), "warnings": settings.warnings()}
+
+    def _give_turn(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        job = str(request.get("job"))
+        self.feed(TurnGiven(**self._clocks(), job=job))
+        state = self.machine.jobs.get(job)
+        return {"given": state is not None and state.scheduled}
 
     def _down(self, _request: Mapping[str, Any]) -> Mapping[str, Any]:
         self._loop.stop()

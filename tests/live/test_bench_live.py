@@ -43,6 +43,7 @@ def temporary(run_dir):
 @pytest.fixture
 def start_bench(temporary, run_dir):
     """Starts ``cosched bench`` with a place of its own for temporary files."""
+
     def start(workload, *arguments):
         return subprocess.Popen(
             [
@@ -92,6 +93,25 @@ def test_every_arm_on_a_private_lab(start_bench, temporary, tmp_path, workload):
     assert "\nCoscheduled, a job answered" in text or "\nNo conclusion: " in text
     assert os.listdir(temporary) == []
     assert processes_of(temporary) == []
+
+
+def test_the_arms_beyond_the_usual_ones(start_bench, temporary, tmp_path):
+    result = tmp_path / "result.json"
+    arms = ["yield", "block", "gang", "messages"]
+    bench = start_bench(
+        *("wavefront4-short", "--no-warm-up", "--repeat", "1"),
+        *("--arms", ",".join(arms), "--slice", "0.2s", "--json", result),
+    )
+    text, progress = bench.communicate(timeout=300)
+    assert bench.returncode == 0, text + progress
+    found = json.loads(result.read_text())
+    assert list(found["arms"]) == arms
+    switches = {
+        name: arm["repeats"][0]["activity"]["timer_switches"]
+        for name, arm in found["arms"].items()
+    }
+    assert switches["gang"] == 0 < switches["messages"]
+    assert os.listdir(temporary) == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

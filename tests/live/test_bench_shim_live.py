@@ -14,7 +14,7 @@ pytestmark = [
     pytest.mark.live,
     pytest.mark.mpi_job,
     pytest.mark.skipif(
-        not (Path(sys.executable).parent / "mpicc").exists(), reason="no mpicc to build with"
+        not (Path(sys.executable).parent / "mpicc").exists(), reason="no mpicc at hand"
     ),
     pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two ranks need two CPUs"),
 ]

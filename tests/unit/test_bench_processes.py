@@ -118,10 +118,10 @@ def test_the_beat_is_heard_while_jobs_run(tmp_path):
         [shell("a", "sleep 0.2")],
         False,
         tmp_path,
-        on_wait=lambda: beats.append(1),
-        beat_s=0.02,
+        lambda running: beats.append(running) or 0.02,
     )
     assert len(beats) >= 3
+    assert beats[1] == ("a",)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -107,11 +107,16 @@ def test_arms_are_parsed_in_the_order_given():
     ("text", "message"),
     [
         (
-            "batch,gang",
-            "--arms: 'gang' is not an arm; the arms are batch, kernel, cosched",
+            "batch,none",
+            "--arms: 'none' is not an arm; "
+            "the arms are batch, kernel, yield, block, gang, messages, cosched",
         ),
         ("batch,batch", "--arms: 'batch' is given twice; name each arm once"),
-        ("", "--arms: '' is not an arm; the arms are batch, kernel, cosched"),
+        (
+            "",
+            "--arms: '' is not an arm; "
+            "the arms are batch, kernel, yield, block, gang, messages, cosched",
+        ),
     ],
 )
 def test_wrong_arms_get_one_line(text, message):

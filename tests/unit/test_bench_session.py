@@ -27,6 +27,7 @@ echo "$@" >> "$LOG"
 while :; do
     case $1 in
         --no-shim) shift ;;
+        --waits-only) shift ;;
         --job) job=$2; shift 2 ;;
         --*|-n) shift 2 ;;
         *) break ;;
@@ -112,6 +113,16 @@ def test_runs_are_interleaved_and_differ_only_in_the_shim(bench):
         "run 4/6  kernel  2",
         "run 5/6  cosched 2",
         "run 6/6  batch   2",
+    ]
+
+
+def test_each_arm_tells_cosched_run_what_it_is(bench):
+    bench.run(arms="kernel,yield,block", repeats=1)
+    told = [line.partition(" --job")[0] for line in bench.calls()]
+    assert told[::2] == [
+        "--no-shim",
+        "--waits-only --wait yield",
+        "--waits-only --wait block",
     ]
 
 
@@ -232,7 +243,7 @@ def test_the_command_fails_if_a_job_did(bench, capsys):
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["--arms", "gang"], 1, "cosched: --arms: 'gang' is not an arm; "),
+        (["--arms", "none"], 1, "cosched: --arms: 'none' is not an arm; "),
         (["--hosts", "a,,b"], 2, "cosched bench: Invalid value for --hosts: 'a,,b': "),
         (["--repeat", "0"], 2, "cosched bench: Invalid value for '--repeat': "),
         (["--json", "/nonexistent/x"], 2, "cosched bench: Invalid value for --json: "),

@@ -32,6 +32,7 @@ from cosched.core.messages import (
     SliceEnded,
     TaskExited,
     TaskRegistered,
+    TurnGiven,
 )
 from cosched.core.node import LEAD_SLICES, NodeScheduler
 from cosched.core.process_table import Branch
@@ -369,6 +370,13 @@ class NodeMachine(RuleBasedStateMachine):
             MessageTrapped, job=job, task=next(iter(state.tasks)), epoch=max(0, epoch)
         )
 
+    @precondition(lambda self: self.node.machine.jobs)
+    @rule(data=st.data(), after=st.integers(0, 300 * NS_PER_MS))
+    def give_turn(self, data, after):
+        job = data.draw(st.sampled_from(sorted(self.node.machine.jobs)))
+        self.send(TurnGiven, after_ns=after, job=job)
+        assert self.node.machine.jobs[job].scheduled
+
     @precondition(lambda self: self.node.alarm_ns is not None)
     @rule()
     def ring(self):
@@ -515,6 +523,10 @@ def test_every_branch_is_reached_and_counted():
     kept.send(SettingsChanged, settings=Settings(NS_PER_S, 0, False))
     kept.register("c")
     kept.send(SliceEnded, after_ns=NS_PER_S)
+    kept.send(TurnGiven, job="a")
+    kept.send(TurnGiven, job="b")
+    kept.send(TurnGiven, job="b")
+    kept.send(TurnGiven, job="x")
     node.send(ShutdownRequested)
     reached = set(node.machine.counters) | set(kept.machine.counters)
     assert set(Branch) - reached <= {Branch.CSW_KEPT}
