@@ -121,10 +121,14 @@ def test_after(system):
 @SOME
 def test_messages_that_cross(count, data, slowest, seed):
     """Domains that ask each other at the same time neither wait for ever nor start half a
-    group: mates start as far apart as their messages take."""
+    group: mates start as far apart as their messages take. A release period is much
+    longer than a message takes, or a hold for another domain does not last."""
     system = data.draw(systems(domains=count))
-    patient = [replace(one, pause_ns=RELEASE // 2) for one in system.settings]
-    domains = run(replace(system, settings=patient), 100_000, slowest, seed)
+    period = 200 * slowest
+    patient = [
+        replace(one, release_ns=period, pause_ns=period // 4) for one in system.settings
+    ]
+    domains = run(replace(system, settings=patient), 10_000 * period, slowest, seed)
     check_machines(system, domains)
     for mates in system.mates:
         begins = [domains[place].start_ns[index] for place, index in mates.items()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -63,8 +64,10 @@ def test_every_combination(folder):
     result = cosched(*words, cwd=folder)
     assert result.returncode == 0, result.stderr
     assert max(len(line) for line in result.stdout.splitlines()) <= 80
+    groups = json.loads((folder / "out.json").read_text())["runs"][1]["groups"]
+    assert groups > 5
     for schemes in ("hold-hold", "hold-yield", "yield-hold", "yield-yield"):
-        assert f"{schemes}: 30 of 30 groups together\n" in result.stdout
+        assert f"{schemes}: {groups} of {groups} groups together\n" in result.stdout
     document = json.loads((folder / "out.json").read_text())
     assert document["command"] == " ".join(["cosched", *words])
     alone, *runs = document["runs"]
@@ -73,19 +76,24 @@ def test_every_combination(folder):
         local = dict(zip("ab", run["schemes"].split("-"), strict=True))
         for machine, scheme in local.items():
             figures = run["domains"][machine]
-            assert figures["grouped"] == 30
+            assert figures["grouped"] == groups
             assert (figures["lost_node_h"] > 0) == (scheme == "hold")
 
 
 def test_three_machines_and_constraints(folder):
     words = ["sim", "couple", "a.swf", "b.swf", "c.swf", "--pairs", "10%"]
     result = cosched(*words, "--schemes", "hold-yield-hold", cwd=folder)
-    assert "hold-yield-hold: 15 of 15 groups together\n" in result.stdout
+    together, groups = re.findall(r"hold-yield-hold: (\d+) of (\d+) groups", result.stdout)[
+        0
+    ]
+    assert together == groups
+    assert int(groups) > 3
     for timing in ("within=1min", "after=10min"):
         words = ["sim", "couple", "a.swf", "b.swf", "--pairs", "10%", "--timing", timing]
         result = cosched(*words, "--schemes", "yield-yield", "--json", "-", cwd=folder)
         run = json.loads(result.stdout)["runs"][1]
-        assert (run["groups"], run["stuck"]) == (15, 0)
+        assert run["groups"] > 3
+        assert run["stuck"] == 0
 
 
 def test_help_fits(tmp_path):

@@ -16,7 +16,8 @@ does not start alone.
 
 Groups of more than two (the paper's future work): starting the mates one by one would
 leave some running when the last cannot. Each is asked to hold first; when all do, all
-start; else those that were asked are let go again.
+start; else those that were asked are let go again. A domain keeps such a hold for one
+release period at least: the dialogue must be over by then.
 
 Constraints (future work, too). WITHIN: a mate that cannot start now may promise to start
 in time. AFTER: the leader starts when it likes, the others once it has run for the delay.
@@ -152,12 +153,18 @@ def _with_several(mates: list[_Mate], group: Group, now_ns: int) -> Dialogue:
             ):
                 promised.append(mate)
                 continue
-            for asked in (*holding, *promised):
-                yield from _done(asked, ReleaseMate(asked.number))
-            return MATE_NOT_READY
-    for mate in holding:
-        yield from _done(mate, StartMate(mate.number))
+            return (yield from _let_go([*holding, *promised]))
+    for place, mate in enumerate(holding):
+        started = yield from _done(mate, StartMate(mate.number))
+        if started is False and not place:  # it gave up waiting, and nobody runs yet
+            return (yield from _let_go([*holding[1:], *promised]))
     return START
+
+
+def _let_go(mates: list[_Mate]) -> Dialogue:
+    for mate in mates:
+        yield from _done(mate, ReleaseMate(mate.number))
+    return MATE_NOT_READY
 
 
 def _after_leader(group: Group, own: DomainName, now_ns: int) -> Dialogue:
