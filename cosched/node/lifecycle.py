@@ -7,6 +7,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,7 @@ from cosched.shm.region import JobRegion, unlink_region
 
 START_TIMEOUT_S = 20.0
 STOP_TIMEOUT_S = 10.0
+AWAIT_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +60,48 @@ class NodeOptions:
 def start_node(paths: NodePaths, options: NodeOptions) -> str:
     """Starts the daemons, detached; returns their one-line greeting when they are ready.
 
-    Raises CoschedError with the daemon's own words if it cannot start.
+    Raises CoschedError with the daemon's own words if it cannot start. Of several private
+    pairs that are started at once one comes up, and serves all.
     """
     paths.check_length()
+    if options.private:
+        return _start_or_join(paths, options)
     holder = lock_holder(paths.scheduler_lock)
     if holder is not None:
         raise CoschedError(
             f"node {paths.node}: its daemons are up already (pid {holder}); "
             "stop them first: cosched down"
         )
+    return _spawn(paths, options)
+
+
+def _start_or_join(paths: NodePaths, options: NodeOptions) -> str:
+    """Starts a private pair, unless somebody else has just begun to; waits for one that is
+    about to end."""
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while True:
+        holder = lock_holder(paths.scheduler_lock)
+        if holder is None:
+            try:
+                return _spawn(paths, options)
+            except CoschedError:
+                if lock_holder(paths.scheduler_lock) is None:
+                    raise
+                continue  # somebody was quicker
+        try:
+            pid = request(paths, "status")["pid"]
+        except NoDaemon:
+            if time.monotonic() > deadline:
+                raise CoschedError(
+                    f"node {paths.node}: the scheduler daemon (pid {holder}) did not "
+                    f"answer for {START_TIMEOUT_S:g} s; see {paths.log}"
+                ) from None
+            time.sleep(AWAIT_S)  # its socket comes, or its lock goes
+        else:
+            return f"node {paths.node}: its daemons are up already (pid {pid})"
+
+
+def _spawn(paths: NodePaths, options: NodeOptions) -> str:
     read_end, write_end = os.pipe()
     command = [
         sys.executable,

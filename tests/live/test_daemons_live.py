@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -294,3 +295,15 @@ def test_private_daemons_end_with_the_last_lease_and_job(node):
     with pytest.raises(NoDaemon):
         node.status()
     eventually(lambda: node.remains() == [], "nothing to remain")
+
+
+def test_of_private_daemons_started_at_once_one_pair_comes_up(node):
+    """Two jobs that begin together on a node without daemons: both are coscheduled."""
+    with ThreadPoolExecutor() as threads:
+        starts = [threads.submit(node.up, private=True) for _ in range(3)]
+        said = sorted(start.result() for start in starts)
+    pid = node.scheduler_pid
+    assert said.count(f"node node1: its daemons are up already (pid {pid})") == 2
+    assert node.status()["private"]
+    with pytest.raises(CoschedError, match="are up already"):
+        node.up()
