@@ -21,9 +21,9 @@ from cosched.sim.swf import read_swf
 from cosched.sim.workload import Estimates, Workload
 
 POLICIES = ("fcfs", "easy", "wfp", "conservative")
-JOBS = (5_000, 10_000, 20_000, 40_000, 80_000)
-QUEUES = (10, 100, 1_000, 5_000)
-FEW_JOBS = 2_000
+JOBS = (2_500, 5_000, 10_000, 20_000, 40_000)
+QUEUES = (10, 100, 1_000, 3_000)
+FEW_JOBS = 300
 
 
 @dataclass(frozen=True, slots=True)
