@@ -1,4 +1,4 @@
-"""Which jobs may share nodes: symbiotic space-sharing (Weinberg and Snavely, JSSPP 2006).
+"""Which jobs may share nodes: symbiotic space-sharing (Weinberg and Snavely, 2006).
 
 Two jobs run side by side, each on half of every node that both use. Whether that helps
 depends on what limits them. Users say (section 3.2); a matrix of measured speedups knows

@@ -1,6 +1,6 @@
 """Events and commands of a coupled domain, beside those of its queue.
 
-A driver carries a ``Ask`` to the other domain as ``Asked`` and brings the ``Reply`` back
+A driver carries an ``Ask`` to the other domain as ``Asked`` and brings the ``Reply`` back
 as ``Answered``. While a domain waits for an answer it may be told anything: what must wait
 is kept until its pass is over. A driver that gets no answer in time says
 ``Answered(now_ns, None)``.
@@ -8,7 +8,6 @@ is kept until its pass is over. A driver that gets no answer in time says
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -114,6 +113,3 @@ class Scheme(str, Enum):
 
 Event = queue.Event | JobAnnounced | Asked | Answered
 Command = queue.Command | Ask | Reply | HoldJob | ReleaseJob | YieldJob
-
-#: Which groups a domain's jobs belong to.
-Groups = Mapping[JobId, Group]
