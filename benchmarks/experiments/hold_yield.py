@@ -8,7 +8,7 @@ nodes) is generated; each repeat has another one.
 
 by load (Figs. 3 to 6): the analysis machine at loads of 0.25, 0.5 and 0.75; jobs submitted
 within two minutes are pairs. Its jobs are a third as many as the compute machine's at load
-0.5, which makes 5% to 10% of all jobs paired, as in the paper.
+0.5, which makes 3% to 8% of all jobs paired; 5% to 10% in the paper.
 
 by share (Figs. 7 to 10): as many jobs as the compute machine has, each submitted up to two
 minutes after one of its; every k-th is paired, for 2.5% to 33%; load 0.5.
