@@ -58,6 +58,7 @@ def _spec(spec: JobSpec) -> dict[str, Any]:
         "start_s": spec.start_s,
         "ppn": spec.ppn,
         "env": dict(spec.env),
+        "cwd": str(spec.cwd) if spec.cwd else None,
         "timeout_s": spec.timeout_s,
     }
 

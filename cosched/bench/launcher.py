@@ -53,4 +53,5 @@ class Launcher:
             },
             start_s=spec.start_s,
             timeout_s=spec.timeout_s,
+            cwd=spec.cwd,
         )

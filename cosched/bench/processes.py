@@ -41,6 +41,7 @@ class Submission:
     env: Mapping[str, str]
     start_s: float
     timeout_s: float
+    cwd: Path | None = None
 
 
 class RunFailed(CoschedError):
@@ -152,15 +153,18 @@ def _start(submission: Submission, folder: Path, now_s: float) -> _Running:
             process = subprocess.Popen(
                 submission.argv,
                 env=dict(submission.env),
+                cwd=submission.cwd,
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
         except OSError as error:
+            how = f"start '{submission.argv[0]}'"
+            if submission.cwd is not None and not submission.cwd.is_dir():
+                how = f"run in '{submission.cwd}'"
             raise CoschedError(
-                f"job '{submission.name}': cannot start '{submission.argv[0]}': "
-                f"{error.strerror}"
+                f"job '{submission.name}': cannot {how}: {error.strerror}"
             ) from error
     return _Running(submission, process, output, now_s + submission.timeout_s)
 

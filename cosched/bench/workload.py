@@ -20,13 +20,15 @@ A workload is TOML. All keys but a job's name, its ranks and what it runs may be
     start = 1.5
     timeout = 300
     env = { OMP_NUM_THREADS = "1" }
+    cwd = "analysis"
 
 A job runs either ``command`` (any command at all, found as a shell would find it) or
 ``source``: a C file, relative to the workload file, which the bench compiles with the
 ``mpicc`` of the MPI at hand and starts with ``args``. Both ``command`` and ``args`` are
 lists, or strings that are split as a shell splits them; no shell runs. ``count`` is the
 number of instances, ``start`` the seconds from the beginning of an arm to the job's
-submission, ``timeout`` the seconds from its start until it counts as failed.
+submission, ``timeout`` the seconds from its start until it counts as failed, ``cwd`` where
+it runs, relative to the workload file (else where the bench was called).
 """
 
 from __future__ import annotations
@@ -62,6 +64,7 @@ _JOB_KEYS = (
     "start",
     "ppn",
     "env",
+    "cwd",
     "timeout",
 )
 
@@ -79,6 +82,7 @@ class JobSpec:
     start_s: float = 0.0
     ppn: int | None = None
     env: Mapping[str, str] = field(default_factory=dict)
+    cwd: Path | None = None
     timeout_s: float = DEFAULT_TIMEOUT_S
 
 
@@ -160,6 +164,7 @@ def _parse_job(table: Mapping[str, object], where: str, folder: Path) -> JobSpec
             f"{where}: 'args' belongs to 'source'; write arguments into 'command'"
         )
     source = reader.get("source", fields.text, "")
+    cwd = reader.get("cwd", fields.text, "")
     return JobSpec(
         name=reader.require("name", _job_name),
         ranks=reader.require("ranks", fields.whole(1, RANKS_MAX)),
@@ -170,6 +175,7 @@ def _parse_job(table: Mapping[str, object], where: str, folder: Path) -> JobSpec
         start_s=reader.get("start", fields.seconds(0.0, A_YEAR_S), 0.0),
         ppn=reader.get("ppn", fields.whole(1, RANKS_MAX), None),
         env=reader.get("env", fields.environment, {}),
+        cwd=folder / cwd if cwd else None,
         timeout_s=reader.get("timeout", fields.seconds(0.001, A_YEAR_S), DEFAULT_TIMEOUT_S),
     )
 

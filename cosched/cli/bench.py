@@ -44,7 +44,7 @@ relative to the file) that is compiled for the MPI at hand:
   ranks = 2
   start = 1.5
 
-Further keys of a job: ppn, env, timeout (seconds). The file may have a
+Further keys of a job: ppn, env, cwd, timeout (seconds). The file may have a
 title and a description.
 
 \b

@@ -176,3 +176,15 @@ def test_no_descriptor_is_left_open(tmp_path):
 def test_jobs_get_no_terminal_input(tmp_path):
     run_jobs([shell("a", "cat")], False, tmp_path)
     assert (tmp_path / "a.out").read_bytes() == b""
+
+
+def test_a_job_runs_where_it_was_told_to(tmp_path):
+    (tmp_path / "there").mkdir()
+    job = Submission(
+        "a", ("/bin/sh", "-c", "pwd > here"), os.environ, 0.0, 5.0, tmp_path / "there"
+    )
+    run_jobs([job], False, tmp_path)
+    assert (tmp_path / "there" / "here").read_text() == f"{tmp_path / 'there'}\n"
+    nowhere = Submission("a", ("/bin/sh",), os.environ, 0.0, 5.0, tmp_path / "nowhere")
+    with pytest.raises(CoschedError, match=r"cannot run in .*nowhere': No such file"):
+        run_jobs([nowhere], False, tmp_path)

@@ -103,7 +103,7 @@ def test_instances_are_numbered_and_in_order_of_submission():
         (
             job(zzz="2"),
             "file.toml, job 1 ('ep'): unknown key 'zzz'; the keys are name, command, "
-            "source, args, ranks, count, start, ppn, env, timeout",
+            "source, args, ranks, count, start, ppn, env, cwd, timeout",
         ),
         (job(ranks=None), "file.toml, job 1 ('ep'): key 'ranks' is missing"),
         (job(name=None), "file.toml, job 1: key 'name' is missing"),
@@ -253,5 +253,5 @@ def test_a_misspelt_key_is_never_ignored(file, data):
 def is_no_key(text):
     return text not in (
         *("name", "command", "source", "args", "ranks", "count"),
-        *("start", "ppn", "env", "timeout"),
+        *("start", "ppn", "env", "cwd", "timeout"),
     )
