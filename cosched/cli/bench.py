@@ -24,7 +24,7 @@ The arms:
   kernel    all at once, shared by the operating system alone
   yield     the same, but ranks that wait offer their CPU to others
   block     the same, but ranks that wait sleep
-  gang      all at once, one driver switches all nodes: the ideal to compare with
+  gang      all at once, one driver switches all nodes: the ideal
   messages  coscheduled, with timers that are not aligned
   cosched   all at once, coscheduled
 
