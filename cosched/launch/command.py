@@ -40,7 +40,8 @@ class Site:
     ``addresses`` are what it is given, ``names`` what people and sockets call them.
     A virtual site (the lab) has an agent that starts commands on a host as rsh would, a
     prefix that brings the launcher itself onto the first host, and one network that the
-    tasks must use: shared memory would tunnel through its walls.
+    tasks must use: shared memory would tunnel through its walls. ``transport_chosen``: the
+    user's environment says which transport, and knows what it does.
     """
 
     names: tuple[str, ...] = ()
@@ -48,6 +49,7 @@ class Site:
     agent: Path | None = None
     enter: tuple[str, ...] = ()
     network: str = ""
+    transport_chosen: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +132,16 @@ def own_environment(site: Site, mpi: Mpi) -> dict[str, str]:
     if mpi.intel:
         virtual = intel.VIRTUAL_TASKS if site.agent is not None else {}
         return {**intel.TASKS, **virtual}
-    if site.agent is not None and mpi.family is Family.MPICH:
-        return {"UCX_TLS": "tcp,self"}
-    return {}
+    if site.agent is None or mpi.family is not Family.MPICH or site.transport_chosen:
+        return {}
+    return {"UCX_TLS": "tcp,self"}
+
+
+#: The variables by which a user chooses what carries messages on a virtual site.
+TRANSPORT_VARIABLES = {
+    Family.MPICH: ("UCX_TLS", "MPIR_CVAR_CH4_NETMOD"),
+    Family.OPENMPI: ("OMPI_MCA_pml", "OMPI_MCA_btl"),
+}
 
 
 def _hydra(site: Site, layout: Layout, tasks: Mapping[str, str]) -> list[str]:
@@ -180,7 +189,8 @@ def _open_mpi_agent(engine: Engine, site: Site) -> list[str]:
     else:
         argv = ["--mca", "plm_rsh_agent", str(site.agent)]
         argv += ["--mca", "oob_tcp_if_include", site.network]
-    argv += ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self"]
+    if not site.transport_chosen:
+        argv += ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self"]
     return [*argv, "--mca", "btl_tcp_if_include", site.network]
 
 

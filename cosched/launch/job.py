@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
 from cosched.launch.command import (
+    TRANSPORT_VARIABLES,
     Command,
     Layout,
     Site,
@@ -125,13 +126,14 @@ def resolve(request: Request, site: Site, places: Places) -> Job:
     path = which(first, environ) if elsewhere else require(first, environ)
     program = inspect(request.argv, environ, path)
     mpi = find_mpi(program, request.mpi, places)
+    chosen = any(name in environ for name in TRANSPORT_VARIABLES[mpi.family])
     return Job(
         argv=request.argv,
         label=program.label,
         engine=mpi.engine,
         mpi=mpi,
         mpicc=mpi.mpicc or find_compiler(program, places),
-        site=site,
+        site=replace(site, transport_chosen=chosen),
         layout=make_layout(request.ranks, request.per_host, len(site.addresses)),
         root=request.root,
         standard_abi=program.standard_abi,

@@ -219,3 +219,11 @@ def test_intel_mpis_tasks_are_not_bound_and_share_no_memory_in_the_lab():
         "I_MPI_FABRICS": "ofi",
         "FI_PROVIDER": "tcp",
     }
+
+
+def test_a_transport_that_the_user_chose_stays_on_virtual_nodes():
+    chosen = replace(LAB, transport_chosen=True)
+    assert "--mca pml" not in line(Engine.PRRTE, chosen, Layout(2, 1))
+    assert "--mca btl_tcp_if_include" in line(Engine.PRRTE, chosen, Layout(2, 1))
+    assert own_environment(LAB, mpi(Engine.HYDRA)) == {"UCX_TLS": "tcp,self"}
+    assert own_environment(chosen, mpi(Engine.HYDRA)) == {}
