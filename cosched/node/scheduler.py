@@ -310,7 +310,8 @@ class SchedulerDaemon:
             self.feed(AlarmRang(**self._clocks()))
 
     def _note_activity(self) -> None:
-        self._idle_since_ns = max(self._idle_since_ns, time.monotonic_ns())
+        # Somebody came: the grace for those who have not come yet is over.
+        self._idle_since_ns = time.monotonic_ns()
 
     def _is_unused(self) -> bool:
         if self._control.leases or len(self.jobs):
