@@ -139,7 +139,7 @@ def own_environment(site: Site, mpi: Mpi) -> dict[str, str]:
 
 #: The variables by which a user chooses what carries messages on a virtual site.
 TRANSPORT_VARIABLES = {
-    Family.MPICH: ("UCX_TLS", "MPIR_CVAR_CH4_NETMOD"),
+    Family.MPICH: ("UCX_TLS",),
     Family.OPENMPI: ("OMPI_MCA_pml", "OMPI_MCA_btl"),
 }
 
