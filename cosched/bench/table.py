@@ -8,7 +8,7 @@ from statistics import median
 
 from cosched.bench.arms import Arm
 from cosched.bench.load import DISCARD_ABOVE
-from cosched.bench.results import ArmSummary, Ratio, Run, Spread, ratios
+from cosched.bench.results import ArmSummary, JobSummary, Ratio, Run, Spread, ratios
 
 WIDTH = 80
 JOB_LINES_MAX = 40
@@ -114,37 +114,33 @@ def _job_block(ended: Sequence[ArmSummary]) -> list[str]:
     if not ended:
         return []
     label = max(_LABEL, min(22, 2 + max(len(job.name) for job in ended[0].jobs)))
-    if label + len(ended) * _JOB > WIDTH:
-        return _response_block(ended)
-    lines = [
-        "job".ljust(label) + "".join(f"{s.arm.value:>{_JOB}}" for s in ended),
-        " " * label + f"{'response':>{_JOB - _CPU}}{'CPU':>{_CPU}}" * len(ended),
-    ]
+    if label + len(ended) * _JOB <= WIDTH:
+        cells = _response_and_cpu
+        lines = [
+            "job".ljust(label) + "".join(f"{s.arm.value:>{_JOB}}" for s in ended),
+            " " * label + f"{'response':>{_JOB - _CPU}}{'CPU':>{_CPU}}" * len(ended),
+        ]
+    else:  # too many arms for CPU times
+        cells, label = _response, _LABEL
+        lines = [
+            "response".ljust(label) + "".join(f"{s.arm.value:>{_FIGURE}}" for s in ended)
+        ]
     rows = list(zip(*(summary.jobs for summary in ended), strict=True))
     for row in rows[:JOB_LINES_MAX]:
-        lines.append(
-            _clip(row[0].name, label - 1).ljust(label)
-            + "".join(
-                f"{_figure(job.response_s.median):>{_JOB - _CPU}}"
-                f"{_figure(job.cpu_s.median):>{_CPU}}"
-                for job in row
-            )
-        )
+        name = _clip(row[0].name, label - 1).ljust(label)
+        lines.append(name + "".join(map(cells, row)))
     if len(rows) > JOB_LINES_MAX:
         lines.append(f"... and {len(rows) - JOB_LINES_MAX} more; --json has them all")
     return lines
 
 
-def _response_block(ended: Sequence[ArmSummary]) -> list[str]:
-    """The jobs where there are too many arms for their CPU times."""
-    lines = ["response".ljust(_LABEL) + "".join(f"{s.arm.value:>{_FIGURE}}" for s in ended)]
-    rows = list(zip(*(summary.jobs for summary in ended), strict=True))
-    for row in rows[:JOB_LINES_MAX]:
-        figures = "".join(f"{_figure(job.response_s.median):>{_FIGURE}}" for job in row)
-        lines.append(_clip(row[0].name, _LABEL - 1).ljust(_LABEL) + figures)
-    if len(rows) > JOB_LINES_MAX:
-        lines.append(f"... and {len(rows) - JOB_LINES_MAX} more; --json has them all")
-    return lines
+def _response_and_cpu(job: JobSummary) -> str:
+    response = _figure(job.response_s.median)
+    return f"{response:>{_JOB - _CPU}}{_figure(job.cpu_s.median):>{_CPU}}"
+
+
+def _response(job: JobSummary) -> str:
+    return f"{_figure(job.response_s.median):>{_FIGURE}}"
 
 
 def _ratio_block(compared: Sequence[Ratio]) -> list[str]:
