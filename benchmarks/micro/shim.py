@@ -201,6 +201,14 @@ def installed(asked: Sequence[str]) -> list[Mpi]:
     return [find_mpi(program, name, places) for name in asked or (None,)]
 
 
+def positive(text: str) -> int:
+    """For argparse: a whole number from 1 on."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is less than 1")
+    return number
+
+
 def show(row: Row) -> str:
     """A line of at most 80 columns."""
     return (
@@ -224,8 +232,8 @@ def main() -> None:
     )
     parser.add_argument("--place", choices=[*PLACES], action="append", default=[])
     parser.add_argument("--transport", action="append", default=[], metavar="NAME")
-    parser.add_argument("--rounds", type=int, default=9, help="turns (default 9)")
-    parser.add_argument("--batches", type=int, default=100, help="a size and launch")
+    parser.add_argument("--rounds", type=positive, default=9, help="turns (default 9)")
+    parser.add_argument("--batches", type=positive, default=100, help="a size and launch")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows")
     options = parser.parse_args()
     if len(os.sched_getaffinity(0)) < 2:
@@ -237,6 +245,10 @@ def main() -> None:
         for transport in transports_of(mpi, place)
         if not options.transport or transport.name in options.transport
     ]
+    if not todo:
+        sys.exit(
+            f"shim: no transport {', '.join(options.transport)}; there are ucx, ofi, ob1"
+        )
     rows: list[Row] = []
     launches = (options.rounds + 1) * len(ARMS)
     print(

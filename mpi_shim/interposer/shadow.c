@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "clock.h"
 #include "wait.h"
 
 #define TAG 1
@@ -24,18 +24,12 @@ static MPI_Request joining;
 static int *sent;       /* how often each rank was told something */
 static long taken;      /* how often this one was, as far as it has read */
 
-static uint64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
-
 static bool join(uint64_t limit_ns) {
     struct cosched_wait wait = {0};
-    uint64_t deadline = now_ns() + limit_ns;
+    uint64_t deadline = cosched_clock_ns(CLOCK_MONOTONIC) + limit_ns;
     int flag = 0;
     while (cosched_pmpi.Test(&joining, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS && !flag) {
-        if (now_ns() > deadline)
+        if (cosched_clock_ns(CLOCK_MONOTONIC) > deadline)
             return false;
         cosched_wait_turn(&wait);
     }

@@ -2,8 +2,8 @@
 #include "sharing.h"
 
 #include <sys/resource.h>
-#include <time.h>
 
+#include "clock.h"
 #include "shim.h"
 
 /* How many turns go by between two looks at the clock. */
@@ -16,12 +16,6 @@
 
 /* How long it is taken for one. */
 #define KEPT_NS UINT64_C(1000000000)
-
-static uint64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
 
 /* Only the spinning of waits is watched: time between two waits does not count. */
 bool cosched_sharing(uint32_t turn) {
@@ -36,7 +30,7 @@ bool cosched_sharing(uint32_t turn) {
         return cosched_shim_contended();
     if (turn % TURNS_A_LOOK != 0)
         return seen.until_ns != 0;
-    now = now_ns();
+    now = cosched_clock_ns(CLOCK_MONOTONIC_COARSE);
     if (now < seen.until_ns)
         return true;
     getrusage(RUSAGE_THREAD, &used);

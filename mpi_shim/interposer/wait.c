@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "idle.h"
 #include "shadow.h"
 #include "sharing.h"
@@ -17,17 +18,12 @@
  * clock. */
 #define TURNS_BEFORE_CLOCK 4u
 
-static uint64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
-
 /* Spin first: a message that is under way comes sooner than a sleeper wakes up. */
 static bool spin_then_nap(const struct cosched_wait *wait) {
     const struct timespec nap = {.tv_nsec = NAP_NS};
     if (cosched_shim.wait.spin_ns != 0 &&
-        (wait->since_ns == 0 || now_ns() - wait->since_ns < cosched_shim.wait.spin_ns))
+        (wait->since_ns == 0 ||
+         cosched_clock_ns(CLOCK_MONOTONIC) - wait->since_ns < cosched_shim.wait.spin_ns))
         return false;
     clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
     cosched_shim_count(&cosched_shim.counters->naps, 1);
@@ -40,7 +36,7 @@ bool cosched_wait_turn(struct cosched_wait *wait) {
         cosched_shim_count(&cosched_shim.counters->waits, 1);
     }
     if (++wait->turns == TURNS_BEFORE_CLOCK)
-        wait->since_ns = now_ns();
+        wait->since_ns = cosched_clock_ns(CLOCK_MONOTONIC);
     if (cosched_linger(&cosched_shim.link, &wait->spell) != 0)
         return true;
     switch (cosched_shim.wait.kind) {
@@ -61,7 +57,7 @@ void cosched_wait_end(struct cosched_wait *wait) {
     uint64_t now;
     if (wait->since_ns == 0)
         return;
-    now = now_ns();
+    now = cosched_clock_ns(CLOCK_MONOTONIC);
     cosched_shim_count(&cosched_shim.counters->waited_ns, now - wait->since_ns);
     cosched_shadow_waited(now);
 }
