@@ -22,13 +22,20 @@ A workload is TOML. All keys but a job's name, its ranks and what it runs may be
     env = { OMP_NUM_THREADS = "1" }
     cwd = "analysis"
 
-A job runs either ``command`` (any command at all, found as a shell would find it) or
-``source``: a C file, relative to the workload file, which the bench compiles with the
-``mpicc`` of the MPI at hand and starts with ``args``. Both ``command`` and ``args`` are
-lists, or strings that are split as a shell splits them; no shell runs. ``count`` is the
-number of instances, ``start`` the seconds from the beginning of an arm to the job's
-submission, ``timeout`` the seconds from its start until it counts as failed, ``cwd`` where
-it runs, relative to the workload file (else where the bench was called).
+    [[job]]
+    name = "solver"
+    module = "package.solver"
+    args = "--class W"
+    ranks = 2
+
+A job runs one of three things: ``command`` (any command at all, found as a shell would find
+it), ``source``: a C file, relative to the workload file, which the bench compiles with the
+``mpicc`` of the MPI at hand, or ``module``: a Python module, run as ``python -m`` by the
+Python that runs the bench. The latter two are started with ``args``. Both ``command`` and
+``args`` are lists, or strings that are split as a shell splits them; no shell runs.
+``count`` is the number of instances, ``start`` the seconds from the beginning of an arm to
+the job's submission, ``timeout`` the seconds from its start until it counts as failed,
+``cwd`` where it runs, relative to the workload file (else where the bench was called).
 """
 
 from __future__ import annotations
@@ -58,6 +65,7 @@ _JOB_KEYS = (
     "name",
     "command",
     "source",
+    "module",
     "args",
     "ranks",
     "count",
@@ -67,11 +75,13 @@ _JOB_KEYS = (
     "cwd",
     "timeout",
 )
+_WHAT_RUNS = ("command", "source", "module")
 
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """One ``[[job]]`` table. Exactly one of ``command`` and ``source`` is set."""
+    """One ``[[job]]`` table. Exactly one of ``command`` and ``source`` is set; a module is
+    a command by then."""
 
     name: str
     ranks: int
@@ -154,23 +164,30 @@ def _parse_job(table: Mapping[str, object], where: str, folder: Path) -> JobSpec
     if isinstance(name, str) and name.isprintable():
         where += f" ('{name}')"
     reader = Table(table, where, _JOB_KEYS)
-    if ("command" in table) == ("source" in table):
+    if sum(key in table for key in _WHAT_RUNS) != 1:
         raise CoschedError(
-            f"{where}: give exactly one of 'command' (what to run) and "
-            "'source' (a C file to build and run)"
+            f"{where}: give exactly one of 'command' (what to run), 'source' (a C file "
+            "to build and run) and 'module' (of Python)"
         )
-    if "args" in table and "source" not in table:
+    if "args" in table and "command" in table:
         raise CoschedError(
-            f"{where}: 'args' belongs to 'source'; write arguments into 'command'"
+            f"{where}: 'args' belongs to 'source' and 'module'; write arguments into "
+            "'command'"
         )
     source = reader.get("source", fields.text, "")
+    module = reader.get("module", fields.text, "")
+    no_words: tuple[str, ...] = ()
+    args = reader.get("args", fields.words, no_words)
+    command = reader.get("command", fields.command, no_words)
+    if module:
+        command = (sys.executable, "-m", module, *args)
     cwd = reader.get("cwd", fields.text, "")
     return JobSpec(
         name=reader.require("name", _job_name),
         ranks=reader.require("ranks", fields.whole(1, RANKS_MAX)),
-        command=reader.get("command", fields.command, ()),
+        command=command,
         source=folder / source if source else None,
-        args=reader.get("args", fields.words, ()),
+        args=args if source else (),
         count=reader.get("count", fields.whole(1, COUNT_MAX), 1),
         start_s=reader.get("start", fields.seconds(0.0, A_YEAR_S), 0.0),
         ppn=reader.get("ppn", fields.whole(1, RANKS_MAX), None),

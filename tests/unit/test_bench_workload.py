@@ -1,12 +1,14 @@
 """The workload parser: what it reads, and what it says of mistakes."""
 
 import string
+import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.npb.classes import NAMES
 from cosched.bench.workload import (
     DEFAULT_TIMEOUT_S,
     JobSpec,
@@ -16,6 +18,7 @@ from cosched.bench.workload import (
 from cosched.core.errors import CoschedError
 
 FOLDER = Path("/somewhere")
+WORKLOADS = Path(__file__).resolve().parents[2] / "benchmarks" / "workloads"
 
 FULL = """
 title = "all keys"
@@ -46,6 +49,60 @@ def job(**keys):
     table = {"name": '"ep"', "command": '"true"', "ranks": "2", **keys}
     lines = [f"{key} = {value}" for key, value in table.items() if value is not None]
     return "[[job]]\n" + "\n".join(lines)
+
+
+def test_a_module_is_run_by_the_python_that_runs_the_bench():
+    (spec,) = parse(job(command=None, module='"a.b"', args='"x --class W"')).jobs
+    assert spec.command == (sys.executable, "-m", "a.b", "x", "--class", "W")
+    assert (spec.source, spec.args) == (None, ())
+
+
+@pytest.mark.parametrize(
+    ("name", "jobs"),
+    [
+        ("workload1", "bt.B.4 2xep.B.8 bt.A.4 sp.A.9 mg.A.2 lu.B.4"),
+        ("workload2", "2xbt.A.4 2xlu.A.2 sp.B.9 sp.A.9 sp.A.4 lu.B.2"),
+        ("workload3", "2xep.A.2 2xep.A.4 ep.B.8 2xep.B.4 ep.A.8"),
+        ("dom2", "sp.A.16 sp.A.9"),
+        ("dom3", "sp.A.16 sp.A.9 lu.A.8"),
+        ("dom4", "sp.A.16 sp.A.9 lu.A.8 cg.A.16 ft.A.8"),
+        ("dom5", "sp.A.16 sp.A.9 lu.A.8 cg.A.16 ft.A.8 ep.A.8"),
+    ],
+)
+def test_the_papers_workloads_are_its_tables(name, jobs):
+    """Tables 2 and 3; on the lab the same programs, but for DOM's half-machine jobs."""
+    found = load_workload(WORKLOADS / "paper" / f"{name}.toml")
+    written = [f"{spec.count}x{spec.name}" for spec in found.jobs]
+    assert " ".join(written).replace(" 1x", " ").removeprefix("1x") == jobs.lower()
+    for spec in found.jobs:
+        program, problem, ranks = spec.name.split(".")
+        assert spec.command[-3:] == (program, "--class", problem.upper())
+        assert spec.ranks == int(ranks)
+    scaled = load_workload(WORKLOADS / "lab" / f"{name}.toml")
+    kinds = {spec.command[-3] for spec in found.jobs}
+    assert {spec.command[-3] for spec in scaled.jobs} <= kinds
+    count = len(found.instances()) if name.startswith("w") else int(name[-1])
+    assert len(scaled.instances()) == count
+
+
+@pytest.mark.parametrize("path", sorted(WORKLOADS.glob("*/*.toml")), ids=lambda p: p.name)
+def test_every_workload_file_can_be_run(path):
+    for spec in load_workload(path).jobs:
+        assert spec.source is None or spec.source.exists()
+        assert spec.cwd is None or spec.cwd.is_dir()
+        if "benchmarks.npb" in spec.command:
+            program, _, problem = spec.command[-3:]
+            assert (spec.cwd / "benchmarks" / "npb" / "c" / f"{program}.c").exists()
+            assert problem in NAMES
+
+
+def test_many_jobs_two_of_them_long():
+    for folder, count in (("lab", 20), ("paper", 100)):
+        jobs = load_workload(WORKLOADS / folder / "many.toml").instances()
+        long = [place for place, job in enumerate(jobs) if job.name.startswith("long")]
+        assert len(jobs) == count
+        assert len(long) == 2
+        assert count / 4 < long[0] < count / 2 < long[1] < 3 * count / 4
 
 
 def test_every_key_is_read():
@@ -103,7 +160,7 @@ def test_instances_are_numbered_and_in_order_of_submission():
         (
             job(zzz="2"),
             "file.toml, job 1 ('ep'): unknown key 'zzz'; the keys are name, command, "
-            "source, args, ranks, count, start, ppn, env, cwd, timeout",
+            "source, module, args, ranks, count, start, ppn, env, cwd, timeout",
         ),
         (job(ranks=None), "file.toml, job 1 ('ep'): key 'ranks' is missing"),
         (job(name=None), "file.toml, job 1: key 'name' is missing"),
@@ -132,13 +189,13 @@ def test_instances_are_numbered_and_in_order_of_submission():
         ),
         (
             job(command=None),
-            "file.toml, job 1 ('ep'): give exactly one of 'command' (what to run) and "
-            "'source' (a C file to build and run)",
+            "file.toml, job 1 ('ep'): give exactly one of 'command' (what to run), "
+            "'source' (a C file to build and run) and 'module' (of Python)",
         ),
         (
             job(args='"-v"'),
-            "file.toml, job 1 ('ep'): 'args' belongs to 'source'; write arguments "
-            "into 'command'",
+            "file.toml, job 1 ('ep'): 'args' belongs to 'source' and 'module'; write "
+            "arguments into 'command'",
         ),
         (
             job(env="{ A = 1 }"),
