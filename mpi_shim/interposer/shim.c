@@ -74,33 +74,6 @@ static bool is_set(const char *name) {
     return value != NULL && value[0] != '\0';
 }
 
-#ifndef OPEN_MPI
-/* Whether a launcher's variables say that all ranks share this node. */
-static bool is_single_node(void) {
-    static const char *const sizes[][2] = {{"MPI_LOCALNRANKS", "PMI_SIZE"}, /* Hydra */
-                                           {"SLURM_NTASKS_PER_NODE", "SLURM_NTASKS"}};
-    for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        const char *local = getenv(sizes[i][0]), *all = getenv(sizes[i][1]);
-        if (local != NULL && all != NULL)
-            return strcmp(local, all) == 0;
-    }
-    return false;
-}
-#endif
-
-/* Which side of the trade a long message takes. Between nodes MPICH's UCX packs what is not
- * contiguous piece by piece (over TCP, 64 KiB: plain 18 us, copied 21, typed 39), whereas
- * in shared memory it copies straight from user to user (1 MiB: 120, 200, 127). Open MPI
- * takes a long typed message as fast as a plain one, everywhere. It is a choice of this
- * side alone: what travels is the same. */
-static long long choose_copy_max(void) {
-#ifdef OPEN_MPI
-    return COSCHED_WIRE_ROOM;
-#else
-    return is_single_node() ? COSCHED_WIRE_ROOM : 16 << 20;
-#endif
-}
-
 /* What follows `name` in `text`, if it is a number to its end. */
 static bool read_number(const char *text, const char *name, uint64_t *number) {
     size_t length = strlen(name);
@@ -155,7 +128,7 @@ static void start(void) {
         mode = COSCHED_SHIM_BROKEN;
     else if (is_set("COSCHED_JOB") || cosched_shim.wait.kind != COSCHED_WAIT_SPIN) {
         mode = COSCHED_SHIM_ACTIVE;
-        cosched_shim.copy_max = choose_copy_max();
+        cosched_shim.copies = cosched_copies_safe;
         cosched_shim.carrier = choose_carrier(getenv("COSCHED_STATUS"));
     }
     __atomic_store_n(&cosched_shim.mode, mode, __ATOMIC_RELEASE);
@@ -230,6 +203,7 @@ static int copy_nothing(MPI_Comm comm, int keyval, void *extra, void *value, voi
 static void enter(void) {
     int key = MPI_KEYVAL_INVALID;
     cosched_idle_open();
+    cosched_shim.copies = cosched_copies_choose();
     if (!is_set("COSCHED_JOB"))
         return; /* only its waits are ours */
     attach();

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "cosched/task.h"
+#include "copies.h"
 #include "pmpi.h"
 
 enum cosched_shim_mode {
@@ -42,7 +43,7 @@ struct cosched_shim {
     bool verbose;
     struct cosched_wait_policy wait;
     enum cosched_idles idles;
-    long long copy_max; /* longest contiguous message that is copied: see wire.h */
+    struct cosched_copies copies;
     struct cosched_link link;
     struct cosched_task_counters *counters; /* the task's record, or a private one */
 };

@@ -104,11 +104,11 @@ static int hold_type(struct cosched_wire *wire) {
     return rc;
 }
 
-/* Lays the message out, with the status byte at `byte` if it becomes a TYPED one, which it
- * does not where `copy` forbids. */
+/* Lays the message out, with the status byte at `byte` if it becomes a TYPED one, which what
+ * is contiguous and longer than `copy_max` does. */
 static int lay_out(struct cosched_wire *wire, struct cosched_wire_room *room,
                    const unsigned char *byte, const void *buf, cosched_count count,
-                   MPI_Datatype type, bool copy) {
+                   MPI_Datatype type, long long copy_max) {
     int rc = MPI_SUCCESS, size;
     long long bytes;
     /* The library answers a wrong argument better than we would. */
@@ -128,7 +128,7 @@ static int lay_out(struct cosched_wire *wire, struct cosched_wire_room *room,
         return MPI_SUCCESS;
     }
     wire->bytes = (size_t)bytes;
-    if (size >= 0 && !copy && bytes > cosched_shim.copy_max)
+    if (size >= 0 && bytes > copy_max)
         return make_typed(wire, byte, buf, count, type);
     wire->block = find_block(wire, room);
     if (wire->block == NULL)
@@ -145,8 +145,8 @@ static int lay_out(struct cosched_wire *wire, struct cosched_wire_room *room,
 
 /* The same for a message whose data is read or written after the call has returned. */
 static int lay_out_for_later(struct cosched_wire *wire, const void *buf, cosched_count count,
-                             MPI_Datatype type) {
-    int rc = lay_out(wire, NULL, &wire->byte, buf, count, type, false);
+                             MPI_Datatype type, long long copy_max) {
+    int rc = lay_out(wire, NULL, &wire->byte, buf, count, type, copy_max);
     if (rc == MPI_SUCCESS && wire->shape == COSCHED_WIRE_COPIED &&
         wire->user_type != MPI_DATATYPE_NULL) {
         rc = hold_type(wire);
@@ -169,7 +169,7 @@ static int gather(struct cosched_wire *wire) {
 
 int cosched_wire_copy(struct cosched_wire *wire, const void *buf, cosched_count count,
                       MPI_Datatype type) {
-    int rc = lay_out(wire, NULL, NULL, buf, count, type, true);
+    int rc = lay_out(wire, NULL, NULL, buf, count, type, LLONG_MAX);
     if (rc != MPI_SUCCESS || wire->shape == COSCHED_WIRE_PLAIN)
         return rc;
     wire->data = wire->block + 1;
@@ -192,11 +192,11 @@ static int fill(struct cosched_wire *wire, unsigned char scheduled) {
 }
 
 static int out(struct cosched_wire *wire, struct cosched_wire_room *room, const void *buf,
-               cosched_count count, MPI_Datatype type, bool copy) {
+               cosched_count count, MPI_Datatype type, long long copy_max) {
     /* A pending TYPED send still reads its status byte: these two never go away. */
     static const unsigned char statuses[2] = {0, 1};
     int scheduled = cosched_shim_scheduled();
-    int rc = lay_out(wire, room, &statuses[scheduled], buf, count, type, copy);
+    int rc = lay_out(wire, room, &statuses[scheduled], buf, count, type, copy_max);
     if (rc != MPI_SUCCESS || wire->shape == COSCHED_WIRE_PLAIN)
         return rc;
     rc = fill(wire, (unsigned char)scheduled);
@@ -207,17 +207,17 @@ static int out(struct cosched_wire *wire, struct cosched_wire_room *room, const 
 
 int cosched_wire_out(struct cosched_wire *wire, struct cosched_wire_room *room, const void *buf,
                      cosched_count count, MPI_Datatype type) {
-    return out(wire, room, buf, count, type, false);
+    return out(wire, room, buf, count, type, cosched_shim.copies.out_max);
 }
 
 int cosched_wire_out_copied(struct cosched_wire *wire, struct cosched_wire_room *room,
                             const void *buf, cosched_count count, MPI_Datatype type) {
-    return out(wire, room, buf, count, type, true);
+    return out(wire, room, buf, count, type, LLONG_MAX);
 }
 
 int cosched_wire_out_again(struct cosched_wire *wire, const void *buf, cosched_count count,
                            MPI_Datatype type) {
-    return lay_out_for_later(wire, buf, count, type);
+    return lay_out_for_later(wire, buf, count, type, cosched_shim.copies.out_max);
 }
 
 int cosched_wire_load(struct cosched_wire *wire) {
@@ -229,8 +229,9 @@ int cosched_wire_load(struct cosched_wire *wire) {
 
 int cosched_wire_in(struct cosched_wire *wire, struct cosched_wire_room *room, void *buf,
                     cosched_count count, MPI_Datatype type) {
-    int rc = room != NULL ? lay_out(wire, room, &wire->byte, buf, count, type, false)
-                          : lay_out_for_later(wire, buf, count, type);
+    long long copy_max = cosched_shim.copies.in_max;
+    int rc = room != NULL ? lay_out(wire, room, &wire->byte, buf, count, type, copy_max)
+                          : lay_out_for_later(wire, buf, count, type, copy_max);
     wire->byte = NOTHING;
     if (rc == MPI_SUCCESS && wire->shape == COSCHED_WIRE_COPIED)
         wire->block[0] = NOTHING;
