@@ -1,0 +1,48 @@
+"""How long a job takes with fewer nodes than its ideal (section 4.3 of the paper).
+
+An execution model is a function of (size, ideal): the run time with ``size`` nodes as a
+multiple of the run time with ``ideal`` nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TypeAlias
+
+Execution: TypeAlias = Callable[[int, int], float]
+
+
+def linear(size: int, ideal: int) -> float:
+    """No communication: half the nodes, twice the time."""
+    return ideal / size
+
+
+def parabolic(size: int, ideal: int) -> float:
+    """a/P + bP with its minimum at the ideal: the last nodes bring little."""
+    return (ideal / size + size / ideal) / 2
+
+
+EXECUTIONS = MappingProxyType({"linear": linear, "parabolic": parabolic})
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptationCost:
+    """How long a job stands still while it moves its data to other nodes.
+
+    base_ns: of every change. moved_ns: for all of the job's data; a job of P nodes moves
+    a P-th of it. added_ns: for the processes of a job that grows.
+    """
+
+    base_ns: int = 0
+    moved_ns: int = 0
+    added_ns: int = 0
+
+    def ns(self, size: int, new_size: int) -> int:
+        """Of one change, whatever the number of nodes that come or go."""
+        grown_ns = self.added_ns if new_size > size else 0
+        return self.base_ns + self.moved_ns // size + grown_ns
+
+
+FREE = AdaptationCost()
