@@ -21,19 +21,34 @@ from cosched.shm.paths import NodePaths
 from cosched.shm.region import survive_torn_regions
 
 
+def parser() -> argparse.ArgumentParser:
+    """The daemon's options; its manual page is made from them."""
+    options = argparse.ArgumentParser(
+        prog="coschedd",
+        description="The scheduler daemon of one node. It starts the timer daemon itself. "
+        "People start both with cosched up, init systems with coschedd.",
+    )
+    add = options.add_argument
+    add("--run-dir", type=Path, default=Path("/run/cosched"), help="[default: %(default)s]")
+    node = os.uname().nodename
+    add("--node", default=node, help="the node's name  [default: the host's]")
+    add("--slice", default="2s", help="time slice  [default: %(default)s]")
+    gmet = "guaranteed minimum execution time  [default: %(default)s]"
+    add("--gmet", default="100ms", help=gmet)
+    align = "whether slices start at multiples in wall-clock time: on or off  [default: on]"
+    add("--align", default="on", help=align)
+    classes = "auto, cgroup2, cgroup1 or dutycycle  [default: %(default)s]"
+    add("--class-scheduler", default="auto", help=classes)
+    add("--mode", default="proportional", help="proportional (the default) or strict")
+    add("--private", action="store_true", help="for one user's jobs; ends after the last")
+    add("--verbose", action="store_true", help="log each switch and refusal")
+    ready = "where READY is written  [default: standard output]"
+    add("--ready-fd", type=int, default=1, help=ready)
+    return options
+
+
 def parse(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="coschedd", description=__doc__)
-    parser.add_argument("--run-dir", type=Path, default=Path("/run/cosched"))
-    parser.add_argument("--node", default=os.uname().nodename)
-    parser.add_argument("--slice", default="2s")
-    parser.add_argument("--gmet", default="100ms")
-    parser.add_argument("--align", default="on")
-    parser.add_argument("--class-scheduler", default="auto")
-    parser.add_argument("--mode", default="proportional")
-    parser.add_argument("--private", action="store_true")
-    parser.add_argument("--verbose", action="store_true")
-    parser.add_argument("--ready-fd", type=int, default=1, help="where READY is written")
-    return parser.parse_args(arguments)
+    return parser().parse_args(arguments)
 
 
 def serve(options: argparse.Namespace, ready_fd: int) -> None:

@@ -19,13 +19,25 @@ from cosched.shm.paths import NodePaths
 from cosched.shm.region import NodeRegion, survive_torn_regions
 
 
+def parser() -> argparse.ArgumentParser:
+    """The daemon's options; its manual page is made from them."""
+    options = argparse.ArgumentParser(
+        prog="cosched-timerd",
+        description="The timer daemon of one node: it tells the scheduler daemon when a "
+        "slice is over, and gives the tasks back to the kernel should that daemon die. "
+        "The scheduler daemon starts it.",
+    )
+    add = options.add_argument
+    add("--run-dir", type=Path, required=True, help="the scheduler daemon's")
+    node = os.uname().nodename
+    add("--node", default=node, help="the node's name  [default: the host's]")
+    add("--class-scheduler", required=True, help="the one that the scheduler daemon chose")
+    add("--mode", default="proportional", help="proportional (the default) or strict")
+    return options
+
+
 def parse(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="cosched-timerd", description=__doc__)
-    parser.add_argument("--run-dir", type=Path, required=True)
-    parser.add_argument("--node", default=os.uname().nodename)
-    parser.add_argument("--class-scheduler", required=True)
-    parser.add_argument("--mode", default="proportional")
-    return parser.parse_args(arguments)
+    return parser().parse_args(arguments)
 
 
 def serve(options: argparse.Namespace) -> None:
