@@ -13,12 +13,14 @@ from cosched.cli.options import run_cli
 COMMANDS = {
     "up": ("cosched.cli.up", "Start the daemons of this node."),
     "down": ("cosched.cli.down", "Stop the daemons of this node."),
-    "set": ("cosched.cli.set", "Change slice, gmet or align on live nodes."),
+    "config": ("cosched.cli.config", "Show, check and change the configuration."),
+    "set": ("cosched.cli.set", "Short for 'cosched config set'."),
     "status": ("cosched.cli.status", "Show nodes, jobs, shares and switches."),
     "lab": ("cosched.cli.lab", "Make virtual nodes on this machine."),
     "bench": ("cosched.cli.bench", "Run a workload with and without cosched."),
     "sim": ("cosched.cli.sim", "Try scheduling decisions in virtual time."),
     "shim": ("cosched.cli.shim", "Inspect, build or check the MPI interposer."),
+    "completion": ("cosched.cli.completion", "Complete command lines in your shell."),
 }
 
 

@@ -1,0 +1,136 @@
+"""What a value may look like, in a file (a TOML value) or as text (a variable, an option).
+
+A kind's ``parse`` takes either and returns the typed value, or raises CoschedError with
+what is wrong and how to write it; ``write`` gives back the TOML value that says the same.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from cosched.core.errors import CoschedError
+from cosched.core.units import format_duration, parse_duration
+
+OFF = "off"
+WAITS = ("spin", "yield", "block", "auto")
+_TIMED_WAITS = ("block", "auto")
+_SWITCH = {
+    **dict.fromkeys(("on", "yes", "true", "1"), True),
+    **dict.fromkeys(("off", "no", "false", "0"), False),
+}
+_PORT_MAX = 65535
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One way to write values. ``form`` names it for people."""
+
+    form: str
+    parse: Callable[[Any], Any]
+    write: Callable[[Any], Any]
+
+
+def suggest(word: str, known: Iterable[str]) -> str:
+    """``; did you mean 'x'?`` where something known is close, else nothing."""
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f"; did you mean '{close[0]}'?" if close else ""
+
+
+def _text(raw: Any, form: str) -> str:
+    if not isinstance(raw, str):
+        raise CoschedError(f"{_shown(raw)} is not {form}")
+    return raw.strip()
+
+
+def _shown(raw: Any) -> str:
+    return str(raw).lower() if isinstance(raw, bool) else str(raw)
+
+
+def _parse_duration(raw: Any) -> int:
+    if isinstance(raw, (int, float)) and not isinstance(raw, bool):
+        raise CoschedError(f'{raw} has no unit; write it like "{raw}s" or "{raw}ms"')
+    text = _text(raw, 'a duration; write it like "500ms"')
+    try:
+        return parse_duration(text, "")
+    except CoschedError as error:
+        raise CoschedError(str(error).removeprefix(": ")) from None
+
+
+def _parse_switch(raw: Any) -> bool:
+    if isinstance(raw, bool):
+        return raw
+    value = _SWITCH.get(raw.strip().lower()) if isinstance(raw, str) else None
+    if value is None:
+        raise CoschedError(f"'{_shown(raw)}' is neither on nor off; write true or false")
+    return value
+
+
+def _parse_count(raw: Any) -> int:
+    if isinstance(raw, str) and raw.strip().isascii() and raw.strip().isdigit():
+        raw = int(raw)
+    if isinstance(raw, bool) or not isinstance(raw, int) or raw < 1:
+        raise CoschedError(f"'{_shown(raw)}' is not a whole number of 1 or more")
+    return raw
+
+
+def _parse_address(raw: Any) -> str:
+    text = _text(raw, 'an address; write it like "127.0.0.1:9434", or "off"')
+    if text == OFF:
+        return text
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isascii() or not port.isdigit():
+        raise CoschedError(f"'{text}' is not HOST:PORT, such as 127.0.0.1:9434, nor off")
+    if int(port) > _PORT_MAX:
+        raise CoschedError(f"'{text}': a port is at most {_PORT_MAX}")
+    return text
+
+
+def _parse_wait(raw: Any) -> str:
+    text = _text(raw, "a way to wait")
+    word, colon, duration = text.partition(":")
+    if word not in WAITS:
+        raise CoschedError(f"'{text}' is none of {', '.join(WAITS)}{suggest(word, WAITS)}")
+    if colon and word not in _TIMED_WAITS:
+        raise CoschedError(f"'{text}': only {' and '.join(_TIMED_WAITS)} take a time")
+    if colon:
+        _parse_duration(duration)
+    return text
+
+
+def one_of(*words: str) -> Kind:
+    """One word of several."""
+
+    def parse(raw: Any) -> str:
+        text = _text(raw, f"one of {', '.join(words)}")
+        if text not in words:
+            raise CoschedError(
+                f"'{text}' is none of {', '.join(words)}{suggest(text, words)}"
+            )
+        return text
+
+    return Kind(" | ".join(words), parse, str)
+
+
+def some_of(*words: str) -> Kind:
+    """A list of words, each once, at least one; as text with commas between."""
+
+    def parse(raw: Any) -> tuple[str, ...]:
+        items = raw.split(",") if isinstance(raw, str) else raw
+        if not isinstance(items, list) or not items:
+            raise CoschedError(f"'{_shown(raw)}' is not a list of {', '.join(words)}")
+        found = tuple(one_of(*words).parse(item) for item in items)
+        if len(set(found)) < len(found):
+            raise CoschedError("names something twice")
+        return found
+
+    return Kind(f"list of {', '.join(words)}", parse, list)
+
+
+DURATION = Kind("duration", _parse_duration, format_duration)
+SWITCH = Kind("true | false", _parse_switch, bool)
+COUNT = Kind("count", _parse_count, int)
+ADDRESS = Kind("HOST:PORT | off", _parse_address, str)
+WAIT = Kind("spin | yield | block[:TIME] | auto[:TIME]", _parse_wait, str)

@@ -1,0 +1,178 @@
+"""The places that values come from, each read into a layer, and their merging.
+
+A layer maps ``section.key`` to a typed value with its origin. Layers are merged in order,
+a later one wins, key by key; the defaults are the first layer. What is wrong in a place
+becomes a Problem with its file and line, its variable or its option, and the rest is
+read all the same, so that a check tells everything at once.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from cosched.core.config.kinds import suggest
+from cosched.core.config.schema import BY_PATH, KEYS, SECTIONS, Key
+from cosched.core.config.values import Config, Origin, Problem, Setting, Source, config_of
+from cosched.core.errors import CoschedError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+Layer = Mapping[str, Setting]
+
+_HEADER = re.compile(r"\s*\[\s*([^\[\]]+?)\s*\]\s*(?:#.*)?")
+_ASSIGNMENT = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*'|\s*\.\s*)+?)\s*=""")
+_TOML_PLACE = re.compile(
+    r"(.*?) ?\(at (?:line (\d+), column \d+|(end of document))\)", re.S
+)
+_PREFIXES = tuple(f"COSCHED_{section.upper()}_" for section in SECTIONS)
+#: Variables of the same prefixes that are no configuration.
+_OTHERS = frozenset({"COSCHED_RUN_DIR"})
+
+DEFAULTS: Layer = {key.path: Setting(key.default, Origin(Source.DEFAULT)) for key in KEYS}
+
+
+def merge(layers: Iterable[Layer]) -> Config:
+    """Later layers win over earlier ones, and all over the defaults."""
+    return config_of(overlay([DEFAULTS, *layers]))
+
+
+def overlay(layers: Iterable[Layer]) -> dict[str, Setting]:
+    """One layer that says what these say together."""
+    merged: dict[str, Setting] = {}
+    for layer in layers:
+        merged.update(layer)
+    return merged
+
+
+def read_file(text: str, name: str, *, operator: bool) -> tuple[Layer, list[Problem]]:
+    """A TOML file. ``operator``: whether this is the file that may limit users."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        return {}, [_toml_problem(str(error), name, text)]
+    lines = key_lines(text)
+    source = Source.OPERATOR if operator else Source.USER
+    layer: dict[str, Setting] = {}
+    problems: list[Problem] = []
+    for section, table in document.items():
+        where = f"{name}:{lines.get(section, 1)}"
+        if section not in SECTIONS:
+            problems.append(Problem(where, _unknown_section(section)))
+        elif not isinstance(table, dict):
+            problems.append(Problem(where, f"{section} is a section: write [{section}]"))
+        else:
+            for word, raw in table.items():
+                path = f"{section}.{word}"
+                place = Origin(source, f"{name}:{lines.get(path, 1)}")
+                _read_key(path, raw, place, layer, problems)
+                if section == "limits" and not operator:
+                    layer.pop(path, None)
+                    problems.append(Problem(str(place), _operators_only(path)))
+    return layer, problems
+
+
+def read_environment(environ: Mapping[str, str]) -> tuple[Layer, list[Problem]]:
+    """The variables ``COSCHED_SECTION_KEY``; an unknown one of the kind is a problem."""
+    known = {key.variable: key for key in KEYS}
+    layer: dict[str, Setting] = {}
+    problems: list[Problem] = []
+    for name in sorted(environ):
+        if not name.startswith(_PREFIXES) or name in _OTHERS:
+            continue
+        key = known.get(name)
+        if key is None:
+            problems.append(Problem(name, f"sets nothing{suggest(name, known)}"))
+        elif key.operator:
+            problems.append(Problem(name, _operators_only(key.path)))
+        else:
+            origin = Origin(Source.ENVIRONMENT, name)
+            _read_key(key.path, environ[name], origin, layer, problems)
+    return layer, problems
+
+
+def read_options(given: Mapping[str, tuple[str, str]]) -> tuple[Layer, list[Problem]]:
+    """Options of a command: the text and the option's name by ``section.key``."""
+    layer: dict[str, Setting] = {}
+    problems: list[Problem] = []
+    for path, (text, option) in given.items():
+        _read_key(path, text, Origin(Source.OPTION, option), layer, problems)
+    return layer, problems
+
+
+def key_lines(text: str) -> dict[str, int]:
+    """The line of each section and key of a TOML document, by its dotted path."""
+    lines: dict[str, int] = {}
+    section = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        header = _HEADER.fullmatch(line)
+        assignment = None if header else _ASSIGNMENT.match(line)
+        if header:
+            section = _plain(header[1])
+            lines.setdefault(section, number)
+        elif assignment:
+            path = ".".join(filter(None, (section, _plain(assignment[1]))))
+            parts = path.split(".")
+            for end in range(1, len(parts) + 1):
+                lines.setdefault(".".join(parts[:end]), number)
+    return lines
+
+
+def _plain(path: str) -> str:
+    """A dotted path without quotes and blanks."""
+    return ".".join(part.strip().strip("\"'") for part in path.split("."))
+
+
+def _read_key(
+    path: str,
+    raw: Any,
+    origin: Origin,
+    layer: dict[str, Setting],
+    problems: list[Problem],
+) -> None:
+    key = BY_PATH.get(path)
+    if key is None:
+        problems.append(Problem(str(origin), _unknown_key(path)))
+        return
+    try:
+        layer[path] = Setting(key.kind.parse(raw), origin)
+    except CoschedError as error:
+        problems.append(Problem(str(origin), f"{key.name}: {error}"))
+
+
+def _unknown_key(path: str) -> str:
+    section, _, word = path.partition(".")
+    names = [key.name for key in KEYS if key.section == section]
+    here = suggest(word, names)
+    if not here and (elsewhere := _elsewhere(word)):
+        here = f"; it belongs into [{elsewhere.section}]"
+    return f"'{word}' is not a key of [{section}]{here or '; it has ' + ', '.join(names)}"
+
+
+def _elsewhere(word: str) -> Key | None:
+    return next((key for key in KEYS if key.name == word), None)
+
+
+def _unknown_section(section: str) -> str:
+    key = _elsewhere(section)
+    if key is not None:
+        return f"'{section}' stands outside of its section; write it under [{key.section}]"
+    known = suggest(section, SECTIONS)
+    return f"'{section}' is not a section{known or '; they are ' + ', '.join(SECTIONS)}"
+
+
+def _operators_only(path: str) -> str:
+    return f"{path} binds users, so only the operator's file can say it"
+
+
+def _toml_problem(message: str, name: str, text: str) -> Problem:
+    match = _TOML_PLACE.fullmatch(message)
+    if match is None:
+        return Problem(name, f"not TOML: {message}")
+    line = match[2] or max(1, len(text.splitlines()))
+    return Problem(f"{name}:{line}", f"not TOML: {match[1]}")

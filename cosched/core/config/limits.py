@@ -1,0 +1,61 @@
+"""What the operator leaves to users: each question answered by None or by the refusal.
+
+Root is bound by nothing: the operator is root.
+"""
+
+from __future__ import annotations
+
+from cosched.core.config.values import Limits
+from cosched.core.settings import Settings
+from cosched.core.units import format_duration
+
+ROOT_UID = 0
+
+
+def limits_for(limits: Limits, uid: int) -> Limits:
+    """The limits that bind this user."""
+    return Limits() if uid == ROOT_UID else limits
+
+
+def refuse_settings(limits: Limits, settings: Settings) -> str | None:
+    """Why daemons of a user's own may not run with these settings."""
+    low, high, gmet = limits.slice_min_ns, limits.slice_max_ns, limits.gmet_max_ns
+    if low is not None and settings.slice_ns < low:
+        return _beyond("slice", settings.slice_ns, "least", low)
+    if high is not None and settings.slice_ns > high:
+        return _beyond("slice", settings.slice_ns, "most", high)
+    if gmet is not None and settings.gmet_ns > gmet:
+        return _beyond("gmet", settings.gmet_ns, "most", gmet)
+    return None
+
+
+def refuse_task(limits: Limits, carrier: str, other_jobs: int) -> str | None:
+    """Why a task may not register: ``other_jobs`` are its user's on this node."""
+    if carrier not in limits.carriers:
+        return (
+            f"carrier '{carrier}' is not allowed here: use {' or '.join(limits.carriers)}"
+        )
+    if limits.jobs_per_user is not None and other_jobs >= limits.jobs_per_user:
+        return f"{other_jobs} jobs of yours run here; more are not allowed at once"
+    return None
+
+
+def refuse_wait(limits: Limits, wait: str) -> str | None:
+    """Why ranks may not wait this way."""
+    if wait.partition(":")[0] in limits.waits:
+        return None
+    return f"wait '{wait}' is not allowed here: use {' or '.join(limits.waits)}"
+
+
+def refuse_private(limits: Limits) -> str | None:
+    """Why a user may not start daemons of his own."""
+    if limits.private_daemons:
+        return None
+    return "users' own daemons are not allowed here: ask the operator for 'cosched up'"
+
+
+def _beyond(name: str, ns: int, side: str, bound_ns: int) -> str:
+    return (
+        f"{name} {format_duration(ns)} is not allowed here: "
+        f"the {side} is {format_duration(bound_ns)}"
+    )

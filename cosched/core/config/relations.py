@@ -1,0 +1,141 @@
+"""Values that are right each by itself and wrong together.
+
+A file that says something which does nothing, or the opposite of what it seems to say, is
+wrong. The same by an option or a variable, typed to try something, is a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from cosched.core.config.values import Config, Origin, Problem, Source
+from cosched.core.units import NS_PER_MS, format_duration
+
+#: A switch has taken effect on both sides, and messages are trapped: see cosched.linux.kick
+#: and the millisecond that an unscheduled task sleeps between two looks.
+SETTLED_NS = 20 * NS_PER_MS
+#: The period of the kernel's quotas, cosched.linux.shares.
+QUOTA_PERIOD_NS = 100 * NS_PER_MS
+#: How often the duty cycle lets an unscheduled job look, cosched.linux.dutycycle.
+DUTY_CYCLE_NS = 200 * NS_PER_MS
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """What does not go together."""
+
+    keys: tuple[str, ...]
+    message: str
+
+
+def judge(config: Config) -> tuple[list[Problem], list[Problem]]:
+    """(errors, warnings) of a merged configuration."""
+    errors: list[Problem] = []
+    warnings: list[Problem] = []
+    for clash in clashes(config):
+        # Whoever spoke last can mend it.
+        last = max((config.origin(key) for key in clash.keys), key=_rank)
+        typed = last.source in (Source.ENVIRONMENT, Source.OPTION)
+        (warnings if typed else errors).append(Problem(str(last), clash.message))
+    return errors, warnings
+
+
+def _rank(origin: Origin) -> int:
+    return list(Source).index(origin.source)
+
+
+def clashes(config: Config) -> list[Clash]:
+    """All that does not go together, most telling first."""
+    return [clash for rule in _RULES for clash in rule(config)]
+
+
+def _gmet_reaches_slice(config: Config) -> Iterable[Clash]:
+    node = config.node
+    if node.gmet_ns >= node.slice_ns:
+        yield Clash(
+            ("node.gmet", "node.slice"),
+            f"gmet {format_duration(node.gmet_ns)} is not below slice "
+            f"{format_duration(node.slice_ns)}: no message would ever pull a switch",
+        )
+
+
+def _slice_too_short(config: Config) -> Iterable[Clash]:
+    node = config.node
+    slice_text = format_duration(node.slice_ns)
+    if node.slice_ns < SETTLED_NS:
+        why = (
+            "aligned slices would end before the kernel has carried out the switch"
+            if node.align
+            else "timers would switch before a message is trapped"
+        )
+        yield Clash(
+            ("node.slice", "node.align"),
+            f"slice {slice_text} is below {format_duration(SETTLED_NS)}: {why}",
+        )
+    if (
+        node.mode == "strict"
+        and node.class_scheduler != "dutycycle"
+        and node.slice_ns < QUOTA_PERIOD_NS
+    ):
+        yield Clash(
+            ("node.slice", "node.mode"),
+            f"slice {slice_text} with mode strict: quotas count over "
+            f"{format_duration(QUOTA_PERIOD_NS)}, so they would not hold in a slice",
+        )
+    if node.class_scheduler == "dutycycle" and node.slice_ns <= DUTY_CYCLE_NS:
+        yield Clash(
+            ("node.slice", "node.class_scheduler"),
+            f"slice {slice_text} with dutycycle: an unscheduled job looks at its "
+            f"messages every {format_duration(DUTY_CYCLE_NS)}, never within a slice",
+        )
+
+
+def _limits_contradict(config: Config) -> Iterable[Clash]:
+    limits, node = config.limits, config.node
+    low, high = limits.slice_min_ns, limits.slice_max_ns
+    if low is not None and high is not None and low > high:
+        yield Clash(
+            ("limits.slice_min", "limits.slice_max"),
+            f"slice_min {format_duration(low)} is above slice_max "
+            f"{format_duration(high)}: no slice is allowed",
+        )
+    if low is not None and node.slice_ns < low:
+        yield _outside("slice", node.slice_ns, "slice_min", low)
+    if high is not None and node.slice_ns > high:
+        yield _outside("slice", node.slice_ns, "slice_max", high)
+    if limits.gmet_max_ns is not None and node.gmet_ns > limits.gmet_max_ns:
+        yield _outside("gmet", node.gmet_ns, "gmet_max", limits.gmet_max_ns)
+
+
+def _outside(name: str, ns: int, limit: str, bound_ns: int) -> Clash:
+    side = "below" if limit.endswith("_min") else "above"
+    return Clash(
+        (f"node.{name}", f"limits.{limit}"),
+        f"{name} {format_duration(ns)} is {side} the limit {limit} "
+        f"{format_duration(bound_ns)}",
+    )
+
+
+def _run_defaults_forbidden(config: Config) -> Iterable[Clash]:
+    limits, run = config.limits, config.run
+    wait = run.wait.partition(":")[0]
+    if wait not in limits.waits:
+        yield _forbidden("wait", wait, "waits", limits.waits)
+    if run.status != "auto" and run.status not in limits.carriers:
+        yield _forbidden("status", run.status, "carriers", limits.carriers)
+
+
+def _forbidden(name: str, word: str, limit: str, allowed: tuple[str, ...]) -> Clash:
+    return Clash(
+        (f"run.{name}", f"limits.{limit}"),
+        f"{name} '{word}' is not allowed here; {limit} has {', '.join(allowed)}",
+    )
+
+
+_RULES: tuple[Callable[[Config], Iterable[Clash]], ...] = (
+    _gmet_reaches_slice,
+    _slice_too_short,
+    _limits_contradict,
+    _run_defaults_forbidden,
+)

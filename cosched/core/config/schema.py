@@ -1,0 +1,127 @@
+"""Every key that can be set: where it stands, what it looks like, what it is by default.
+
+A new key is a line here and a field of ``values``. In the file a key stands in its
+section; the environment variable is ``COSCHED_SECTION_KEY``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from cosched.core.config.kinds import (
+    ADDRESS,
+    COUNT,
+    DURATION,
+    OFF,
+    SWITCH,
+    WAIT,
+    WAITS,
+    Kind,
+    one_of,
+    some_of,
+)
+from cosched.core.units import NS_PER_MS, NS_PER_S
+
+CARRIERS = ("none", "prefix", "shadow")
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One thing that can be set.
+
+    live: daemons that are up take a new value at once, without touching jobs.
+    operator: only the operator's file says it, since it binds users.
+    """
+
+    section: str
+    name: str
+    kind: Kind
+    default: Any
+    about: str
+    live: bool = False
+    operator: bool = False
+
+    @property
+    def path(self) -> str:
+        """``section.name``."""
+        return f"{self.section}.{self.name}"
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that sets it."""
+        return f"COSCHED_{self.section}_{self.name}".upper()
+
+    def shown(self, value: Any) -> Any:
+        """A value as the file would say it; None where nothing is set."""
+        return None if value is None else self.kind.write(value)
+
+
+KEYS = (
+    Key("node", "slice", DURATION, 2 * NS_PER_S, "How long a job keeps the CPUs.", True),
+    Key(
+        "node",
+        "gmet",
+        DURATION,
+        100 * NS_PER_MS,
+        "Guaranteed minimum: no message takes the CPUs before.",
+        True,
+    ),
+    Key("node", "align", SWITCH, True, "Slices start at multiples of the slice.", True),
+    Key(
+        "node",
+        "class_scheduler",
+        one_of("auto", "cgroup2", "cgroup1", "dutycycle"),
+        "auto",
+        "What enforces the shares.",
+    ),
+    Key(
+        "node",
+        "mode",
+        one_of("proportional", "strict"),
+        "proportional",
+        "Whether time left unused goes to others, or is lost.",
+    ),
+    Key("metrics", "listen", ADDRESS, OFF, "Where Prometheus may ask."),
+    Key("run", "wait", WAIT, "spin", "How ranks wait while they may run."),
+    Key(
+        "run",
+        "status",
+        one_of("auto", "shadow", "prefix", "none"),
+        "auto",
+        "How the sender's status travels.",
+    ),
+    Key("limits", "slice_min", DURATION, None, "Shortest slice.", operator=True),
+    Key("limits", "slice_max", DURATION, None, "Longest slice.", operator=True),
+    Key("limits", "gmet_max", DURATION, None, "Longest guaranteed time.", operator=True),
+    Key(
+        "limits",
+        "carriers",
+        some_of(*CARRIERS),
+        CARRIERS,
+        "Carriers of the status that jobs may use.",
+        operator=True,
+    ),
+    Key(
+        "limits",
+        "waits",
+        some_of(*WAITS),
+        WAITS,
+        "Ways to wait that cosched-run accepts.",
+        operator=True,
+    ),
+    Key("limits", "jobs_per_user", COUNT, None, "Jobs of a user on a node.", operator=True),
+    Key(
+        "limits",
+        "private_daemons",
+        SWITCH,
+        True,
+        "Whether users may start daemons of their own.",
+        operator=True,
+    ),
+)
+
+BY_PATH = {key.path: key for key in KEYS}
+SECTIONS = tuple(dict.fromkeys(key.section for key in KEYS))
+#: Those that stand for themselves in ``cosched config set slice=1s``.
+LIVE = {key.name: key for key in KEYS if key.live}

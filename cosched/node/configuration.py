@@ -1,0 +1,114 @@
+"""Reads the places that configuration comes from, once, for whoever starts.
+
+In order, later ones winning: ``/etc/cosched.toml`` (the operator's, the only one that may
+limit users), the user's ``~/.config/cosched/config.toml``, the environment, options.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cosched.core.config.layers import (
+    Layer,
+    merge,
+    read_environment,
+    read_file,
+    read_options,
+)
+from cosched.core.config.relations import judge
+from cosched.core.config.values import Config, Problem
+from cosched.core.errors import CoschedError
+
+OPERATOR_FILE = Path("/etc/cosched.toml")
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Which files there may be. ``user`` is None where a user has no home."""
+
+    operator: Path
+    user: Path | None
+
+    @property
+    def files(self) -> Sequence[Path]:
+        return [path for path in (self.operator, self.user) if path is not None]
+
+
+def usual_places(environ: Mapping[str, str]) -> Places:
+    """The operator's file and that of the user with this environment."""
+    base = environ.get("XDG_CONFIG_HOME") or ""
+    if not os.path.isabs(base):
+        home = environ.get("HOME") or ""
+        base = os.path.join(home, ".config") if os.path.isabs(home) else ""
+    user = Path(base, "cosched", "config.toml") if base else None
+    return Places(OPERATOR_FILE, user)
+
+
+def load(
+    environ: Mapping[str, str],
+    options: Mapping[str, tuple[str, str]] | None = None,
+    places: Places | None = None,
+) -> tuple[Config, list[Problem]]:
+    """The merged configuration and what is doubtful in it.
+
+    ``options`` maps ``section.key`` to the text and the name of an option. Raises
+    CoschedError, one line, if anything is wrong.
+    """
+    config, errors, warnings = examine(environ, options, places)
+    if errors:
+        more = f" (and {len(errors) - 1} more: cosched config check)" if errors[1:] else ""
+        raise CoschedError(f"{errors[0]}{more}")
+    return config, warnings
+
+
+def examine(
+    environ: Mapping[str, str],
+    options: Mapping[str, tuple[str, str]] | None = None,
+    places: Places | None = None,
+) -> tuple[Config, list[Problem], list[Problem]]:
+    """The configuration as far as it can be read, with all errors and warnings."""
+    places = places or usual_places(environ)
+    layers: list[Layer] = []
+    errors: list[Problem] = []
+    read = [
+        *(_read(path, operator=path == places.operator) for path in places.files),
+        read_environment(environ),
+        read_options(options or {}),
+    ]
+    for layer, problems in read:
+        layers.append(layer)
+        errors += problems
+    config = merge(layers)
+    clashes, warnings = judge(config)
+    return config, errors + clashes, warnings
+
+
+def examine_file(path: Path, *, operator: bool) -> tuple[Config, list[Problem]]:
+    """One file by itself, over the defaults alone; CoschedError if it is not there."""
+    if not path.exists():
+        raise CoschedError(f"{path}: no such file")
+    layer, problems = _read(path, operator=operator)
+    config = merge([layer])
+    return config, problems + judge(config)[0]
+
+
+def _read(path: Path, *, operator: bool) -> tuple[Layer, list[Problem]]:
+    try:
+        with path.open("rb") as file:
+            owner = os.fstat(file.fileno()).st_uid
+            content = file.read()
+    except (FileNotFoundError, NotADirectoryError):
+        return {}, []
+    except OSError as error:
+        return {}, [Problem(str(path), f"cannot be read: {error.strerror}")]
+    if owner not in (0, os.geteuid()):
+        return {}, [Problem(str(path), "belongs to another user; it is not trusted")]
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        return {}, [Problem(f"{path}:{line}", "not TOML: it is not UTF-8")]
+    return read_file(text, str(path), operator=operator)

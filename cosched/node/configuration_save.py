@@ -1,0 +1,75 @@
+"""Changes values in a configuration file and leaves the rest of it, comments too, alone."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
+
+from cosched.core.config.layers import merge, read_file
+from cosched.core.config.relations import judge
+from cosched.core.config.schema import BY_PATH
+from cosched.core.errors import CoschedError
+
+_MODE = 0o644
+
+
+def save(path: Path, values: Mapping[str, Any], *, operator: bool) -> None:
+    """Writes ``section.key`` values into the file, which is made if need be.
+
+    The file is replaced in one step and keeps its mode. CoschedError if it cannot be
+    written, or would not be right afterwards; it is then left as it was.
+    """
+    path = path.resolve()  # a link stays one
+    try:
+        before = path.read_text() if path.exists() else ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise CoschedError(f"{path}: cannot be read: {error}") from None
+    text = edited(before, str(path), values)
+    layer, problems = read_file(text, str(path), operator=operator)
+    problems += judge(merge([layer]))[0]
+    if problems:
+        raise CoschedError(f"not saved: {problems[0]}")
+    try:
+        _replace(path, text)
+    except OSError as error:
+        raise CoschedError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def edited(text: str, name: str, values: Mapping[str, Any]) -> str:
+    """The text of a file with these values in it."""
+    try:
+        document = tomlkit.parse(text)
+    except TOMLKitError as error:
+        raise CoschedError(f"{name}: not TOML: {error}") from None
+    for path, value in values.items():
+        key = BY_PATH[path]
+        if key.section not in document:
+            document.add(key.section, tomlkit.table())
+        section = document[key.section]
+        if not isinstance(section, dict):
+            raise CoschedError(f"{name}: {key.section} is a section: write [{key.section}]")
+        section[key.name] = key.kind.write(value)
+    return tomlkit.dumps(document)
+
+
+def _replace(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    mode = path.stat().st_mode & 0o777 if path.exists() else _MODE
+    with tempfile.NamedTemporaryFile(
+        "w", dir=path.parent, prefix=f".{path.name}.", delete=False
+    ) as file:
+        try:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+            os.fchmod(file.fileno(), mode)
+            os.replace(file.name, path)
+        except BaseException:
+            os.unlink(file.name)
+            raise
