@@ -5,7 +5,8 @@ their tasks cannot all have a CPU of their own: two jobs of two tasks on eight C
 side by side, on two CPUs they take turns. A *group* is a set of jobs connected by
 overlapping CPU sets; jobs *fit* when in each of their groups every task can be matched
 with a CPU that it may use and that no other task has. A job alone always fits, however
-many tasks it has; and what fits still fits without one of its jobs.
+many tasks it has; and what fits still fits without one of its jobs. A job that is to be
+*alone* fits beside nothing that wants one of its CPUs.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ class Competitor(Protocol):
     def cpus(self) -> frozenset[int]: ...
     @property
     def tasks(self) -> Mapping[int, frozenset[int]]: ...
+    @property
+    def alone(self) -> bool: ...
 
 
 J = TypeVar("J", bound=Competitor)
@@ -52,7 +55,11 @@ def fits(jobs: Sequence[Competitor]) -> bool:
         return True
     return all(
         len(group) == 1
-        or _have_a_cpu_each([cpus for job in group for cpus in job.tasks.values()])
+        or (
+            # In a group of several, each overlaps with another.
+            not any(job.alone for job in group)
+            and _have_a_cpu_each([cpus for job in group for cpus in job.tasks.values()])
+        )
         for group in groups(jobs)
     )
 

@@ -17,6 +17,20 @@ Job = str  #: a job's key on this node
 Task = int  #: a task's process id on this node
 
 
+class Mode(str, Enum):
+    """How a job's owner wants it treated on a node; see ``modes``."""
+
+    COSCHEDULED = "coscheduled"
+    RAISED = "raised"
+    SUSPENDED = "suspended"
+    RELEASED = "released"
+
+    @property
+    def takes_part(self) -> bool:
+        """Whether it is ever scheduled and competes with others."""
+        return self in (Mode.COSCHEDULED, Mode.RAISED)
+
+
 class Cause(str, Enum):
     """Why a job's status changed."""
 
@@ -28,6 +42,10 @@ class Cause(str, Enum):
     DISPLACED = "displaced"  # another job was scheduled in its place
     CROWDED = "crowded"  # it, or a neighbour, grew: they no longer fit side by side
     REARMED = "rearmed"  # still unscheduled; may ask again now that GMET is over
+    SUSPENDED = "suspended"  # its owner suspended it
+    RESUMED = "resumed"  # its owner made it an ordinary job again
+    RAISED = "raised"  # its owner gave it its CPUs alone
+    RELEASED = "released"  # its owner took it out of coscheduling: it runs freely
     SHUTDOWN = "shutdown"  # the daemon ends: everything runs freely
 
 
@@ -38,6 +56,8 @@ class Refusal(str, Enum):
     AHEAD = "ahead"  # the asking job has had more CPU time than another waits for
     SCHEDULED = "scheduled"  # it is scheduled already
     STALE = "stale"  # the request was posted before the last change of its status
+    SUSPENDED = "suspended"  # its owner suspended it
+    BARRED = "barred"  # a raised job has its CPUs to itself
     UNKNOWN = "unknown"  # no such task here
 
 
@@ -95,6 +115,14 @@ class TurnGiven(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModeChosen(Event):
+    """The job's owner, or root, wants it treated in another way. Not the paper's."""
+
+    job: Job
+    mode: Mode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShutdownRequested(Event):
     """CMDDWN: the scheduler daemon is to end."""
 
@@ -144,8 +172,30 @@ class RemoveTask(Command):
 
 
 @dataclass(frozen=True, slots=True)
+class FreezeClass(Command):
+    """Stop every process of a class, those that it has by now."""
+
+    job: Job
+
+
+@dataclass(frozen=True, slots=True)
+class ThawClass(Command):
+    """Continue every process of a class."""
+
+    job: Job
+
+
+@dataclass(frozen=True, slots=True)
+class PublishMode(Command):
+    """Write a job's mode down where whoever outlives the daemon finds it."""
+
+    job: Job
+    mode: Mode
+
+
+@dataclass(frozen=True, slots=True)
 class SetShares(Command):
-    """The percentage of its CPUs that each class gets, all classes of the node."""
+    """The percentage of its CPUs that each class gets, all classes that take part."""
 
     percents: tuple[tuple[Job, int], ...]
 

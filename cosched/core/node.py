@@ -29,9 +29,11 @@ Where it goes beyond the paper
   follows from the number of the slice. Nodes with the same jobs and synchronised clocks
   choose alike without a message; arrivals correct what differs. A job that came to run
   between two boundaries is not cut short by the next one.
+- A job's owner may suspend it, release it, or have it run alone (``modes``).
 
-Invariants, after every event: the scheduled jobs fit side by side; no other job would
-fit beside them; each group's shares add up to 100.
+Invariants, after every event: the scheduled jobs fit side by side; no other job that takes
+part would fit beside them; each group's shares add up to 100; a job that does not take part
+is not scheduled.
 """
 
 from __future__ import annotations
@@ -41,15 +43,15 @@ from collections.abc import Mapping, Sequence
 
 from cosched.core.contention import Fitting, groups, shares
 from cosched.core.messages import (
-    AddTask,
     AlarmRang,
     Cause,
     Command,
-    CreateClass,
     DestroyClass,
     Event,
     Job,
     MessageTrapped,
+    Mode,
+    ModeChosen,
     OrderTimer,
     PublishContention,
     PublishStatus,
@@ -63,8 +65,10 @@ from cosched.core.messages import (
     SliceEnded,
     TaskExited,
     TaskRegistered,
+    ThawClass,
     TurnGiven,
 )
+from cosched.core.modes import admit_task, cause_of, change_mode, is_barred
 from cosched.core.process_table import Branch, JobState
 from cosched.core.settings import Settings
 
@@ -80,6 +84,7 @@ class NodeScheduler:
         self.counters: Counter[Branch] = Counter()
         self._jobs: dict[Job, JobState] = {}
         self._groups: list[list[JobState]] = []  # of the jobs, sorted by key
+        self._raised: list[JobState] = []
         self._fitting = Fitting()
         self._shares: tuple[tuple[Job, int], ...] = ()
         self._orders: OrderTimer | None = None
@@ -108,6 +113,8 @@ class NodeScheduler:
                 commands = self._trap(event)
             case TurnGiven():
                 commands = self._give_turn(event)
+            case ModeChosen():
+                commands = self._choose_mode(event)
             case AlarmRang():
                 commands = self._rearm(event)
             case SettingsChanged():
@@ -139,12 +146,11 @@ class NodeScheduler:
             newcomer = False
         job.tasks[event.task] = event.cpus
         self._fitting.forget()
-        commands: list[Command] = []
-        if not event.cpus <= job.cpus:
+        cpus_grew = not event.cpus <= job.cpus
+        if cpus_grew:
             job.cpus |= event.cpus
             self._regroup()
-            commands.append(CreateClass(job.key, job.cpus))
-        commands.append(AddTask(job.key, event.task))
+        commands = admit_task(job, event.task, cpus_grew=cpus_grew)
         if newcomer:
             self._start_account(job, event.now_ns)
             # Its tasks look at a status from the first moment on.
@@ -165,14 +171,18 @@ class NodeScheduler:
             return []
         del job.tasks[event.task]
         self._fitting.forget()
-        commands: list[Command] = [RemoveTask(job.key, event.task)]
+        has_class = job.mode is not Mode.RELEASED
+        commands: list[Command] = []
+        if has_class:
+            commands.append(RemoveTask(job.key, event.task))
         if job.tasks:
             self.counters[Branch.OUT_TASK] += 1
         else:
             self.counters[Branch.OUT_JOB] += 1
             del self._jobs[job.key]
             self._regroup()
-            commands.append(DestroyClass(job.key))
+            if has_class:
+                commands.append(DestroyClass(job.key))
         return commands + self._settle(event, Cause.FREED)
 
     # -- CMDCSW ---------------------------------------------------------------------
@@ -186,7 +196,11 @@ class NodeScheduler:
         if not due:
             self.counters[Branch.CSW_NOTHING_DUE] += 1
             return []
-        kept = [job for job in self._scheduled() if job not in due]
+        kept = [
+            job
+            for job in self._scheduled()
+            if job not in due and not is_barred(job, self._raised)
+        ]
         chosen = self._fitting.fill(kept, self._order(event))
         if {job.key for job in chosen} == {job.key for job in self._scheduled()}:
             self.counters[Branch.CSW_KEPT] += 1
@@ -215,11 +229,15 @@ class NodeScheduler:
         if job is None or event.task not in job.tasks:
             self.counters[Branch.SCH_REFUSED_UNKNOWN] += 1
             return [RefuseRequest(event.job, event.task, Refusal.UNKNOWN)]
-        if job.scheduled:
+        if job.mode is Mode.SUSPENDED:
+            return self._refuse(job, event, Refusal.SUSPENDED)
+        if job.scheduled or job.mode is Mode.RELEASED:
             return self._refuse(job, event, Refusal.SCHEDULED)
         if (job.epoch ^ event.epoch) & 0xFFFFFFFF:
             return self._refuse(job, event, Refusal.STALE)
         group = self._group_of(job)
+        if is_barred(job, self._raised):
+            return self._refuse(job, event, Refusal.BARRED)
         displaced = [other for other in group if other.scheduled]
         least_ran_ns = min((other.ran_ns(event.now_ns) for other in displaced), default=0)
         if displaced and least_ran_ns < self.settings.gmet_ns:
@@ -227,7 +245,9 @@ class NodeScheduler:
             left_ns = self.settings.gmet_ns - least_ran_ns
             return self._refuse(job, event, Refusal.GMET, left_ns)
         neediest_ns = min(
-            other.used_ns(event.now_ns) for other in group if not other.scheduled
+            other.used_ns(event.now_ns)
+            for other in group
+            if not other.scheduled and not is_barred(other, self._raised)
         )
         if job.used_ns(event.now_ns) - neediest_ns > LEAD_SLICES * self.settings.slice_ns:
             return self._refuse(job, event, Refusal.AHEAD)
@@ -255,11 +275,46 @@ class NodeScheduler:
             self.counters[Branch.TURN_HELD] += 1
             self._account(job, event.now_ns)  # the slice starts anew
             return []
+        if not job.mode.takes_part or is_barred(job, self._raised):
+            self.counters[Branch.TURN_BARRED] += 1
+            return []
         self.counters[Branch.TURN_GIVEN] += 1
         group = self._group_of(job)
         kept = [other for other in self._scheduled() if other not in group]
         chosen = self._fitting.fill([*kept, job], self._order(event))
         return self._switch(chosen, event, Cause.GIVEN)
+
+    # -- what the owner wants ---------------------------------------------------------
+
+    def _choose_mode(self, event: ModeChosen) -> list[Command]:
+        job = self._jobs.get(event.job)
+        if job is None:
+            self.counters[Branch.MODE_UNKNOWN] += 1
+            return []
+        if job.mode is event.mode:
+            self.counters[Branch.MODE_KEPT] += 1
+            return []
+        self.counters[Branch.MODE_CHANGED] += 1
+        before = job.mode
+        if not event.mode.takes_part:
+            self._account(job, event.now_ns)
+            job.scheduled = job.awaits_gmet = False
+        commands = change_mode(job, event.mode)
+        self._fitting.forget()
+        self._regroup()
+        if event.mode is Mode.COSCHEDULED or event.mode.takes_part > before.takes_part:
+            self._restart_account(job, event.now_ns, before)
+        cause = cause_of(event.mode) if event.mode.takes_part else Cause.FREED
+        return commands + self._settle(event, cause)
+
+    def _restart_account(self, job: JobState, now_ns: int, before: Mode) -> None:
+        """A job that comes back has saved nothing up meanwhile; nor does it pay for the
+        time in which it was raised."""
+        self._account(job, now_ns)
+        own_ns = job.credit_ns
+        self._start_account(job, now_ns)
+        if before is not Mode.RAISED:
+            job.credit_ns = max(job.credit_ns, own_ns)
 
     # -- the alarm: GMET is over for those who were refused for it -------------------
 
@@ -302,11 +357,15 @@ class NodeScheduler:
         self.counters[Branch.DOWN] += 1
         commands: list[Command] = []
         for job in sorted(self._jobs.values(), key=lambda j: j.key):
+            if job.mode is Mode.SUSPENDED:
+                commands.append(ThawClass(job.key))
             # Nobody will wake a sleeping waiter any more: let them all run.
             commands.append(PublishStatus(job.key, job.epoch + 1, True, Cause.SHUTDOWN))
-            commands.append(DestroyClass(job.key))
+            if job.mode is not Mode.RELEASED:
+                commands.append(DestroyClass(job.key))
         self._jobs.clear()
         self._groups.clear()
+        self._raised.clear()
         self._shares = ()
         return tuple(commands)
 
@@ -317,9 +376,15 @@ class NodeScheduler:
 
     def _regroup(self) -> None:
         """Who competes with whom changes only when jobs or CPUs do."""
-        self._groups = groups(sorted(self._jobs.values(), key=lambda j: j.key))
+        self._groups = groups(
+            sorted(
+                (job for job in self._jobs.values() if job.mode.takes_part),
+                key=lambda j: j.key,
+            )
+        )
         for group in self._groups:
             group.sort(key=lambda j: j.key)
+        self._raised = [job for job in self._jobs.values() if job.alone]
 
     def _group_of(self, job: JobState) -> list[JobState]:
         return next(group for group in self._groups if job in group)
@@ -333,19 +398,22 @@ class NodeScheduler:
         return [job for group in self._waited_for() for job in group if job.scheduled]
 
     def _order(self, event: Event) -> list[JobState]:
-        """All jobs, those first whose turn it is."""
+        """All jobs that take part: the raised ones, then those whose turn it is."""
+        ordered: list[JobState] = []
         if self.settings.align:
             turn = event.wall_ns // self.settings.slice_ns
-            ordered: list[JobState] = []
             for group in self._groups:
                 first = turn % len(group)
                 ordered += group[first:] + group[:first]
-            return ordered
-        grain_ns = max(1, self.settings.slice_ns // 4)
-        return sorted(
-            self._jobs.values(),
-            key=lambda job: (round(job.used_ns(event.now_ns) / grain_ns), job.key),
-        )
+        else:
+            grain_ns = max(1, self.settings.slice_ns // 4)
+            ordered = sorted(
+                (job for group in self._groups for job in group),
+                key=lambda job: (round(job.used_ns(event.now_ns) / grain_ns), job.key),
+            )
+        if self._raised:
+            ordered.sort(key=lambda job: not job.alone)
+        return ordered
 
     def _settle(self, event: Event, cause: Cause) -> list[Command]:
         """Restores the invariants after jobs or tasks came or went."""
@@ -353,7 +421,8 @@ class NodeScheduler:
         # Those that have waited longest for the end of their time keep it; what no
         # longer fits beside them steps back.
         for job in sorted(self._scheduled(), key=lambda j: (j.since_ns, j.key)):
-            if self._fitting.fits([*kept, job]):
+            barred = is_barred(job, self._raised)
+            if not barred and self._fitting.fits([*kept, job]):
                 kept.append(job)
         return self._switch(self._fitting.fill(kept, self._order(event)), event, cause)
 

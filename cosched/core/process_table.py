@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from enum import Enum
 
-from cosched.core.messages import Job, Refusal, Task
+from cosched.core.messages import Job, Mode, Refusal, Task
 
 
 class Branch(str, Enum):
@@ -28,9 +28,15 @@ class Branch(str, Enum):
     SCH_REFUSED_SCHEDULED = "sch_refused_scheduled"
     SCH_REFUSED_STALE = "sch_refused_stale"
     SCH_REFUSED_UNKNOWN = "sch_refused_unknown"
+    SCH_REFUSED_SUSPENDED = "sch_refused_suspended"
+    SCH_REFUSED_BARRED = "sch_refused_barred"
     TURN_GIVEN = "turn_given"
     TURN_HELD = "turn_held"
     TURN_UNKNOWN = "turn_unknown"
+    TURN_BARRED = "turn_barred"
+    MODE_CHANGED = "mode_changed"
+    MODE_KEPT = "mode_kept"
+    MODE_UNKNOWN = "mode_unknown"
     ALARM_REARMED = "alarm_rearmed"
     ALARM_EARLY = "alarm_early"
     SETTINGS_CHANGED = "settings_changed"
@@ -44,6 +50,7 @@ class JobState:
     key: Job
     tasks: dict[Task, frozenset[int]] = field(default_factory=dict)
     cpus: frozenset[int] = frozenset()
+    mode: Mode = Mode.COSCHEDULED
     scheduled: bool = False
     contended: bool = False  #: another job of its group waits
     since_ns: int = 0  #: when it was last scheduled
@@ -54,6 +61,11 @@ class JobState:
     switches: int = 0  #: times it was scheduled
     granted: int = 0
     refused: Counter[Refusal] = field(default_factory=Counter)
+
+    @property
+    def alone(self) -> bool:
+        """Whether no other job may be scheduled on its CPUs together with it."""
+        return self.mode is Mode.RAISED
 
     def ran_ns(self, now_ns: int) -> int:
         """How long it has been scheduled this time."""

@@ -18,9 +18,13 @@ from cosched.core.messages import (
     CreateClass,
     DestroyClass,
     Event,
+    FreezeClass,
     MessageTrapped,
+    Mode,
+    ModeChosen,
     OrderTimer,
     PublishContention,
+    PublishMode,
     PublishStatus,
     Refusal,
     RefuseRequest,
@@ -32,6 +36,7 @@ from cosched.core.messages import (
     SliceEnded,
     TaskExited,
     TaskRegistered,
+    ThawClass,
     TurnGiven,
 )
 from cosched.core.node import LEAD_SLICES, NodeScheduler
@@ -54,6 +59,8 @@ class Node:
     members: dict = field(default_factory=dict)
     shares: dict = field(default_factory=dict)
     contended: set = field(default_factory=set)
+    modes: dict = field(default_factory=dict)
+    frozen: dict = field(default_factory=dict)
     alarm_ns: int | None = None
     orders: OrderTimer | None = None
 
@@ -73,6 +80,7 @@ class Node:
         match command:
             case PublishStatus(job, epoch, scheduled):
                 assert epoch >= self.published.get(job, (0, None))[0]
+                assert not (scheduled and job in self.frozen)
                 self.published[job] = (epoch, scheduled)
             case CreateClass(job):
                 self.members.setdefault(job, set())
@@ -83,8 +91,13 @@ class Node:
             case DestroyClass(job):
                 del self.members[job]
                 self.shares.pop(job, None)
-                self.published.pop(job)
                 self.contended.discard(job)
+            case FreezeClass(job):
+                self.frozen[job] = set(self.members[job])
+            case ThawClass(job):
+                del self.frozen[job]
+            case PublishMode(job, mode):
+                self.modes[job] = mode
             case SetShares(percents):
                 self.shares = dict(percents)
             case SetAlarm(at_ns):
@@ -103,6 +116,9 @@ class Node:
         state = self.machine.jobs[job]
         task = next(iter(state.tasks))
         return self.send(MessageTrapped, job=job, task=task, epoch=state.epoch, **kw)
+
+    def choose(self, job, mode, **kw):
+        return self.send(ModeChosen, job=job, mode=mode, **kw)
 
     @property
     def running(self):
@@ -320,6 +336,17 @@ def test_an_unknown_event_is_a_programming_error():
         NodeScheduler(FREE).handle(Event(now_ns=0, wall_ns=0))
 
 
+def taking_part(machine):
+    return [job for job in machine.jobs.values() if job.mode.takes_part]
+
+
+def barred(jobs, key):
+    """Whether owners' wishes keep a job from a turn that it is given."""
+    job = jobs[key]
+    raised = [j for j in jobs.values() if j.mode is Mode.RAISED and j.cpus & job.cpus]
+    return not job.mode.takes_part or (raised and job.mode is not Mode.RAISED)
+
+
 JOBS = st.sampled_from("abcde")
 CPU_SETS = st.sets(st.integers(0, 3), min_size=1).map(frozenset)
 
@@ -334,6 +361,9 @@ class NodeMachine(RuleBasedStateMachine):
         self.since = {}
 
     def send(self, kind, **fields):
+        for gone in set(self.node.published) - set(self.node.machine.jobs):
+            for record in (self.node.published, self.node.modes, self.node.frozen):
+                record.pop(gone, None)
         before = self.node.running
         now_before = {k: j.since_ns for k, j in self.node.machine.jobs.items()}
         commands = self.node.send(kind, **fields)
@@ -375,7 +405,15 @@ class NodeMachine(RuleBasedStateMachine):
     def give_turn(self, data, after):
         job = data.draw(st.sampled_from(sorted(self.node.machine.jobs)))
         self.send(TurnGiven, after_ns=after, job=job)
-        assert self.node.machine.jobs[job].scheduled
+        if not barred(self.node.machine.jobs, job):
+            assert self.node.machine.jobs[job].scheduled
+
+    @precondition(lambda self: self.node.machine.jobs)
+    @rule(data=st.data(), mode=st.sampled_from(Mode), after=st.integers(0, NS_PER_S))
+    def choose(self, data, mode, after):
+        job = data.draw(st.sampled_from(sorted(self.node.machine.jobs)))
+        self.send(ModeChosen, after_ns=after, job=job, mode=mode)
+        assert self.node.machine.jobs[job].mode is mode
 
     @precondition(lambda self: self.node.alarm_ns is not None)
     @rule()
@@ -394,7 +432,7 @@ class NodeMachine(RuleBasedStateMachine):
 
     @invariant()
     def scheduled_jobs_fit_and_no_other_would(self):
-        jobs = list(self.node.machine.jobs.values())
+        jobs = taking_part(self.node.machine)
         running = [job for job in jobs if job.scheduled]
         assert fits(running)
         for job in jobs:
@@ -402,7 +440,7 @@ class NodeMachine(RuleBasedStateMachine):
 
     @invariant()
     def every_group_runs_exactly_one_job_if_no_two_fit(self):
-        for group in groups(self.node.machine.jobs.values()):
+        for group in groups(taking_part(self.node.machine)):
             running = [job for job in group if job.scheduled]
             assert running
             pairs = [(a, b) for a in group for b in group if a.key < b.key]
@@ -411,8 +449,10 @@ class NodeMachine(RuleBasedStateMachine):
 
     @invariant()
     def shares_add_up_in_each_group(self):
-        assert set(self.node.shares) == set(self.node.machine.jobs)
-        for group in groups(self.node.machine.jobs.values()):
+        part = taking_part(self.node.machine)
+        if part:
+            assert set(self.node.shares) == {job.key for job in part}
+        for group in groups(part):
             assert sum(self.node.shares[job.key] for job in group) == 100
             for job in group:
                 if not job.scheduled:
@@ -421,20 +461,47 @@ class NodeMachine(RuleBasedStateMachine):
     @invariant()
     def tasks_see_what_was_decided(self):
         for key, job in self.node.machine.jobs.items():
-            assert self.node.published[key] == (job.epoch, job.scheduled)
-            assert self.node.members[key] == set(job.tasks)
+            told = job.scheduled or job.mode is Mode.RELEASED
+            assert self.node.published[key] == (job.epoch, told)
+            members = set() if job.mode is Mode.RELEASED else set(job.tasks)
+            assert self.node.members.get(key, set()) == members
+
+    @invariant()
+    def owners_get_what_they_chose(self):
+        jobs = self.node.machine.jobs
+        for key, job in jobs.items():
+            assert self.node.modes.get(key, Mode.COSCHEDULED) is job.mode
+            assert job.mode.takes_part or not job.scheduled
+            overlapping = [j for j in jobs.values() if j is not job and j.cpus & job.cpus]
+            if job.mode is Mode.RAISED and job.scheduled:
+                assert not any(other.scheduled for other in overlapping)
+        frozen = {key for key, job in jobs.items() if job.mode is Mode.SUSPENDED}
+        assert set(self.node.frozen) & set(jobs) == frozen
+        for key in frozen:
+            assert self.node.frozen[key] >= set(jobs[key].tasks)
+
+    @invariant()
+    def a_raised_job_waits_for_raised_ones_alone(self):
+        for job in taking_part(self.node.machine):
+            if job.mode is Mode.RAISED and not job.scheduled:
+                assert any(
+                    other.mode is Mode.RAISED and other.scheduled and other.cpus & job.cpus
+                    for other in self.node.machine.jobs.values()
+                )
 
     @invariant()
     def jobs_know_whether_somebody_waits_for_their_cpus(self):
-        for group in groups(self.node.machine.jobs.values()):
+        for group in groups(taking_part(self.node.machine)):
             waits = any(not job.scheduled for job in group)
             for job in group:
                 assert (job.key in self.node.contended) == waits
+        for key, job in self.node.machine.jobs.items():
+            assert job.mode.takes_part or key not in self.node.contended
 
     @invariant()
     def the_timer_runs_exactly_while_somebody_waits(self):
         if self.node.orders is not None:
-            waiting = any(not job.scheduled for job in self.node.machine.jobs.values())
+            waiting = any(not job.scheduled for job in taking_part(self.node.machine))
             assert self.node.orders.idle == (not waiting)
 
 
@@ -527,6 +594,13 @@ def test_every_branch_is_reached_and_counted():
     kept.send(TurnGiven, job="b")
     kept.send(TurnGiven, job="b")
     kept.send(TurnGiven, job="x")
+    kept.choose("x", Mode.RAISED)
+    kept.choose("a", Mode.COSCHEDULED)
+    kept.choose("a", Mode.RAISED)
+    kept.trap("b", after_ns=NS_PER_S)
+    kept.send(TurnGiven, job="b")
+    kept.choose("a", Mode.SUSPENDED)
+    kept.trap("a", after_ns=NS_PER_S)
     node.send(ShutdownRequested)
     reached = set(node.machine.counters) | set(kept.machine.counters)
     assert set(Branch) - reached <= {Branch.CSW_KEPT}
