@@ -15,10 +15,11 @@ CROWDED = {
     "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
 }
 #: Preloads $SHIM into a rank, and into nothing that starts it; puts even ranks on node a
-#: and odd ones on node b.
+#: and odd ones on node b, and has the shim believe it.
 ON_NODE = """
 rank=${PMI_RANK:-${OMPI_COMM_WORLD_RANK:-$PMIX_RANK}}
 if [ $((rank % 2)) = 1 ]; then export COSCHED_NODE=b; fi
+export MPI_LOCALNRANKS=1 OMPI_COMM_WORLD_LOCAL_SIZE=1
 LD_PRELOAD=$SHIM exec "$0" "$@"
 """
 

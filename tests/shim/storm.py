@@ -41,6 +41,8 @@ PATIENCE_S = 240
 #: Longer than a daemon may be silent before its tasks take it for gone.
 FROZEN_S = 0.9
 CARRIERS = ("prefix", "shadow", "shadow", "none")
+#: Bytes of a job's longest message.
+LONGEST = (300_000, 300_000, 300_000, 16 << 20)
 WAITS = ("spin", "spin", "yield", "block:20000", "auto:20000")
 
 
@@ -56,6 +58,7 @@ class Plan:
     ranks: int
     rounds: int
     seed: int
+    longest: int
     carrier: str
     wait: str
 
@@ -144,6 +147,7 @@ class Storm:
             ranks=chance.choice((2, 2, 3, 4)),
             rounds=chance.randint(4, 16),
             seed=chance.randrange(1 << 30),
+            longest=chance.choice(LONGEST),
             carrier=chance.choice(CARRIERS),
             wait=chance.choice(WAITS),
         )
@@ -175,7 +179,7 @@ class Storm:
     def _start(self, plan: Plan, output: Path) -> psutil.Popen:
         mpi = INSTALLED[plan.mpi]
         built = self._built[plan.mpi]
-        words = (str(plan.seed), str(plan.rounds))
+        words = (str(plan.seed), str(plan.rounds), str(plan.longest))
         environ = {
             **os.environ,
             **CROWDED,

@@ -3,7 +3,10 @@
  * datatypes of bytes, over several communicators, with and without wildcards, and shorter
  * than what was asked for.
  *
- *   stress SEED ROUNDS
+ *   stress SEED ROUNDS [LONGEST]
+ *
+ * LONGEST is in bytes (300000). Rounds in which any message may meet any receive stay below
+ * that, since each receive must have room for the longest.
  *
  * Every rank draws the same plan from the seed. In the first half of a round everything is
  * posted before anything is waited for; in the second, blocking calls follow one global
@@ -11,7 +14,9 @@
  */
 #include "check.h"
 
-enum { MESSAGES = 24, COMMS = 4, LONGEST = 300000 };
+enum { MESSAGES = 24, COMMS = 4, WILD_LONGEST = 300000 };
+
+static unsigned longest = WILD_LONGEST;
 
 static uint64_t state;
 
@@ -37,12 +42,12 @@ struct message {
 static MPI_Comm comms[COMMS];
 static int comm_rank[COMMS], comm_size[COMMS], to_size[COMMS], other_side[COMMS];
 
-static int draw_bytes(void) {
+static int draw_bytes(unsigned most) {
     switch (draw(8)) {
     case 0: return 0;
     case 1: return (int)draw(16);
     case 2: return 16380 + (int)draw(10);
-    case 3: return (int)draw(LONGEST);
+    case 3: return (int)draw(most + 1);
     default: return (int)draw(4000);
     }
 }
@@ -52,7 +57,7 @@ static void draw_message(struct message *m, int tag, int modes, int receives, in
     m->tag = tag;
     m->from = (int)draw(1000);
     m->to = (int)draw(1000);
-    m->bytes = draw_bytes();
+    m->bytes = draw_bytes(wild ? WILD_LONGEST : longest);
     m->room = m->bytes + (draw(2) ? (int)draw(5000) : 0);
     m->send_mode = (int)draw((unsigned)modes);
     m->receive_mode = (int)draw((unsigned)receives);
@@ -63,7 +68,7 @@ static void draw_message(struct message *m, int tag, int modes, int receives, in
         m->send_type = m->receive_type = 0;
 #endif
     if (wild)
-        m->room = LONGEST + 5000;
+        m->room = WILD_LONGEST + 5000;
 }
 
 /* A view of `bytes` bytes at buf: contiguous, every second byte, pairs with gaps, or
@@ -416,7 +421,9 @@ int main(int argc, char **argv) {
     state = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
     own_state = state + 1000 + (unsigned)rank;
     unsigned rounds = argc > 2 ? (unsigned)atoi(argv[2]) : 20;
-    size_t room = (size_t)MESSAGES * (LONGEST + MPI_BSEND_OVERHEAD);
+    longest = argc > 3 ? (unsigned)atoi(argv[3]) : WILD_LONGEST;
+    size_t most = longest > WILD_LONGEST ? longest : WILD_LONGEST;
+    size_t room = (size_t)MESSAGES * (most + MPI_BSEND_OVERHEAD);
     void *buffer = malloc(room);
     MPI_Comm half;
     comms[0] = MPI_COMM_WORLD;
