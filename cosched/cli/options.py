@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from cosched.core.errors import CoschedError
 from cosched.shm.paths import default_run_dir
@@ -25,6 +26,10 @@ def run_cli(command: click.Command, arguments: Sequence[str]) -> int:
 
     Returns the exit status.
     """
+    if any(name.startswith("_COSCHED") for name in os.environ):  # a shell asks for words
+        from cosched.cli.completion import register
+
+        register()
     try:
         result = command.main(
             args=list(arguments), prog_name=command.name, standalone_mode=False
@@ -48,6 +53,13 @@ def run_cli(command: click.Command, arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILURE
     return result if isinstance(result, int) else 0
+
+
+def complete_paths(
+    ctx: click.Context, parameter: click.Parameter, begun: str
+) -> list[CompletionItem]:
+    """What a shell offers for a word that is a path: its own list of files."""
+    return [CompletionItem(begun, type="file")]
 
 
 def run_dir_option(function: F) -> F:

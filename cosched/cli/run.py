@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cosched.cli.options import json_option, run_cli, run_dir_option
+from cosched.cli.options import complete_paths, json_option, run_cli, run_dir_option
 from cosched.core.errors import CoschedError
 from cosched.launch.command import Site
 from cosched.launch.environment import (
@@ -93,7 +93,13 @@ def _hosts(_: click.Context, __: click.Parameter, value: str | None) -> tuple[st
 @click.option("--dry-run", is_flag=True, help="Print command and environment only.")
 @json_option
 @click.version_option(package_name="cosched")
-@click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="PROGRAM [ARGS]...")
+@click.argument(
+    "argv",
+    nargs=-1,
+    type=click.UNPROCESSED,
+    metavar="PROGRAM [ARGS]...",
+    shell_complete=complete_paths,
+)
 @click.pass_context
 def command(
     ctx: click.Context,
