@@ -83,6 +83,10 @@ class NodePaths:
         return self.directory / "timer.lock"
 
     @property
+    def metrics_lock(self) -> Path:
+        return self.directory / "metrics.lock"
+
+    @property
     def log(self) -> Path:
         return self.directory / "scheduler.log"
 

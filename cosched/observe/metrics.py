@@ -1,0 +1,184 @@
+"""A node's status as Prometheus metrics, by that ecosystem's conventions: base units,
+``_total`` on what only grows, one metric a thing with labels for its kinds.
+
+Counters start again at 0 with the daemon (``cosched_start_time_seconds`` tells when) and
+those of a job end with the job.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import version
+from typing import Any
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from cosched.core.messages import Refusal
+from cosched.core.process_table import Branch
+from cosched.node.client import request
+from cosched.shm.paths import NodePaths
+
+#: However often Prometheus asks, the daemon is not asked more often.
+FRESH_S = 0.5
+
+SWITCHES = {
+    "slice": Branch.CSW_SWITCHED,
+    "message": Branch.SCH_GRANTED,
+    "given": Branch.TURN_GIVEN,
+}
+REFUSALS = {reason.value: f"sch_refused_{reason.value}" for reason in Refusal}
+_JOB = ("job", "uid")
+#: Per-task counters that a job's metrics add up: name, counter, unit's size, help.
+_TASK_SUMS = (
+    ("messages_sent", "sent", 1, "Messages that carried a status"),
+    ("messages_received", "received", 1, "Messages whose status was read"),
+    ("messages_trapped", "trapped", 1, "Arrivals from a scheduled peer while unscheduled"),
+    ("requests_posted", "posted", 1, "Requests to be scheduled that tasks posted"),
+    ("waits", "waits", 1, "Blocking calls that did not complete at once"),
+    ("wait_seconds", "waited_ns", 1e9, "Time of the tasks inside calls that wait"),
+    ("paused_seconds", "paused_ns", 1e9, "Time that unscheduled waiting tasks slept"),
+)
+
+Status = Mapping[str, Any]
+
+
+class NodeCollector(Collector):
+    """Asks the node's daemon when Prometheus asks us."""
+
+    def __init__(self, paths: NodePaths) -> None:
+        self._paths = paths
+        self._lock = threading.Lock()
+        self._asked_s = 0.0
+        self._status: Status = {}
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: registering must not ask the daemon, which may not serve yet."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """The metrics now; raises CoschedError if the daemon does not answer."""
+        with self._lock:
+            if time.monotonic() - self._asked_s > FRESH_S or not self._status:
+                self._status = request(self._paths, "status")
+                self._asked_s = time.monotonic()
+            status = self._status
+        return metrics_of(status, time.time())
+
+
+def metrics_of(status: Status, now_s: float) -> Iterator[Metric]:
+    """All metrics of a status that was read at ``now_s`` (seconds since 1970)."""
+    yield from _node_metrics(status, now_s)
+    yield from _decision_metrics(status["counters"])
+    yield from _timer_metrics(status["timer"])
+    yield from _job_metrics(status["jobs"])
+
+
+def _node_metrics(status: Status, now_s: float) -> Iterator[Metric]:
+    classes, settings = status["class_scheduler"], status["settings"]
+    yield _one("cosched_build_info", "Version", labels={"version": version("cosched")})
+    yield _one(
+        "cosched_node_info",
+        "Node, and what enforces the shares",
+        labels={
+            "node": status["node"],
+            "class_scheduler": classes["name"],
+            "mode": classes["mode"],
+        },
+    )
+    start_s = now_s - status["uptime_s"]
+    yield _one("cosched_start_time_seconds", "Start of the scheduler daemon", start_s)
+    yield _counter(
+        "cosched_daemon_cpu_seconds", "CPU time of the daemon", status["daemon_cpu_s"]
+    )
+    yield _one("cosched_slice_seconds", "Slice", settings["slice_s"])
+    yield _one("cosched_gmet_seconds", "Guaranteed minimum time", settings["gmet_s"])
+    yield _one(
+        "cosched_align", "1: slices start at wall-clock multiples", settings["align"]
+    )
+    jobs = status["jobs"]
+    yield _one("cosched_jobs", "Jobs on the node", len(jobs))
+    yield _one("cosched_tasks", "Their tasks here", sum(len(j["tasks"]) for j in jobs))
+
+
+def _decision_metrics(counters: Mapping[str, int]) -> Iterator[Metric]:
+    switches = CounterMetricFamily(
+        "cosched_switches", "Switches of the CPUs to another job", labels=["cause"]
+    )
+    for cause, branch in SWITCHES.items():
+        switches.add_metric([cause], counters.get(branch.value, 0))
+    yield switches
+    refused = CounterMetricFamily(
+        "cosched_requests_refused", "Requests to be scheduled, refused", labels=["reason"]
+    )
+    for reason, branch_name in REFUSALS.items():
+        refused.add_metric([reason], counters.get(branch_name, 0))
+    yield refused
+    granted = counters.get(Branch.SCH_GRANTED.value, 0)
+    yield _counter("cosched_requests_granted", "Requests to be scheduled, granted", granted)
+    started = counters.get(Branch.REG_NEW_JOB.value, 0)
+    yield _counter("cosched_jobs_registered", "Jobs that came to the node", started)
+
+
+def _timer_metrics(timer: Mapping[str, Any]) -> Iterator[Metric]:
+    yield _counter("cosched_timer_ticks", "Ends of slices", timer["ticks"])
+    yield _counter("cosched_timer_restarts", "Timer daemons that died", timer["restarts"])
+    late_s = timer["ticks"] * timer["late_mean_us"] / 1e6
+    yield _counter("cosched_timer_late_seconds", "Lateness of all ends of slices", late_s)
+
+
+def _job_metrics(jobs: Iterable[Status]) -> Iterator[Metric]:
+    gauges = {
+        "scheduled": GaugeMetricFamily(
+            "cosched_job_scheduled", "1 while the job has the CPUs", labels=_JOB
+        ),
+        "share": GaugeMetricFamily(
+            "cosched_job_share_ratio", "Share of its CPUs now", labels=_JOB
+        ),
+    }
+    counters = {
+        name: CounterMetricFamily(f"cosched_job_{name}", about, labels=_JOB)
+        for name, about in (
+            ("scheduled_seconds", "Time for which the job had the CPUs"),
+            ("cpu_seconds", "CPU time of its tasks here"),
+            ("switches", "Times it was given the CPUs"),
+            ("requests_granted", "Requests of it, granted"),
+            *((name, about) for name, _, _, about in _TASK_SUMS),
+        )
+    }
+    refused = CounterMetricFamily(
+        "cosched_job_requests_refused", "Requests of it, refused", labels=[*_JOB, "reason"]
+    )
+    for job in jobs:
+        who = [job["name"], str(job["uid"])]
+        gauges["scheduled"].add_metric(who, float(job["scheduled"]))
+        if job["share_percent"] is not None:
+            gauges["share"].add_metric(who, job["share_percent"] / 100)
+        counters["scheduled_seconds"].add_metric(who, job["scheduled_s"])
+        if job["cpu_s"] is not None:
+            counters["cpu_seconds"].add_metric(who, job["cpu_s"])
+        counters["switches"].add_metric(who, job["switches"])
+        counters["requests_granted"].add_metric(who, job["granted"])
+        for name, counter, size, _ in _TASK_SUMS:
+            total = sum(task["counters"][counter] for task in job["tasks"])
+            counters[name].add_metric(who, total / size)
+        for reason, count in job["refused"].items():
+            refused.add_metric([*who, reason], count)
+    yield from gauges.values()
+    yield from counters.values()
+    yield refused
+
+
+def _one(
+    name: str, about: str, value: float = 1, labels: Mapping[str, str] | None = None
+) -> Metric:
+    family = GaugeMetricFamily(name, about, labels=list(labels or {}))
+    family.add_metric(list((labels or {}).values()), float(value))
+    return family
+
+
+def _counter(name: str, about: str, value: float) -> Metric:
+    return CounterMetricFamily(name, about, value=float(value))
