@@ -244,10 +244,13 @@ class SetAlarm(Command):
 class RefuseRequest(Command):
     """A trapped message causes no switch. For the record: nothing is to be done.
 
-    left_ns: how much of its guaranteed time the scheduled job still has (GMET only).
+    by_ns: how much of its guaranteed time the other job still has (GMET), or how much
+        more CPU time the asking job has had than the other (AHEAD); else 0.
+    other: the job for whose sake it was refused, if for one's.
     """
 
     job: Job
     task: Task
     reason: Refusal
-    left_ns: int = 0
+    by_ns: int = 0
+    other: Job | None = None

@@ -71,6 +71,7 @@ from cosched.core.messages import (
 from cosched.core.modes import admit_task, cause_of, change_mode, is_barred
 from cosched.core.process_table import Branch, JobState
 from cosched.core.settings import Settings
+from cosched.core.snapshot import JobSnapshot, NodeSnapshot
 
 #: How far ahead of the neediest waiting job a job may be and still pull a switch.
 LEAD_SLICES = 2
@@ -99,6 +100,29 @@ class NodeScheduler:
     def shares(self) -> Mapping[Job, int]:
         """Each job's percentage of its CPUs."""
         return dict(self._shares)
+
+    def snapshot(self) -> NodeSnapshot:
+        """Everything this machine knows, for ``restored``."""
+        return NodeSnapshot(
+            self.settings,
+            tuple(JobSnapshot.of(job) for job in self._jobs.values()),
+            self._shares,
+            self._orders,
+            self._alarm_ns,
+            dict(self.counters),
+        )
+
+    @classmethod
+    def restored(cls, snapshot: NodeSnapshot) -> NodeScheduler:
+        """A machine that goes on where the one of the snapshot was."""
+        machine = cls(snapshot.settings)
+        machine.counters.update(snapshot.counters)
+        machine._jobs = {job.key: job.restored() for job in snapshot.jobs}
+        machine._shares = snapshot.shares
+        machine._orders = snapshot.orders
+        machine._alarm_ns = snapshot.alarm_ns
+        machine._regroup()
+        return machine
 
     def handle(self, event: Event) -> tuple[Command, ...]:
         """Takes one event; returns what is to be done, in order."""
@@ -239,18 +263,18 @@ class NodeScheduler:
         if is_barred(job, self._raised):
             return self._refuse(job, event, Refusal.BARRED)
         displaced = [other for other in group if other.scheduled]
-        least_ran_ns = min((other.ran_ns(event.now_ns) for other in displaced), default=0)
-        if displaced and least_ran_ns < self.settings.gmet_ns:
+        newest = min(displaced, key=lambda j: j.ran_ns(event.now_ns), default=job)
+        left_ns = self.settings.gmet_ns - newest.ran_ns(event.now_ns)
+        if displaced and left_ns > 0:
             job.awaits_gmet = True
-            left_ns = self.settings.gmet_ns - least_ran_ns
-            return self._refuse(job, event, Refusal.GMET, left_ns)
-        neediest_ns = min(
-            other.used_ns(event.now_ns)
-            for other in group
-            if not other.scheduled and not is_barred(other, self._raised)
+            return self._refuse(job, event, Refusal.GMET, left_ns, newest)
+        neediest = min(
+            (j for j in group if not j.scheduled and not is_barred(j, self._raised)),
+            key=lambda j: (j.used_ns(event.now_ns), j.key),
         )
-        if job.used_ns(event.now_ns) - neediest_ns > LEAD_SLICES * self.settings.slice_ns:
-            return self._refuse(job, event, Refusal.AHEAD)
+        ahead_ns = job.used_ns(event.now_ns) - neediest.used_ns(event.now_ns)
+        if ahead_ns > LEAD_SLICES * self.settings.slice_ns:
+            return self._refuse(job, event, Refusal.AHEAD, ahead_ns, neediest)
         self.counters[Branch.SCH_GRANTED] += 1
         job.granted += 1
         kept = [other for other in self._scheduled() if other not in displaced]
@@ -258,11 +282,17 @@ class NodeScheduler:
         return self._switch(chosen, event, Cause.PULLED)
 
     def _refuse(
-        self, job: JobState, event: MessageTrapped, reason: Refusal, left_ns: int = 0
+        self,
+        job: JobState,
+        event: MessageTrapped,
+        reason: Refusal,
+        by_ns: int = 0,
+        other: JobState | None = None,
     ) -> list[Command]:
         self.counters[Branch(f"sch_refused_{reason.value}")] += 1
         job.refused[reason] += 1
-        return [RefuseRequest(job.key, event.task, reason, left_ns)]
+        whom = other.key if other else None
+        return [RefuseRequest(job.key, event.task, reason, by_ns, whom)]
 
     # -- a turn given from outside ----------------------------------------------------
 

@@ -87,8 +87,8 @@ class Effects:
                 self._classes.destroy(job)
             case SetAlarm(at_ns):
                 self._set_alarm(at_ns)
-            case RefuseRequest(job, task, reason, left_ns):
-                log.debug("%s task %d refused: %s, %d ns left", job, task, reason, left_ns)
+            case RefuseRequest(job, task, reason, by_ns):
+                log.debug("%s task %d refused: %s, by %d ns", job, task, reason, by_ns)
             case _:
                 raise TypeError(f"not a command of a node: {command!r}")
 

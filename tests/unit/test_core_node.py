@@ -192,7 +192,7 @@ def test_cmdsch_is_granted_after_gmet_and_refused_before():
     for job in "ab":
         node.register(job)
     refusal = node.trap("b", after_ns=99 * NS_PER_MS)[0]
-    assert refusal == RefuseRequest("b", ord("b"), Refusal.GMET, NS_PER_MS)
+    assert refusal == RefuseRequest("b", ord("b"), Refusal.GMET, NS_PER_MS, "a")
     assert node.running == {"a"}
     node.send(AlarmRang, after_ns=NS_PER_MS)
     node.trap("b")
