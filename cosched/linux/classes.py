@@ -57,12 +57,21 @@ class ClassScheduler(Protocol):
     def destroy(self, job: str) -> None:
         """Gives the members back and removes the class."""
 
+    def freeze(self, job: str) -> None:
+        """Stops all that is in the class, newcomers that ``add`` brings only when called
+        again. Whoever leaves the class goes on, and with ``destroy`` everybody does."""
+
+    def thaw(self, job: str) -> None:
+        """Continues all that is in the class. Also of one that another process froze,
+        where the class can be found on disk."""
+
     def set_shares(self, percents: Mapping[str, int]) -> frozenset[int]:
         """The switch: writes what changed, shares that fall before shares that rise.
 
-        Classes that are not named keep their percent. A percent is of every CPU that
-        the job may use, so classes on disjoint CPUs may sum up to more than 100. Returns
-        the CPUs on which the kernel should now choose anew (``linux.kick``).
+        A frozen class has no share and is not named. Others that are not named keep
+        their percent. A percent is of every CPU that the job may use, so classes on
+        disjoint CPUs may sum up to more than 100. Returns the CPUs on which the kernel
+        should now choose anew (``linux.kick``).
         """
 
     def cpu_ns(self, job: str) -> int | None:

@@ -14,6 +14,8 @@ job's is more; all others run freely and share as the kernel sees fit.
 Each unscheduled job gets a pulse in ``CYCLE_NS``, which makes about 1% either way.
 Unscheduled jobs take turns, evenly spread over the cycle. A switch ends a running pulse.
 
+A frozen job is stopped and gets no pulse until it is thawed.
+
 Invariants. A signal goes through a pidfd, to the process that was added or to nobody. A
 job is stopped before another is continued. ``remove``, ``destroy``, ``restore`` and
 ``close`` continue what they let go: nothing is left stopped.
@@ -51,6 +53,8 @@ class _Job:
     cpu_ns: dict[int, int] = field(default_factory=dict)
     """The last reading of each process, also of those that have ended."""
     stopped: bool = False
+    frozen: bool = False
+    """Stopped until it is thawed; it gets no pulses."""
 
     def signal(self, signum: int) -> None:
         for pid, fd in list(self.pidfds.items()):
@@ -136,6 +140,24 @@ class DutyCycle:
             self._pulsed = None
         self._choose()
 
+    # -- suspension -------------------------------------------------------------------
+
+    def freeze(self, job: str) -> None:
+        if job not in self._jobs:
+            raise unknown_class(job)
+        self._set_frozen(job, frozen=True)
+
+    def thaw(self, job: str) -> None:
+        if job in self._jobs:
+            self._set_frozen(job, frozen=False)
+
+    def _set_frozen(self, job: str, *, frozen: bool) -> None:
+        self._jobs[job].frozen = frozen
+        self._percents.pop(job, None)
+        if self._pulsed == job:
+            self._pulsed = None
+        self._choose()
+
     # -- shares -----------------------------------------------------------------------
 
     def set_shares(self, percents: Mapping[str, int]) -> frozenset[int]:
@@ -178,6 +200,8 @@ class DutyCycle:
             self.pulse_period_ns = max(gap, PULSE_NS[self.mode])
 
     def _may_run(self, job: str) -> bool:
+        if self._jobs[job].frozen:
+            return False
         if job in self._waiting:
             return job == self._pulsed
         if self._pulsed is None or self.mode != "strict":
@@ -208,7 +232,7 @@ class DutyCycle:
         self._pulsed = None
         for known in self._jobs.values():
             known.signal(signal.SIGCONT)
-            known.stopped = False
+            known.stopped = known.frozen = False
         self._apply()
         for pid in {pid for several in pids.values() for pid in several}:
             fd = pidfd.open_pidfd(pid)

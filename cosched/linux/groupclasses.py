@@ -42,7 +42,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
-from cosched.linux import proc
+from cosched.linux import freezer, proc
 from cosched.linux.cgroupfs import Hierarchy, Tree, members, why, write
 from cosched.linux.classes import check_key, check_mode, unknown_class
 from cosched.linux.shares import (
@@ -103,6 +103,7 @@ class GroupClasses(ABC):
         self._written: dict[str, int | None] = {}
         self._top_weight: int | None = None
         self._restored = False
+        self._frozen: set[str] = set()
         self._leftovers: set[str] = set()
 
     @staticmethod
@@ -166,8 +167,12 @@ class GroupClasses(ABC):
     def remove(self, job: str, pid: int) -> None:
         for tree in self._trees:
             tree.give_back(job, pid)
+        if job in self._frozen:
+            freezer.let_go(self._trees[0].path(job), pid)
 
     def destroy(self, job: str) -> None:
+        if job in self._frozen:
+            self.thaw(job)
         self._forget(check_key(job))
         for tree in self._trees:
             tree.empty(job)
@@ -192,6 +197,24 @@ class GroupClasses(ABC):
             removed = [tree.remove(job) for tree in self._trees]
             if all(removed):
                 self._leftovers.discard(job)
+
+    # -- suspension ---------------------------------------------------------------------
+
+    def freeze(self, job: str) -> None:
+        if job not in self._groups:
+            raise unknown_class(job)
+        try:
+            freezer.freeze(self._trees[0].path(job))
+        except OSError as error:
+            raise CoschedError(f"class {job}: cannot be frozen: {why(error)}") from None
+        self._frozen.add(job)
+
+    def thaw(self, job: str) -> None:
+        self._frozen.discard(check_key(job))
+        try:
+            freezer.thaw(self._trees[0].path(job))
+        except OSError as error:
+            raise CoschedError(f"class {job}: cannot be thawed: {why(error)}") from None
 
     # -- shares -------------------------------------------------------------------------
 

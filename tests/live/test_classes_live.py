@@ -161,6 +161,36 @@ def test_cpu_time_is_accounted(classes: ClassScheduler, spin: Spin) -> None:
     assert max(used, key=lambda job: used[job] or 0) == JOBS[0]
 
 
+def stands_still(pid: int) -> bool:
+    before = proc.process_cpu_ns(pid)
+    time.sleep(0.05)
+    return proc.process_cpu_ns(pid) == before
+
+
+@pytest.mark.parametrize("undo", ["thaw", "remove", "destroy", "another process"])
+def test_a_frozen_class_stands_still_and_goes_on(
+    classes: ClassScheduler, spin: Spin, tag: str, undo: str
+) -> None:
+    job = JOBS[0]
+    pid = fill(classes, spin, (job,))[job]
+    classes.freeze(job)
+    eventually(lambda: stands_still(pid), "the class to stop")
+    newcomer = spin()
+    classes.add(job, newcomer)
+    classes.freeze(job)
+    eventually(lambda: stands_still(newcomer), "the newcomer to stop")
+    if undo == "thaw":
+        classes.thaw(job)
+    elif undo == "remove":
+        classes.remove(job, pid)
+        assert stands_still(newcomer)
+    elif undo == "destroy":
+        classes.destroy(job)
+    else:
+        attach(tag, classes.name, classes.mode).thaw(job)
+    eventually(lambda: not stands_still(pid), "the process to go on")
+
+
 def test_a_guardian_restores(classes: ClassScheduler, spin: Spin, tag: str) -> None:
     pids = fill(classes, spin)
     classes.set_shares(shares_of(JOBS[0]))

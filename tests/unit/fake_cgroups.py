@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cosched.linux import cgroup2, cgroupfs, groupclasses
+from cosched.linux import cgroup2, cgroupfs, freezer, groupclasses
 
 SELF = 100
 
@@ -41,7 +41,7 @@ class FakeKernel:
         monkeypatch.setattr(os, "mkdir", self._make)
         monkeypatch.setattr(os, "rmdir", self._remove)
         monkeypatch.setattr(os, "pwrite", self._overwrite)
-        for module in (cgroupfs, cgroup2, groupclasses):
+        for module in (cgroupfs, cgroup2, freezer, groupclasses):
             monkeypatch.setattr(module, "write", self.write)
 
     # -- building ---------------------------------------------------------------------
@@ -131,6 +131,7 @@ class FakeKernel:
         handed = (path.parent / "cgroup.subtree_control").read_text()
         self._fill(path, {"cgroup.procs": "", "cgroup.subtree_control": "", **STAT_V2})
         self._fill(path, {"cgroup.controllers": handed, "cgroup.type": "domain"})
+        self._fill(path, {"cgroup.freeze": "0"})
         if "cpu" in handed.split():
             self._fill(path, CPU_V2)
 

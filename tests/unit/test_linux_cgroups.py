@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +13,7 @@ import pytest
 from fake_cgroups import SELF, FakeKernel
 
 from cosched.core.errors import CoschedError
-from cosched.linux import cgroup2, cgroupfs
+from cosched.linux import cgroup2, cgroupfs, freezer, proc
 from cosched.linux.groupclasses import GroupClasses
 from cosched.linux.probe import attach, probe
 
@@ -488,3 +490,38 @@ def test_bad_names_are_refused(kernel: FakeKernel) -> None:
     assert "proportional or strict" in reasons(kernel, "auto", mode="lax")
     with pytest.raises(CoschedError, match="say which"):
         attach("n", "auto", root=kernel.root)
+
+
+# --- suspension -----------------------------------------------------------------------
+
+
+def test_version_2_freezes_by_the_group(kernel: FakeKernel) -> None:
+    base = v2_root(kernel)
+    classes = find(kernel)
+    classes.create("0.a", ONE)
+    frozen = base / "cosched-n/0.a/cgroup.freeze"
+    classes.freeze("0.a")
+    assert kernel.value(frozen) == "1"
+    classes.thaw("0.a")
+    assert kernel.value(frozen) == "0"
+    with pytest.raises(CoschedError, match=r"0\.z"):
+        classes.freeze("0.z")
+
+
+def test_version_1_stops_every_member_by_signal(tmp_path: Path) -> None:
+    processes = [subprocess.Popen(["cat"], stdin=subprocess.PIPE) for _ in range(3)]
+    try:
+        inside, outside = processes[:2], processes[2]
+        listed = "".join(f"{process.pid}\n" for process in inside)
+        (tmp_path / "cgroup.procs").write_text(listed)
+        freezer.freeze(tmp_path)
+        for process in inside:
+            assert os.waitid(os.P_PID, process.pid, os.WSTOPPED).si_status == signal.SIGSTOP
+        assert proc.state(outside.pid) != "T"
+        freezer.thaw(tmp_path)
+        for process in inside:
+            assert os.waitid(os.P_PID, process.pid, os.WCONTINUED) is not None
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()

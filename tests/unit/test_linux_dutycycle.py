@@ -69,6 +69,39 @@ def test_only_the_scheduled_job_runs(spawn: Spawn) -> None:
     assert who_runs(pids) == "abc"
 
 
+def test_a_frozen_job_is_stopped_and_gets_no_pulse(spawn: Spawn) -> None:
+    classes, pids = cycle(spawn, "proportional")
+    classes.freeze("b")
+    classes.set_shares({"a": 99, "c": 1})
+    for _ in range(6):
+        assert stopped(pids["b"])
+        classes.pulse()
+    newcomer = spawn()
+    classes.add("b", newcomer)
+    assert stopped(newcomer)
+    classes.thaw("b")
+    classes.set_shares({"a": 98, "b": 1, "c": 1})
+    classes.set_shares({"a": 1, "b": 98})
+    assert who_runs(pids) == "b"
+    classes.close()
+
+
+@pytest.mark.parametrize("undo", ["remove", "destroy", "close", "restore"])
+def test_what_was_frozen_is_continued_in_the_end(spawn: Spawn, undo: str) -> None:
+    classes, pids = cycle(spawn, "proportional")
+    classes.freeze("a")
+    assert who_runs(pids) == "bc"
+    if undo == "remove":
+        classes.remove("a", pids["a"])
+    elif undo == "destroy":
+        classes.destroy("a")
+    elif undo == "close":
+        classes.close()
+    else:
+        classes.restore({})
+    assert who_runs(pids) == "abc"
+
+
 @pytest.mark.parametrize(
     ("mode", "seen"),
     [
