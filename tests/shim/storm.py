@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,7 +30,7 @@ from cosched.launch.shim import build_shim
 from cosched.node.lifecycle import NodeOptions, start_node, stop_node
 from cosched.node.lock import lock_holder
 from cosched.shm.paths import NodePaths
-from tests.run.conftest import INSTALLED, wrapper_works
+from tests.run.conftest import INSTALLED, Installed, wrapper_works
 from tests.shim.jobs import CROWDED, compile_program, launch_on_nodes
 
 NODES = ("a", "b")
@@ -41,6 +41,8 @@ PATIENCE_S = 240
 #: Longer than a daemon may be silent before its tasks take it for gone.
 FROZEN_S = 0.9
 CARRIERS = ("prefix", "shadow", "shadow", "none")
+#: One rank talks by one thread, or by four at once (MPI_THREAD_MULTIPLE).
+PROGRAMS = ("stress", "stress", "stress", "stress", "threads")
 #: Bytes of a job's longest message.
 LONGEST = (300_000, 300_000, 300_000, 16 << 20)
 WAITS = ("spin", "spin", "yield", "block:20000", "auto:20000")
@@ -54,6 +56,7 @@ class StormError(Exception):
 class Plan:
     """One job as it was drawn."""
 
+    program: str
     mpi: str
     ranks: int
     rounds: int
@@ -63,9 +66,17 @@ class Plan:
     wait: str
 
     @property
+    def words(self) -> tuple[str, ...]:
+        """The arguments of its program."""
+        if self.program == "threads":
+            return (str(self.rounds),)
+        return (str(self.seed), str(self.rounds), str(self.longest))
+
+    @property
     def lines(self) -> list[str]:
         """What it prints if every message was right."""
-        return sorted(f"{rank}: {self.rounds} rounds" for rank in range(self.ranks))
+        last = "threads done" if self.program == "threads" else f"{self.rounds} rounds"
+        return sorted(f"{rank}: {last}" for rank in range(self.ranks))
 
 
 @dataclass
@@ -99,10 +110,15 @@ class Node:
 
 @dataclass(frozen=True)
 class Built:
-    """The interposer and the program for one of the installed MPIs."""
+    """The interposer and the programs, by name, for one of the installed MPIs."""
 
     shim: Path
-    program: str
+    programs: Mapping[str, str]
+
+
+def build_programs(mpi: Installed, folder: Path) -> dict[str, str]:
+    """The paths of all programs, built by the compiler of ``mpi``."""
+    return {name: compile_program(mpi, name, folder) for name in sorted(set(PROGRAMS))}
 
 
 def build_all(folder: Path) -> dict[str, Built]:
@@ -112,7 +128,7 @@ def build_all(folder: Path) -> dict[str, Built]:
         (folder / name).mkdir()
         with wrapper_works(mpi):
             shim = build_shim(mpi.mpicc, cache=folder / "shims")
-            built[name] = Built(shim, compile_program(mpi, "stress", folder / name))
+            built[name] = Built(shim, build_programs(mpi, folder / name))
     return built
 
 
@@ -143,6 +159,7 @@ class Storm:
     def _draw(self) -> Plan:
         chance = self._chance
         return Plan(
+            program=chance.choice(PROGRAMS),
             mpi=chance.choice(sorted(self._built)),
             ranks=chance.choice((2, 2, 3, 4)),
             rounds=chance.randint(4, 16),
@@ -179,7 +196,6 @@ class Storm:
     def _start(self, plan: Plan, output: Path) -> psutil.Popen:
         mpi = INSTALLED[plan.mpi]
         built = self._built[plan.mpi]
-        words = (str(plan.seed), str(plan.rounds), str(plan.longest))
         environ = {
             **os.environ,
             **CROWDED,
@@ -193,7 +209,7 @@ class Storm:
         }
         with output.open("w") as out, output.with_suffix(".err").open("w") as err:
             return psutil.Popen(
-                launch_on_nodes(mpi, plan.ranks, built.program, *words),
+                launch_on_nodes(mpi, plan.ranks, built.programs[plan.program], *plan.words),
                 env=environ,
                 stdin=subprocess.DEVNULL,
                 stdout=out,

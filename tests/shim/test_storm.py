@@ -8,8 +8,7 @@ import os
 import pytest
 
 from tests.run.conftest import INSTALLED, wrapper_works
-from tests.shim.jobs import compile_program
-from tests.shim.storm import Built, Storm
+from tests.shim.storm import Built, Storm, build_programs
 
 pytestmark = [pytest.mark.mpi_job, pytest.mark.live]
 
@@ -27,7 +26,7 @@ def test_a_storm_costs_no_message(shim_for, tmp_path, run_dir):
         folder = tmp_path / name
         folder.mkdir()
         with wrapper_works(mpi):
-            built[name] = Built(shim_for(mpi.mpicc), compile_program(mpi, "stress", folder))
+            built[name] = Built(shim_for(mpi.mpicc), build_programs(mpi, folder))
     tally = Storm(SEED, built, run_dir, print).run(LASTS_S)
     print(tally)
     assert tally.jobs >= 2
