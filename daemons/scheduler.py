@@ -10,11 +10,12 @@ import socket
 import sys
 from pathlib import Path
 
+from cosched.core.config.limits import limits_for, refuse_private, refuse_settings
 from cosched.core.errors import CoschedError
-from cosched.core.settings import Settings
 from cosched.linux.priority import raise_daemon_priority
 from cosched.linux.probe import probe
-from cosched.node.lifecycle import end_orphaned_timer
+from cosched.node.configuration import load
+from cosched.node.lifecycle import end_orphans
 from cosched.node.lock import DaemonLock
 from cosched.node.scheduler import DaemonOptions, SchedulerDaemon
 from cosched.shm.paths import NodePaths
@@ -26,20 +27,20 @@ def parser() -> argparse.ArgumentParser:
     options = argparse.ArgumentParser(
         prog="coschedd",
         description="The scheduler daemon of one node. It starts the timer daemon itself. "
-        "People start both with cosched up, init systems with coschedd.",
+        "People start both with cosched up, init systems with coschedd. What no option "
+        "says is taken from the configuration: see cosched config show.",
     )
     add = options.add_argument
     add("--run-dir", type=Path, default=Path("/run/cosched"), help="[default: %(default)s]")
     node = os.uname().nodename
     add("--node", default=node, help="the node's name  [default: the host's]")
-    add("--slice", default="2s", help="time slice  [default: %(default)s]")
-    gmet = "guaranteed minimum execution time  [default: %(default)s]"
-    add("--gmet", default="100ms", help=gmet)
-    align = "whether slices start at multiples in wall-clock time: on or off  [default: on]"
-    add("--align", default="on", help=align)
-    classes = "auto, cgroup2, cgroup1 or dutycycle  [default: %(default)s]"
-    add("--class-scheduler", default="auto", help=classes)
-    add("--mode", default="proportional", help="proportional (the default) or strict")
+    add("--slice", help="time slice")
+    add("--gmet", help="guaranteed minimum execution time")
+    align = "whether slices start at multiples in wall-clock time: on or off"
+    add("--align", help=align)
+    add("--class-scheduler", help="auto, cgroup2, cgroup1 or dutycycle")
+    add("--mode", help="proportional or strict")
+    add("--metrics", metavar="HOST:PORT", help="where Prometheus may ask, or off")
     add("--private", action="store_true", help="for one user's jobs; ends after the last")
     add("--verbose", action="store_true", help="log each switch and refusal")
     ready = "where READY is written  [default: standard output]"
@@ -53,24 +54,34 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 def serve(options: argparse.Namespace, ready_fd: int) -> None:
     """Runs the daemon until it is told to end."""
-    settings = Settings().changed(
-        {"slice": options.slice, "gmet": options.gmet, "align": options.align}
-    )
+    config, doubts = load(os.environ, given(options))
+    settings = config.node.settings()
+    limits = limits_for(config.limits, os.geteuid())
+    refusal = refuse_private(limits) or refuse_settings(limits, settings)
+    if refusal is not None:
+        raise CoschedError(refusal)
     paths = NodePaths(options.run_dir, options.node)
     open_directory(paths, private=options.private)
     lock = DaemonLock(paths.scheduler_lock)
     if not lock.acquire():
         raise CoschedError("its daemons are up already")
     try:
-        end_orphaned_timer(paths)
+        end_orphans(paths)
         open_log(paths.log, verbose=options.verbose, capture=ready_fd > 2)
-        found = probe(paths.tag, options.class_scheduler, options.mode)
+        for doubt in doubts:
+            logging.warning("%s", doubt)
+        found = probe(paths.tag, config.node.class_scheduler, config.node.mode)
         classes = found.scheduler
         chosen = "; ".join(f"{name}: {why}" for name, why in found.tried)
         priority = raise_daemon_priority().name
         survive_torn_regions()
         daemon = SchedulerDaemon(
-            paths, settings, classes, DaemonOptions(options.private, chosen, priority)
+            paths,
+            settings,
+            classes,
+            DaemonOptions(
+                options.private, chosen, priority, config.limits, config.metrics.listen
+            ),
         )
         greeting = f"node {paths.node}: {classes.name}, {classes.mode}, {priority}"
 
@@ -86,6 +97,23 @@ def serve(options: argparse.Namespace, ready_fd: int) -> None:
         logging.info("ended")
     finally:
         lock.release()
+
+
+def given(options: argparse.Namespace) -> dict[str, tuple[str, str]]:
+    """The options that were given, by the key of the configuration that they set."""
+    keys = {
+        "node.slice": "slice",
+        "node.gmet": "gmet",
+        "node.align": "align",
+        "node.class_scheduler": "class_scheduler",
+        "node.mode": "mode",
+        "metrics.listen": "metrics",
+    }
+    return {
+        path: (text, f"--{name.replace('_', '-')}")
+        for path, name in keys.items()
+        if (text := getattr(options, name)) is not None
+    }
 
 
 def open_directory(paths: NodePaths, *, private: bool) -> None:

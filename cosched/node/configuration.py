@@ -7,20 +7,30 @@ limit users), the user's ``~/.config/cosched/config.toml``, the environment, opt
 from __future__ import annotations
 
 import os
+import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cosched.core.config.layers import (
     Layer,
     merge,
+    read_document,
     read_environment,
-    read_file,
     read_options,
 )
 from cosched.core.config.relations import judge
 from cosched.core.config.values import Config, Problem
 from cosched.core.errors import CoschedError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_TOML_PLACE = re.compile(r"(.*?) ?\(at (?:line (\d+), column \d+|end of document)\)", re.S)
 
 OPERATOR_FILE = Path("/etc/cosched.toml")
 
@@ -95,6 +105,23 @@ def examine_file(path: Path, *, operator: bool) -> tuple[Config, list[Problem]]:
     return config, problems + judge(config)[0]
 
 
+def read_text(text: str, name: str, *, operator: bool) -> tuple[Layer, list[Problem]]:
+    """The text of a file; ``name`` says in errors where it stands."""
+    try:
+        document: dict[str, Any] = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        return {}, [_toml_problem(str(error), name, text)]
+    return read_document(document, text, name, operator=operator)
+
+
+def _toml_problem(message: str, name: str, text: str) -> Problem:
+    match = _TOML_PLACE.fullmatch(message)
+    if match is None:
+        return Problem(name, f"not TOML: {message}")
+    line = match[2] or max(1, len(text.splitlines()))
+    return Problem(f"{name}:{line}", f"not TOML: {match[1]}")
+
+
 def _read(path: Path, *, operator: bool) -> tuple[Layer, list[Problem]]:
     try:
         with path.open("rb") as file:
@@ -111,4 +138,4 @@ def _read(path: Path, *, operator: bool) -> tuple[Layer, list[Problem]]:
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         return {}, [Problem(f"{path}:{line}", "not TOML: it is not UTF-8")]
-    return read_file(text, str(path), operator=operator)
+    return read_text(text, str(path), operator=operator)

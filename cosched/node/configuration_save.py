@@ -11,10 +11,11 @@ from typing import Any
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
-from cosched.core.config.layers import merge, read_file
+from cosched.core.config.layers import merge
 from cosched.core.config.relations import judge
 from cosched.core.config.schema import BY_PATH
 from cosched.core.errors import CoschedError
+from cosched.node.configuration import read_text
 
 _MODE = 0o644
 
@@ -31,7 +32,7 @@ def save(path: Path, values: Mapping[str, Any], *, operator: bool) -> None:
     except (OSError, UnicodeDecodeError) as error:
         raise CoschedError(f"{path}: cannot be read: {error}") from None
     text = edited(before, str(path), values)
-    layer, problems = read_file(text, str(path), operator=operator)
+    layer, problems = read_text(text, str(path), operator=operator)
     problems += judge(merge([layer]))[0]
     if problems:
         raise CoschedError(f"not saved: {problems[0]}")

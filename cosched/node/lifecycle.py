@@ -36,6 +36,7 @@ class NodeOptions:
     mode: str = "proportional"
     private: bool = False
     verbose: bool = False
+    metrics: str = "off"
 
     def arguments(self) -> list[str]:
         """The same as command-line arguments of ``coschedd``."""
@@ -51,6 +52,8 @@ class NodeOptions:
             self.class_scheduler,
             "--mode",
             self.mode,
+            "--metrics",
+            self.metrics,
         ]
         words += ["--private"] if self.private else []
         words += ["--verbose"] if self.verbose else []
@@ -156,12 +159,16 @@ def stop_node(paths: NodePaths) -> bool:
     return True
 
 
-def end_orphaned_timer(paths: NodePaths) -> None:
-    """Ends a timer daemon whose scheduler daemon has died."""
-    pid = lock_holder(paths.timer_lock)
-    if pid is not None:
-        _signal(pid, signal.SIGTERM)
-        _wait_for_end(pid, f"node {paths.node}: the old timer daemon")
+def end_orphans(paths: NodePaths) -> None:
+    """Ends what a scheduler daemon that has died had started."""
+    for lock, what in (
+        (paths.timer_lock, "timer daemon"),
+        (paths.metrics_lock, "metrics server"),
+    ):
+        pid = lock_holder(lock)
+        if pid is not None:
+            _signal(pid, signal.SIGTERM)
+            _wait_for_end(pid, f"node {paths.node}: the old {what}")
 
 
 def _clean_dead_node(paths: NodePaths) -> bool:
@@ -173,7 +180,7 @@ def _clean_dead_node(paths: NodePaths) -> bool:
         or bool(left_regions(paths))
         or paths.control_socket.exists()
     )
-    end_orphaned_timer(paths)
+    end_orphans(paths)
     pids = _release_tasks(paths)
     for name in NAMES:
         try:
@@ -190,6 +197,7 @@ def _clean_dead_node(paths: NodePaths) -> bool:
         paths.control_socket,
         paths.scheduler_lock,
         paths.timer_lock,
+        paths.metrics_lock,
     ]:
         path.unlink(missing_ok=True)
     return left

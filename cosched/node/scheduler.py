@@ -13,9 +13,12 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from cosched.core.config.kinds import OFF
+from cosched.core.config.limits import limits_for, refuse_settings, refuse_task
+from cosched.core.config.values import Limits
 from cosched.core.errors import CoschedError
 from cosched.core.messages import (
     AlarmRang,
@@ -38,13 +41,14 @@ from cosched.node.effects import Effects, silence
 from cosched.node.jobs import JobTable, LiveJob
 from cosched.node.listener import Peer
 from cosched.node.loop import Loop
+from cosched.node.metrics_process import MetricsProcess
 from cosched.node.registration import (
     Hello,
     RegistrationRefused,
     RegistrationSocket,
     Welcome,
 )
-from cosched.node.status import node_status
+from cosched.node.status import CARRIERS, node_status
 from cosched.node.timer_process import TimerProcess
 from cosched.shm._native import lib
 from cosched.shm.paths import NodePaths
@@ -66,11 +70,15 @@ class DaemonOptions:
     private: for one user's jobs; ends by itself when there are none.
     chosen: why this class scheduler, for people.
     priority: what priority the daemon got, for people.
+    limits: what the operator leaves to users.
+    metrics: where Prometheus may ask, ``HOST:PORT`` or ``off``.
     """
 
     private: bool
     chosen: str
     priority: str
+    limits: Limits = field(default_factory=Limits)
+    metrics: str = OFF
 
 
 class SchedulerDaemon:
@@ -108,6 +116,9 @@ class SchedulerDaemon:
                 classes.mode,
             ],
         )
+        self._metrics = None
+        if options.metrics != OFF:
+            self._metrics = MetricsProcess(self._loop, paths, options.metrics)
         self._kicker = Kicker(classes.mode)
         self._effects = Effects(
             classes,
@@ -142,6 +153,8 @@ class SchedulerDaemon:
         self._beat()
         if self.classes.pulse_period_ns:
             self._pulse()
+        if self._metrics is not None:
+            self._metrics.start()
         self.timer.start(on_ready=ready)
         self._loop.run()
         registration.close()
@@ -153,6 +166,8 @@ class SchedulerDaemon:
         for job in self.jobs:
             self._forget_job(job)
         self.timer.stop()
+        if self._metrics is not None:
+            self._metrics.stop()
         self._kicker.close()
         self.classes.close()
         self.region.close()
@@ -186,6 +201,7 @@ class SchedulerDaemon:
             self._task_left(before, peer.pid)
         if self.options.private and peer.uid != os.geteuid():
             raise RegistrationRefused(errno.EACCES, "these daemons are another user's")
+        self._check_limits(peer, hello)
         job = self._find_or_create(peer, hello)
         try:
             task = self.jobs.add_task(
@@ -198,6 +214,13 @@ class SchedulerDaemon:
         self._loop.watch(task.pidfd, lambda: self._task_left(job, peer.pid))
         self.feed(TaskRegistered(**self._clocks(), job=job.key, task=peer.pid, cpus=cpus))
         return Welcome(task.slot, job.region.size(), job.region.fd, job.bell)
+
+    def _check_limits(self, peer: Peer, hello: Hello) -> None:
+        limits = limits_for(self.options.limits, peer.uid)
+        others = [j for j in self.jobs if j.uid == peer.uid and j.name != hello.job]
+        refusal = refuse_task(limits, CARRIERS[hello.carrier], len(others))
+        if refusal is not None:
+            raise RegistrationRefused(errno.EPERM, refusal)
 
     def _find_or_create(self, peer: Peer, hello: Hello) -> LiveJob:
         job = self.jobs.get(f"{peer.uid}.{hello.job}")
@@ -330,6 +353,10 @@ class SchedulerDaemon:
         settings = self.machine.settings.changed(
             {str(name): str(value) for name, value in assignments.items()}
         )
+        limits = limits_for(self.options.limits, os.geteuid())
+        refusal = refuse_settings(limits, settings)
+        if refusal is not None:
+            raise CoschedError(refusal)
         self.feed(SettingsChanged(**self._clocks(), settings=settings))
         return {"settings": asdict(settings), "warnings": settings.warnings()}
 

@@ -216,7 +216,7 @@ def test_up_twice_is_an_error(node):
 
 
 def test_what_a_daemon_cannot_do_is_said_by_up(node):
-    with pytest.raises(CoschedError, match="class scheduler"):
+    with pytest.raises(CoschedError, match="--class-scheduler"):
         node.up(class_scheduler="nonsense")
     assert node.scheduler_pid is None
 

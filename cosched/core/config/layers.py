@@ -9,7 +9,6 @@ read all the same, so that a check tells everything at once.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -18,18 +17,10 @@ from cosched.core.config.schema import BY_PATH, KEYS, SECTIONS, Key
 from cosched.core.config.values import Config, Origin, Problem, Setting, Source, config_of
 from cosched.core.errors import CoschedError
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 Layer = Mapping[str, Setting]
 
 _HEADER = re.compile(r"\s*\[\s*([^\[\]]+?)\s*\]\s*(?:#.*)?")
 _ASSIGNMENT = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*'|\s*\.\s*)+?)\s*=""")
-_TOML_PLACE = re.compile(
-    r"(.*?) ?\(at (?:line (\d+), column \d+|(end of document))\)", re.S
-)
 _PREFIXES = tuple(f"COSCHED_{section.upper()}_" for section in SECTIONS)
 #: Variables of the same prefixes that are no configuration.
 _OTHERS = frozenset({"COSCHED_RUN_DIR"})
@@ -50,12 +41,11 @@ def overlay(layers: Iterable[Layer]) -> dict[str, Setting]:
     return merged
 
 
-def read_file(text: str, name: str, *, operator: bool) -> tuple[Layer, list[Problem]]:
-    """A TOML file. ``operator``: whether this is the file that may limit users."""
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        return {}, [_toml_problem(str(error), name, text)]
+def read_document(
+    document: Mapping[str, Any], text: str, name: str, *, operator: bool
+) -> tuple[Layer, list[Problem]]:
+    """A TOML file, parsed and as it stands there. ``operator``: whether this is the file
+    that may limit users."""
     lines = key_lines(text)
     source = Source.OPERATOR if operator else Source.USER
     layer: dict[str, Setting] = {}
@@ -142,7 +132,10 @@ def _read_key(
     try:
         layer[path] = Setting(key.kind.parse(raw), origin)
     except CoschedError as error:
-        problems.append(Problem(str(origin), f"{key.name}: {error}"))
+        # A variable's or an option's name says already what it sets.
+        in_file = origin.source in (Source.OPERATOR, Source.USER)
+        what = f"{key.name}: " if in_file else ""
+        problems.append(Problem(str(origin), f"{what}{error}"))
 
 
 def _unknown_key(path: str) -> str:
@@ -168,11 +161,3 @@ def _unknown_section(section: str) -> str:
 
 def _operators_only(path: str) -> str:
     return f"{path} binds users, so only the operator's file can say it"
-
-
-def _toml_problem(message: str, name: str, text: str) -> Problem:
-    match = _TOML_PLACE.fullmatch(message)
-    if match is None:
-        return Problem(name, f"not TOML: {message}")
-    line = match[2] or max(1, len(text.splitlines()))
-    return Problem(f"{name}:{line}", f"not TOML: {match[1]}")
