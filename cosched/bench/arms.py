@@ -10,15 +10,20 @@ Nothing differs between the arms but what this table says.
     gang      every job at its submission; one driver switches all nodes at once (gang.py)
     messages  coscheduled, with timers that know nothing of each other: messages alone
               bring the nodes together
-    cosched   coscheduled
+    strict    coscheduled, by daemons in strict mode: time a job leaves unused is lost
+    proportional  coscheduled, by daemons in proportional mode
+    cosched   coscheduled, by the daemons as they are
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
+from typing import TypeVar
 
 from cosched.core.errors import CoschedError
+
+T = TypeVar("T")
 
 
 class Arm(Enum):
@@ -30,16 +35,25 @@ class Arm(Enum):
     BLOCK = "block"
     GANG = "gang"
     MESSAGES = "messages"
+    STRICT = "strict"
+    PROPORTIONAL = "proportional"
     COSCHED = "cosched"
-
-    @property
-    def one_at_a_time(self) -> bool:
-        return self is Arm.BATCH
 
     @property
     def coscheduled(self) -> bool:
         """Whether its jobs' tasks register with the daemons."""
-        return self in (Arm.GANG, Arm.MESSAGES, Arm.COSCHED)
+        return self in (
+            Arm.GANG,
+            Arm.MESSAGES,
+            Arm.STRICT,
+            Arm.PROPORTIONAL,
+            Arm.COSCHED,
+        )
+
+    @property
+    def mode(self) -> str | None:
+        """The mode that the daemons have to be in; None: any."""
+        return self.value if self in (Arm.STRICT, Arm.PROPORTIONAL) else None
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -70,14 +84,14 @@ def parse_arms(text: str) -> tuple[Arm, ...]:
     return tuple(Arm(name) for name in names)
 
 
-def interleave(arms: tuple[Arm, ...], repeats: int) -> tuple[tuple[Arm, int], ...]:
-    """The order of all runs, as (arm, repeat from 1).
+def interleave(ways: Sequence[T], repeats: int) -> tuple[tuple[T, int], ...]:
+    """The order of all runs, as (way, repeat from 1); a way is an arm, or more than that.
 
-    Each repeat runs every arm once and begins with another one, so that no arm always
-    follows the same arm, and a slow change of the machine touches all of them.
+    Each repeat runs every way once and begins with another one, so that none always
+    follows the same, and a slow change of the machine touches all of them.
     """
     return tuple(
-        (arms[(repeat + place) % len(arms)], repeat + 1)
+        (ways[(repeat + place) % len(ways)], repeat + 1)
         for repeat in range(repeats)
-        for place in range(len(arms))
+        for place in range(len(ways))
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,6 +12,7 @@ from cosched.bench.results import Activity
 from cosched.bench.site import Site
 from cosched.core.errors import CoschedError
 from cosched.core.process_table import Branch
+from cosched.lab import life
 from cosched.node.client import NoDaemon, request
 from cosched.shm.paths import NodePaths
 
@@ -70,6 +71,36 @@ def describe(answers: Answers) -> list[dict[str, Any]]:
 
 
 @contextmanager
+def mode_changed(site: Site, mode: str | None) -> Iterator[None]:
+    """The nodes' daemons in ``mode`` within the block; None leaves them as they are.
+
+    A mode is chosen at the start of a daemon, so this restarts them if they are in another.
+    """
+    answers = ask(site) if mode else {}
+    modes = {answer["class_scheduler"]["mode"] for answer in answers.values()}
+    if mode is None or modes == {mode}:
+        yield
+        return
+    if not site.private or len(modes) != 1:
+        raise CoschedError(
+            f"arm {mode}: the nodes' daemons are not in that mode: restart them with "
+            f"'cosched up --mode {mode}', or let the bench make a lab of its own"
+        )
+    try:
+        _restart(site, answers, mode)
+        yield
+    finally:
+        with shielded():
+            _restart(site, answers, modes.pop())
+
+
+def _restart(site: Site, answers: Answers, mode: str) -> None:
+    life.restart_daemons(site.run_dir, "--mode", mode)
+    for paths, answer in answers.items():
+        _put_back(paths, answer["settings"], ("slice", "gmet", "align"))
+
+
+@contextmanager
 def settings_changed(site: Site, changes: Mapping[str, str]) -> Iterator[None]:
     """The nodes with ``changes`` applied within the block, as by ``cosched set``."""
     if not changes:
@@ -94,9 +125,7 @@ def settings_changed(site: Site, changes: Mapping[str, str]) -> Iterator[None]:
                 _put_back(paths, answer["settings"], changes)
 
 
-def _put_back(
-    paths: NodePaths, before: Mapping[str, Any], changes: Mapping[str, str]
-) -> None:
+def _put_back(paths: NodePaths, before: Mapping[str, Any], changes: Iterable[str]) -> None:
     old = {
         "slice": f"{before['slice_s']:.9f}s",
         "gmet": f"{before['gmet_s']:.9f}s",

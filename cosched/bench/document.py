@@ -32,7 +32,7 @@ def document(
         "workload": {
             "title": workload.title,
             "description": workload.description,
-            "jobs": [_spec(spec) for spec in workload.jobs],
+            "jobs": [spec_document(spec) for spec in workload.jobs],
         },
         **context,
         "arms": {summary.arm.value: _arm(summary) for summary in summaries},
@@ -46,7 +46,8 @@ def document(
     }
 
 
-def _spec(spec: JobSpec) -> dict[str, Any]:
+def spec_document(spec: JobSpec) -> dict[str, Any]:
+    """One ``[[job]]`` table as it was understood."""
     runs: dict[str, Any] = {"command": list(spec.command)}
     if spec.source is not None:
         runs = {"source": str(spec.source), "args": list(spec.args)}
@@ -66,9 +67,11 @@ def _spec(spec: JobSpec) -> dict[str, Any]:
 def _arm(summary: ArmSummary) -> dict[str, Any]:
     return {
         "mean_response_s": _median(summary.mean_response_s),
+        "mean_wait_s": _median(summary.mean_wait_s),
         "makespan_s": _median(summary.makespan_s),
         "spread": {
             "mean_response_s": _range(summary.mean_response_s),
+            "mean_wait_s": _range(summary.mean_wait_s),
             "makespan_s": _range(summary.makespan_s),
         },
         "jobs": [
@@ -97,6 +100,7 @@ def _run(run: Run, counted: bool) -> dict[str, Any]:
             {
                 "name": job.name,
                 "submitted_s": job.submitted_s,
+                "wait_s": job.wait_s,
                 "response_s": job.response_s,
                 "cpu_s": job.cpu_s,
             }

@@ -12,6 +12,7 @@ then stopped. Whatever leaves ``run_jobs``, Ctrl-C included, leaves no job behin
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import selectors
 import signal
@@ -57,22 +58,27 @@ class _Running:
     submission: Submission
     process: subprocess.Popen[bytes]
     output: Path
+    started_s: float
     deadline_s: float
 
 
 def run_jobs(
     submissions: Sequence[Submission],
-    one_at_a_time: bool,
+    at_most: int | None,
     folder: Path,
     attend: Callable[[Sequence[str]], float | None] = lambda _running: None,
+    limit_s: float = math.inf,
 ) -> tuple[JobResult, ...]:
     """Every job's result, in the order given. Times count from this call.
 
+    at_most: how many jobs run at a time; the others wait in order of submission. None:
+        all.
     folder: where each job's output goes.
+    limit_s: a run that lasts longer fails, whatever its jobs' own timeouts.
     attend: called with the names of the jobs that run, in the order they started in,
         whenever a wait is over; returns in how many seconds it wants to be called again.
     """
-    with _Round(submissions, one_at_a_time, folder) as round_:
+    with _Round(submissions, at_most, folder, limit_s) as round_:
         while round_.unfinished:
             round_.start_due()
             round_.wait(attend(round_.running))
@@ -83,12 +89,17 @@ class _Round:
     """The jobs of one run: those that wait, that run (by pidfd) and that have ended."""
 
     def __init__(
-        self, submissions: Sequence[Submission], one_at_a_time: bool, folder: Path
+        self,
+        submissions: Sequence[Submission],
+        at_most: int | None,
+        folder: Path,
+        limit_s: float,
     ) -> None:
         self.results: dict[str, JobResult] = {}
         self._waiting = deque(sorted(submissions, key=lambda job: job.start_s))
         self._running: dict[int, _Running] = {}
-        self._one_at_a_time = one_at_a_time
+        self._at_most = at_most or len(submissions)
+        self._limit_s = limit_s
         self._folder = folder
         self._begin_s = time.monotonic()
         self._selector = selectors.DefaultSelector()
@@ -111,7 +122,7 @@ class _Round:
 
     @property
     def _may_start(self) -> bool:
-        return bool(self._waiting) and not (self._one_at_a_time and self._running)
+        return bool(self._waiting) and len(self._running) < self._at_most
 
     def _now_s(self) -> float:
         return time.monotonic() - self._begin_s
@@ -127,7 +138,7 @@ class _Round:
 
     def wait(self, at_most_s: float | None) -> None:
         """Until a job ends, is due or is late; takes the results of those that ended."""
-        moments = [job.deadline_s for job in self._running.values()]
+        moments = [self._limit_s, *(job.deadline_s for job in self._running.values())]
         if self._may_start:
             moments.append(self._waiting[0].start_s)
         pause_s = max(0.0, min(moments) - self._now_s())
@@ -142,6 +153,11 @@ class _Round:
                 usage = _reap(self._running.pop(key.fd), key.fd)
             self.results[job.submission.name] = _result(job, usage, now_s)
         _check_deadlines(self._running.values(), now_s)
+        if self.unfinished and now_s >= self._limit_s:
+            running = ", ".join(self.running) or "none"
+            raise RunFailed(
+                Failure(f"not over in {self._limit_s:g} s; the jobs that ran: {running}")
+            )
 
 
 def _start(submission: Submission, folder: Path, now_s: float) -> _Running:
@@ -166,7 +182,7 @@ def _start(submission: Submission, folder: Path, now_s: float) -> _Running:
             raise CoschedError(
                 f"job '{submission.name}': cannot {how}: {error.strerror}"
             ) from error
-    return _Running(submission, process, output, now_s + submission.timeout_s)
+    return _Running(submission, process, output, now_s, now_s + submission.timeout_s)
 
 
 def last_lines(output: Path) -> tuple[str, ...]:
@@ -203,6 +219,7 @@ def _result(job: _Running, usage: struct_rusage, now_s: float) -> JobResult:
     return JobResult(
         name=name,
         submitted_s=job.submission.start_s,
+        started_s=job.started_s,
         ended_s=now_s,
         cpu_s=usage.ru_utime + usage.ru_stime,
     )

@@ -11,7 +11,6 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from cosched.bench.arms import Arm
 from cosched.bench.results import Run
 from cosched.bench.table import describe_run
 
@@ -29,8 +28,11 @@ class Progress(Protocol):
     def say(self, what: str) -> None:
         """Something begins that is no run."""
 
-    def begin(self, number: int, total: int, arm: Arm, repeat: int) -> None:
-        """A run begins."""
+    def plan(self, order: Sequence[str]) -> None:
+        """Further runs will be made, one of each of these names."""
+
+    def begin(self, number: int, total: int, name: str, repeat: int) -> None:
+        """A run begins, of what is called ``name``."""
 
     def beat(self) -> None:
         """Time has passed."""
@@ -46,40 +48,51 @@ class LineProgress:
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write
-        self._place = ""
+        self._place = self._name = ""
 
     def say(self, what: str) -> None:
         self._write(what)
 
-    def begin(self, number: int, total: int, arm: Arm, repeat: int) -> None:
-        self._place = f"run {number}/{total}"
+    def plan(self, order: Sequence[str]) -> None:
+        """Nothing is reckoned here."""
+
+    def begin(self, number: int, total: int, name: str, repeat: int) -> None:
+        self._place, self._name = f"run {number}/{total}", name
 
     def beat(self) -> None:
         """Nothing to redraw."""
 
     def end(self, run: Run) -> None:
-        self._write(f"{self._place}  {describe_run(run)}")
+        self._write(f"{self._place}  {describe_run(run, self._name)}")
 
 
 class Estimate:
-    """When a bench will be over, from how long each arm's runs have taken. Pure."""
+    """When a bench will be over, from how long runs of each name have taken. Pure."""
 
-    def __init__(self, order: Sequence[Arm]) -> None:
+    def __init__(self, order: Sequence[str]) -> None:
         self._left = list(order)
-        self._taken: dict[Arm, list[float]] = {}
+        self._taken: dict[str, list[float]] = {}
 
-    def ended(self, arm: Arm, seconds: float) -> None:
-        """The next run in order, of ``arm``, took ``seconds``."""
-        self._left.remove(arm)
-        self._taken.setdefault(arm, []).append(seconds)
+    def ended(self, name: str, seconds: float) -> None:
+        """The next run in order, of ``name``, took ``seconds``."""
+        self._left.remove(name)
+        self._taken.setdefault(name, []).append(seconds)
+
+    def given_up(self, name: str) -> None:
+        """No further run of ``name`` will be made."""
+        self._left = [other for other in self._left if other != name]
+
+    def planned(self, order: Sequence[str]) -> None:
+        """Further runs will be made."""
+        self._left += order
 
     def left_s(self) -> float | None:
         """Seconds for all runs that have not ended; None before any has."""
-        means = {arm: sum(taken) / len(taken) for arm, taken in self._taken.items()}
+        means = {name: sum(taken) / len(taken) for name, taken in self._taken.items()}
         if not means:
             return None
         usual = sum(means.values()) / len(means)
-        return sum(means.get(arm, usual) for arm in self._left)
+        return sum(means.get(name, usual) for name in self._left)
 
 
 class TerminalProgress:
@@ -87,20 +100,24 @@ class TerminalProgress:
 
     beat_s = BEAT_S
 
-    def __init__(self, console: Console, live: Live, order: Sequence[Arm]) -> None:
+    def __init__(self, console: Console, live: Live, order: Sequence[str]) -> None:
         self._console = console
         self._live = live
         self._estimate = Estimate(order)
         self._begin_s = self._run_begin_s = time.monotonic()
-        self._now = ""
+        self._now = self._name = ""
 
     def say(self, what: str) -> None:
         self._now = what
         self.beat()
 
-    def begin(self, number: int, total: int, arm: Arm, repeat: int) -> None:
+    def plan(self, order: Sequence[str]) -> None:
+        self._estimate.planned(order)
+
+    def begin(self, number: int, total: int, name: str, repeat: int) -> None:
         self._run_begin_s = time.monotonic()
-        self._now = f"run {number}/{total}: {arm.value}, repeat {repeat}"
+        self._name = name
+        self._now = f"run {number}/{total}: {name}, repeat {repeat}"
         self.beat()
 
     def beat(self) -> None:
@@ -113,9 +130,11 @@ class TerminalProgress:
         self._live.update(Text(line, style="dim"), refresh=True)
 
     def end(self, run: Run) -> None:
-        self._estimate.ended(run.arm, time.monotonic() - self._run_begin_s)
+        self._estimate.ended(self._name, time.monotonic() - self._run_begin_s)
+        if run.failure is not None:
+            self._estimate.given_up(self._name)
         style = "red" if run.failure is not None else ""
-        self._console.print(Text(describe_run(run), style=style))
+        self._console.print(Text(describe_run(run, self._name), style=style))
 
 
 def clock(seconds: float) -> str:
@@ -125,7 +144,7 @@ def clock(seconds: float) -> str:
 
 
 @contextmanager
-def open_progress(stream: TextIO, order: Sequence[Arm]) -> Iterator[Progress]:
+def open_progress(stream: TextIO, order: Sequence[str]) -> Iterator[Progress]:
     """The progress that suits ``stream``."""
     if not stream.isatty():
         yield LineProgress(lambda line: print(line, file=stream, flush=True))

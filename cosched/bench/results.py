@@ -16,16 +16,22 @@ from cosched.bench.load import OutsideLoad
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """One job of one run. The response counts from its submission to its end."""
+    """One job of one run. The response counts from its submission to its end, the wait
+    to its start."""
 
     name: str
     submitted_s: float
+    started_s: float
     ended_s: float
     cpu_s: float
 
     @property
     def response_s(self) -> float:
         return self.ended_s - self.submitted_s
+
+    @property
+    def wait_s(self) -> float:
+        return self.started_s - self.submitted_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +78,10 @@ class Run:
         return fmean(job.response_s for job in self.jobs)
 
     @property
+    def mean_wait_s(self) -> float:
+        return fmean(job.wait_s for job in self.jobs)
+
+    @property
     def makespan_s(self) -> float:
         """From the first submission to the last end."""
         first = min(job.submitted_s for job in self.jobs)
@@ -108,6 +118,7 @@ class ArmSummary:
     runs: tuple[Run, ...]
     counted: tuple[Run, ...]
     mean_response_s: Spread | None
+    mean_wait_s: Spread | None
     makespan_s: Spread | None
     jobs: tuple[JobSummary, ...]
 
@@ -159,6 +170,7 @@ def summarise(arm: Arm, runs: Sequence[Run]) -> ArmSummary:
         runs=own,
         counted=counted,
         mean_response_s=spread(r.mean_response_s for r in counted) if counted else None,
+        mean_wait_s=spread(r.mean_wait_s for r in counted) if counted else None,
         makespan_s=spread(r.makespan_s for r in counted) if counted else None,
         jobs=_summarise_jobs(counted),
     )

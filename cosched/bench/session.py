@@ -1,115 +1,113 @@
-"""One bench from the warm-up to the last run.
-
-A run that fails ends its arm, as its next repeat would hardly do better; the other arms
-go on. If every arm has failed, the bench is over.
-"""
+"""One workload on its nodes: a warm-up, and run after run of it."""
 
 from __future__ import annotations
 
+import math
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from cosched.bench import daemons
-from cosched.bench.arms import Arm, interleave
+from cosched.bench.arms import Arm
+from cosched.bench.cell import Cell
 from cosched.bench.gang import Gang
 from cosched.bench.launcher import Launcher
-from cosched.bench.load import outside_load
+from cosched.bench.load import OutsideLoad, outside_load
 from cosched.bench.meter import LoadMeter
 from cosched.bench.processes import RunFailed, run_jobs
 from cosched.bench.progress import Progress
 from cosched.bench.results import Activity, Failure, JobResult, Run
 from cosched.bench.workload import JobInstance, Workload
+from cosched.core.settings import Settings
+from cosched.core.units import NS_PER_S
 
 NOTHING_REGISTERED = Failure(
     "no task took part in coscheduling; run a job with 'cosched-run -v' to see why"
 )
+DEFAULT_SLICE_S = Settings().slice_ns / NS_PER_S
+
+_Measured = tuple[tuple[JobResult, ...], OutsideLoad | None, Activity | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Everything that one bench needs.
+    """Everything that runs of one workload need.
 
-    meter: None where the outside load cannot be told.
-    slice_s: the nodes' slice, for the arm that switches them itself.
+    limit_s: a run that lasts longer counts as failed.
     """
 
     workload: Workload
-    arms: tuple[Arm, ...]
-    repeats: int
     launcher: Launcher
-    meter: LoadMeter | None
-    slice_s: float
+    limit_s: float = math.inf
 
-    def order(self) -> tuple[tuple[Arm, int], ...]:
-        return interleave(self.arms, self.repeats)
-
-    def warm_up(self, progress: Progress) -> None:
+    def warm_up(self, arms: Iterable[Arm], progress: Progress) -> None:
         """Runs the first job alone, uncounted; RunFailed if it fails.
 
         Files come into memory, and whatever is built on first use is built.
         """
         progress.say("warming up")
         first = self.workload.instances()[0]
-        arms = {arm.coscheduled: arm for arm in self.arms}
-        for arm in arms.values():
+        by_kind = {arm.coscheduled: Cell(arm) for arm in arms}
+        for cell in by_kind.values():
             try:
-                self._run_jobs([first], arm, progress)
+                self._run_prepared([first], cell, progress)
             except RunFailed as error:
                 line = f"in the warm-up {error.failure.line}"
                 raise RunFailed(Failure(line, error.failure.output)) from error
 
-    def run(self, progress: Progress) -> tuple[Run, ...]:
-        """Every run, in the order in which they were made."""
-        order = self.order()
-        runs: list[Run] = []
-        failed: set[Arm] = set()
-        for number, (arm, repeat) in enumerate(order, 1):
-            if arm in failed:
-                continue
-            progress.begin(number, len(order), arm, repeat)
-            run = self._run_once(arm, repeat, progress)
-            progress.end(run)
-            runs.append(run)
-            if run.failure is not None:
-                failed.add(arm)
-        return tuple(runs)
-
-    def _run_once(self, arm: Arm, repeat: int, progress: Progress) -> Run:
-        activity_before = daemons.activity(daemons.ask(self.launcher.site))
-        before = self.meter.sample() if self.meter else None
+    def run_once(self, cell: Cell, repeat: int, progress: Progress) -> Run:
+        """One pass through the workload; a failure is part of what it returns."""
         try:
-            jobs = self._run_jobs(self.workload.instances(), arm, progress)
+            run = self._run_prepared(self.workload.instances(), cell, progress)
         except RunFailed as error:
-            return Run(arm, repeat, (), failure=error.failure)
-        load = None
-        if self.meter and before:
-            jobs_s = sum(job.cpu_s for job in jobs)
-            load = outside_load(before, self.meter.sample(), jobs_s, len(self.meter.cpus))
-        activity = self._activity_since(activity_before)
-        if arm.coscheduled and activity and activity.tasks == 0:
-            return Run(arm, repeat, (), failure=NOTHING_REGISTERED)
-        return Run(arm, repeat, jobs, load, activity)
+            return Run(cell.arm, repeat, (), failure=error.failure)
+        jobs, load, activity = run
+        if cell.arm.coscheduled and activity and activity.tasks == 0:
+            return Run(cell.arm, repeat, (), failure=NOTHING_REGISTERED)
+        return Run(cell.arm, repeat, jobs, load, activity)
 
-    def _activity_since(self, before: Activity | None) -> Activity | None:
-        now = daemons.activity(daemons.ask(self.launcher.site))
-        return now.since(before) if now and before else None
+    def _run_prepared(
+        self, instances: Sequence[JobInstance], cell: Cell, progress: Progress
+    ) -> _Measured:
+        """The jobs, run with the nodes as the cell wants them."""
+        site = self.launcher.site
+        with ExitStack() as stack:
+            stack.enter_context(daemons.mode_changed(site, cell.arm.mode))
+            stack.enter_context(daemons.settings_changed(site, cell.settings))
+            before = daemons.ask(site)
+            slice_s = next(
+                (answer["settings"]["slice_s"] for answer in before.values()),
+                DEFAULT_SLICE_S,
+            )
+            stack.enter_context(daemons.settings_changed(site, cell.arm.settings))
+            gang = Gang(site, slice_s) if cell.arm is Arm.GANG else None
+            meter = LoadMeter(site.cpus, daemons.pids(before)) if site.cpus else None
+            sample = meter.sample() if meter else None
+            jobs = self._run_jobs(instances, cell, gang, progress)
+            load = None
+            if meter and sample:
+                jobs_s = sum(job.cpu_s for job in jobs)
+                load = outside_load(sample, meter.sample(), jobs_s, len(meter.cpus))
+            now, then = daemons.activity(daemons.ask(site)), daemons.activity(before)
+            return jobs, load, now.since(then) if now and then else None
 
     def _run_jobs(
-        self, instances: Sequence[JobInstance], arm: Arm, progress: Progress
+        self,
+        instances: Sequence[JobInstance],
+        cell: Cell,
+        gang: Gang | None,
+        progress: Progress,
     ) -> tuple[JobResult, ...]:
-        submissions = [self.launcher.submission(instance, arm) for instance in instances]
-        site = self.launcher.site
-        gang = Gang(site, self.slice_s) if arm is Arm.GANG else None
+        submissions = [
+            self.launcher.submission(instance, cell.arm) for instance in instances
+        ]
 
         def attend(running: Sequence[str]) -> float | None:
             progress.beat()
             wanted = [progress.beat_s, gang.attend(running) if gang else None]
             return min((seconds for seconds in wanted if seconds is not None), default=None)
 
-        with (
-            tempfile.TemporaryDirectory(prefix="cosched-bench-") as folder,
-            daemons.settings_changed(site, arm.settings),
-        ):
-            return run_jobs(submissions, arm.one_at_a_time, Path(folder), attend)
+        with tempfile.TemporaryDirectory(prefix="cosched-bench-") as folder:
+            return run_jobs(submissions, cell.at_most, Path(folder), attend, self.limit_s)

@@ -12,7 +12,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cosched.bench.interrupts import shielded
@@ -30,12 +30,14 @@ class Site:
     """The nodes of a bench.
 
     cpus: the nodes' CPUs if they are all of this machine, else None.
+    private: a lab of the bench's own, whose daemons it may restart.
     """
 
     run_dir: Path
     hosts: tuple[str, ...]
     cpus: frozenset[int] | None
     lab: bool
+    private: bool = False
 
 
 @contextmanager
@@ -48,7 +50,8 @@ def lab_site(run_dir: Path, nodes: int, cores_per_node: int) -> Iterator[Site]:
     require_root()
     private = _private_run_dir()
     try:
-        yield _of_lab(life.up(private, nodes, cores_per_node), nodes)
+        lab = life.up(private, nodes, cores_per_node)
+        yield replace(_of_lab(lab, nodes), private=True)
     finally:
         with shielded():
             _take_down(private)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from statistics import median
 
 from cosched.bench.arms import Arm
@@ -41,9 +41,9 @@ def render(title: str, setting: str, summaries: Sequence[ArmSummary]) -> str:
     return "\n".join("\n".join(block) + "\n" for block in blocks if block)
 
 
-def describe_run(run: Run) -> str:
-    """One run in one short line: arm, repeat, mean response and so on."""
-    name = f"{run.arm.value:<7} {run.repeat}"
+def describe_run(run: Run, way: str) -> str:
+    """One run of ``way`` in one short line: repeat, mean response and so on."""
+    name = f"{way:<7} {run.repeat}"
     if run.failure is not None:
         return f"{name}  failed: {run.failure.line}"
     line = f"{name}  response {run.mean_response_s:.2f} s  makespan {run.makespan_s:.2f} s"
@@ -115,20 +115,33 @@ def _job_block(ended: Sequence[ArmSummary]) -> list[str]:
         return []
     label = max(_LABEL, min(22, 2 + max(len(job.name) for job in ended[0].jobs)))
     if label + len(ended) * _JOB <= WIDTH:
-        cells = _response_and_cpu
         lines = [
             "job".ljust(label) + "".join(f"{s.arm.value:>{_JOB}}" for s in ended),
             " " * label + f"{'response':>{_JOB - _CPU}}{'CPU':>{_CPU}}" * len(ended),
         ]
-    else:  # too many arms for CPU times
-        cells, label = _response, _LABEL
-        lines = [
-            "response".ljust(label) + "".join(f"{s.arm.value:>{_FIGURE}}" for s in ended)
-        ]
+        return lines + _job_rows(ended, label, _response_and_cpu)
+    # Too many arms for CPU times, and maybe for one block.
+    width = max(_FIGURE, 2 + max(len(summary.arm.value) for summary in ended))
+    a_block = (WIDTH - _LABEL) // width
+    lines = []
+    for first in range(0, len(ended), a_block):
+        block = ended[first : first + a_block]
+        lines.append(
+            "response".ljust(_LABEL) + "".join(f"{s.arm.value:>{width}}" for s in block)
+        )
+        lines += _job_rows(block, _LABEL, lambda job: f"{_response(job):>{width}}")
+    return lines
+
+
+def _job_rows(
+    ended: Sequence[ArmSummary], label: int, cell: Callable[[JobSummary], str]
+) -> list[str]:
+    """A line a job, as many as one wants to read."""
     rows = list(zip(*(summary.jobs for summary in ended), strict=True))
-    for row in rows[:JOB_LINES_MAX]:
-        name = _clip(row[0].name, label - 1).ljust(label)
-        lines.append(name + "".join(map(cells, row)))
+    lines = [
+        _clip(row[0].name, label - 1).ljust(label) + "".join(map(cell, row))
+        for row in rows[:JOB_LINES_MAX]
+    ]
     if len(rows) > JOB_LINES_MAX:
         lines.append(f"... and {len(rows) - JOB_LINES_MAX} more; --json has them all")
     return lines
@@ -146,12 +159,14 @@ def _response(job: JobSummary) -> str:
 def _ratio_block(compared: Sequence[Ratio]) -> list[str]:
     if not compared:
         return []
+    names = [f"{ratio.arm.value}/{ratio.other.value}" for ratio in compared]
+    label = max(_LABEL, 1 + max(map(len, names)))
     return [
-        f"{'ratio':<{_LABEL}}{'mean response':>{_FIGURE + 6}}{'makespan':>{_FIGURE + 6}}",
+        f"{'ratio':<{label}}{'mean response':>{_FIGURE + 6}}{'makespan':>{_FIGURE + 6}}",
         *(
-            f"{ratio.arm.value + '/' + ratio.other.value:<{_LABEL}}"
+            f"{name:<{label}}"
             f"{ratio.mean_response:>{_FIGURE + 6}.2f}{ratio.makespan:>{_FIGURE + 6}.2f}"
-            for ratio in compared
+            for name, ratio in zip(names, compared, strict=True)
         ),
     ]
 

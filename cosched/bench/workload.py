@@ -106,11 +106,12 @@ class JobInstance:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A parsed workload file."""
+    """A parsed workload file. ``origin`` names it in errors."""
 
     title: str
     description: str
     jobs: tuple[JobSpec, ...]
+    origin: str = "workload"
 
     def instances(self) -> tuple[JobInstance, ...]:
         """Every job instance, in order of submission."""
@@ -156,6 +157,7 @@ def parse_workload(text: str, origin: str, folder: Path) -> Workload:
         title=reader.get("title", fields.one_line, Path(origin).stem),
         description=reader.get("description", fields.one_line, ""),
         jobs=jobs,
+        origin=origin,
     )
 
 

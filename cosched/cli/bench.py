@@ -11,9 +11,11 @@ import click
 
 from cosched.bench.arms import parse_arms
 from cosched.bench.bench import BenchOptions, run_bench
+from cosched.bench.ground import GroundOptions
 from cosched.bench.interrupts import interruptible
 from cosched.bench.processes import RunFailed
 from cosched.cli.options import EXIT_FAILURE, run_dir_option
+from cosched.core.units import NS_PER_S, parse_duration
 
 HELP = """\
 Run a workload with and without cosched, and compare.
@@ -26,7 +28,9 @@ The arms:
   block     the same, but ranks that wait sleep
   gang      all at once, one driver switches all nodes: the ideal
   messages  coscheduled, with timers that are not aligned
-  cosched   all at once, coscheduled
+  strict    coscheduled, time that a job leaves unused is lost
+  proportional  coscheduled, such time goes to the others
+  cosched   coscheduled, as the nodes' daemons are set
 
 A workload file lists jobs. A job runs a command, or a C source (its path is
 relative to the file) that is compiled for the MPI at hand:
@@ -44,14 +48,16 @@ relative to the file) that is compiled for the MPI at hand:
   ranks = 2
   start = 1.5
 
-Further keys of a job: ppn, env, cwd, timeout (seconds). The file may have a
-title and a description.
+A job may also be a Python module (module = "package.solver"). Further keys of
+a job: ppn, env, cwd, timeout (seconds). The file may have a title and a
+description.
 
 \b
 Examples:
   cosched bench benchmarks/workloads/lab/wavefront4.toml
   cosched bench mine.toml --hosts n1,n2 --arms kernel,cosched --repeat 5
   cosched bench mine.toml --slice 2s --gmet 300ms --json result.json
+  cosched bench mine.toml --repeat 9 --resume runs.jsonl
 
 Exit status: 0, or 1 if a job of any run failed.
 """
@@ -99,6 +105,14 @@ Exit status: 0, or 1 if a job of any run failed.
 @click.option("--slice", "slice_", metavar="TIME", help="Slice during the bench.")
 @click.option("--gmet", metavar="TIME", help="GMET during the bench.")
 @click.option("--align", type=click.Choice(["on", "off"]), help="Align during the bench.")
+@click.option("--dom", type=click.IntRange(1), metavar="N", help="Jobs that run at a time.")
+@click.option("--run-limit", metavar="TIME", help="A run that lasts longer has failed.")
+@click.option(
+    "--resume",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Keep each finished run in FILE, and do not make again what it holds.",
+)
 @click.option("--no-warm-up", is_flag=True, help="Do not run the first job beforehand.")
 @run_dir_option
 def command(
@@ -113,6 +127,9 @@ def command(
     slice_: str | None,
     gmet: str | None,
     align: str | None,
+    dom: int | None,
+    run_limit: str | None,
+    resume: Path | None,
     no_warm_up: bool,
     run_dir: Path,
 ) -> int:
@@ -120,13 +137,18 @@ def command(
         workload=workload,
         arms=parse_arms(arms),
         repeats=repeats,
-        run_dir=run_dir,
-        nodes=nodes,
-        cores_per_node=cores_per_node,
-        hosts=_parse_hosts(hosts),
-        mpi=mpi,
-        settings=_given(slice=slice_, gmet=gmet, align=align),
+        ground=GroundOptions(
+            run_dir=run_dir,
+            nodes=nodes,
+            cores_per_node=cores_per_node,
+            hosts=_parse_hosts(hosts),
+            mpi=mpi,
+            settings=_given(slice=slice_, gmet=gmet, align=align),
+            limit_s=parse_limit(run_limit),
+        ),
+        dom=dom,
         warm_up=not no_warm_up,
+        resume=resume,
         command_line=tuple(sys.argv),
     )
     _check_writable(json_file)
@@ -144,6 +166,13 @@ def command(
             json.dump(outcome.document, stream, indent=1)
             stream.write("\n")
     return EXIT_FAILURE if outcome.failed else 0
+
+
+def parse_limit(text: str | None) -> float:
+    """Seconds that a run may take; no limit if none is given."""
+    if text is None:
+        return float("inf")
+    return parse_duration(text, "--run-limit") / NS_PER_S
 
 
 def _parse_hosts(text: str | None) -> tuple[str, ...]:

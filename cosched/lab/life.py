@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
@@ -75,7 +75,7 @@ def up(run_dir: Path, nodes: int, cores_per_node: int, daemons: bool = True) -> 
             state = _make(run_dir, planned, tools)
             lab = Lab.of_state(run_dir, state)
             if daemons:
-                _in_nodes(lab, [node.name for node in planned], "up")
+                _in_nodes(lab, [node.name for node in planned], ["up"])
             write_state(run_dir, state.completed())
         except BaseException:
             _sweep(run_dir)
@@ -96,6 +96,20 @@ def down(run_dir: Path) -> bool:
         if lab_existed or not directory_existed:
             remove_if_empty(run_dir)
     return lab_existed
+
+
+def restart_daemons(run_dir: Path, *options: str) -> None:
+    """``cosched down``, then ``cosched up OPTIONS`` on every node of the lab that is up.
+
+    Jobs that run go on, uncoordinated in between.
+    """
+    with locked(run_dir, create=False):
+        lab = Lab.load(run_dir)
+        if lab is None:
+            raise CoschedError(f"no lab is up in {run_dir}: run 'cosched lab up' first")
+        names = [node.name for node in lab.nodes]
+        _in_nodes(lab, names, ["down"])
+        _in_nodes(lab, names, ["up", *options])
 
 
 def usable_siblings(sys_root: Path = SYS) -> list[frozenset[int]]:
@@ -226,11 +240,12 @@ def _stop_daemons(run_dir: Path, state: LabState) -> None:
         if node.keeper.alive() and NodePaths(run_dir, node.name).directory.exists()
     ]
     with contextlib.suppress(CoschedError):
-        _in_nodes(Lab.of_state(run_dir, state), nodes, "down")
+        _in_nodes(Lab.of_state(run_dir, state), nodes, ["down"])
 
 
-def _in_nodes(lab: Lab, names: Iterable[str], command: str) -> None:
+def _in_nodes(lab: Lab, names: Iterable[str], words: Sequence[str]) -> None:
     """``cosched up`` or ``cosched down`` inside these nodes, all at once."""
+    command = words[0]
     failures = []
     with contextlib.ExitStack() as stack:
         running = []
@@ -239,7 +254,7 @@ def _in_nodes(lab: Lab, names: Iterable[str], command: str) -> None:
             said = stack.enter_context(tempfile.TemporaryFile())
             argv = [
                 *lab.enter_argv(name, directory="/"),
-                *(*_COSCHED, command, "--run-dir", str(lab.run_dir)),
+                *(*_COSCHED, *words, "--run-dir", str(lab.run_dir)),
             ]
             process = subprocess.Popen(
                 argv, stdin=subprocess.DEVNULL, stdout=said, stderr=said

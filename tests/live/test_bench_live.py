@@ -97,10 +97,11 @@ def test_every_arm_on_a_private_lab(start_bench, temporary, tmp_path, workload):
 
 def test_the_arms_beyond_the_usual_ones(start_bench, temporary, tmp_path):
     result = tmp_path / "result.json"
-    arms = ["yield", "block", "gang", "messages"]
+    arms = ["yield", "block", "gang", "messages", "strict", "proportional"]
     bench = start_bench(
         *("wavefront4-short", "--no-warm-up", "--repeat", "1"),
         *("--arms", ",".join(arms), "--slice", "0.2s", "--json", result),
+        *("--dom", "4", "--run-limit", "120s", "--resume", tmp_path / "runs.jsonl"),
     )
     text, progress = bench.communicate(timeout=300)
     assert bench.returncode == 0, text + progress
@@ -111,7 +112,21 @@ def test_the_arms_beyond_the_usual_ones(start_bench, temporary, tmp_path):
         for name, arm in found["arms"].items()
     }
     assert switches["gang"] == 0 < switches["messages"]
+    assert min(switches["strict"], switches["proportional"]) > 0
     assert os.listdir(temporary) == []
+
+
+def test_daemons_are_not_restarted_in_a_lab_that_is_not_the_benchs(start_bench, run_dir):
+    life.up(run_dir / "r", 2, 1)
+    try:
+        bench = start_bench("one-alone-short", "--arms", "strict", "--no-warm-up")
+        assert bench.communicate(timeout=120)[1].splitlines()[-1] == (
+            "cosched: arm strict: the nodes' daemons are not in that mode: restart them "
+            "with 'cosched up --mode strict', or let the bench make a lab of its own"
+        )
+        assert bench.returncode == 1
+    finally:
+        life.down(run_dir / "r")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -13,7 +13,7 @@ def load(share):
 def run(arm, repeat, responses, share=0.01):
     """A run of two jobs, both submitted at its beginning."""
     jobs = tuple(
-        JobResult(f"wavefront.{n}", 0.0, response, 3.0 + n / 10)
+        JobResult(f"wavefront.{n}", 0.0, 0.0, response, 3.0 + n / 10)
         for n, response in enumerate(responses, 1)
     )
     activity = Activity(4, 6, 2 * repeat) if arm is Arm.COSCHED else Activity(0, 0, 0)

@@ -30,7 +30,7 @@ def test_jobs_run_together(tmp_path):
     a, b = tmp_path / "a", tmp_path / "b"
     wait = "until [ -e {1} ]; do touch {0}; sleep 0.01; done; touch {0}"
     jobs = [shell("a", wait.format(a, b)), shell("b", wait.format(b, a))]
-    results = run_jobs(jobs, False, tmp_path)
+    results = run_jobs(jobs, None, tmp_path)
     assert [job.name for job in results] == ["a", "b"]
 
 
@@ -41,7 +41,7 @@ def test_one_at_a_time_in_order_of_submission(tmp_path):
         shell("first", f"sleep 0.05; echo first >> {log}"),
         shell("second", f"echo second >> {log}"),
     ]
-    late, first, second = run_jobs(jobs, True, tmp_path)
+    late, first, second = run_jobs(jobs, 1, tmp_path)
     assert log.read_text().split() == ["first", "second", "late"]
     assert first.ended_s < second.ended_s < late.ended_s
     assert (first.submitted_s, late.submitted_s) == (0.0, 0.02)
@@ -50,7 +50,7 @@ def test_one_at_a_time_in_order_of_submission(tmp_path):
 def test_a_job_starts_when_it_is_due(tmp_path):
     jobs = [shell("now", "date +%s.%N"), shell("later", "date +%s.%N", start_s=0.2)]
     began_s = time.time()
-    results = run_jobs(jobs, False, tmp_path)
+    results = run_jobs(jobs, None, tmp_path)
     assert float((tmp_path / "later.out").read_text()) - began_s >= 0.2
     assert results[1].ended_s >= 0.2
     assert results[1].response_s == results[1].ended_s - 0.2
@@ -58,7 +58,7 @@ def test_a_job_starts_when_it_is_due(tmp_path):
 
 def test_cpu_time_covers_the_jobs_children(tmp_path):
     spin = f"{sys.executable} -c 'import time\nwhile time.process_time() < 0.2: pass'"
-    (job,) = run_jobs([shell("spin", f"{spin}; true")], False, tmp_path)
+    (job,) = run_jobs([shell("spin", f"{spin}; true")], None, tmp_path)
     assert job.cpu_s >= 0.2
 
 
@@ -73,7 +73,7 @@ def test_a_failed_job_ends_the_run_and_the_others(tmp_path):
         ),
     ]
     with pytest.raises(RunFailed) as caught:
-        run_jobs(jobs, False, tmp_path)
+        run_jobs(jobs, None, tmp_path)
     assert caught.value.failure.line == "job 'bad' ended with status 3"
     assert caught.value.failure.output == (
         *("line 3", "line 4", "line 5", "line 6", "tab here"),
@@ -83,14 +83,14 @@ def test_a_failed_job_ends_the_run_and_the_others(tmp_path):
 
 def test_a_job_that_a_signal_ends(tmp_path):
     with pytest.raises(RunFailed, match=r"'a' was ended by signal 9 \(SIGKILL\)"):
-        run_jobs([shell("a", "kill -9 $$")], False, tmp_path)
+        run_jobs([shell("a", "kill -9 $$")], None, tmp_path)
 
 
 def test_a_job_that_takes_too_long(tmp_path):
     pid_file = tmp_path / "pid"
     job = shell("slow", f"echo $$ > {pid_file}; exec sleep 60", timeout_s=0.3)
     with pytest.raises(RunFailed, match=r"'slow' took longer than its timeout of 0\.3 s"):
-        run_jobs([job], False, tmp_path)
+        run_jobs([job], None, tmp_path)
     assert gone(int(pid_file.read_text()))
 
 
@@ -99,14 +99,14 @@ def test_a_job_that_ignores_the_request_to_end_is_killed(tmp_path, monkeypatch):
     pid_file = tmp_path / "pid"
     stubborn = f"trap '' TERM; echo $$ > {pid_file}; while :; do sleep 0.05; done"
     with pytest.raises(RunFailed):
-        run_jobs([shell("stubborn", stubborn, timeout_s=0.3)], False, tmp_path)
+        run_jobs([shell("stubborn", stubborn, timeout_s=0.3)], None, tmp_path)
     assert gone(int(pid_file.read_text()))
 
 
 def test_a_command_that_does_not_exist(tmp_path):
     job = Submission("a", ("/nonexistent/program",), os.environ, 0.0, 1.0)
     with pytest.raises(CoschedError) as caught:
-        run_jobs([job], False, tmp_path)
+        run_jobs([job], None, tmp_path)
     assert str(caught.value) == (
         "job 'a': cannot start '/nonexistent/program': No such file or directory"
     )
@@ -116,7 +116,7 @@ def test_the_beat_is_heard_while_jobs_run(tmp_path):
     beats = []
     run_jobs(
         [shell("a", "sleep 0.2")],
-        False,
+        None,
         tmp_path,
         lambda running: beats.append(running) or 0.02,
     )
@@ -138,7 +138,7 @@ def test_a_signal_leaves_no_job_behind(tmp_path, number):
     with interruptible():
         thread.start()
         with pytest.raises(KeyboardInterrupt):
-            run_jobs([job], False, tmp_path)
+            run_jobs([job], None, tmp_path)
     thread.join()
     assert gone(int(pid_file.read_text()))
 
@@ -165,16 +165,16 @@ def test_handlers_are_put_back():
 
 
 def test_no_descriptor_is_left_open(tmp_path):
-    run_jobs([shell("a", "true")], False, tmp_path)
+    run_jobs([shell("a", "true")], None, tmp_path)
     before = os.listdir("/proc/self/fd")
-    run_jobs([shell("a", "true"), shell("b", "true")], False, tmp_path)
+    run_jobs([shell("a", "true"), shell("b", "true")], None, tmp_path)
     with pytest.raises(RunFailed):
-        run_jobs([shell("a", "false"), shell("b", "sleep 60")], False, tmp_path)
+        run_jobs([shell("a", "false"), shell("b", "sleep 60")], None, tmp_path)
     assert os.listdir("/proc/self/fd") == before
 
 
 def test_jobs_get_no_terminal_input(tmp_path):
-    run_jobs([shell("a", "cat")], False, tmp_path)
+    run_jobs([shell("a", "cat")], None, tmp_path)
     assert (tmp_path / "a.out").read_bytes() == b""
 
 
@@ -183,8 +183,8 @@ def test_a_job_runs_where_it_was_told_to(tmp_path):
     job = Submission(
         "a", ("/bin/sh", "-c", "pwd > here"), os.environ, 0.0, 5.0, tmp_path / "there"
     )
-    run_jobs([job], False, tmp_path)
+    run_jobs([job], None, tmp_path)
     assert (tmp_path / "there" / "here").read_text() == f"{tmp_path / 'there'}\n"
     nowhere = Submission("a", ("/bin/sh",), os.environ, 0.0, 5.0, tmp_path / "nowhere")
     with pytest.raises(CoschedError, match=r"cannot run in .*nowhere': No such file"):
-        run_jobs([nowhere], False, tmp_path)
+        run_jobs([nowhere], None, tmp_path)

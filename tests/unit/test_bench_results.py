@@ -21,10 +21,11 @@ from cosched.core.errors import CoschedError
 
 
 def test_response_counts_from_submission_and_makespan_from_the_first_one():
-    jobs = (JobResult("a", 1.0, 3.0, 0.5), JobResult("b", 2.0, 7.0, 0.5))
+    jobs = (JobResult("a", 1.0, 1.0, 3.0, 0.5), JobResult("b", 2.0, 3.0, 7.0, 0.5))
     result = Run(Arm.KERNEL, 1, jobs)
     assert [job.response_s for job in jobs] == [2.0, 5.0]
     assert result.mean_response_s == 3.5
+    assert result.mean_wait_s == 0.5
     assert result.makespan_s == 6.0
 
 
@@ -109,13 +110,15 @@ def test_arms_are_parsed_in_the_order_given():
         (
             "batch,none",
             "--arms: 'none' is not an arm; "
-            "the arms are batch, kernel, yield, block, gang, messages, cosched",
+            "the arms are batch, kernel, yield, block, gang, messages, strict, "
+            "proportional, cosched",
         ),
         ("batch,batch", "--arms: 'batch' is given twice; name each arm once"),
         (
             "",
             "--arms: '' is not an arm; "
-            "the arms are batch, kernel, yield, block, gang, messages, cosched",
+            "the arms are batch, kernel, yield, block, gang, messages, strict, "
+            "proportional, cosched",
         ),
     ],
 )

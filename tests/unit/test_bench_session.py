@@ -12,6 +12,7 @@ import pytest
 from cosched.bench import daemons, launcher
 from cosched.bench.arms import Arm, parse_arms
 from cosched.bench.bench import BenchOptions, run_bench
+from cosched.bench.ground import GroundOptions
 from cosched.bench.launcher import Launcher
 from cosched.bench.processes import RunFailed
 from cosched.bench.site import Site
@@ -58,7 +59,8 @@ def bench(tmp_path, monkeypatch):
     monkeypatch.setattr(
         "cosched.cli.bench.run_bench",
         lambda options, *rest: run_bench(
-            replace(options, cosched_run=(str(script),)), *rest
+            replace(options, ground=replace(options.ground, cosched_run=(str(script),))),
+            *rest,
         ),
     )
 
@@ -68,15 +70,20 @@ def bench(tmp_path, monkeypatch):
         stderr = io.StringIO()
         run_dir = tmp_path / "run"
 
-        def run(self, text=WORKLOAD, arms="batch,kernel,cosched", **changes):
+        def run(self, text=WORKLOAD, arms="batch,kernel,cosched", settings=(), **changes):
             self.path.write_text(text)
             options = BenchOptions(
                 workload=self.path,
                 arms=parse_arms(arms),
-                **{"repeats": 2, "run_dir": self.run_dir, "warm_up": False, **changes},
-                hosts=(os.uname().nodename,),
-                cosched_run=(str(script),),
+                ground=GroundOptions(
+                    run_dir=self.run_dir,
+                    hosts=(os.uname().nodename,),
+                    settings=dict(settings),
+                    limit_s=changes.pop("limit_s", 60.0),
+                    cosched_run=(str(script),),
+                ),
                 command_line=("cosched", "bench"),
+                **{"repeats": 2, "warm_up": False, **changes},
             )
             return run_bench(options, os.environ, self.stderr)
 
@@ -145,6 +152,63 @@ def test_the_warm_up_runs_one_job_with_and_without_the_shim(bench):
     assert first.startswith("--no-shim --job a.1 ")
     assert second.startswith("--job a.1 ")
     assert len(rest) == 6
+
+
+def test_an_interrupted_bench_goes_on_where_it_stopped(bench, tmp_path):
+    resume = tmp_path / "runs.jsonl"
+
+    class Hangup(io.StringIO):
+        def write(self, text):
+            if text.startswith("run 4/6"):
+                raise KeyboardInterrupt
+            return super().write(text)
+
+    bench.stderr = Hangup()
+    with pytest.raises(KeyboardInterrupt):
+        bench.run(resume=resume)
+    assert len(bench.calls()) == 2 * 4
+    bench.stderr = io.StringIO()
+    outcome = bench.run(resume=resume)
+    shown = bench.stderr.getvalue().splitlines()
+    assert shown[0] == "4 runs are done already"
+    assert [line[:9] for line in shown[1:]] == ["run 5/6  ", "run 6/6  "]
+    assert len(bench.calls()) == 2 * 6
+    repeats = [len(arm["repeats"]) for arm in outcome.document["arms"].values()]
+    assert repeats == [2, 2, 2]
+    bench.run(resume=resume, repeats=1)
+    assert len(bench.calls()) == 2 * 6
+
+
+def test_a_bench_of_another_workload_is_not_continued(bench, tmp_path):
+    bench.run(resume=tmp_path / "runs.jsonl", repeats=1)
+    with pytest.raises(CoschedError, match="cannot be continued: its workload differs"):
+        bench.run(
+            WORKLOAD.replace("count = 2", "count = 3"), resume=tmp_path / "runs.jsonl"
+        )
+
+
+def test_dom_limits_the_jobs_that_run_at_a_time(bench):
+    text = WORKLOAD.replace("count = 2", "count = 5")
+    arms = bench.run(text, arms="kernel,batch", repeats=1, dom=2).document["arms"]
+    for arm, at_most in (("kernel", 2), ("batch", 1)):
+        jobs = arms[arm]["repeats"][0]["jobs"]
+        beside = [
+            sum(job["wait_s"] <= other["wait_s"] < job["response_s"] for job in jobs)
+            for other in jobs
+        ]
+        assert max(beside) == at_most
+        assert [job["wait_s"] for job in jobs] == sorted(job["wait_s"] for job in jobs)
+        assert arms[arm]["mean_wait_s"] > 0
+
+
+def test_a_run_that_takes_too_long_fails(bench):
+    text = WORKLOAD.replace("echo from $JOB;", "exec sleep 60;")
+    outcome = bench.run(text, arms="kernel", limit_s=0.3)
+    assert outcome.failed
+    assert len(outcome.document["arms"]["kernel"]["repeats"]) == 1
+    assert "failed: kernel, repeat 1: not over in 0.3 s; the jobs that ran: a.1, a.2" in (
+        outcome.text
+    )
 
 
 def test_a_failure_in_the_warm_up_ends_the_bench(bench):

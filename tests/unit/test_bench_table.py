@@ -106,10 +106,10 @@ def test_no_conclusion_from_disturbed_runs():
 
 
 def test_the_line_of_a_run():
-    assert describe_run(KERNEL[2]) == (
+    assert describe_run(KERNEL[2], "kernel") == (
         "kernel  3  response 9.45 s  makespan 9.90 s  outside 31.0%: discard"
     )
-    assert describe_run(failed_run(Arm.BATCH, 2)) == (
+    assert describe_run(failed_run(Arm.BATCH, 2), "batch") == (
         "batch   2  failed: job 'wavefront.1' ended with status 3"
     )
 
@@ -167,9 +167,9 @@ def test_an_arm_that_failed_has_nulls():
 
 def test_on_a_pipe_there_is_one_line_a_run():
     stream = io.StringIO()
-    with open_progress(stream, [Arm.BATCH]) as progress:
+    with open_progress(stream, ["batch"]) as progress:
         progress.say("warming up")
-        progress.begin(1, 9, Arm.BATCH, 1)
+        progress.begin(1, 9, "batch", 1)
         progress.end(BATCH[0])
     assert stream.getvalue() == (
         "warming up\nrun 1/9  batch   1  response 2.40 s  makespan 3.20 s  outside 1.0%\n"
@@ -177,11 +177,11 @@ def test_on_a_pipe_there_is_one_line_a_run():
 
 
 def test_the_time_left_is_learnt_from_the_runs():
-    estimate = Estimate([Arm.BATCH, Arm.KERNEL, Arm.KERNEL, Arm.BATCH])
+    estimate = Estimate(["batch", "kernel", "kernel", "batch"])
     assert estimate.left_s() is None
-    estimate.ended(Arm.BATCH, 4.0)
+    estimate.ended("batch", 4.0)
     assert estimate.left_s() == pytest.approx(12.0)
-    estimate.ended(Arm.KERNEL, 10.0)
+    estimate.ended("kernel", 10.0)
     assert estimate.left_s() == pytest.approx(14.0)
 
 

@@ -1,0 +1,31 @@
+"""A run as plain data and back, for results that are kept while a bench goes on. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from cosched.bench.arms import Arm
+from cosched.bench.load import OutsideLoad
+from cosched.bench.results import Activity, Failure, JobResult, Run
+
+
+def encode_run(run: Run) -> dict[str, Any]:
+    """The run, ready for ``json.dumps``."""
+    return {**asdict(run), "arm": run.arm.value}
+
+
+def decode_run(found: Mapping[str, Any]) -> Run:
+    """What ``encode_run`` was given; KeyError, TypeError or ValueError if it was not it."""
+    failure = found["failure"]
+    return Run(
+        arm=Arm(found["arm"]),
+        repeat=int(found["repeat"]),
+        jobs=tuple(JobResult(**job) for job in found["jobs"]),
+        load=None if found["load"] is None else OutsideLoad(**found["load"]),
+        activity=None if found["activity"] is None else Activity(**found["activity"]),
+        failure=None
+        if failure is None
+        else Failure(failure["line"], tuple(failure["output"])),
+    )
