@@ -1,0 +1,102 @@
+"""What a scheduler daemon remembers of its own doing: all of it in the trace's file, the
+last of it in memory.
+
+The daemon pays as little as can be for it: an event and its commands, which never change,
+are kept as they are, and written together once a beat. Whatever goes wrong with the file
+ends the trace, with one line in the log, and nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Iterable
+from pathlib import Path
+
+from cosched.core.messages import Command, Event
+from cosched.core.node import NodeScheduler
+from cosched.core.trace_codec import VERSION, Header, Line, Step, TaskNote
+from cosched.node.jobs import JobTable, LiveJob, LiveTask
+from cosched.node.status import CARRIERS
+from cosched.node.trace_file import TraceFile
+
+log = logging.getLogger(__name__)
+
+#: Events kept in memory, for those who ask the daemon.
+RECENT = 4096
+
+
+class Recorder:
+    """Keeps what the machine was told and what it said.
+
+    Nothing is written before ``open``. recent: the last steps, oldest first.
+    """
+
+    def __init__(self, node: str, machine: NodeScheduler, jobs: JobTable) -> None:
+        self.recent: deque[Step] = deque(maxlen=RECENT)
+        self._node = node
+        self._machine = machine
+        self._jobs = jobs
+        self._pending: list[Line] = []
+        self._file: TraceFile | None = None
+
+    def open(self, directory: Path, limit_bytes: int) -> None:
+        """Writes from now on to the trace in ``directory``; not if it may have 0 bytes."""
+        if limit_bytes <= 0:
+            return
+        try:
+            self._file = TraceFile(directory, limit_bytes, self._header)
+        except OSError as error:
+            log.warning("no trace: %s: %s", directory, error.strerror)
+
+    def introduce(self, job: LiveJob, task: LiveTask) -> None:
+        """Notes who a task is that is about to register."""
+        if self._file is not None:
+            self._pending.append(task_note(job, task))
+
+    def record(self, event: Event, commands: tuple[Command, ...]) -> None:
+        """Takes one step of the machine, after its commands were carried out."""
+        step = Step(event, commands)
+        self.recent.append(step)
+        if self._file is not None:
+            self._pending.append(step)
+
+    def flush(self) -> None:
+        """Writes what has come since the last time."""
+        if self._file is None or not self._pending:
+            return
+        lines, self._pending = self._pending, []
+        try:
+            self._file.write(lines)
+        except OSError as error:
+            log.warning("the trace ends here: it cannot be written: %s", error.strerror)
+            self._file.close()
+            self._file = None
+
+    def close(self) -> None:
+        """Writes the rest and closes the file."""
+        self.flush()
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _header(self) -> Header:
+        return Header(
+            VERSION,
+            self._node,
+            time.monotonic_ns(),
+            time.time_ns(),
+            self._machine.snapshot(),
+            tuple(_notes(self._jobs)),
+        )
+
+
+def task_note(job: LiveJob, task: LiveTask) -> TaskNote:
+    """Who a live task is."""
+    carrier = CARRIERS.get(job.carrier, "unknown")
+    return TaskNote(job.key, task.pid, job.name, job.uid, task.rank, task.world, carrier)
+
+
+def _notes(jobs: Iterable[LiveJob]) -> Iterable[TaskNote]:
+    return (task_note(job, task) for job in jobs for task in job.tasks.values())
