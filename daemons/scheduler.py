@@ -18,6 +18,7 @@ from cosched.node.configuration import load
 from cosched.node.lifecycle import end_orphans
 from cosched.node.lock import DaemonLock
 from cosched.node.scheduler import DaemonOptions, SchedulerDaemon
+from cosched.node.trace_file import DEFAULT_BYTES
 from cosched.shm.paths import NodePaths
 from cosched.shm.region import survive_torn_regions
 
@@ -41,6 +42,8 @@ def parser() -> argparse.ArgumentParser:
     add("--class-scheduler", help="auto, cgroup2, cgroup1 or dutycycle")
     add("--mode", help="proportional or strict")
     add("--metrics", metavar="HOST:PORT", help="where Prometheus may ask, or off")
+    trace = "what the trace may take on disk; 0: no trace  [default: %(default)s]"
+    add("--trace-bytes", type=int, default=DEFAULT_BYTES, metavar="N", help=trace)
     add("--private", action="store_true", help="for one user's jobs; ends after the last")
     add("--verbose", action="store_true", help="log each switch and refusal")
     ready = "where READY is written  [default: standard output]"
@@ -80,7 +83,12 @@ def serve(options: argparse.Namespace, ready_fd: int) -> None:
             settings,
             classes,
             DaemonOptions(
-                options.private, chosen, priority, config.limits, config.metrics.listen
+                options.private,
+                chosen,
+                priority,
+                config.limits,
+                config.metrics.listen,
+                options.trace_bytes,
             ),
         )
         greeting = f"node {paths.node}: {classes.name}, {classes.mode}, {priority}"

@@ -42,6 +42,7 @@ from cosched.node.jobs import JobTable, LiveJob
 from cosched.node.listener import Peer
 from cosched.node.loop import Loop
 from cosched.node.metrics_process import MetricsProcess
+from cosched.node.recorder import Recorder
 from cosched.node.registration import (
     Hello,
     RegistrationRefused,
@@ -50,6 +51,7 @@ from cosched.node.registration import (
 )
 from cosched.node.status import CARRIERS, node_status
 from cosched.node.timer_process import TimerProcess
+from cosched.node.trace_file import DEFAULT_BYTES
 from cosched.shm._native import lib
 from cosched.shm.paths import NodePaths
 from cosched.shm.region import NodeRegion, Request, unlink_region
@@ -72,6 +74,7 @@ class DaemonOptions:
     priority: what priority the daemon got, for people.
     limits: what the operator leaves to users.
     metrics: where Prometheus may ask, ``HOST:PORT`` or ``off``.
+    trace_bytes: what the trace's files may take together; 0: no trace.
     """
 
     private: bool
@@ -79,6 +82,7 @@ class DaemonOptions:
     priority: str
     limits: Limits = field(default_factory=Limits)
     metrics: str = OFF
+    trace_bytes: int = DEFAULT_BYTES
 
 
 class SchedulerDaemon:
@@ -96,6 +100,7 @@ class SchedulerDaemon:
         self.classes = classes
         self.machine = NodeScheduler(settings)
         self.jobs = JobTable(paths)
+        self.recorder = Recorder(paths.node, self.machine, self.jobs)
         self.started_ns = time.monotonic_ns()
         self._loop = Loop()
         self._alarm_ns = 0
@@ -136,6 +141,7 @@ class SchedulerDaemon:
         and returns after CMDDWN or a signal to end."""
         self._watch_signals()
         self._loop.watch(self._bell, self._hear_timer)
+        self.recorder.open(self.paths.directory, self.options.trace_bytes)
         self._adopt()
         mode = 0o600 if self.options.private else 0o666
         registration = RegistrationSocket(
@@ -163,6 +169,7 @@ class SchedulerDaemon:
 
     def _shut_down(self) -> None:
         self.feed(ShutdownRequested(**self._clocks()))
+        self.recorder.close()
         for job in self.jobs:
             self._forget_job(job)
         self.timer.stop()
@@ -189,7 +196,14 @@ class SchedulerDaemon:
 
     def feed(self, event: Event) -> None:
         """One event through the machine and out into the node."""
-        self._effects.carry_out(self.machine.handle(event))
+        try:
+            commands = self.machine.handle(event)
+        except Exception:
+            self.recorder.record(event, ())  # what to tell a machine to see it fail again
+            self.recorder.close()
+            raise
+        self._effects.carry_out(commands)
+        self.recorder.record(event, commands)
 
     @staticmethod
     def _clocks() -> dict[str, int]:
@@ -212,6 +226,7 @@ class SchedulerDaemon:
             self._forget_if_empty(job)
             raise RegistrationRefused(errno.ENOSPC, str(error)) from None
         self._loop.watch(task.pidfd, lambda: self._task_left(job, peer.pid))
+        self.recorder.introduce(job, task)
         self.feed(TaskRegistered(**self._clocks(), job=job.key, task=peer.pid, cpus=cpus))
         return Welcome(task.slot, job.region.size(), job.region.fd, job.bell)
 
@@ -294,6 +309,7 @@ class SchedulerDaemon:
             self._watch_job(job)
             for pid, task in list(job.tasks.items()):
                 self._loop.watch(task.pidfd, lambda j=job, p=pid: self._task_left(j, p))  # type: ignore[misc]
+                self.recorder.introduce(job, task)
                 try:
                     cpus = frozenset(os.sched_getaffinity(pid))
                 except OSError:
@@ -313,6 +329,7 @@ class SchedulerDaemon:
             job.region.beat()
             if job.region.torn:
                 self._give_up(job)
+        self.recorder.flush()
         if self.options.private and self._is_unused():
             self._loop.stop()
         self._loop.call_at(time.monotonic_ns() + BEAT_NS, self._beat)
