@@ -6,14 +6,18 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
 import click
 
+from cosched.cli.choose import choose
 from cosched.cli.output import check_writable, writing
 from cosched.cli.sim_couple import couple
+from cosched.cli.sim_fit import fit_log
+from cosched.cli.sim_malleable import malleable
+from cosched.cli.sim_symbiosis import symbiosis
 from cosched.core.errors import CoschedError
 from cosched.core.queue.scheduler import POLICIES
 from cosched.sim.generate import Recipe, generate
@@ -38,12 +42,17 @@ def command() -> None:
       cosched sim queue year.swf --policy easy
       cosched sim queue year.swf --policy easy,wfp,conservative --json out.json
       cosched sim couple compute.swf analysis.swf --pairs 2min
+      cosched sim malleable sdsc --minimum 50,30
+      cosched sim symbiosis stream --repeat 20
 
     Logs of real machines: https://www.cs.huji.ac.il/labs/parallel/workload/
     """
 
 
 command.add_command(couple)
+command.add_command(fit_log)
+command.add_command(malleable)
+command.add_command(symbiosis)
 
 QUEUE_HELP = """\
 Run logs through a batch queue.
@@ -68,19 +77,6 @@ Examples:
 """
 
 
-def _choose(known: Sequence[str]) -> Callable[..., tuple[str, ...]]:
-    """A callback that reads known names with commas between."""
-
-    def read(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, ...]:
-        names = tuple(name.strip() for name in value.split(","))
-        for name in names:
-            if name not in known:
-                raise click.BadParameter(f"'{name}' is none of {', '.join(known)}.")
-        return tuple(dict.fromkeys(names))
-
-    return read
-
-
 @command.command("queue", help=QUEUE_HELP)
 @click.argument(
     "traces",
@@ -92,7 +88,7 @@ def _choose(known: Sequence[str]) -> Callable[..., tuple[str, ...]]:
 @click.option(
     "--policy",
     "policies",
-    callback=_choose(tuple(POLICIES)),
+    callback=choose(tuple(POLICIES)),
     metavar="A,B",
     default="easy",
     show_default=True,
@@ -100,7 +96,7 @@ def _choose(known: Sequence[str]) -> Callable[..., tuple[str, ...]]:
 )
 @click.option(
     "--estimates",
-    callback=_choose(tuple(told.value for told in Estimates)),
+    callback=choose(tuple(told.value for told in Estimates)),
     metavar="A,B",
     default="log",
     show_default=True,

@@ -3,7 +3,7 @@ et al., *Integrated Scheduling*, 2003).
 
 - arrivals: a Poisson process whose rate depends on the hour of the day, 24 rates;
 - sizes: 1, 2, 4, ... with the frequencies of the log; other sizes count as the power of
-  two that is nearest by ratio;
+  two that is nearest by ratio, and powers that are rare are left out;
 - run times: one Weibull distribution, its parameters those of the greatest likelihood.
 
 Size, run time and hour are independent of each other in the model. In the log they are
@@ -27,6 +27,9 @@ from cosched.sim.workload import Workload
 
 HOURS = 24
 HOUR_S = 3600
+#: A size that a smaller share of the jobs has is rare: the paper's Figure 7 ends at 64
+#: nodes for a machine of 128.
+COMMON = 0.01
 #: Shape parameters that are looked for; those of run times in logs are below one.
 LEAST_SHAPE, GREATEST_SHAPE = 0.05, 20.0
 
@@ -122,8 +125,10 @@ def fit(log: Workload, name: str, begins_s: int = 0) -> LogModel:
 
 def _shares_of_powers(sizes: npt.NDArray[np.int64], machine: int) -> tuple[float, ...]:
     powers = np.rint(np.log2(sizes)).astype(np.int64)
-    powers = np.minimum(powers, int(math.log2(machine)))
-    return tuple(float(count / len(sizes)) for count in np.bincount(powers))
+    counts = np.bincount(np.minimum(powers, int(math.log2(machine))))
+    counts[counts < COMMON * len(sizes)] = 0
+    common = np.trim_zeros(counts, "b")
+    return tuple(float(count / common.sum()) for count in common)
 
 
 def fit_weibull(values: npt.NDArray[np.float64], name: str) -> tuple[float, float]:

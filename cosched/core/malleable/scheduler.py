@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cosched.core.errors import CoschedError
+from cosched.core.malleable.harvest import NEVER
 from cosched.core.malleable.messages import (
     Command,
     Event,
@@ -142,10 +143,12 @@ class MalleableScheduler:
 
     def _harvest(self, missing: int, now_ns: int) -> bool:
         """Takes so many nodes from running jobs; takes none if there are not so many."""
+        harvest = self.policy.harvest
+        if harvest is NEVER:
+            return False
         self.counts.requests += 1
         if self._slack < missing:
             return False
-        harvest = self.policy.harvest
         victims = harvest.victims(self._harvestable(now_ns), now_ns)
         amounts = harvest.take(victims, missing)
         if sum(amounts) < missing:
