@@ -1,0 +1,47 @@
+"""Columns of a run on disk: npz and CSV, each with the command that made it.
+
+The same run gives the same bytes. An npz has ``command`` and ``figures`` (JSON) besides
+its columns; a CSV begins with ``# command``.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+
+from cosched.core.errors import CoschedError
+
+Columns: TypeAlias = "Mapping[str, Sequence[int] | Sequence[float] | Sequence[str]]"
+
+
+def save_columns(
+    stem: Path, columns: Columns, command: str, figures: Mapping[str, object]
+) -> tuple[Path, Path]:
+    """Writes ``stem.npz`` and ``stem.csv``, and their folder; returns their paths."""
+    # Not with_suffix: names of logs have dots.
+    npz, plain = (stem.with_name(f"{stem.name}.{kind}") for kind in ("npz", "csv"))
+    try:
+        stem.parent.mkdir(parents=True, exist_ok=True)
+        with npz.open("wb") as packed:
+            np.savez_compressed(
+                packed,
+                command=np.array(command),
+                figures=np.array(json.dumps(figures)),
+                allow_pickle=False,
+                **{name: np.asarray(values) for name, values in columns.items()},
+            )
+        with plain.open("w", encoding="utf-8", newline="") as text:
+            text.write(f"# {command}\n")
+            writer = csv.writer(text, lineterminator="\n")
+            writer.writerow(columns)
+            writer.writerows(zip(*columns.values(), strict=True))
+    except OSError as error:
+        raise CoschedError(
+            f"{stem.parent}: cannot be written ({error.strerror})"
+        ) from error
+    return npz, plain

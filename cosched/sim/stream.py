@@ -1,0 +1,88 @@
+"""Streams of small and large jobs for machines whose nodes have two halves.
+
+After section 2.4 of Weinberg and Snavely (2006): jobs of half a node or of four halves,
+4 : 3; limited by memory twice as likely as by the CPU or by I/O; expected run times within
+20% of the actual ones. Which application of its class a job runs is drawn evenly. Run times
+on nodes of their own are log-uniform, which is ours: the paper does not say.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from random import Random
+
+from cosched.core.errors import CoschedError
+from cosched.core.symbiosis.matrix import Model
+from cosched.core.symbiosis.messages import SharingJob
+from cosched.core.symbiosis.resources import Limits, Resource
+from cosched.core.units import NS_PER_S
+
+#: How likely a job is of a class.
+WEIGHTS = {Resource.MEMORY: 2.0, Resource.IO: 1.0, Resource.CPU: 1.0, Resource.NETWORK: 1.0}
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRecipe:
+    """What a stream is to be like.
+
+    small, large: sizes in halves; small_share: of the jobs. run_s: least and greatest run
+    time on nodes of its own. guess: how far a walltime is off at most, as a share.
+    """
+
+    jobs: int = 100
+    seed: int = 0
+    small: int = 1
+    large: int = 4
+    small_share: float = 4.0 / 7.0
+    run_s: tuple[float, float] = (30.0, 300.0)
+    guess: float = 0.2
+
+    def __post_init__(self) -> None:
+        for name in ("jobs", "small", "large"):
+            if getattr(self, name) < 1:
+                raise CoschedError(f"a stream with {name} {getattr(self, name)}: want 1")
+        if not 0.0 < self.run_s[0] <= self.run_s[1]:
+            least, most = self.run_s
+            raise CoschedError(f"run times from {least:g} s to {most:g} s: want 0 < a <= b")
+        if not (0.0 <= self.small_share <= 1.0 and 0.0 <= self.guess < 1.0):
+            raise CoschedError(
+                f"small_share {self.small_share:g}, guess {self.guess:g}: want shares"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class StreamJob:
+    """job: as the scheduler sees it. run_ns: on nodes of its own."""
+
+    job: SharingJob
+    run_ns: int
+
+
+def class_of(limits: Limits) -> Resource:
+    """The class that an application counts as: a node's resource before all others."""
+    for resource in (Resource.MEMORY, Resource.IO, Resource.CPU):
+        if resource in limits:
+            return resource
+    return Resource.NETWORK
+
+
+def make_stream(recipe: StreamRecipe, model: Model) -> list[StreamJob]:
+    """The stream of a recipe and its seed."""
+    chance = Random(recipe.seed)
+    classes: dict[Resource, list[str]] = {}
+    for name in model.matrix.names:
+        classes.setdefault(class_of(model.labels[name]), []).append(name)
+    kinds = sorted(classes, key=lambda kind: kind.value)
+    weights = [WEIGHTS[kind] for kind in kinds]
+    least, most = (math.log(bound) for bound in recipe.run_s)
+    stream = []
+    for number in range(recipe.jobs):
+        application = chance.choice(classes[chance.choices(kinds, weights)[0]])
+        size = recipe.small if chance.random() < recipe.small_share else recipe.large
+        run_ns = round(math.exp(chance.uniform(least, most)) * NS_PER_S)
+        told_ns = round(run_ns * chance.uniform(1.0 - recipe.guess, 1.0 + recipe.guess))
+        limits = model.labels[application]
+        job = SharingJob(number, size, max(1, told_ns), 0, application, limits)
+        stream.append(StreamJob(job, run_ns))
+    return stream

@@ -1,0 +1,159 @@
+"""Runs of a stream under several placements, and what they are compared by.
+
+makespan: when the last job ends. mean_speed: of all jobs, the time on nodes of their own /
+the time it took, weighted by size. compared_s: when the last of those jobs ends that were
+over under ``split`` when its last job limited by memory was; after that half of that
+machine starves, which section 2.4 leaves out.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from cosched.core.symbiosis.learner import LabelCheck, Learner
+from cosched.core.symbiosis.matrix import Model
+from cosched.core.symbiosis.placement import (
+    LEARNED,
+    PLACEMENTS,
+    Placement,
+    by_learner,
+    spread,
+)
+from cosched.core.symbiosis.resources import Resource
+from cosched.core.symbiosis.scheduler import ORDERS, SymbioticScheduler
+from cosched.core.units import NS_PER_S
+from cosched.sim.engine import Engine
+from cosched.sim.halves import HalvedMachine
+from cosched.sim.runs import Beat, ignore
+from cosched.sim.stream import StreamJob, StreamRecipe, make_stream
+
+NAMES = (*PLACEMENTS, LEARNED)
+PROTOTYPE = "split"
+
+
+@dataclass(frozen=True, slots=True)
+class SharingRun:
+    """A stream under each of some placements. queue_limit: jobs that wait at most."""
+
+    model: Model
+    recipe: StreamRecipe
+    nodes: int = 4
+    order: str = "largest"
+    queue_limit: int = 12
+    placements: tuple[str, ...] = NAMES
+
+    @property
+    def name(self) -> str:
+        """For the progress display."""
+        return f"stream {self.recipe.seed}"
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What came of one placement. start_ns, end_ns, halves: by place in the stream."""
+
+    start_ns: array[int]
+    end_ns: array[int]
+    halves: Sequence[Sequence[int]]
+    counts: dict[str, int]
+    checks: Sequence[LabelCheck]
+
+
+@dataclass(frozen=True, slots=True)
+class SharingOutcome:
+    """What came of a run; figures by placement."""
+
+    run: SharingRun
+    stream: Sequence[StreamJob]
+    shared: dict[str, Shared]
+    figures: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The run's name."""
+        return self.run.name
+
+    def document(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "seed": self.run.recipe.seed,
+            "jobs": len(self.stream),
+            "nodes": self.run.nodes,
+            "placements": {
+                name: {**self.figures[name], "counts": shared.counts}
+                for name, shared in self.shared.items()
+            },
+        }
+
+
+def carry_out(run: SharingRun, beat: Beat = ignore) -> SharingOutcome:
+    """Makes the stream and runs it under each placement."""
+    stream = make_stream(run.recipe, run.model)
+    shared = {}
+    for count, name in enumerate(run.placements):
+        before, share = count / len(run.placements), 1 / len(run.placements)
+
+        def beat_of_all(done: float, before: float = before, share: float = share) -> None:
+            beat(before + done * share)
+
+        shared[name] = simulate(run, stream, name, beat_of_all)
+    outcome = SharingOutcome(run, stream, shared)
+    compared = _compared(stream, shared.get(PROTOTYPE))
+    for name, one in shared.items():
+        outcome.figures[name] = _figures(stream, one, compared)
+    return outcome
+
+
+def simulate(
+    run: SharingRun, stream: Sequence[StreamJob], name: str, beat: Beat = ignore
+) -> Shared:
+    """The stream under the placement of that name."""
+    learner = Learner(run.model.labels)
+    placement: Placement = (
+        spread(by_learner(learner)) if name == LEARNED else PLACEMENTS[name]
+    )
+    scheduler = SymbioticScheduler(run.nodes, placement, ORDERS[run.order], learner)
+    engine = Engine()
+    machine = HalvedMachine(engine, stream, scheduler, run.model.matrix, run.queue_limit)
+    engine.run(lambda: beat(machine.ended / len(stream)))
+    return Shared(
+        machine.start_ns,
+        machine.end_ns,
+        machine.halves,
+        asdict(scheduler.counts),
+        learner.check(),
+    )
+
+
+def _compared(stream: Sequence[StreamJob], prototype: Shared | None) -> list[int]:
+    """The jobs that section 2.4 compares: see above. All, if there is no prototype."""
+    everything = list(range(len(stream)))
+    if prototype is None:
+        return everything
+    ends = [
+        prototype.end_ns[place]
+        for place in everything
+        if Resource.MEMORY in stream[place].job.limits
+    ]
+    if not ends:
+        return everything
+    return [place for place in everything if prototype.end_ns[place] <= max(ends)]
+
+
+def _figures(
+    stream: Sequence[StreamJob], one: Shared, compared: Sequence[int]
+) -> dict[str, float]:
+    took = [end - start for start, end in zip(one.start_ns, one.end_ns, strict=True)]
+    own = sum(entry.job.size * entry.run_ns for entry in stream)
+    spent = sum(entry.job.size * time for entry, time in zip(stream, took, strict=True))
+    slowed = sum(time > entry.run_ns for entry, time in zip(stream, took, strict=True))
+    return {
+        "makespan_s": max(one.end_ns) / NS_PER_S,
+        "compared_s": max(one.end_ns[place] for place in compared) / NS_PER_S,
+        "compared_jobs": len(compared),
+        "mean_speed": own / spent if spent else 1.0,
+        "slowed_share": slowed / len(stream),
+    }
