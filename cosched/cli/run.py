@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cosched.cli.options import complete_paths, json_option, run_cli, run_dir_option
+from cosched.cli.run_choices import choose
 from cosched.core.errors import CoschedError
 from cosched.launch.command import Site
 from cosched.launch.environment import (
@@ -19,7 +20,6 @@ from cosched.launch.environment import (
     carrier_for,
     default_job_name,
     task_environment,
-    wait_policy,
 )
 from cosched.launch.job import Job, Request, resolve
 from cosched.launch.mpi import Places
@@ -72,17 +72,16 @@ def _hosts(_: click.Context, __: click.Parameter, value: str | None) -> tuple[st
 @click.option(
     "--status",
     type=click.Choice(["auto", "shadow", "prefix", "none"]),
-    default="auto",
     help="How the sender's status travels: shadow, beside the messages; prefix, one byte"
-    " in front of each; none. auto: shadow, but none where a rank may lack the shim.",
+    " in front of each; none. auto: shadow, but none where a rank may lack the shim."
+    "  [default: the configuration's, auto]",
 )
 @click.option(
     "--wait",
-    default="spin",
     metavar="HOW",
     help="How ranks wait while they may run: spin (as the MPI does), yield, block[:TIME],"
     " which spins for TIME (20us) and then sleeps, or auto[:TIME], which blocks where the"
-    " CPUs are shared now.  [default: spin]",
+    " CPUs are shared now.  [default: the configuration's, spin]",
 )
 @click.option(
     "--waits-only", is_flag=True, help="Only wait as --wait says; no coscheduling."
@@ -109,8 +108,8 @@ def command(
     ppn: int | None,
     job: str | None,
     mpi: str | None,
-    status: str,
-    wait: str,
+    status: str | None,
+    wait: str | None,
     waits_only: bool,
     no_shim: bool,
     run_dir: Path,
@@ -137,7 +136,7 @@ def command(
         raise click.UsageError("Missing PROGRAM.", ctx)
     if as_json and not dry_run:
         raise click.UsageError("--json needs --dry-run.", ctx)
-    policy = _wait_policy(ctx, wait, waits_only=waits_only, no_shim=no_shim)
+    choices = choose(ctx, wait=wait, status=status, waits_only=waits_only, no_shim=no_shim)
     if job is not None:
         check_job_name(job)
     chosen = ctx.get_parameter_source("run_dir") is not click.core.ParameterSource.DEFAULT
@@ -155,16 +154,17 @@ def command(
     tasks: Mapping[str, str] = {}
     if not no_shim:
         shim = _shim(resolved)
-        status = carrier_for(
-            status,
+        carrier = carrier_for(
+            choices.status,
             interposer=shim is not None,
             surely_shimmed=resolved.surely_shimmed,
             wrapped=resolved.wrapped,
         )
+        choices.check_carrier(carrier)
         tasks = task_environment(
             os.environ,
-            part=None if waits_only else Part(name, run_dir, status),
-            wait=policy,
+            part=None if waits_only else Part(name, run_dir, carrier),
+            wait=choices.policy,
             shim=shim,
             verbose=verbose,
         )
@@ -174,9 +174,9 @@ def command(
     lease = None
     takes_part = "COSCHED_JOB" in tasks
     if takes_part and resolved.site.names:
-        _check_hosts(resolved.site, run_dir, name)
+        _check_hosts(resolved.site, run_dir, name, choices.limits.jobs_per_user)
     elif takes_part:
-        lease = _lease_here(run_dir, name)
+        lease = _lease_here(run_dir, name, choices.limits.jobs_per_user)
         tasks = tasks if lease else {}
     if verbose:
         _say_what(resolved, name, tasks)
@@ -186,16 +186,6 @@ def command(
 def main() -> None:
     """Entry point of the ``cosched-run`` command."""
     sys.exit(run_cli(command, sys.argv[1:]))
-
-
-def _wait_policy(ctx: click.Context, text: str, *, waits_only: bool, no_shim: bool) -> str:
-    """--wait for the shim; UsageError where the options contradict each other."""
-    policy = wait_policy(text)
-    if no_shim and (waits_only or policy != "spin"):
-        raise click.UsageError("--no-shim leaves nothing that could --wait.", ctx)
-    if waits_only and policy == "spin":
-        raise click.UsageError("--waits-only needs --wait yield, block or auto.", ctx)
-    return policy
 
 
 def _default_run_dir(usual: Path) -> Path:
@@ -261,7 +251,7 @@ def _shim(job: Job) -> Path | None:
         return None
 
 
-def _check_hosts(site: Site, run_dir: Path, name: str) -> None:
+def _check_hosts(site: Site, run_dir: Path, name: str, most: int | None) -> None:
     """CoschedError unless the daemons of those hosts that can be asked are up."""
     from cosched.launch.nodes import check_nodes
 
@@ -272,17 +262,17 @@ def _check_hosts(site: Site, run_dir: Path, name: str) -> None:
         local = {host, host.partition(".")[0], "localhost", "127.0.0.1"}
         names, hint = (_here(),) if local.intersection(site.names) else (), "cosched up"
     nodes = [NodePaths(run_dir, node) for node in names]
-    check_nodes(nodes, connect, uid=os.geteuid(), job=name, start_hint=hint)
+    check_nodes(nodes, connect, uid=os.geteuid(), job=name, most=most, start_hint=hint)
 
 
-def _lease_here(run_dir: Path, name: str) -> Control | None:
+def _lease_here(run_dir: Path, name: str, most: int | None) -> Control | None:
     """A lease on this node's daemons, started if need be; None, with a warning, if not."""
-    from cosched.launch.nodes import JobNameTaken, lease_node
+    from cosched.launch.nodes import JobRefused, lease_node
 
     here = NodePaths(run_dir, _here())
     try:
-        return lease_node(here, connect, uid=os.geteuid(), job=name)
-    except JobNameTaken:
+        return lease_node(here, connect, uid=os.geteuid(), job=name, most=most)
+    except JobRefused:
         raise
     except CoschedError as error:
         _warn(f"no daemons on this node ({error}); not coscheduled")

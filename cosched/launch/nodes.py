@@ -20,8 +20,16 @@ START_TIMEOUT_S = 30
 _COSCHED = "from cosched.cli.main import main; main()"
 
 
-class JobNameTaken(CoschedError):
+class JobRefused(CoschedError):
+    """The job must not start; to run it uncoordinated would not help."""
+
+
+class JobNameTaken(JobRefused):
     """This user has a job of that name on one of the nodes."""
+
+
+class TooManyJobs(JobRefused):
+    """This user has as many jobs on one of the nodes as the operator allows."""
 
 
 class Control(Protocol):
@@ -37,9 +45,16 @@ Connect = Callable[[NodePaths], Control | None]
 
 
 def check_nodes(
-    nodes: Iterable[NodePaths], connect: Connect, *, uid: int, job: str, start_hint: str
+    nodes: Iterable[NodePaths],
+    connect: Connect,
+    *,
+    uid: int,
+    job: str,
+    start_hint: str,
+    most: int | None = None,
 ) -> None:
-    """CoschedError unless every node's daemon is up and knows no such job of this user.
+    """CoschedError unless every node's daemon is up and knows no such job of this user,
+    and fewer than ``most`` of his jobs.
 
     ``start_hint`` is the command that starts a daemon; ``{node}`` in it is its node.
     """
@@ -51,16 +66,19 @@ def check_nodes(
                 f"run: {start_hint.format(node=paths.node)}"
             )
         try:
-            _check_name(control, paths.node, uid, job)
+            _check_jobs(control, paths.node, uid, job, most)
         finally:
             control.close()
 
 
-def lease_node(paths: NodePaths, connect: Connect, *, uid: int, job: str) -> Control:
+def lease_node(
+    paths: NodePaths, connect: Connect, *, uid: int, job: str, most: int | None = None
+) -> Control:
     """A lease on this node's daemons; starts a private pair where none is up.
 
-    It holds until the connection is closed. JobNameTaken if the user should choose
-    another name; any other CoschedError if there is no way to have daemons here.
+    It holds until the connection is closed. JobRefused if the user should choose another
+    name, or has ``most`` jobs here; any other CoschedError if there is no way to have
+    daemons here.
     """
     control = connect(paths)
     if control is None:
@@ -70,7 +88,7 @@ def lease_node(paths: NodePaths, connect: Connect, *, uid: int, job: str) -> Con
         raise CoschedError(f"no daemon answers at {paths.control_socket}")
     try:
         control.request("lease")
-        _check_name(control, paths.node, uid, job)
+        _check_jobs(control, paths.node, uid, job, most)
     except BaseException:
         control.close()
         raise
@@ -102,9 +120,14 @@ def start_private_pair(paths: NodePaths) -> None:
             raise CoschedError(last.removeprefix("cosched: "))
 
 
-def _check_name(control: Control, node: str, uid: int, job: str) -> None:
-    for running in control.request("status").get("jobs", ()):
-        if running.get("name") == job and running.get("uid") == uid:
-            raise JobNameTaken(
-                f"job name '{job}' is taken on node {node}; choose another with --job"
-            )
+def _check_jobs(control: Control, node: str, uid: int, job: str, most: int | None) -> None:
+    running = control.request("status").get("jobs", ())
+    names = [other.get("name") for other in running if other.get("uid") == uid]
+    if job in names:
+        raise JobNameTaken(
+            f"job name '{job}' is taken on node {node}; choose another with --job"
+        )
+    if most is not None and len(names) >= most:
+        raise TooManyJobs(
+            f"{len(names)} jobs of yours run on node {node}; more are not allowed at once"
+        )

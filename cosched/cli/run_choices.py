@@ -1,0 +1,54 @@
+"""What cosched-run takes from the configuration where its options say nothing, and what
+the operator allows."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+import click
+
+from cosched.core.config.limits import limits_for, refuse_task, refuse_wait
+from cosched.core.config.values import Limits
+from cosched.core.errors import CoschedError
+from cosched.launch.environment import wait_policy
+from cosched.node.configuration import load
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """How ranks wait (as the shim reads it), the carrier as asked for, and the limits."""
+
+    policy: str
+    status: str
+    limits: Limits
+
+    def check_carrier(self, carrier: str) -> None:
+        """CoschedError unless the carrier that was settled upon is allowed."""
+        refusal = refuse_task(self.limits, carrier, 0)
+        if refusal is not None:
+            raise CoschedError(refusal)
+
+
+def choose(
+    ctx: click.Context,
+    *,
+    wait: str | None,
+    status: str | None,
+    waits_only: bool,
+    no_shim: bool,
+) -> Choices:
+    """Options, else the configuration; UsageError where options contradict each other."""
+    config, _ = load(os.environ)
+    policy = wait_policy(wait) if wait is not None else ""
+    if no_shim and (waits_only or policy not in ("", "spin")):
+        raise click.UsageError("--no-shim leaves nothing that could --wait.", ctx)
+    if not policy:
+        policy = "spin" if no_shim else wait_policy(config.run.wait)
+    if waits_only and policy == "spin":
+        raise click.UsageError("--waits-only needs --wait yield, block or auto.", ctx)
+    limits = limits_for(config.limits, os.geteuid())
+    refusal = None if no_shim else refuse_wait(limits, policy)
+    if refusal is not None:
+        raise CoschedError(refusal)
+    return Choices(policy, status or config.run.status, limits)
