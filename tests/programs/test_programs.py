@@ -62,7 +62,7 @@ def field(line, name):
     return re.search(rf" {name} (\S+)", line)[1]
 
 
-@pytest.mark.parametrize("program", ["wavefront", "compute"])
+@pytest.mark.parametrize("program", ["wavefront", "compute", "bulk"])
 def test_no_warning_however_strict(mpi, program, tmp_path):
     strict = ("-Wpedantic", "-Wshadow", "-Wstrict-prototypes", "-Werror")
     source = PROGRAMS / f"{program}.c"
@@ -109,9 +109,21 @@ def test_compute_reproduces_the_published_sums(mpi, ranks):
     assert done.stdout.endswith("verification: success\n")
 
 
+@pytest.mark.parametrize("ranks", RANKS)
+@pytest.mark.parametrize("work", ["1", "1000", "99999"])
+def test_bulk_is_what_its_formula_says(mpi, ranks, work):
+    done = mpi.run("bulk", ranks, "--steps", "37", "--work", work)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("verification: success\n")
+
+
 @pytest.mark.parametrize(
     ("program", "args"),
-    [("wavefront", ("-g", "16", "-i", "90")), ("compute", ("--preset", "tiny"))],
+    [
+        ("wavefront", ("-g", "16", "-i", "90")),
+        ("compute", ("--preset", "tiny")),
+        ("bulk", ("--steps", "20", "--work", "10000")),
+    ],
 )
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_a_wrong_answer_fails(mpi, program, args, ranks):
@@ -128,6 +140,9 @@ def test_a_wrong_answer_fails(mpi, program, args, ranks):
         ("wavefront", ("--fast",), "wavefront: '--fast' is no option, or"),
         ("wavefront", ("-g", "1"), "wavefront: a grid of 1 cannot be split over 2x1 ranks"),
         ("compute", ("--preset", "x"), "compute: '--preset' is no option, or its value"),
+        ("bulk", ("--steps", "0", "--work", "1"), "usage: bulk --steps N --work K"),
+        ("bulk", ("--steps", "9", "--work"), "usage: bulk --steps N --work K"),
+        ("bulk", ("--steps", "9k", "--work", "1"), "usage: bulk --steps N --work K"),
     ],
 )
 def test_wrong_usage_gets_one_line(mpi, program, args, message):
