@@ -123,7 +123,7 @@ def _daemon_page(parser: argparse.ArgumentParser, line: str, see: Sequence[str])
     body += [".SH DESCRIPTION", *_prose(parser.description or ""), ".SH OPTIONS"]
     formatter = argparse.HelpFormatter(parser.prog)
     for action in parser._actions:
-        value = "" if action.nargs == 0 else f" {action.dest.upper()}"
+        value = "" if action.nargs == 0 else f" {action.metavar or action.dest.upper()}"
         name = ", ".join(action.option_strings) + value
         words = formatter._expand_help(action) if action.help else ""
         body += _records([(name, words)])

@@ -1,0 +1,101 @@
+"""Runs what a page of the docs shows as a session at the shell, and compares.
+
+In a ```` ```console ```` block a line that begins with ``$ `` is a command, the lines up to
+the next one are its output, stdout and stderr as they came. Compared as the tutorial tells
+its readers: spaces and numbers may differ, and ``...`` stands for anything, also for lines.
+A command must end with status 0, but where what is shown of its output is an error, a line
+that begins with ``cosched``, a colon and a blank: there it must not.
+
+A block of another language whose paragraph before it ends with "`NAME`:" is the file NAME.
+All commands of a page run in one shell, one after the other.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+_BLOCK = re.compile(r"^```console\n(.*?)^```", re.M | re.S)
+_FILE = re.compile(r"`([\w.]+)`:\n\n```\w+\n(.*?)^```", re.M | re.S)
+_ERROR = re.compile(r"^cosched(-run)?: (?!warning)", re.M)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A command and the output that the page shows."""
+
+    command: str
+    shown: str
+
+    def mistake(self, output: str, status: int) -> str | None:
+        """What differs from the page, or None."""
+        if (status != 0) != bool(_ERROR.search(self.shown)):
+            return f"$ {self.command}\nended with status {status}:\n{output}"
+        if not matches(self.shown, output):
+            return f"$ {self.command}\nthe page shows:\n{self.shown}\nit printed:\n{output}"
+        return None
+
+
+def steps_of(page: str) -> list[Step]:
+    """The commands of a page, in order."""
+    steps = []
+    for block in _BLOCK.findall(page):
+        first, *rest = re.split(r"^\$ ", block, flags=re.M)
+        assert not first, f"output without a command: {first}"
+        for part in rest:
+            command, _, shown = part.partition("\n")
+            steps.append(Step(command, shown))
+    return steps
+
+
+def files_of(page: str) -> dict[str, str]:
+    """The files that a page has its reader write."""
+    return dict(_FILE.findall(page))
+
+
+def matches(shown: str, output: str) -> bool:
+    """Whether ``output`` is what the page shows."""
+    pattern = r"(.|\n)*?".join(re.escape(_mask(part)) for part in _mask(shown).split("..."))
+    return re.fullmatch(pattern, _mask(output)) is not None
+
+
+def _mask(text: str) -> str:
+    lines = (re.sub(r"\s+", " ", line).strip() for line in text.strip().splitlines())
+    return re.sub(r"\d+(\.\d+)?", "N", "\n".join(lines))
+
+
+def run_page(
+    page: str, folder: Path, environ: dict[str, str], *, timeout_s: float
+) -> list[tuple[Step, str, int]]:
+    """Runs a page in ``folder``: each step with its output and exit status."""
+    for name, text in files_of(page).items():
+        (folder / name).write_text(text)
+    steps = steps_of(page)
+    mark = uuid.uuid4().hex
+    lines = [f"{step.command}\nprintf '{mark} %d\\n' $?" for step in steps]
+    run = subprocess.run(
+        ["bash", "-c", "\n".join(lines)],
+        cwd=folder,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+    ended = re.findall(rf"(.*?){mark} (\d+)\n", run.stdout, re.S)
+    assert len(ended) == len(steps), run.stdout
+    return [
+        (step, output, int(status))
+        for step, (output, status) in zip(steps, ended, strict=True)
+    ]
+
+
+def mistakes(ran: list[tuple[Step, str, int]]) -> list[str]:
+    """What differs, a text for each step that does."""
+    found = (step.mistake(output, status) for step, output, status in ran)
+    return [text for text in found if text is not None]
