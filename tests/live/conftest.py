@@ -84,8 +84,8 @@ class FakeTask:
 class LiveNode:
     """One node's daemons in a run directory of the test."""
 
-    def __init__(self, run_dir):
-        self.paths = NodePaths(run_dir, "node1")
+    def __init__(self, run_dir, name="node1"):
+        self.paths = NodePaths(run_dir, name)
         self.tasks = []
 
     def up(self, *, class_scheduler="auto", mode="proportional", private=False, **settings):

@@ -1,0 +1,126 @@
+"""Records the golden traces anew, by live daemons: python -m tests.golden.record (root).
+
+They hold the decisions of the machine: tests/unit/test_trace.py tells it their events and
+wants the same commands. Record them again only after a decision was changed on purpose, and
+say in the commit what changed.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from cosched.core.trace_codec import Header, decode, encode
+from cosched.node.client import request
+from tests.live.conftest import LiveNode, eventually
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+
+
+def killed_task(node: LiveNode) -> None:
+    """Two jobs of two tasks in turn; a task is killed, the other job's tasks leave."""
+    node.up(slice="50ms", gmet="10ms")
+    tasks = [node.task(job, rank) for rank in (0, 1) for job in "ab"]
+    for task in tasks:
+        eventually(lambda t=task: t.scheduled, "its turn")
+    tasks[0].kill()
+    eventually(lambda: len(node.job("a")["tasks"]) == 1, "the killed task's CMDOUT")
+    for task in (tasks[1], tasks[3]):
+        task.ask("leave")
+    eventually(lambda: node.job("b") is None, "the end of b")
+
+
+def settings_changed(node: LiveNode) -> None:
+    """From aligned to free-running slices of another length, while three jobs run."""
+    node.up(slice="100ms", align="on")
+    tasks = [node.task(job) for job in "abc"]
+    for change in ({"slice": "30ms"}, {"align": "off"}, {"gmet": "20ms"}):
+        for task in tasks:
+            eventually(lambda t=task: t.scheduled, "its turn")
+        request(node.paths, "set", settings=change)
+
+
+def refused_gmet(node: LiveNode) -> None:
+    """A message comes too early, may come again when GMET is over, then pulls."""
+    node.up(slice="10s", gmet="300ms")
+    node.task("a")
+    second = node.task("b")
+    second.ask("arrive 1")
+    eventually(lambda: node.job("b")["refused"].get("gmet"), "the refusal")
+
+    def pulled() -> bool:
+        second.ask("arrive 1")
+        return bool(second.scheduled)
+
+    eventually(pulled, "the switch")
+
+
+def side_by_side(node: LiveNode) -> None:
+    """Jobs that fit side by side on two CPUs, and a third that wants both."""
+    node.up(slice="50ms")
+    tasks = [node.task("a", 0, 0), node.task("b", 0, 1)]
+    tasks += [node.task("c", rank, rank) for rank in (0, 1)]
+    for task in tasks:
+        eventually(lambda t=task: t.scheduled, "its turn")
+    request(node.paths, "turn", job=f"{os.geteuid()}.b")
+    tasks[1].ask("leave")
+    eventually(lambda: node.job("b") is None, "the end of b")
+
+
+def wavefronts(node: LiveNode) -> None:
+    """A pair of real MPI jobs that exchange many small messages."""
+    node.up(slice="200ms", gmet="20ms", align="off")
+    scripts = Path(sys.executable).parent
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "wavefront"
+        source = ROOT / "benchmarks/programs/wavefront.c"
+        compiler = [str(scripts / "mpicc"), "-O2", str(source), "-lm", "-o", str(program)]
+        subprocess.run(compiler, check=True)
+        common = ["--run-dir", str(node.paths.run_dir), "--status", "prefix", "-n", "2"]
+        jobs = [
+            subprocess.Popen(
+                [
+                    *("taskset", "-c", "0", str(scripts / "cosched-run"), *common),
+                    *("--job", name, str(program), "-i", "60"),
+                ],
+                stdout=subprocess.DEVNULL,
+            )
+            for name in ("north", "south")
+        ]
+        for job in jobs:
+            if job.wait() != 0:
+                raise SystemExit(f"a job ended with status {job.returncode}")
+
+
+def record(scenario: Callable[[LiveNode], None]) -> None:
+    """Runs one scenario under daemons of its own and keeps their trace."""
+    with tempfile.TemporaryDirectory(prefix="cosched-g-") as folder:
+        node = LiveNode(Path(folder), os.uname().nodename)
+        try:
+            scenario(node)
+            node.down()
+            lines = (node.paths.directory / "trace.jsonl").read_bytes().splitlines()
+        finally:
+            node.close()
+    header, *rest = lines
+    first = decode(header)
+    assert isinstance(first, Header)
+    named = Header(1, "node1", first.now_ns, first.wall_ns, first.state, first.tasks)
+    path = HERE / f"{scenario.__name__}.jsonl"
+    path.write_bytes(encode([named]) + b"".join(line + b"\n" for line in rest))
+    print(f"{path.name}: {len(rest)} lines, {path.stat().st_size} bytes")
+
+
+SCENARIOS = {
+    scenario.__name__: scenario
+    for scenario in (killed_task, settings_changed, refused_gmet, side_by_side, wavefronts)
+}
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or SCENARIOS:
+        record(SCENARIOS[name])
