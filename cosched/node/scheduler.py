@@ -360,8 +360,9 @@ class SchedulerDaemon:
 
     # -- control --------------------------------------------------------------------
 
-    def _status(self, _request: Mapping[str, Any]) -> Mapping[str, Any]:
-        return node_status(self)
+    def _status(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        since_wall_ns = request.get("since_wall_ns")
+        return node_status(self, since_wall_ns if type(since_wall_ns) is int else None)
 
     def _set(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         assignments = request.get("settings")

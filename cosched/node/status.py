@@ -9,6 +9,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
+from cosched.core.intervals import scheduled_intervals
 from cosched.core.units import NS_PER_S
 from cosched.node.jobs import LiveJob
 from cosched.shm._native import lib
@@ -23,14 +24,18 @@ CARRIERS = {
 }
 
 
-def node_status(daemon: SchedulerDaemon) -> dict[str, Any]:
-    """The whole node, ready for JSON."""
+def node_status(
+    daemon: SchedulerDaemon, since_wall_ns: int | None = None
+) -> dict[str, Any]:
+    """The whole node, ready for JSON; with ``since_wall_ns`` also when each job was
+    scheduled since then."""
     now_ns = time.monotonic_ns()
     settings = daemon.machine.settings
     report = daemon.region.data.report
     return {
         "node": daemon.paths.node,
         "pid": os.getpid(),
+        "wall_ns": time.time_ns(),
         "uptime_s": (now_ns - daemon.started_ns) / NS_PER_S,
         "daemon_cpu_s": time.process_time(),
         "private": daemon.options.private,
@@ -57,7 +62,13 @@ def node_status(daemon: SchedulerDaemon) -> dict[str, Any]:
             branch.value: count for branch, count in sorted(daemon.machine.counters.items())
         },
         "jobs": [_job_status(daemon, job, now_ns) for job in daemon.jobs],
+        **({} if since_wall_ns is None else {"scheduled": _since(daemon, since_wall_ns)}),
     }
+
+
+def _since(daemon: SchedulerDaemon, since_wall_ns: int) -> dict[str, Any]:
+    now = {key: state.scheduled for key, state in daemon.machine.jobs.items()}
+    return scheduled_intervals(daemon.recorder.recent, now, since_wall_ns)
 
 
 def _job_status(daemon: SchedulerDaemon, job: LiveJob, now_ns: int) -> dict[str, Any]:
