@@ -65,6 +65,7 @@ def build_module(settings: Settings) -> ModuleType:
             settings.job,
             world.Get_rank(),
             world.Get_size(),
+            memory_bytes=settings.memory_bytes,
             verbose=settings.verbose,
         )
         if shadows:

@@ -12,6 +12,7 @@ COSCHED_WAIT          what a waiter does that may run: ``spin`` (unless set), ``
 COSCHED_COLLECTIVES   which form collective calls take: ``blocking`` (unless set), the
                       library's own, or ``nonblocking``, in which an unscheduled task
                       sleeps; the wrapper alone reads it
+COSCHED_MEMORY        bytes that the job needs on each of its nodes; unset: it does not say
 COSCHED_VERBOSE       1: say on standard error what does not work and why
 ====================  ===============================================================
 
@@ -57,6 +58,7 @@ class Settings:
     nonblocking_collectives: bool
     verbose: bool
     complaints: tuple[str, ...] = ()
+    memory_bytes: int = 0  # 0: the job does not say what it needs
 
     @property
     def register_socket(self) -> Path:
@@ -88,6 +90,11 @@ def read_settings(environ: Mapping[str, str], nodename: str) -> Settings | None:
             f"COSCHED_COLLECTIVES={collectives} is neither blocking nor nonblocking: "
             "blocking is used"
         )
+    memory = environ.get("COSCHED_MEMORY", "")
+    if memory and not _is_number(memory):
+        complaints.append(
+            f"COSCHED_MEMORY={memory} is not a number of bytes: it is ignored"
+        )
     return Settings(
         job=job,
         run_dir=Path(environ.get("COSCHED_RUN_DIR") or DEFAULT_RUN_DIR),
@@ -97,6 +104,7 @@ def read_settings(environ: Mapping[str, str], nodename: str) -> Settings | None:
         nonblocking_collectives=collectives == "nonblocking",
         verbose=environ.get("COSCHED_VERBOSE") == "1",
         complaints=tuple(complaints),
+        memory_bytes=int(memory) if _is_number(memory) else 0,
     )
 
 
@@ -105,6 +113,10 @@ def _parse_wait(text: str) -> WaitPolicy | None:
     if text in ("", "spin", "yield"):
         return WaitPolicy(text or "spin")
     kind, _, number = text.partition(":")
-    if kind in ("block", "auto") and number.isascii() and number.isdecimal():
+    if kind in ("block", "auto") and _is_number(number):
         return WaitPolicy(kind, int(number))
     return None
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal()

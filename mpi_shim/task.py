@@ -52,12 +52,23 @@ class Task:
         return self.attached or self.wait.kind != "spin"
 
     def register(
-        self, socket: Path, job: str, rank: int, world: int, *, verbose: bool = False
+        self,
+        socket: Path,
+        job: str,
+        rank: int,
+        world: int,
+        *,
+        memory_bytes: int = 0,
+        verbose: bool = False,
     ) -> bool:
-        """CMDREG. False on failure; standard error has more if ``verbose``."""
+        """CMDREG. False on failure; standard error has more if ``verbose``.
+
+        ``memory_bytes`` is what the job needs on this node, 0 if it does not say. Returns
+        when the node has so much.
+        """
         if self.attached:
             return True
-        reason = self._attach(socket, job, rank, world)
+        reason = self._attach(socket, job, rank, world, memory_bytes)
         if verbose and reason:
             complain(f"task {rank} of job {job} is not registered: {reason}")
         elif verbose:
@@ -67,7 +78,9 @@ class Task:
             )
         return self.attached
 
-    def _attach(self, socket: Path, job: str, rank: int, world: int) -> str:
+    def _attach(
+        self, socket: Path, job: str, rank: int, world: int, memory_bytes: int
+    ) -> str:
         try:
             from cosched.shm._native import ffi, lib
         except ImportError as error:
@@ -77,8 +90,11 @@ class Task:
             "prefix": lib.COSCHED_CARRIER_PREFIX,
             "shadow": lib.COSCHED_CARRIER_SHADOW,
         }.get(self.carrier, lib.COSCHED_CARRIER_NONE)
-        path, name = str(socket).encode(), job.encode()
-        if lib.cosched_attach(link, path, name, rank, world, carrier, ATTACH_TIMEOUT_MS):
+        name = ffi.new("char[]", job.encode())
+        part = ffi.new("struct cosched_part *")
+        part.job, part.rank, part.world, part.carrier = name, rank, world, carrier
+        part.memory_bytes = memory_bytes
+        if lib.cosched_attach(link, str(socket).encode(), part, ATTACH_TIMEOUT_MS):
             return str(ffi.string(link.reason).decode(errors="replace"))
         self._ffi, self._lib, self._link = ffi, lib, link
         self._counters = ffi.addressof(link.task.counters)

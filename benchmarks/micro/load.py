@@ -13,9 +13,10 @@ from cosched.shm.paths import NodePaths
 def register(paths: NodePaths, job: str, rank: int) -> object:
     """Registers this process as a task of ``job``."""
     link = ffi.new("struct cosched_link *")
-    error = lib.cosched_attach(
-        link, str(paths.register_socket).encode(), job.encode(), rank, 2, 1, 5000
-    )
+    name = ffi.new("char[]", job.encode())
+    part = ffi.new("struct cosched_part *")
+    part.job, part.rank, part.world, part.carrier = name, rank, 2, 1
+    error = lib.cosched_attach(link, str(paths.register_socket).encode(), part, 5000)
     if error:
         sys.exit(f"switch: {ffi.string(link.reason).decode()}")
     return link

@@ -37,6 +37,7 @@ class Hello:
     rank: int
     world: int
     carrier: int
+    memory_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ def parse_hello(data: bytes) -> Hello:
         raise RegistrationRefused(errno.EINVAL, str(error)) from None
     if hello.carrier not in _CARRIERS:
         raise RegistrationRefused(errno.EINVAL, "unknown carrier of the sender's status")
-    return Hello(job, hello.rank, hello.world, hello.carrier)
+    return Hello(job, hello.rank, hello.world, hello.carrier, hello.memory_bytes)
 
 
 def _pack_welcome(error: int, slot: int, region_bytes: int, reason: str) -> bytes:

@@ -23,9 +23,13 @@ from typing import Any
 import posix_ipc
 
 from cosched.core.errors import CoschedError
+from cosched.core.messages import Mode
 from cosched.shm._native import ffi, lib
 
 ATTACH_TIMEOUT_S = 2.0
+
+# By the numbers of enum cosched_mode.
+_MODES = (Mode.COSCHEDULED, Mode.RAISED, Mode.SUSPENDED, Mode.RELEASED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +206,25 @@ class JobRegion(Region):
     def publish_contention(self, contended: bool) -> None:
         """Tells the job's tasks whether another job waits for their CPUs."""
         lib.cosched_status_contend(ffi.addressof(self.data.status), int(contended))
+
+    def publish_mode(self, mode: Mode) -> None:
+        """Writes down what the job's owner chose, for whoever outlives the daemon."""
+        self.data.status.mode = _MODES.index(mode)
+
+    @property
+    def mode(self) -> Mode:
+        """What the job's owner chose, as far as it can be read."""
+        number = int(self.data.status.mode)
+        return _MODES[number] if number < len(_MODES) else Mode.COSCHEDULED
+
+    @property
+    def memory_bytes(self) -> int:
+        """What the job said that it needs on this node; 0: nothing."""
+        return int(self.data.status.memory_bytes)
+
+    def declare_memory(self, need_bytes: int) -> None:
+        """Writes down what the job said that it needs."""
+        self.data.status.memory_bytes = need_bytes
 
     def status(self) -> tuple[int, bool]:
         """(epoch, scheduled) as the tasks see it."""

@@ -100,14 +100,35 @@ static int map_region(struct cosched_link *link, int fd, const struct cosched_we
     return 0;
 }
 
-int cosched_attach(struct cosched_link *link, const char *socket_path, const char *job, int32_t rank,
-                   int32_t world, uint32_t carrier, int timeout_ms) {
+static int is_ours(const struct cosched_welcome *welcome) {
+    return welcome->magic == COSCHED_HELLO_MAGIC && welcome->abi == COSCHED_ABI;
+}
+
+/* The last answer, after those that ask for patience. */
+static int await_welcome(int fd, struct cosched_welcome *welcome, int fds[2],
+                         const struct cosched_part *part) {
+    int told = 0;
+    for (;;) {
+        int error = receive_welcome(fd, welcome, fds);
+        if (error != 0 || !is_ours(welcome) || welcome->error != -EINPROGRESS)
+            return error;
+        welcome->reason[sizeof welcome->reason - 1] = '\0';
+        if (!told && welcome->reason[0] != '\0' && part->told_to_wait != NULL) {
+            told = 1;
+            part->told_to_wait(welcome->reason);
+        }
+    }
+}
+
+int cosched_attach(struct cosched_link *link, const char *socket_path,
+                   const struct cosched_part *part, int timeout_ms) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     struct cosched_hello hello = {.magic = COSCHED_HELLO_MAGIC,
                                   .abi = COSCHED_ABI,
-                                  .rank = rank,
-                                  .world = world,
-                                  .carrier = carrier};
+                                  .rank = part->rank,
+                                  .world = part->world,
+                                  .carrier = part->carrier,
+                                  .memory_bytes = part->memory_bytes};
     struct cosched_welcome welcome;
     int fds[2] = {-1, -1};
     int error = 0;
@@ -116,10 +137,10 @@ int cosched_attach(struct cosched_link *link, const char *socket_path, const cha
     link->bell = -1;
     if (strlen(socket_path) >= sizeof address.sun_path)
         return fail(link, -ENAMETOOLONG, "registration socket");
-    if (strlen(job) >= sizeof hello.job)
+    if (strlen(part->job) >= sizeof hello.job)
         return fail(link, -ENAMETOOLONG, "job name");
     memcpy(address.sun_path, socket_path, strlen(socket_path) + 1);
-    memcpy(hello.job, job, strlen(job) + 1);
+    memcpy(hello.job, part->job, strlen(part->job) + 1);
 
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd < 0)
@@ -129,9 +150,9 @@ int cosched_attach(struct cosched_link *link, const char *socket_path, const cha
         error = fail(link, errno == EAGAIN ? -ETIMEDOUT : -errno, "no scheduler daemon");
     else if (send(fd, &hello, sizeof hello, MSG_NOSIGNAL) != (ssize_t)sizeof hello)
         error = fail(link, -errno, "registration not sent");
-    else if ((error = receive_welcome(fd, &welcome, fds)) != 0)
+    else if ((error = await_welcome(fd, &welcome, fds, part)) != 0)
         error = fail(link, error, "registration not answered");
-    else if (welcome.magic != COSCHED_HELLO_MAGIC || welcome.abi != COSCHED_ABI)
+    else if (!is_ours(&welcome))
         error = fail(link, -EPROTO, "the daemon speaks another version");
     else if (welcome.error != 0) {
         welcome.reason[sizeof welcome.reason - 1] = '\0';
@@ -151,7 +172,7 @@ int cosched_attach(struct cosched_link *link, const char *socket_path, const cha
     }
     link->bell = fds[1];
     link->pid = (int32_t)getpid();
-    link->carrier = carrier;
+    link->carrier = part->carrier;
     return 0;
 }
 

@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include "shim.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -151,12 +152,26 @@ static void forget_in_child(void) {
 
 static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, forget_in_child); }
 
+/* The user would wonder why nothing happens. */
+static void told_to_wait(const char *reason) { cosched_shim_warn("%s", reason); }
+
+static uint64_t declared_memory(void) {
+    const char *text = getenv("COSCHED_MEMORY");
+    uint64_t bytes = 0;
+    if (text != NULL && !read_number(text, "", &bytes))
+        cosched_shim_say("COSCHED_MEMORY=%s is not a number of bytes: it is ignored", text);
+    return bytes;
+}
+
 static void attach(void) {
     struct utsname host;
+    struct cosched_part part = {.job = getenv("COSCHED_JOB"),
+                                .carrier = cosched_shim.carrier,
+                                .memory_bytes = declared_memory(),
+                                .told_to_wait = told_to_wait};
     char path[sizeof cosched_shim.link.reason * 4];
     const char *run_dir = getenv("COSCHED_RUN_DIR");
     const char *node = getenv("COSCHED_NODE");
-    int rank = 0, world = 0;
     if (node == NULL || node[0] == '\0')
         node = uname(&host) == 0 ? host.nodename : "localhost";
     if (run_dir == NULL || run_dir[0] == '\0')
@@ -165,18 +180,20 @@ static void attach(void) {
         cosched_shim_say("not attached: COSCHED_RUN_DIR is too long");
         return;
     }
-    cosched_pmpi.Comm_rank(MPI_COMM_WORLD, &rank);
-    cosched_pmpi.Comm_size(MPI_COMM_WORLD, &world);
-    if (cosched_attach(&cosched_shim.link, path, getenv("COSCHED_JOB"), rank, world,
-                       cosched_shim.carrier, ATTACH_TIMEOUT_MS) != 0) {
-        cosched_shim_say("rank %d runs on its own: %s (%s)", rank, cosched_shim.link.reason, path);
+    cosched_pmpi.Comm_rank(MPI_COMM_WORLD, &part.rank);
+    cosched_pmpi.Comm_size(MPI_COMM_WORLD, &part.world);
+    int error = cosched_attach(&cosched_shim.link, path, &part, ATTACH_TIMEOUT_MS);
+    if (error == -ENOMEM && cosched_shim.link.reason[0] != '\0')
+        cosched_shim_warn("%s", cosched_shim.link.reason); /* said to one task of a node */
+    if (error != 0) {
+        cosched_shim_say("rank %d runs on its own: %s (%s)", part.rank, cosched_shim.link.reason,
+                         path);
         return;
     }
     cosched_shim.counters = &cosched_shim.link.task->counters;
     pthread_once(&fork_watched, watch_forks);
-    cosched_shim_say("rank %d of %d registered as task %u of job %s on %s, status by %s", rank, world,
-                     cosched_shim.link.slot, getenv("COSCHED_JOB"), node,
-                     carriers[cosched_shim.carrier]);
+    cosched_shim_say("rank %d of %d registered as task %u of job %s on %s, status by %s", part.rank,
+                     part.world, cosched_shim.link.slot, part.job, node, carriers[cosched_shim.carrier]);
 }
 
 /* MPI deletes the attributes of MPI_COMM_SELF first thing in MPI_Finalize, by whatever

@@ -11,6 +11,7 @@ Usage: task.py SOCKET JOB [RANK]. Commands on stdin, one answer line on stdout e
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 
@@ -22,7 +23,11 @@ def main() -> None:
     link = ffi.new("struct cosched_link *")
     carrier = lib.COSCHED_CARRIER_PREFIX
     rank = int(rest[0]) if rest else 0
-    error = lib.cosched_attach(link, socket.encode(), job.encode(), rank, 2, carrier, 2000)
+    name = ffi.new("char[]", job.encode())
+    part = ffi.new("struct cosched_part *")
+    part.job, part.rank, part.world, part.carrier = name, rank, 2, carrier
+    part.memory_bytes = int(os.environ.get("COSCHED_MEMORY", "0"))
+    error = lib.cosched_attach(link, socket.encode(), part, 2000)
     print(error, ffi.string(link.reason).decode(), flush=True)
     for line in sys.stdin:
         word, *arguments = line.split()

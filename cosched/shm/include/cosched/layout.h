@@ -24,7 +24,7 @@
 
 /* cdef: begin */
 enum cosched_limits {
-    COSCHED_ABI = 3,           /* raised by any change to this file */
+    COSCHED_ABI = 4,           /* raised by any change to this file */
     COSCHED_NAME_BYTES = 64,   /* a job's name with its final NUL */
     COSCHED_REASON_BYTES = 128,
     COSCHED_RING_CELLS = 64,   /* a power of two */
@@ -55,6 +55,14 @@ enum cosched_carrier {
     COSCHED_CARRIER_SHADOW = 2  /* out of band */
 };
 
+/* How the job's owner wants it treated; see cosched.core.modes. */
+enum cosched_mode {
+    COSCHED_MODE_COSCHEDULED = 0,
+    COSCHED_MODE_RAISED = 1,
+    COSCHED_MODE_SUSPENDED = 2,
+    COSCHED_MODE_RELEASED = 3
+};
+
 /* Written once by the creator; `ready` last. */
 struct cosched_header {
     uint64_t magic;
@@ -76,8 +84,10 @@ struct cosched_heartbeat {
  * futex on which waiters sleep. Written by the scheduler daemon. */
 struct cosched_status {
     uint64_t word;
-    uint32_t contended; /* 1: another job waits for the CPUs of this one */
-    uint8_t pad[52];
+    uint32_t contended;    /* 1: another job waits for the CPUs of this one */
+    uint32_t mode;         /* enum cosched_mode, for whoever outlives the daemon */
+    uint64_t memory_bytes; /* what its tasks said that it needs on this node; 0: nothing */
+    uint8_t pad[40];
 };
 
 /* Bounded queue of 63-bit requests, many producers, one consumer; see ring.h. */
@@ -174,12 +184,15 @@ struct cosched_hello {
     int32_t world;
     uint32_t carrier;
     uint32_t pad;
+    uint64_t memory_bytes; /* what the job needs on this node; 0: it does not say */
     char job[64];
 };
 
 /* The answer. With error == 0 two descriptors follow it (SCM_RIGHTS): the job's
  * region and its bell, a FIFO into which one byte is written after each request.
- * Otherwise error is a negative errno and `reason` one line for people. */
+ * Otherwise error is a negative errno and `reason` one line for people, or empty if
+ * another task of the job was told. With -EINPROGRESS the job waits for memory and a
+ * further answer follows, at least once a second until the last one. */
 struct cosched_welcome {
     uint32_t magic;
     uint32_t abi;
@@ -203,7 +216,7 @@ COSCHED_ASSERT_SIZE(cosched_task_counters, 128);
 COSCHED_ASSERT_SIZE(cosched_task, 192);
 COSCHED_ASSERT_SIZE(cosched_timer_orders, 64);
 COSCHED_ASSERT_SIZE(cosched_timer_report, 64);
-COSCHED_ASSERT_SIZE(cosched_hello, 88);
+COSCHED_ASSERT_SIZE(cosched_hello, 96);
 COSCHED_ASSERT_SIZE(cosched_welcome, 152);
 COSCHED_ASSERT_AT(cosched_header, ready, 24);
 COSCHED_ASSERT_AT(cosched_ring, tail, 64);

@@ -31,10 +31,23 @@ struct cosched_link {
     char reason[128]; /* why the last attach failed, one line, or "" */
 };
 
+/* What a task says of itself when it registers. */
+struct cosched_part {
+    const char *job;
+    int32_t rank;
+    int32_t world;
+    uint32_t carrier;      /* enum cosched_carrier */
+    uint32_t pad;
+    uint64_t memory_bytes; /* what the job needs on this node; 0: it does not say */
+    void (*told_to_wait)(const char *reason); /* called at most once; NULL: nobody cares */
+};
+
 /* Registers this process (CMDREG) with the scheduler daemon behind the socket
- * RUN_DIR/NODE/register.sock and maps the job's region. Gives up after timeout_ms. */
-int cosched_attach(struct cosched_link *link, const char *socket_path, const char *job, int32_t rank,
-                   int32_t world, uint32_t carrier, int timeout_ms);
+ * RUN_DIR/NODE/register.sock and maps the job's region. Gives up if the daemon is silent for
+ * timeout_ms. While the job's memory does not fit on the node the daemon says so time and
+ * again, and the task waits: asleep, and with the little memory that it has by then. */
+int cosched_attach(struct cosched_link *link, const char *socket_path,
+                   const struct cosched_part *part, int timeout_ms);
 
 /* Deregisters (CMDOUT) and unmaps. Safe on a link that is not attached. */
 void cosched_detach(struct cosched_link *link);
