@@ -16,6 +16,7 @@ COMMANDS = {
     "config": ("cosched.cli.config", "Show, check and change the configuration."),
     "set": ("cosched.cli.set", "Short for 'cosched config set'."),
     "status": ("cosched.cli.status", "Show nodes, jobs, shares and switches."),
+    "replay": ("cosched.cli.replay", "Tell a trace's events to the machine anew."),
     "lab": ("cosched.cli.lab", "Make virtual nodes on this machine."),
     "bench": ("cosched.cli.bench", "Run a workload with and without cosched."),
     "sim": ("cosched.cli.sim", "Try scheduling decisions in virtual time."),
