@@ -14,7 +14,7 @@ from cosched.core.malleable.settings import Control
 from cosched.sim.fit import LogModel, generate_like, model_of
 from cosched.sim.log_models import MODELS
 from cosched.sim.malleable_jobs import TEMPLATES, malleable, users_jobs
-from cosched.sim.malleable_policies import HARVESTING, figures, run_stream
+from cosched.sim.malleable_policies import HARVESTING, figures, no_worse, run_stream
 from cosched.sim.runs import Beat, ignore
 from cosched.sim.swf import read_swf
 
@@ -94,12 +94,16 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class MalleableRun:
-    """A stream of jobs through all cases, so that they compare job by job."""
+    """A stream of jobs through all cases, so that they compare job by job.
+
+    reference: the policy to compare each job with; None: none.
+    """
 
     source: Source
     execution: str
     control: Control
     cases: tuple[Case, ...]
+    reference: str | None = None
 
     @property
     def name(self) -> str:
@@ -123,15 +127,22 @@ class MalleableOutcome:
 
 
 def carry_out(run: MalleableRun, beat: Beat = ignore) -> MalleableOutcome:
-    """Makes the jobs and runs them through all cases."""
+    """Makes the jobs and runs them through all cases.
+
+    With a reference, a case's figures have ``no_worse``: the share of the jobs that are
+    done no later than under the reference.
+    """
     found: dict[Case, dict[str, float]] = {}
     nodes = 0
     for percent in dict.fromkeys(case.percent for case in run.cases):
         jobs, nodes = run.source.jobs(percent, run.execution)
+        reference = run_stream(jobs, nodes, run.reference) if run.reference else None
         for case in run.cases:
             if case.percent == percent:
                 schedule = run_stream(jobs, nodes, case.policy, case.degree, run.control)
                 found[case] = figures(schedule)
+                if reference is not None:
+                    found[case]["no_worse"] = no_worse(schedule, reference)
                 beat(len(found) / len(run.cases))
     return MalleableOutcome(run, nodes, tuple(found[case] for case in run.cases))
 

@@ -1,0 +1,131 @@
+"""Figures 9 to 16 and Tables 2 and 3 of Weissman, Rao Abburi and England (2003): jobs that
+give up nodes so that others start.
+
+system-centric (Figs. 9 to 14, Table 2): streams of the model that was fitted to SDSC's log,
+on 128 nodes; run times follow the nodes linearly or along a parabola; changes are free.
+
+user-centric (Figs. 15 and 16, Table 3): the problems of the paper's Table 1 on 64 nodes,
+each change at its cost; GE, and STEN, GE and CL mixed.
+
+In full, 100 streams of 10,000 jobs for each point (two hours on one core). --quick: two
+of 500. Without names of figures, all. Written are JSON with every point, a picture for each
+figure, the tables, and the claims of the paper beside what was found. --from draws again
+what was measured before; --page writes tables and claims into a page, between the lines
+<!-- malleable: begin --> and <!-- malleable: end -->.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.experiments.malleable_claims import CLAIMS, claims_of, table
+from benchmarks.experiments.malleable_figures import draw
+from benchmarks.experiments.malleable_points import (
+    Measured,
+    document,
+    measured,
+    points_of,
+    read_points,
+    runs_of,
+)
+from benchmarks.experiments.malleable_tables import table_2, table_3
+from cosched.sim.malleable_runs import carry_out
+from cosched.sim.parallel import carry_out_all
+from cosched.sim.progress import open_progress
+
+TABLES = {"table2": table_2, "table3": table_3}
+FULL, QUICK = (100, 10_000), (2, 500)
+BEGIN, END = "<!-- malleable: begin -->\n", "<!-- malleable: end -->\n"
+
+
+def parse(words: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="dev bench malleable",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "figures", nargs="*", metavar="FIGURE", help=f"of {', '.join(CLAIMS)} (default all)"
+    )
+    parser.add_argument("--repeat", type=int, help=f"streams a point (default {FULL[0]})")
+    parser.add_argument("--count", type=int, help=f"jobs a stream (default {FULL[1]})")
+    parser.add_argument("--quick", action="store_true", help="few and short streams")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time (default 1)")
+    parser.add_argument("--out", type=Path, required=True, help="folder for what is made")
+    parser.add_argument(
+        "--from", dest="sources", type=Path, nargs="+", help="JSON of earlier runs"
+    )
+    parser.add_argument("--page", type=Path, help="a page with the two marking lines")
+    options = parser.parse_args(words)
+    for name in options.figures:
+        if name not in CLAIMS:
+            parser.error(f"'{name}' is none of {', '.join(CLAIMS)}")
+    if min(options.repeat or 1, options.count or 1, options.jobs) < 1:
+        parser.error("--repeat, --count and --jobs want 1 or more")
+    return options
+
+
+def measure(options: argparse.Namespace, figures: Sequence[str]) -> Measured:
+    """Simulates what the figures need and writes it down."""
+    repeat, count = QUICK if options.quick else FULL
+    repeat, count = options.repeat or repeat, options.count or count
+    runs = runs_of(figures, repeat, count)
+    with open_progress(sys.stderr, len(runs)) as heard:
+        outcomes = carry_out_all(carry_out, runs, options.jobs, heard)
+    points = measured(outcomes)
+    whole = {
+        "command": shlex.join(["scripts/dev", "bench", "malleable", *sys.argv[1:]]),
+        "repeat": repeat,
+        "count": count,
+        "points": document(points),
+    }
+    (options.out / "malleable.json").write_text(json.dumps(whole))
+    return points
+
+
+def text_of(figures: Sequence[str], points: Measured) -> str:
+    """Claims and tables as Markdown."""
+    blocks = [table(claims_of(figures, points))]
+    for name, make in TABLES.items():
+        if name in figures:
+            blocks.append(f"Table {name[-1]}, paper / ours:\n\n{make(points)}")
+    return "\n".join(blocks)
+
+
+def write_between(page: Path, text: str) -> None:
+    """Replaces what stands between the marking lines of a page."""
+    before, begin, rest = page.read_text().partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise SystemExit(f"{page}: no lines {BEGIN.strip()} and {END.strip()}; add them")
+    page.write_text(f"{before}{begin}\n{text}\n{end}{after}")
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    options = parse(words)
+    options.out.mkdir(parents=True, exist_ok=True)
+    figures = options.figures or list(CLAIMS)
+    points = read_points(options.sources) if options.sources else measure(options, figures)
+    for figure in figures:
+        missing = [point for point in points_of(figure) if point not in points]
+        if missing:
+            raise SystemExit(
+                f"{len(missing)} points of {figure} are not in the files of --from; "
+                f"measure them with: scripts/dev bench malleable {figure}"
+            )
+        if figure not in TABLES:
+            draw(figure, points, options.out / f"malleable_{figure}.png")
+    text = text_of(figures, points)
+    (options.out / "malleable.md").write_text(text)
+    if options.page:
+        write_between(options.page, text)
+    print(text, end="")
+
+
+if __name__ == "__main__":
+    main()

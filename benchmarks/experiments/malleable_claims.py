@@ -1,0 +1,388 @@
+"""The claims of section 4.4 of Weissman et al. (2003), and whether they hold here.
+
+Each claim is an ordering or a ratio. A comparison of two means allows for a hundredth:
+streams are random.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise, product
+
+from benchmarks.experiments.malleable_points import (
+    BEST,
+    BETAS,
+    DEGREES,
+    EXAMINED,
+    EXECUTIONS,
+    PERCENTS,
+    USERS,
+    Measured,
+    Point,
+    system,
+    users,
+)
+from benchmarks.experiments.malleable_tables import PERCENTS_3, average, throughput
+from cosched.sim.malleable_policies import BASELINES
+
+SLACK = 1.01
+LIMITED = tuple(degree for degree in DEGREES if degree is not None)
+WAIT, EXECUTION, TOTAL = "mean_wait_s", "mean_execution_s", "mean_total_s"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What the paper says of a figure, and what was found."""
+
+    figure: str
+    text: str
+    paper: str
+    ours: str
+    holds: bool
+
+
+class Findings:
+    """Looks measured points up."""
+
+    def __init__(self, measured: Measured) -> None:
+        self.measured = measured
+
+    def at(
+        self, column: str, policy: str, degree: int | None, percent: int,
+        execution: str = "linear",
+    ) -> float:  # fmt: skip
+        """Of the system-centric experiments."""
+        return self.measured[system(policy, degree, percent, execution)][column]
+
+    def ratio(self, column: str, one: Point, other: Point) -> float:
+        """Of the one to the other; waits below a second count as one."""
+        below = max(1.0, self.measured[other][column])
+        return max(1.0, self.measured[one][column]) / below
+
+
+def _times(ratios: Iterable[float]) -> str:
+    values = list(ratios)
+    low, high = min(values), max(values)
+    return (
+        f"{low:.2g} to {high:.2g} times" if high < 100 else f"{low:.3g} to {high:.3g} times"
+    )
+
+
+def _count(checks: Iterable[bool]) -> tuple[str, bool]:
+    results = list(checks)
+    return f"{sum(results)} of {len(results)}", all(results)
+
+
+def fig9(found: Findings) -> list[Claim]:
+    cells = list(product(PERCENTS, EXECUTIONS))
+    ideal = [
+        found.ratio(
+            WAIT,
+            system("ideal-only", None, percent, execution),
+            system("ideal-backfill", None, percent, execution),
+        )
+        for percent, execution in cells
+    ]
+    less, less_holds = _count(
+        found.at(WAIT, "even-fq", None, percent, execution)
+        < found.at(WAIT, baseline, None, percent, execution)
+        for (percent, execution), baseline in product(cells, BASELINES)
+    )
+    slower, slower_holds = _count(
+        found.at(EXECUTION, "even-fq", None, percent, execution)
+        > found.at(EXECUTION, "ideal-backfill", None, percent, execution)
+        for percent, execution in cells
+    )
+    won = [
+        found.at(TOTAL, "even-fq", None, percent, execution)
+        < min(found.at(TOTAL, name, None, percent, execution) for name in BASELINES)
+        for percent, execution in cells
+    ]
+    return [
+        Claim("9", "IDEAL-ONLY waits far longer than IDEAL-BACKFILL", "far",
+              _times(ideal), min(ideal) > 2),
+        Claim("9", "Even-H-FQ waits less than each baseline", "always", less, less_holds),
+        Claim("9", "its execution takes longer than with the ideal", "yes", slower,
+              slower_holds),
+        Claim("9", "its total beats the baselines at some minima, not at all", "some",
+              _count(won)[0], any(won) and not all(won)),
+    ]  # fmt: skip
+
+
+def fig10(found: Findings) -> list[Claim]:
+    falls, falls_holds = _count(
+        found.at(WAIT, policy, more, percent)
+        <= SLACK * found.at(WAIT, policy, fewer, percent)
+        for policy, percent in product(EXAMINED, PERCENTS)
+        for fewer, more in pairwise(DEGREES)
+    )
+    same, same_holds = _count(
+        found.at(WAIT, f"{harvest}-fr", None, percent)
+        == found.at(WAIT, f"{harvest}-fq", None, percent)
+        for harvest, percent in product(("even", "low-impact"), PERCENTS)
+    )
+    queued, queued_holds = _count(
+        found.at(WAIT, f"{harvest}-fq", degree, percent)
+        <= SLACK * found.at(WAIT, f"{harvest}-fr", degree, percent)
+        for harvest, degree, percent in product(("even", "low-impact"), (3, 6), PERCENTS)
+    )
+    gaps = {
+        percent: found.at(WAIT, "even-fr", 9, percent)
+        / found.at(WAIT, "even-fq", 9, percent)
+        for percent in (50, 10)
+    }
+    better, better_holds = _count(
+        found.at(WAIT, f"low-impact-{favoured}", degree, percent)
+        <= SLACK * found.at(WAIT, f"even-{favoured}", degree, percent)
+        for favoured, degree, percent in product(("fr", "fq"), DEGREES, PERCENTS)
+    )
+    return [
+        Claim("10", "the wait falls as M grows", "always", falls, falls_holds),
+        Claim("10", "without a limit FR and FQ are the same", "essentially", same,
+              same_holds),
+        Claim("10", "FQ waits less than FR at M of 3 and 6", "always", queued,
+              queued_holds),
+        Claim("10", "the smaller the minimum, the more FQ gains (M=9; 50%, 10%)", "yes",
+              f"FR/FQ {gaps[50]:.2f}, {gaps[10]:.2f}", gaps[10] > gaps[50]),
+        Claim("10", "Low-Imp waits slightly less than Even-H", "yes", better, better_holds),
+    ]  # fmt: skip
+
+
+def fig11(found: Findings) -> list[Claim]:
+    pairs = list(product(("even", "low-impact"), PERCENTS))
+    low, low_holds = _count(
+        found.at(TOTAL, f"{harvest}-fq", 3, percent)
+        < found.at(TOTAL, f"{harvest}-fr", 3, percent)
+        for harvest, percent in pairs
+    )
+    high, high_holds = _count(
+        found.at(TOTAL, f"{harvest}-fr", degree, percent)
+        < found.at(TOTAL, f"{harvest}-fq", degree, percent)
+        for (harvest, percent), degree in product(pairs, (9, 12))
+    )
+    turns, turns_holds = _count(
+        min(found.at(TOTAL, f"{harvest}-fq", degree, percent) for degree in LIMITED) * SLACK
+        < found.at(TOTAL, f"{harvest}-fq", None, percent)
+        for harvest, percent in pairs
+    )
+    falls, falls_holds = _count(
+        found.at(TOTAL, policy, None, percent)
+        < min(found.at(TOTAL, policy, degree, percent) for degree in LIMITED)
+        for policy, percent in product(EXAMINED, PERCENTS)
+    )
+    return [
+        Claim("11", "at M=3 the total is less with FQ", "always", low, low_holds),
+        Claim("11", "at M of 9 and 12 it is less with FR", "yes", high, high_holds),
+        Claim("11", "with FQ it rises again as M grows on", "yes", turns, turns_holds),
+        Claim("11", "a high M is best: least total without a limit", "FR", falls,
+              falls_holds),
+    ]  # fmt: skip
+
+
+def fig12(found: Findings) -> list[Claim]:
+    def falls(favoured: str, degrees: Iterable[int | None]) -> tuple[str, bool]:
+        return _count(
+            found.at(WAIT, f"{harvest}-{favoured}", degree, less)
+            <= SLACK * found.at(WAIT, f"{harvest}-{favoured}", degree, more)
+            for harvest, degree in product(("even", "low-impact"), degrees)
+            for more, less in pairwise(PERCENTS)
+        )
+
+    queued, queued_holds = falls("fq", DEGREES)
+    low, low_holds = falls("fr", (3,))
+    rises, rises_holds = _count(
+        found.at(WAIT, f"{harvest}-fr", degree, 10)
+        > found.at(WAIT, f"{harvest}-fr", degree, 50)
+        for harvest, degree in product(("even", "low-impact"), (9, 12))
+    )
+    return [
+        Claim("12", "with FQ the wait falls with the minimum", "in general", queued,
+              queued_holds),
+        Claim("12", "so it does with FR at M=3", "yes", low, low_holds),
+        Claim("12", "with FR at M of 9 and 12 it is longer at 10% than at 50%", "yes",
+              rises, rises_holds),
+    ]  # fmt: skip
+
+
+def fig13(found: Findings) -> list[Claim]:
+    best, best_holds = _count(
+        found.at(TOTAL, BEST, degree, percent)
+        <= SLACK * min(found.at(TOTAL, policy, degree, percent) for policy in EXAMINED)
+        for degree, percent in product((9, 12, None), PERCENTS)
+    )
+    unlimited, unlimited_holds = _count(
+        found.at(TOTAL, BEST, None, percent)
+        <= min(
+            found.at(TOTAL, policy, degree, percent)
+            for policy, degree in product(EXAMINED, DEGREES)
+        )
+        for percent in PERCENTS
+    )
+    queued, queued_holds = _count(
+        found.at(TOTAL, "low-impact-fq", 3, percent)
+        <= SLACK * min(found.at(TOTAL, policy, 3, percent) for policy in EXAMINED)
+        for percent in PERCENTS
+    )
+    return [
+        Claim("13", "Low-Imp-FR is best from M=9 on", "always", best, best_holds),
+        Claim("13", "Low-Imp-FR without a limit is best of all M", "(chosen)", unlimited,
+              unlimited_holds),
+        Claim("13", "at M=3 Low-Imp-FQ is best", "always", queued, queued_holds),
+    ]  # fmt: skip
+
+
+def fig14(found: Findings) -> list[Claim]:
+    def against(column: str, baseline: str) -> list[float]:
+        return [
+            found.ratio(
+                column,
+                system(baseline, None, percent, "linear"),
+                system(BEST, None, percent, "linear"),
+            )
+            for percent in PERCENTS
+        ]
+
+    wait, total = against(WAIT, "ideal-only"), against(TOTAL, "ideal-only")
+    waits = against(WAIT, "ideal-backfill") + against(WAIT, "moldable")
+    totals = against(TOTAL, "ideal-backfill") + against(TOTAL, "moldable")
+    gains = [1 - 1 / ratio for ratio in totals]
+    return [
+        Claim("14", "IDEAL-ONLY's wait / Low-Imp-FR's", "over 70 times", _times(wait),
+              min(wait) > 70),
+        Claim("14", "the others' wait / Low-Imp-FR's", "5 times or more", _times(waits),
+              min(waits) >= 5),
+        Claim("14", "IDEAL-ONLY's total / Low-Imp-FR's", "7 times", _times(total),
+              min(total) > 2),
+        Claim("14", "less total than the others", "about 20%",
+              f"{min(gains):.0%} to {max(gains):.0%}", min(gains) > 0.1),
+    ]  # fmt: skip
+
+
+def table2(found: Findings) -> list[Claim]:
+    cells = list(product(EXAMINED, EXECUTIONS))
+
+    def averages(column: str) -> list[float]:
+        return [average(found.measured, *cell, column) for cell in cells]
+
+    success, harvests = averages("success"), averages("harvests")
+    of_harvested, better = averages("of_harvested"), averages("no_worse")
+    more, more_holds = _count(
+        average(found.measured, f"{harvest}-fr", execution, "harvests")
+        > 1.5 * average(found.measured, f"{harvest}-fq", execution, "harvests")
+        for harvest, execution in product(("even", "low-impact"), EXECUTIONS)
+    )
+    return [
+        Claim("T2", "harvests that bring enough", "96.7% to 99.5%",
+              f"{min(success):.1%} to {max(success):.1%}", min(success) > 0.95),
+        Claim("T2", "harvests a job", "1.5 to 3.6",
+              f"{min(harvests):.2f} to {max(harvests):.2f}; of jobs ever harvested "
+              f"{min(of_harvested):.1f} to {max(of_harvested):.1f}",
+              min(harvests) >= 1.0),
+        Claim("T2", "FR harvests about twice as often as FQ", "yes", more, more_holds),
+        Claim("T2", "jobs done no later than without (IDEAL-ONLY)", "86.4% to 92.8%",
+              f"{min(better):.1%} to {max(better):.1%}", min(better) > 0.8),
+    ]  # fmt: skip
+
+
+def _users_claims(
+    found: Findings, figure: str, column: str, ideal: tuple[float, float, str], others: str
+) -> list[Claim]:
+    name = {WAIT: "wait", TOTAL: "total"}[column]
+    cells = list(product(USERS, BETAS, PERCENTS))
+
+    def against(baseline: str) -> list[float]:
+        return [
+            found.ratio(
+                column,
+                users(source, beta, baseline, percent),
+                users(source, beta, BEST, percent),
+            )
+            for source, beta, percent in cells
+        ]
+
+    first = against("ideal-only")
+    rest = against("ideal-backfill") + against("moldable")
+    low, high, text = ideal
+    return [
+        Claim(figure, f"IDEAL-ONLY's {name} / Low-Imp-FR's", text, _times(first),
+              min(first) > low and max(first) > high / 2),
+        Claim(figure, f"the others' {name} / Low-Imp-FR's", others, _times(rest),
+              min(rest) > 1.0),
+    ]  # fmt: skip
+
+
+def fig15(found: Findings) -> list[Claim]:
+    grows, grows_holds = _count(
+        found.ratio(
+            WAIT,
+            users(source, 1.0, "ideal-only", percent),
+            users(source, 1.0, BEST, percent),
+        )
+        > found.ratio(
+            WAIT,
+            users(source, 0.25, "ideal-only", percent),
+            users(source, 0.25, BEST, percent),
+        )
+        for source, percent in product(USERS, PERCENTS)
+    )
+    claims = _users_claims(found, "15", WAIT, (1.5, 20, "2 to 20 times"), "1.1 to 5 times")
+    return [
+        *claims,
+        Claim(
+            "15", "the gain is greater at beta 1 than at 0.25", "yes", grows, grows_holds
+        ),
+    ]
+
+
+def fig16(found: Findings) -> list[Claim]:
+    return _users_claims(found, "16", TOTAL, (1.5, 10, "2 to 10 times"), "1.1 to 3 times")
+
+
+def table3(found: Findings) -> list[Claim]:
+    measured = found.measured
+    cells = list(product(BETAS, PERCENTS_3))
+    best, best_holds = _count(
+        throughput(measured, beta, BEST, percent)
+        > max(throughput(measured, beta, policy, percent) for policy in BASELINES)
+        for beta, percent in cells
+    )
+    grows, grows_holds = _count(
+        throughput(measured, beta, BEST, less) > throughput(measured, beta, BEST, more)
+        for beta in (0.25, 0.5, 0.75)
+        for more, less in pairwise(PERCENTS_3)
+    )
+    suffers, suffers_holds = _count(
+        throughput(measured, beta, "moldable", 10)
+        < throughput(measured, beta, "moldable", 30)
+        for beta in BETAS
+    )
+    return [
+        Claim("T3", "Low-Imp-FR gets most jobs through", "always", best, best_holds),
+        Claim("T3", "the more the smaller the minimum, at beta below 1", "yes", grows,
+              grows_holds),
+        Claim("T3", "MOLDABLE gets fewer through at 10% than at 30%", "always", suffers,
+              suffers_holds),
+    ]  # fmt: skip
+
+
+CLAIMS: Mapping[str, Callable[[Findings], list[Claim]]] = {
+    "fig9": fig9, "fig10": fig10, "fig11": fig11, "fig12": fig12, "fig13": fig13,
+    "fig14": fig14, "table2": table2, "fig15": fig15, "fig16": fig16, "table3": table3,
+}  # fmt: skip
+
+
+def claims_of(figures: Iterable[str], measured: Measured) -> list[Claim]:
+    """All claims about these figures."""
+    found = Findings(measured)
+    return [claim for figure in figures for claim in CLAIMS[figure](found)]
+
+
+def table(claims: Iterable[Claim]) -> str:
+    """As a table of Markdown."""
+    lines = ["| Fig. | claim | paper | ours | |", "|---|---|---|---|---|"]
+    for claim in claims:
+        verdict = "holds" if claim.holds else "**does not hold**"
+        cells = (claim.figure, claim.text, claim.paper, claim.ours, verdict)
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
