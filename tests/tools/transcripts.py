@@ -1,8 +1,9 @@
 """Runs what a page of the docs shows as a session at the shell, and compares.
 
 In a ```` ```console ```` block a line that begins with ``$ `` is a command, the lines up to
-the next one are its output, stdout and stderr as they came. Compared as the tutorial tells
-its readers: spaces and numbers may differ, and ``...`` stands for anything, also for lines.
+the next one are its output, stdout and stderr as they came; one that ends with a backslash
+goes on in the next line. Compared as the tutorial tells its
+readers: spaces and numbers may differ, and ``...`` stands for anything, also for lines.
 A command must end with status 0, but where what is shown of its output is an error, a line
 that begins with ``cosched``, a colon and a blank: there it must not.
 
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _BLOCK = re.compile(r"^```console\n(.*?)^```", re.M | re.S)
+_COMMAND = re.compile(r"(?:.*\\\n)*.*")
 _FILE = re.compile(r"`([\w.]+)`:\n\n```\w+\n(.*?)^```", re.M | re.S)
 _ERROR = re.compile(r"^cosched(-run)?: (?!warning)", re.M)
 
@@ -46,8 +48,8 @@ def steps_of(page: str) -> list[Step]:
         first, *rest = re.split(r"^\$ ", block, flags=re.M)
         assert not first, f"output without a command: {first}"
         for part in rest:
-            command, _, shown = part.partition("\n")
-            steps.append(Step(command, shown))
+            command = _COMMAND.match(part)[0]
+            steps.append(Step(command, part[len(command) + 1 :]))
     return steps
 
 

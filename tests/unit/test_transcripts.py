@@ -60,6 +60,10 @@ def test_the_shell_is_the_same_for_all_steps(tmp_path):
     assert run("```console\n$ thing=8\n$ echo is $thing\nis 8\n```\n", tmp_path) == []
 
 
+def test_a_command_of_two_lines(tmp_path):
+    assert run("```console\n$ echo one \\\n  two\none two\n```\n", tmp_path) == []
+
+
 @pytest.mark.parametrize(
     ("shown", "output", "same"),
     [
