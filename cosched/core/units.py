@@ -31,3 +31,27 @@ def format_duration(ns: int) -> str:
         if ns >= scale:
             return f"{ns / scale:.10g}{unit}"
     return f"{ns}ns"
+
+
+_BYTES = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([kmgtp]?)(?:i?b)?\s*", re.IGNORECASE)
+_BYTE_UNITS = ("", "k", "m", "g", "t", "p")
+
+
+def parse_bytes(text: str, what: str) -> int:
+    """Bytes in ``text``: ``8G``, ``512 MiB``; units are powers of 1024.
+
+    ``what`` names the setting in the error's line.
+    """
+    match = _BYTES.fullmatch(text)
+    if match is None:
+        raise CoschedError(f"{what}: '{text}' is not a size; write it like 512M or 8G")
+    number, unit = match.groups()
+    return round(float(number) * (1 << 10 * _BYTE_UNITS.index(unit.lower())))
+
+
+def format_bytes(count: int) -> str:
+    """A size for people: ``8.0 GiB``, ``512.0 MiB``, ``17 B``."""
+    for power, unit in ((4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
+        if count >= 1024**power:
+            return f"{count / 1024**power:.1f} {unit}"
+    return f"{count} B"
