@@ -17,6 +17,7 @@ COMMANDS = {
     "set": ("cosched.cli.set", "Short for 'cosched config set'."),
     "status": ("cosched.cli.status", "Show nodes, jobs, shares and switches."),
     "replay": ("cosched.cli.replay", "Tell a trace's events to the machine anew."),
+    "top": ("cosched.cli.top", "Show nodes and jobs, live."),
     "lab": ("cosched.cli.lab", "Make virtual nodes on this machine."),
     "bench": ("cosched.cli.bench", "Run a workload with and without cosched."),
     "sim": ("cosched.cli.sim", "Try scheduling decisions in virtual time."),

@@ -1,0 +1,73 @@
+"""``cosched top``: nodes and jobs, live."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from cosched.cli.options import json_option, run_dir_option
+from cosched.core.errors import CoschedError
+from cosched.observe.job_detail import detail
+from cosched.observe.top_model import JobRow, Trends, view
+from cosched.observe.top_sampler import check_interval, sample
+from cosched.observe.top_text import page, plain
+
+
+@click.command("top")
+@run_dir_option
+@click.option("--node", "nodes", multiple=True, help="Only this node (may be repeated).")
+@click.option(
+    "--interval",
+    type=float,
+    default=1.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time between two looks.",
+)
+@click.option("--once", is_flag=True, help="Print one interval as text, and end.")
+@json_option
+def command(
+    run_dir: Path, nodes: tuple[str, ...], interval: float, once: bool, as_json: bool
+) -> None:
+    """Show the nodes of this machine and their jobs, live: share against what is due,
+    useful and waiting time, switches and refused requests a second, and how well the
+    nodes agree.
+
+    \b
+    Keys:
+      s, r       sort by the next column; the other way round
+      p, space   pause
+      enter      why the job under the cursor runs or does not
+      q          quit
+
+    \b
+    Examples:
+      cosched top
+      cosched top --once
+      cosched top --once --json --interval 5
+    """
+    check_interval(interval)
+    if as_json and not once:
+        raise click.UsageError("--json needs --once.")
+    if once:
+        before = sample(run_dir, nodes)
+        time.sleep(interval)  # what is measured is what happens meanwhile
+        seen = view(before, sample(run_dir, nodes))
+        trends = Trends()
+        trends.add(seen)
+        text = page(seen, trends)
+        click.echo(json.dumps(plain(seen), indent=2) if as_json else text.rstrip())
+        return
+    if not sys.stdout.isatty():
+        raise CoschedError("stdout is no terminal; use --once")
+    sample(run_dir, nodes)  # that no daemon is up is said in a line, not on a screen
+    from cosched.observe.top_screen import TopApp
+
+    def why(job: JobRow) -> str:
+        return detail(sample(run_dir, job.nodes).statuses, job.name, job.uid)
+
+    TopApp(lambda: sample(run_dir, nodes), interval, why).run()

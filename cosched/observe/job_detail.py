@@ -1,0 +1,51 @@
+"""One job on all its nodes, from their status: the text below the answer of ``why``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Status = Mapping[str, Any]
+
+
+def detail(statuses: Sequence[Status], name: str, uid: int) -> str:
+    """A paragraph a node, within 76 columns."""
+    found = [
+        _on_node(status, job)
+        for status in statuses
+        for job in status["jobs"]
+        if (job["name"], job["uid"]) == (name, uid)
+    ]
+    return "\n\n".join(found) or f"job {name} has ended"
+
+
+def _on_node(status: Status, job: Status) -> str:
+    state = job.get("state", "on" if job["scheduled"] else "off")
+    rivals = [
+        other["name"]
+        for other in status["jobs"]
+        if other["key"] != job["key"] and set(other["cpus"]) & set(job["cpus"])
+    ]
+    ranks = ", ".join(str(task["rank"]) for task in job["tasks"])
+    cpu = "" if job["cpu_s"] is None else f", {job['cpu_s']:.1f}s CPU"
+    lines = [
+        f"{status['node']}: {state}, share {job['share_percent'] or 0}%, "
+        f"scheduled for {job['scheduled_s']:.1f}s{cpu}",
+        f"  ranks {ranks}; carrier {job['carrier']}; CPUs "
+        f"{','.join(map(str, job['cpus']))}",
+        f"  {job['switches']} times scheduled, {job['granted']} of them by a message",
+    ]
+    refused = {reason: n for reason, n in job["refused"].items() if n}
+    if refused:
+        told = ", ".join(f"{reason} {n}" for reason, n in sorted(refused.items()))
+        lines.append(f"  refused: {told}")
+    total: Counter[str] = Counter()
+    for task in job["tasks"]:
+        total.update(task["counters"])
+    lines.append(
+        f"  messages: {total['sent']} sent, {total['received']} received, "
+        f"{total['trapped']} trapped; {total['waited_ns'] / 1e9:.1f}s waited"
+    )
+    lines.append(f"  beside {', '.join(rivals)}" if rivals else "  has its CPUs to itself")
+    return "\n".join(lines)

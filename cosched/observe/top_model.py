@@ -1,0 +1,241 @@
+"""What ``cosched top`` shows, from two samples of the nodes' status. Pure.
+
+Fractions are of the time between the samples. A task's time is useful or waiting while its
+job is scheduled: waiting is what its MPI calls waited, less its sleep while unscheduled;
+useful is the rest. A job's entitlement is an equal part for each job that wants the same
+CPUs. Jobs of the same name and owner on several nodes are one job; the nodes agree on
+it for the fraction of its time in which it is scheduled on all of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cosched.core.messages import Refusal
+from cosched.core.process_table import Branch
+from cosched.core.units import NS_PER_S
+from cosched.observe.overlap import agreement, clipped
+
+Status = Mapping[str, Any]
+
+#: How far back agreement is looked at: several slices, so that it does not jump.
+WINDOW_NS = 10 * NS_PER_S
+HISTORY = 60
+
+_SWITCHED = (Branch.CSW_SWITCHED, Branch.SCH_GRANTED, Branch.TURN_GIVEN)
+_REFUSED = tuple(f"sch_refused_{reason.value}" for reason in Refusal)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """All nodes' status at one time (monotonic seconds; shared clock)."""
+
+    at_s: float
+    wall_ns: int
+    statuses: Sequence[Status]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRow:
+    """One node. Rates are a second; ``running`` names the jobs scheduled now."""
+
+    name: str
+    slice_s: float
+    gmet_s: float
+    align: bool
+    enforced_by: str
+    jobs: int
+    running: tuple[str, ...]
+    switches_rate: float
+    refused_rate: float
+    daemon_cpu: float
+    late_max_us: float
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """One job on all its nodes. Fractions are of the time that passed."""
+
+    name: str
+    uid: int
+    nodes: tuple[str, ...]
+    tasks: int
+    scheduled_on: int
+    state: str
+    scheduled: float
+    entitled: float
+    useful: float
+    waiting: float
+    agreement: float | None
+    switches_rate: float
+    refused_rate: float
+    messages_rate: float
+
+    @property
+    def key(self) -> str:
+        """What daemons call it."""
+        return f"{self.uid}.{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Everything at once. ``agreement`` is the mean over jobs of more than one node."""
+
+    elapsed_s: float
+    nodes: tuple[NodeRow, ...]
+    jobs: tuple[JobRow, ...]
+    agreement: float | None
+
+
+def view(before: Sample, now: Sample) -> View:
+    """What happened between two samples.
+
+    A node or job that the first does not have, or that started anew in between, shows
+    no rates yet.
+    """
+    elapsed_s = now.at_s - before.at_s
+    if elapsed_s <= 0:
+        raise ValueError("the second sample is not later than the first")
+    old = {status["node"]: status for status in before.statuses}
+    nodes = []
+    parts: dict[tuple[str, int], list[_Part]] = {}
+    for status in sorted(now.statuses, key=lambda s: str(s["node"])):
+        earlier = old.get(status["node"])
+        if earlier is not None and earlier["pid"] != status["pid"]:
+            earlier = None
+        nodes.append(_node_row(earlier, status, elapsed_s))
+        for part in _parts(earlier, status, now.wall_ns):
+            parts.setdefault((part.now["name"], part.now["uid"]), []).append(part)
+    jobs = tuple(_job_row(parts[who], elapsed_s) for who in sorted(parts))
+    shared = [
+        job.agreement for job in jobs if len(job.nodes) > 1 and job.agreement is not None
+    ]
+    mean = sum(shared) / len(shared) if shared else None
+    return View(elapsed_s, tuple(nodes), jobs, mean)
+
+
+def _node_row(before: Status | None, now: Status, elapsed_s: float) -> NodeRow:
+    old = (before or now)["counters"]
+    grown = {name: max(0, n - old.get(name, 0)) for name, n in now["counters"].items()}
+    settings, classes = now["settings"], now["class_scheduler"]
+    cpu_s = now["daemon_cpu_s"] - (before or now)["daemon_cpu_s"]
+    return NodeRow(
+        name=now["node"],
+        slice_s=settings["slice_s"],
+        gmet_s=settings["gmet_s"],
+        align=settings["align"],
+        enforced_by=f"{classes['name']} {classes['mode']}",
+        jobs=len(now["jobs"]),
+        running=tuple(sorted(job["name"] for job in now["jobs"] if job["scheduled"])),
+        switches_rate=sum(grown.get(b.value, 0) for b in _SWITCHED) / elapsed_s,
+        refused_rate=sum(grown.get(name, 0) for name in _REFUSED) / elapsed_s,
+        daemon_cpu=cpu_s / elapsed_s,
+        late_max_us=now["timer"]["late_max_us"],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A job on one of its nodes: before (the same as now if it is new), and now."""
+
+    node: str
+    before: Status
+    now: Status
+    entitled: float
+    intervals: list[tuple[int, int]]
+
+    def grown(self, name: str) -> float:
+        """By how much a number of the job has grown."""
+        return max(0.0, float(self.now[name] - self.before[name]))
+
+    def refused(self) -> int:
+        """How many of its requests were refused meanwhile."""
+        return _sum_grown(self.before["refused"], self.now["refused"])
+
+    def task_sum(self, *names: str) -> int:
+        """The growth of these counters, all tasks together."""
+        old = {task["pid"]: task["counters"] for task in self.before["tasks"]}
+        grown = 0
+        for task in self.now["tasks"]:
+            counters = task["counters"]
+            earlier = old.get(task["pid"], counters)
+            grown += sum(max(0, counters[n] - earlier[n]) for n in names)
+        return grown
+
+
+def _sum_grown(before: Mapping[str, int], now: Mapping[str, int]) -> int:
+    return sum(max(0, count - before.get(name, 0)) for name, count in now.items())
+
+
+def _parts(before: Status | None, now: Status, wall_ns: int) -> Iterable[_Part]:
+    old = {job["key"]: job for job in before["jobs"]} if before else {}
+    since_ns = wall_ns - WINDOW_NS
+    for job in now["jobs"]:
+        earlier = old.get(job["key"], job)
+        if earlier["scheduled_s"] > job["scheduled_s"]:
+            earlier = job  # another one of the same name
+        rivals = [j for j in now["jobs"] if set(j["cpus"]) & set(job["cpus"])]
+        intervals = now.get("scheduled", {}).get(job["key"], ())
+        yield _Part(
+            node=now["node"],
+            before=earlier,
+            now=job,
+            entitled=1 / max(1, len(rivals)),
+            intervals=clipped(intervals, since_ns, wall_ns),
+        )
+
+
+def _job_row(parts: Sequence[_Part], elapsed_s: float) -> JobRow:
+    now = parts[0].now
+    tasks = sum(len(part.now["tasks"]) for part in parts)
+    # Time of tasks: each task counts its job's time on its node.
+    scheduled_s = sum(part.grown("scheduled_s") * len(part.now["tasks"]) for part in parts)
+    waited_ns = sum(part.task_sum("waited_ns") for part in parts)
+    paused_ns = sum(part.task_sum("paused_ns") for part in parts)
+    waiting_s = min(max(0.0, (waited_ns - paused_ns) / NS_PER_S), scheduled_s)
+    whole_s = elapsed_s * max(1, tasks)
+    states = Counter(
+        part.now.get("state", "on" if part.now["scheduled"] else "off") for part in parts
+    )
+    switches = sum(part.grown("switches") for part in parts)
+    refused = sum(part.refused() for part in parts)
+    return JobRow(
+        name=now["name"],
+        uid=now["uid"],
+        nodes=tuple(part.node for part in parts),
+        tasks=tasks,
+        scheduled_on=sum(bool(part.now["scheduled"]) for part in parts),
+        state=states.most_common(1)[0][0],
+        scheduled=min(1.0, scheduled_s / whole_s),
+        entitled=sum(part.entitled for part in parts) / len(parts),
+        useful=max(0.0, min(1.0, (scheduled_s - waiting_s) / whole_s)),
+        waiting=min(1.0, waiting_s / whole_s),
+        agreement=agreement([part.intervals for part in parts]),
+        switches_rate=switches / elapsed_s,
+        refused_rate=refused / elapsed_s,
+        messages_rate=sum(part.task_sum("sent") for part in parts) / elapsed_s,
+    )
+
+
+class Trends:
+    """The share of each job in the last views, for sparklines. Keyed like ``JobRow``."""
+
+    def __init__(self, length: int = HISTORY) -> None:
+        self._length = length
+        self._shares: dict[str, deque[float]] = {}
+
+    def add(self, seen: View) -> None:
+        """Takes a view; forgets jobs that it does not have."""
+        self._shares = {
+            job.key: self._shares.get(job.key, deque(maxlen=self._length))
+            for job in seen.jobs
+        }
+        for job in seen.jobs:
+            self._shares[job.key].append(job.scheduled)
+
+    def of(self, key: str) -> tuple[float, ...]:
+        """Oldest first."""
+        return tuple(self._shares.get(key, ()))
