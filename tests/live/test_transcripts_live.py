@@ -1,0 +1,109 @@
+"""The sessions that the docs show, run as printed, in order, and their outputs compared.
+
+The tutorial's way into a clean virtual environment takes minutes and runs by itself
+(``long``); without it the rest runs in the environment of these tests.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.tools.transcripts import Step, mistakes, run_page, steps_of
+
+pytestmark = [pytest.mark.live, pytest.mark.mpi_job]
+
+ROOT = Path(__file__).parent.parent.parent
+BIN = Path(sys.executable).parent
+PAGES = [p for p in sorted((ROOT / "docs").glob("*.md")) if steps_of(p.read_text())]
+INSTALL = re.compile(r"^## Install\n.*?```console\n.*?^```\n", re.M | re.S)
+
+
+def environment(run_dir, first_in_path):
+    kept = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
+    return {
+        **kept,
+        "PATH": os.pathsep.join([*first_in_path, os.environ["PATH"]]),
+        "COSCHED_RUN_DIR": str(run_dir),
+    }
+
+
+@pytest.fixture
+def clean():
+    """A run directory; what a page that went wrong left up there is taken down."""
+    run_dir = Path(tempfile.mkdtemp(prefix="cosched-t-"))
+    yield run_dir
+    for words in (["lab", "down"], ["down"]):
+        subprocess.run(
+            [BIN / "cosched", *words, "--run-dir", run_dir],
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+    if run_dir.exists():  # a lab that goes takes it along
+        shutil.rmtree(run_dir)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Where a reader would be, with what the pages take for granted."""
+    (tmp_path / "cosched.toml").write_text('[node]\nslice = "2s"\n')
+    return tmp_path
+
+
+def test_there_are_pages():
+    assert {"tutorial.md", "cluster.md"} <= {page.name for page in PAGES}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_page_runs_as_printed(page, clean, folder):
+    if not (BIN / "mpiexec").exists() or shutil.which("gcc") is None:
+        pytest.skip("no mpiexec beside this Python, or no C compiler")
+    text = INSTALL.sub("", page.read_text())
+    ran = run_page(text, folder, environment(clean, [str(BIN)]), timeout_s=300)
+    wrong = mistakes(ran)
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.long
+def test_a_newcomer(clean, folder, tmp_path_factory):
+    """The tutorial from its first line: the package is built, and found by pip as if an
+    index had it; nothing of this checkout is in the path."""
+    wheels = tmp_path_factory.mktemp("wheels")
+    build = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "-w",
+        wheels,
+        ROOT,
+    ]
+    subprocess.run(build, check=True, timeout=600)
+    around = {
+        **environment(clean, []),
+        "PIP_FIND_LINKS": str(wheels),
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    }
+    page = (ROOT / "docs/tutorial.md").read_text()
+    ran = run_page(page, folder, around, timeout_s=1200)
+    assert ran[0][0] == Step("python3 -m venv venv", "")
+    wrong = mistakes([step for step in ran if not step[0].command.startswith("pip ")])
+    assert not wrong, "\n".join(wrong)
+    where = subprocess.run(
+        [folder / "venv/bin/python", "-c", "import cosched; print(cosched.__file__)"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert str(ROOT) not in where.stdout
