@@ -1,7 +1,7 @@
 """The control socket: status, settings, leases and the end of the daemon.
 
 One JSON object a line, one line for each answer. Reading is open to whoever may connect;
-changing is for root and the daemon's own user.
+changing is for root and the daemon's own user; what concerns one job is for its owner, too.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from cosched.node.loop import Loop
 LINE_MAX = 65536
 
 Handler = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+#: Also gets the uid of who asks, as the kernel has it, and refuses him what is not his.
+OwnerHandler = Callable[[Mapping[str, Any], int], Mapping[str, Any]]
 
 
 class ControlSocket:
@@ -37,12 +39,14 @@ class ControlSocket:
         mode: int,
         readers: Mapping[str, Handler],
         writers: Mapping[str, Handler],
+        owners: Mapping[str, OwnerHandler],
         on_lease_end: Callable[[], None],
     ) -> None:
         self.leases = 0
         self._loop = loop
         self._readers = readers
         self._writers = writers
+        self._owners = owners
         self._on_lease_end = on_lease_end
         self._listener = UnixListener(
             path, socket.SOCK_STREAM, loop, self._accepted, mode=mode
@@ -92,6 +96,9 @@ class ControlSocket:
         try:
             if operation in self._readers:
                 return self._readers[operation](request)
+            if operation in self._owners:
+                uid = peer_of(client.connection).uid
+                return self._owners[operation](request, uid)
             if operation in self._writers:
                 if peer_of(client.connection).uid not in (0, os.geteuid()):
                     return {"error": f"'{operation}' is for root and the daemon's own user"}

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
 
-from cosched.core.messages import Command, Event
+from cosched.core.messages import Command, Event, Job, Task
 from cosched.core.node import NodeScheduler
 from cosched.core.trace_codec import VERSION, Header, Line, Step, TaskNote
 from cosched.node.jobs import JobTable, LiveJob, LiveTask
@@ -30,11 +30,14 @@ RECENT = 4096
 class Recorder:
     """Keeps what the machine was told and what it said.
 
-    Nothing is written before ``open``. recent: the last steps, oldest first.
+    Nothing is written before ``open``. recent: the last steps, oldest first; tasks: who the
+    tasks in them are; began_wall_ns: when this memory began.
     """
 
     def __init__(self, node: str, machine: NodeScheduler, jobs: JobTable) -> None:
         self.recent: deque[Step] = deque(maxlen=RECENT)
+        self.tasks: dict[tuple[Job, Task], TaskNote] = {}
+        self.began_wall_ns = time.time_ns()
         self._node = node
         self._machine = machine
         self._jobs = jobs
@@ -52,8 +55,12 @@ class Recorder:
 
     def introduce(self, job: LiveJob, task: LiveTask) -> None:
         """Notes who a task is that is about to register."""
+        note = task_note(job, task)
+        self.tasks[note.job, note.task] = note
+        if len(self.tasks) > RECENT:
+            del self.tasks[next(iter(self.tasks))]
         if self._file is not None:
-            self._pending.append(task_note(job, task))
+            self._pending.append(note)
 
     def record(self, event: Event, commands: tuple[Command, ...]) -> None:
         """Takes one step of the machine, after its commands were carried out."""
@@ -61,6 +68,13 @@ class Recorder:
         self.recent.append(step)
         if self._file is not None:
             self._pending.append(step)
+
+    @property
+    def reaches_back_to_wall_ns(self) -> int:
+        """The time from which on every step is in ``recent``."""
+        if len(self.recent) < RECENT:
+            return self.began_wall_ns
+        return self.recent[0].event.wall_ns
 
     def flush(self) -> None:
         """Writes what has come since the last time."""

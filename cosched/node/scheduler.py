@@ -38,6 +38,7 @@ from cosched.linux.classes import ClassScheduler
 from cosched.linux.kick import Kicker
 from cosched.node.control import ControlSocket
 from cosched.node.effects import Effects, silence
+from cosched.node.explain import explain
 from cosched.node.jobs import JobTable, LiveJob
 from cosched.node.listener import Peer
 from cosched.node.loop import Loop
@@ -153,6 +154,7 @@ class SchedulerDaemon:
             mode=mode,
             readers={"status": self._status},
             writers={"set": self._set, "turn": self._give_turn, "down": self._down},
+            owners={"why": self._why},
             on_lease_end=self._note_activity,
         )
         self._control = control
@@ -363,6 +365,9 @@ class SchedulerDaemon:
     def _status(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         since_wall_ns = request.get("since_wall_ns")
         return node_status(self, since_wall_ns if type(since_wall_ns) is int else None)
+
+    def _why(self, request: Mapping[str, Any], uid: int) -> Mapping[str, Any]:
+        return explain(self.recorder, request, uid)
 
     def _set(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         assignments = request.get("settings")
