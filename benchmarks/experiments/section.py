@@ -1,0 +1,25 @@
+"""A part of a page that a script writes, between two markers.
+
+<!-- NAME: begin -->
+...
+<!-- NAME: end -->
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def replaced(page: str, name: str, text: str) -> str:
+    """The page with ``text`` between its markers; raises ValueError if it has not both."""
+    begin, end = (f"<!-- {name}: {word} -->\n" for word in ("begin", "end"))
+    before, found, rest = page.partition(begin)
+    _, also_found, after = rest.partition(end)
+    if not (found and also_found):
+        raise ValueError(f"no '<!-- {name}: begin -->' followed by '... end -->'")
+    return f"{before}{begin}\n{text.strip()}\n\n{end}{after}"
+
+
+def rewrite(page: Path, name: str, text: str) -> None:
+    """Writes the part into the page."""
+    page.write_text(replaced(page.read_text(), name, text))
