@@ -16,6 +16,7 @@ COMMANDS = {
     "config": ("cosched.cli.config", "Show, check and change the configuration."),
     "set": ("cosched.cli.set", "Short for 'cosched config set'."),
     "status": ("cosched.cli.status", "Show nodes, jobs, shares and switches."),
+    "why": ("cosched.cli.why", "Say why a job runs or does not."),
     "replay": ("cosched.cli.replay", "Tell a trace's events to the machine anew."),
     "top": ("cosched.cli.top", "Show nodes and jobs, live."),
     "lab": ("cosched.cli.lab", "Make virtual nodes on this machine."),
