@@ -78,7 +78,7 @@ def carry_out(plan: Plan, options: argparse.Namespace) -> dict[str, Any]:
 
 def _measure(plan: Plan, options: argparse.Namespace, ground: Ground) -> Runs:
     points = [
-        Point(ground.sessions[way.workload.title], way.cell, f"{way.series} {way.x}")
+        Point(ground.sessions[way.workload.title], way.cell, f"{way.series} {way.x} #")
         for way in plan.ways
     ]
     repeats = options.repeats or plan.repeats

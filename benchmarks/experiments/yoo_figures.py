@@ -21,6 +21,7 @@ COLOURS = {
     "proportional": "#2166ac",
     "cosched": "#2166ac",
 }
+HUES = {"1": "#2166ac", "2": "#b2182b", "3": "#4d9221"}
 MARKS = {"1": "o", "2": "s", "3": "^"}
 SECONDS = {"mean_response_s": "mean response, s", "mean_wait_s": "mean wait, s"}
 
@@ -34,11 +35,11 @@ def draw(document: Document, paths: Sequence[Path]) -> None:
     mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "cosched"})
     from matplotlib import pyplot as plt
 
-    figure = DRAWN[document["figure"]](plt, document)
-    for path in paths:
+    for path in paths:  # each anew: a second layout of one figure differs from the first
+        figure = DRAWN[document["figure"]](plt, document)
         stamp = {"Date": None} if path.suffix == ".svg" else {}
         figure.savefig(path, dpi=110, metadata=stamp)
-    plt.close(figure)
+        plt.close(figure)
 
 
 def _bars(plt: Any, document: Document) -> Any:
@@ -64,14 +65,14 @@ def _bars(plt: Any, document: Document) -> Any:
 
 
 def _lines(plt: Any, document: Document) -> Any:
-    """A line an arm and workload over the setting; the kernel as a level."""
+    """A colour a workload: cosched's line, messages' dashed, and the kernel's level."""
     figure, axes = plt.subplots(figsize=(7, 4.4), layout="constrained")
     xs = [x for x in places(document) if x != "any"]
     for series, by_x in values(document).items():
         arm, _, workload = series.partition(", workload ")
-        style = {"color": COLOURS[arm], "lw": 1.4, "label": series}
+        style = {"color": HUES[workload], "lw": 1.4, "label": series}
         if arm == "kernel":
-            axes.axhline(by_x["any"], ls=(0, (1, 1 + int(workload))), **style)
+            axes.axhline(by_x["any"], ls=":", **style)
             continue
         dashes = "--" if arm == "messages" else "-"
         where = [xs.index(x) for x in by_x]
