@@ -1,0 +1,149 @@
+"""What runs on simulated nodes, and what the nodes and their network are like. Pure data.
+
+A job has a rank on each of its nodes; a rank stands for all tasks of the job there, since a
+node schedules them together. A rank computes for its grain, exchanges messages, and so on.
+Whom it exchanges with is the pattern:
+
+bulk        all ranks meet after each grain (an allreduce by recursive doubling): rank r
+            hears from r xor 1, r xor 2, r xor 4, ...
+alltoall    the same, but each rank hears from every other one
+wavefront   ranks stand on a grid that is as square as their number allows; a sweep of
+            ``BLOCKS`` grains runs from one corner to the opposite one, block after block as
+            in a pipeline, and sweeps follow each other (NPB LU, Sweep3D)
+none        nothing before the end
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from math import isqrt
+
+import numpy as np
+import numpy.typing as npt
+
+from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_MS, NS_PER_US
+
+#: Grains of a wavefront's sweep.
+BLOCKS = 32
+
+Indices = npt.NDArray[np.int64]
+
+
+class Pattern(str, Enum):
+    """Who waits for whom."""
+
+    BULK = "bulk"
+    WAVEFRONT = "wavefront"
+    ALLTOALL = "alltoall"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A job. work_ns: the CPU time of each of its ranks; grain_ns: between two messages.
+
+    imbalance: ranks need up to this share less than the slowest one (bulk, alltoall).
+    first, count: its nodes, from which one and how many; all if ``count`` is 0.
+    """
+
+    name: str
+    pattern: Pattern
+    grain_ns: int
+    work_ns: int
+    submit_ns: int = 0
+    imbalance: float = 0.0
+    first: int = 0
+    count: int = 0
+
+    def __post_init__(self) -> None:
+        if self.grain_ns <= 0 or self.work_ns <= 0:
+            raise CoschedError(f"job '{self.name}': grain and work must be above 0")
+        if not 0.0 <= self.imbalance < 1.0:
+            raise CoschedError(f"job '{self.name}': imbalance must be from 0 to below 1")
+
+    @property
+    def step_ns(self) -> int:
+        """The CPU time of a rank from one point where all meet to the next."""
+        if self.pattern is Pattern.NONE:
+            return self.work_ns
+        return self.grain_ns * (BLOCKS if self.pattern is Pattern.WAVEFRONT else 1)
+
+    @property
+    def steps(self) -> int:
+        """How often all ranks meet."""
+        return max(1, round(self.work_ns / self.step_ns))
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Nodes of one CPU each, and what things cost there.
+
+    message_ns: from a message's sending until the peer goes on, both scheduled.
+    trap_ns: an unscheduled rank that waits looks for messages this often.
+    switch_ns: from a decision until the next job computes.
+    clock_ns: standard deviation of the nodes' clocks; late_ns: mean lateness of a timer.
+    spread_ns: a job's ranks register within this time of each other.
+    fills: unused time of the scheduled job goes to the others (proportional shares); else
+        it is lost (strict ones).
+    quantum_ns: how long the kernel alone lets a rank run before the next one.
+    """
+
+    nodes: int
+    message_ns: int = 20 * NS_PER_US
+    trap_ns: int = NS_PER_MS
+    switch_ns: int = NS_PER_MS
+    clock_ns: int = 100 * NS_PER_US
+    late_ns: int = 100 * NS_PER_US
+    spread_ns: int = 20 * NS_PER_MS
+    fills: bool = True
+    quantum_ns: int = 4 * NS_PER_MS
+
+    def nodes_of(self, program: Program) -> range:
+        """Where its ranks run."""
+        last = program.first + (program.count or self.nodes - program.first)
+        if not 0 <= program.first < last <= self.nodes:
+            raise CoschedError(
+                f"job '{program.name}': its nodes {program.first} to {last - 1} are not "
+                f"all among the {self.nodes}"
+            )
+        return range(program.first, last)
+
+
+def rounds(ranks: int) -> int:
+    """Messages one after the other in which all ranks hear of each other."""
+    return (ranks - 1).bit_length()
+
+
+def grid(ranks: int) -> tuple[int, int]:
+    """The most nearly square grid of so many ranks, the shorter side first."""
+    side = next(side for side in range(isqrt(ranks), 0, -1) if ranks % side == 0)
+    return side, ranks // side
+
+
+def diagonals(ranks: int) -> Indices:
+    """For each rank of a grid, how many steps from the corner where sweeps begin."""
+    rows, columns = grid(ranks)
+    return np.add.outer(np.arange(rows), np.arange(columns)).ravel()
+
+
+def senders(pattern: Pattern, ranks: int) -> list[Indices]:
+    """Whom the ranks hear from: arrays with a peer for each rank, itself if there is none.
+
+    alltoall is everyone, which needs no list.
+    """
+    own = np.arange(ranks)
+    if pattern is Pattern.BULK:
+        peers = [own ^ (1 << bit) for bit in range(rounds(ranks))]
+        return [np.where(peer < ranks, peer, own) for peer in peers]
+    if pattern is Pattern.WAVEFRONT:
+        rows, columns = grid(ranks)
+        row, column = own // columns, own % columns
+        return [
+            np.where(row > 0, own - columns, own),
+            np.where(row < rows - 1, own + columns, own),
+            np.where(column > 0, own - 1, own),
+            np.where(column < columns - 1, own + 1, own),
+        ]
+    return []
