@@ -17,6 +17,7 @@ from cosched.linux.probe import probe
 from cosched.node.configuration import load
 from cosched.node.lifecycle import end_orphans
 from cosched.node.lock import DaemonLock
+from cosched.node.memory import MemoryTerms
 from cosched.node.scheduler import DaemonOptions, SchedulerDaemon
 from cosched.node.trace_file import DEFAULT_BYTES
 from cosched.shm.paths import NodePaths
@@ -42,6 +43,11 @@ def parser() -> argparse.ArgumentParser:
     add("--class-scheduler", help="auto, cgroup2, cgroup1 or dutycycle")
     add("--mode", help="proportional or strict")
     add("--metrics", metavar="HOST:PORT", help="where Prometheus may ask, or off")
+    capacity = "what jobs may have between them, auto or off"
+    add("--memory-capacity", metavar="SIZE", help=capacity)
+    add("--memory-wait", metavar="TIME", help="how long a job waits for memory at most")
+    raising = "whether owners may have a job run alone: on or off"
+    add("--allow-raise", metavar="SWITCH", help=raising)
     trace = "what the trace may take on disk; 0: no trace  [default: %(default)s]"
     add("--trace-bytes", type=int, default=DEFAULT_BYTES, metavar="N", help=trace)
     add("--private", action="store_true", help="for one user's jobs; ends after the last")
@@ -89,6 +95,8 @@ def serve(options: argparse.Namespace, ready_fd: int) -> None:
                 config.limits,
                 config.metrics.listen,
                 options.trace_bytes,
+                MemoryTerms(config.node.memory_bytes, config.node.memory_wait_ns),
+                config.node.allow_raise,
             ),
         )
         greeting = f"node {paths.node}: {classes.name}, {classes.mode}, {priority}"
@@ -115,6 +123,9 @@ def given(options: argparse.Namespace) -> dict[str, tuple[str, str]]:
         "node.align": "align",
         "node.class_scheduler": "class_scheduler",
         "node.mode": "mode",
+        "node.memory": "memory_capacity",
+        "node.memory_wait": "memory_wait",
+        "node.allow_raise": "allow_raise",
         "metrics.listen": "metrics",
     }
     return {

@@ -42,6 +42,13 @@ METRICS_USUAL = "127.0.0.1:9434"
     metavar="[HOST:PORT]",
     help=f"Let Prometheus ask there; bare: at {METRICS_USUAL}.",
 )
+@click.option("--memory", metavar="SIZE", help="What jobs may have, auto or off.")
+@click.option("--memory-wait", metavar="TIME", help="Longest wait for memory.")
+@click.option(
+    "--allow-raise/--no-raise",
+    default=None,
+    help="Whether owners may have a job run alone.  [default: with --private]",
+)
 @click.option("--private", is_flag=True, help="For this user's jobs; ends after the last.")
 @click.option("-v", "--verbose", is_flag=True, help="Log each switch and refusal.")
 def command(
@@ -53,6 +60,9 @@ def command(
     class_scheduler: str | None,
     mode: str | None,
     metrics: str | None,
+    memory: str | None,
+    memory_wait: str | None,
+    allow_raise: bool | None,
     private: bool,
     verbose: bool,
 ) -> None:
@@ -74,6 +84,8 @@ def command(
         "node.class_scheduler": (class_scheduler, "--class-scheduler"),
         "node.mode": (mode, "--mode"),
         "metrics.listen": (metrics, "--metrics"),
+        "node.memory": (memory, "--memory"),
+        "node.memory_wait": (memory_wait, "--memory-wait"),
     }
     config, doubts = load(
         os.environ,
@@ -89,5 +101,8 @@ def command(
         private,
         verbose,
         config.metrics.listen,
+        memory,
+        memory_wait,
+        allow_raise,
     )
     click.echo(start_node(NodePaths(run_dir, node), options))

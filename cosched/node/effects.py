@@ -12,17 +12,20 @@ from cosched.core.messages import (
     Command,
     CreateClass,
     DestroyClass,
+    FreezeClass,
     OrderTimer,
     PublishContention,
+    PublishMode,
     PublishStatus,
     RefuseRequest,
     RemoveTask,
     SetAlarm,
     SetShares,
+    ThawClass,
 )
 from cosched.linux.classes import ClassScheduler
 from cosched.node.jobs import JobTable
-from cosched.shm.region import NodeRegion
+from cosched.shm.region import JobRegion, NodeRegion
 
 log = logging.getLogger(__name__)
 
@@ -61,15 +64,14 @@ class Effects:
 
     def _carry_out(self, command: Command) -> None:
         match command:
-            case PublishStatus(job, epoch, scheduled, cause):
-                live = self._jobs.get(job)
+            case PublishStatus() | PublishContention() | PublishMode():
+                live = self._jobs.get(command.job)
                 if live is not None:
-                    live.region.publish_status(epoch, scheduled)
-                log.debug("%s %s: %s", job, "on" if scheduled else "off", cause.value)
-            case PublishContention(job, contended):
-                live = self._jobs.get(job)
-                if live is not None:
-                    live.region.publish_contention(contended)
+                    _publish(live.region, command)
+            case FreezeClass(job):
+                self._classes.freeze(job)
+            case ThawClass(job):
+                self._classes.thaw(job)
             case SetShares(percents):
                 self._kick(self._classes.set_shares(dict(percents)))
             case OrderTimer(idle, align, slice_ns, deadline_ns):
@@ -91,6 +93,19 @@ class Effects:
                 log.debug("%s task %d refused: %s, by %d ns", job, task, reason, by_ns)
             case _:
                 raise TypeError(f"not a command of a node: {command!r}")
+
+
+def _publish(
+    region: JobRegion, command: PublishStatus | PublishContention | PublishMode
+) -> None:
+    match command:
+        case PublishStatus(job, epoch, scheduled, cause):
+            region.publish_status(epoch, scheduled)
+            log.debug("%s %s: %s", job, "on" if scheduled else "off", cause.value)
+        case PublishContention(_, contended):
+            region.publish_contention(contended)
+        case PublishMode(_, mode):
+            region.publish_mode(mode)
 
 
 def ring(fd: int) -> None:

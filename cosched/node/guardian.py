@@ -14,6 +14,7 @@ import signal
 from dataclasses import dataclass
 
 from cosched.core.errors import CoschedError
+from cosched.core.messages import Mode
 from cosched.linux.classes import ClassScheduler
 from cosched.node.jobs import LiveTask, left_regions, live_tasks
 from cosched.node.loop import Loop
@@ -48,6 +49,9 @@ class Guardian:
         self._find_wards()
         self._classes.restore({ward.key: list(ward.tasks) for ward in self._wards.values()})
         for ward in list(self._wards.values()):
+            # Also those that their owners suspended: nobody is here to resume them.
+            if ward.region.mode is Mode.SUSPENDED:
+                self._classes.thaw(ward.key)
             # No daemon will publish again: scheduled, for good.
             epoch, _ = ward.region.status()
             ward.region.publish_status(epoch + 1, True)

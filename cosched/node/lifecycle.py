@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cosched.core.errors import CoschedError
+from cosched.core.messages import Mode
 from cosched.core.settings import Settings
 from cosched.core.units import format_duration
 from cosched.linux.classes import NAMES
@@ -37,6 +38,9 @@ class NodeOptions:
     private: bool = False
     verbose: bool = False
     metrics: str = "off"
+    memory: str | None = None
+    memory_wait: str | None = None
+    allow_raise: bool | None = None
 
     def arguments(self) -> list[str]:
         """The same as command-line arguments of ``coschedd``."""
@@ -55,6 +59,12 @@ class NodeOptions:
             "--metrics",
             self.metrics,
         ]
+        if self.memory is not None:
+            words += ["--memory-capacity", self.memory]
+        if self.memory_wait is not None:
+            words += ["--memory-wait", self.memory_wait]
+        if self.allow_raise is not None:
+            words += ["--allow-raise", "on" if self.allow_raise else "off"]
         words += ["--private"] if self.private else []
         words += ["--verbose"] if self.verbose else []
         return words
@@ -181,13 +191,15 @@ def _clean_dead_node(paths: NodePaths) -> bool:
         or paths.control_socket.exists()
     )
     end_orphans(paths)
-    pids = _release_tasks(paths)
+    pids, suspended = _release_tasks(paths)
     for name in NAMES:
         try:
             classes = attach(paths.tag, name)
         except CoschedError:
             continue  # this machine has no such classes, so none are left
         classes.restore(pids)
+        for key in suspended:
+            classes.thaw(key)
         classes.close()
     for name in [paths.node_region, *left_regions(paths)]:
         unlink_region(name)
@@ -203,21 +215,26 @@ def _clean_dead_node(paths: NodePaths) -> bool:
     return left
 
 
-def _release_tasks(paths: NodePaths) -> dict[str, list[int]]:
-    """Tells tasks that still run that they are scheduled; returns them by job."""
+def _release_tasks(paths: NodePaths) -> tuple[dict[str, list[int]], list[str]]:
+    """Tells tasks that still run that they are scheduled; returns them by job, and the
+    jobs that were suspended."""
     found: dict[str, list[int]] = {}
+    suspended: list[str] = []
     for name in left_regions(paths):
         try:
             region: JobRegion = JobRegion.attach(name, timeout_s=0)
         except CoschedError:
             continue  # not one that tasks of this version can have mapped
         tasks = live_tasks(region, os.fstat(region.fd).st_uid)
-        found[name.removeprefix(paths.job_region_prefix)] = [task.pid for task in tasks]
+        key = name.removeprefix(paths.job_region_prefix)
+        found[key] = [task.pid for task in tasks]
+        if region.mode is Mode.SUSPENDED:
+            suspended.append(key)
         for task in tasks:
             os.close(task.pidfd)
         region.publish_status(region.status()[0] + 1, True)
         region.close()
-    return found
+    return found, suspended
 
 
 def _signal(pid: int, number: int) -> None:

@@ -10,7 +10,7 @@ import array
 import errno
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,6 +48,9 @@ class Welcome:
     region_bytes: int
     region_fd: int
     bell_fd: int
+
+
+_NOBODY = Hello("", 0, 0, lib.COSCHED_CARRIER_NONE, 0)
 
 
 class RegistrationRefused(CoschedError):
@@ -88,19 +91,81 @@ def _pack_welcome(error: int, slot: int, region_bytes: int, reason: str) -> byte
     return bytes(ffi.buffer(welcome))
 
 
+Register = Callable[[Peer, Hello], Welcome]
+"""Makes a process a task of its job; RegistrationRefused if it cannot be one."""
+
+
+class Applicant:
+    """A task at the door: its connection is open until it is answered or leaves."""
+
+    def __init__(self, connection: socket.socket, loop: Loop, hello: Hello) -> None:
+        self.peer = peer_of(connection)
+        self.hello = hello
+        self._connection = connection
+        self._loop = loop
+        self._watched = False
+
+    def answer(self, register: Register) -> None:
+        """Registers it, and sends what came of it."""
+        try:
+            welcome = register(self.peer, self.hello)
+        except RegistrationRefused as refused:
+            self.refuse(refused)
+            return
+        answer = _pack_welcome(0, welcome.slot, welcome.region_bytes, "")
+        self._send(answer, [welcome.region_fd, welcome.bell_fd])
+        self.leave()
+
+    def refuse(self, refused: RegistrationRefused) -> None:
+        """It runs on its own."""
+        self._send(_pack_welcome(-refused.errno, 0, 0, str(refused)))
+        self.leave()
+
+    def await_answer(self, gone: Callable[[], None]) -> None:
+        """Keeps the connection; ``gone()`` is called if the task does not wait any more."""
+
+        def ready() -> None:
+            self.leave()
+            gone()
+
+        self._loop.watch(self._connection.fileno(), ready)
+        self._watched = True
+
+    def ask_to_wait(self, reason: str) -> None:
+        """Shows it that somebody is here, and why it waits."""
+        self._send(_pack_welcome(-errno.EINPROGRESS, 0, 0, reason))
+
+    def leave(self) -> None:
+        """Closes the connection."""
+        if self._watched:
+            self._watched = False
+            self._loop.unwatch(self._connection.fileno())
+        self._connection.close()
+
+    def _send(self, answer: bytes, fds: Sequence[int] = ()) -> None:
+        rights = (
+            [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+        )
+        try:
+            self._connection.sendmsg([answer], rights)
+        except (BlockingIOError, ConnectionError):
+            # It died while it waited, or is stopped: its pidfd or its end tells us.
+            return
+
+
 class RegistrationSocket:
-    """Accepts registrations and answers them with what ``register`` returns."""
+    """Accepts registrations and hands each applicant to ``admit``."""
 
     def __init__(
         self,
         path: Path,
         loop: Loop,
-        register: Callable[[Peer, Hello], Welcome],
+        admit: Callable[[Applicant], None],
         *,
         mode: int,
     ) -> None:
         self._loop = loop
-        self._register = register
+        self._admit = admit
         self._listener = UnixListener(
             path, socket.SOCK_SEQPACKET, loop, self._accepted, mode=mode
         )
@@ -111,38 +176,33 @@ class RegistrationSocket:
 
     def _accepted(self, connection: socket.socket) -> None:
         fd = connection.fileno()
+        silent = True
 
         def ready() -> None:
+            nonlocal silent
+            silent = False
             self._loop.unwatch(fd)
-            with connection:
-                self._answer(connection)
+            self._hear(connection)
 
         def give_up() -> None:
-            if connection.fileno() == fd:
+            if silent:
                 self._loop.unwatch(fd)
                 connection.close()
 
         self._loop.watch(fd, ready)
         self._loop.call_at(time.monotonic_ns() + HELLO_TIMEOUT_NS, give_up)
 
-    def _answer(self, connection: socket.socket) -> None:
-        fds: list[int] = []
+    def _hear(self, connection: socket.socket) -> None:
         try:
             data = connection.recv(4096)
-            if not data:
-                return
-            welcome = self._register(peer_of(connection), parse_hello(data))
-            answer = _pack_welcome(0, welcome.slot, welcome.region_bytes, "")
-            fds = [welcome.region_fd, welcome.bell_fd]
-        except RegistrationRefused as refused:
-            answer = _pack_welcome(-refused.errno, 0, 0, str(refused))
         except (BlockingIOError, ConnectionError):
+            data = b""
+        if not data:
+            connection.close()
             return
-        rights = (
-            [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
-        )
         try:
-            connection.sendmsg([answer], rights)
-        except (BlockingIOError, ConnectionError):
-            # The task died while it waited; its pidfd tells the daemon.
+            hello = parse_hello(data)
+        except RegistrationRefused as refused:
+            Applicant(connection, self._loop, _NOBODY).refuse(refused)
             return
+        self._admit(Applicant(connection, self._loop, hello))

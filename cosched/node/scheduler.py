@@ -24,6 +24,8 @@ from cosched.core.messages import (
     AlarmRang,
     Event,
     MessageTrapped,
+    Mode,
+    ModeChosen,
     SettingsChanged,
     ShutdownRequested,
     SliceEnded,
@@ -42,7 +44,9 @@ from cosched.node.explain import explain
 from cosched.node.jobs import JobTable, LiveJob
 from cosched.node.listener import Peer
 from cosched.node.loop import Loop
+from cosched.node.memory import MemoryGate, MemoryTerms
 from cosched.node.metrics_process import MetricsProcess
+from cosched.node.owners import Owners
 from cosched.node.recorder import Recorder
 from cosched.node.registration import (
     Hello,
@@ -76,6 +80,8 @@ class DaemonOptions:
     limits: what the operator leaves to users.
     metrics: where Prometheus may ask, ``HOST:PORT`` or ``off``.
     trace_bytes: what the trace's files may take together; 0: no trace.
+    memory: how much of it jobs may have, and how long one waits for it.
+    allow_raise: whether owners may have a job run alone; None: if these are private.
     """
 
     private: bool
@@ -84,6 +90,8 @@ class DaemonOptions:
     limits: Limits = field(default_factory=Limits)
     metrics: str = OFF
     trace_bytes: int = DEFAULT_BYTES
+    memory: MemoryTerms = field(default_factory=MemoryTerms)
+    allow_raise: bool | None = None
 
 
 class SchedulerDaemon:
@@ -135,6 +143,12 @@ class SchedulerDaemon:
             set_alarm=self._set_alarm,
         )
 
+        self.gate = MemoryGate(
+            paths.node, self.jobs, self._loop, self._register, options.memory
+        )
+        allow = options.private if options.allow_raise is None else options.allow_raise
+        self._owners = Owners(self.machine, self.jobs, self._choose_mode, raising=allow)
+
     # -- life -----------------------------------------------------------------------
 
     def run(self, ready: Callable[[], None]) -> None:
@@ -146,7 +160,7 @@ class SchedulerDaemon:
         self._adopt()
         mode = 0o600 if self.options.private else 0o666
         registration = RegistrationSocket(
-            self.paths.register_socket, self._loop, self._register, mode=mode
+            self.paths.register_socket, self._loop, self.gate.admit, mode=mode
         )
         control = ControlSocket(
             self.paths.control_socket,
@@ -154,7 +168,7 @@ class SchedulerDaemon:
             mode=mode,
             readers={"status": self._status},
             writers={"set": self._set, "turn": self._give_turn, "down": self._down},
-            owners={"why": self._why},
+            owners={"why": self._why, **self._owners.handlers()},
             on_lease_end=self._note_activity,
         )
         self._control = control
@@ -166,6 +180,7 @@ class SchedulerDaemon:
         self.timer.start(on_ready=ready)
         self._loop.run()
         registration.close()
+        self.gate.close()
         control.close()
         self._shut_down()
 
@@ -319,6 +334,8 @@ class SchedulerDaemon:
                 self.feed(
                     TaskRegistered(**self._clocks(), job=job.key, task=pid, cpus=cpus)
                 )
+            if job.key in self.machine.jobs:
+                self._owners.take_over(job)
             log.info("took over job %s with %d tasks", job.key, len(job.tasks))
         if not self.jobs:
             self.classes.close()  # of jobs that ended while no daemon was up
@@ -356,7 +373,7 @@ class SchedulerDaemon:
         self._idle_since_ns = time.monotonic_ns()
 
     def _is_unused(self) -> bool:
-        if self._control.leases or len(self.jobs):
+        if self._control.leases or len(self.jobs) or len(self.gate):
             self._idle_since_ns = time.monotonic_ns()
         return time.monotonic_ns() - self._idle_since_ns > PRIVATE_LINGER_NS
 
@@ -382,6 +399,9 @@ class SchedulerDaemon:
             raise CoschedError(refusal)
         self.feed(SettingsChanged(**self._clocks(), settings=settings))
         return {"settings": asdict(settings), "warnings": settings.warnings()}
+
+    def _choose_mode(self, job: str, mode: Mode) -> None:
+        self.feed(ModeChosen(**self._clocks(), job=job, mode=mode))
 
     def _give_turn(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         job = str(request.get("job"))

@@ -10,6 +10,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from cosched.core.intervals import scheduled_intervals
+from cosched.core.messages import Mode
+from cosched.core.process_table import JobState
 from cosched.core.units import NS_PER_S
 from cosched.node.jobs import LiveJob
 from cosched.shm._native import lib
@@ -61,9 +63,19 @@ def node_status(
         "counters": {
             branch.value: count for branch, count in sorted(daemon.machine.counters.items())
         },
+        **daemon.gate.status(),
         "jobs": [_job_status(daemon, job, now_ns) for job in daemon.jobs],
         **({} if since_wall_ns is None else {"scheduled": _since(daemon, since_wall_ns)}),
     }
+
+
+def state_word(state: JobState) -> str:
+    """``on`` or ``off``, or what its owner made of it."""
+    if state.mode is Mode.RAISED and state.scheduled:
+        return "raised"
+    if state.mode.takes_part:
+        return "on" if state.scheduled else "off"
+    return state.mode.value
 
 
 def _since(daemon: SchedulerDaemon, since_wall_ns: int) -> dict[str, Any]:
@@ -80,6 +92,8 @@ def _job_status(daemon: SchedulerDaemon, job: LiveJob, now_ns: int) -> dict[str,
         "key": job.key,
         "carrier": CARRIERS.get(job.carrier, "unknown"),
         "scheduled": state.scheduled,
+        "mode": state.mode.value,
+        "state": state_word(state),
         "share_percent": daemon.machine.shares.get(job.key),
         "cpus": sorted(state.cpus),
         "epoch": state.epoch,
@@ -89,6 +103,7 @@ def _job_status(daemon: SchedulerDaemon, job: LiveJob, now_ns: int) -> dict[str,
         "granted": state.granted,
         "refused": {reason.value: count for reason, count in state.refused.items()},
         "dropped_requests": int(job.region.data.ring.dropped),
+        "memory": daemon.gate.job_status(job),
         "tasks": [
             {
                 "pid": task.pid,

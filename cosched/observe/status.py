@@ -51,17 +51,24 @@ def _node_text(status: Status) -> str:
         lines += textwrap.wrap(
             f"warning: {warning}", 78, initial_indent="  ", subsequent_indent="    "
         )
+    for job in status["waiting"]:
+        lines += textwrap.wrap(
+            f"{job['reason']} (since {_span(job['waited_s'])})",
+            78,
+            initial_indent="  ",
+            subsequent_indent="    ",
+        )
     if not status["jobs"]:
         return "\n".join([*lines, "  no jobs"])
     lines.append(
-        f"  {'job':<26} {'tasks':>5} {'state':<5} {'share':>5} {'scheduled':>9} "
+        f"  {'job':<26} {'tasks':>5} {'state':<9} {'share':>5} {'scheduled':>9} "
         f"{'switches':>8} {'granted':>7}"
     )
     for job in status["jobs"]:
-        state = "on" if job["scheduled"] else "off"
+        share = "-" if job["share_percent"] is None else f"{job['share_percent']}%"
         lines.append(
-            f"  {_cut(job['name'], 26):<26} {len(job['tasks']):>5} {state:<5} "
-            f"{job['share_percent']:>4}% {job['scheduled_s']:>8.1f}s "
+            f"  {_cut(job['name'], 26):<26} {len(job['tasks']):>5} {job['state']:<9} "
+            f"{share:>5} {job['scheduled_s']:>8.1f}s "
             f"{job['switches']:>8} {job['granted']:>7}"
         )
         refused = {name: n for name, n in job["refused"].items() if n}

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from cosched.core.errors import CoschedError
-from cosched.core.units import format_duration, parse_duration
+from cosched.core.units import format_duration, parse_bytes, parse_duration
 
 OFF = "off"
+AUTO = "auto"
 WAITS = ("spin", "yield", "block", "auto")
 _TIMED_WAITS = ("block", "auto")
 _SWITCH = {
@@ -88,6 +89,24 @@ def _parse_address(raw: Any) -> str:
     return text
 
 
+def _parse_capacity(raw: Any) -> int | None:
+    """None: what there is; 0: as if there were no end of it."""
+    text = _text(raw, 'a size; write it like "64G", "auto" or "off"')
+    if text in (AUTO, OFF):
+        return None if text == AUTO else 0
+    try:
+        size = parse_bytes(text, "")
+    except CoschedError:
+        size = 0
+    if not size:
+        raise CoschedError(f"'{text}' is no size such as 64G, nor {AUTO} or {OFF}")
+    return size
+
+
+def _write_capacity(size: int) -> str:
+    return str(size) if size else OFF
+
+
 def _parse_wait(raw: Any) -> str:
     text = _text(raw, "a way to wait")
     word, colon, duration = text.partition(":")
@@ -133,4 +152,5 @@ DURATION = Kind("duration", _parse_duration, format_duration)
 SWITCH = Kind("true | false", _parse_switch, bool)
 COUNT = Kind("count", _parse_count, int)
 ADDRESS = Kind("HOST:PORT | off", _parse_address, str)
+CAPACITY = Kind("SIZE | auto | off", _parse_capacity, _write_capacity)
 WAIT = Kind("spin | yield | block[:TIME] | auto[:TIME]", _parse_wait, str)

@@ -11,6 +11,7 @@ from typing import Any
 
 from cosched.core.config.kinds import (
     ADDRESS,
+    CAPACITY,
     COUNT,
     DURATION,
     OFF,
@@ -81,6 +82,15 @@ KEYS = (
         one_of("proportional", "strict"),
         "proportional",
         "Whether time left unused goes to others, or is lost.",
+    ),
+    Key("node", "memory", CAPACITY, None, "What jobs may have; unset: what there is."),
+    Key("node", "memory_wait", DURATION, 600 * NS_PER_S, "Longest wait for memory."),
+    Key(
+        "node",
+        "allow_raise",
+        SWITCH,
+        None,
+        "Whether a job may run alone; unset: with private daemons.",
     ),
     Key("metrics", "listen", ADDRESS, OFF, "Where Prometheus may ask."),
     Key("run", "wait", WAIT, "spin", "How ranks wait while they may run."),

@@ -10,6 +10,7 @@ from typing import Any
 from cosched.core.config.kinds import WAITS
 from cosched.core.config.schema import CARRIERS
 from cosched.core.settings import Settings
+from cosched.core.units import NS_PER_S
 
 
 class Source(str, Enum):
@@ -61,6 +62,9 @@ class NodeConfig:
     align: bool
     class_scheduler: str
     mode: str
+    memory_bytes: int | None = None
+    memory_wait_ns: int = 600 * NS_PER_S
+    allow_raise: bool | None = None
 
     def settings(self) -> Settings:
         """What the scheduler starts with; CoschedError if it makes no sense."""
@@ -123,6 +127,9 @@ def config_of(merged: Mapping[str, Setting]) -> Config:
             align=value("node.align"),
             class_scheduler=value("node.class_scheduler"),
             mode=value("node.mode"),
+            memory_bytes=value("node.memory"),
+            memory_wait_ns=value("node.memory_wait"),
+            allow_raise=value("node.allow_raise"),
         ),
         metrics=MetricsConfig(listen=value("metrics.listen")),
         run=RunConfig(wait=value("run.wait"), status=value("run.status")),

@@ -1,0 +1,100 @@
+"""What a job's owner may ask of the daemon: suspend, resume, raise, release.
+
+Who asks is known from the kernel (SO_PEERCRED). Only the job's owner and root are heard; a
+job may be raised, which costs others their turns, where the operator allows it.
+"""
+
+from __future__ import annotations
+
+import logging
+import pwd
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from cosched.core.errors import CoschedError
+from cosched.core.messages import Job, Mode
+from cosched.core.node import NodeScheduler
+from cosched.node.jobs import JobTable, LiveJob
+
+log = logging.getLogger(__name__)
+
+ROOT_UID = 0
+
+#: What each request makes of a job.
+MODES = {
+    "suspend": Mode.SUSPENDED,
+    "resume": Mode.COSCHEDULED,
+    "raise": Mode.RAISED,
+    "release": Mode.RELEASED,
+}
+
+Choose = Callable[[Job, Mode], None]
+"""Feeds the machine a ``ModeChosen`` for this job."""
+
+
+class Owners:
+    """Answers the requests in ``MODES`` for one node's daemon."""
+
+    def __init__(
+        self, machine: NodeScheduler, jobs: JobTable, choose: Choose, *, raising: bool
+    ) -> None:
+        self._machine = machine
+        self._jobs = jobs
+        self._choose = choose
+        self._raising = raising
+
+    def handlers(
+        self,
+    ) -> dict[str, Callable[[Mapping[str, Any], int], Mapping[str, Any]]]:
+        """For the control socket: each takes the request and the uid of who asks."""
+        return {op: self._handler(op) for op in MODES}
+
+    def _handler(self, op: str) -> Callable[[Mapping[str, Any], int], Mapping[str, Any]]:
+        return lambda request, uid: self._change(op, str(request.get("job")), uid)
+
+    def _change(self, op: str, name: str, uid: int) -> Mapping[str, Any]:
+        job = self._find(op, name, uid)
+        mode = MODES[op]
+        if mode is Mode.RAISED and not self.may_raise(uid):
+            raise CoschedError(
+                f"job '{job.name}' may not run alone here; the operator has to allow it: "
+                "raise = true in [limits]"
+            )
+        before = self._machine.jobs[job.key].mode
+        self._choose(job.key, mode)
+        log.info("job %s: %s, by uid %d", job.key, mode.value, uid)
+        return {"job": job.key, "before": before.value, "mode": mode.value}
+
+    def may_raise(self, uid: int) -> bool:
+        """Whether this user's jobs may run alone on their CPUs."""
+        return self._raising or uid == ROOT_UID
+
+    def _find(self, op: str, name: str, uid: int) -> LiveJob:
+        named = [job for job in self._jobs if name in (job.name, job.key)]
+        own = [job for job in named if uid in (job.uid, ROOT_UID)]
+        if not named:
+            raise CoschedError(f"no job '{name}' runs here; see: cosched status")
+        if not own:
+            raise CoschedError(
+                f"job '{name}' belongs to {_user(named[0].uid)}; only its owner and root "
+                f"may {op} it"
+            )
+        if len(own) > 1:
+            keys = " or ".join(sorted(job.key for job in own))
+            raise CoschedError(f"'{name}' is the job of several users; say {keys}")
+        return own[0]
+
+    def take_over(self, job: LiveJob) -> None:
+        """What its owner chose while another daemon was up still holds."""
+        mode = job.region.mode
+        if mode is Mode.RAISED and not self.may_raise(job.uid):
+            mode = Mode.COSCHEDULED
+        if mode is not Mode.COSCHEDULED:
+            self._choose(job.key, mode)
+
+
+def _user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid {uid}"
