@@ -1,0 +1,57 @@
+"""Owners' requests, sent to every node of a run directory on which the job is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cosched.core.errors import CoschedError
+from cosched.node.client import request
+from cosched.observe.status import Status, gather
+from cosched.shm.paths import NodePaths
+
+
+@dataclass(frozen=True, slots=True)
+class Steered:
+    """What one node did: the job's key and its mode before and now; or why it did not."""
+
+    node: str
+    job: str
+    before: str | None = None
+    mode: str | None = None
+    error: str | None = None
+
+
+def steer(run_dir: Path, op: str, job: str, nodes: Sequence[str] = ()) -> list[Steered]:
+    """Sends ``op`` (suspend, resume, raise, release) to the nodes where the job is.
+
+    ``job`` is a name or a key. CoschedError if it is nowhere, or if no node obeyed.
+    """
+    statuses = gather(run_dir, nodes)
+    if not statuses:
+        raise CoschedError(f"no daemons are up in {run_dir}; start them: cosched up")
+    here = [status for status in statuses if _has(status, "jobs", job)]
+    waiting = [line for status in statuses for line in _has(status, "waiting", job)]
+    if not here and waiting:
+        raise CoschedError(f"{waiting[0]['reason']}; it can be steered once it runs")
+    if not here:
+        where = ", ".join(status["node"] for status in statuses)
+        raise CoschedError(f"no job '{job}' on {where}; see: cosched status")
+    done = [_steer_one(NodePaths(run_dir, status["node"]), op, job) for status in here]
+    if all(one.error is not None for one in done):
+        raise CoschedError(str(done[0].error))
+    return done
+
+
+def _has(status: Status, part: str, job: str) -> list[dict[str, Any]]:
+    return [one for one in status[part] if job in (one["name"], one["key"])]
+
+
+def _steer_one(paths: NodePaths, op: str, job: str) -> Steered:
+    try:
+        answer = request(paths, op, job=job)
+    except CoschedError as error:
+        return Steered(paths.node, job, error=str(error))
+    return Steered(paths.node, answer["job"], answer["before"], answer["mode"])
