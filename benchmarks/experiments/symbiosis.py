@@ -81,7 +81,7 @@ def all_schedules(model: Model) -> dict[str, Any]:
     rounds = [speedup for _, speedup in experiment(model, ROUNDS)]
     lines = [
         f"{row['throughput'] - 1:+7.1%}  {'guided' if row['guided'] else 'warned':<8}"  # type: ignore[operator]
-        + " ".join("+".join(pair) for pair in row["pairs"])  # type: ignore[attr-defined]
+        + " ".join("+".join(filter(None, pair)) for pair in row["pairs"])  # type: ignore[attr-defined]
         for row in rows
     ]
     lines.append("rounds: " + " ".join(f"{speedup - 1:.1%}" for speedup in rounds))

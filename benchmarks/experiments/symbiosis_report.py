@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +85,10 @@ def draw_schedules(result: Result, stem: Path) -> None:
     left.barh(
         range(len(rows)), [100 * (row["throughput"] - 1) for row in rows], color=colours
     )
-    labels = [" ".join(f"{a[:2]}+{b[:2]}" for a, b in row["pairs"]) for row in rows]
+    labels = [
+        " ".join("+".join(name[:2] for name in pair if name) for pair in row["pairs"])
+        for row in rows
+    ]
     left.set_yticks(range(len(rows)), labels, fontsize=7)
     left.set_xlabel("gain in throughput, %; red: users' labels warn")
     rounds = result["rounds"]
@@ -100,6 +103,10 @@ def draw_schedules(result: Result, stem: Path) -> None:
     right.set_xlabel("round of an experimenting scheduler")
     right.set_ylabel("gain in throughput, %")
     _save(figure, stem)
+
+
+def _pairs(pairs: Sequence[Sequence[str | None]]) -> str:
+    return " ".join("+".join(name[:2] for name in pair if name) for pair in pairs)
 
 
 def draw_streams(result: Result, stem: Path) -> None:

@@ -105,7 +105,9 @@ def _percent(speedup: float | None) -> str:
 
 
 def _schedule(speedup: float, pairs: Pairs) -> str:
-    return f"{_percent(speedup)}  " + " ".join(f"{one}+{other}" for one, other in pairs)
+    return f"{_percent(speedup)}  " + " ".join(
+        one if other is None else f"{one}+{other}" for one, other in pairs
+    )
 
 
 def _limits(limits: Limits) -> str:

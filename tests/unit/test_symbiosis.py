@@ -141,10 +141,25 @@ def test_a_matrix_that_is_none():
         DATASTAR.matrix.speedup("WRF", "LU")
 
 
-def test_what_cannot_run_in_pairs():
-    three = SpeedupMatrix(tuple("abc"), ((1.0,) * 3,) * 3, (1.0,) * 3)
-    with pytest.raises(CoschedError, match="3 applications cannot run in pairs"):
-        assess(Model(three, (MEMORY, IO, IO)))
+def test_of_an_odd_number_one_has_nobody_beside_it():
+    three = SpeedupMatrix(
+        tuple("abc"), ((1.0, 1.2, 0.8), (1.0, 1.0, 0.9), (0.7, 1.1, 1.0)), (1.5, 1.4, 1.3)
+    )
+    assert {as_sets(schedule) for schedule in schedules("abc")} == {
+        as_sets([("a", "b"), ("c", None)]),
+        as_sets([("a", "c"), ("b", None)]),
+        as_sets([("b", "c"), ("a", None)]),
+    }
+    assert len(list(schedules("abcde"))) == 15
+    found = assess(Model(three, (MEMORY, IO, IO)))
+    assert as_sets(found.best) == as_sets([("a", "b"), ("c", None)])
+    assert found.best_throughput == pytest.approx((1.2 + 1.0 + 1.3) / 3)
+    assert found.worst_throughput == pytest.approx((0.8 + 0.7 + 1.4) / 3)
+    ran = experiment(Model(three, (MEMORY, IO, IO)), 5)
+    assert [speedup for _, speedup in ran[2:]] == [found.best_throughput] * 3
+
+
+def test_labels_that_warn_of_everything():
     two = SpeedupMatrix(tuple("ab"), ((1.0,) * 2,) * 2, (1.0,) * 2)
     with pytest.raises(CoschedError, match="the labels warn of every schedule"):
         assess(Model(two, (IO, IO)))

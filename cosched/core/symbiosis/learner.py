@@ -32,11 +32,12 @@ from cosched.core.symbiosis.resources import (
 @dataclass(frozen=True, slots=True)
 class Priors:
     """Speedups to expect of pairs that were not seen: the paper's means, and no change
-    where nothing is known."""
+    where nothing is known. alone: beside nobody."""
 
     slow: float = 0.84
     symbiotic: float = 1.15
     unknown: float = 1.0
+    alone: float = 1.2
 
     def of(self, expectation: Expectation) -> float:
         """The speedup."""
@@ -113,11 +114,13 @@ class Learner:
             )
         self.seen.setdefault((primary, background), Seen()).add(speedup)
 
-    def estimate(self, primary: str, background: str) -> float:
+    def estimate(self, primary: str, background: str | None) -> float:
         """The speedup to expect."""
         seen = self.seen.get((primary, background))
         if seen is not None:
             return seen.mean
+        if background is None:
+            return self.priors.alone
         if primary == background:
             return 1.0
         return self.priors.of(expected(self.labels[primary], self.labels[background]))

@@ -1,4 +1,7 @@
-"""Applications in pairs, each pair on the halves of the same nodes (section 3.3)."""
+"""Applications in pairs, each pair on the halves of the same nodes (section 3.3).
+
+Of an odd number one has nobody beside it.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,12 @@ from cosched.core.errors import CoschedError
 from cosched.core.symbiosis.matrix import Model, SpeedupMatrix
 from cosched.core.symbiosis.resources import Expectation, Labels, expected
 
-Pair: TypeAlias = "tuple[str, str]"
+Pair: TypeAlias = "tuple[str, str | None]"  #: (primary, background or nobody)
 Pairs: TypeAlias = "tuple[Pair, ...]"
 
 
 def schedules(names: Sequence[str]) -> Iterator[Pairs]:
-    """Every way to run an even number of applications in pairs."""
+    """Every way to run the applications in pairs."""
     if not names:
         yield ()
         return
@@ -25,6 +28,9 @@ def schedules(names: Sequence[str]) -> Iterator[Pairs]:
     for place, partner in enumerate(others):
         for rest in schedules([*others[:place], *others[place + 1 :]]):
             yield ((first, partner), *rest)
+    if len(others) % 2 == 0:
+        for rest in schedules(others):
+            yield ((first, None), *rest)
 
 
 def user_guided(names: Sequence[str], labels: Labels) -> Iterator[Pairs]:
@@ -36,14 +42,18 @@ def user_guided(names: Sequence[str], labels: Labels) -> Iterator[Pairs]:
 
 def warned(labels: Labels, pair: Pair) -> bool:
     """Users' labels warn of this pair; whichever is the primary."""
-    return expected(labels[pair[0]], labels[pair[1]]) is Expectation.SLOW
+    one, other = pair
+    if other is None:
+        return False
+    return expected(labels[one], labels[other]) is Expectation.SLOW
 
 
 def both_orders(schedule: Pairs) -> Iterator[Pair]:
     """Each application of a schedule as the primary."""
     for one, other in schedule:
         yield one, other
-        yield other, one
+        if other is not None:
+            yield other, one
 
 
 def throughput(matrix: SpeedupMatrix, schedule: Pairs) -> float:
@@ -57,9 +67,9 @@ def outcomes(model: Model) -> dict[Expectation, dict[Pair, float]]:
         expectation: {} for expectation in Expectation
     }
     labels = model.labels
-    for pair in permutations(model.matrix.names, 2):
-        expectation = expected(labels[pair[0]], labels[pair[1]])
-        found[expectation][pair] = model.matrix.speedup(*pair)
+    for one, other in permutations(model.matrix.names, 2):
+        speedup = model.matrix.speedup(one, other)
+        found[expected(labels[one], labels[other])][one, other] = speedup
     return found
 
 
@@ -86,12 +96,8 @@ class Assessment:
 
 
 def assess(model: Model) -> Assessment:
-    """Raises CoschedError where no schedule in pairs exists, or none without a warning."""
+    """Raises CoschedError where users' labels warn of every schedule."""
     names = model.matrix.names
-    if len(names) % 2:
-        raise CoschedError(
-            f"{len(names)} applications cannot run in pairs; leave one out of the matrix"
-        )
     guided = list(user_guided(names, model.labels))
     if not guided:
         raise CoschedError("the labels warn of every schedule in pairs")
