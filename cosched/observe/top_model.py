@@ -192,11 +192,14 @@ def _job_row(parts: Sequence[_Part], elapsed_s: float) -> JobRow:
     now = parts[0].now
     tasks = sum(len(part.now["tasks"]) for part in parts)
     # Time of tasks: each task counts its job's time on its node.
-    scheduled_s = sum(part.grown("scheduled_s") * len(part.now["tasks"]) for part in parts)
+    whole_s = elapsed_s * max(1, tasks)
+    scheduled_s = min(
+        whole_s,
+        sum(part.grown("scheduled_s") * len(part.now["tasks"]) for part in parts),
+    )
     waited_ns = sum(part.task_sum("waited_ns") for part in parts)
     paused_ns = sum(part.task_sum("paused_ns") for part in parts)
     waiting_s = min(max(0.0, (waited_ns - paused_ns) / NS_PER_S), scheduled_s)
-    whole_s = elapsed_s * max(1, tasks)
     states = Counter(
         part.now.get("state", "on" if part.now["scheduled"] else "off") for part in parts
     )
@@ -209,10 +212,10 @@ def _job_row(parts: Sequence[_Part], elapsed_s: float) -> JobRow:
         tasks=tasks,
         scheduled_on=sum(bool(part.now["scheduled"]) for part in parts),
         state=states.most_common(1)[0][0],
-        scheduled=min(1.0, scheduled_s / whole_s),
+        scheduled=scheduled_s / whole_s,
         entitled=sum(part.entitled for part in parts) / len(parts),
-        useful=max(0.0, min(1.0, (scheduled_s - waiting_s) / whole_s)),
-        waiting=min(1.0, waiting_s / whole_s),
+        useful=(scheduled_s - waiting_s) / whole_s,
+        waiting=waiting_s / whole_s,
         agreement=agreement([part.intervals for part in parts]),
         switches_rate=switches / elapsed_s,
         refused_rate=refused / elapsed_s,
