@@ -9,7 +9,7 @@ from cosched.sim.malleable_runs import Case
 from cosched.sim.table import duration
 
 HEAD = ("policy", "wait", "run", "total", "jobs/h", "harvests", "success")
-WIDTHS = (-22, 10, 10, 10, 8, 9, 8)
+WIDTHS = (-21, 9, 9, 9, 8, 9, 8)
 
 
 def render(title: str, figures: Mapping[Case, Mapping[str, float]]) -> str:
