@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import click
 
 from cosched.cli.options import json_option, run_dir_option
+from cosched.cli.why import story_text
 from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S
 from cosched.observe.job_detail import detail
 from cosched.observe.top_model import JobRow, Trends, view
 from cosched.observe.top_sampler import check_interval, sample
 from cosched.observe.top_text import page, plain
+from cosched.observe.why import Asker, stories
+from cosched.shm.paths import NodePaths
+
+#: How far back the screen's answer to why goes, and how many things it has at most.
+WHY_SINCE_NS = 60 * NS_PER_S
+WHY_LAST = 10
 
 
 @click.command("top")
@@ -67,7 +77,15 @@ def command(
     sample(run_dir, nodes)  # that no daemon is up is said in a line, not on a screen
     from cosched.observe.top_screen import TopApp
 
-    def why(job: JobRow) -> str:
-        return detail(sample(run_dir, job.nodes).statuses, job.name, job.uid)
+    TopApp(lambda: sample(run_dir, nodes), interval, partial(_why, run_dir)).run()
 
-    TopApp(lambda: sample(run_dir, nodes), interval, why).run()
+
+def _why(run_dir: Path, job: JobRow) -> str:
+    """How the job stands, and what ``cosched why`` says to those who may ask."""
+    now = detail(sample(run_dir, job.nodes).statuses, job.name, job.uid)
+    asker = Asker(job.key, os.geteuid(), time.time_ns() - WHY_SINCE_NS)
+    try:
+        told = stories([NodePaths(run_dir, node) for node in job.nodes], asker)
+    except CoschedError as error:
+        return f"{now}\n\n{error}"
+    return "\n\n".join([*(story_text(story, asker, WHY_LAST) for story in told), now])

@@ -69,10 +69,11 @@ def command(
     if as_json:
         click.echo(json.dumps({"nodes": [_document(story) for story in found]}, indent=2))
     else:
-        click.echo("\n\n".join(_text(story, asker, last) for story in found))
+        click.echo("\n\n".join(story_text(story, asker, last) for story in found))
 
 
-def _text(story: Story, asker: Asker, last: int) -> str:
+def story_text(story: Story, asker: Asker, last: int) -> str:
+    """A job on one node, and the last things that happened to it, within 80 columns."""
     lines = _wrapped(f"{story.job} on {story.node}: {_now(story)}", "", "  ")
     if story.reaches_back_to_wall_ns > asker.since_wall_ns:
         began = _clock(story.reaches_back_to_wall_ns)
