@@ -27,6 +27,7 @@ COMMANDS = {
     "bench": ("cosched.cli.bench", "Run a workload with and without cosched."),
     "sim": ("cosched.cli.sim", "Try scheduling decisions in virtual time."),
     "shim": ("cosched.cli.shim", "Inspect, build or check the MPI interposer."),
+    "report": ("cosched.cli.report", "Draw traces and bench results: one HTML file."),
     "completion": ("cosched.cli.completion", "Complete command lines in your shell."),
 }
 

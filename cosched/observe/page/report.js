@@ -1,0 +1,202 @@
+// Builds the page out of its data. Text only ever goes in as text.
+"use strict";
+
+// Distinguishable with colour-blind eyes too, and readable on light and on dark.
+const PALETTE = ["#3c78b4", "#d9822b", "#2f9e77", "#b5548f", "#8a6fd0", "#b8952a", "#3f9fb5", "#c4524f"];
+
+function colour(index) {
+  if (index < PALETTE.length) return PALETTE[index];
+  return `hsl(${Math.round(index * 137.5) % 360} 45% 48%)`;
+}
+
+function make(tag, attributes, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes || {})) element.setAttribute(name, value);
+  element.append(...children.filter((child) => child !== null));
+  return element;
+}
+
+function percent(value) {
+  return value === null ? "-" : (value * 100).toFixed(value > 0.995 && value < 1 ? 2 : 1) + "%";
+}
+
+function meter(value) {
+  if (value === null) return "-";
+  const fill = make("i", {style: `width: ${value * 100}%`});
+  return make("span", {}, make("span", {class: "meter"}, fill), percent(value));
+}
+
+async function unpack() {
+  const text = document.getElementById("data").textContent;
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(stream).json();
+}
+
+function tiles(timeline) {
+  const {totals} = timeline;
+  const shown = [
+    [timeline.nodes.length, "nodes"],
+    [timeline.jobs.length, "jobs"],
+    [totals.switches.toLocaleString("en"), "times a job was scheduled"],
+    [totals.pulled.toLocaleString("en"), "pulled by a message"],
+    [totals.refused.toLocaleString("en"), "requests refused"],
+  ];
+  if (totals.together !== null) shown.push([percent(totals.together), "of the running time on all nodes"]);
+  return make("div", {class: "figures"},
+    ...shown.map(([value, words]) => make("div", {}, make("b", {}, String(value)), make("span", {}, words))));
+}
+
+function timelineSection(timeline, main) {
+  const colours = timeline.jobs.map((_, index) => colour(index));
+  const host = make("div", {class: "timeline", "aria-label": "timeline"});
+  const where = make("output", {id: "view"});
+  const legend = timeline.jobs.map((job, index) =>
+    make("button", {class: "job", "aria-pressed": "true"}, make("i", {style: `background: ${colours[index]}`}), job));
+  const buttons = ["in", "out", "left", "right", "all"].map((words) => make("button", {}, words));
+  main.append(make("section", {},
+    make("h2", {}, "Which job each node ran"),
+    make("p", {}, "Drag to zoom, wheel to zoom, shift and wheel or arrow keys to move, double click for all. " +
+      "A triangle: the switch was pulled by a message. A tick below a bar: a message that pulled none."),
+    make("div", {class: "bar"}, ...legend, where),
+    host,
+    make("div", {class: "bar"}, ...buttons)));
+  let marked;
+  const chart = new Timeline(host, timeline, colours, (min, max, spans) => {
+    where.textContent = `${seconds(min)} to ${seconds(max)}: ${spans.toLocaleString("en")} spans`;
+    clearTimeout(marked);
+    marked = setTimeout(() => history.replaceState(null, "", `#${min.toFixed(6)}-${max.toFixed(6)}`), 200);
+  });
+  const acts = [() => chart.zoom(0.5), () => chart.zoom(2), () => chart.pan(-0.25), () => chart.pan(0.25),
+    () => chart.show(0, chart.length)];
+  buttons.forEach((button, index) => button.addEventListener("click", acts[index]));
+  legend.forEach((button, index) => button.addEventListener("click", () => {
+    chart.choose(index);
+    legend.forEach((other, job) => other.setAttribute("aria-pressed", String(chart.lit(job))));
+  }));
+  const asked = /^#([0-9.]+)-([0-9.]+)$/.exec(location.hash);
+  if (asked) chart.show(Number(asked[1]), Number(asked[2]));
+  else chart.show(0, chart.length);
+}
+
+function table(head, rows) {
+  return make("div", {class: "scroll"}, make("table", {},
+    make("thead", {}, make("tr", {}, ...head.map((words) => make("th", {}, words)))),
+    make("tbody", {}, ...rows.map((cells) => make("tr", {}, ...cells.map((cell) => make("td", {}, cell)))))));
+}
+
+function jobsSection(timeline) {
+  const rows = timeline.per_job.map((job, index) => [
+    make("span", {class: "job"}, make("i", {style: `background: ${colour(index)}`}), timeline.jobs[index]),
+    job.nodes.join(", "),
+    seconds(job.response_s),
+    meter(job.share),
+    meter(job.together),
+    job.switches.toLocaleString("en"),
+    job.pulled.toLocaleString("en"),
+    job.refused.toLocaleString("en"),
+  ]);
+  return make("section", {},
+    make("h2", {}, "Jobs"),
+    make("p", {}, "On all nodes: of the time in which the job ran anywhere, the part in which it ran everywhere."),
+    table(["job", "nodes", "here for", "scheduled", "on all nodes", "spans", "pulled", "refused"], rows));
+}
+
+function histogramSection(histogram, wrap) {
+  const host = make("div", {});
+  const names = histogram.series.map((one) => `${one.name}: median ${seconds(one.median_s)}`);
+  wrap.append(make("section", {},
+    make("h2", {}, histogram.title), make("p", {}, `${histogram.about} ${names.join("; ")}.`), host));
+  const bins = histogram.edges_s.length - 1;
+  const centres = Array.from({length: bins}, (_, index) => index);
+  // Series on top of each other: the last drawn is the lowest.
+  const stacked = histogram.series.map((_, index) =>
+    centres.map((bin) => histogram.series.slice(0, index + 1).reduce((sum, one) => sum + one.counts[bin], 0)));
+  const bars = uPlot.paths.bars({size: [0.9, 60]});
+  const soft = () => style("--soft");
+  const chart = new uPlot({
+    width: host.clientWidth, height: 210, legend: {show: false},
+    cursor: {drag: {x: false, y: false}, points: {show: false}},
+    scales: {x: {time: false, range: [-0.6, bins - 0.4]}, y: {range: (_, low, high) => [0, Math.max(1, high * 1.08)]}},
+    series: [{}, ...stacked.map((_, index) => index).reverse().map((index) => ({
+      paths: bars, points: {show: false}, fill: () => colour(index ? 1 : 0), stroke: () => colour(index ? 1 : 0), width: 0}))],
+    axes: [
+      {stroke: soft, grid: {show: false}, ticks: {show: false}, size: 30,
+       splits: () => ticks(histogram.edges_s).map(([at]) => at - 0.5),
+       values: () => ticks(histogram.edges_s).map(([, words]) => words)},
+      {stroke: soft, grid: {stroke: () => style("--line")}, ticks: {show: false}, size: 52},
+    ],
+  }, [centres, ...stacked.reverse()], host);
+  new ResizeObserver(() => chart.setSize({width: host.clientWidth, height: 210})).observe(host);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => chart.redraw());
+}
+
+// Where the bins' edges are powers of ten.
+function ticks(edges) {
+  const found = [];
+  edges.forEach((edge, index) => {
+    const power = Math.log10(edge);
+    if (Math.abs(power - Math.round(power)) < 1e-6) found.push([index, short(10 ** Math.round(power))]);
+  });
+  return found.length ? found : [[0, seconds(edges[0])], [edges.length - 1, seconds(edges[edges.length - 1])]];
+}
+
+function short(value) {
+  const [size, unit] = value >= 1 ? [1, "s"] : value >= 1e-3 ? [1e-3, "ms"] : value >= 1e-6 ? [1e-6, "us"] : [1e-9, "ns"];
+  return `${+(value / size).toPrecision(3)} ${unit}`;
+}
+
+function arms(bench, key, index) {
+  const most = Math.max(...bench.arms.flatMap((arm) => [arm[key] || 0, ...arm.runs.map((run) => run[index])]));
+  const grid = make("div", {class: "arms"});
+  for (const arm of bench.arms) {
+    const track = make("div", {class: "track"});
+    if (arm[key] !== null) track.append(make("i", {style: `width: ${(arm[key] / most) * 98}%`}));
+    for (const run of arm.runs)
+      track.append(make("u", {class: run[2] ? "" : "left-out", style: `left: ${(run[index] / most) * 98}%`,
+        title: `${run[index].toFixed(2)} s`}));
+    const value = arm[key] === null ? "no run ended well" : `${arm[key].toFixed(2)} s`;
+    grid.append(make("div", {}, arm.name), track, make("div", {class: "value"}, value));
+  }
+  return grid;
+}
+
+function benchSection(bench) {
+  const names = bench.arms.map((arm) => arm.name);
+  const jobs = (bench.arms.find((arm) => arm.jobs.length) || {jobs: []}).jobs.map(([name]) => name);
+  const rows = jobs.map((name, index) => [name, ...bench.arms.map((arm) => arm.jobs[index] ? arm.jobs[index][1].toFixed(2) : "-")]);
+  const ratios = Object.entries(bench.ratios).map(([name, ratio]) => [name, ratio.mean_response.toFixed(2), ratio.makespan.toFixed(2)]);
+  return make("section", {},
+    make("h2", {}, bench.title),
+    bench.about ? make("p", {}, bench.about) : null,
+    make("p", {}, "Bars: medians over the runs that count. Dots: single runs; hollow ones were left out."),
+    make("h2", {}, "Mean response"), arms(bench, "mean_response_s", 0),
+    make("h2", {}, "Makespan"), arms(bench, "makespan_s", 1),
+    ratios.length ? make("h2", {}, "Ratios") : null,
+    ratios.length ? table(["of medians", "mean response", "makespan"], ratios) : null,
+    rows.length ? make("h2", {style: "margin-top: 16px"}, "Response of each job, s") : null,
+    rows.length ? table(["job", ...names], rows) : null);
+}
+
+async function build() {
+  const data = await unpack();
+  const main = document.querySelector("main");
+  const {timeline} = data;
+  if (timeline) {
+    document.getElementById("about").textContent =
+      `${seconds(timeline.length_us / 1e6)} from ${timeline.begin} on`;
+    main.append(tiles(timeline));
+    timelineSection(timeline, main);
+    main.append(jobsSection(timeline));
+    const wrap = make("div", {class: "charts"});
+    main.append(wrap);
+    timeline.histograms.forEach((one) => histogramSection(one, wrap));
+  }
+  for (const bench of data.benches) main.append(benchSection(bench));
+  document.body.dataset.state = "drawn";
+}
+
+build().catch((error) => {
+  document.body.dataset.state = "failed";
+  document.querySelector("main").append(make("section", {}, `This report cannot be drawn: ${error.message}`));
+});

@@ -1,0 +1,323 @@
+// The timeline: one row a node, a bar for each span in which a job was scheduled there, and
+// a last row for when a job ran on all its nodes. Draws what is in view alone: the first
+// span in view is found by bisection, and spans narrower than a pixel are summed up, so
+// that a hundred thousand of them are no more work than a screen full.
+"use strict";
+
+const LABELS = 96, LANE = 26, GAP = 16, MARKS = 9, LEAST_S = 20e-6;
+
+function sums(differences) {
+  let at = 0;
+  return Float64Array.from(differences, (step) => (at += step) / 1e6);
+}
+
+function rowsOf(timeline) {
+  const rows = timeline.nodes.map((node) => ({
+    name: node.name,
+    lanes: node.lanes.map(lane),
+    refused: {at: sums(node.refused.at), job: node.refused.job, reason: node.refused.reason},
+  }));
+  if (timeline.together.begin.length)
+    rows.push({name: "on all nodes", lanes: [lane(timeline.together)], refused: null});
+  return rows;
+}
+
+function lane(spans) {
+  const begin = sums(spans.begin);
+  const end = begin.map((at, index) => at + spans.length[index] / 1e6);
+  return {begin, end, job: spans.job, cause: spans.cause || null};
+}
+
+// The index of the first value above `value`; the values never fall.
+function firstAbove(values, value) {
+  let low = 0, high = values.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (values[middle] > value) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}
+
+function seconds(value) {
+  const size = Math.abs(value);
+  if (size >= 100) return value.toFixed(1) + " s";
+  if (size >= 1) return value.toFixed(3) + " s";
+  if (size >= 1e-3) return (value * 1e3).toFixed(size < 0.1 ? 2 : 1) + " ms";
+  return (value * 1e6).toFixed(0) + " us";
+}
+
+function style(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+class Timeline {
+  constructor(host, data, colours, onView) {
+    this.host = host;
+    this.data = data;
+    this.colours = colours;
+    this.onView = onView;
+    this.rows = rowsOf(data);
+    this.length = Math.max(data.length_us / 1e6, LEAST_S);
+    this.chosen = null;
+    this.pulled = data.causes.findIndex(([name]) => name === "pulled");
+    this.place();
+    this.tip = document.createElement("div");
+    this.tip.className = "tip";
+    this.tip.hidden = true;
+    host.append(this.tip);
+    host.tabIndex = 0;
+    this.plot = new uPlot(this.options(), [[0, this.length], [null, null]], host);
+    this.listen();
+  }
+
+  // Where each row lies, in CSS pixels from the top of the drawing.
+  place() {
+    let top = 4;
+    for (const row of this.rows) {
+      row.top = top;
+      row.height = row.lanes.length * LANE;
+      top += row.height + (row.refused === null ? 4 : GAP);
+    }
+    this.height = top;
+  }
+
+  options() {
+    const text = () => style("--soft");
+    return {
+      width: this.host.clientWidth,
+      height: this.height + 46,
+      padding: [0, 12, 0, 0],
+      legend: {show: false},
+      cursor: {y: false, points: {show: false}, drag: {x: true, y: false}},
+      scales: {x: {time: false}, y: {range: [0, 1]}},
+      series: [{}, {}],
+      axes: [
+        {stroke: text, grid: {stroke: () => style("--line"), width: 1}, ticks: {show: false},
+         label: "seconds", labelSize: 20, size: 26},
+        {size: LABELS, values: () => [], grid: {show: false}, ticks: {show: false}, splits: () => [0]},
+      ],
+      hooks: {
+        draw: [() => this.draw()],
+        setCursor: [() => this.point()],
+        setScale: [(plot, key) => key === "x" && this.moved()],
+      },
+    };
+  }
+
+  get view() {
+    const {min, max} = this.plot.scales.x;
+    return [min, max];
+  }
+
+  show(from, to) {
+    const width = Math.min(this.length, Math.max(LEAST_S, to - from));
+    const min = Math.min(Math.max(0, from), this.length - width);
+    this.plot.setScale("x", {min, max: min + width});
+  }
+
+  zoom(factor, at) {
+    const [min, max] = this.view;
+    const centre = at === undefined ? (min + max) / 2 : at;
+    this.show(centre - (centre - min) * factor, centre + (max - centre) * factor);
+  }
+
+  pan(part) {
+    const [min, max] = this.view;
+    this.show(min + (max - min) * part, max + (max - min) * part);
+  }
+
+  choose(job) {
+    this.chosen = this.chosen === job ? null : job;
+    this.plot.redraw(false);
+  }
+
+  resize() {
+    this.plot.setSize({width: this.host.clientWidth, height: this.height + 46});
+  }
+
+  listen() {
+    const over = this.plot.over;
+    over.addEventListener("wheel", (event) => {
+      event.preventDefault();
+      const sideways = event.shiftKey ? event.deltaY : event.deltaX;
+      if (Math.abs(sideways) > Math.abs(event.shiftKey ? 0 : event.deltaY)) this.pan(sideways / 800);
+      else this.zoom(Math.exp(event.deltaY / 400), this.plot.posToVal(event.offsetX, "x"));
+    }, {passive: false});
+    over.addEventListener("dblclick", () => this.show(0, this.length));
+    over.addEventListener("mouseleave", () => { this.tip.hidden = true; });
+    const keys = {
+      ArrowLeft: () => this.pan(-0.25), ArrowRight: () => this.pan(0.25),
+      "+": () => this.zoom(0.5), "=": () => this.zoom(0.5), "-": () => this.zoom(2),
+      0: () => this.show(0, this.length), Home: () => this.show(0, this.length),
+    };
+    this.host.addEventListener("keydown", (event) => {
+      if (event.ctrlKey || event.metaKey || event.altKey || !keys[event.key]) return;
+      event.preventDefault();
+      keys[event.key]();
+    });
+    new ResizeObserver(() => this.resize()).observe(this.host);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.plot.redraw(false));
+  }
+
+  moved() {
+    if (!this.plot) return; // while it is being made
+    const [min, max] = this.view;
+    const inView = this.rows
+      .filter((row) => row.refused !== null)
+      .flatMap((row) => row.lanes)
+      .reduce((sum, one) => sum + firstAbove(one.begin, max) - firstAbove(one.end, min), 0);
+    this.onView(min, max, inView);
+  }
+
+  draw() {
+    const {ctx, bbox} = this.plot;
+    const scale = devicePixelRatio;
+    const [min, max] = this.view;
+    const frame = {
+      ctx, scale, min, max, left: bbox.left, top: bbox.top, width: bbox.width,
+      x: (at) => bbox.left + ((at - min) / (max - min)) * bbox.width,
+    };
+    ctx.save();
+    ctx.font = `${13 * scale}px system-ui, sans-serif`;
+    ctx.textBaseline = "middle";
+    for (const row of this.rows) this.drawRow(frame, row);
+    ctx.restore();
+  }
+
+  drawRow(frame, row) {
+    const {ctx, scale, left, top, width} = frame;
+    const middle = top + (row.top + row.height / 2) * scale;
+    ctx.textAlign = "right";
+    ctx.fillStyle = style("--text");
+    ctx.fillText(row.name, left - 10 * scale, middle, (LABELS - 14) * scale);
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(left, top + (row.top - MARKS) * scale, width, (row.height + 2 * MARKS) * scale);
+    ctx.clip();
+    row.lanes.forEach((one, index) => {
+      const laneTop = top + (row.top + index * LANE) * scale;
+      ctx.fillStyle = style("--empty");
+      ctx.fillRect(left, laneTop, width, (LANE - 2) * scale);
+      this.drawLane(frame, one, laneTop, (LANE - 2) * scale);
+      if (one.cause) this.drawPulls(frame, one, laneTop);
+    });
+    if (row.refused) this.drawRefusals(frame, row.refused, top + (row.top + row.height) * scale);
+    ctx.restore();
+  }
+
+  drawLane(frame, one, top, height) {
+    const {ctx, scale, min, max} = frame;
+    let column = -1;
+    let shares = new Map();
+    const flush = () => {
+      if (column < 0) return;
+      const [job] = [...shares].reduce((best, item) => (item[1] > best[1] ? item : best));
+      this.fill(ctx, job, column, top, 1, height);
+      column = -1;
+      shares = new Map();
+    };
+    const last = firstAbove(one.begin, max);
+    for (let index = firstAbove(one.end, min); index < last; index++) {
+      const job = one.job[index];
+      const from = frame.x(Math.max(one.begin[index], min));
+      const to = frame.x(Math.min(one.end[index], max));
+      if (to - from >= scale) {
+        flush();
+        const seam = to - from > 4 * scale ? scale : 0;
+        this.fill(ctx, job, from, top, to - from - seam, height);
+        this.name(ctx, scale, this.data.jobs[job], from, top + height / 2, to - from);
+        continue;
+      }
+      if (Math.floor(from) !== column) flush();
+      column = Math.floor(from);
+      shares.set(job, (shares.get(job) || 0) + to - from);
+    }
+    flush();
+  }
+
+  fill(ctx, job, left, top, width, height) {
+    ctx.globalAlpha = this.chosen === null || this.chosen === job ? 1 : 0.15;
+    ctx.fillStyle = this.colours[job];
+    ctx.fillRect(left, top, width, height);
+    ctx.globalAlpha = 1;
+  }
+
+  name(ctx, scale, text, left, middle, width) {
+    if (width < 34 * scale || ctx.measureText(text).width + 8 * scale > width) return;
+    ctx.fillStyle = "#fff";
+    ctx.textAlign = "center";
+    ctx.fillText(text, left + width / 2, middle);
+  }
+
+  // A triangle on the bar's edge: a message pulled this switch.
+  drawPulls(frame, one, top) {
+    const {ctx, scale, min, max} = frame;
+    ctx.fillStyle = style("--mark");
+    let before = -Infinity;
+    const last = firstAbove(one.begin, max);
+    for (let index = firstAbove(one.begin, min); index < last; index++) {
+      if (one.cause[index] !== this.pulled || !this.lit(one.job[index])) continue;
+      const at = frame.x(one.begin[index]);
+      if (at - before < 3 * scale) continue;
+      before = at;
+      ctx.beginPath();
+      ctx.moveTo(at, top + 5 * scale);
+      ctx.lineTo(at - 4 * scale, top - 3 * scale);
+      ctx.lineTo(at + 4 * scale, top - 3 * scale);
+      ctx.fill();
+    }
+  }
+
+  // A tick below the bar: a message that pulled nothing.
+  drawRefusals(frame, refused, top) {
+    const {ctx, scale, min, max} = frame;
+    let before = -Infinity;
+    const last = firstAbove(refused.at, max);
+    for (let index = firstAbove(refused.at, min); index < last; index++) {
+      if (!this.lit(refused.job[index])) continue;
+      const at = frame.x(refused.at[index]);
+      if (at - before < 2 * scale) continue;
+      before = at;
+      ctx.fillStyle = this.colours[refused.job[index]];
+      ctx.fillRect(at - scale / 2, top - scale, 1.5 * scale, 5 * scale);
+    }
+  }
+
+  lit(job) {
+    return this.chosen === null || this.chosen === job;
+  }
+
+  point() {
+    const {left, top} = this.plot.cursor;
+    const text = left >= 0 ? this.describe(this.plot.posToVal(left, "x"), left, top) : null;
+    this.tip.hidden = text === null;
+    if (text === null) return;
+    this.tip.textContent = text;
+    const x = left + LABELS + 14;
+    const room = this.host.clientWidth - this.tip.offsetWidth - 8;
+    this.tip.style.left = Math.max(0, Math.min(x, room)) + "px";
+    this.tip.style.top = top + 18 + "px";
+  }
+
+  describe(at, left, top) {
+    const row = this.rows.find((one) => top >= one.top - MARKS && top < one.top + one.height + MARKS);
+    if (!row) return null;
+    const below = row.refused && top > row.top + row.height - 4;
+    if (below) {
+      const index = firstAbove(row.refused.at, this.plot.posToVal(left - 3, "x"));
+      const near = row.refused.at[index] <= this.plot.posToVal(left + 3, "x");
+      if (!near) return null;
+      const [name, words] = this.data.reasons[row.refused.reason[index]];
+      return `${row.name}, ${this.data.jobs[row.refused.job[index]]}: refused (${name})\n` +
+        `at ${seconds(row.refused.at[index])}: ${words}`;
+    }
+    const number = Math.min(row.lanes.length - 1, Math.max(0, Math.floor((top - row.top) / LANE)));
+    const one = row.lanes[number];
+    const index = firstAbove(one.end, at);
+    if (!(one.begin[index] <= at)) return null;
+    const cause = one.cause ? `\n${this.data.causes[one.cause[index]][1]}` : "";
+    return `${row.name}: ${this.data.jobs[one.job[index]]}\n` +
+      `from ${seconds(one.begin[index])} for ${seconds(one.end[index] - one.begin[index])}${cause}`;
+  }
+}
