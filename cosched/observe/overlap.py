@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 Interval = tuple[int, int]
 
@@ -42,8 +43,20 @@ def time_by_depth(sets: Iterable[Iterable[Interval]]) -> dict[int, int]:
     return lengths
 
 
-def agreement(sets: Sequence[Sequence[Interval]]) -> float | None:
-    """Of the time in which any holds, the fraction in which all do; None if none ever."""
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """How long all sets held at once, and how long any did."""
+
+    all_ns: int
+    any_ns: int
+
+    @property
+    def fraction(self) -> float | None:
+        """The first of the second; None if none ever held."""
+        return self.all_ns / self.any_ns if self.any_ns else None
+
+
+def shared(sets: Sequence[Sequence[Interval]]) -> Shared:
+    """What the sets have in common."""
     lengths = time_by_depth(sets)
-    total = sum(lengths.values())
-    return lengths.get(len(sets), 0) / total if total else None
+    return Shared(lengths.get(len(sets), 0), sum(lengths.values()))

@@ -17,7 +17,7 @@ from typing import Any
 from cosched.core.messages import Refusal
 from cosched.core.process_table import Branch
 from cosched.core.units import NS_PER_S
-from cosched.observe.overlap import agreement, clipped
+from cosched.observe.overlap import Shared, clipped, shared
 
 Status = Mapping[str, Any]
 
@@ -82,7 +82,7 @@ class JobRow:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Everything at once. ``agreement`` is the mean over jobs of more than one node."""
+    """Everything at once. ``agreement``: of all jobs of more than one node together."""
 
     elapsed_s: float
     nodes: tuple[NodeRow, ...]
@@ -110,11 +110,9 @@ def view(before: Sample, now: Sample) -> View:
         for part in _parts(earlier, status, now.wall_ns):
             parts.setdefault((part.now["name"], part.now["uid"]), []).append(part)
     jobs = tuple(_job_row(parts[who], elapsed_s) for who in sorted(parts))
-    shared = [
-        job.agreement for job in jobs if len(job.nodes) > 1 and job.agreement is not None
-    ]
-    mean = sum(shared) / len(shared) if shared else None
-    return View(elapsed_s, tuple(nodes), jobs, mean)
+    together = [_shared(where) for where in parts.values() if len(where) > 1]
+    total = Shared(sum(t.all_ns for t in together), sum(t.any_ns for t in together))
+    return View(elapsed_s, tuple(nodes), jobs, total.fraction)
 
 
 def _node_row(before: Status | None, now: Status, elapsed_s: float) -> NodeRow:
@@ -188,6 +186,10 @@ def _parts(before: Status | None, now: Status, wall_ns: int) -> Iterable[_Part]:
         )
 
 
+def _shared(parts: Sequence[_Part]) -> Shared:
+    return shared([part.intervals for part in parts])
+
+
 def _job_row(parts: Sequence[_Part], elapsed_s: float) -> JobRow:
     now = parts[0].now
     tasks = sum(len(part.now["tasks"]) for part in parts)
@@ -216,7 +218,7 @@ def _job_row(parts: Sequence[_Part], elapsed_s: float) -> JobRow:
         entitled=sum(part.entitled for part in parts) / len(parts),
         useful=(scheduled_s - waiting_s) / whole_s,
         waiting=waiting_s / whole_s,
-        agreement=agreement([part.intervals for part in parts]),
+        agreement=_shared(parts).fraction,
         switches_rate=switches / elapsed_s,
         refused_rate=refused / elapsed_s,
         messages_rate=sum(part.task_sum("sent") for part in parts) / elapsed_s,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosched.core.units import NS_PER_S
-from cosched.observe.overlap import agreement, clipped, time_by_depth
+from cosched.observe.overlap import Shared, clipped, shared, time_by_depth
 from cosched.observe.top_model import Trends, view
 from cosched.observe.top_text import (
     COLUMNS,
@@ -65,7 +65,7 @@ def test_a_job_on_two_nodes_is_one_row():
     assert a.agreement == pytest.approx(0.5 / 1.5)
     assert a.switches_rate == pytest.approx(1.5)
     assert a.messages_rate == pytest.approx(60)
-    assert seen.agreement == pytest.approx((1 / 3 + 0.5 / 1.0) / 2)
+    assert seen.agreement == pytest.approx((0.5 + 0.5) / (1.5 + 1.0))
 
 
 def test_a_nodes_rates():
@@ -156,7 +156,7 @@ def test_time_by_depth_counts_each_instant_once(sets):
     expected = {depth: held.count(depth) for depth in set(held) if depth}
     assert time_by_depth(sets) == expected
     whole = sum(expected.values())
-    assert agreement(sets) == (expected.get(len(sets), 0) / whole if whole else None)
+    assert shared(sets) == Shared(expected.get(len(sets), 0), whole)
 
 
 def test_clipping():
@@ -204,6 +204,6 @@ def test_the_page_as_text():
     trends = Trends()
     trends.add(seen)
     lines = page(seen, trends).splitlines()
-    assert lines[0] == "2 nodes, 2 jobs, nodes agree 42%"
+    assert lines[0] == "2 nodes, 2 jobs, nodes agree 40%"
     assert lines[4] == header().rstrip()
     assert lines[5].split()[:8] == ["a", "2", "2/2", "50%", "50%", "38%", "12%", "33%"]
