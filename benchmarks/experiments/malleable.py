@@ -10,7 +10,7 @@ each change at its cost; GE, and STEN, GE and CL mixed.
 In full, 100 streams of 10,000 jobs for each point (two hours on one core). --quick: two
 of 500. Without names of figures, all. Written are JSON with every point, a picture for each
 figure, the tables, and the claims of the paper beside what was found. --from draws again
-what was measured before; --page writes tables and claims into a page, between the lines
+what was measured before; --docs writes claims and tables into a page, between the lines
 <!-- malleable: begin --> and <!-- malleable: end -->.
 """
 
@@ -33,14 +33,19 @@ from benchmarks.experiments.malleable_points import (
     read_points,
     runs_of,
 )
-from benchmarks.experiments.malleable_tables import table_2, table_3
+from benchmarks.experiments.malleable_tables import (
+    streams,
+    table_2,
+    table_3,
+    table_of_figure_14,
+)
+from benchmarks.experiments.section import rewrite
 from cosched.sim.malleable_runs import carry_out
 from cosched.sim.parallel import carry_out_all
 from cosched.sim.progress import open_progress
 
-TABLES = {"table2": table_2, "table3": table_3}
+TABLES = {"fig14": table_of_figure_14, "table2": table_2, "table3": table_3}
 FULL, QUICK = (100, 10_000), (2, 500)
-BEGIN, END = "<!-- malleable: begin -->\n", "<!-- malleable: end -->\n"
 
 
 def parse(words: Sequence[str] | None) -> argparse.Namespace:
@@ -60,7 +65,7 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--from", dest="sources", type=Path, nargs="+", help="JSON of earlier runs"
     )
-    parser.add_argument("--page", type=Path, help="a page with the two marking lines")
+    parser.add_argument("--docs", type=Path, help="a page whose section is rewritten")
     options = parser.parse_args(words)
     for name in options.figures:
         if name not in CLAIMS:
@@ -84,26 +89,16 @@ def measure(options: argparse.Namespace, figures: Sequence[str]) -> Measured:
         "count": count,
         "points": document(points),
     }
-    (options.out / "malleable.json").write_text(json.dumps(whole))
-    return points
+    path = options.out / "malleable.json"
+    path.write_text(json.dumps(whole))
+    return read_points([path])
 
 
 def text_of(figures: Sequence[str], points: Measured) -> str:
     """Claims and tables as Markdown."""
-    blocks = [table(claims_of(figures, points))]
-    for name, make in TABLES.items():
-        if name in figures:
-            blocks.append(f"Table {name[-1]}, paper / ours:\n\n{make(points)}")
+    blocks = [streams(points), table(claims_of(figures, points))]
+    blocks += [make(points) for name, make in TABLES.items() if name in figures]
     return "\n".join(blocks)
-
-
-def write_between(page: Path, text: str) -> None:
-    """Replaces what stands between the marking lines of a page."""
-    before, begin, rest = page.read_text().partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise SystemExit(f"{page}: no lines {BEGIN.strip()} and {END.strip()}; add them")
-    page.write_text(f"{before}{begin}\n{text}\n{end}{after}")
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -118,12 +113,12 @@ def main(words: Sequence[str] | None = None) -> None:
                 f"{len(missing)} points of {figure} are not in the files of --from; "
                 f"measure them with: scripts/dev bench malleable {figure}"
             )
-        if figure not in TABLES:
+        if figure.startswith("fig"):
             draw(figure, points, options.out / f"malleable_{figure}.png")
     text = text_of(figures, points)
     (options.out / "malleable.md").write_text(text)
-    if options.page:
-        write_between(options.page, text)
+    if options.docs:
+        rewrite(options.docs, "malleable", text)
     print(text, end="")
 
 

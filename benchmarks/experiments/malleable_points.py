@@ -133,11 +133,15 @@ def document(points: Measured) -> list[dict[str, Any]]:
 
 
 def read_points(paths: Iterable[Path]) -> dict[Point, dict[str, float]]:
-    """What earlier runs wrote; of a point that several have, the last counts."""
-    rows = [row for path in paths for row in json.loads(path.read_text())["points"]]
-    return {
-        Point(row["source"], row["execution"], row["beta"], Case(**row["case"])): row[
-            "figures"
-        ]
-        for row in rows
-    }
+    """What runs wrote, with ``streams``, the number of streams that each is a mean of.
+
+    Of a point that several have, the last counts.
+    """
+    points = {}
+    for path in paths:
+        whole = json.loads(path.read_text())
+        for row in whole["points"]:
+            case = Case(**row["case"])
+            point = Point(row["source"], row["execution"], row["beta"], case)
+            points[point] = {**row["figures"], "streams": whole["repeat"]}
+    return points

@@ -10,11 +10,13 @@ from benchmarks.experiments.malleable_points import (
     EXAMINED,
     EXECUTIONS,
     PERCENTS,
+    SYSTEM,
     Measured,
     system,
     users,
 )
 
+HOUR = 3600
 #: Table 2: success in %, harvests a job, % of jobs as good or better; linear, parabolic.
 TABLE_2 = {
     "even-fq": ((96.7, 1.6, 89.3), (98.4, 1.5, 92.8)),
@@ -59,6 +61,7 @@ def average(measured: Measured, policy: str, execution: str, column: str) -> flo
 def table_2(measured: Measured) -> str:
     """Harvest statistics, as a table of Markdown: paper / ours."""
     lines = [
+        "Table 2, paper / ours:\n",
         "| | success, % | harvests a job | of those harvested | jobs no worse, % |",
         "|---|---|---|---|---|",
     ]
@@ -80,6 +83,7 @@ def table_2(measured: Measured) -> str:
 def table_3(measured: Measured) -> str:
     """GE's throughput in jobs an hour, as a table of Markdown: paper / ours."""
     lines = [
+        "Table 3, GE's jobs an hour, paper / ours:\n",
         "| beta | minimum | " + " | ".join(NAMES_3[name] for name in COLUMNS_3) + " |",
         "|---|---|" + "---|" * len(COLUMNS_3),
     ]
@@ -91,6 +95,41 @@ def table_3(measured: Measured) -> str:
             ]
             lines.append(f"| {beta:g} | {percent}% | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
+
+
+def table_of_figure_14(measured: Measured) -> str:
+    """The paper has bars alone. Hours, with the standard errors of the totals."""
+    lines = [
+        "Figure 14 in hours (+- standard error of the mean over streams):\n",
+        "| minimum | | " + " | ".join(NAMES_3[name] for name in COLUMNS_3) + " |",
+        "|---|---|" + "---|" * len(COLUMNS_3),
+    ]
+    for percent in PERCENTS:
+        found = [measured[system(name, None, percent, "linear")] for name in COLUMNS_3]
+        waits = [f"{figures['mean_wait_s'] / HOUR:.2f}" for figures in found]
+        totals = [
+            " +- ".join(
+                f"{figures[name] / HOUR:.2f}"
+                for name in ("mean_total_s", "error_of_total_s")
+            )
+            for figures in found
+        ]
+        lines.append(f"| {percent}% | wait | " + " | ".join(waits) + " |")
+        lines.append("| | total | " + " | ".join(totals) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def streams(measured: Measured) -> str:
+    """How much was simulated for a point."""
+    sizes = {
+        (point.source == SYSTEM): (figures["streams"], figures["jobs"])
+        for point, figures in measured.items()
+    }
+    words = [
+        f"{number:.0f} of {jobs:,.0f} jobs ({'system' if is_system else 'user'}-centric)"
+        for is_system, (number, jobs) in sorted(sizes.items(), reverse=True)
+    ]
+    return f"Streams a point: {', '.join(words)}.\n"
 
 
 def throughput(measured: Measured, beta: float, policy: str, percent: int) -> float:
