@@ -37,7 +37,8 @@ def eventually(condition, what, within_s=DEADLINE_S):
 class FakeTask:
     """A registered process that obeys; see tests/tools/task.py."""
 
-    def __init__(self, node, job, rank=0, cpu=0):
+    def __init__(self, node, job, rank=0, cpu=0, *, memory=0, answered=True):
+        """``memory``: bytes that it declares; ``answered``: its registration is awaited."""
         self.process = subprocess.Popen(
             [
                 *("taskset", "-c", str(cpu), sys.executable),
@@ -49,10 +50,16 @@ class FakeTask:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            env={**os.environ, "COSCHED_MEMORY": str(memory)},
         )
+        self.pid = self.process.pid
+        if answered:
+            self.await_answer()
+
+    def await_answer(self):
         error, _, self.reason = self.process.stdout.readline().strip().partition(" ")
         self.error = int(error)
-        self.pid = self.process.pid
+        return self.error
 
     def ask(self, command):
         self.tell(command)
@@ -88,18 +95,34 @@ class LiveNode:
         self.paths = NodePaths(run_dir, name)
         self.tasks = []
 
-    def up(self, *, class_scheduler="auto", mode="proportional", private=False, **settings):
+    def up(
+        self,
+        *,
+        class_scheduler="auto",
+        mode="proportional",
+        private=False,
+        options=None,
+        **settings,
+    ):
+        """``options``: further ones of NodeOptions."""
         settings = {"align": "off", "slice": "10s", "gmet": "1ms", **settings}
         return start_node(
             self.paths,
-            NodeOptions(Settings().changed(settings), class_scheduler, mode, private, True),
+            NodeOptions(
+                Settings().changed(settings),
+                class_scheduler,
+                mode,
+                private,
+                verbose=True,
+                **(options or {}),
+            ),
         )
 
     def down(self):
         return stop_node(self.paths)
 
-    def task(self, job, rank=0, cpu=0):
-        task = FakeTask(self, job, rank, cpu)
+    def task(self, job, rank=0, cpu=0, **more):
+        task = FakeTask(self, job, rank, cpu, **more)
         self.tasks.append(task)
         return task
 

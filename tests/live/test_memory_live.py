@@ -1,0 +1,144 @@
+"""Memory before slicing on a live node whose capacity is made up."""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import signal
+
+import pytest
+
+from cosched.core.errors import CoschedError
+from tests.live.conftest import eventually
+from tests.live.test_owners_live import cosched
+
+pytestmark = pytest.mark.live
+
+MIB = 1 << 20
+#: Of which 600 MiB fit once; the tasks themselves have some 20.
+CAPACITY = {"memory": "1G"}
+
+
+def waiting(node):
+    return [job["name"] for job in node.status()["waiting"]]
+
+
+def silent(task):
+    return not select.select([task.process.stdout], [], [], 0)[0]
+
+
+def test_a_job_waits_until_another_ends_and_the_reason_is_shown(node):
+    node.up(options=CAPACITY)
+    first = node.task("a", memory=600 * MIB)
+    assert first.error == 0
+    ranks = [node.task("b", n, memory=600 * MIB, answered=False) for n in range(2)]
+    eventually(lambda: waiting(node) == ["b"], "the job to wait")
+    eventually(lambda: node.status()["waiting"][0]["tasks"] == 2, "both its tasks")
+    (line,) = node.status()["waiting"]
+    assert line["reason"].startswith("job b waits on node node1: memory: needs 600.0 MiB")
+    assert line["need_bytes"] == 600 * MIB
+    text = cosched(node, "status")
+    assert "job b waits on node node1: memory" in text
+    assert max(map(len, text.splitlines())) <= 80
+    assert "waits on node node1" in cosched(node, "suspend", "b", status=1)
+    assert all(silent(task) for task in ranks)
+    first.ask("leave")
+    assert [task.await_answer() for task in ranks] == [0, 0]
+    assert node.status()["waiting"] == []
+    assert node.job("b")["memory"]["declared_bytes"] == 600 * MIB
+
+
+def test_the_wait_is_fair_and_ends_one_by_one(node):
+    node.up(options=CAPACITY)
+    first = node.task("a", memory=900 * MIB)
+    large = node.task("large", memory=800 * MIB, answered=False)
+    eventually(lambda: waiting(node) == ["large"], "the large one")
+    small = node.task("small", memory=MIB, answered=False)
+    eventually(lambda: waiting(node) == ["large", "small"], "both")
+    first.ask("leave")
+    assert large.await_answer() == 0
+    assert small.await_answer() == 0
+
+
+def test_more_than_the_node_has_is_refused_at_once(node):
+    node.up(options=CAPACITY)
+    task = node.task("huge", memory=2048 * MIB)
+    assert task.error == -errno.ENOMEM
+    assert task.reason == (
+        "job huge is not coscheduled on node node1: memory: needs 2.0 GiB, "
+        "this node has 1.0 GiB"
+    )
+    assert node.task("a", memory=600 * MIB).error == 0
+
+
+def test_a_task_that_gives_up_waiting_lets_the_next_one_in(node):
+    node.up(options=CAPACITY)
+    node.task("a", memory=600 * MIB)
+    large = node.task("large", memory=800 * MIB, answered=False)
+    eventually(lambda: waiting(node) == ["large"], "the large one")
+    small = node.task("small", memory=100 * MIB, answered=False)
+    eventually(lambda: waiting(node) == ["large", "small"], "both")
+    large.kill()
+    assert small.await_answer() == 0
+
+
+def test_who_waits_runs_on_its_own_when_the_daemon_dies(node):
+    node.up(options=CAPACITY)
+    node.task("a", memory=600 * MIB)
+    task = node.task("b", memory=600 * MIB, answered=False)
+    eventually(lambda: waiting(node) == ["b"], "the job to wait")
+    os.kill(node.scheduler_pid, signal.SIGKILL)
+    assert task.await_answer() != 0
+
+
+def test_who_waits_runs_on_its_own_when_the_daemon_stands_still(node):
+    node.up(options=CAPACITY)
+    node.task("a", memory=600 * MIB)
+    task = node.task("b", memory=600 * MIB, answered=False)
+    eventually(lambda: waiting(node) == ["b"], "the job to wait")
+    os.kill(node.scheduler_pid, signal.SIGSTOP)
+    assert task.await_answer() == -errno.ETIMEDOUT
+    os.kill(node.scheduler_pid, signal.SIGCONT)
+    eventually(lambda: waiting(node) == [], "the daemon to notice")
+
+
+def test_nobody_waits_longer_than_the_operator_says(node):
+    node.up(options={**CAPACITY, "memory_wait": "1s"})
+    node.task("a", memory=600 * MIB)
+    task = node.task("b", memory=600 * MIB, answered=False)
+    assert task.await_answer() == 0
+    assert "job 0.b begins: memory" in node.paths.log.read_text()
+
+
+def test_a_restarted_daemon_knows_what_was_declared(node):
+    node.up(options=CAPACITY)
+    node.task("a", memory=600 * MIB)
+    os.kill(node.scheduler_pid, signal.SIGKILL)
+    eventually(lambda: node.scheduler_pid is None, "the daemon's end")
+    node.up(options=CAPACITY)
+    node.task("b", memory=600 * MIB, answered=False)
+    eventually(lambda: waiting(node) == ["b"], "the job to wait")
+
+
+def test_without_a_guard_nobody_waits(node):
+    node.up(options={"memory": "off"})
+    tasks = [node.task(job, memory=1 << 50) for job in "ab"]
+    assert [task.error for task in tasks] == [0, 0]
+    assert not node.status()["memory"]["guarded"]
+
+
+def test_a_capacity_that_is_none_is_refused_in_one_line(node):
+    with pytest.raises(CoschedError, match="'plenty' is no size"):
+        node.up(options={"memory": "plenty"})
+
+
+def test_private_daemons_stay_for_a_job_that_waits(node):
+    node.up(private=True, options=CAPACITY)
+    first = node.task("a", memory=600 * MIB)
+    task = node.task("b", memory=600 * MIB, answered=False)
+    eventually(lambda: waiting(node) == ["b"], "the job to wait")
+    first.ask("leave")
+    assert task.await_answer() == 0
+    assert task.ask("leave") == "bye"
+    eventually(lambda: node.scheduler_pid is None, "the daemons' end")
