@@ -14,6 +14,7 @@ from cosched.core.config.limits import limits_for, refuse_private, refuse_settin
 from cosched.core.errors import CoschedError
 from cosched.linux.priority import raise_daemon_priority
 from cosched.linux.probe import probe
+from cosched.node.books import history_place
 from cosched.node.configuration import load
 from cosched.node.lifecycle import end_orphans
 from cosched.node.lock import DaemonLock
@@ -97,6 +98,7 @@ def serve(options: argparse.Namespace, ready_fd: int) -> None:
                 options.trace_bytes,
                 MemoryTerms(config.node.memory_bytes, config.node.memory_wait_ns),
                 config.node.allow_raise,
+                history_place(paths, options.private, os.environ, os.geteuid()),
             ),
         )
         greeting = f"node {paths.node}: {classes.name}, {classes.mode}, {priority}"

@@ -1,5 +1,5 @@
 """What a scheduler daemon remembers of its own doing: all of it in the trace's file, the
-last of it in memory.
+last of it in memory, and each job's account.
 
 The daemon pays as little as can be for it: an event and its commands, which never change,
 are kept as they are, and written together once a beat. Whatever goes wrong with the file
@@ -14,12 +14,13 @@ from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
 
+from cosched.core.account import Account, Accounts
 from cosched.core.messages import Command, Event, Job, Task
 from cosched.core.node import NodeScheduler
 from cosched.core.trace_codec import VERSION, Header, Line, Step, TaskNote
 from cosched.node.jobs import JobTable, LiveJob, LiveTask
 from cosched.node.status import CARRIERS
-from cosched.node.trace_file import TraceFile
+from cosched.node.trace_file import TraceFile, trace_place
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +42,7 @@ class Recorder:
         self._node = node
         self._machine = machine
         self._jobs = jobs
+        self._accounts = Accounts()
         self._pending: list[Line] = []
         self._file: TraceFile | None = None
 
@@ -49,7 +51,7 @@ class Recorder:
         if limit_bytes <= 0:
             return
         try:
-            self._file = TraceFile(directory, limit_bytes, self._header)
+            self._file = TraceFile(trace_place(directory, limit_bytes), self._header)
         except OSError as error:
             log.warning("no trace: %s: %s", directory, error.strerror)
 
@@ -59,15 +61,13 @@ class Recorder:
         self.tasks[note.job, note.task] = note
         if len(self.tasks) > RECENT:
             del self.tasks[next(iter(self.tasks))]
-        if self._file is not None:
-            self._pending.append(note)
+        self._pending.append(note)
 
     def record(self, event: Event, commands: tuple[Command, ...]) -> None:
         """Takes one step of the machine, after its commands were carried out."""
         step = Step(event, commands)
         self.recent.append(step)
-        if self._file is not None:
-            self._pending.append(step)
+        self._pending.append(step)
 
     @property
     def reaches_back_to_wall_ns(self) -> int:
@@ -77,16 +77,26 @@ class Recorder:
         return self.recent[0].event.wall_ns
 
     def flush(self) -> None:
-        """Writes what has come since the last time."""
-        if self._file is None or not self._pending:
+        """Books and writes what has come since the last time."""
+        if not self._pending:
             return
         lines, self._pending = self._pending, []
+        for line in lines:
+            if isinstance(line, Step):
+                self._accounts.take(line.event, line.commands)
+        if self._file is None:
+            return
         try:
             self._file.write(lines)
         except OSError as error:
             log.warning("the trace ends here: it cannot be written: %s", error.strerror)
             self._file.close()
             self._file = None
+
+    def close_account(self, job: Job, now_ns: int, now_wall_ns: int) -> Account:
+        """The account of a job that ends now."""
+        self.flush()
+        return self._accounts.close(job, now_ns, now_wall_ns)
 
     def close(self) -> None:
         """Writes the rest and closes the file."""

@@ -38,6 +38,8 @@ from cosched.core.settings import Settings
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.linux.classes import ClassScheduler
 from cosched.linux.kick import Kicker
+from cosched.node.books import Books
+from cosched.node.bounded_file import Place
 from cosched.node.control import ControlSocket
 from cosched.node.effects import Effects, silence
 from cosched.node.explain import explain
@@ -82,6 +84,7 @@ class DaemonOptions:
     trace_bytes: what the trace's files may take together; 0: no trace.
     memory: how much of it jobs may have, and how long one waits for it.
     allow_raise: whether owners may have a job run alone; None: if these are private.
+    history: where jobs that have ended are written down, if anywhere.
     """
 
     private: bool
@@ -92,6 +95,7 @@ class DaemonOptions:
     trace_bytes: int = DEFAULT_BYTES
     memory: MemoryTerms = field(default_factory=MemoryTerms)
     allow_raise: bool | None = None
+    history: Place | None = None
 
 
 class SchedulerDaemon:
@@ -110,6 +114,7 @@ class SchedulerDaemon:
         self.machine = NodeScheduler(settings)
         self.jobs = JobTable(paths)
         self.recorder = Recorder(paths.node, self.machine, self.jobs)
+        self._books = Books(paths.node, self.recorder, classes.cpu_ns)
         self.started_ns = time.monotonic_ns()
         self._loop = Loop()
         self._alarm_ns = 0
@@ -157,6 +162,8 @@ class SchedulerDaemon:
         self._watch_signals()
         self._loop.watch(self._bell, self._hear_timer)
         self.recorder.open(self.paths.directory, self.options.trace_bytes)
+        if self.options.history is not None:
+            self._books.open(self.options.history)
         self._adopt()
         mode = 0o600 if self.options.private else 0o666
         registration = RegistrationSocket(
@@ -168,7 +175,11 @@ class SchedulerDaemon:
             mode=mode,
             readers={"status": self._status},
             writers={"set": self._set, "turn": self._give_turn, "down": self._down},
-            owners={"why": self._why, **self._owners.handlers()},
+            owners={
+                "why": self._why,
+                "history": self._books.tell,
+                **self._owners.handlers(),
+            },
             on_lease_end=self._note_activity,
         )
         self._control = control
@@ -185,10 +196,14 @@ class SchedulerDaemon:
         self._shut_down()
 
     def _shut_down(self) -> None:
-        self.feed(ShutdownRequested(**self._clocks()))
-        self.recorder.close()
         for job in self.jobs:
+            self._books.daemon_leaves(job)
+        self.feed(ShutdownRequested(**self._clocks()))
+        for job in self.jobs:
+            self._books.job_ended(job)
             self._forget_job(job)
+        self.recorder.close()
+        self._books.close()
         self.timer.stop()
         if self._metrics is not None:
             self._metrics.stop()
@@ -297,12 +312,14 @@ class SchedulerDaemon:
     def _task_left(self, job: LiveJob, pid: int) -> None:
         task = job.tasks[pid]
         self._loop.unwatch(task.pidfd)
+        self._books.task_leaves(job, task)
         self.jobs.remove_task(job, pid)
         self.feed(TaskExited(**self._clocks(), job=job.key, task=pid))
         self._forget_if_empty(job)
 
     def _forget_if_empty(self, job: LiveJob) -> None:
         if not job.tasks:
+            self._books.job_ended(job)
             self._forget_job(job)
             self._note_activity()
 
@@ -323,6 +340,7 @@ class SchedulerDaemon:
         for problem in self.jobs.adopt():
             log.warning("not taken over: %s", problem)
         for job in self.jobs:
+            self._books.adopt(job)
             self._watch_job(job)
             for pid, task in list(job.tasks.items()):
                 self._loop.watch(task.pidfd, lambda j=job, p=pid: self._task_left(j, p))  # type: ignore[misc]

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from cosched.core.errors import CoschedError
 from cosched.core.messages import Command, Event, Job, Task
 from cosched.core.trace_codec import Header, Step, TaskNote, decode
-from cosched.node.trace_file import CURRENT, PREVIOUS
+from cosched.node.trace_file import trace_place
 
 
 class Entry(NamedTuple):
@@ -66,7 +66,7 @@ class Trace:
 
 def trace_files(directory: Path) -> list[Path]:
     """The files of the trace in a node's directory, oldest first."""
-    return [path for name in (PREVIOUS, CURRENT) if (path := directory / name).exists()]
+    return trace_place(directory).files
 
 
 def read_trace(paths: Sequence[Path]) -> Trace:
@@ -95,7 +95,9 @@ def _files(path: Path) -> list[Path]:
         return [path]
     files = trace_files(path)
     if not files:
-        raise CoschedError(f"{path}: no {CURRENT} in it; give a node's directory or a file")
+        raise CoschedError(
+            f"{path}: no trace.jsonl in it; give a node's directory or a file"
+        )
     return files
 
 

@@ -25,13 +25,14 @@ from cosched.core.settings import Settings
 from cosched.core.snapshot import JobSnapshot
 from cosched.core.trace_codec import VERSION, Header, Step, TaskNote, decode, encode
 from cosched.node.recorder import Recorder
-from cosched.node.trace_file import CURRENT, PREVIOUS, TraceFile
+from cosched.node.trace_file import TraceFile, trace_place
 from cosched.observe.replay import replay
 from cosched.observe.trace import read_trace
 from tests.unit.trace_histories import CHOICES, SETTINGS, run_choices
 
 ROOT = Path(__file__).parent.parent.parent
 GOLDEN = sorted((ROOT / "tests/golden").glob("*.jsonl"))
+CURRENT, PREVIOUS = "trace.jsonl", "trace.1.jsonl"
 NOTE = TaskNote("0.a", 11, "a", 0, 3, 4, "prefix")
 
 
@@ -42,14 +43,16 @@ def header_of(machine, node="node1"):
 def write_history(directory, settings, choices, limit_bytes, restart_at=None):
     """A trace as a daemon writes it, a flush for each event; returns all steps."""
     machine = NodeScheduler(settings)
-    file = TraceFile(directory, limit_bytes, lambda: header_of(machine))
+    file = TraceFile(trace_place(directory, limit_bytes), lambda: header_of(machine))
     steps = []
     for number, step in enumerate(run_choices(machine, choices)):
         steps.append(step)
         file.write([NOTE, step])
         if number == restart_at:
             file.close()
-            file = TraceFile(directory, limit_bytes, lambda: header_of(machine))
+            file = TraceFile(
+                trace_place(directory, limit_bytes), lambda: header_of(machine)
+            )
     file.close()
     return steps
 
@@ -136,7 +139,9 @@ def test_a_cut_last_line_is_as_if_it_were_not_there(written):
 def test_a_daemon_that_starts_after_a_killed_one_goes_on_in_the_same_file(written):
     path, lines = written
     path.write_bytes(b"".join(lines)[:-7])
-    TraceFile(path.parent, 10**7, lambda: header_of(NodeScheduler(Settings()))).close()
+    TraceFile(
+        trace_place(path.parent), lambda: header_of(NodeScheduler(Settings()))
+    ).close()
     trace = read_trace([path.parent])
     assert [len(segment.entries) for segment in trace.segments] == [3, 0]
     assert replay(trace).difference is None

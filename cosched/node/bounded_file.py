@@ -1,0 +1,84 @@
+"""Lines appended to a file that does not grow without bound: when it has half of the bytes
+allowed it takes the place of the one before, and a new one begins."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the two files are, and how many bytes they may take together.
+
+    The last lines before a change may exceed that by what is written at once.
+    """
+
+    directory: Path
+    name: str
+    limit_bytes: int
+
+    @property
+    def current(self) -> Path:
+        return self.directory / f"{self.name}.jsonl"
+
+    @property
+    def previous(self) -> Path:
+        return self.directory / f"{self.name}.1.jsonl"
+
+    @property
+    def files(self) -> list[Path]:
+        """Those that exist, oldest first."""
+        return [path for path in (self.previous, self.current) if path.exists()]
+
+
+class BoundedFile:
+    """Appends to ``place.current``. Every method may raise OSError.
+
+    ``header`` makes what begins each file, and whatever this object goes on with.
+    """
+
+    def __init__(self, place: Place, header: Callable[[], bytes] = bytes) -> None:
+        self._place = place
+        self._header = header
+        self._fd = -1
+        try:
+            self._open()
+            self._make_room()
+        except OSError:
+            self.close()
+            raise
+
+    def append(self, lines: bytes) -> None:
+        """Writes whole lines, all at once."""
+        self._write(lines)
+        self._make_room()
+
+    def close(self) -> None:
+        """Ends the writing; a second call does nothing."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _open(self) -> None:
+        # Not through a link: the directory may be one in which others can write.
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._fd = os.open(self._place.current, flags, 0o600)
+        self._size = os.fstat(self._fd).st_size
+        # A daemon that was killed may have left half a line.
+        torn = self._size > 0 and os.pread(self._fd, 1, self._size - 1) != b"\n"
+        self._write((b"\n" if torn else b"") + self._header())
+
+    def _write(self, data: bytes) -> None:
+        if os.write(self._fd, data) != len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._size += len(data)
+
+    def _make_room(self) -> None:
+        if self._size > self._place.limit_bytes // 2:
+            self.close()
+            self._place.current.replace(self._place.previous)
+            self._open()
