@@ -1,0 +1,185 @@
+"""Kernels on some CPUs of a node: started, held until all are ready, measured or stopped.
+
+A process of a kernel runs on each CPU; the network kernel is one MPI job of as many ranks
+(an even number) on all of them together. What the processes say is in ``c/kernel.h``.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from benchmarks.kernels.build import NETWORK, Built
+from cosched.core.errors import CoschedError
+from cosched.launch.family import Family
+
+#: Beyond what was asked for: a kernel that says nothing for so long is stuck.
+PATIENCE_S = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """CPUs of a node, and what each kernel works on there. size: bytes a process."""
+
+    cpus: tuple[int, ...]
+    size: int
+    folder: Path
+
+
+class Process:
+    """A kernel's process, or the launcher of its ranks."""
+
+    def __init__(self, name: str, argv: Sequence[str], stack: ExitStack) -> None:
+        self._name = name
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
+        stack.callback(self._errors.close)
+        self._process = subprocess.Popen(
+            argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            bufsize=0,
+        )
+        stack.callback(self._end)
+        self._unread = b""
+
+    def _end(self) -> None:
+        """Whatever happened, nothing stays behind."""
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                stream.close()
+        try:
+            self._process.wait(5.0)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def line(self, within_s: float) -> str:
+        """The next line; raises CoschedError if there is none."""
+        stream = self._process.stdout
+        assert stream is not None
+        deadline_s = time.monotonic() + within_s
+        while b"\n" not in self._unread:
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0 or not select.select([stream], [], [], left_s)[0]:
+                raise CoschedError(f"kernel {self._name} said nothing for {within_s:.0f} s")
+            data = os.read(stream.fileno(), 4096)
+            if not data:
+                raise self.failure()
+            self._unread += data
+        line, _, self._unread = self._unread.partition(b"\n")
+        return line.decode("utf-8", "replace")
+
+    def expect(self, word: str) -> None:
+        """The next line is this."""
+        line = self.line(PATIENCE_S)
+        if line != word:
+            raise CoschedError(f"kernel {self._name} said '{line}' instead of '{word}'")
+
+    def go(self) -> None:
+        """Lets it begin."""
+        stream = self._process.stdin
+        assert stream is not None
+        try:
+            stream.write(b"go\n")
+        except BrokenPipeError:
+            raise self.failure() from None
+
+    def stop(self) -> None:
+        """Tells it that it is enough."""
+        stream = self._process.stdin
+        assert stream is not None
+        stream.close()
+
+    def rate(self, within_s: float) -> float:
+        """Work a second, when it is over and its result right."""
+        words = self.line(within_s).split()
+        if len(words) != 4 or words[0] != "work" or words[2] != "seconds":
+            raise CoschedError(f"kernel {self._name} said '{' '.join(words)}'")
+        if self._process.wait(PATIENCE_S) != 0:
+            raise self.failure()
+        return float(words[1]) / float(words[3])
+
+    def failure(self) -> CoschedError:
+        """Why it ended."""
+        status = self._process.wait(PATIENCE_S)
+        self._errors.seek(0)
+        said = self._errors.read().decode("utf-8", "replace").strip().splitlines()
+        telling = [line for line in said if line.startswith(self._name)] or said
+        why = telling[-1] if telling else f"exit status {status}"
+        return CoschedError(why if why.startswith(self._name) else f"{self._name}: {why}")
+
+
+class Occupant:
+    """A kernel on a place. seconds: how long it runs; 0: until it is stopped."""
+
+    def __init__(
+        self, kernel: str, built: Built, place: Place, seconds: float, stack: ExitStack
+    ) -> None:
+        self._seconds = seconds
+        tail = [
+            str(built.programs[kernel]),
+            f"{seconds:g}",
+            str(place.size),
+            str(place.folder),
+        ]
+        if kernel == NETWORK:
+            starts = [(place.cpus, [*_launcher(built, len(place.cpus)), *tail])]
+        else:
+            starts = [((cpu,), tail) for cpu in place.cpus]
+        self._processes = [
+            Process(kernel, ["taskset", "-c", ",".join(map(str, cpus)), *argv], stack)
+            for cpus, argv in starts
+        ]
+        for process in self._processes:
+            process.expect("ready")
+
+    def go(self) -> None:
+        """Lets all processes begin; returns when each has worked a round."""
+        for process in self._processes:
+            process.go()
+        for process in self._processes:
+            process.expect("running")
+
+    def stop(self) -> None:
+        """Says that it is enough."""
+        for process in self._processes:
+            process.stop()
+
+    def rate(self) -> float:
+        """Work a second, of all processes together."""
+        return sum(process.rate(self._seconds + PATIENCE_S) for process in self._processes)
+
+
+def _launcher(built: Built, cpus: int) -> list[str]:
+    mpi = built.mpi
+    if mpi is None:
+        raise CoschedError("the network kernel needs an MPI; none was looked for")
+    argv = [str(mpi.mpiexec)]
+    if mpi.family is Family.OPENMPI:
+        argv += ["--bind-to", "none", "--oversubscribe"]
+        if os.geteuid() == 0:
+            argv.append("--allow-run-as-root")
+    return [*argv, "-n", str(max(2, cpus - cpus % 2))]
+
+
+@contextmanager
+def occupied(kernel: str | None, built: Built, place: Place) -> Iterator[Occupant | None]:
+    """A kernel that runs in the background until the end of the block, and was right."""
+    with ExitStack() as stack:
+        if kernel is None:
+            yield None
+            return
+        occupant = Occupant(kernel, built, place, 0.0, stack)
+        occupant.go()
+        yield occupant
+        occupant.stop()
+        occupant.rate()

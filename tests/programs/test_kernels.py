@@ -1,0 +1,185 @@
+"""The node kernels check their own results, alone and beside each other."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+import psutil
+import pytest
+
+from benchmarks.kernels.__main__ import parse_halves
+from benchmarks.kernels.build import KERNELS, NETWORK, SOURCES, build
+from benchmarks.kernels.matrix import model_of
+from benchmarks.kernels.occupant import Occupant, Place, occupied
+from cosched.core.errors import CoschedError
+from cosched.core.symbiosis.matrix import parse_model
+
+pytestmark = pytest.mark.mpi_job
+
+ROOT = Path(__file__).resolve().parents[2]
+SIZE = 1 << 20
+CPUS = tuple(sorted(os.sched_getaffinity(0)))[:1]
+SHORT = 0.02
+
+if shutil.which("cc") is None or not (Path(sys.executable).parent / "mpicc").exists():
+    pytest.skip("no cc, or no mpicc beside this Python", allow_module_level=True)
+
+
+def kernels(*words, cwd=ROOT):
+    return subprocess.run(
+        [sys.executable, "-m", "benchmarks.kernels", *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    return build(list(KERNELS), tmp_path_factory.mktemp("built"), None)
+
+
+def place(folder):
+    return Place(CPUS, SIZE, folder)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_kernel_works_beside_another_one(kernel, built, tmp_path):
+    other = "cpu" if kernel == NETWORK else "gups"
+    with occupied(other, built, place(tmp_path)), ExitStack() as stack:
+        occupant = Occupant(kernel, built, place(tmp_path), SHORT, stack)
+        occupant.go()
+        assert occupant.rate() > 0.0
+    assert list(tmp_path.iterdir()) == []
+    assert psutil.Process().children() == []
+
+
+@pytest.mark.parametrize(
+    ("kernel", "old", "new"),
+    [
+        ("cpu", "823573", "823574"),
+        ("stream", "b[i] = SCALE * c[i]", "b[i] = (i == 99 ? 0.0 : SCALE) * c[i]"),
+        ("gups", "] ^= random_now", "] ^= random_now + (rounds == 1)"),
+        ("io", "written[place] = stamp", "written[place] = stamp + (place == 3)"),
+        (NETWORK, "check(in, size, which + 1)", "check(in, size, which)"),
+    ],
+)
+def test_a_wrong_result_is_noticed(kernel, old, new, tmp_path):
+    shutil.copy(SOURCES / "kernel.h", tmp_path)
+    text = (SOURCES / f"{kernel}.c").read_text()
+    assert text.count(old) == 1
+    (tmp_path / f"{kernel}.c").write_text(text.replace(old, new))
+    wrong = build([kernel], tmp_path, None, tmp_path)
+    with ExitStack() as stack:
+        occupant = Occupant(kernel, wrong, place(tmp_path), 3 * SHORT, stack)
+        occupant.go()
+        with pytest.raises(CoschedError, match=f"{kernel}: verification failed"):
+            occupant.rate()
+
+
+def test_the_count_of_the_cpu_kernel():
+    """By integers alone: the kernel's coordinates are multiples of 2^-31."""
+    state, inside = 271828183, 0
+    for _ in range(1 << 20):
+        squares = 0
+        for _ in "xy":
+            state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
+            squares += ((state >> 32) - 2**31) ** 2
+        inside += squares <= 2**62
+    assert f"= {inside};" in (SOURCES / "cpu.c").read_text()
+
+
+def test_what_goes_wrong_while_others_run_ends_all(built, tmp_path):
+    with (
+        pytest.raises(CoschedError, match="io: no file can be made in --folder"),
+        occupied("gups", built, place(tmp_path)),
+        occupied("io", built, place(tmp_path / "absent")),
+    ):
+        pytest.fail("the kernel has no folder and cannot run")
+    assert psutil.Process().children() == []
+
+
+def test_a_matrix_for_the_simulator(tmp_path):
+    words = ["--kernels", "cpu,stream,gups", "--seconds", SHORT, "--size", 1]
+    words += ["--repeat", 2, "--halves", f"{CPUS[0]}/{sorted(os.sched_getaffinity(0))[-1]}"]
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("one CPU has no halves")
+    result = kernels("matrix", *words, "--json", "mine.json", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert max(len(line) for line in result.stdout.splitlines()) <= 80
+    document = json.loads((tmp_path / "mine.json").read_text())
+    model = parse_model(document, "mine.json")
+    assert model.matrix.names == ("cpu", "stream", "gups")
+    assert all(model.matrix.speedup(name, name) == 1.0 for name in model.matrix.names)
+    assert [len(cell["rates"]) for cell in document["rates"]] == [2] * 12
+    simulate = [sys.executable, "-m", "cosched.cli.main", "sim", "symbiosis"]
+    for part in ("pairs", "stream"):
+        done = subprocess.run(
+            [*simulate, part, "--model", "mine.json"],
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+            cwd=tmp_path,
+        )
+        assert done.returncode == 0, done.stderr
+
+
+def test_speedups_from_rates():
+    rates = {("cpu", "cpu"): [2.0, 9.0, 2.0], ("cpu", "io"): [3.0], ("cpu", None): [4.0]}
+    rates |= {("io", "io"): [10.0], ("io", "cpu"): [5.0], ("io", None): [20.0]}
+    model = model_of(rates, ["cpu", "io"])
+    assert model.matrix.rows == ((1.0, 1.5), (0.5, 1.0))
+    assert model.matrix.idle == (2.0, 2.0)
+    assert model.limits == (KERNELS["cpu"], KERNELS["io"])
+
+
+def test_halves():
+    assert parse_halves(None, {4, 1, 2, 0, 9}) == ((0, 1), (2, 4))
+    assert parse_halves("0,2/1,3", {0, 1, 2, 3}) == ((0, 2), (1, 3))
+    assert parse_halves("0-1/2-3", {0, 1, 2, 3}) == ((0, 1), (2, 3))
+    for text, words in (
+        ("0-1", "want two of equal size"),
+        ("0/0", "want two of equal size"),
+        ("0/1-2", "want two of equal size"),
+        ("0/7", "CPU 7 is not one we may use"),
+        ("a/b", "write CPUs like"),
+        ("1-0/2", "each half wants CPUs"),
+        ("0,0/1,2", "each once"),
+    ):
+        with pytest.raises(CoschedError, match=words):
+            parse_halves(text, {0, 1, 2, 3})
+    with pytest.raises(CoschedError, match="one CPU has no halves"):
+        parse_halves(None, {0})
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["matrix", "--kernels", "cpu,disk"], "'disk' is none of cpu, stream"),
+        (["matrix", "--json", "absent/x.json"], "its folder cannot be written to"),
+        (["run", "network", "--mpi", "/absent/mpiexec"], "/absent/mpiexec"),
+    ],
+)
+def test_bad_input_gets_one_line_and_a_status(words, says, tmp_path):
+    result = kernels(*words, cwd=tmp_path)
+    assert result.returncode == 1
+    assert result.stdout == ""
+    assert says in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_help_leads(tmp_path):
+    result = kernels("--help", cwd=tmp_path)
+    assert result.returncode == 0
+    assert max(len(line) for line in result.stdout.splitlines()) <= 80
+    assert "examples:" in result.stdout
