@@ -119,6 +119,9 @@ class SchedulerDaemon:
         self._loop = Loop()
         self._alarm_ns = 0
         self._idle_since_ns = self.started_ns + PRIVATE_GRACE_NS - PRIVATE_LINGER_NS
+        self._metrics = None
+        if options.metrics != OFF:
+            self._metrics = MetricsProcess(self._loop, paths, options.metrics)
         unlink_region(paths.node_region)
         self.region = NodeRegion.create(paths.node_region)
         self._bell = self._open_bell()
@@ -135,9 +138,6 @@ class SchedulerDaemon:
                 classes.mode,
             ],
         )
-        self._metrics = None
-        if options.metrics != OFF:
-            self._metrics = MetricsProcess(self._loop, paths, options.metrics)
         self._kicker = Kicker(classes.mode)
         self._effects = Effects(
             classes,

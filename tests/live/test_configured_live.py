@@ -1,0 +1,299 @@
+"""Live daemons with a configuration: the operator's limits, metrics, settings that are
+changed and saved."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from cosched.core.errors import CoschedError
+from cosched.core.settings import Settings
+from cosched.node.client import request
+from cosched.node.lifecycle import NodeOptions, start_node
+from cosched.node.lock import lock_holder
+from cosched.shm.paths import NodePaths
+from tests.live.conftest import TOOLS, eventually
+
+pytestmark = pytest.mark.live
+
+ROOT = Path(__file__).parent.parent.parent
+NOBODY = 65534
+#: A daemon whose operator's file is another one than this machine's.
+DAEMON = """\
+import sys
+from pathlib import Path
+from cosched.node import configuration
+configuration.OPERATOR_FILE = Path(sys.argv.pop(1))
+from cosched_daemons.scheduler import main
+main()
+"""
+
+
+def as_user(user):
+    """What runs a command as another user, who can read this Python wherever it is."""
+    if not user:
+        return ()
+    caps = "+dac_read_search"
+    return (
+        *("setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"),
+        *(f"--inh-caps={caps}", f"--ambient-caps={caps}"),
+    )
+
+
+@pytest.fixture
+def open_dir(run_dir):
+    """The run directory, which others may enter."""
+    run_dir.chmod(0o755)
+    return run_dir
+
+
+@contextmanager
+def daemon(run_dir, limits, *options, user=None):
+    """A daemon under this operator's file; its first line."""
+    operator = run_dir / "operator.toml"
+    operator.write_text(limits)
+    environ = {k: v for k, v in os.environ.items() if k not in ("HOME", "XDG_CONFIG_HOME")}
+    process = subprocess.Popen(
+        [
+            *as_user(user),
+            *(sys.executable, "-c", DAEMON, str(operator)),
+            *("--run-dir", str(run_dir), "--node", "node1", *options),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd="/",
+        env=environ,
+    )
+    try:
+        yield process.stdout.readline().strip()
+    finally:
+        process.terminate()
+        process.wait()
+        process.stdout.close()
+
+
+@contextmanager
+def task_of(user, run_dir, job):
+    """A stand-in task of a user: its error number and the daemon's reason."""
+    process = subprocess.Popen(
+        [
+            *as_user(user),
+            *(sys.executable, str(TOOLS / "task.py")),
+            *(str(NodePaths(run_dir, "node1").register_socket), job),
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=str(ROOT),
+    )
+    try:
+        error, _, reason = process.stdout.readline().strip().partition(" ")
+        yield int(error), reason
+    finally:
+        process.kill()
+        process.wait()
+        process.stdin.close()
+        process.stdout.close()
+
+
+def test_users_are_held_to_the_operators_limits_and_root_is_not(open_dir):
+    with daemon(open_dir, "[limits]\njobs_per_user = 1\n") as greeting:
+        assert greeting.startswith("READY")
+        with task_of(NOBODY, open_dir, "one") as first:
+            assert first == (0, "")
+            with task_of(NOBODY, open_dir, "one") as another_of_it:
+                assert another_of_it == (0, "")
+            with task_of(NOBODY, open_dir, "two") as (error, reason):
+                assert error < 0
+                assert reason == "1 jobs of yours run here; more are not allowed at once"
+            with task_of(0, open_dir, "a") as (a, _), task_of(0, open_dir, "b") as (b, _):
+                assert (a, b) == (0, 0)
+
+
+def test_a_carrier_that_is_not_allowed_is_refused(open_dir):
+    with daemon(open_dir, '[limits]\ncarriers = ["shadow"]\n') as greeting:
+        assert greeting.startswith("READY")
+        with task_of(NOBODY, open_dir, "one") as (error, reason):
+            assert error < 0
+            assert "carrier 'prefix' is not allowed here: use shadow" in reason
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        ("[limits]\nprivate_daemons = false\n", "users' own daemons are not allowed"),
+        ('[limits]\nslice_max = "3s"\n', "slice 5s is not allowed here: the most is 3s"),
+        ("[limits]\nslice_mix = 3\n", "operator.toml:2: 'slice_mix' is not a key"),
+    ],
+)
+def test_a_users_daemons_say_what_is_not_allowed(open_dir, limits, words):
+    options = ("--slice", "5s", "--class-scheduler", "dutycycle")
+    with daemon(open_dir, limits, *options, user=NOBODY) as said:
+        assert words in said
+        assert said.startswith("coschedd: ")
+
+
+def test_a_users_live_daemons_cannot_be_set_beyond_the_limits(open_dir):
+    # Sockets of his own in a directory of his own.
+    own = open_dir / "own"
+    own.mkdir()
+    os.chown(own, NOBODY, NOBODY)
+    operator = '[limits]\nslice_min = "1s"\n'
+    (own / "operator.toml").touch()
+    options = ("--class-scheduler", "dutycycle")
+    with daemon(own, operator, *options, user=NOBODY) as greeting:
+        assert greeting.startswith("READY"), greeting
+        paths = NodePaths(own, "node1")
+        with pytest.raises(CoschedError, match="slice 500ms is not allowed here"):
+            request(paths, "set", settings={"slice": "500ms"})
+        assert request(paths, "set", settings={"slice": "3s"})["settings"]
+
+
+# -- metrics -----------------------------------------------------------------------------
+
+
+def free_address():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def up_with_metrics(node):
+    address = free_address()
+    options = NodeOptions(
+        Settings().changed({"slice": "10s", "gmet": "1ms"}), metrics=address
+    )
+    start_node(node.paths, options)
+    return address
+
+
+def scrape(address):
+    """Sample values by name and job."""
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=15) as answer:
+        text = answer.read().decode()
+    return {
+        (sample.name, sample.labels.get("job") or sample.labels.get("cause")): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_metrics_say_what_the_node_does(node):
+    address = up_with_metrics(node)
+    first, second = node.task("one"), node.task("two")
+    assert first.error == second.error == 0
+    values = scrape(address)
+    assert values["cosched_jobs", None] == 2
+    scheduled = [values["cosched_job_scheduled", name] for name in ("one", "two")]
+    assert sorted(scheduled) == [0, 1]
+    assert values["cosched_slice_seconds", None] == 10
+    assert values["cosched_switches_total", "slice"] >= 0
+    assert values["cosched_daemon_cpu_seconds_total", None] > 0
+
+
+def test_a_metrics_server_that_died_is_replaced_at_the_same_address(node):
+    address = up_with_metrics(node)
+    assert scrape(address)
+    pid = lock_holder(node.paths.metrics_lock)
+    os.kill(pid, signal.SIGKILL)
+    assert scrape(address)  # the address was never let go: the next server answers
+    assert lock_holder(node.paths.metrics_lock) not in (None, pid)
+
+
+def test_the_metrics_server_ends_with_the_daemon_however_that_ends(node):
+    address = up_with_metrics(node)
+    assert scrape(address)
+    pidfd = os.pidfd_open(lock_holder(node.paths.metrics_lock))
+    os.kill(node.scheduler_pid, signal.SIGKILL)
+    try:
+        eventually(lambda: has_ended(pidfd), "the metrics server ends")
+    finally:
+        os.close(pidfd)
+    options = NodeOptions(Settings(), metrics=address)
+    start_node(node.paths, options)
+    assert scrape(address)
+    node.down()
+    assert not node.paths.metrics_lock.exists()
+
+
+def has_ended(pidfd):
+    import select
+
+    return bool(select.select([pidfd], [], [], 0)[0])
+
+
+def test_an_address_that_is_taken_is_said_in_one_line(node):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(CoschedError, match="Address already in use") as caught:
+            start_node(node.paths, NodeOptions(Settings(), metrics=address))
+    assert address in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not node.remains()
+
+
+# -- set and top -------------------------------------------------------------------------
+
+
+def cosched(*words, user=None, **environ):
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("COSCHED_")}
+    return subprocess.run(
+        [*as_user(user), sys.executable, "-m", "cosched.cli.main", *words],
+        env={**inherited, **environ},
+        cwd=str(ROOT),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_set_changes_live_nodes_without_touching_jobs(node):
+    node.up()
+    task = node.task("one")
+    said = cosched("config", "set", "--run-dir", str(node.paths.run_dir), "slice=3s")
+    assert said.stdout == "node node1: slice=3s gmet=0.001s align=off\n"
+    assert task.scheduled
+    assert node.status()["settings"]["slice_s"] == 3
+
+
+def test_what_is_saved_counts_from_the_next_start(open_dir):
+    config = open_dir / "config"
+    config.mkdir()
+    os.chown(config, NOBODY, NOBODY)
+    environ = {"XDG_CONFIG_HOME": str(config)}
+    words = ("--save", "slice=1s", "node.mode=strict", "--run-dir", str(open_dir))
+    saved = cosched("config", "set", *words, user=NOBODY, **environ)
+    assert saved.returncode == 0, saved.stderr
+    assert saved.stdout == f"saved in {config}/cosched/config.toml\n"
+    shown = cosched("config", "show", "--json", user=NOBODY, **environ)
+    values = json.loads(shown.stdout)["values"]
+    assert values["node.slice"]["value"] == "1s"
+    assert values["node.mode"]["where"] == f"{config}/cosched/config.toml:3"
+
+
+def test_top_once(node):
+    node.up(slice="2s")
+    first, second = node.task("one"), node.task("two")
+    assert first.error == second.error == 0
+    words = ("top", "--run-dir", str(node.paths.run_dir), "--once", "--interval", "0.5")
+    text = cosched(*words)
+    assert text.returncode == 0, text.stderr
+    lines = text.stdout.splitlines()
+    assert lines[0] == "1 node, 2 jobs"
+    assert [line.split()[0] for line in lines[-2:]] == ["one", "two"]
+    answer = json.loads(cosched(*words, "--json").stdout)
+    shares = [job["scheduled"] for job in answer["jobs"]]
+    assert sum(shares) == pytest.approx(1, abs=0.1)
+    assert [job["entitled"] for job in answer["jobs"]] == [0.5, 0.5]
+    assert cosched(*words[:3]).stderr == "cosched: stdout is no terminal; use --once\n"
