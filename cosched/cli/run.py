@@ -14,6 +14,7 @@ import click
 from cosched.cli.options import complete_paths, json_option, run_cli, run_dir_option
 from cosched.cli.run_choices import choose
 from cosched.core.errors import CoschedError
+from cosched.core.units import parse_bytes
 from cosched.launch.command import Site
 from cosched.launch.environment import (
     Part,
@@ -84,6 +85,12 @@ def _hosts(_: click.Context, __: click.Parameter, value: str | None) -> tuple[st
     " CPUs are shared now.  [default: the configuration's, spin]",
 )
 @click.option(
+    "--memory",
+    metavar="SIZE",
+    help="What the job needs on each of its nodes, such as 8G: it begins once that is"
+    " free, rather than page.",
+)
+@click.option(
     "--waits-only", is_flag=True, help="Only wait as --wait says; no coscheduling."
 )
 @click.option("--no-shim", is_flag=True, help="Start the job the same way, uncoscheduled.")
@@ -110,6 +117,7 @@ def command(
     mpi: str | None,
     status: str | None,
     wait: str | None,
+    memory: str | None,
     waits_only: bool,
     no_shim: bool,
     run_dir: Path,
@@ -131,6 +139,7 @@ def command(
       cosched-run -- mpiexec -n 4 ./app
       cosched-run -- srun ./app
       cosched-run --wait block -n 4 ./app
+      cosched-run --memory 8G -n 4 ./app
     """
     if not argv:
         raise click.UsageError("Missing PROGRAM.", ctx)
@@ -139,6 +148,9 @@ def command(
     choices = choose(ctx, wait=wait, status=status, waits_only=waits_only, no_shim=no_shim)
     if job is not None:
         check_job_name(job)
+    need_bytes = 0 if memory is None else parse_bytes(memory, "--memory")
+    if need_bytes and (no_shim or waits_only):
+        raise click.UsageError("--memory needs coscheduling: nobody else waits.", ctx)
     chosen = ctx.get_parameter_source("run_dir") is not click.core.ParameterSource.DEFAULT
     if not chosen and "COSCHED_RUN_DIR" not in os.environ:
         run_dir = _default_run_dir(run_dir)
@@ -163,7 +175,7 @@ def command(
         choices.check_carrier(carrier)
         tasks = task_environment(
             os.environ,
-            part=None if waits_only else Part(name, run_dir, carrier),
+            part=None if waits_only else Part(name, run_dir, carrier, need_bytes),
             wait=choices.policy,
             shim=shim,
             verbose=verbose,
@@ -174,9 +186,9 @@ def command(
     lease = None
     takes_part = "COSCHED_JOB" in tasks
     if takes_part and resolved.site.names:
-        _check_hosts(resolved.site, run_dir, name, choices.limits.jobs_per_user)
+        _check_hosts(resolved.site, run_dir, name, choices.limits.jobs_per_user, need_bytes)
     elif takes_part:
-        lease = _lease_here(run_dir, name, choices.limits.jobs_per_user)
+        lease = _lease_here(run_dir, name, choices.limits.jobs_per_user, need_bytes)
         tasks = tasks if lease else {}
     if verbose:
         _say_what(resolved, name, tasks)
@@ -251,8 +263,10 @@ def _shim(job: Job) -> Path | None:
         return None
 
 
-def _check_hosts(site: Site, run_dir: Path, name: str, most: int | None) -> None:
-    """CoschedError unless the daemons of those hosts that can be asked are up."""
+def _check_hosts(
+    site: Site, run_dir: Path, name: str, most: int | None, need_bytes: int
+) -> None:
+    """CoschedError unless the daemons of those hosts that can be asked take the job."""
     from cosched.launch.nodes import check_nodes
 
     if site.agent is not None:
@@ -262,16 +276,33 @@ def _check_hosts(site: Site, run_dir: Path, name: str, most: int | None) -> None
         local = {host, host.partition(".")[0], "localhost", "127.0.0.1"}
         names, hint = (_here(),) if local.intersection(site.names) else (), "cosched up"
     nodes = [NodePaths(run_dir, node) for node in names]
-    check_nodes(nodes, connect, uid=os.geteuid(), job=name, most=most, start_hint=hint)
+    check_nodes(
+        nodes,
+        connect,
+        uid=os.geteuid(),
+        job=name,
+        most=most,
+        need_bytes=need_bytes,
+        start_hint=hint,
+    )
 
 
-def _lease_here(run_dir: Path, name: str, most: int | None) -> Control | None:
+def _lease_here(
+    run_dir: Path, name: str, most: int | None, need_bytes: int
+) -> Control | None:
     """A lease on this node's daemons, started if need be; None, with a warning, if not."""
     from cosched.launch.nodes import JobRefused, lease_node
 
     here = NodePaths(run_dir, _here())
     try:
-        return lease_node(here, connect, uid=os.geteuid(), job=name, most=most)
+        return lease_node(
+            here,
+            connect,
+            uid=os.geteuid(),
+            job=name,
+            most=most,
+            need_bytes=need_bytes,
+        )
     except JobRefused:
         raise
     except CoschedError as error:

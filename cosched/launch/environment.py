@@ -33,11 +33,13 @@ def default_job_name(label: str, noise: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """How a job takes part in coscheduling: its name, its node's daemons, its carrier."""
+    """How a job takes part in coscheduling: its name, its node's daemons, its carrier, and
+    what memory it needs on each node (0: it does not say)."""
 
     job: str
     run_dir: Path
     status: str
+    memory_bytes: int = 0
 
 
 def task_environment(
@@ -58,6 +60,8 @@ def task_environment(
         added["COSCHED_JOB"] = part.job
         added["COSCHED_RUN_DIR"] = os.path.abspath(part.run_dir)
         added["COSCHED_STATUS"] = part.status
+        if part.memory_bytes:
+            added["COSCHED_MEMORY"] = str(part.memory_bytes)
     if shim is not None:
         added["LD_PRELOAD"] = merge_preload(environ.get("LD_PRELOAD", ""), shim)
     if verbose:

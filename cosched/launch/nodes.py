@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from cosched.core.errors import CoschedError
+from cosched.core.units import format_bytes
 from cosched.shm.paths import NodePaths
 
 START_TIMEOUT_S = 30
@@ -30,6 +31,10 @@ class JobNameTaken(JobRefused):
 
 class TooManyJobs(JobRefused):
     """This user has as many jobs on one of the nodes as the operator allows."""
+
+
+class TooLarge(JobRefused):
+    """The job needs more memory than one of the nodes has."""
 
 
 class Control(Protocol):
@@ -52,9 +57,10 @@ def check_nodes(
     job: str,
     start_hint: str,
     most: int | None = None,
+    need_bytes: int = 0,
 ) -> None:
     """CoschedError unless every node's daemon is up and knows no such job of this user,
-    and fewer than ``most`` of his jobs.
+    and fewer than ``most`` of his jobs; or if a node has less memory than ``need_bytes``.
 
     ``start_hint`` is the command that starts a daemon; ``{node}`` in it is its node.
     """
@@ -66,19 +72,27 @@ def check_nodes(
                 f"run: {start_hint.format(node=paths.node)}"
             )
         try:
-            _check_jobs(control, paths.node, uid, job, most)
+            status = control.request("status")
+            _check_jobs(status, paths.node, uid, job, most)
+            _check_memory(status, paths.node, need_bytes)
         finally:
             control.close()
 
 
 def lease_node(
-    paths: NodePaths, connect: Connect, *, uid: int, job: str, most: int | None = None
+    paths: NodePaths,
+    connect: Connect,
+    *,
+    uid: int,
+    job: str,
+    most: int | None = None,
+    need_bytes: int = 0,
 ) -> Control:
     """A lease on this node's daemons; starts a private pair where none is up.
 
     It holds until the connection is closed. JobRefused if the user should choose another
-    name, or has ``most`` jobs here; any other CoschedError if there is no way to have
-    daemons here.
+    name, has ``most`` jobs here, or needs more memory than the node has; any other
+    CoschedError if there is no way to have daemons here.
     """
     control = connect(paths)
     if control is None:
@@ -88,7 +102,9 @@ def lease_node(
         raise CoschedError(f"no daemon answers at {paths.control_socket}")
     try:
         control.request("lease")
-        _check_jobs(control, paths.node, uid, job, most)
+        status = control.request("status")
+        _check_jobs(status, paths.node, uid, job, most)
+        _check_memory(status, paths.node, need_bytes)
     except BaseException:
         control.close()
         raise
@@ -120,9 +136,11 @@ def start_private_pair(paths: NodePaths) -> None:
             raise CoschedError(last.removeprefix("cosched: "))
 
 
-def _check_jobs(control: Control, node: str, uid: int, job: str, most: int | None) -> None:
-    running = control.request("status").get("jobs", ())
-    names = [other.get("name") for other in running if other.get("uid") == uid]
+def _check_jobs(
+    status: Mapping[str, Any], node: str, uid: int, job: str, most: int | None
+) -> None:
+    present = [*status.get("jobs", ()), *status.get("waiting", ())]
+    names = [other.get("name") for other in present if other.get("uid") == uid]
     if job in names:
         raise JobNameTaken(
             f"job name '{job}' is taken on node {node}; choose another with --job"
@@ -130,4 +148,14 @@ def _check_jobs(control: Control, node: str, uid: int, job: str, most: int | Non
     if most is not None and len(names) >= most:
         raise TooManyJobs(
             f"{len(names)} jobs of yours run on node {node}; more are not allowed at once"
+        )
+
+
+def _check_memory(status: Mapping[str, Any], node: str, need_bytes: int) -> None:
+    memory = status.get("memory", {})
+    total = memory.get("total_bytes", 0)
+    if memory.get("guarded") and need_bytes > total:
+        raise TooLarge(
+            f"the job needs {format_bytes(need_bytes)}, node {node} has "
+            f"{format_bytes(total)}; give it other nodes, or state less with --memory"
         )

@@ -74,6 +74,8 @@ def test_the_tasks_environment():
         "LD_PRELOAD": "/a.so:/cache/shim.so",
     }
     assert environment(verbose=True)["COSCHED_VERBOSE"] == "1"
+    needy = Part("j", Path("/run/cosched"), "prefix", memory_bytes=8 << 30)
+    assert environment(part=needy)["COSCHED_MEMORY"] == "8589934592"
 
 
 def test_without_a_shim_the_wrapper_still_learns_its_job():

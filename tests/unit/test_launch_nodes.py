@@ -8,7 +8,7 @@ import pytest
 
 from cosched.core.errors import CoschedError
 from cosched.launch import nodes
-from cosched.launch.nodes import JobNameTaken, check_nodes, lease_node
+from cosched.launch.nodes import JobNameTaken, JobRefused, check_nodes, lease_node
 from cosched.shm.paths import NodePaths
 
 UP = NodePaths(Path("/r"), "up")
@@ -94,3 +94,23 @@ def test_a_pair_that_fails_is_quoted(monkeypatch, tmp_path):
     with pytest.raises(CoschedError) as caught:
         nodes.start_private_pair(NodePaths(tmp_path, "here"))
     assert str(caught.value) == "no rights"
+
+
+def test_a_name_that_waits_for_memory_is_taken_too():
+    control = FakeControl()
+    control.request = lambda op: {"jobs": [], "waiting": [{"name": "mine", "uid": 7}]}
+    with pytest.raises(JobNameTaken):
+        check(control)
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_a_job_larger_than_the_node_is_refused_before_it_starts(guarded):
+    control = FakeControl()
+    memory = {"guarded": guarded, "total_bytes": 8 << 30}
+    control.request = lambda op: {"jobs": [], "waiting": [], "memory": memory}
+    if not guarded:
+        assert lease_node(UP, lambda _: control, uid=7, job="mine", need_bytes=1 << 40)
+        return
+    with pytest.raises(JobRefused, match=r"needs 16\.0 GiB, node up has 8\.0 GiB"):
+        lease_node(UP, lambda _: control, uid=7, job="mine", need_bytes=16 << 30)
+    assert lease_node(UP, lambda _: control, uid=7, job="mine", need_bytes=8 << 30)
