@@ -29,7 +29,7 @@ class Progress(Protocol):
         """Something begins that is no run."""
 
     def plan(self, order: Sequence[str]) -> None:
-        """Further runs will be made, one of each of these names."""
+        """What is left has changed: these runs, in whatever order."""
 
     def begin(self, number: int, total: int, name: str, repeat: int) -> None:
         """A run begins, of what is called ``name``."""
@@ -83,8 +83,8 @@ class Estimate:
         self._left = [other for other in self._left if other != name]
 
     def planned(self, order: Sequence[str]) -> None:
-        """Further runs will be made."""
-        self._left += order
+        """What is left has changed: these runs, in whatever order."""
+        self._left = list(order)
 
     def left_s(self) -> float | None:
         """Seconds for all runs that have not ended; None before any has."""

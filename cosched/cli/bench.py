@@ -141,7 +141,7 @@ def command(
             run_dir=run_dir,
             nodes=nodes,
             cores_per_node=cores_per_node,
-            hosts=_parse_hosts(hosts),
+            hosts=parse_hosts(hosts),
             mpi=mpi,
             settings=_given(slice=slice_, gmet=gmet, align=align),
             limit_s=parse_limit(run_limit),
@@ -151,7 +151,7 @@ def command(
         resume=resume,
         command_line=tuple(sys.argv),
     )
-    _check_writable(json_file)
+    check_writable(json_file, "--json")
     try:
         with interruptible():
             outcome = run_bench(options, os.environ, sys.stderr)
@@ -175,7 +175,8 @@ def parse_limit(text: str | None) -> float:
     return parse_duration(text, "--run-limit") / NS_PER_S
 
 
-def _parse_hosts(text: str | None) -> tuple[str, ...]:
+def parse_hosts(text: str | None) -> tuple[str, ...]:
+    """The names in ``--hosts``; none without it."""
     if text is None:
         return ()
     hosts = tuple(host.strip() for host in text.split(","))
@@ -190,11 +191,9 @@ def _given(**settings: str | None) -> dict[str, str]:
     return {name: value for name, value in settings.items() if value is not None}
 
 
-def _check_writable(json_file: Path | None) -> None:
-    """Finds out before the bench, not after it."""
-    if json_file is None or json_file == Path("-"):
+def check_writable(path: Path | None, option: str) -> None:
+    """Finds out before the runs, not after them."""
+    if path is None or path == Path("-"):
         return
-    if not os.access(json_file.parent, os.W_OK):
-        raise click.BadParameter(
-            f"cannot write into '{json_file.parent}'.", param_hint="--json"
-        )
+    if not os.access(path.parent, os.W_OK):
+        raise click.BadParameter(f"cannot write into '{path.parent}'.", param_hint=option)

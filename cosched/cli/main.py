@@ -25,6 +25,7 @@ COMMANDS = {
     "release": ("cosched.cli.release", "Take a job out of coscheduling."),
     "lab": ("cosched.cli.lab", "Make virtual nodes on this machine."),
     "bench": ("cosched.cli.bench", "Run a workload with and without cosched."),
+    "tune": ("cosched.cli.tune", "Find the slice and GMET that suit a workload."),
     "sim": ("cosched.cli.sim", "Try scheduling decisions in virtual time."),
     "shim": ("cosched.cli.shim", "Inspect, build or check the MPI interposer."),
     "report": ("cosched.cli.report", "Draw traces and bench results: one HTML file."),

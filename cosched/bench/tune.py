@@ -1,0 +1,293 @@
+"""``cosched tune``: the search of search.py, carried out by runs of a workload."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, TextIO
+
+from cosched.bench.arms import Arm
+from cosched.bench.cell import Cell
+from cosched.bench.ground import Ground, GroundOptions, open_ground
+from cosched.bench.heatmap import WIDTH, heat_map
+from cosched.bench.ledger import Ledger, open_ledger
+from cosched.bench.progress import Progress, open_progress
+from cosched.bench.results import Run
+from cosched.bench.run_codec import encode_run
+from cosched.bench.search import (
+    Advice,
+    Contestant,
+    Grid,
+    Setting,
+    Verdict,
+    advise,
+    next_round,
+    runs_left,
+)
+from cosched.bench.session import Session
+from cosched.bench.workload import load_workload
+from cosched.core.errors import CoschedError
+from cosched.core.settings import Settings
+from cosched.core.units import format_duration
+
+FORMAT = "cosched-tune-1"
+#: What a variant's words set, beyond slice and GMET.
+MODES = ("proportional", "strict")
+ALIGN = ("on", "off")
+
+
+@dataclass(frozen=True, slots=True)
+class TuneOptions:
+    """What the user asked for.
+
+    modes: empty for the mode that the daemons are in. repeats: runs of the finalists.
+    """
+
+    workload: Path
+    ground: GroundOptions
+    slices_ns: tuple[int, ...]
+    gmets_ns: tuple[int, ...]
+    modes: tuple[str, ...] = ()
+    aligns: tuple[str, ...] = ("on",)
+    repeats: int = 3
+    resume: Path | None = None
+    command_line: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """What a search found. config: the recommendation as a configuration file, if any."""
+
+    text: str
+    document: dict[str, Any]
+    config: str | None
+    failed: bool
+
+
+@dataclass(slots=True)
+class _Search:
+    """A search under way: what was observed, and the runs it comes from."""
+
+    grid: Grid
+    session: Session
+    ledger: Ledger
+    repeats: int
+    observed: dict[Contestant, list[float]] = field(default_factory=dict)
+    runs: list[tuple[Contestant, Run]] = field(default_factory=list)
+    warm: bool = False
+
+    def carry_out(self, progress: Progress) -> None:
+        """Round after round, until the rule wants no more."""
+        while batch := next_round(self.grid, self.observed, self.repeats):
+            # The rule is asked again only when the whole round is over; so a search that
+            # goes on from a ledger is asked the same questions.
+            for one in batch:
+                progress.plan([_name(left) for left in self._left(batch)])
+                run = self._run(one, progress)
+                value = math.inf if run.failure else run.mean_response_s
+                self.observed.setdefault(one, []).append(value)
+                self.runs.append((one, run))
+
+    def _left(self, batch: Sequence[Contestant]) -> list[Contestant]:
+        return runs_left(self.grid, self.observed, self.repeats) or list(batch)
+
+    def _run(self, one: Contestant, progress: Progress) -> Run:
+        repeat = len(self.observed.get(one, ())) + 1
+        title, cell = self.session.workload.title, cell_of(one)
+        run = self.ledger.find(title, cell.name, repeat)
+        if run is None:
+            if not self.warm:
+                self.session.warm_up((Arm.KERNEL, Arm.COSCHED), progress)
+                self.warm = True
+            number = len(self.runs) + 1
+            at_most = len(self.runs) + len(self._left([one]))
+            progress.begin(number, at_most, _name(one), repeat)
+            run = self.session.run_once(cell, repeat, progress)
+            self.ledger.add(title, cell.name, run)
+            progress.end(run)
+        return run
+
+
+def tune(options: TuneOptions, environ: Mapping[str, str], log: TextIO) -> Tuned:
+    """Searches, telling ``log`` how far it is."""
+    workload = load_workload(options.workload)
+    started = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    with open_ground([workload], options.ground, environ) as ground:
+        if not ground.nodes:
+            raise CoschedError(
+                "no node's daemons can be reached from here, so their settings cannot be "
+                "changed: run 'cosched up' on this node, or tune on a lab (without --hosts)"
+            )
+        session = ground.sessions[workload.title]
+        with (
+            open_ledger(options.resume, ground.made_with()) as ledger,
+            open_progress(log, []) as progress,
+        ):
+            search = _Search(_grid(options, ground), session, ledger, options.repeats)
+            search.carry_out(progress)
+        context, setting = ground.context(), ground.setting()
+    advice = advise(search.grid, search.observed)
+    context = {"command_line": list(options.command_line), "started": started, **context}
+    return Tuned(
+        text=_text(f"{workload.title}\n{setting}", search, advice),
+        document=_document(workload.title, search, advice, context),
+        config=_config(workload.title, search, advice),
+        failed=advice.verdict is Verdict.NOTHING,
+    )
+
+
+def _grid(options: TuneOptions, ground: Ground) -> Grid:
+    """The grid; its default is what cosched does unless told otherwise."""
+    modes = options.modes or ("",)
+    variants = tuple(
+        " ".join(filter(None, (mode, "" if align == "on" else f"align={align}")))
+        for mode in modes
+        for align in options.aligns
+    )
+    default = Settings()
+    grid = Grid(
+        variants=variants,
+        slices_ns=tuple(sorted(options.slices_ns)),
+        gmets_ns=tuple(sorted(options.gmets_ns)),
+        default=Setting(variants[0], default.slice_ns, default.gmet_ns),
+    )
+    if not grid.points():
+        raise CoschedError("every GMET reaches the longest slice; give shorter ones")
+    return grid
+
+
+def cell_of(one: Contestant) -> Cell:
+    """How a contestant is run."""
+    if not isinstance(one, Setting):
+        return Cell(Arm.KERNEL)
+    mode, _, align = one.variant.rpartition("align=")
+    mode = (mode if align in ALIGN else one.variant).strip()
+    return Cell(
+        Arm(mode) if mode else Arm.COSCHED,
+        {
+            "slice": format_duration(one.slice_ns),
+            "gmet": format_duration(one.gmet_ns),
+            "align": align if align in ALIGN else "on",
+        },
+    )
+
+
+def _name(one: Contestant) -> str:
+    """As the progress and the result call it."""
+    if not isinstance(one, Setting):
+        return one
+    words = f"slice {format_duration(one.slice_ns)}, gmet {format_duration(one.gmet_ns)}"
+    return f"{words}, {one.variant}" if one.variant else words
+
+
+# --- what it found ---
+
+
+def _text(head: str, search: _Search, advice: Advice) -> str:
+    lines = [*head.splitlines(), ""]
+    lines += heat_map(search.grid, search.observed, advice)
+    lines += ["", *_loads(search), *_failures(search)]
+    for sentence in _sentences(search, advice):
+        lines += textwrap.wrap(sentence, WIDTH)
+    return "\n".join(lines) + "\n"
+
+
+def _sentences(search: _Search, advice: Advice) -> list[str]:
+    if advice.best is None:
+        return ["No setting ran to its end; see the failures above."]
+    best = _name(advice.best)
+    said = [f"{len(search.runs)} runs; the rest of the grid is clearly worse nearby."]
+    if advice.verdict is Verdict.KERNEL:
+        return [
+            *said,
+            "Do not coschedule this workload: the kernel alone answers as soon. The best "
+            f"setting ({best}) takes {_percent(advice.to_kernel)} of its mean response.",
+        ]
+    kernel = (
+        f"{_percent(advice.to_kernel)} of the kernel's mean response"
+        if advice.to_kernel is not None
+        else "the kernel alone did not run to its end"
+    )
+    if advice.verdict is Verdict.DEFAULT:
+        return [*said, f"Keep the default ({best}): none is better. It takes {kernel}."]
+    gain = (
+        f" and {_percent(advice.to_default)} of the default's" if advice.to_default else ""
+    )
+    return [*said, f"Recommended: {best}. It takes {kernel}{gain}."]
+
+
+def _percent(ratio: float | None) -> str:
+    return "an unknown part" if ratio is None else f"{ratio:.0%}"
+
+
+def _loads(search: _Search) -> list[str]:
+    loads = [run.load for _, run in search.runs if run.load is not None]
+    disturbed = sum(load.disturbed for load in loads)
+    if not disturbed:
+        return []
+    share = max(load.share for load in loads)
+    return [
+        f"{disturbed} of {len(loads)} runs were disturbed, outside load up to {share:.0%}:",
+        "tune again on a quiet machine",
+        "",
+    ]
+
+
+def _failures(search: _Search) -> list[str]:
+    failed = [(one, run) for one, run in search.runs if run.failure is not None]
+    lines = [
+        f"failed: {_name(one)}: {run.failure.line}" for one, run in failed if run.failure
+    ]
+    return [line[:WIDTH] for line in lines] + ([""] if lines else [])
+
+
+def _config(title: str, search: _Search, advice: Advice) -> str | None:
+    """The recommendation as a file that ``cosched config check`` accepts."""
+    if advice.best is None or advice.verdict is Verdict.KERNEL:
+        return None
+    cell = cell_of(advice.best)
+    lines = [
+        f"# From cosched tune, {len(search.runs)} runs of '{title}': mean response",
+        f"# {_percent(advice.to_kernel)} of the kernel's, "
+        f"{_percent(advice.to_default)} of the default settings'.",
+        "[node]",
+        f'slice = "{cell.settings["slice"]}"',
+        f'gmet = "{cell.settings["gmet"]}"',
+        f"align = {'true' if cell.settings['align'] == 'on' else 'false'}",
+    ]
+    lines += [f'mode = "{cell.arm.value}"'] if cell.arm.mode else []
+    return "\n".join(lines) + "\n"
+
+
+def _document(
+    title: str, search: _Search, advice: Advice, context: Mapping[str, Any]
+) -> dict[str, Any]:
+    best = cell_of(advice.best) if advice.best is not None else None
+    return {
+        "format": FORMAT,
+        "workload": title,
+        **context,
+        "verdict": advice.verdict.value,
+        "recommended": _as_settings(best) if best else None,
+        "ratio_to_kernel": advice.to_kernel,
+        "ratio_to_default": advice.to_default,
+        "points": [
+            {
+                "name": _name(one),
+                "settings": _as_settings(cell_of(one)),
+                "mean_response_s": [None if math.isinf(v) else v for v in values],
+            }
+            for one, values in search.observed.items()
+        ],
+        "runs": [{"name": _name(one), **encode_run(run)} for one, run in search.runs],
+    }
+
+
+def _as_settings(cell: Cell) -> dict[str, str] | None:
+    if cell.arm is Arm.KERNEL:
+        return None
+    return {**cell.settings, **({"mode": cell.arm.mode} if cell.arm.mode else {})}

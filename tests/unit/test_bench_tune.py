@@ -1,0 +1,228 @@
+"""cosched tune on a made-up ground: rounds, resumption, map, what is recommended."""
+
+from __future__ import annotations
+
+import json
+import math
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from bench_samples import load
+
+from cosched.bench import tune
+from cosched.bench.arms import Arm
+from cosched.bench.results import Failure, JobResult, Run
+from cosched.bench.search import Setting
+from cosched.bench.workload import Workload
+from cosched.cli.main import cosched
+from cosched.cli.options import run_cli
+from cosched.core.units import NS_PER_MS, parse_duration
+
+WORKLOAD = '[[job]]\nname = "a"\ncommand = "true"\nranks = 2\n'
+
+
+@dataclass
+class FakeSession:
+    """Runs nothing: ``surface`` says how long a cell's jobs took."""
+
+    workload: Workload
+    surface: Any
+    made: list
+    stop_at: float = math.inf
+
+    def warm_up(self, arms, progress):
+        progress.say("warming up")
+
+    def run_once(self, cell, repeat, progress):
+        if len(self.made) >= self.stop_at:
+            raise KeyboardInterrupt
+        self.made.append((cell.name, repeat))
+        progress.beat()
+        seconds = self.surface(cell)
+        if math.isinf(seconds):
+            return Run(cell.arm, repeat, (), failure=Failure("job 'a' ended with status 1"))
+        jobs = (JobResult("a", 0.0, 0.0, seconds + repeat / 1000, 1.0),)
+        return Run(cell.arm, repeat, jobs, load(0.01))
+
+
+@dataclass
+class FakeGround:
+    sessions: dict
+    nodes: Any = ({"name": "lab1"},)
+
+    def context(self):
+        return {"mpi": None, "hosts": ["lab1", "lab2"]}
+
+    made_with = context
+
+    def setting(self):
+        return "MPICH 5.0.2, 2 nodes of the lab"
+
+
+def valley(best_slice, best_gmet, kernel=30.0):
+    def surface(cell):
+        if cell.arm is Arm.KERNEL:
+            return kernel
+        slice_ns, gmet_ns = (
+            parse_duration(cell.settings[name], name) for name in ("slice", "gmet")
+        )
+        away = math.log2(slice_ns / parse_duration(best_slice, "")) ** 2
+        away += (math.log2(gmet_ns / parse_duration(best_gmet, "")) / 2) ** 2
+        away += 2.0 * (cell.arm is Arm.STRICT) + 1.0 * (cell.settings["align"] == "off")
+        return 10 * (1 + 0.2 * away)
+
+    return surface
+
+
+@pytest.fixture
+def tuning(tmp_path, monkeypatch):
+    """Calls the command on a made-up ground."""
+    path = tmp_path / "mine.toml"
+    path.write_text(WORKLOAD)
+
+    class Tuning:
+        surface = staticmethod(valley("0.5s", "50ms"))
+        stop_at = math.inf
+        nodes = ({"name": "lab1"},)
+
+        def __init__(self):
+            self.made = []
+
+        def cli(self, *words):
+            return run_cli(cosched, ["tune", str(path), "--run-dir", str(tmp_path), *words])
+
+    tuning = Tuning()
+
+    @contextmanager
+    def ground(workloads, _options, _environ):
+        session = FakeSession(workloads[0], tuning.surface, tuning.made, tuning.stop_at)
+        yield FakeGround({workloads[0].title: session}, tuning.nodes)
+
+    monkeypatch.setattr(tune, "open_ground", ground)
+    return tuning
+
+
+def test_it_recommends_the_best_and_writes_it_down(tuning, tmp_path, capsys):
+    files = {name: tmp_path / f"out.{name}" for name in ("toml", "json", "png")}
+    words = ["--write", files["toml"], "--json", files["json"], "--figure", files["png"]]
+    assert tuning.cli(*map(str, words)) == 0
+    printed = capsys.readouterr()
+    said = " ".join(printed.out.split())
+    assert "Recommended: slice 500ms, gmet 50ms. It takes 33% of the kernel's" in said
+    assert "of the default's" in said
+    assert "*0.33" in printed.out
+    assert max(map(len, printed.out.splitlines())) <= 80
+    assert printed.err.startswith("warming up\nrun 1/")
+    found = json.loads(files["json"].read_text())
+    assert found["recommended"] == {"slice": "500ms", "gmet": "50ms", "align": "on"}
+    assert len(found["runs"]) == len(tuning.made)
+    assert files["png"].read_bytes().startswith(b"\x89PNG")
+    assert '\n[node]\nslice = "500ms"\ngmet = "50ms"\nalign = true\n' in (
+        files["toml"].read_text()
+    )
+    assert run_cli(cosched, ["config", "check", str(files["toml"])]) == 0
+
+
+def test_an_interrupted_search_goes_on_and_finds_the_same(tuning, tmp_path, capsys):
+    whole, runs, parts = tmp_path / "whole", tmp_path / "runs.jsonl", tmp_path / "parts"
+    assert tuning.cli("--json", str(whole)) == 0
+    made, tuning.made = tuning.made, []
+    for stop_at in (7, 15, 22):
+        tuning.stop_at = stop_at
+        assert tuning.cli("--resume", str(runs), "--json", str(parts)) == 130
+    tuning.stop_at = math.inf
+    assert tuning.cli("--resume", str(runs), "--json", str(parts)) == 0
+    assert tuning.made == made
+    print(capsys.readouterr().out)
+    found, expected = (json.loads(path.read_text()) for path in (parts, whole))
+    same = ("verdict", "recommended", "ratio_to_kernel", "points", "runs")
+    assert [found[name] for name in same] == [expected[name] for name in same]
+    assert tuning.cli("--resume", str(runs)) == 0
+    assert tuning.made == made
+    assert "warming up" not in capsys.readouterr().err
+
+
+def test_modes_and_alignment_are_swept(tuning, tmp_path, capsys):
+    words = ["--modes", "strict,proportional", "--align", "both", "--write"]
+    assert tuning.cli(*words, str(tmp_path / "out.toml")) == 0
+    text = capsys.readouterr().out
+    assert "\nproportional align=off: slice by GMET\n" in text
+    written = (tmp_path / "out.toml").read_text()
+    assert written.endswith('align = true\nmode = "proportional"\n')
+    arms = {name.split()[0] for name, _ in tuning.made}
+    assert arms == {"kernel", "strict", "proportional"}
+    assert any("align=off" in name for name, _ in tuning.made)
+
+
+def test_it_says_so_if_the_default_will_do(tuning, capsys):
+    tuning.surface = lambda cell: 20.0 if cell.arm is Arm.KERNEL else 10.0
+    assert tuning.cli() == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "Keep the default (slice 2s, gmet 100ms): none is better. It takes 50%" in text
+
+
+def test_it_says_so_if_coscheduling_does_not_pay(tuning, tmp_path, capsys):
+    tuning.surface = lambda _cell: 10.0
+    assert tuning.cli("--write", str(tmp_path / "out.toml")) == 0
+    printed = capsys.readouterr()
+    assert (
+        "Do not coschedule this workload: the kernel alone answers as soon" in printed.out
+    )
+    assert "is not written: there is nothing to set" in printed.err
+    assert not (tmp_path / "out.toml").exists()
+
+
+def test_settings_that_fail_are_shown_and_avoided(tuning, capsys):
+    best = valley("0.5s", "50ms")
+    tuning.surface = lambda cell: (
+        math.inf if cell.settings.get("gmet") == "50ms" else best(cell)
+    )
+    assert tuning.cli() == 0
+    text = capsys.readouterr().out
+    assert "failed: slice " in text
+    assert "Recommended: slice 500ms, gmet " in text
+    assert "gmet 50ms. It takes" not in text
+
+
+def test_if_everything_fails_so_does_it(tuning, capsys):
+    tuning.surface = lambda _cell: math.inf
+    assert tuning.cli() == 1
+    assert "No setting ran to its end; see the failures above." in capsys.readouterr().out
+
+
+def test_without_daemons_in_reach_nothing_is_run(tuning, capsys):
+    tuning.nodes = ()
+    assert tuning.cli() == 1
+    assert "no node's daemons can be reached from here" in capsys.readouterr().err
+    assert tuning.made == []
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        (["--slices", "1"], 1, "cosched: --slices: '1' is not a duration; "),
+        (["--slices", "1s,1000ms"], 1, "cosched: --slices: '1s,1000ms' names a time twice"),
+        (["--slices", "1us"], 1, "cosched: slice: 1us is too short; "),
+        (["--slices", "20ms", "--gmets", "20ms"], 1, "cosched: every GMET reaches the"),
+        (["--modes", "loose"], 1, "cosched: --modes: 'loose' is none of proportional, st"),
+        (["--align", "maybe"], 1, "cosched: --align: 'maybe' is none of on, off"),
+        (["--json", "/nonexistent/x"], 2, "cosched tune: Invalid value for --json: "),
+        (["--repeat", "0"], 2, "cosched tune: Invalid value for '--repeat': "),
+    ],
+)
+def test_wrong_usage_gets_one_line(tuning, capsys, words, status, message):
+    assert tuning.cli(*words) == status
+    printed = capsys.readouterr()
+    assert printed.err.startswith(message)
+    assert len(printed.err.splitlines()) == 1
+    assert tuning.made == []
+
+
+def test_a_contestant_becomes_what_a_run_needs():
+    cell = tune.cell_of(Setting("strict align=off", 500 * NS_PER_MS, 20 * NS_PER_MS))
+    assert cell.arm is Arm.STRICT
+    assert cell.settings == {"slice": "500ms", "gmet": "20ms", "align": "off"}
+    assert tune.cell_of(Setting("", NS_PER_MS * 2, NS_PER_MS)).arm is Arm.COSCHED
+    assert tune.cell_of(Setting("align=off", 2, 1)).settings["align"] == "off"
