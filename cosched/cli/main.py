@@ -17,6 +17,7 @@ COMMANDS = {
     "set": ("cosched.cli.set", "Short for 'cosched config set'."),
     "status": ("cosched.cli.status", "Show nodes, jobs, shares and switches."),
     "why": ("cosched.cli.why", "Say why a job runs or does not."),
+    "history": ("cosched.cli.history", "Show jobs that have ended."),
     "replay": ("cosched.cli.replay", "Tell a trace's events to the machine anew."),
     "top": ("cosched.cli.top", "Show nodes and jobs, live."),
     "suspend": ("cosched.cli.suspend", "Stop a job of yours until it is resumed."),

@@ -1,0 +1,210 @@
+"""Jobs that have ended: the records of all nodes, and what they say together of each job."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from cosched.core.errors import CoschedError
+from cosched.core.history import JobRecord, decode_record
+from cosched.core.units import NS_PER_S, NS_PER_US
+from cosched.node.bounded_file import Place
+from cosched.node.client import NoDaemon, request
+from cosched.observe.overlap import Interval, agreement, clipped, time_by_depth
+from cosched.shm.paths import NodePaths
+
+
+@dataclass(frozen=True, slots=True)
+class JobSummary:
+    """One run of a job over all its nodes.
+
+    response_s: from the first beginning to the last end: no run time where CPUs are shared.
+    scheduled_s, unscheduled_s, suspended_s, released_s: as in the records, the mean of the
+        nodes.
+    together: of the time in which it was scheduled anywhere, the fraction in which it was
+        on all its nodes; 1 if it has only one, None if it was never scheduled.
+    alone_s: what it might have taken alone, as if it had got on while it was scheduled on
+        all its nodes, or released, and never otherwise: an estimate.
+    cpu_s, switches, granted, refused, trapped, waited_s: sums.
+    """
+
+    job: str
+    name: str
+    uid: int
+    nodes: tuple[str, ...]
+    tasks: int
+    began_wall_ns: int
+    ended_wall_ns: int
+    partial: bool
+    response_s: float
+    scheduled_s: float
+    unscheduled_s: float
+    suspended_s: float
+    released_s: float
+    together: float | None
+    alone_s: float
+    cpu_s: float | None
+    switches: int
+    granted: int
+    refused: dict[str, int]
+    trapped: int
+    waited_s: float
+
+
+def gather(nodes: Sequence[NodePaths], since_wall_ns: int) -> list[JobRecord]:
+    """The records of these nodes since then: from the files where they may be read, else
+    from the daemons, which tell each user of his own jobs."""
+    return [record for paths in nodes for record in _of_node(paths, since_wall_ns)]
+
+
+def _of_node(paths: NodePaths, since_wall_ns: int) -> list[JobRecord]:
+    place = Place(paths.directory, "history", 0)
+    if place.files and all(os.access(path, os.R_OK) for path in place.files):
+        return read_place(place, since_wall_ns)
+    try:
+        answer = request(paths, "history", since_wall_ns=since_wall_ns)
+    except NoDaemon:
+        return []
+    return msgspec.convert(answer["records"], list[JobRecord])
+
+
+def read_place(place: Place, since_wall_ns: int) -> list[JobRecord]:
+    """The records in a history's files; CoschedError, with file and line, for what is none.
+    A last line that was cut short is left out."""
+    records = []
+    for path in place.files:
+        lines = path.read_bytes().splitlines(keepends=True)
+        for number, line in enumerate(lines, 1):
+            try:
+                records.append(decode_record(line))
+            except CoschedError as error:
+                if number == len(lines) and not line.endswith(b"\n"):
+                    continue
+                raise CoschedError(f"{path}:{number}: {error}") from None
+    return [record for record in records if record.ended_wall_ns >= since_wall_ns]
+
+
+def saved_places(state: Path | None) -> list[Place]:
+    """The histories that private daemons left in the user's state directory."""
+    if state is None:
+        return []
+    return [
+        Place(path.parent, "history", 0) for path in sorted(state.glob("*/history.jsonl"))
+    ]
+
+
+def runs(records: Iterable[JobRecord]) -> list[list[JobRecord]]:
+    """The records that belong to one run: of one job, of different nodes, at one time."""
+    found: list[list[JobRecord]] = []
+    for record in sorted(records, key=lambda r: (r.began_wall_ns, r.node)):
+        mates = next((run for run in reversed(found) if _belongs(record, run)), None)
+        if mates is None:
+            found.append([record])
+        else:
+            mates.append(record)
+    return found
+
+
+def _belongs(record: JobRecord, run: Sequence[JobRecord]) -> bool:
+    return all(
+        (other.job, other.world) == (record.job, record.world)
+        and other.node != record.node
+        and other.ended_wall_ns >= record.began_wall_ns
+        for other in run
+    )
+
+
+def summary(run: Sequence[JobRecord]) -> JobSummary:
+    """What the records of one run say together."""
+    first = run[0]
+    began = min(record.began_wall_ns for record in run)
+    ended = max(record.ended_wall_ns for record in run)
+    refused: Counter[str] = Counter()
+    for record in run:
+        refused.update({reason.value: n for reason, n in record.refused.items()})
+    cpu = [record.cpu_s for record in run if record.cpu_s is not None]
+    fraction, together_s = _together(run)
+    return JobSummary(
+        job=first.job,
+        name=first.name,
+        uid=first.uid,
+        nodes=tuple(sorted(record.node for record in run)),
+        tasks=sum(len(record.ranks) for record in run),
+        began_wall_ns=began,
+        ended_wall_ns=ended,
+        partial=any(record.partial for record in run),
+        response_s=(ended - began) / NS_PER_S,
+        scheduled_s=_mean(record.scheduled_s for record in run),
+        unscheduled_s=_mean(record.unscheduled_s for record in run),
+        suspended_s=_mean(record.suspended_s for record in run),
+        released_s=_mean(record.released_s for record in run),
+        together=fraction,
+        alone_s=together_s + min(record.released_s for record in run),
+        cpu_s=sum(cpu) if len(cpu) == len(run) else None,
+        switches=sum(record.switches for record in run),
+        granted=sum(record.granted for record in run),
+        refused=dict(refused),
+        trapped=sum(record.trapped for record in run),
+        waited_s=sum(record.waited_s for record in run),
+    )
+
+
+def _mean(values: Iterable[float]) -> float:
+    listed = list(values)
+    return sum(listed) / len(listed)
+
+
+def _together(run: Sequence[JobRecord]) -> tuple[float | None, float]:
+    """The fraction of its scheduled time in which a job was scheduled on all nodes, and
+    that time in seconds. Where the records remember only the last intervals, the time
+    before counts as like them."""
+    if len(run) == 1:
+        scheduled_s = run[0].scheduled_s
+        return (1.0 if scheduled_s else None), scheduled_s
+    began = max(record.began_wall_ns for record in run)
+    until = min(record.ended_wall_ns for record in run)
+    since = max(
+        record.began_wall_ns + record.complete_from_us * NS_PER_US for record in run
+    )
+    if since >= until:
+        return None, 0.0
+    sets = [clipped(_intervals(record), since, until) for record in run]
+    on_all_ns = time_by_depth(sets).get(len(sets), 0)
+    scale = (until - began) / (until - since)
+    return agreement(sets), on_all_ns * scale / NS_PER_S
+
+
+def _intervals(record: JobRecord) -> list[Interval]:
+    began = record.began_wall_ns
+    return [
+        (began + start * NS_PER_US, began + end * NS_PER_US)
+        for start, end in record.intervals_us
+    ]
+
+
+def document(found: JobSummary) -> dict[str, Any]:
+    """The summary, ready for JSON."""
+    plain: dict[str, Any] = msgspec.to_builtins(found)
+    return plain
+
+
+def one_line(found: JobSummary) -> str:
+    """The summary in words, for the end of a run."""
+    together = (
+        "" if found.together is None else f", {found.together:.0%} of it on all nodes"
+    )
+    cpu = "" if found.cpu_s is None else f"; CPU {found.cpu_s:.2f} s"
+    several = len(found.nodes) > 1
+    return (
+        f"job {found.name}: response {found.response_s:.2f} s (shared, no run time), "
+        f"scheduled {found.scheduled_s:.2f} s{together if several else ''}, "
+        f"unscheduled {found.unscheduled_s:.2f} s; alone it might have taken "
+        f"{found.alone_s:.2f} s{cpu}; {found.switches} switches, {found.trapped} messages "
+        f"trapped, {found.granted} requests granted, {sum(found.refused.values())} refused"
+    )
