@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
+from rich.console import Console
+from rich.progress import track
 
 from cosched.cli.options import run_dir_option
 from cosched.cli.output import check_writable, writing
@@ -16,7 +18,7 @@ from cosched.observe.report import report_data
 from cosched.observe.report_inputs import find_inputs
 from cosched.observe.report_page import render_page
 from cosched.observe.timeline import timelines
-from cosched.observe.trace import read_trace
+from cosched.observe.trace import Trace, read_trace
 
 
 @click.command("report")
@@ -63,7 +65,7 @@ def command(
         out = Path("report.html")
     for path in (out, perfetto_file):
         check_writable(path)
-    nodes = timelines(read_trace([path]) for path in found.traces)
+    nodes = timelines(_read(found.traces))
     if perfetto_file is not None:
         with writing(perfetto_file) as stream:
             json.dump(perfetto(nodes), stream, separators=(",", ":"))
@@ -73,3 +75,16 @@ def command(
     for path in (perfetto_file, out):
         if path not in (None, Path("-")):
             click.echo(f"{path}")
+
+
+def _read(paths: Sequence[Path]) -> Iterator[Trace]:
+    """The traces, with a line of progress where somebody waits for it."""
+    console = Console(stderr=True)
+    shown = track(
+        paths,
+        "reading traces",
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    return (read_trace([path]) for path in shown)

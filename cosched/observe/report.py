@@ -62,9 +62,7 @@ def _timeline(nodes: Sequence[NodeTimeline]) -> Json:
     agreed = agreements(nodes)
     followed = follows(nodes)
     return {
-        "begin": datetime.fromtimestamp(origin_ns / NS_PER_S, timezone.utc).isoformat(
-            sep=" ", timespec="milliseconds"
-        ),
+        "begin": f"{datetime.fromtimestamp(origin_ns // NS_PER_S, timezone.utc):%F %T} UTC",
         "length_us": (end_ns - origin_ns) // NS_PER_US,
         "jobs": jobs,
         "causes": [[cause.value, CAUSES.get(cause, cause.value)] for cause in Cause],

@@ -88,7 +88,7 @@ function table(head, rows) {
 function jobsSection(timeline) {
   const rows = timeline.per_job.map((job, index) => [
     make("span", {class: "job"}, make("i", {style: `background: ${colour(index)}`}), timeline.jobs[index]),
-    job.nodes.join(", "),
+    job.nodes.length > 4 ? make("span", {title: job.nodes.join(", ")}, `${job.nodes.length}`) : job.nodes.join(", "),
     seconds(job.response_s),
     meter(job.share),
     meter(job.together),
@@ -104,9 +104,10 @@ function jobsSection(timeline) {
 
 function histogramSection(histogram, wrap) {
   const host = make("div", {});
-  const names = histogram.series.map((one) => `${one.name}: median ${seconds(one.median_s)}`);
+  const names = histogram.series.map((one, index) => make("span", {class: "job"},
+    make("i", {style: `background: ${colour(index ? 1 : 0)}`}), `${one.name}, median ${seconds(one.median_s)}`));
   wrap.append(make("section", {},
-    make("h2", {}, histogram.title), make("p", {}, `${histogram.about} ${names.join("; ")}.`), host));
+    make("h2", {}, histogram.title), make("p", {}, histogram.about), make("div", {class: "bar"}, ...names), host));
   const bins = histogram.edges_s.length - 1;
   const centres = Array.from({length: bins}, (_, index) => index);
   // Series on top of each other: the last drawn is the lowest.
@@ -122,7 +123,7 @@ function histogramSection(histogram, wrap) {
       paths: bars, points: {show: false}, fill: () => colour(index ? 1 : 0), stroke: () => colour(index ? 1 : 0), width: 0}))],
     axes: [
       {stroke: soft, grid: {show: false}, ticks: {show: false}, size: 30,
-       splits: () => ticks(histogram.edges_s).map(([at]) => at - 0.5),
+       splits: () => ticks(histogram.edges_s).map(([at]) => at),
        values: () => ticks(histogram.edges_s).map(([, words]) => words)},
       {stroke: soft, grid: {stroke: () => style("--line")}, ticks: {show: false}, size: 52},
     ],
@@ -131,14 +132,18 @@ function histogramSection(histogram, wrap) {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => chart.redraw());
 }
 
-// Where the bins' edges are powers of ten.
+// 1, 2 and 5 times the powers of ten, as many as there is room for; bin n is from n - 0.5 on.
 function ticks(edges) {
+  const [low, high] = [edges[0], edges[edges.length - 1]].map(Math.log10);
+  const perDecade = (edges.length - 1) / (high - low);
+  const steps = high - low > 2.5 ? [1] : high - low > 1.2 ? [1, 3] : [1, 2, 5];
   const found = [];
-  edges.forEach((edge, index) => {
-    const power = Math.log10(edge);
-    if (Math.abs(power - Math.round(power)) < 1e-6) found.push([index, short(10 ** Math.round(power))]);
-  });
-  return found.length ? found : [[0, seconds(edges[0])], [edges.length - 1, seconds(edges[edges.length - 1])]];
+  for (let power = Math.floor(low); power <= high; power++)
+    for (const step of steps) {
+      const at = power + Math.log10(step);
+      if (at > low - 1e-6 && at < high + 1e-6) found.push([(at - low) * perDecade - 0.5, short(step * 10 ** power)]);
+    }
+  return found;
 }
 
 function short(value) {

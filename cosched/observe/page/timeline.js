@@ -4,7 +4,7 @@
 // that a hundred thousand of them are no more work than a screen full.
 "use strict";
 
-const LABELS = 96, LANE = 26, GAP = 16, MARKS = 9, LEAST_S = 20e-6;
+const LABELS = 96, LANE = 26, GAP = 16, MARKS = 9, CROWD = 7, LEAST_S = 20e-6;
 
 function sums(differences) {
   let at = 0;
@@ -41,6 +41,7 @@ function firstAbove(values, value) {
 
 function seconds(value) {
   const size = Math.abs(value);
+  if (size === 0) return "0 s";
   if (size >= 100) return value.toFixed(1) + " s";
   if (size >= 1) return value.toFixed(3) + " s";
   if (size >= 1e-3) return (value * 1e3).toFixed(size < 0.1 ? 2 : 1) + " ms";
@@ -213,7 +214,9 @@ class Timeline {
     const flush = () => {
       if (column < 0) return;
       const [job] = [...shares].reduce((best, item) => (item[1] > best[1] ? item : best));
-      this.fill(ctx, job, column, top, 1, height);
+      let covered = 0;
+      for (const part of shares.values()) covered += part;
+      this.fill(ctx, job, column, top, 1, height, Math.min(1, Math.max(0.12, covered)));
       column = -1;
       shares = new Map();
     };
@@ -236,8 +239,9 @@ class Timeline {
     flush();
   }
 
-  fill(ctx, job, left, top, width, height) {
-    ctx.globalAlpha = this.chosen === null || this.chosen === job ? 1 : 0.15;
+  // strength: how much of the place the job covers, for what is narrower than a pixel.
+  fill(ctx, job, left, top, width, height, strength = 1) {
+    ctx.globalAlpha = (this.lit(job) ? 1 : 0.15) * strength;
     ctx.fillStyle = this.colours[job];
     ctx.fillRect(left, top, width, height);
     ctx.globalAlpha = 1;
@@ -250,23 +254,39 @@ class Timeline {
     ctx.fillText(text, left + width / 2, middle);
   }
 
-  // A triangle on the bar's edge: a message pulled this switch.
+  // A triangle on the bar's edge: a message pulled this switch. Where there are too many to
+  // be told apart, a line above the bar, the darker the more of the switches were pulled.
   drawPulls(frame, one, top) {
-    const {ctx, scale, min, max} = frame;
+    const {ctx, scale, min, max, width} = frame;
+    const found = [];
+    const first = firstAbove(one.begin, min), last = firstAbove(one.begin, max);
+    for (let index = first; index < last; index++)
+      if (one.cause[index] === this.pulled && this.lit(one.job[index])) found.push(frame.x(one.begin[index]));
     ctx.fillStyle = style("--mark");
-    let before = -Infinity;
-    const last = firstAbove(one.begin, max);
-    for (let index = firstAbove(one.begin, min); index < last; index++) {
-      if (one.cause[index] !== this.pulled || !this.lit(one.job[index])) continue;
-      const at = frame.x(one.begin[index]);
-      if (at - before < 3 * scale) continue;
-      before = at;
-      ctx.beginPath();
-      ctx.moveTo(at, top + 5 * scale);
-      ctx.lineTo(at - 4 * scale, top - 3 * scale);
-      ctx.lineTo(at + 4 * scale, top - 3 * scale);
-      ctx.fill();
+    if (found.length * CROWD * scale > width) this.drawShares(frame, one, found, first, last, top);
+    else found.forEach((at) => this.triangle(ctx, scale, at, top));
+  }
+
+  triangle(ctx, scale, at, top) {
+    ctx.beginPath();
+    ctx.moveTo(at, top + 5 * scale);
+    ctx.lineTo(at - 4 * scale, top - 3 * scale);
+    ctx.lineTo(at + 4 * scale, top - 3 * scale);
+    ctx.fill();
+  }
+
+  drawShares(frame, one, pulls, first, last, top) {
+    const {ctx, scale, left, width} = frame;
+    const step = 2 * scale, count = Math.ceil(width / step) + 1;
+    const all = new Uint32Array(count), pulled = new Uint32Array(count);
+    for (let index = first; index < last; index++) all[Math.floor((frame.x(one.begin[index]) - left) / step)]++;
+    for (const at of pulls) pulled[Math.floor((at - left) / step)]++;
+    for (let column = 0; column < count; column++) {
+      if (!pulled[column]) continue;
+      ctx.globalAlpha = pulled[column] / all[column];
+      ctx.fillRect(left + column * step, top - 4 * scale, step, 3 * scale);
     }
+    ctx.globalAlpha = 1;
   }
 
   // A tick below the bar: a message that pulled nothing.
