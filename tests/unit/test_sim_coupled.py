@@ -10,7 +10,6 @@ import pytest
 from queue_workloads import workload_of
 from test_sim_cli import cosched
 
-from benchmarks.experiments import hold_yield
 from cosched.core.errors import CoschedError
 from cosched.sim.coupled_logs import side_by_side
 from cosched.sim.pairs import by_share, by_vicinity
@@ -123,27 +122,3 @@ def test_bad_input_gets_one_line_and_a_status(words, says, folder):
     assert result.stdout == ""
     assert says in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
-
-
-def test_the_figures_of_the_paper_in_small(tmp_path, capsys):
-    """Orderings of section V that hold for any workload; sizes are the experiment's."""
-    pytest.importorskip("matplotlib")
-    words = ["--repeat", "2", "--jobs-generated", "500", "--out", str(tmp_path)]
-    hold_yield.main(words)
-    assert "0 jobs never did" in capsys.readouterr().out
-    for name in ("hold_yield_by_load.png", "hold_yield_by_share.png"):
-        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
-    document = json.loads((tmp_path / "hold_yield.json").read_text())
-    rows = {
-        (row["sweep"], row["x"], row["schemes"], row["machine"]): row
-        for row in document["means"]
-    }
-    for (_, _, schemes, machine), row in rows.items():
-        if schemes == hold_yield.BASE:
-            continue
-        assert row["together"] == row["groups"] > 0
-        own = schemes[["compute", "analysis"].index(machine)]
-        assert (row["lost_node_h"] > 0) == (own == "H")
-    for machine in hold_yield.NAMES:  # Fig. 10: more pairs, more loss
-        few, many = (rows["share", x, "HH", machine]["lost_share"] for x in (0.025, 0.33))
-        assert many > 2 * few
