@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent.parent
 BIN = Path(sys.executable).parent
 SCRIPTS = {"./scripts/demo", "./scripts/test", "./scripts/dev", "scripts/dev"}
 #: Shown, but run for minutes: the live tests of the bench run their short siblings.
-LONG = re.compile(r"cosched bench benchmarks/workloads/")
+LONG = re.compile(r"cosched (bench|tune) benchmarks/workloads/")
 #: The environment of these very tests is what it makes.
 INSTALL = re.compile(r"pip install ")
 

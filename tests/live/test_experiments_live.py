@@ -1,0 +1,101 @@
+"""The experiments of Yoo and Jette and cosched tune on a lab, in their shortest forms."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = Path(sys.executable).parent
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.mpi_job,
+    pytest.mark.skipif(
+        len(os.sched_getaffinity(0)) < 2, reason="two nodes need two CPUs of this machine"
+    ),
+    pytest.mark.skipif(not shutil.which("nsenter"), reason="a lab needs util-linux"),
+    pytest.mark.skipif(
+        not (BIN / "mpicc").exists(), reason=f"no mpicc: {BIN / 'mpicc'} is missing"
+    ),
+]
+
+
+@pytest.fixture
+def start(run_dir):
+    """Starts a module of ours with short places for its temporary files and sockets."""
+    (run_dir / "tmp").mkdir()
+
+    def start(module, *words):
+        return subprocess.Popen(
+            [sys.executable, "-m", module, *words, "--run-dir", run_dir / "r"],
+            cwd=ROOT,
+            env={**os.environ, "TMPDIR": str(run_dir / "tmp")},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return start
+
+
+def finish(process, status=0):
+    text, progress = process.communicate(timeout=300)
+    assert process.returncode == status, text + progress
+    return text, progress
+
+
+def test_an_interrupted_figure_goes_on_where_it_stopped(start, tmp_path):
+    words = ["benchmarks.experiments.yoo", "fig4", "--quick", "--out", tmp_path]
+    first = start(*words)
+    while not (line := first.stderr.readline()).startswith("run 1/2"):
+        assert line, first.communicate()
+    first.send_signal(signal.SIGINT)
+    assert "yoo: interrupted; the same command goes on" in finish(first, 130)[1]
+    text, progress = finish(start(*words))
+    assert "1 runs are done already\n" in progress
+    assert "run 2/2  cosched (2s, 4)" in progress
+    assert "run 1/2" not in progress
+    assert text == (tmp_path / "fig4-quick.txt").read_text()
+    found = json.loads((tmp_path / "fig4-quick.json").read_text())
+    assert [point["arm"] for point in found["points"]] == ["batch", "cosched"]
+    assert found["points"][0]["mean_wait_s"]["median"] > 0
+    assert (tmp_path / "fig4-quick.png").exists()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("figure", ["fig2", "fig3", "fig5", "fig6", "fleet"])
+def test_each_figure(start, tmp_path, figure):
+    words = ["benchmarks.experiments.yoo", figure, "--quick", "--out", tmp_path]
+    finish(start(*words))
+    found = json.loads((tmp_path / f"{figure}-quick.json").read_text())
+    assert all(point["counted"] == 1 for point in found["points"])
+    coscheduled = [p for p in found["points"] if p["arm"] in ("cosched", "messages")]
+    assert all(point["runs"][0]["activity"]["tasks"] > 0 for point in coscheduled)
+    assert (tmp_path / f"{figure}-quick.svg").exists()
+
+
+def test_tune_on_a_lab(start, tmp_path):
+    workload = ROOT / "benchmarks" / "workloads" / "lab" / "wavefront4-short.toml"
+    text, progress = finish(
+        start(
+            *("cosched.cli.main", "tune", workload, "--slices", "0.2s", "--gmets", "20ms"),
+            *("--repeat", "1", "--run-limit", "60s", "--json", tmp_path / "found.json"),
+        )
+    )
+    assert max(map(len, text.splitlines())) <= 80
+    assert "run 3/3  slice 200ms, gmet 20ms 1  response " in progress
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert found["verdict"] in ("setting", "default", "kernel")
+    assert [point["name"] for point in found["points"]] == [
+        *("kernel", "slice 2s, gmet 100ms", "slice 200ms, gmet 20ms"),
+    ]
+    assert all(point["mean_response_s"][0] > 0 for point in found["points"])
