@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -95,6 +96,11 @@ def _hosts(_: click.Context, __: click.Parameter, value: str | None) -> tuple[st
 )
 @click.option("--no-shim", is_flag=True, help="Start the job the same way, uncoscheduled.")
 @run_dir_option
+@click.option(
+    "--account",
+    is_flag=True,
+    help="Say on stderr at the end what the job has had (-v does, too).",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Say on stderr what is done.")
 @click.option("--dry-run", is_flag=True, help="Print command and environment only.")
 @json_option
@@ -121,6 +127,7 @@ def command(
     waits_only: bool,
     no_shim: bool,
     run_dir: Path,
+    account: bool,
     verbose: bool,
     dry_run: bool,
     as_json: bool,
@@ -141,6 +148,8 @@ def command(
       cosched-run --wait block -n 4 ./app
       cosched-run --memory 8G -n 4 ./app
     """
+    from cosched.launch.process import exit_like
+
     if not argv:
         raise click.UsageError("Missing PROGRAM.", ctx)
     if as_json and not dry_run:
@@ -192,7 +201,13 @@ def command(
         tasks = tasks if lease else {}
     if verbose:
         _say_what(resolved, name, tasks)
-    return _run(resolved, tasks)
+    began_wall_ns = time.time_ns()
+    status_word = _run(resolved, tasks)
+    if (account or verbose) and "COSCHED_JOB" in tasks:
+        from cosched.cli.run_account import say_account
+
+        say_account(_local_nodes(resolved.site, run_dir), name, began_wall_ns)
+    return exit_like(status_word)
 
 
 def main() -> None:
@@ -269,15 +284,9 @@ def _check_hosts(
     """CoschedError unless the daemons of those hosts that can be asked take the job."""
     from cosched.launch.nodes import check_nodes
 
-    if site.agent is not None:
-        names, hint = site.names, "cosched lab exec {node} cosched up"
-    else:
-        host = os.uname().nodename
-        local = {host, host.partition(".")[0], "localhost", "127.0.0.1"}
-        names, hint = (_here(),) if local.intersection(site.names) else (), "cosched up"
-    nodes = [NodePaths(run_dir, node) for node in names]
+    hint = "cosched up" if site.agent is None else "cosched lab exec {node} cosched up"
     check_nodes(
-        nodes,
+        _local_nodes(site, run_dir),
         connect,
         uid=os.geteuid(),
         job=name,
@@ -285,6 +294,16 @@ def _check_hosts(
         need_bytes=need_bytes,
         start_hint=hint,
     )
+
+
+def _local_nodes(site: Site, run_dir: Path) -> list[NodePaths]:
+    """The job's nodes whose daemons can be asked from here."""
+    if site.agent is not None:
+        return [NodePaths(run_dir, node) for node in site.names]
+    host = os.uname().nodename
+    local = {host, host.partition(".")[0], "localhost", "127.0.0.1"}
+    here = not site.names or local.intersection(site.names)
+    return [NodePaths(run_dir, _here())] if here else []
 
 
 def _lease_here(
@@ -361,17 +380,16 @@ def _say_what(job: Job, name: str, tasks: Mapping[str, str]) -> None:
 
 
 def _run(job: Job, tasks: Mapping[str, str]) -> int:
-    from cosched.launch.process import exit_like, run_launcher
+    """Runs the launcher; how it ended, as wait(2) tells."""
+    from cosched.launch.process import run_launcher
 
     command = job.command(tasks)
     sys.stdout.flush()
     sys.stderr.flush()
-    return exit_like(
-        run_launcher(
-            command.argv,
-            {**os.environ, **command.environ},
-            death_signal=job.death_signal,
-        )
+    return run_launcher(
+        command.argv,
+        {**os.environ, **command.environ},
+        death_signal=job.death_signal,
     )
 
 

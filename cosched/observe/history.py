@@ -1,4 +1,4 @@
-"""Jobs that have ended: the records of all nodes, and what they say together of each job."""
+"""Jobs that have ended: the records of all nodes, and what they say together of each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cosched.core.history import JobRecord, decode_record
 from cosched.core.units import NS_PER_S, NS_PER_US
 from cosched.node.bounded_file import Place
 from cosched.node.client import NoDaemon, request
-from cosched.observe.overlap import Interval, agreement, clipped, time_by_depth
+from cosched.observe.overlap import Interval, clipped, shared
 from cosched.shm.paths import NodePaths
 
 
@@ -174,10 +174,9 @@ def _together(run: Sequence[JobRecord]) -> tuple[float | None, float]:
     )
     if since >= until:
         return None, 0.0
-    sets = [clipped(_intervals(record), since, until) for record in run]
-    on_all_ns = time_by_depth(sets).get(len(sets), 0)
+    common = shared([clipped(_intervals(record), since, until) for record in run])
     scale = (until - began) / (until - since)
-    return agreement(sets), on_all_ns * scale / NS_PER_S
+    return common.fraction, common.all_ns * scale / NS_PER_S
 
 
 def _intervals(record: JobRecord) -> list[Interval]:

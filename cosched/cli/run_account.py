@@ -1,0 +1,42 @@
+"""What a job that cosched-run started has had of its nodes, told when it has ended."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+
+from cosched.core.errors import CoschedError
+from cosched.core.history import JobRecord
+from cosched.observe.history import gather, one_line, summary
+from cosched.shm.paths import NodePaths
+
+#: The daemons hear of a task's end from the kernel, at about the time we do.
+PATIENCE_S = 3.0
+AWAIT_S = 0.02
+
+
+def say_account(nodes: Sequence[NodePaths], job: str, began_wall_ns: int) -> None:
+    """One line on stderr: the account of ``job``, of this user, since then."""
+    try:
+        records = _records(nodes, job, began_wall_ns)
+    except CoschedError as error:
+        print(f"cosched-run: no account: {error}", file=sys.stderr)
+        return
+    if records:
+        missing = len(nodes) - len(records)
+        part = f" (without {missing} of {len(nodes)} nodes)" if missing else ""
+        print(f"cosched-run: {one_line(summary(records))}{part}", file=sys.stderr)
+    else:
+        print(f"cosched-run: no account: job {job} was not coscheduled", file=sys.stderr)
+
+
+def _records(nodes: Sequence[NodePaths], job: str, began_wall_ns: int) -> list[JobRecord]:
+    """The job's records, one a node, as soon as there are so many."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        found = gather(nodes, began_wall_ns)
+        mine = {record.node: record for record in found if record.name == job}
+        if len(mine) == len(nodes) or time.monotonic() > deadline:
+            return list(mine.values())
+        time.sleep(AWAIT_S)  # nobody outside of the daemon is told
