@@ -7,7 +7,7 @@ from collections import defaultdict
 from hypothesis import strategies as st
 
 from cosched.core.malleable.execution import AdaptationCost, linear, parabolic
-from cosched.core.malleable.harvest import HARVESTS
+from cosched.core.malleable.harvest import EVEN, HARVESTS, LOW_IMPACT
 from cosched.core.malleable.messages import JobEnded, JobSubmitted, MalleableJob, StartJob
 from cosched.core.malleable.placement import Placement
 from cosched.core.malleable.scheduler import MalleableScheduler
@@ -109,8 +109,18 @@ class Watched(MalleableScheduler):
             assert (number in self.running) != any(
                 job.number == number for job in self.waiting
             )
+        slack = sum(job.size - job.minimum for job in self.running.values())
+        assert self._slack == slack
         if self.waiting:
-            assert self.waiting[0].minimum > self.free
+            minimum = self.waiting[0].minimum
+            assert minimum > self.free
+            if self.policy.control == Control() and self.policy.harvest in (
+                EVEN,
+                LOW_IMPACT,
+            ):
+                # Beyond the degree, or not even all slack would do.
+                degree = self.policy.degree or self.nodes
+                assert len(self.running) >= degree or minimum > self.free + slack
 
 
 def run(jobs, nodes, policy):

@@ -80,6 +80,20 @@ def test_the_overhead_of_the_papers_example():
     assert cost.ns(4, 5) - cost.ns(4, 3) == 300_000_000
 
 
+def test_changes_while_a_job_stands_still_add_up():
+    record = running(0, 1, 8, 8, run_ns=1000, cost=AdaptationCost(100))
+    for now_ns, size, end_ns in [
+        (200, 4, 200 + 100 + 800 * 2),
+        (250, 8, 200 + 100 + 100 + 800),  # still at the first change: one after the other
+        (300, 4, 200 + 300 + 800 * 2),
+        (1300, 8, 1300 + 100 + 400),  # 800 of 1600 done since 500
+    ]:
+        record.size = size
+        record.settle(now_ns)
+        assert record.end_ns == end_ns
+    assert record.harvests == 2
+
+
 @given(st.lists(st.integers(0, 9), max_size=8), st.integers(0, 80))
 def test_dealing_is_as_even_as_room_allows(rooms, count):
     amounts = deal_evenly(rooms, count)
