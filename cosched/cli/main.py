@@ -24,6 +24,7 @@ COMMANDS = {
     "resume": ("cosched.cli.resume", "Make a job an ordinary one again."),
     "raise": ("cosched.cli.raise", "Have a job run alone on its CPUs."),
     "release": ("cosched.cli.release", "Take a job out of coscheduling."),
+    "advise": ("cosched.cli.advise", "Say whether coscheduling pays for a job."),
     "lab": ("cosched.cli.lab", "Make virtual nodes on this machine."),
     "bench": ("cosched.cli.bench", "Run a workload with and without cosched."),
     "tune": ("cosched.cli.tune", "Find the slice and GMET that suit a workload."),
