@@ -1,0 +1,113 @@
+"""When coscheduling pays: the rule, its edges, and what the nodes' status makes of a job."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cosched.core.advice import (
+    IDLE_MOST,
+    KERNEL_SLICE_S,
+    LOSS_WORTH,
+    Choice,
+    Profile,
+    advise,
+)
+from cosched.node.profile import profile_of
+
+GIB = 1024**3
+FINE = Profile(tasks=4, nodes=2, scheduled_s=10.0, messages=40_000, idle_s=4.0, slice_s=2.0)
+
+
+def test_a_job_of_fine_grain_is_coscheduled():
+    advice = advise(FINE)
+    assert FINE.grain_s == 0.001
+    assert advice.choice is Choice.COSCHEDULE
+    assert advice.reason == (
+        "a message every 1 ms a task: left to the kernel it would lose about 150% of its "
+        "time for each job beside it"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "choice", "words"),
+    [
+        ({"tasks": 1}, Choice.LEAVE_ALONE, "nobody to wait for"),
+        ({"messages": 0}, Choice.LEAVE_ALONE, "no message"),
+        ({"messages": 40}, Choice.LEAVE_ALONE, "coscheduling does not pay"),
+        ({"messages": None}, Choice.UNKNOWN, "--status shadow"),
+        ({"scheduled_s": 0.2}, Choice.UNKNOWN, "ask again"),
+        ({"idle_s": 30.0}, Choice.LEAVE_ALONE, "idles for 75%"),
+        ({"response_s": 3.0}, Choice.BATCH, "less than 2 slices of 2 s"),
+        ({"response_s": 30.0}, Choice.COSCHEDULE, "a message every"),
+        (
+            {"need_bytes": 5 * GIB, "node_bytes": 8 * GIB},
+            Choice.BATCH,
+            "5.0 GiB of a node's",
+        ),
+        ({"need_bytes": 3 * GIB, "node_bytes": 8 * GIB}, Choice.COSCHEDULE, "every"),
+    ],
+)
+def test_each_rule(changes, choice, words):
+    advice = advise(replace(FINE, **changes))
+    assert advice.choice is choice
+    assert words in advice.reason
+
+
+@given(
+    grain_ms=st.floats(0.001, 1000), tasks=st.integers(2, 64), idle=st.floats(0, IDLE_MOST)
+)
+def test_the_finer_the_grain_the_rather_coscheduled(grain_ms, tasks, idle):
+    messages = max(1, round(10.0 * tasks / grain_ms * 1000))
+    profile = replace(
+        FINE, tasks=tasks, messages=messages, idle_s=idle * 10.0 * tasks * 0.99
+    )
+    edge_s = KERNEL_SLICE_S / 2 / LOSS_WORTH
+    expected = Choice.COSCHEDULE if profile.grain_s <= edge_s else Choice.LEAVE_ALONE
+    assert advise(profile).choice is expected
+
+
+def status(node, tasks, carrier="shadow", scheduled_s=4.0):
+    return {
+        "node": node,
+        "settings": {"slice_s": 0.5},
+        "memory": {"total_bytes": 8 * GIB},
+        "jobs": [
+            {
+                "key": "0.app",
+                "carrier": carrier,
+                "scheduled_s": scheduled_s,
+                "memory": {"declared_bytes": GIB, "measured_bytes": 2 * GIB},
+                "tasks": [
+                    {
+                        "counters": dict(
+                            zip(("received", "waited_ns", "paused_ns"), c, strict=True)
+                        )
+                    }
+                    for c in tasks
+                ],
+            }
+        ],
+    }
+
+
+def test_a_profile_is_put_together_over_the_nodes():
+    second = 10**9
+    one = status("n1", [(100, 3 * second, second), (50, 0, 0)])
+    two = status("n2", [(150, second, 2 * second)], scheduled_s=6.0)
+    assert profile_of([one, two], "0.app", 9.0) == Profile(
+        tasks=3,
+        nodes=2,
+        scheduled_s=5.0,
+        messages=300,
+        idle_s=2.0,
+        slice_s=0.5,
+        response_s=9.0,
+        need_bytes=2 * GIB,
+        node_bytes=8 * GIB,
+    )
+    assert profile_of([one, two], "0.other") is None
+    assert profile_of([status("n1", [(0, 0, 0)], carrier="none")], "0.app").messages is None
