@@ -35,7 +35,7 @@ class Seen:
     failure: str | None = None
 
 
-class _SeenEnough(Exception):  # noqa: N818
+class _SeenEnough(Exception):
     """Ends a run that has lasted as long as it was to be watched."""
 
 

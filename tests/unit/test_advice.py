@@ -1,4 +1,4 @@
-"""When coscheduling pays: the rule, its edges, and what the nodes' status makes of a job."""
+"""When coscheduling pays: the rule, its edges, and a job as the nodes' status has it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from cosched.core.advice import (
 from cosched.node.profile import profile_of
 
 GIB = 1024**3
-FINE = Profile(tasks=4, nodes=2, scheduled_s=10.0, messages=40_000, idle_s=4.0, slice_s=2.0)
+FINE = Profile(
+    ranks=4, tasks=4, nodes=2, scheduled_s=10.0, messages=40_000, idle_s=4.0, slice_s=2.0
+)
 
 
 def test_a_job_of_fine_grain_is_coscheduled():
@@ -35,7 +37,7 @@ def test_a_job_of_fine_grain_is_coscheduled():
 @pytest.mark.parametrize(
     ("changes", "choice", "words"),
     [
-        ({"tasks": 1}, Choice.LEAVE_ALONE, "nobody to wait for"),
+        ({"ranks": 1, "tasks": 1}, Choice.LEAVE_ALONE, "nobody to wait for"),
         ({"messages": 0}, Choice.LEAVE_ALONE, "no message"),
         ({"messages": 40}, Choice.LEAVE_ALONE, "coscheduling does not pay"),
         ({"messages": None}, Choice.UNKNOWN, "--status shadow"),
@@ -83,9 +85,10 @@ def status(node, tasks, carrier="shadow", scheduled_s=4.0):
                 "memory": {"declared_bytes": GIB, "measured_bytes": 2 * GIB},
                 "tasks": [
                     {
+                        "world": 8,
                         "counters": dict(
                             zip(("received", "waited_ns", "paused_ns"), c, strict=True)
-                        )
+                        ),
                     }
                     for c in tasks
                 ],
@@ -99,6 +102,7 @@ def test_a_profile_is_put_together_over_the_nodes():
     one = status("n1", [(100, 3 * second, second), (50, 0, 0)])
     two = status("n2", [(150, second, 2 * second)], scheduled_s=6.0)
     assert profile_of([one, two], "0.app", 9.0) == Profile(
+        ranks=8,
         tasks=3,
         nodes=2,
         scheduled_s=5.0,
