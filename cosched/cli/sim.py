@@ -17,6 +17,7 @@ from cosched.cli.output import check_writable, writing
 from cosched.cli.sim_couple import couple
 from cosched.cli.sim_fit import fit_log
 from cosched.cli.sim_malleable import malleable
+from cosched.cli.sim_nodes import nodes
 from cosched.cli.sim_symbiosis import symbiosis
 from cosched.core.errors import CoschedError
 from cosched.core.queue.scheduler import POLICIES
@@ -42,6 +43,7 @@ def command() -> None:
       cosched sim queue year.swf --policy easy
       cosched sim queue year.swf --policy easy,wfp,conservative --json out.json
       cosched sim couple compute.swf analysis.swf --pairs 2min
+      cosched sim nodes --nodes 1024 --pattern bulk --dom 4
       cosched sim malleable sdsc --minimum 50,30
       cosched sim symbiosis stream --repeat 20
 
@@ -50,6 +52,7 @@ def command() -> None:
 
 
 command.add_command(couple)
+command.add_command(nodes)
 command.add_command(fit_log)
 command.add_command(malleable)
 command.add_command(symbiosis)

@@ -8,8 +8,8 @@ job there). An unscheduled one has its 1% while the scheduled job keeps the CPU 
 that waits for its peers, and unused time goes to the others, the jobs of the node divide
 the CPU between them.
 
-Decisions are felt on a grid of an eighth of the time that a switch takes, so that nodes
-that switch together are computed together. The rank that leaves stops at once, the one that
+Decisions are felt on a grid of half the time that a switch takes, so that nodes that
+switch together are computed together. The rank that leaves stops at once, the one that
 comes begins when the switch is over.
 """
 
@@ -46,7 +46,7 @@ ONE_CPU = frozenset({0})
 #: Far enough in the past that every clock is positive, and no boundary falls on the start.
 EPOCH_NS = 1_000_000_007
 #: Parts of a switch in which decisions are felt.
-GRID = 8
+GRID = 2
 
 
 class _Node:
@@ -136,6 +136,16 @@ class Coscheduled:
     def events(self) -> int:
         """Things that happened."""
         return self._engine.done
+
+    @property
+    def done_share(self) -> float:
+        """How much of all steps is over."""
+        whole = sum(job.program.steps for job in self.jobs)
+        ended = sum(job.program.steps for job in self.jobs if job.end_ns is not None)
+        under_way = sum(
+            job.ranks.step for job in self.jobs if job.ranks is not None and job.running
+        )
+        return min(1.0, (ended + under_way) / whole)
 
     def counters(self) -> Counter[str]:
         """The branches that the machines of all nodes took."""

@@ -113,6 +113,17 @@ class Uncoordinated:
         assert None not in ends
         return [end for end in ends if end is not None]
 
+    @property
+    def events(self) -> int:
+        """Things that happened."""
+        return self._engine.done
+
+    @property
+    def done_share(self) -> float:
+        """How much of all steps is over."""
+        whole = sum(job.program.steps for job in self.jobs)
+        return 1.0 - sum(job.steps_left for job in self.jobs) / whole
+
     def _start(self, job: _Job) -> None:
         for rank in job.ranks:
             node = self._nodes[rank.node]

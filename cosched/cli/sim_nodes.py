@@ -1,0 +1,164 @@
+"""``cosched sim nodes``: the node's scheduler on many nodes, in virtual time."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import click
+
+from cosched.cli.output import check_writable, writing
+from cosched.core.settings import Settings
+from cosched.core.units import parse_duration
+from cosched.sim.nodes_model import Cluster, Pattern, Program
+from cosched.sim.nodes_runs import ARMS, NodesRun, carry_out
+from cosched.sim.nodes_table import render
+from cosched.sim.parallel import carry_out_all
+from cosched.sim.progress import open_progress
+
+HELP = """\
+Run the node's scheduler on many simulated nodes (Yoo and Jette 2000).
+
+Equal jobs, each with a rank on every node, share the nodes: under cosched,
+under an ideal central driver (gang), one after the other (batch), or under the
+kernel alone, with ranks that spin or yield while they wait.
+
+\b
+Patterns:
+  bulk       all ranks meet after each grain
+  wavefront  a pipeline over a grid of ranks
+  alltoall   everybody hears from everybody after each grain
+  none       ranks do not communicate
+
+spin and yield simulate every grain: give them less --work on many nodes.
+
+\b
+Examples:
+  cosched sim nodes --nodes 64 --dom 4
+  cosched sim nodes --nodes 1024 --pattern wavefront --align off --gmet 50ms
+  cosched sim nodes --nodes 16 --work 1s --arms cosched,spin,yield
+  cosched sim nodes --nodes 256 --clock 5ms --json out.json
+"""
+
+
+@click.command("nodes", help=HELP)
+@click.option("--nodes", type=click.IntRange(1, 65536), default=64, show_default=True)
+@click.option(
+    "--dom",
+    type=click.IntRange(1, 50),
+    default=4,
+    show_default=True,
+    help="Degree of multiprogramming: jobs at once.",
+)
+@click.option(
+    "--pattern",
+    type=click.Choice([pattern.value for pattern in Pattern]),
+    default="bulk",
+    show_default=True,
+)
+@click.option("--grain", default="1ms", show_default=True, help="CPU between messages.")
+@click.option("--work", default="10s", show_default=True, help="CPU time of a rank.")
+@click.option(
+    "--imbalance",
+    type=click.FloatRange(0.0, 1.0, max_open=True),
+    default=0.0,
+    show_default=True,
+    help="Share that ranks may need less than the slowest.",
+)
+@click.option("--slice", "slice_", default="2s", show_default=True, help="Time slice.")
+@click.option("--gmet", default="100ms", show_default=True, help="Guaranteed time.")
+@click.option("--align", type=click.Choice(["on", "off"]), default="on", show_default=True)
+@click.option(
+    "--arms",
+    default="batch,gang,cosched",
+    show_default=True,
+    metavar="A,...",
+    help=f"Of {', '.join(ARMS)}.",
+)
+@click.option("--message", default="20us", show_default=True, help="A message's time.")
+@click.option("--trap", default="1ms", show_default=True, help="How often a rank looks.")
+@click.option("--switch", default="1ms", show_default=True, help="What a switch takes.")
+@click.option("--clock", default="100us", show_default=True, help="Clocks differ by.")
+@click.option("--late", default="100us", show_default=True, help="Timers are late by.")
+@click.option("--spread", default="20ms", show_default=True, help="Ranks start within.")
+@click.option("--strict", is_flag=True, help="Unused time is lost, not given to others.")
+@click.option("--seed", type=int, default=1, show_default=True)
+@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Runs at a time.")
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path),
+    metavar="FILE",
+    help="Also write all figures to FILE ('-': to stdout, instead of the table).",
+)
+def nodes(
+    nodes: int,
+    dom: int,
+    pattern: str,
+    grain: str,
+    work: str,
+    imbalance: float,
+    slice_: str,
+    gmet: str,
+    align: str,
+    arms: str,
+    message: str,
+    trap: str,
+    switch: str,
+    clock: str,
+    late: str,
+    spread: str,
+    strict: bool,
+    seed: int,
+    jobs: int | None,
+    json_file: Path | None,
+) -> None:
+    check_writable(json_file)
+    settings = Settings().changed({"slice": slice_, "gmet": gmet, "align": align})
+    cluster = Cluster(
+        nodes,
+        message_ns=parse_duration(message, "--message"),
+        trap_ns=parse_duration(trap, "--trap"),
+        switch_ns=parse_duration(switch, "--switch"),
+        clock_ns=parse_duration(clock, "--clock"),
+        late_ns=parse_duration(late, "--late"),
+        spread_ns=parse_duration(spread, "--spread"),
+        fills=not strict,
+    )
+    programs = tuple(
+        Program(
+            f"job{number}",
+            Pattern(pattern),
+            parse_duration(grain, "--grain"),
+            parse_duration(work, "--work"),
+            imbalance=imbalance,
+        )
+        for number in range(1, dom + 1)
+    )
+    runs = [NodesRun(arm, programs, cluster, settings, seed) for arm in _arms(arms)]
+    with open_progress(sys.stderr, len(runs)) as heard:
+        at_a_time = jobs or len(os.sched_getaffinity(0))
+        outcomes = carry_out_all(carry_out, runs, at_a_time, heard)
+    if json_file != Path("-"):
+        click.echo(render(outcomes), nl=False)
+    if json_file is not None:
+        document = {
+            "command": shlex.join(["cosched", *sys.argv[1:]]),
+            "version": version("cosched"),
+            "runs": [outcome.document() for outcome in outcomes],
+        }
+        with writing(json_file) as stream:
+            json.dump(document, stream, indent=1)
+            stream.write("\n")
+
+
+def _arms(text: str) -> list[str]:
+    arms = [arm.strip() for arm in text.split(",")]
+    for arm in arms:
+        if arm not in ARMS:
+            raise click.UsageError(f"--arms: '{arm}' is none of {', '.join(ARMS)}.")
+    return arms
