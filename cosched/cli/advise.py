@@ -30,7 +30,7 @@ it in batch; and why.
 JOB is one that runs now (its name, or UID.NAME): the advice follows from what
 its tasks have done so far. WORKLOAD.toml is a file as for cosched bench: each of
 its jobs runs alone for a while. The advice is an estimate, from how often tasks
-receive messages and how long they wait; 'cosched bench' measures.
+exchange messages and how long they wait; 'cosched bench' measures.
 
 \b
 Examples:
@@ -140,7 +140,7 @@ def _figures(profile: Profile) -> str:
     figures = [
         f"seen: {profile.tasks} tasks on {profile.nodes} nodes, "
         f"scheduled {profile.scheduled_s:.1f} s",
-        f"{profile.messages or 0} messages",
+        f"{profile.exchanges or 0} messages sent or waited for",
         f"idle for {profile.idle_share:.0%}",
     ]
     return ", ".join(figures)

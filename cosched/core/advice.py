@@ -2,12 +2,12 @@
 
 Two figures decide, both from the counters of the job's own tasks.
 
-*Grain*: how long a task is scheduled for each message that it receives. Left to the kernel,
-two jobs share a CPU in slices of about ``KERNEL_SLICE_S``. When a task needs a message, its
-peer's job has the CPU on the other node half of the time: the message is late by half a
-slice on average. So a job of grain g loses about ``KERNEL_SLICE_S / 2 / g`` of its time for
-each other job that it shares with. Coscheduling spares it that; below ``LOSS_WORTH`` it is
-not worth the trouble.
+*Grain*: how long a task is scheduled for each message that it sends or waits for. Left to
+the kernel, two jobs share a CPU in slices of about ``KERNEL_SLICE_S``. When a task needs a
+message, its peer's job has the CPU on the other node half of the time: the message is late
+by half a slice on average. So a job of grain g loses about ``KERNEL_SLICE_S / 2 / g`` of its
+time for each other job that it shares with. Coscheduling spares it that; below
+``LOSS_WORTH`` it is not worth the trouble.
 
 *Idle share*: how much of the time in which it was scheduled a task waited for a message
 nevertheless, its peers being scheduled too (imbalance, latency, input and output). What a
@@ -57,7 +57,8 @@ class Profile:
 
     ranks: how many it has; tasks: those that were seen, on ``nodes`` nodes.
     scheduled_s: how long it was scheduled, on average over these nodes.
-    messages: received by these tasks; None if they do not count them.
+    exchanges: how often these tasks sent a message or waited for one, whichever is more
+        for each; None if they do not count.
     idle_s: what its tasks waited while they were scheduled, added up.
     response_s: how long it took alone; None if it is not over.
     need_bytes, node_bytes: of its largest part on a node, and of that node.
@@ -67,7 +68,7 @@ class Profile:
     tasks: int
     nodes: int
     scheduled_s: float
-    messages: int | None
+    exchanges: int | None
     idle_s: float
     slice_s: float
     response_s: float | None = None
@@ -76,8 +77,8 @@ class Profile:
 
     @property
     def grain_s(self) -> float | None:
-        """How long a task is scheduled for each message; None where none came."""
-        return self.scheduled_s * self.tasks / self.messages if self.messages else None
+        """How long a task is scheduled for each message; None without any."""
+        return self.scheduled_s * self.tasks / self.exchanges if self.exchanges else None
 
     @property
     def idle_share(self) -> float:
@@ -118,7 +119,7 @@ def advise(profile: Profile) -> Advice:
             f"it is over in {profile.response_s:.1f} s, less than {SLICES_LEAST:g} slices "
             f"of {profile.slice_s:g} s",
         )
-    if profile.messages is None:
+    if profile.exchanges is None:
         return Advice(
             Choice.UNKNOWN, "its messages are not counted: start it with --status shadow"
         )
@@ -135,7 +136,7 @@ def _by_grain(profile: Profile) -> Advice:
     if grain_s is None:
         return Advice(
             Choice.LEAVE_ALONE,
-            "its tasks have received no message: coscheduling cannot pay",
+            "its tasks exchange no messages: coscheduling cannot pay",
         )
     every = f"a message every {_span(grain_s)} a task"
     if profile.loss < LOSS_WORTH:

@@ -33,7 +33,9 @@ def profile_of(
         tasks=len(counters),
         nodes=len(parts),
         scheduled_s=sum(job["scheduled_s"] for _, job in parts) / len(parts),
-        messages=sum(c["received"] for c in counters) if counted else None,
+        exchanges=sum(max(c["sent"], c["received"], c["waits"]) for c in counters)
+        if counted
+        else None,
         idle_s=idle_ns / NS_PER_S,
         slice_s=parts[0][0]["settings"]["slice_s"],
         response_s=response_s,

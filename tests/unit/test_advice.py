@@ -20,7 +20,7 @@ from cosched.node.profile import profile_of
 
 GIB = 1024**3
 FINE = Profile(
-    ranks=4, tasks=4, nodes=2, scheduled_s=10.0, messages=40_000, idle_s=4.0, slice_s=2.0
+    ranks=4, tasks=4, nodes=2, scheduled_s=10.0, exchanges=40_000, idle_s=4.0, slice_s=2.0
 )
 
 
@@ -38,9 +38,9 @@ def test_a_job_of_fine_grain_is_coscheduled():
     ("changes", "choice", "words"),
     [
         ({"ranks": 1, "tasks": 1}, Choice.LEAVE_ALONE, "nobody to wait for"),
-        ({"messages": 0}, Choice.LEAVE_ALONE, "no message"),
-        ({"messages": 40}, Choice.LEAVE_ALONE, "coscheduling does not pay"),
-        ({"messages": None}, Choice.UNKNOWN, "--status shadow"),
+        ({"exchanges": 0}, Choice.LEAVE_ALONE, "no messages"),
+        ({"exchanges": 40}, Choice.LEAVE_ALONE, "coscheduling does not pay"),
+        ({"exchanges": None}, Choice.UNKNOWN, "--status shadow"),
         ({"scheduled_s": 0.2}, Choice.UNKNOWN, "ask again"),
         ({"idle_s": 30.0}, Choice.LEAVE_ALONE, "idles for 75%"),
         ({"response_s": 3.0}, Choice.BATCH, "less than 2 slices of 2 s"),
@@ -65,7 +65,7 @@ def test_each_rule(changes, choice, words):
 def test_the_finer_the_grain_the_rather_coscheduled(grain_ms, tasks, idle):
     messages = max(1, round(10.0 * tasks / grain_ms * 1000))
     profile = replace(
-        FINE, tasks=tasks, messages=messages, idle_s=idle * 10.0 * tasks * 0.99
+        FINE, tasks=tasks, exchanges=messages, idle_s=idle * 10.0 * tasks * 0.99
     )
     edge_s = KERNEL_SLICE_S / 2 / LOSS_WORTH
     expected = Choice.COSCHEDULE if profile.grain_s <= edge_s else Choice.LEAVE_ALONE
@@ -87,7 +87,9 @@ def status(node, tasks, carrier="shadow", scheduled_s=4.0):
                     {
                         "world": 8,
                         "counters": dict(
-                            zip(("received", "waited_ns", "paused_ns"), c, strict=True)
+                            zip(("sent", "waited_ns", "paused_ns"), c, strict=True),
+                            received=7,
+                            waits=9,
                         ),
                     }
                     for c in tasks
@@ -106,7 +108,7 @@ def test_a_profile_is_put_together_over_the_nodes():
         tasks=3,
         nodes=2,
         scheduled_s=5.0,
-        messages=300,
+        exchanges=300,
         idle_s=2.0,
         slice_s=0.5,
         response_s=9.0,
@@ -114,4 +116,6 @@ def test_a_profile_is_put_together_over_the_nodes():
         node_bytes=8 * GIB,
     )
     assert profile_of([one, two], "0.other") is None
-    assert profile_of([status("n1", [(0, 0, 0)], carrier="none")], "0.app").messages is None
+    assert (
+        profile_of([status("n1", [(0, 0, 0)], carrier="none")], "0.app").exchanges is None
+    )
