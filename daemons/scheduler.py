@@ -20,7 +20,6 @@ from cosched.node.lifecycle import end_orphans
 from cosched.node.lock import DaemonLock
 from cosched.node.memory import MemoryTerms
 from cosched.node.scheduler import DaemonOptions, SchedulerDaemon
-from cosched.node.trace_file import DEFAULT_BYTES
 from cosched.shm.paths import NodePaths
 from cosched.shm.region import survive_torn_regions
 
@@ -49,8 +48,7 @@ def parser() -> argparse.ArgumentParser:
     add("--memory-wait", metavar="TIME", help="how long a job waits for memory at most")
     raising = "whether owners may have a job run alone: on or off"
     add("--allow-raise", metavar="SWITCH", help=raising)
-    trace = "what the trace may take on disk; 0: no trace  [default: %(default)s]"
-    add("--trace-bytes", type=int, default=DEFAULT_BYTES, metavar="N", help=trace)
+    add("--trace", metavar="SIZE", help="what the trace may take on disk, or off")
     add("--private", action="store_true", help="for one user's jobs; ends after the last")
     add("--verbose", action="store_true", help="log each switch and refusal")
     ready = "where READY is written  [default: standard output]"
@@ -95,7 +93,7 @@ def serve(options: argparse.Namespace, ready_fd: int) -> None:
                 priority,
                 config.limits,
                 config.metrics.listen,
-                options.trace_bytes,
+                config.node.trace_bytes,
                 MemoryTerms(config.node.memory_bytes, config.node.memory_wait_ns),
                 config.node.allow_raise,
                 history_place(paths, options.private, os.environ, os.geteuid()),
@@ -128,6 +126,7 @@ def given(options: argparse.Namespace) -> dict[str, tuple[str, str]]:
         "node.memory": "memory_capacity",
         "node.memory_wait": "memory_wait",
         "node.allow_raise": "allow_raise",
+        "node.trace": "trace",
         "metrics.listen": "metrics",
     }
     return {

@@ -49,6 +49,7 @@ METRICS_USUAL = "127.0.0.1:9434"
     default=None,
     help="Whether owners may have a job run alone.  [default: with --private]",
 )
+@click.option("--trace", metavar="SIZE", help="What the trace may take on disk, or off.")
 @click.option("--private", is_flag=True, help="For this user's jobs; ends after the last.")
 @click.option("-v", "--verbose", is_flag=True, help="Log each switch and refusal.")
 def command(
@@ -63,6 +64,7 @@ def command(
     memory: str | None,
     memory_wait: str | None,
     allow_raise: bool | None,
+    trace: str | None,
     private: bool,
     verbose: bool,
 ) -> None:
@@ -83,6 +85,7 @@ def command(
         "node.align": (None if align is None else str(align), "--align"),
         "node.class_scheduler": (class_scheduler, "--class-scheduler"),
         "node.mode": (mode, "--mode"),
+        "node.trace": (trace, "--trace"),
         "metrics.listen": (metrics, "--metrics"),
         "node.memory": (memory, "--memory"),
         "node.memory_wait": (memory_wait, "--memory-wait"),
@@ -104,5 +107,6 @@ def command(
         memory,
         memory_wait,
         allow_raise,
+        trace,
     )
     click.echo(start_node(NodePaths(run_dir, node), options))

@@ -41,6 +41,7 @@ class NodeOptions:
     memory: str | None = None
     memory_wait: str | None = None
     allow_raise: bool | None = None
+    trace: str | None = None
 
     def arguments(self) -> list[str]:
         """The same as command-line arguments of ``coschedd``."""
@@ -61,6 +62,8 @@ class NodeOptions:
         ]
         if self.memory is not None:
             words += ["--memory-capacity", self.memory]
+        if self.trace is not None:
+            words += ["--trace", self.trace]
         if self.memory_wait is not None:
             words += ["--memory-wait", self.memory_wait]
         if self.allow_raise is not None:

@@ -18,6 +18,7 @@ from typing import Any
 
 from cosched.core.config.kinds import OFF
 from cosched.core.config.limits import limits_for, refuse_settings, refuse_task
+from cosched.core.config.schema import TRACE_BYTES
 from cosched.core.config.values import Limits
 from cosched.core.errors import CoschedError
 from cosched.core.messages import (
@@ -58,7 +59,6 @@ from cosched.node.registration import (
 )
 from cosched.node.status import CARRIERS, node_status
 from cosched.node.timer_process import TimerProcess
-from cosched.node.trace_file import DEFAULT_BYTES
 from cosched.shm._native import lib
 from cosched.shm.paths import NodePaths
 from cosched.shm.region import NodeRegion, Request, unlink_region
@@ -92,7 +92,7 @@ class DaemonOptions:
     priority: str
     limits: Limits = field(default_factory=Limits)
     metrics: str = OFF
-    trace_bytes: int = DEFAULT_BYTES
+    trace_bytes: int = TRACE_BYTES
     memory: MemoryTerms = field(default_factory=MemoryTerms)
     allow_raise: bool | None = None
     history: Place | None = None

@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from cosched.core.config.schema import TRACE_BYTES
 from cosched.core.trace_codec import Header, Line, encode
 from cosched.node.bounded_file import BoundedFile, Place
 
-#: What both files together may take, some.
-DEFAULT_BYTES = 16 * 1024 * 1024
 
-
-def trace_place(directory: Path, limit_bytes: int = DEFAULT_BYTES) -> Place:
+def trace_place(directory: Path, limit_bytes: int = TRACE_BYTES) -> Place:
     """Where a node's trace is."""
     return Place(directory, "trace", limit_bytes)
 

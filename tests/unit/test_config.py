@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -61,11 +63,13 @@ def test_merging_in_parts_is_merging_at_once(one, two, three):
 
 def values(key):
     """Values of a key as the program has them."""
-    if isinstance(key.default, bool):
-        return st.booleans()
     form = key.kind.form
+    if form == "true | false":
+        return st.booleans()
     if form == "duration":
         return st.integers(1, 10**6).map(lambda ms: ms * NS_PER_MS)
+    if form.startswith("SIZE"):
+        return st.integers(0, 10**12)
     if form == "count":
         return st.integers(1, 99)
     if form.startswith("list of "):
@@ -353,6 +357,17 @@ def test_what_limits_refuse(refusal, words):
 def test_root_is_not_limited():
     assert limit_rules.limits_for(LIMITS, 0) == Limits()
     assert limit_rules.limits_for(LIMITS, 1000) == LIMITS
+
+
+def test_the_page_has_each_key_with_its_default():
+    page = (Path(__file__).parent.parent.parent / "docs/configuration.md").read_text()
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    told = {key: row for row in rows for key in re.findall(r"`(\w+\.\w+)`", row)}
+    assert set(told) == set(BY_PATH)
+    for path, row in told.items():
+        default = BY_PATH[path].shown(BY_PATH[path].default)
+        if not isinstance(default, (list, type(None))):
+            assert f"| `{json.dumps(default)}` |" in row, path
 
 
 # -- the command -------------------------------------------------------------------------

@@ -106,6 +106,13 @@ def test_each_reason_and_each_branch_is_a_metric():
     assert told == set(REFUSALS.values())
 
 
+def test_the_page_names_each_metric_and_no_other(families):
+    page = (ROOT / "docs/metrics.md").read_text()
+    rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    told = {name for row in rows for name in NAMES.findall(row)}
+    assert told == {s.name for family in families.values() for s in family.samples}
+
+
 # -- the dashboard -----------------------------------------------------------------------
 
 

@@ -103,8 +103,26 @@ def _parse_capacity(raw: Any) -> int | None:
     return size
 
 
-def _write_capacity(size: int) -> str:
+def _parse_storage(raw: Any) -> int:
+    """0: none at all."""
+    text = _text(raw, 'a size; write it like "16M", or "off"')
+    if text == OFF:
+        return 0
+    try:
+        return parse_bytes(text, "")
+    except CoschedError:
+        raise CoschedError(f"'{text}' is no size such as 16M, nor {OFF}") from None
+
+
+def _write_storage(size: int) -> str:
+    for unit, scale in (("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)):
+        if size and size % scale == 0:
+            return f"{size // scale}{unit}"
     return str(size) if size else OFF
+
+
+def _write_capacity(size: int) -> str:
+    return _write_storage(size)
 
 
 def _parse_wait(raw: Any) -> str:
@@ -153,4 +171,5 @@ SWITCH = Kind("true | false", _parse_switch, bool)
 COUNT = Kind("count", _parse_count, int)
 ADDRESS = Kind("HOST:PORT | off", _parse_address, str)
 CAPACITY = Kind("SIZE | auto | off", _parse_capacity, _write_capacity)
+STORAGE = Kind("SIZE | off", _parse_storage, _write_storage)
 WAIT = Kind("spin | yield | block[:TIME] | auto[:TIME]", _parse_wait, str)

@@ -15,6 +15,7 @@ from cosched.core.config.kinds import (
     COUNT,
     DURATION,
     OFF,
+    STORAGE,
     SWITCH,
     WAIT,
     WAITS,
@@ -24,6 +25,7 @@ from cosched.core.config.kinds import (
 )
 from cosched.core.units import NS_PER_MS, NS_PER_S
 
+TRACE_BYTES = 16 * 1024 * 1024
 CARRIERS = ("none", "prefix", "shadow")
 
 
@@ -92,6 +94,7 @@ KEYS = (
         None,
         "Whether a job may run alone; unset: with private daemons.",
     ),
+    Key("node", "trace", STORAGE, TRACE_BYTES, "What the trace may take on disk."),
     Key("metrics", "listen", ADDRESS, OFF, "Where Prometheus may ask."),
     Key("run", "wait", WAIT, "spin", "How ranks wait while they may run."),
     Key(

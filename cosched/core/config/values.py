@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 from cosched.core.config.kinds import WAITS
-from cosched.core.config.schema import CARRIERS
+from cosched.core.config.schema import CARRIERS, TRACE_BYTES
 from cosched.core.settings import Settings
 from cosched.core.units import NS_PER_S
 
@@ -65,6 +65,7 @@ class NodeConfig:
     memory_bytes: int | None = None
     memory_wait_ns: int = 600 * NS_PER_S
     allow_raise: bool | None = None
+    trace_bytes: int = TRACE_BYTES
 
     def settings(self) -> Settings:
         """What the scheduler starts with; CoschedError if it makes no sense."""
@@ -130,6 +131,7 @@ def config_of(merged: Mapping[str, Setting]) -> Config:
             memory_bytes=value("node.memory"),
             memory_wait_ns=value("node.memory_wait"),
             allow_raise=value("node.allow_raise"),
+            trace_bytes=value("node.trace"),
         ),
         metrics=MetricsConfig(listen=value("metrics.listen")),
         run=RunConfig(wait=value("run.wait"), status=value("run.status")),
