@@ -7,6 +7,7 @@ import json
 import os
 import shlex
 import sys
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from cosched.sim.coupled_runs import Coupling
 from cosched.sim.coupled_table import render
 from cosched.sim.parallel import carry_out_all
 from cosched.sim.progress import open_progress
+from cosched.sim.workload import Estimates
 
 HELP = """\
 Run logs of several machines whose jobs belong together (Tang et al. 2011).
@@ -98,8 +100,22 @@ Examples:
     help="Or within=TIME of each other, or after=TIME: when the first log's job has run "
     "so long.",
 )
+@click.option(
+    "--estimates",
+    type=click.Choice([told.value for told in Estimates]),
+    default=Estimates.LOG.value,
+    show_default=True,
+    help="What queues are told of run times: what users asked for, or the truth.",
+)
 @click.option("--skip-bad", is_flag=True, help="Leave bad lines of the logs out.")
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Runs at a time.")
+@click.option(
+    "--save",
+    "save_in",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Write each machine's jobs there, as npz and CSV, for each run.",
+)
 @click.option(
     "--json",
     "json_file",
@@ -117,8 +133,10 @@ def couple(
     yield_cap: int | None,
     raise_by: int,
     timing: str,
+    estimates: str,
     skip_bad: bool,
     jobs: int | None,
+    save_in: Path | None,
     json_file: Path | None,
 ) -> None:
     if len(traces) < 2:
@@ -130,10 +148,13 @@ def couple(
         yield_cap=yield_cap,
         raise_by=raise_by,
     )
-    coupling = _coupling(policy, timing)
+    coupling = replace(_coupling(policy, timing), estimates=Estimates(estimates))
+    words = shlex.join(["cosched", *sys.argv[1:]])
     pairing = _pairing(pairs)
     runs = [
-        CoupledRun(traces, combination, pairing, settings, coupling, skip_bad)
+        CoupledRun(
+            traces, combination, pairing, settings, coupling, skip_bad, save_in, words
+        )
         for combination in [(), *_combinations(schemes, len(traces))]
     ]
     with open_progress(sys.stderr, len(runs)) as heard:
@@ -143,7 +164,7 @@ def couple(
         click.echo(render(outcomes), nl=False)
     if json_file is not None:
         document = {
-            "command": shlex.join(["cosched", *sys.argv[1:]]),
+            "command": words,
             "version": version("cosched"),
             "traces": [str(trace) for trace in traces],
             "runs": [outcome.document() for outcome in outcomes],

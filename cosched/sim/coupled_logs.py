@@ -15,7 +15,9 @@ from cosched.core.coupling.messages import Scheme
 from cosched.core.coupling.settings import CouplingSettings
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
-from cosched.sim.coupled_runs import Coupled, Coupling, simulate
+from cosched.sim.columns import Columns, save_columns
+from cosched.sim.coupled_runs import Coupled, CoupledSchedule, Coupling, simulate
+from cosched.sim.domain import NEVER
 from cosched.sim.pairs import Mates, by_share, by_vicinity
 from cosched.sim.runs import Beat, ignore
 from cosched.sim.swf import Log, read_swf
@@ -43,7 +45,8 @@ class CoupledRun:
     """Logs and what each machine does.
 
     schemes: one for each log; empty: no pairs at all. settings: what the machines have in
-    common; the scheme there counts for nothing.
+    common; the scheme there counts for nothing. save_in: the folder for columns; none are
+    written without. command: is said in them.
     """
 
     traces: tuple[Path, ...]
@@ -52,6 +55,8 @@ class CoupledRun:
     settings: CouplingSettings
     coupling: Coupling
     skip_bad: bool = False
+    save_in: Path | None = None
+    command: str = ""
 
     @property
     def name(self) -> str:
@@ -66,6 +71,7 @@ class CoupledOutcome:
     run: CoupledRun
     machines: tuple[str, ...]
     result: Coupled
+    files: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -74,7 +80,11 @@ class CoupledOutcome:
 
     def document(self) -> dict[str, Any]:
         """For JSON."""
-        return {"schemes": self.name, **self.result.document()}
+        return {
+            "schemes": self.name,
+            **self.result.document(),
+            "files": list(self.files),
+        }
 
 
 def carry_out(run: CoupledRun, beat: Beat = ignore) -> CoupledOutcome:
@@ -85,7 +95,38 @@ def carry_out(run: CoupledRun, beat: Beat = ignore) -> CoupledOutcome:
     schemes = run.schemes or (Scheme.YIELD,) * len(logs)
     settings = [replace(run.settings, scheme=scheme) for scheme in schemes]
     result = simulate(logs, names, mates, settings, run.coupling, beat)
-    return CoupledOutcome(run, tuple(names), result)
+    files: list[str] = []
+    if run.save_in is not None:
+        for name, schedule in zip(names, result.schedules, strict=True):
+            stem = run.save_in / f"{name}.{run.name}"
+            figures = result.domains[name]
+            saved = save_columns(stem, columns_of(schedule), run.command, figures)
+            files += map(str, saved)
+    # The columns are on disk if anywhere: they need not travel between processes.
+    return CoupledOutcome(run, tuple(names), replace(result, schedules=()), tuple(files))
+
+
+def columns_of(schedule: CoupledSchedule) -> Columns:
+    """A row for each job, in order of submission; times in seconds from the first moment
+    that all logs cover. group: its name, or nothing. ready_s: when it was first ready and
+    had to wait for a mate. -1: never."""
+    log = schedule.workload
+    names = {index: group.name for index, group in schedule.groups.items()}
+    return {
+        "job": log.number,
+        "user": log.user,
+        "size": log.size,
+        "group": [names.get(index, "") for index in range(len(log))],
+        "submit_s": _seconds(log.submit_ns),
+        "ready_s": _seconds(schedule.ready_ns),
+        "start_s": _seconds(schedule.start_ns),
+        "run_s": _seconds(log.run_ns),
+        "walltime_s": _seconds(log.walltime_ns),
+    }
+
+
+def _seconds(values: Sequence[int]) -> list[float]:
+    return [-1.0 if value == NEVER else value / NS_PER_S for value in values]
 
 
 def side_by_side(logs: Sequence[Log]) -> list[Workload]:

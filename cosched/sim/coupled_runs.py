@@ -9,8 +9,9 @@ idle, also as a share of all node-hours while jobs were submitted.
 from __future__ import annotations
 
 import time
+from array import array
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -45,20 +46,36 @@ class Coupling:
 class Coupled:
     """What came of a run.
 
+    kept: groups whose jobs started as they should: together, or as the constraint says.
     together: groups all of whose jobs started at the same moment. stuck: jobs that never
-    started. domains: the figures of each.
+    started. domains: the figures of each. schedules: of each domain, in order.
     """
 
     groups: int
+    kept: int
     together: int
     stuck: int
     domains: dict[str, dict[str, float]]
     counts: dict[str, dict[str, int]]
     cpu_s: float
+    schedules: tuple[CoupledSchedule, ...]
 
     def document(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
+        """For JSON; without the schedules."""
+        document = asdict(replace(self, schedules=()))
+        del document["schedules"]
+        return document
+
+
+@dataclass(frozen=True, slots=True)
+class CoupledSchedule:
+    """What became of a domain's jobs. start_ns, ready_ns: of each, -1 for never; ready but
+    not started. groups: of those that have one."""
+
+    workload: Workload
+    start_ns: array[int]
+    ready_ns: array[int]
+    groups: dict[int, Group]
 
 
 def simulate(
@@ -91,6 +108,7 @@ def simulate(
     starts = [domain.start_ns for domain in domains]
     return Coupled(
         groups=len(mates),
+        kept=sum(_kept(group, logs, starts, how) for group in mates),
         together=sum(
             len({starts[place][index] for place, index in group.items()} | {NEVER}) == 2
             for group in mates
@@ -104,6 +122,27 @@ def simulate(
         },
         counts={name: domain.counts for name, domain in zip(names, domains, strict=True)},
         cpu_s=time.process_time() - began_s,
+        schedules=tuple(
+            CoupledSchedule(log, domain.start_ns, domain.ready_ns, its_groups)
+            for log, domain, its_groups in zip(logs, domains, groups, strict=True)
+        ),
+    )
+
+
+def _kept(
+    group: Mates, logs: Sequence[Workload], starts: Sequence[array[int]], how: Coupling
+) -> bool:
+    """Whether a group's jobs started as they should."""
+    begins = [starts[place][index] for place, index in group.items()]
+    if NEVER in begins:
+        return False
+    if how.timing is not Timing.AFTER:
+        # The delay of those that are to start together is 0.
+        return max(begins) - min(begins) <= how.delay_ns
+    leader = group[0]
+    due_ns = starts[0][leader] + min(how.delay_ns, logs[0].run_ns[leader])
+    return all(
+        starts[place][index] >= due_ns for place, index in group.items() if place != 0
     )
 
 

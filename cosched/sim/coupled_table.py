@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cosched.core.coupling.messages import Timing
+from cosched.core.units import format_duration
 from cosched.sim.coupled_logs import CoupledOutcome
 from cosched.sim.table import duration
 
@@ -23,11 +25,24 @@ def render(outcomes: Sequence[CoupledOutcome]) -> str:
         result = outcome.result
         if not outcome.run.schemes:
             continue
-        line = f"{outcome.name}: {result.together} of {result.groups} groups together"
+        line = (
+            f"{outcome.name}: {result.kept} of {result.groups} groups {_as_asked(outcome)}"
+        )
         if result.stuck:
             line += f"; {result.stuck} jobs never started"
         lines.append(line)
     return "\n".join(lines) + "\n"
+
+
+def _as_asked(outcome: CoupledOutcome) -> str:
+    """What the groups were to do."""
+    coupling = outcome.run.coupling
+    if coupling.timing is Timing.TOGETHER:
+        return "together"
+    delay = format_duration(coupling.delay_ns)
+    if coupling.timing is Timing.WITHIN:
+        return f"within {delay} of each other"
+    return f"{delay} after the first, or after its end"
 
 
 def _row(outcome: CoupledOutcome, machine: str) -> str:

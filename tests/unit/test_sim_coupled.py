@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from queue_workloads import workload_of
 from test_sim_cli import cosched
@@ -79,7 +80,7 @@ def test_every_combination(folder):
             assert (figures["lost_node_h"] > 0) == (scheme == "hold")
 
 
-def test_three_machines_and_constraints(folder):
+def test_three_machines(folder):
     words = ["sim", "couple", "a.swf", "b.swf", "c.swf", "--pairs", "10%"]
     result = cosched(*words, "--schemes", "hold-yield-hold", cwd=folder)
     together, groups = re.findall(r"hold-yield-hold: (\d+) of (\d+) groups", result.stdout)[
@@ -87,12 +88,56 @@ def test_three_machines_and_constraints(folder):
     ]
     assert together == groups
     assert int(groups) > 3
-    for timing in ("within=1min", "after=10min"):
-        words = ["sim", "couple", "a.swf", "b.swf", "--pairs", "10%", "--timing", timing]
-        result = cosched(*words, "--schemes", "yield-yield", "--json", "-", cwd=folder)
-        run = json.loads(result.stdout)["runs"][1]
-        assert run["groups"] > 3
-        assert run["stuck"] == 0
+
+
+@pytest.mark.parametrize(
+    ("timing", "says"),
+    [
+        ("within=1min", "within 60s of each other"),
+        ("after=10min", "600s after the first, or after its end"),
+    ],
+)
+@pytest.mark.parametrize("logs", [["a.swf", "b.swf"], ["a.swf", "b.swf", "c.swf"]])
+def test_constraints_on_two_machines_and_on_three(timing, says, logs, folder):
+    words = ["sim", "couple", *logs, "--pairs", "10%", "--timing", timing]
+    # Walltimes that hold, so that promises can be kept.
+    words += ["--estimates", "exact", "--schemes", "-".join(["yield"] * len(logs))]
+    result = cosched(*words, "--json", "out.json", cwd=folder)
+    assert result.returncode == 0, result.stderr
+    run = json.loads((folder / "out.json").read_text())["runs"][1]
+    assert run["kept"] == run["groups"] > 3
+    assert run["together"] < run["groups"] or timing.startswith("within")
+    assert run["stuck"] == 0
+    assert f"{run['kept']} of {run['groups']} groups {says}\n" in result.stdout
+    assert max(len(line) for line in result.stdout.splitlines()) <= 80
+
+
+def test_columns_on_disk(folder):
+    words = ["sim", "couple", "a.swf", "b.swf", "--pairs", "20%", "--schemes", "hold-yield"]
+    words += ["--save", "out", "--json", "out.json"]
+    result = cosched(*words, cwd=folder)
+    assert result.returncode == 0, result.stderr
+    document = json.loads((folder / "out.json").read_text())
+    run = document["runs"][1]
+    assert len(run["files"]) == 4
+    starts = []
+    for name in "ab":
+        stem = f"{name}.hold-yield"
+        columns = np.load(folder / "out" / f"{stem}.npz")
+        assert str(columns["command"]) == document["command"]
+        figures = run["domains"][name]
+        assert len(columns["job"]) == figures["jobs"]
+        wait = (columns["start_s"] - columns["submit_s"]).mean()
+        assert wait == pytest.approx(figures["mean_wait_s"])
+        grouped = columns["group"] != ""
+        assert grouped.sum() == figures["grouped"]
+        starts.append(dict(zip(columns["group"], columns["start_s"], strict=True)))
+        lines = (folder / "out" / f"{stem}.csv").read_text().splitlines()
+        assert lines[0] == "# " + document["command"]
+        assert lines[1] == "job,user,size,group,submit_s,ready_s,start_s,run_s,walltime_s"
+        assert len(lines) == 2 + figures["jobs"]
+    for group, start in starts[0].items():
+        assert not group or start == starts[1][group]
 
 
 def test_help_fits(tmp_path):
