@@ -1,4 +1,4 @@
-"""A headless Chromium of the system's, driven by selenium; without one tests are skipped."""
+"""Debian's Chromium, headless, driven by selenium; without it tests are skipped."""
 
 from __future__ import annotations
 
