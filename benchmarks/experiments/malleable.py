@@ -7,10 +7,11 @@ on 128 nodes; run times follow the nodes linearly or along a parabola; changes a
 user-centric (Figs. 15 and 16, Table 3): the problems of the paper's Table 1 on 64 nodes,
 each change at its cost; GE, and STEN, GE and CL mixed.
 
-In full, 100 streams of 10,000 jobs for each point (two hours on one core). --quick: two
-of 500. Without names of figures, all. Written are JSON with every point, a picture for each
-figure, the tables, and the claims of the paper beside what was found. --from draws again
-what was measured before; --docs writes claims and tables into a page, between the lines
+In full, 100 streams of 10,000 jobs for each point (two hours on one core). It can be
+interrupted: the same command goes on; so does one with more streams. --quick: two of 500.
+Without names of figures, all. Written are JSON with every point, a picture for each figure,
+the tables, and the claims of the paper beside what was found. --from draws again what was
+measured before; --docs writes claims and tables into a page, between the lines
 <!-- malleable: begin --> and <!-- malleable: end -->.
 """
 
@@ -25,6 +26,7 @@ from pathlib import Path
 
 from benchmarks.experiments.malleable_claims import CLAIMS, claims_of, table
 from benchmarks.experiments.malleable_figures import draw
+from benchmarks.experiments.malleable_kept import Kept
 from benchmarks.experiments.malleable_points import (
     Measured,
     document,
@@ -40,8 +42,8 @@ from benchmarks.experiments.malleable_tables import (
     table_of_figure_14,
 )
 from benchmarks.experiments.section import rewrite
-from cosched.sim.malleable_runs import carry_out
-from cosched.sim.parallel import carry_out_all
+from cosched.sim.malleable_runs import MalleableOutcome, carry_out
+from cosched.sim.parallel import Named, carry_out_all
 from cosched.sim.progress import open_progress
 
 TABLES = {"fig14": table_of_figure_14, "table2": table_2, "table3": table_3}
@@ -80,9 +82,17 @@ def measure(options: argparse.Namespace, figures: Sequence[str]) -> Measured:
     repeat, count = QUICK if options.quick else FULL
     repeat, count = options.repeat or repeat, options.count or count
     runs = runs_of(figures, repeat, count)
-    with open_progress(sys.stderr, len(runs)) as heard:
-        outcomes = carry_out_all(carry_out, runs, options.jobs, heard)
-    points = measured(outcomes)
+    kept = Kept(options.out / "malleable.jsonl")
+    left = kept.left(runs)
+    with open_progress(sys.stderr, len(left)) as heard:
+
+        def note(done: float, outcome: Named | None) -> None:
+            if isinstance(outcome, MalleableOutcome):
+                kept.add(outcome)
+            heard(done, outcome)
+
+        carry_out_all(carry_out, left, options.jobs, note)
+    points = measured([kept.outcome(run) for run in runs])
     whole = {
         "command": shlex.join(["scripts/dev", "bench", "malleable", *sys.argv[1:]]),
         "repeat": repeat,

@@ -10,7 +10,13 @@ import pytest
 
 from benchmarks.experiments import malleable as experiment
 from benchmarks.experiments.malleable_claims import CLAIMS, claims_of
-from benchmarks.experiments.malleable_points import BEST, PERCENTS, read_points, system
+from benchmarks.experiments.malleable_points import (
+    BEST,
+    BETAS,
+    PERCENTS,
+    read_points,
+    system,
+)
 from cosched.core.malleable.execution import linear
 from cosched.core.units import NS_PER_S
 from cosched.sim.fit import generate_like
@@ -235,6 +241,23 @@ def test_the_figures_of_the_paper_in_small(tmp_path, capsys):
     experiment.main(words)
     same = (again / "malleable_fig14.png").read_bytes()
     assert same == (tmp_path / "malleable_fig14.png").read_bytes()
+
+
+def test_an_interrupted_experiment_goes_on(tmp_path):
+    words = ["table3", "--count", "40", "--out", str(tmp_path), "--repeat"]
+    experiment.main([*words, "1"])
+    kept = tmp_path / "malleable.jsonl"
+    one = kept.read_text()
+    assert len(one.splitlines()) == len(BETAS)
+    lines = one.splitlines(keepends=True)
+    kept.write_text("".join(lines[:-1]) + lines[-1][:50])
+    experiment.main([*words, "2"])
+    two = kept.read_text()
+    assert two.startswith("".join(lines[:-1]))
+    assert set(lines) <= set(two.splitlines(keepends=True))
+    assert len(two.splitlines()) == 2 * len(BETAS)
+    (point, *_) = read_points([tmp_path / "malleable.json"]).values()
+    assert (point["streams"], point["jobs"]) == (2, 40)
 
 
 def test_an_experiment_says_what_is_wrong(tmp_path):
