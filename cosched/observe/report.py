@@ -1,6 +1,6 @@
 """What a report shows, out of timelines and bench results, ready to be drawn. Pure.
 
-Times of the timeline are microseconds since its first event. Lists of beginnings hold the
+Times of the timeline are microseconds since the first job came. Lists of beginnings hold the
 difference to the one before, which keeps a page of a hundred thousand switches small.
 """
 
@@ -55,8 +55,9 @@ def report_data(
 
 
 def _timeline(nodes: Sequence[NodeTimeline]) -> Json:
-    origin_ns = min(node.begin_ns for node in nodes)
-    end_ns = max(node.end_ns for node in nodes)
+    stays = [stay for node in nodes for stay in node.present]
+    origin_ns = min((begin for _, begin, _ in stays), default=nodes[0].begin_ns)
+    end_ns = max((end for _, _, end in stays), default=origin_ns)
     jobs = sorted({job for node in nodes for job, _, _ in node.present})
     number = {job: index for index, job in enumerate(jobs)}
     agreed = agreements(nodes)

@@ -1,0 +1,98 @@
+"""Makes docs/figures/report.png and report_dark.png: the report of a real run.
+
+Three jobs on two nodes of the lab, whose slices are not aligned, so that messages pull
+switches. Needs root, two CPUs, an MPI beside this Python, and Debian's chromium with its
+driver; takes a minute. The lab must not be in use.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from selenium import webdriver
+
+ROOT = Path(__file__).parent.parent
+FIGURES = ROOT / "docs/figures"
+BIN = Path(sys.executable).parent
+JOBS = ("north", "south", "west")
+WIDTH, HEIGHT = 1180, 1420
+VIEW_S = (0.0, 9.0)
+
+
+def run_jobs(folder: Path) -> Path:
+    """Runs the jobs; the report's file."""
+    source = ROOT / "benchmarks/programs/wavefront.c"
+    app, run_dir, page = folder / "wavefront", folder / "run", folder / "report.html"
+    subprocess.run([BIN / "mpicc", "-O2", "-o", app, source, "-lm"], check=True)
+    environ = {**os.environ, "COSCHED_RUN_DIR": str(run_dir)}
+
+    def cosched(*words: str | Path) -> None:
+        subprocess.run([BIN / "cosched", *words], env=environ, check=True)
+
+    cosched("lab", "up", "--nodes", "2")
+    try:
+        cosched("set", "slice=400ms", "gmet=40ms", "align=off")
+        cosched("set", "--node", "lab2", "slice=340ms")
+        start = [BIN / "cosched-run", "--hosts", "lab1,lab2", "-n", "2"]
+        running = [
+            subprocess.Popen([*start, "--job", job, app, "--preset", "demo"], env=environ)
+            for job in JOBS
+        ]
+        for job in running:
+            job.wait()
+        cosched("report", "--title", "three wavefronts", "--out", page, run_dir)
+    finally:
+        cosched("lab", "down")
+    return page
+
+
+def photograph(page: Path) -> None:
+    """The page as it opens, on light and on dark."""
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium") or "chromium"
+    for argument in (
+        "--headless=new",
+        "--no-sandbox",
+        "--hide-scrollbars",
+        f"--window-size={WIDTH},{HEIGHT}",
+    ):
+        options.add_argument(argument)
+    driver = webdriver.Chrome(
+        options=options,
+        service=webdriver.ChromeService(executable_path=shutil.which("chromedriver")),
+    )
+    try:
+        part = f"#{VIEW_S[0]}-{VIEW_S[1]}"
+        pictures = (("light", part, "report.png"), ("dark", "", "report_dark.png"))
+        for scheme, view, name in pictures:
+            features = [{"name": "prefers-color-scheme", "value": scheme}]
+            driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+            driver.get(page.as_uri() + view)
+            driver.set_script_timeout(30)
+            driver.execute_async_script(
+                "const done = arguments[0], seen = () => document.body.dataset.state ?"
+                " requestAnimationFrame(() => requestAnimationFrame(done)) :"
+                " requestAnimationFrame(seen); seen();"
+            )
+            driver.save_screenshot(str(FIGURES / name))
+            print(f"docs/figures/{name}")
+    finally:
+        driver.quit()
+
+
+def main() -> None:
+    """Draws both."""
+    folder = Path(tempfile.mkdtemp(prefix="cosched-p-"))
+    try:
+        photograph(run_jobs(folder))
+    finally:
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()
