@@ -1,7 +1,7 @@
 """What a report shows, out of timelines and bench results, ready to be drawn. Pure.
 
-Times of the timeline are microseconds since the first job came. Lists of beginnings hold the
-difference to the one before, which keeps a page of a hundred thousand switches small.
+Times of the timeline are microseconds since the first job came. Lists of beginnings hold
+the difference to the one before, which keeps a page of a hundred thousand switches small.
 """
 
 from __future__ import annotations
