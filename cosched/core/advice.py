@@ -5,8 +5,8 @@ Two figures decide, both from the counters of the job's own tasks.
 *Grain*: how long a task is scheduled for each message that it sends or waits for. Left to
 the kernel, two jobs share a CPU in slices of about ``KERNEL_SLICE_S``. When a task needs a
 message, its peer's job has the CPU on the other node half of the time: the message is late
-by half a slice on average. So a job of grain g loses about ``KERNEL_SLICE_S / 2 / g`` of its
-time for each other job that it shares with. Coscheduling spares it that; below
+by half a slice on average. So a job of grain g loses about ``KERNEL_SLICE_S / 2 / g`` of
+its time for each other job that it shares with. Coscheduling spares it that; below
 ``LOSS_WORTH`` it is not worth the trouble.
 
 *Idle share*: how much of the time in which it was scheduled a task waited for a message
