@@ -77,10 +77,10 @@ def command(
     sample(run_dir, nodes)  # that no daemon is up is said in a line, not on a screen
     from cosched.observe.top_screen import TopApp
 
-    TopApp(lambda: sample(run_dir, nodes), interval, partial(_why, run_dir)).run()
+    TopApp(lambda: sample(run_dir, nodes), interval, partial(why_text, run_dir)).run()
 
 
-def _why(run_dir: Path, job: JobRow) -> str:
+def why_text(run_dir: Path, job: JobRow) -> str:
     """How the job stands, and what ``cosched why`` says to those who may ask."""
     now = detail(sample(run_dir, job.nodes).statuses, job.name, job.uid)
     asker = Asker(job.key, os.geteuid(), time.time_ns() - WHY_SINCE_NS)

@@ -21,7 +21,7 @@ from cosched.observe.overlap import Shared, clipped, shared
 
 Status = Mapping[str, Any]
 
-#: How far back agreement is looked at: several slices, so that it does not jump.
+#: How far back is looked: several slices.
 WINDOW_NS = 10 * NS_PER_S
 HISTORY = 60
 
@@ -223,6 +223,30 @@ def _job_row(parts: Sequence[_Part], elapsed_s: float) -> JobRow:
         refused_rate=refused / elapsed_s,
         messages_rate=sum(part.task_sum("sent") for part in parts) / elapsed_s,
     )
+
+
+class Recent:
+    """The samples of the last while: numbers are of all of it, since within a slice a job
+    has the CPUs or has not; trends are of each interval."""
+
+    def __init__(self, window_s: float = WINDOW_NS / NS_PER_S) -> None:
+        self.trends = Trends()
+        self._window_s = window_s
+        self._samples: deque[Sample] = deque()
+
+    def add(self, sample: Sample) -> View | None:
+        """Takes a sample, later than those before; None for the first."""
+        samples = self._samples
+        if samples:
+            self.trends.add(view(samples[-1], sample))
+        samples.append(sample)
+        while len(samples) > 2 and samples[1].at_s <= sample.at_s - self._window_s:
+            samples.popleft()
+        return view(samples[0], sample) if len(samples) > 1 else None
+
+    def forget(self) -> None:
+        """Begins anew, where samples are missing; trends stay."""
+        self._samples.clear()
 
 
 class Trends:

@@ -14,7 +14,7 @@ from textual.screen import ModalScreen
 from textual.widgets import DataTable, Footer, Static
 
 from cosched.core.errors import CoschedError
-from cosched.observe.top_model import JobRow, Sample, Trends, View, view
+from cosched.observe.top_model import JobRow, Recent, Sample, View
 from cosched.observe.top_text import (
     COLUMNS,
     LEGEND,
@@ -54,6 +54,12 @@ class WhyScreen(ModalScreen[None]):
         yield Footer()
 
 
+class Jobs(DataTable[Text]):
+    """The table, whose key for a row is shown with the others."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "Why")]
+
+
 class TopApp(App[None]):
     """Nodes above, jobs below. ``sampler`` and ``why`` may block: threads call them."""
 
@@ -70,7 +76,6 @@ class TopApp(App[None]):
         Binding("s", "sort", "Sort"),
         Binding("r", "reverse", "Reverse"),
         Binding("p,space", "pause", "Pause"),
-        Binding("enter", "why", "Why", show=True),
         Binding("q", "quit", "Quit"),
     ]
 
@@ -79,9 +84,8 @@ class TopApp(App[None]):
         self._sampler = sampler
         self._interval_s = interval_s
         self._why = why
-        self._before: Sample | None = None
+        self._recent = Recent()
         self._seen: View | None = None
-        self._trends = Trends()
         self._paused = False
         self._sorted_by = 0
         self._backwards = False
@@ -93,7 +97,7 @@ class TopApp(App[None]):
         """Summary, nodes, jobs, legend, keys."""
         yield Static(id="summary", markup=False)
         yield Static(id="nodes", markup=False)
-        yield DataTable(cell_padding=0, cursor_type="row", zebra_stripes=False)
+        yield Jobs(cell_padding=0, cursor_type="row", zebra_stripes=False)
         yield Static(LEGEND, id="legend", markup=False)
         yield Footer()
 
@@ -110,8 +114,8 @@ class TopApp(App[None]):
         self.set_interval(self._interval_s, self.take_sample)
 
     @property
-    def _table(self) -> DataTable[Text]:
-        return self.query_one(DataTable)
+    def _table(self) -> Jobs:
+        return self.query_one(Jobs)
 
     # -- samples ---------------------------------------------------------------------
 
@@ -130,16 +134,15 @@ class TopApp(App[None]):
     def _take(self, sample: Sample) -> None:
         if self._paused:
             return
-        before, self._before = self._before, sample
         self._trouble = ""
-        if before is not None and sample.at_s > before.at_s:
-            self._seen = view(before, sample)
-            self._trends.add(self._seen)
+        seen = self._recent.add(sample)
+        if seen is not None:
+            self._seen = seen
             self._draw()
 
     def _tell(self, trouble: str) -> None:
         self._trouble = trouble
-        self._before = None
+        self._recent.forget()
         self._draw()
 
     # -- drawing ---------------------------------------------------------------------
@@ -158,10 +161,10 @@ class TopApp(App[None]):
             return self._trouble
         if self._seen is None:
             return "asking the nodes ..."
-        order = "up" if self._backwards else "down"
+        order = ", reversed" if self._backwards else ""
         paused = "  PAUSED" if self._paused else ""
         title = COLUMNS[self._sorted_by].title
-        return f"{summary(self._seen)}; by {title}, {order}{paused}"
+        return f"{summary(self._seen)}; by {title}{order}{paused}"
 
     def _draw_jobs(self, seen: View) -> None:
         table = self._table
@@ -171,7 +174,7 @@ class TopApp(App[None]):
         for job in jobs:
             style = _STATE_STYLES.get(job.state, "yellow")
             cells = [Text(column.cell(job) + " ", style) for column in COLUMNS]
-            cells.append(Text(sparkline(self._trends.of(job.key)), "cyan"))
+            cells.append(Text(sparkline(self._recent.trends.of(job.key)), "cyan"))
             table.add_row(*cells, key=job.key)
         rows = [job.key for job in jobs]
         if selected is not None and selected.key in rows:
@@ -200,19 +203,15 @@ class TopApp(App[None]):
         """Stops the picture, or lets it go on with fresh samples."""
         self._paused = not self._paused
         if not self._paused:
-            self._before = None
+            self._recent.forget()
             self.take_sample()
         self._draw()
 
-    def action_why(self) -> None:
-        """Why the job under the cursor runs or does not."""
+    def on_data_table_row_selected(self) -> None:
+        """Enter, or a click, on a job: why it runs or does not."""
         job = self._selected()
         if job is not None:
             self._ask_why(job)
-
-    def on_data_table_row_selected(self) -> None:
-        """Enter, or a click, on a job."""
-        self.action_why()
 
     @work(thread=True, exclusive=True, group="why")
     def _ask_why(self, job: JobRow) -> None:

@@ -70,7 +70,7 @@ COLUMNS = (
 )
 TREND_WIDTH = 80 - sum(column.width + 1 for column in COLUMNS)
 LEGEND = (
-    "share: of the time scheduled; due: an equal part; use, wait: in the tasks' own\n"
+    "share: of the time scheduled; due: an equal part; use, wait: in the ranks' own\n"
     "code and in MPI while scheduled; agree: scheduled on all its nodes at once"
 )
 
@@ -103,14 +103,15 @@ def job_line(job: JobRow, trends: Trends) -> str:
 def node_line(node: NodeRow) -> str:
     """A node in at most 80 columns."""
     align = "aligned" if node.align else "free"
-    head = (
-        f"{cut(node.name, 12):<12} slice {node.slice_s:g}s {align}, gmet {node.gmet_s:g}s, "
+    tail = (
+        f"slice {node.slice_s:g}s {align}, gmet {node.gmet_s:g}s, "
         f"{rate(node.switches_rate)} sw/s, {rate(node.refused_rate)} ref/s, "
-        f"daemon {node.daemon_cpu * 100:.1f}%"
+        f"cpu {node.daemon_cpu * 100:.1f}%"
     )
-    room = 80 - len(head) - 4
+    room = max(12, 79 - len(tail))
     running = ", ".join(node.running) or "idle"
-    return cut(f"{head} on: {cut(running, room)}" if room >= 8 else head, 80)
+    head = cut(f"{cut(node.name, room - 6)}: {running}", room)
+    return cut(f"{head:<{room}} {tail}", 80)
 
 
 def summary(seen: View) -> str:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cosched.core.units import NS_PER_S
 from cosched.observe.overlap import Shared, clipped, shared, time_by_depth
-from cosched.observe.top_model import Trends, view
+from cosched.observe.top_model import Recent, Trends, view
 from cosched.observe.top_text import (
     COLUMNS,
     header,
@@ -139,6 +139,20 @@ def test_whatever_comes_fractions_stay_fractions_and_lines_fit(before, now, late
         assert min(row.switches_rate, row.refused_rate, row.messages_rate) >= 0
         assert len(job_line(row, trends)) <= 80
     assert max(len(line) for line in page(seen, trends).splitlines()) <= 80
+
+
+def test_numbers_are_of_the_window_and_trends_of_each_interval():
+    recent = Recent(window_s=4)
+    seen = []
+    for second in range(9):  # scheduled in every other second
+        a = job("a", [task(1)], scheduled_s=(second + 1) // 2)
+        seen.append(recent.add(sample(float(second), status("n", [a]))))
+    assert seen[0] is None
+    assert [view.elapsed_s for view in seen[1:]] == [1, 2, 3, 4, 4, 4, 4, 4]
+    assert [view.jobs[0].scheduled for view in seen[4:]] == [0.5] * 5
+    assert recent.trends.of("7.a") == (1, 0) * 4
+    recent.forget()
+    assert recent.add(sample(20.0, status("n", []))) is None
 
 
 # -- intervals ---------------------------------------------------------------------------
