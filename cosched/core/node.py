@@ -21,6 +21,8 @@ Where it goes beyond the paper
 - CPU times that differ by less than a quarter of a slice are equal, and equal jobs go by
   key. So nodes whose accounts differ slightly still choose the same job.
 - A pulled switch restarts the slice, so that free-running timers fall into step.
+- A job that wants several CPUs takes them, when it has had the least CPU time and the slice
+  of one is over, also from jobs amid their slices, but for GMET.
 - A job that is ahead of another waiting one by ``LEAD_SLICES`` cannot pull a switch: two
   chatty jobs cannot keep a third from its turn.
 - A job whose request was refused for GMET may ask again when GMET is over: its epoch is
@@ -225,6 +227,9 @@ class NodeScheduler:
             for job in self._scheduled()
             if job not in due and not is_barred(job, self._raised)
         ]
+        if not self.settings.align:
+            for job in self._in_the_way(due, kept, event):
+                kept.remove(job)
         chosen = self._fitting.fill(kept, self._order(event))
         if {job.key for job in chosen} == {job.key for job in self._scheduled()}:
             self.counters[Branch.CSW_KEPT] += 1
@@ -236,6 +241,25 @@ class NodeScheduler:
             if job in chosen:
                 self._account(job, event.now_ns)
         return self._switch(chosen, event, Cause.SLICE)
+
+    def _in_the_way(
+        self, due: Sequence[JobState], kept: Sequence[JobState], event: SliceEnded
+    ) -> list[JobState]:
+        """Of ``kept``, those amid a slice that a job with the right to the next one wants
+        CPUs of: they give way once they have had GMET, for a job that wants many CPUs
+        would never find all of them free at once. Aligned slices end at once anyhow."""
+        order = self._order(event)
+        found: list[JobState] = []
+        for group in self._groups:
+            first = next(job for job in order if job in group)
+            held_up = not first.scheduled and not self._fitting.fits([*kept, first])
+            if held_up and any(job in due for job in group):
+                found += [
+                    job
+                    for job in group
+                    if job in kept and job.ran_ns(event.now_ns) >= self.settings.gmet_ns
+                ]
+        return found
 
     def _due_after_ns(self) -> int:
         """How long a job has run when its slice is over.
