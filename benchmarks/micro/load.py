@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable
 
@@ -28,6 +29,14 @@ def spin(paths: NodePaths, job: str, cpu: int) -> None:
     register(paths, job, 0)
     while True:
         pass
+
+
+def idle(paths: NodePaths, job: str, cpu: int) -> None:
+    """A task that only waits: it has its turns all the same."""
+    os.sched_setaffinity(0, {cpu})
+    register(paths, job, 0)
+    while True:
+        signal.pause()
 
 
 def start(function: Callable[..., None], *arguments: object) -> int:
