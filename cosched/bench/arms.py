@@ -8,6 +8,7 @@ Nothing differs between the arms but what this table says.
     yield     the same, but ranks that wait offer their CPU to others
     block     the same, but ranks that wait sleep after some microseconds
     gang      every job at its submission; one driver switches all nodes at once (gang.py)
+    slurm-gang  time-sliced by a Slurm on the lab's nodes (scripts/slurm-lab)
     messages  coscheduled, with timers that know nothing of each other: messages alone
               bring the nodes together
     strict    coscheduled, by daemons in strict mode: time a job leaves unused is lost
@@ -34,6 +35,7 @@ class Arm(Enum):
     YIELD = "yield"
     BLOCK = "block"
     GANG = "gang"
+    SLURM_GANG = "slurm-gang"
     MESSAGES = "messages"
     STRICT = "strict"
     PROPORTIONAL = "proportional"

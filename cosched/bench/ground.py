@@ -122,7 +122,14 @@ def open_ground(
         sessions = {
             workload.title: Session(
                 workload,
-                Launcher(site, built, environ, options.mpi, options.cosched_run),
+                Launcher(
+                    site,
+                    built,
+                    environ,
+                    options.mpi,
+                    options.cosched_run,
+                    mpi.family if mpi else None,
+                ),
                 options.limit_s,
             )
             for workload, built in zip(workloads, programs, strict=True)

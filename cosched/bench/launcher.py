@@ -11,8 +11,10 @@ from cosched.bench.processes import Submission
 from cosched.bench.site import Site
 from cosched.bench.workload import JobInstance
 from cosched.launch.command import is_launcher
+from cosched.launch.family import Family
 
 COSCHED_RUN = (sys.executable, "-m", "cosched.cli.run")
+SLURM_JOB = (sys.executable, "-m", "cosched.bench.slurm_job")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,7 @@ class Launcher:
 
     programs: what each job executes, by the name of its ``[[job]]`` table.
     mpi: what the user gave for ``--mpi``.
+    family: of the MPI that the jobs use, if it is known.
     command: cosched-run, or a stand-in.
     """
 
@@ -32,20 +35,41 @@ class Launcher:
     environ: Mapping[str, str]
     mpi: str | None = None
     command: tuple[str, ...] = COSCHED_RUN
+    family: Family | None = None
 
     def submission(self, instance: JobInstance, arm: Arm) -> Submission:
         """The job as it is started in ``arm``."""
         spec = instance.spec
         program = self.programs[spec.name]
+        if arm is Arm.SLURM_GANG:
+            return self._submission(instance, self._slurm_job(instance, program))
         options = [*arm.options, "--job", instance.name]
         if not is_launcher(program[0]):
             ppn = spec.ppn or -(-spec.ranks // len(self.site.hosts))
             options += ["--hosts", ",".join(self.site.hosts)]
             options += ["-n", str(spec.ranks), "--ppn", str(ppn)]
             options += ["--mpi", self.mpi] if self.mpi else []
+        return self._submission(instance, (*self.command, *options, *program))
+
+    def _slurm_job(
+        self, instance: JobInstance, program: tuple[str, ...]
+    ) -> tuple[str, ...]:
+        spec, site = instance.spec, self.site
+        nodes = min(spec.ranks, len(site.hosts))
+        if spec.ppn is not None:
+            nodes = -(-spec.ranks // spec.ppn)
+        mpi = "pmix" if self.family is Family.OPENMPI else "pmi2"
+        return (
+            *SLURM_JOB,
+            *("--run-dir", str(site.run_dir), "--job", instance.name, "--mpi", mpi),
+            *("--nodes", str(nodes), "--ranks", str(spec.ranks), "--", *program),
+        )
+
+    def _submission(self, instance: JobInstance, argv: tuple[str, ...]) -> Submission:
+        spec = instance.spec
         return Submission(
             name=instance.name,
-            argv=(*self.command, *options, *program),
+            argv=argv,
             env={
                 **self.environ,
                 "COSCHED_RUN_DIR": str(self.site.run_dir),

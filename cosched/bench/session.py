@@ -83,7 +83,8 @@ class Session:
             )
             stack.enter_context(daemons.settings_changed(site, cell.arm.settings))
             gang = Gang(site, slice_s) if cell.arm is Arm.GANG else None
-            meter = LoadMeter(site.cpus, daemons.pids(before)) if site.cpus else None
+            told = site.cpus if cell.arm is not Arm.SLURM_GANG else None
+            meter = LoadMeter(told, daemons.pids(before)) if told else None
             sample = meter.sample() if meter else None
             jobs = self._run_jobs(instances, cell, gang, progress)
             load = None

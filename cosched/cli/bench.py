@@ -27,6 +27,7 @@ The arms:
   yield     the same, but ranks that wait offer their CPU to others
   block     the same, but ranks that wait sleep
   gang      all at once, one driver switches all nodes: the ideal
+  slurm-gang  time-sliced by Slurm (scripts/slurm-lab)
   messages  coscheduled, with timers that are not aligned
   strict    coscheduled, time that a job leaves unused is lost
   proportional  coscheduled, such time goes to the others

@@ -17,7 +17,10 @@ pytestmark = [pytest.mark.live, pytest.mark.mpi_job]
 
 ROOT = Path(__file__).parent.parent.parent
 BIN = Path(sys.executable).parent
-SCRIPTS = {"./scripts/demo", "./scripts/test", "./scripts/dev", "scripts/dev"}
+SCRIPTS = {
+    *("./scripts/demo", "./scripts/test", "./scripts/dev", "scripts/dev"),
+    "scripts/slurm-lab",
+}
 #: Shown, but run for minutes: the live tests of the bench run their short siblings.
 LONG = re.compile(r"cosched (bench|tune) benchmarks/workloads/")
 #: The environment of these very tests is what it makes.
@@ -101,7 +104,9 @@ def cosched(*words):
 
 
 def other_pages():
-    return sorted(page for page in (ROOT / "docs").glob("*.md") if page.name not in IN_ORDER)
+    return sorted(
+        page for page in (ROOT / "docs").glob("*.md") if page.name not in IN_ORDER
+    )
 
 
 @pytest.mark.parametrize("page", other_pages(), ids=lambda p: p.name)
@@ -115,6 +120,8 @@ def test_docs_show_only_commands_that_exist(page, tmp_path):
             assert (ROOT / words[0]).exists(), line
             if len(words) > 2 and words[1] == "bench":
                 assert any(ROOT.glob(f"benchmarks/*/{words[2]}.py")), line
+        elif line in commands(ROOT / "README.md"):
+            continue  # run by the test above
         elif LONG.match(line):
             assert (ROOT / words[2]).exists(), line
         else:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from cosched.lab import life, slurm
+
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 
@@ -99,3 +101,30 @@ def test_tune_on_a_lab(start, tmp_path):
         *("kernel", "slice 2s, gmet 100ms", "slice 200ms, gmet 20ms"),
     ]
     assert all(point["mean_response_s"][0] > 0 for point in found["points"])
+
+
+@pytest.mark.long
+@pytest.mark.skipif(
+    not all(map(shutil.which, slurm.DAEMONS)), reason="scripts/slurm-lab installs Slurm"
+)
+def test_slurms_gang_scheduling_beside_the_kernel(start, run_dir, tmp_path):
+    """Two jobs of more than a slice, so that Slurm really takes turns."""
+    workload = tmp_path / "two.toml"
+    workload.write_text(
+        '[[job]]\nname = "lu"\nmodule = "benchmarks.npb"\nargs = "lu --class A"\n'
+        f'cwd = "{ROOT}"\nranks = 2\ncount = 2\n'
+    )
+    life.up(run_dir / "r", 2, 1)
+    try:
+        conf = slurm.up(run_dir / "r")
+        words = ["cosched.cli.main", "bench", workload, "--arms", "kernel,slurm-gang"]
+        words += ["--repeat", "1", "--no-warm-up", "--json", tmp_path / "found.json"]
+        finish(start(*words))
+        found = json.loads((tmp_path / "found.json").read_text())["arms"]
+        assert found["slurm-gang"]["repeats"][0]["failure"] is None
+        assert found["slurm-gang"]["makespan_s"] > 2 * slurm.SLICE_S
+        assert found["slurm-gang"]["repeats"][0]["outside_load"] is None
+        assert slurm.down(run_dir / "r") is True
+        assert not conf.parent.exists()
+    finally:
+        life.down(run_dir / "r")

@@ -110,15 +110,15 @@ def test_arms_are_parsed_in_the_order_given():
         (
             "batch,none",
             "--arms: 'none' is not an arm; "
-            "the arms are batch, kernel, yield, block, gang, messages, strict, "
-            "proportional, cosched",
+            "the arms are batch, kernel, yield, block, gang, slurm-gang, "
+            "messages, strict, proportional, cosched",
         ),
         ("batch,batch", "--arms: 'batch' is given twice; name each arm once"),
         (
             "",
             "--arms: '' is not an arm; "
-            "the arms are batch, kernel, yield, block, gang, messages, strict, "
-            "proportional, cosched",
+            "the arms are batch, kernel, yield, block, gang, slurm-gang, "
+            "messages, strict, proportional, cosched",
         ),
     ],
 )

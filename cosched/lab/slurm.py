@@ -1,0 +1,225 @@
+"""A Slurm on the nodes of a lab, with gang scheduling: a rival to measure against.
+
+One munged and one slurmctld inside the first node, one slurmd in each, all of Debian's
+packages, all their files in ``RUN_DIR/lab/slurm``. Whatever ends the lab ends them, too.
+The partition lets many jobs share the nodes (``OverSubscribe=FORCE``) and slurmctld takes
+turns among them every 5 s, the least that Slurm allows (a smaller value is silently
+replaced by 30).
+
+Limits: root only. Jobs are submitted from inside the first node, since no node can be
+reached from outside (cosched/bench/slurm_job.py).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from cosched.core.errors import CoschedError
+from cosched.lab.lab import Lab, require_root
+from cosched.shm.paths import default_run_dir
+
+SLICE_S = 5
+JOBS_MAX = 64
+READY_WITHIN_S = 30.0
+POLL_S = 0.1
+DAEMONS = ("munged", "slurmctld", "slurmd", "srun", "sbatch")
+
+
+def directory(run_dir: Path) -> Path:
+    """Where a lab's Slurm keeps everything."""
+    return run_dir.resolve() / "lab" / "slurm"
+
+
+def conf_path(run_dir: Path) -> Path | None:
+    """``slurm.conf`` of the lab's Slurm; None if none is up."""
+    path = directory(run_dir) / "slurm.conf"
+    return path if path.exists() else None
+
+
+def slurm_conf(folder: Path, nodes: Sequence[tuple[str, int]]) -> str:
+    """The configuration. nodes: each one's name and number of CPUs. Pure.
+
+    TmpFS is a folder a node, since the nodes of a lab share /tmp and PMIx makes a folder of
+    the same name on each.
+    """
+    lines = [
+        "ClusterName=lab",
+        f"SlurmctldHost={nodes[0][0]}",
+        f"AuthInfo=socket={folder}/munge.socket",
+        "SlurmUser=root",
+        "SlurmdUser=root",
+        f"StateSaveLocation={folder}/state",
+        f"SlurmdSpoolDir={folder}/spool.%n",
+        f"TmpFS={folder}/tmp.%n",
+        f"SlurmctldPidFile={folder}/slurmctld.pid",
+        f"SlurmdPidFile={folder}/slurmd.%n.pid",
+        f"SlurmctldLogFile={folder}/slurmctld.log",
+        f"SlurmdLogFile={folder}/slurmd.%n.log",
+        "ProctrackType=proctrack/linuxproc",
+        "TaskPlugin=task/none",
+        "MpiDefault=pmi2",
+        "SelectType=select/linear",
+        "SchedulerType=sched/builtin",
+        "PreemptType=preempt/none",
+        "PreemptMode=GANG",
+        f"SchedulerTimeSlice={SLICE_S}",
+        "SlurmdParameters=config_overrides",
+        "JobAcctGatherType=jobacct_gather/none",
+        "ReturnToService=2",
+        *(f"NodeName={name} CPUs={cpus} RealMemory=1000" for name, cpus in nodes),
+        f"PartitionName=gang Nodes=ALL Default=YES OverSubscribe=FORCE:{JOBS_MAX} State=UP",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def up(run_dir: Path) -> Path:
+    """Starts a Slurm on the lab that is up; its ``slurm.conf``."""
+    lab = _lab(run_dir)
+    missing = [name for name in DAEMONS if shutil.which(name) is None]
+    if missing:
+        raise CoschedError(
+            f"{', '.join(missing)} not found: apt-get install munge slurmctld slurmd "
+            "slurm-client slurm-wlm-basic-plugins"
+        )
+    folder = directory(run_dir)
+    if folder.exists():
+        raise CoschedError("a Slurm is up already: run 'scripts/slurm-lab down' first")
+    try:
+        return _start(lab, folder)
+    except BaseException:
+        down(run_dir)
+        raise
+
+
+def _start(lab: Lab, folder: Path) -> Path:
+    folder.mkdir()
+    first = lab.nodes[0].name
+    for name in [
+        "state",
+        *(f"{kind}.{n.name}" for n in lab.nodes for kind in ("spool", "tmp")),
+    ]:
+        (folder / name).mkdir()
+    key = folder / "munge.key"
+    key.touch(mode=0o400)
+    key.write_bytes(os.urandom(128))
+    conf = folder / "slurm.conf"
+    conf.write_text(slurm_conf(folder, [(n.name, len(n.cpus)) for n in lab.nodes]))
+    options = [f"--{name}={folder}/munge.{name}" for name in ("socket", "seed-file")]
+    options += [f"--pid-file={folder}/munged.pid", f"--log-file={folder}/munged.log"]
+    run_inside(lab, first, conf, ["munged", f"--key-file={key}", *options])
+    for node in lab.nodes:
+        run_inside(lab, node.name, conf, ["slurmd", "-N", node.name])
+    run_inside(lab, first, conf, ["slurmctld"])
+    _await_nodes(lab, conf)
+    return conf
+
+
+def _await_nodes(lab: Lab, conf: Path) -> None:
+    """Until every node takes jobs. Slurm tells nobody when that is."""
+    deadline = time.monotonic() + READY_WITHIN_S
+    while True:
+        words = ["sinfo", "--noheader", "--Node", "--format=%T"]
+        said = run_inside(lab, lab.nodes[0].name, conf, words, check=False)
+        if said.split() == ["idle"] * len(lab.nodes):
+            return
+        if time.monotonic() > deadline:
+            raise CoschedError(
+                f"Slurm's nodes are not idle after {READY_WITHIN_S:g} s but "
+                f"'{' '.join(said.split())}'; see the logs in {conf.parent}"
+            )
+        time.sleep(POLL_S)
+
+
+def run_inside(
+    lab: Lab, node: str, conf: Path, words: Sequence[str], check: bool = True
+) -> str:
+    """What a command of Slurm's, run inside a node, says; CoschedError if it fails."""
+    done = subprocess.run(
+        [*lab.enter_argv(node, directory="/"), *words],
+        env={**os.environ, "SLURM_CONF": str(conf)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    if check and done.returncode != 0:
+        lines = done.stdout.strip().splitlines() or [f"status {done.returncode}"]
+        raise CoschedError(f"{words[0]} on {node}: {lines[-1]}")
+    return done.stdout
+
+
+def down(run_dir: Path) -> bool:
+    """Ends the lab's Slurm and its jobs; False if there was none."""
+    folder = directory(run_dir)
+    if not folder.exists():
+        return False
+    lab = _lab(run_dir)
+    conf = folder / "slurm.conf"
+    if conf.exists():
+        words = ["scancel", "--full", "--signal=KILL", "--partition=gang"]
+        run_inside(lab, lab.nodes[0].name, conf, words, check=False)
+    for name in ("slurmctld", *(f"slurmd.{node.name}" for node in lab.nodes), "munged"):
+        _end(folder / f"{name}.pid")
+    shutil.rmtree(folder)
+    return True
+
+
+def _end(pid_file: Path) -> None:
+    """Ends the daemon that wrote this file, and waits for it."""
+    try:
+        pid = int(pid_file.read_text())
+        pidfd = os.pidfd_open(pid)
+    except (FileNotFoundError, ProcessLookupError, ValueError):
+        return
+    try:
+        signal.pidfd_send_signal(pidfd, signal.SIGTERM)
+        with selectors.DefaultSelector() as selector:
+            selector.register(pidfd, selectors.EVENT_READ)
+            if not selector.select(READY_WITHIN_S):
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+    except ProcessLookupError:
+        return  # it was about to end
+    finally:
+        os.close(pidfd)
+
+
+def _lab(run_dir: Path) -> Lab:
+    require_root()
+    lab = Lab.load(run_dir)
+    if lab is None:
+        raise CoschedError(f"no lab is up in {run_dir}: run 'cosched lab up' first")
+    return lab
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """``scripts/slurm-lab``; 0, or 1 with one line."""
+    parser = argparse.ArgumentParser(prog="scripts/slurm-lab", description=__doc__)
+    parser.add_argument("command", choices=("up", "down"))
+    parser.add_argument(
+        "--run-dir", type=Path, default=default_run_dir(os.environ, os.geteuid())
+    )
+    options = parser.parse_args(words)
+    try:
+        if options.command == "up":
+            print(f"slurm is up: SLURM_CONF={up(options.run_dir)}")
+        elif not down(options.run_dir):
+            print("no slurm was up")
+    except CoschedError as error:
+        print(f"slurm-lab: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
