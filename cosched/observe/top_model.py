@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cosched.core.messages import Refusal
@@ -20,6 +20,7 @@ from cosched.core.units import NS_PER_S
 from cosched.observe.overlap import Shared, clipped, shared
 
 Status = Mapping[str, Any]
+TaskId = tuple[str, int]  #: node and process id
 
 #: How far back is looked: several slices.
 WINDOW_NS = 10 * NS_PER_S
@@ -36,6 +37,24 @@ class Sample:
     at_s: float
     wall_ns: int
     statuses: Sequence[Status]
+    waited_ns: Mapping[TaskId, int] = field(default_factory=dict)
+
+    def after(self, earlier: Sample | None) -> Sample:
+        """This sample with each task's waiting while it was scheduled, so far.
+
+        A task counts its sleep while unscheduled at once, but the wait around it when
+        that is over; in between the difference goes down. So the most it has been counts.
+        """
+        known = earlier.waited_ns if earlier else {}
+        waited = {
+            (status["node"], task["pid"]): task["counters"]["waited_ns"]
+            - task["counters"]["paused_ns"]
+            for status in self.statuses
+            for job in status["jobs"]
+            for task in job["tasks"]
+        }
+        most = {task: max(ns, known.get(task, ns)) for task, ns in waited.items()}
+        return replace(self, waited_ns=most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +118,8 @@ def view(before: Sample, now: Sample) -> View:
     elapsed_s = now.at_s - before.at_s
     if elapsed_s <= 0:
         raise ValueError("the second sample is not later than the first")
+    before = before if before.waited_ns else before.after(None)
+    now = now if now.waited_ns else now.after(before)
     old = {status["node"]: status for status in before.statuses}
     nodes = []
     parts: dict[tuple[str, int], list[_Part]] = {}
@@ -107,7 +128,7 @@ def view(before: Sample, now: Sample) -> View:
         if earlier is not None and earlier["pid"] != status["pid"]:
             earlier = None
         nodes.append(_node_row(earlier, status, elapsed_s))
-        for part in _parts(earlier, status, now.wall_ns):
+        for part in _parts(earlier, status, before, now):
             parts.setdefault((part.now["name"], part.now["uid"]), []).append(part)
     jobs = tuple(_job_row(parts[who], elapsed_s) for who in sorted(parts))
     together = [_shared(where) for where in parts.values() if len(where) > 1]
@@ -144,6 +165,7 @@ class _Part:
     now: Status
     entitled: float
     intervals: list[tuple[int, int]]
+    waited_ns: int
 
     def grown(self, name: str) -> float:
         """By how much a number of the job has grown."""
@@ -153,28 +175,33 @@ class _Part:
         """How many of its requests were refused meanwhile."""
         return _sum_grown(self.before["refused"], self.now["refused"])
 
-    def task_sum(self, *names: str) -> int:
-        """The growth of these counters, all tasks together."""
+    def sent(self) -> int:
+        """How many messages its tasks have sent meanwhile."""
         old = {task["pid"]: task["counters"] for task in self.before["tasks"]}
-        grown = 0
-        for task in self.now["tasks"]:
-            counters = task["counters"]
-            earlier = old.get(task["pid"], counters)
-            grown += sum(max(0, counters[n] - earlier[n]) for n in names)
-        return grown
+        return sum(
+            max(0, task["counters"]["sent"] - old[task["pid"]]["sent"])
+            for task in self.now["tasks"]
+            if task["pid"] in old
+        )
 
 
 def _sum_grown(before: Mapping[str, int], now: Mapping[str, int]) -> int:
     return sum(max(0, count - before.get(name, 0)) for name, count in now.items())
 
 
-def _parts(before: Status | None, now: Status, wall_ns: int) -> Iterable[_Part]:
+def _parts(
+    before: Status | None, now: Status, first: Sample, last: Sample
+) -> Iterable[_Part]:
     old = {job["key"]: job for job in before["jobs"]} if before else {}
-    since_ns = wall_ns - WINDOW_NS
+    since_ns = last.wall_ns - WINDOW_NS
     for job in now["jobs"]:
         earlier = old.get(job["key"], job)
         if earlier["scheduled_s"] > job["scheduled_s"]:
             earlier = job  # another one of the same name
+        tasks = [(now["node"], task["pid"]) for task in job["tasks"]]
+        waited = [
+            last.waited_ns[t] - first.waited_ns.get(t, last.waited_ns[t]) for t in tasks
+        ]
         rivals = [j for j in now["jobs"] if set(j["cpus"]) & set(job["cpus"])]
         intervals = now.get("scheduled", {}).get(job["key"], ())
         yield _Part(
@@ -182,7 +209,8 @@ def _parts(before: Status | None, now: Status, wall_ns: int) -> Iterable[_Part]:
             before=earlier,
             now=job,
             entitled=1 / max(1, len(rivals)),
-            intervals=clipped(intervals, since_ns, wall_ns),
+            intervals=clipped(intervals, since_ns, last.wall_ns),
+            waited_ns=sum(waited),
         )
 
 
@@ -199,9 +227,8 @@ def _job_row(parts: Sequence[_Part], elapsed_s: float) -> JobRow:
         whole_s,
         sum(part.grown("scheduled_s") * len(part.now["tasks"]) for part in parts),
     )
-    waited_ns = sum(part.task_sum("waited_ns") for part in parts)
-    paused_ns = sum(part.task_sum("paused_ns") for part in parts)
-    waiting_s = min(max(0.0, (waited_ns - paused_ns) / NS_PER_S), scheduled_s)
+    waited_s = sum(part.waited_ns for part in parts) / NS_PER_S
+    waiting_s = min(waited_s, scheduled_s)
     states = Counter(
         part.now.get("state", "on" if part.now["scheduled"] else "off") for part in parts
     )
@@ -221,7 +248,7 @@ def _job_row(parts: Sequence[_Part], elapsed_s: float) -> JobRow:
         agreement=_shared(parts).fraction,
         switches_rate=switches / elapsed_s,
         refused_rate=refused / elapsed_s,
-        messages_rate=sum(part.task_sum("sent") for part in parts) / elapsed_s,
+        messages_rate=sum(part.sent() for part in parts) / elapsed_s,
     )
 
 
@@ -237,6 +264,7 @@ class Recent:
     def add(self, sample: Sample) -> View | None:
         """Takes a sample, later than those before; None for the first."""
         samples = self._samples
+        sample = sample.after(samples[-1] if samples else None)
         if samples:
             self.trends.add(view(samples[-1], sample))
         samples.append(sample)

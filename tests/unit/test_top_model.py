@@ -155,6 +155,24 @@ def test_numbers_are_of_the_window_and_trends_of_each_interval():
     assert recent.add(sample(20.0, status("n", []))) is None
 
 
+def test_a_wait_that_is_not_over_yet_takes_nothing_back():
+    """One task waits for 1 s of each of its own 2 s, and for all of the others' 2 s."""
+    recent = Recent(window_s=8)
+    for second in range(17):
+        round_, phase = divmod(second, 4)
+        own, others = min(phase, 2), max(0, phase - 2)
+        # Scheduled for 2 s, of which the second is a wait that ends with the next turn.
+        waited = S * (3 * round_)
+        paused = S * (2 * round_ + others)
+        a = job(
+            "a", [task(1, waited_ns=waited, paused_ns=paused)], scheduled_s=2 * round_ + own
+        )
+        seen = recent.add(sample(float(second), status("n", [a])))
+    assert seen.jobs[0].scheduled == pytest.approx(0.5)
+    assert seen.jobs[0].waiting == pytest.approx(0.25)
+    assert seen.jobs[0].useful == pytest.approx(0.25)
+
+
 # -- intervals ---------------------------------------------------------------------------
 
 SETS = st.lists(
