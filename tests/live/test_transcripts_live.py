@@ -23,6 +23,7 @@ pytestmark = [pytest.mark.live, pytest.mark.mpi_job]
 ROOT = Path(__file__).parent.parent.parent
 BIN = Path(sys.executable).parent
 PAGES = [p for p in sorted((ROOT / "docs").glob("*.md")) if steps_of(p.read_text())]
+CLUSTER = ROOT / "docs/cluster.md"
 INSTALL = re.compile(r"^## Install\n.*?```console\n.*?^```\n", re.M | re.S)
 
 
@@ -53,8 +54,9 @@ def clean():
 
 @pytest.fixture
 def folder(tmp_path):
-    """Where a reader would be, with what the pages take for granted."""
-    (tmp_path / "cosched.toml").write_text('[node]\nslice = "2s"\n')
+    """Where a reader would be, with the configuration that docs/cluster.md shows."""
+    (shown,) = re.findall(r"^```toml\n(.*?)^```", CLUSTER.read_text(), re.M | re.S)
+    (tmp_path / "cosched.toml").write_text(shown)
     return tmp_path
 
 
