@@ -16,6 +16,7 @@ import click
 
 from cosched.cli.options import json_option, run_dir_option
 from cosched.cli.spans import parse_span
+from cosched.core.messages import Cause
 from cosched.core.units import NS_PER_S
 from cosched.observe.reasons import Told
 from cosched.observe.why import Asker, Story, nodes_with_stories, stories
@@ -75,7 +76,7 @@ def command(
 def story_text(story: Story, asker: Asker, last: int) -> str:
     """A job on one node, and the last things that happened to it, within 80 columns."""
     lines = _wrapped(f"{story.job} on {story.node}: {_now(story)}", "", "  ")
-    if story.reaches_back_to_wall_ns > asker.since_wall_ns:
+    if story.reaches_back_to_wall_ns > asker.since_wall_ns and not _begins(story):
         began = _clock(story.reaches_back_to_wall_ns)
         lines.append(f"  nothing is known from before {began}")
     shown = story.told[-last:]
@@ -87,6 +88,12 @@ def story_text(story: Story, asker: Asker, last: int) -> str:
         first = f"  {_clock(told.note.wall_ns)}  "
         lines += _wrapped(told.text + times, first, " " * len(first))
     return "\n".join(lines)
+
+
+def _begins(story: Story) -> bool:
+    """Whether it tells the job from its beginning."""
+    first = story.told[0].note if story.told else None
+    return first is not None and first.why == Cause.FIRST.value and not first.scheduled
 
 
 def _wrapped(text: str, first: str, rest: str) -> list[str]:
