@@ -1,0 +1,110 @@
+"""Makes docs/figures/top.svg and why.svg: the screen of ``cosched top`` over three jobs
+that share a lab of two nodes. Needs root, and that no lab is up.
+
+    scripts/dev screens
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from cosched.cli.top import why_text
+from cosched.observe.top_sampler import sample
+from cosched.observe.top_screen import TopApp, WhyScreen
+
+ROOT = Path(__file__).parent.parent
+FIGURES = ROOT / "docs/figures"
+BIN = Path(sys.executable).parent
+SIZE = (80, 24)
+INTERVAL_S = 0.5
+SAMPLES = 60
+JOBS = {"lu": ("--preset", "long"), "sp": ("--preset", "long"), "cg": ("--preset", "long")}
+
+
+@contextmanager
+def lab_with_jobs() -> Iterator[Path]:
+    """The run directory of a lab in which jobs run."""
+    with tempfile.TemporaryDirectory(prefix="cosched-s-") as name:
+        run_dir = Path(name) / "run"
+        program = Path(name) / "wavefront"
+        source = ROOT / "benchmarks/programs/wavefront.c"
+        subprocess.run([BIN / "mpicc", "-O2", "-o", program, source, "-lm"], check=True)
+        lab = [str(BIN / "cosched"), "lab"]
+        subprocess.run([*lab, "up", "--nodes", "2", "--run-dir", run_dir], check=True)
+        jobs = []
+        try:
+            for job, words in JOBS.items():
+                start = [
+                    *(BIN / "cosched-run", "--run-dir", run_dir, "--hosts", "lab1,lab2"),
+                    *("-n", "2", "--job", job, program, *words),
+                ]
+                # Launchers complain at length when their jobs are ended below.
+                silent = subprocess.DEVNULL
+                jobs.append(subprocess.Popen(start, stdout=silent, stderr=silent))
+            wait_for_jobs(run_dir)
+            yield run_dir
+        finally:
+            for process in jobs:
+                process.terminate()
+                process.wait()
+            subprocess.run([*lab, "down", "--run-dir", run_dir], check=True)
+
+
+def wait_for_jobs(run_dir: Path) -> None:
+    """Until all jobs have registered on both nodes."""
+    deadline = time.monotonic() + 60
+    while any(len(s["jobs"]) < len(JOBS) for s in sample(run_dir).statuses):
+        if time.monotonic() > deadline:
+            sys.exit("screens: the jobs did not start within a minute")
+        time.sleep(0.1)
+
+
+async def shoot(run_dir: Path) -> None:
+    """Watches for a while, then takes the pictures."""
+    taken = 0
+
+    def sampler() -> object:
+        nonlocal taken
+        taken += 1
+        print(f"\rsample {taken} of {SAMPLES}", end="", file=sys.stderr, flush=True)
+        return sample(run_dir)
+
+    app = TopApp(sampler, INTERVAL_S, partial(why_text, run_dir))
+    async with app.run_test(size=SIZE) as pilot:
+        while taken < SAMPLES:
+            await pilot.pause(INTERVAL_S)
+        print(file=sys.stderr)
+        save(app, "top.svg", "cosched top")
+        await pilot.press("enter")
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        assert isinstance(app.screen, WhyScreen)
+        save(app, "why.svg", "cosched top: why")
+
+
+def save(app: TopApp, name: str, title: str) -> None:
+    """Writes what is on the screen now."""
+    (FIGURES / name).write_text(app.export_screenshot(title=title))
+    print(f"docs/figures/{name}")
+
+
+def main() -> None:
+    """Makes both pictures."""
+    if os.geteuid() != 0:
+        sys.exit("screens: needs root, for the lab")
+    os.environ.pop("NO_COLOR", None)
+    with lab_with_jobs() as run_dir:
+        asyncio.run(shoot(run_dir))
+
+
+if __name__ == "__main__":
+    main()
