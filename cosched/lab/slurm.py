@@ -115,7 +115,9 @@ def _start(lab: Lab, folder: Path) -> Path:
     conf.write_text(slurm_conf(folder, [(n.name, len(n.cpus)) for n in lab.nodes]))
     options = [f"--{name}={folder}/munge.{name}" for name in ("socket", "seed-file")]
     options += [f"--pid-file={folder}/munged.pid", f"--log-file={folder}/munged.log"]
-    run_inside(lab, first, conf, ["munged", f"--key-file={key}", *options])
+    # --force: it wants its socket within everybody's reach; here root alone needs it.
+    words = ["munged", "--force", f"--key-file={key}", *options]
+    run_inside(lab, first, conf, words)
     for node in lab.nodes:
         run_inside(lab, node.name, conf, ["slurmd", "-N", node.name])
     run_inside(lab, first, conf, ["slurmctld"])
