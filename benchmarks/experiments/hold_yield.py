@@ -158,7 +158,8 @@ def carry_out(case: Case, beat: Beat = ignore) -> Ended:
     compute = compute_workload(case)
     logs = [compute, analysis_workload(case, compute)]
     mates = by_vicinity(logs) if case.sweep == "load" else by_share(logs, case.x)
-    return Ended(case, simulate(logs, NAMES, mates, settings_of(case.schemes), beat=beat))
+    result = simulate(logs, NAMES, mates, settings_of(case.schemes), beat=beat)
+    return Ended(case, replace(result, schedules=()))
 
 
 def cases_of(options: argparse.Namespace) -> list[Case]:

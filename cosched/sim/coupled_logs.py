@@ -7,7 +7,7 @@ the time that all of them cover is simulated.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -66,12 +66,14 @@ class CoupledRun:
 
 @dataclass(frozen=True, slots=True)
 class CoupledOutcome:
-    """What a run gave. machines: the logs' names, in order."""
+    """What a run gave. machines: the logs' names, in order. skipped: bad lines left out,
+    of each log that has any, by fault."""
 
     run: CoupledRun
     machines: tuple[str, ...]
     result: Coupled
     files: tuple[str, ...] = ()
+    skipped: dict[str, dict[str, int]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -84,13 +86,20 @@ class CoupledOutcome:
             "schemes": self.name,
             **self.result.document(),
             "files": list(self.files),
+            "skipped_lines": self.skipped,
         }
 
 
 def carry_out(run: CoupledRun, beat: Beat = ignore) -> CoupledOutcome:
     """Reads the logs and simulates."""
-    logs = side_by_side([read_swf(path, skip_bad=run.skip_bad) for path in run.traces])
     names = unique_names(run.traces)
+    read = [read_swf(path, skip_bad=run.skip_bad) for path in run.traces]
+    skipped = {
+        name: {fault.value: count for fault, count in sorted(log.skipped.items())}
+        for name, log in zip(names, read, strict=True)
+        if log.skipped
+    }
+    logs = side_by_side(read)
     mates = run.pairing.mates(logs) if run.schemes else []
     schemes = run.schemes or (Scheme.YIELD,) * len(logs)
     settings = [replace(run.settings, scheme=scheme) for scheme in schemes]
@@ -103,7 +112,8 @@ def carry_out(run: CoupledRun, beat: Beat = ignore) -> CoupledOutcome:
             saved = save_columns(stem, columns_of(schedule), run.command, figures)
             files += map(str, saved)
     # The columns are on disk if anywhere: they need not travel between processes.
-    return CoupledOutcome(run, tuple(names), replace(result, schedules=()), tuple(files))
+    lean = replace(result, schedules=())
+    return CoupledOutcome(run, tuple(names), lean, tuple(files), skipped)
 
 
 def columns_of(schedule: CoupledSchedule) -> Columns:

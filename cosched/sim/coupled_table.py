@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from cosched.core.coupling.messages import Timing
 from cosched.core.units import format_duration
 from cosched.sim.coupled_logs import CoupledOutcome
-from cosched.sim.table import duration
+from cosched.sim.table import duration, left_out
 
 HEAD = f"  {'schemes':<20}{'wait':>10}{'slowdown':>10}{'sync':>10}{'lost':>8}"
 
@@ -18,6 +18,7 @@ def render(outcomes: Sequence[CoupledOutcome]) -> str:
     for name in outcomes[0].machines:
         figures = outcomes[0].result.domains[name]
         lines.append(f"{name}: {figures['jobs']:g} jobs, load {figures['load']:.2f}")
+        lines += left_out(outcomes[0].skipped.get(name, {}))
         lines.append(HEAD)
         lines += [_row(outcome, name) for outcome in outcomes]
         lines.append("")

@@ -66,8 +66,9 @@ def checks_table(checks: Sequence[LabelCheck]) -> str:
 def stream_table(outcomes: Sequence[SharingOutcome]) -> str:
     """Means over the streams; ends with a newline."""
     first = outcomes[0]
+    streams = "stream" if len(outcomes) == 1 else "streams"
     lines = [
-        f"{len(outcomes)} streams of {len(first.stream)} jobs, {first.run.nodes} nodes; "
+        f"{len(outcomes)} {streams} of {len(first.stream)} jobs, {first.run.nodes} nodes; "
         "ratios of makespans",
         HEAD,
     ]

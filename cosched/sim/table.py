@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from cosched.sim.runs import Outcome
@@ -22,13 +22,17 @@ def render(outcomes: Sequence[Outcome]) -> str:
             trace.name,
             f"{figures['jobs']:g} jobs, {first.machine} nodes, load {figures['load']:.2f}",
         ]
-        if first.skipped:
-            faults = ", ".join(f"{count} {name}" for name, count in first.skipped.items())
-            lines.append(f"bad lines left out: {faults}")
+        lines += left_out(first.skipped)
         lines.append(_row(HEAD))
         lines += [_row(_cells(outcome)) for outcome in rows]
         blocks.append("\n".join(lines) + "\n")
     return "\n".join(blocks)
+
+
+def left_out(skipped: Mapping[str, int]) -> list[str]:
+    """A line about the bad lines of a log, if there were any."""
+    faults = ", ".join(f"{count} {fault}" for fault, count in skipped.items())
+    return [f"bad lines left out: {faults}"] if faults else []
 
 
 def _cells(outcome: Outcome) -> tuple[str, ...]:

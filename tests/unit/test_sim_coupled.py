@@ -112,6 +112,20 @@ def test_constraints_on_two_machines_and_on_three(timing, says, logs, folder):
     assert max(len(line) for line in result.stdout.splitlines()) <= 80
 
 
+def test_bad_lines_are_counted(folder):
+    lines = (folder / "b.swf").read_text()
+    (folder / "bad.swf").write_text(lines + "1 2 3\n")
+    words = ["sim", "couple", "a.swf", "bad.swf", "--schemes", "hold-hold"]
+    result = cosched(*words, cwd=folder)
+    assert result.returncode == 1
+    assert "bad.swf:" in result.stderr
+    result = cosched(*words, "--skip-bad", "--json", "out.json", cwd=folder)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("bad lines left out: 1 too few fields\n") == 1
+    run = json.loads((folder / "out.json").read_text())["runs"][1]
+    assert run["skipped_lines"] == {"bad": {"too few fields": 1}}
+
+
 def test_columns_on_disk(folder):
     words = ["sim", "couple", "a.swf", "b.swf", "--pairs", "20%", "--schemes", "hold-yield"]
     words += ["--save", "out", "--json", "out.json"]

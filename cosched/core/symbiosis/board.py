@@ -51,6 +51,15 @@ class Board:
             if owner[2 * node] is None and owner[2 * node + 1] is None:
                 yield node
 
+    def open_halves(self) -> Iterator[tuple[Half, SharingJob | None]]:
+        """A free half of each node that has one, in order, and who has its other half."""
+        owner = self._owner
+        for top in range(0, len(owner), 2):
+            if owner[top] is None:
+                yield top, owner[top + 1]
+            elif owner[top + 1] is None:
+                yield top + 1, owner[top]
+
     def spot(self, number: JobId) -> Spot:
         """Where a job runs."""
         return self._at[number]

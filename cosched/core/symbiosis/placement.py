@@ -79,12 +79,7 @@ def spread(affinity: Affinity) -> Placement:
         if job.size > board.nodes:
             return whole(job, board)
         suited: list[tuple[float, int]] = []
-        for node in range(board.nodes):
-            owners = board.owner(2 * node), board.owner(2 * node + 1)
-            if None not in owners:
-                continue
-            half = 2 * node + (owners[0] is not None)
-            neighbour = board.neighbour(half)
+        for half, neighbour in board.open_halves():
             worth = NOBODY if neighbour is None else affinity(job, neighbour)
             if worth is not None:
                 suited.append((-worth, half))

@@ -161,7 +161,10 @@ class SymbioticScheduler:
         shadow_ns, later = self._shadow(head)
         self.reservation = head, shadow_ns
         for job in behind:
-            spot = self._placement(job, self._board)
+            # Most jobs of a long queue are larger than what is free.
+            spot = None
+            if job.size <= self._board.free:
+                spot = self._placement(job, self._board)
             if spot is None:
                 continue
             if now_ns + job.walltime_ns > shadow_ns:
