@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 
 from benchmarks.experiments import malleable as experiment
-from benchmarks.experiments.malleable_claims import CLAIMS, claims_of
+from benchmarks.experiments.malleable_claims import CLAIMS, MOSTLY, claims_of
 from benchmarks.experiments.malleable_points import (
     BEST,
     BETAS,
@@ -36,15 +36,16 @@ from tests.unit.test_sim_cli import cosched
 #: What the paper says and our streams do not show (docs/results.md says why), or show only
 #: over many and long streams.
 NOT_HERE = {
-    "its total beats the baselines at some minima, not at all",
     "Low-Imp waits slightly less than Even-H",
     "at M of 9 and 12 it is less with FR",
     "with FQ it rises again as M grows on",
-    "with FQ the wait falls with the minimum",
     "with FR at M of 9 and 12 it is longer at 10% than at 50%",
     "IDEAL-ONLY's wait / Low-Imp-FR's",
     "IDEAL-ONLY's total / Low-Imp-FR's",
-    "less total than the others",
+    "the others' wait / Low-Imp-FR's",
+    "the others' total / Low-Imp-FR's",
+    "jobs an hour, within a tenth of the paper's",
+    "MOLDABLE gets fewer through at 10% than at 30%",
     "harvests a job",
     "FR harvests about twice as often as FQ",
 }
@@ -232,7 +233,7 @@ def test_the_figures_of_the_paper_in_small(tmp_path, capsys):
     assert {claim.figure for claim in claims} == {
         *(str(number) for number in range(9, 17)), "T2", "T3",
     }  # fmt: skip
-    failed = {claim.text for claim in claims if not claim.holds}
+    failed = {claim.text for claim in claims if claim.share < MOSTLY}
     assert failed <= NOT_HERE
     assert set(NOT_HERE) <= {claim.text for claim in claims}
 
