@@ -13,6 +13,7 @@ from cosched.core.errors import CoschedError
 from cosched.core.story import Note, notes_about
 from cosched.node.client import NoDaemon, request
 from cosched.observe.reasons import Teller, Told, tell_all
+from cosched.observe.standing import find_job, find_waiting, standing
 from cosched.observe.trace import Trace, read_trace, trace_files
 from cosched.shm.paths import NodePaths, job_key
 
@@ -36,8 +37,12 @@ class Story:
     @property
     def live(self) -> Mapping[str, Any] | None:
         """The job in the node's status."""
-        jobs = self.status["jobs"] if self.status else []
-        return next((job for job in jobs if job["key"] == self.job), None)
+        return find_job(self.status, self.job)
+
+    @property
+    def standing(self) -> str:
+        """What it does now, in half a sentence."""
+        return standing(self.status, self.job, self.told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +90,8 @@ def _on_node(paths: NodePaths, asker: Asker) -> list[Story]:
             notes = [*older, *notes]
             reach_ns = min(reach_ns, past.trace.header.wall_ns)
             ranks = {**past.ranks, **ranks}
-        live = status is not None and any(job["key"] == key for job in status["jobs"])
-        if notes or live:
+        here = find_job(status, key) or find_waiting(status, key)
+        if notes or here:
             teller = Teller(ranks.get, _namer(key), key)
             reach_ns = max(reach_ns, asker.since_wall_ns)
             found.append(Story(paths.node, key, status, reach_ns, tell_all(teller, notes)))
@@ -142,7 +147,8 @@ def _keys(asker: Asker, status: Status | None, past: _Past) -> list[str]:
     prefix = f"{asker.uid}."
     given_key = asker.name.startswith(prefix)
     own = asker.name if given_key else job_key(asker.uid, asker.name)
-    live = {job["key"]: job["name"] for job in status["jobs"]} if status else {}
+    jobs = [*status["jobs"], *status["waiting"]] if status else []
+    live = {job["key"]: job["name"] for job in jobs}
     if asker.name in live or own in live:
         return [asker.name if asker.name in live else own]
     others = [key for key, name in live.items() if name == asker.name]
