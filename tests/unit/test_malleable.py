@@ -94,6 +94,11 @@ def test_changes_while_a_job_stands_still_add_up():
     assert record.harvests == 2
 
 
+def test_a_job_that_runs_on_after_its_time_is_about_to_end():
+    record = running(0, 1, 8, 8, run_ns=1000, cost=AdaptationCost(100))
+    assert record.end_with_ns(4, 5000) == 5100
+
+
 @given(st.lists(st.integers(0, 9), max_size=8), st.integers(0, 80))
 def test_dealing_is_as_even_as_room_allows(rooms, count):
     amounts = deal_evenly(rooms, count)

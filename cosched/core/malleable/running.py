@@ -54,7 +54,9 @@ class Running:
         if size == self.held:
             return self.end_ns
         begin_ns = max(now_ns, self.since_ns)
-        left_ns = (self.end_ns - begin_ns) * stretch / job.execution(self.held, self.ideal)
+        # Below 0 for a live job that runs on after its time.
+        held_left_ns = max(0, self.end_ns - begin_ns)
+        left_ns = held_left_ns * stretch / job.execution(self.held, self.ideal)
         return begin_ns + job.cost.ns(self.held, size) + round(left_ns)
 
     def settle(self, now_ns: int) -> None:
