@@ -39,12 +39,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @click.group("symbiosis")
 def symbiosis() -> None:
-    """Jobs that share nodes, half and half (Weinberg and Snavely 2006).
+    """Run jobs that share nodes, half and half.
 
-    Users say what limits a job: cpu, memory, io or network. Jobs that are
-    limited by different resources of a node suit each other. How fast they
-    then run, a matrix says: datastar (the paper's Table 4), npb (its Tables 1
-    and 2), or one of your own machine, measured by
+    After Weinberg and Snavely (2006). Users say what limits a job: cpu,
+    memory, io or network. Jobs that are limited by different resources of a
+    node suit each other. How fast they then run, a matrix says: datastar (the
+    paper's Table 4), npb (its Tables 1 and 2), or one of your own machine:
     python -m benchmarks.kernels matrix --json mine.json
 
     \b
@@ -150,6 +150,10 @@ Placements:
 Backfill is EASY. A stream is after the paper's: 100 jobs of half a node or of
 four halves, at most twelve of them queued.
 
+Printed are, for each placement: the makespan; the makespan of whole nodes, and
+of packed ones, / this one; the speed of jobs against nodes of their own; and
+the share of jobs that took longer than there. Means over the streams.
+
 \b
 Examples:
   cosched sim symbiosis stream --repeat 20
@@ -176,7 +180,13 @@ Examples:
     help="Of the machine, with two halves each.",
 )
 @click.option(
-    "--jobs", "stream_jobs", type=click.IntRange(1), default=100, show_default=True
+    "--jobs",
+    "stream_jobs",
+    type=click.IntRange(1),
+    default=100,
+    show_default=True,
+    metavar="N",
+    help="Of each stream.",
 )
 @click.option(
     "--large",
