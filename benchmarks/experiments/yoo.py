@@ -17,6 +17,7 @@ it adds some. A run that fails or takes too long is told in all of them; the oth
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import shlex
@@ -88,11 +89,17 @@ def _measure(plan: Plan, options: argparse.Namespace, ground: Ground) -> Runs:
         with open_progress(sys.stderr, left) as progress:
             done = len(points) * repeats - len(left)
             if done:
-                progress.say(f"{done} runs are done already")
+                progress.say(f"runs done already: {done}")
             if left:
                 arms = {way.cell.arm for way in plan.ways}
                 points[0].session.warm_up(arms, progress)
             return run_all(points, repeats, ledger, progress)
+
+
+def _need_matplotlib() -> None:
+    """Found out before the runs, not after them."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise CoschedError(f"no matplotlib: {sys.executable} -m pip install matplotlib")
 
 
 def _build_kernels(specs: Any) -> None:
@@ -193,6 +200,7 @@ def main(words: Sequence[str] | None = None) -> int:
             document = json.loads((options.out / f"{stem}.json").read_text())
         else:
             arms = parse_arms(options.arms) if options.arms else None
+            _need_matplotlib()
             plan = make_plan(options.figure, SCALES[options.scale], arms, options.quick)
             with interruptible():
                 document = carry_out(plan, options)

@@ -77,7 +77,7 @@ def _measure(
         with open_progress(log, left) as progress:
             done = len(points) * options.repeats - len(left)
             if done:
-                progress.say(f"{done} runs are done already")
+                progress.say(f"runs done already: {done}")
             if options.warm_up and left:
                 session.warm_up(options.arms, progress)
             found = run_all(points, options.repeats, ledger, progress)

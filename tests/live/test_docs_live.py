@@ -122,6 +122,8 @@ def test_docs_show_only_commands_that_exist(page, tmp_path):
                 assert any(ROOT.glob(f"benchmarks/*/{words[2]}.py")), line
         elif line in commands(ROOT / "README.md"):
             continue  # run by the test above
+        elif words[1:2] == ["-m"]:
+            assert (ROOT / f"{words[2].replace('.', '/')}.py").exists(), line
         elif LONG.match(line):
             assert (ROOT / words[2]).exists(), line
         else:

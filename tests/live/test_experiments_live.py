@@ -63,7 +63,7 @@ def test_an_interrupted_figure_goes_on_where_it_stopped(start, tmp_path):
     first.send_signal(signal.SIGINT)
     assert "yoo: interrupted; the same command goes on" in finish(first, 130)[1]
     text, progress = finish(start(*words))
-    assert "1 runs are done already\n" in progress
+    assert "runs done already: 1\n" in progress
     assert "run 2/2  cosched (2s, 4)" in progress
     assert "run 1/2" not in progress
     assert text == (tmp_path / "fig4-quick.txt").read_text()

@@ -170,7 +170,7 @@ def test_an_interrupted_bench_goes_on_where_it_stopped(bench, tmp_path):
     bench.stderr = io.StringIO()
     outcome = bench.run(resume=resume)
     shown = bench.stderr.getvalue().splitlines()
-    assert shown[0] == "4 runs are done already"
+    assert shown[0] == "runs done already: 4"
     assert [line[:9] for line in shown[1:]] == ["run 5/6  ", "run 6/6  "]
     assert len(bench.calls()) == 2 * 6
     repeats = [len(arm["repeats"]) for arm in outcome.document["arms"].values()]
