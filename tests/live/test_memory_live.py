@@ -6,11 +6,14 @@ import errno
 import os
 import select
 import signal
+import subprocess
 
 import pytest
 
 from cosched.core.errors import CoschedError
 from tests.live.conftest import eventually
+from tests.live.test_docs_live import BIN
+from tests.live.test_docs_live import folder as folder  # noqa: PLC0414
 from tests.live.test_owners_live import cosched
 
 pytestmark = pytest.mark.live
@@ -142,3 +145,41 @@ def test_private_daemons_stay_for_a_job_that_waits(node):
     assert task.await_answer() == 0
     assert task.ask("leave") == "bye"
     eventually(lambda: node.scheduler_pid is None, "the daemons' end")
+
+
+@pytest.mark.mpi_job
+def test_an_mpi_job_waits_in_its_beginning_and_tells_its_user(node, folder):
+    node.up(options=CAPACITY)
+    first = node.task("a", memory=600 * MIB)
+    command = [BIN / "cosched-run", "--run-dir", str(node.paths.run_dir), "-n", "2"]
+    environment = {
+        **os.environ,
+        "PATH": f"{BIN}:{os.environ['PATH']}",
+        "COSCHED_NODE": node.paths.node,
+    }
+    with subprocess.Popen(
+        [*command, "--job", "b", "--memory", "600M", "./app", "--preset", "short"],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as job:
+        eventually(lambda: waiting(node) == ["b"], "the job to wait", within_s=60)
+        assert job.poll() is None
+        first.ask("leave")
+        out, err = job.communicate(timeout=120)
+    assert job.returncode == 0, err
+    assert "verification: success" in out
+    assert err.count("job b waits on node node1: memory: needs 600.0 MiB") == 1
+    large = subprocess.run(
+        [*command, "--memory", "2G", "./app"],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert large.returncode == 1
+    assert large.stderr.startswith("cosched-run: the job needs 2.0 GiB, node node1 has 1.0")
+    assert large.stderr.count("\n") == 1
