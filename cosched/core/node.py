@@ -23,6 +23,9 @@ Where it goes beyond the paper
 - A pulled switch restarts the slice, so that free-running timers fall into step.
 - A job that wants several CPUs takes them, when it has had the least CPU time and the slice
   of one is over, also from jobs amid their slices, but for GMET.
+- Of two jobs that messages pull in, the one with the lesser key stays until its slice is
+  over. Else many nodes that disagree pull each other's jobs in, at the same moments, for
+  ever.
 - A job that is ahead of another waiting one by ``LEAD_SLICES`` cannot pull a switch: two
   chatty jobs cannot keep a third from its turn.
 - A job whose request was refused for GMET may ask again when GMET is over: its epoch is
@@ -292,6 +295,9 @@ class NodeScheduler:
         if displaced and left_ns > 0:
             job.awaits_gmet = True
             return self._refuse(job, event, Refusal.GMET, left_ns, newest)
+        first = next((j for j in displaced if j.pulled and j.key < job.key), None)
+        if first is not None:
+            return self._refuse(job, event, Refusal.PRECEDED, 0, first)
         neediest = min(
             (j for j in group if not j.scheduled and not is_barred(j, self._raised)),
             key=lambda j: (j.used_ns(event.now_ns), j.key),
@@ -486,6 +492,7 @@ class NodeScheduler:
         job.received_ns += ran_ns
         job.credit_ns += ran_ns
         job.since_ns = now_ns
+        job.pulled = False
 
     def _switch(
         self, chosen: Sequence[JobState], event: Event, cause: Cause
@@ -511,6 +518,7 @@ class NodeScheduler:
         for job in coming:
             job.scheduled = True
             job.awaits_gmet = False
+            job.pulled = cause is Cause.PULLED
             job.since_ns = event.now_ns
             job.epoch += 1
             job.switches += 1

@@ -24,6 +24,7 @@ class Branch(str, Enum):
     CSW_NOTHING_DUE = "csw_nothing_due"
     SCH_GRANTED = "sch_granted"
     SCH_REFUSED_GMET = "sch_refused_gmet"
+    SCH_REFUSED_PRECEDED = "sch_refused_preceded"
     SCH_REFUSED_AHEAD = "sch_refused_ahead"
     SCH_REFUSED_SCHEDULED = "sch_refused_scheduled"
     SCH_REFUSED_STALE = "sch_refused_stale"
@@ -61,6 +62,7 @@ class JobState:
     switches: int = 0  #: times it was scheduled
     granted: int = 0
     refused: Counter[Refusal] = field(default_factory=Counter)
+    pulled: bool = False  #: a trapped message brought it in, this time
 
     @property
     def alone(self) -> bool:

@@ -33,6 +33,7 @@ class JobSnapshot:
     switches: int
     granted: int
     refused: dict[Refusal, int]
+    pulled: bool = False
 
     @classmethod
     def of(cls, job: JobState) -> JobSnapshot:

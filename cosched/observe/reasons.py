@@ -70,6 +70,7 @@ class Teller:
         by = _span(note.by_ns)
         why = {
             Refusal.GMET.value: f"{others} had {by} of its guaranteed time left",
+            Refusal.PRECEDED.value: f"{others} was pulled in, too, and comes before it",
             Refusal.AHEAD.value: f"it has had {by} more CPU time than {others}, which "
             "waits too",
             Refusal.SCHEDULED.value: "it was scheduled already",

@@ -265,7 +265,32 @@ def test_two_chatty_jobs_cannot_keep_a_third_from_its_turn():
             node.send(SliceEnded)
         waited += 1
         assert waited < 100
-    assert node.machine.counters[Branch.SCH_REFUSED_AHEAD] > 0
+
+
+def test_a_job_far_ahead_of_a_waiting_one_cannot_pull_a_switch():
+    node = Node()
+    for job in "abc":
+        node.register(job)
+    node.trap("b", after_ns=5 * NS_PER_S)  # the timer is late
+    assert node.trap("a", after_ns=200 * NS_PER_MS)[0].reason is Refusal.AHEAD
+    assert node.running == {"b"}
+
+
+def test_of_two_jobs_that_messages_pull_in_the_first_stays():
+    node = Node()
+    for job in "abc":
+        node.register(job)
+    node.trap("c", after_ns=200 * NS_PER_MS)
+    assert node.running == {"c"}  # a had its turn; anybody may follow
+    node.trap("b", after_ns=200 * NS_PER_MS)
+    assert node.running == {"b"}
+    (refusal,) = node.trap("c", after_ns=200 * NS_PER_MS)
+    assert (refusal.reason, refusal.other) == (Refusal.PRECEDED, "b")
+    node.send(SliceEnded, after_ns=NS_PER_S)
+    node.send(SliceEnded, after_ns=NS_PER_S)
+    assert node.running == {"c"}
+    node.trap("b", after_ns=200 * NS_PER_MS)  # c has its turn, it was not pulled in
+    assert node.running == {"b"}
 
 
 def test_jobs_on_disjoint_cpus_never_compete():
@@ -602,5 +627,10 @@ def test_every_branch_is_reached_and_counted():
     kept.choose("a", Mode.SUSPENDED)
     kept.trap("a", after_ns=NS_PER_S)
     node.send(ShutdownRequested)
-    reached = set(node.machine.counters) | set(kept.machine.counters)
+    pulled = Node()
+    for job in "abc":
+        pulled.register(job)
+    for job in "cbc":
+        pulled.trap(job, after_ns=200 * NS_PER_MS)
+    reached = {branch for one in (node, kept, pulled) for branch in one.machine.counters}
     assert set(Branch) - reached <= {Branch.CSW_KEPT}
