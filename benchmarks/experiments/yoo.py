@@ -36,6 +36,7 @@ from cosched.bench.campaign import Point, Runs, run_all, to_run
 from cosched.bench.ground import Ground, GroundOptions, open_ground
 from cosched.bench.interrupts import interruptible
 from cosched.bench.ledger import open_ledger
+from cosched.bench.processes import RunFailed
 from cosched.bench.progress import open_progress
 from cosched.bench.results import ArmSummary, Spread, summarise
 from cosched.bench.run_codec import encode_run
@@ -206,6 +207,8 @@ def main(words: Sequence[str] | None = None) -> int:
                 document = carry_out(plan, options)
         print(write(document, options.out, stem), end="")
     except (CoschedError, OSError) as error:
+        for line in error.failure.output if isinstance(error, RunFailed) else ():
+            print(f"  | {line}", file=sys.stderr)
         print(f"yoo: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
