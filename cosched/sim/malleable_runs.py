@@ -57,6 +57,9 @@ class Source:
                 nodes,
             )
         if not self.generated:
+            if not Path(self.name).exists() and not Path(self.name).suffix:
+                known = ", ".join((*MODELS, *TEMPLATES))
+                raise CoschedError(f"{self.name}: neither a file nor one of {known}")
             log = read_swf(
                 Path(self.name), machine=self.machine, skip_bad=self.skip_bad
             ).workload

@@ -188,6 +188,7 @@ def test_control_is_heard(folder):
         (["malleable", "sdsc", "--minimum", "half"], "'half' is no whole number"),
         (["malleable", "sdsc", "--protect", "soon"], "'soon' is not a duration"),
         (["malleable", "absent.swf"], "absent.swf: cannot be read"),
+        (["malleable", "kth"], "kth: neither a file nor one of sdsc, ctc, sten, ge"),
         (["malleable", "absent.json"], "absent.json: cannot be read"),
         (["malleable", "bad.json"], "bad.json: not JSON"),
         (["malleable", "list.json"], "list.json: not a model"),
