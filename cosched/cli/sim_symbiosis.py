@@ -154,15 +154,22 @@ Printed are, for each placement: the makespan; the makespan of whole nodes, and
 of packed ones, / this one; the speed of jobs against nodes of their own; and
 the share of jobs that took longer than there. Means over the streams.
 
+A TRACE is a log in the Standard Workload Format. Logs do not say what limits a
+job, so each user's executable gets an application of the model by chance.
+
 \b
 Examples:
   cosched sim symbiosis stream --repeat 20
+  cosched sim symbiosis stream KTH.swf.gz --skip-bad --placements whole,anyhow
   cosched sim symbiosis stream --placements whole,split --order fcfs
   cosched sim symbiosis stream --model datastar --save out --json out.json
 """
 
 
 @symbiosis.command("stream", help=STREAM_HELP)
+@click.argument(
+    "trace", type=click.Path(path_type=Path), required=False, metavar="[TRACE.swf[.gz]]"
+)
 @model_option("npb")
 @click.option(
     "--placements",
@@ -175,26 +182,21 @@ Examples:
 @click.option(
     "--nodes",
     type=click.IntRange(1),
-    default=4,
-    show_default=True,
-    help="Of the machine, with two halves each.",
+    metavar="N",
+    help="Of the machine, with two halves each; by default 4, or what the log says.",
 )
 @click.option(
     "--jobs",
     "stream_jobs",
     type=click.IntRange(1),
-    default=100,
-    show_default=True,
     metavar="N",
-    help="Of each stream.",
+    help="Of each stream; by default 100.",
 )
 @click.option(
     "--large",
     type=click.IntRange(1),
-    default=4,
-    show_default=True,
     metavar="HALVES",
-    help="Size of the large jobs.",
+    help="Size of the large jobs; by default 4.",
 )
 @click.option(
     "--order",
@@ -207,10 +209,8 @@ Examples:
     "--queue",
     "queue_limit",
     type=click.IntRange(1),
-    default=12,
-    show_default=True,
     metavar="N",
-    help="Jobs that wait at a time, at most.",
+    help="Jobs that wait at a time, at most; by default 12, or all of a log.",
 )
 @click.option(
     "--repeat",
@@ -221,6 +221,7 @@ Examples:
     help="Streams: this seed and those after it.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Of all chance.")
+@click.option("--skip-bad", is_flag=True, help="Leave bad lines of the log out.")
 @click.option(
     "--save",
     "save_in",
@@ -230,28 +231,34 @@ Examples:
 )
 @json_option
 def stream(
+    trace: Path | None,
     model_name: str,
     placements: tuple[str, ...],
-    nodes: int,
-    stream_jobs: int,
-    large: int,
+    nodes: int | None,
+    stream_jobs: int | None,
+    large: int | None,
     order: str,
-    queue_limit: int,
+    queue_limit: int | None,
     repeat: int,
     seed: int,
+    skip_bad: bool,
     save_in: Path | None,
     json_file: Path | None,
 ) -> None:
     check_writable(json_file)
     model = read_model(model_name)
+    if trace is not None and (stream_jobs or large):
+        raise click.UsageError("--jobs and --large make streams; a log has its own jobs.")
     runs = [
         SharingRun(
             model=model,
-            recipe=StreamRecipe(jobs=stream_jobs, seed=seed + count, large=large),
-            nodes=nodes,
+            recipe=StreamRecipe(stream_jobs or 100, seed + count, large=large or 4),
+            nodes=nodes or (0 if trace else 4),
             order=order,
-            queue_limit=queue_limit,
+            queue_limit=queue_limit or (sys.maxsize if trace else 12),
             placements=placements,
+            trace=trace,
+            skip_bad=skip_bad,
         )
         for count in range(repeat)
     ]

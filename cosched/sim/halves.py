@@ -6,7 +6,8 @@ of a parallel job wait for each other. When a neighbour comes or goes, what is l
 job goes on at another speed. A stretch during which a job has the same neighbour
 everywhere is an observation for the scheduler's learner.
 
-At most so many jobs wait at a time; the next of the stream is submitted when there is room.
+A job is submitted at its time, or later: at most so many wait at once, and the next one
+comes when there is room.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from cosched.core.symbiosis.messages import (
     StartSharing,
 )
 from cosched.core.symbiosis.scheduler import SymbioticScheduler
-from cosched.sim.engine import DECIDE, END, Engine
+from cosched.sim.engine import DECIDE, END, SUBMIT, Engine
 from cosched.sim.stream import StreamJob
 
 NEVER = -1
@@ -51,7 +52,8 @@ class Running:
 class HalvedMachine:
     """A stream on its way through a scheduler.
 
-    start_ns, end_ns: of each job, by its place in the stream. halves: where it ran.
+    submit_ns, start_ns, end_ns: of each job, by its place in the stream. halves: where it
+    ran.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class HalvedMachine:
         matrix: SpeedupMatrix,
         queue_limit: int,
     ) -> None:
+        self.submit_ns = array("q", [NEVER]) * len(stream)
         self.start_ns = array("q", [NEVER]) * len(stream)
         self.end_ns = array("q", [NEVER]) * len(stream)
         self.halves: list[Sequence[int]] = [()] * len(stream)
@@ -72,6 +75,7 @@ class HalvedMachine:
         self._matrix = matrix
         self._queue_limit = queue_limit
         self._submitted = 0
+        self._awaited = NEVER  # the job whose time of submission is on the heap
         self._running: dict[int, Running] = {}
         self._due_ns = NEVER
         engine.at(0, DECIDE, self._decide, None)
@@ -104,9 +108,18 @@ class HalvedMachine:
             self._submitted < len(self._stream)
             and len(self._scheduler.queue) < self._queue_limit
         ):
-            job = replace(self._stream[self._submitted].job, submit_ns=now_ns)
+            job = self._stream[self._submitted].job
+            if job.submit_ns > now_ns:
+                if self._awaited != self._submitted:
+                    self._awaited = self._submitted
+                    self._engine.at(job.submit_ns, SUBMIT, self._arrived, None)
+                return
+            self.submit_ns[self._submitted] = now_ns
             self._submitted += 1
-            self._tell(JobSubmitted(now_ns, job))
+            self._tell(JobSubmitted(now_ns, replace(job, submit_ns=now_ns)))
+
+    def _arrived(self, _: None) -> None:
+        self._ask()
 
     def _start(self, command: StartSharing) -> None:
         number, now_ns = command.job.number, self._engine.now_ns

@@ -4,6 +4,9 @@ After section 2.4 of Weinberg and Snavely (2006): jobs of half a node or of four
 4 : 3; limited by memory twice as likely as by the CPU or by I/O; expected run times within
 20% of the actual ones. Which application of its class a job runs is drawn evenly. Run times
 on nodes of their own are log-uniform, which is ours: the paper does not say.
+
+Or a log, whose jobs have whole nodes' worth of halves. Logs do not say what limits a job:
+each user's executable is given an application by chance, always the same.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from cosched.core.symbiosis.matrix import Model
 from cosched.core.symbiosis.messages import SharingJob
 from cosched.core.symbiosis.resources import Limits, Resource
 from cosched.core.units import NS_PER_S
+from cosched.sim.workload import Workload
 
 #: How likely a job is of a class.
 WEIGHTS = {Resource.MEMORY: 2.0, Resource.IO: 1.0, Resource.CPU: 1.0, Resource.NETWORK: 1.0}
@@ -67,22 +71,52 @@ def class_of(limits: Limits) -> Resource:
     return Resource.NETWORK
 
 
+class _Kinds:
+    """Draws applications: their class by its weight, then evenly."""
+
+    def __init__(self, model: Model) -> None:
+        self._classes: dict[Resource, list[str]] = {}
+        for name, limits in model.labels.items():
+            self._classes.setdefault(class_of(limits), []).append(name)
+        self._kinds = sorted(self._classes, key=lambda kind: kind.value)
+        self._weights = [WEIGHTS[kind] for kind in self._kinds]
+
+    def draw(self, chance: Random) -> str:
+        return chance.choice(self._classes[chance.choices(self._kinds, self._weights)[0]])
+
+
 def make_stream(recipe: StreamRecipe, model: Model) -> list[StreamJob]:
     """The stream of a recipe and its seed."""
     chance = Random(recipe.seed)
-    classes: dict[Resource, list[str]] = {}
-    for name in model.matrix.names:
-        classes.setdefault(class_of(model.labels[name]), []).append(name)
-    kinds = sorted(classes, key=lambda kind: kind.value)
-    weights = [WEIGHTS[kind] for kind in kinds]
+    kinds, labels = _Kinds(model), model.labels
     least, most = (math.log(bound) for bound in recipe.run_s)
     stream = []
     for number in range(recipe.jobs):
-        application = chance.choice(classes[chance.choices(kinds, weights)[0]])
+        application = kinds.draw(chance)
         size = recipe.small if chance.random() < recipe.small_share else recipe.large
         run_ns = round(math.exp(chance.uniform(least, most)) * NS_PER_S)
         told_ns = round(run_ns * chance.uniform(1.0 - recipe.guess, 1.0 + recipe.guess))
-        limits = model.labels[application]
+        limits = labels[application]
         job = SharingJob(number, size, max(1, told_ns), 0, application, limits)
         stream.append(StreamJob(job, run_ns))
+    return stream
+
+
+def stream_of(log: Workload, model: Model, seed: int) -> list[StreamJob]:
+    """The jobs of a log, their applications drawn by this seed."""
+    kinds, labels = _Kinds(model), model.labels
+    drawn: dict[tuple[int, int], str] = {}
+    stream = []
+    for place, who in enumerate(zip(log.user, log.executable, strict=True)):
+        if who not in drawn:
+            drawn[who] = kinds.draw(Random(f"{seed} {who[0]} {who[1]}"))
+        job = SharingJob(
+            number=place,
+            size=2 * log.size[place],
+            walltime_ns=max(1, log.walltime_ns[place]),
+            submit_ns=log.submit_ns[place],
+            application=drawn[who],
+            limits=labels[drawn[who]],
+        )
+        stream.append(StreamJob(job, log.run_ns[place]))
     return stream

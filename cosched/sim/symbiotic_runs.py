@@ -1,9 +1,9 @@
 """Runs of a stream under several placements, and what they are compared by.
 
-makespan: when the last job ends. mean_speed: of all jobs, the time on nodes of their own /
-the time it took, weighted by size. compared_s: when the last of those jobs ends that were
-over under ``split`` when its last job limited by memory was; after that half of that
-machine starves, which section 2.4 leaves out.
+makespan: when the last job ends. mean_wait: from submission to start. mean_speed: of all
+jobs, the time on nodes of their own / the time it took, weighted by size. compared_s: when
+the last of those jobs ends that were over under ``split`` when its last job limited by
+memory was; after that half of that machine starves, which section 2.4 leaves out.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from cosched.core.symbiosis.learner import LabelCheck, Learner
@@ -28,7 +29,8 @@ from cosched.core.units import NS_PER_S
 from cosched.sim.engine import Engine
 from cosched.sim.halves import HalvedMachine
 from cosched.sim.runs import Beat, ignore
-from cosched.sim.stream import StreamJob, StreamRecipe, make_stream
+from cosched.sim.stream import StreamJob, StreamRecipe, make_stream, stream_of
+from cosched.sim.swf import read_swf
 
 NAMES = (*PLACEMENTS, LEARNED)
 PROTOTYPE = "split"
@@ -36,7 +38,11 @@ PROTOTYPE = "split"
 
 @dataclass(frozen=True, slots=True)
 class SharingRun:
-    """A stream under each of some placements. queue_limit: jobs that wait at most."""
+    """A stream under each of some placements. queue_limit: jobs that wait at most.
+
+    trace: a log in place of the recipe, of which then only the seed counts; ``nodes`` 0:
+    as many as it says.
+    """
 
     model: Model
     recipe: StreamRecipe
@@ -44,17 +50,21 @@ class SharingRun:
     order: str = "largest"
     queue_limit: int = 12
     placements: tuple[str, ...] = NAMES
+    trace: Path | None = None
+    skip_bad: bool = False
 
     @property
     def name(self) -> str:
         """For the progress display."""
-        return f"stream {self.recipe.seed}"
+        return f"{self.trace.name if self.trace else 'stream'} {self.recipe.seed}"
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What came of one placement. start_ns, end_ns, halves: by place in the stream."""
+    """What came of one placement. submit_ns, start_ns, end_ns, halves: by place in the
+    stream."""
 
+    submit_ns: array[int]
     start_ns: array[int]
     end_ns: array[int]
     halves: Sequence[Sequence[int]]
@@ -64,11 +74,14 @@ class Shared:
 
 @dataclass(frozen=True, slots=True)
 class SharingOutcome:
-    """What came of a run; figures by placement."""
+    """What came of a run; figures by placement. nodes: of the machine. skipped: bad lines
+    of the log, by fault."""
 
     run: SharingRun
+    nodes: int
     stream: Sequence[StreamJob]
     shared: dict[str, Shared]
+    skipped: dict[str, int]
     figures: dict[str, dict[str, float]] = field(default_factory=dict)
 
     @property
@@ -81,7 +94,8 @@ class SharingOutcome:
         return {
             "seed": self.run.recipe.seed,
             "jobs": len(self.stream),
-            "nodes": self.run.nodes,
+            "nodes": self.nodes,
+            "skipped_lines": self.skipped,
             "placements": {
                 name: {**self.figures[name], "counts": shared.counts}
                 for name, shared in self.shared.items()
@@ -90,8 +104,15 @@ class SharingOutcome:
 
 
 def carry_out(run: SharingRun, beat: Beat = ignore) -> SharingOutcome:
-    """Makes the stream and runs it under each placement."""
-    stream = make_stream(run.recipe, run.model)
+    """Makes or reads the stream and runs it under each placement."""
+    nodes, skipped = run.nodes, {}
+    if run.trace is None:
+        stream = make_stream(run.recipe, run.model)
+    else:
+        log = read_swf(run.trace, machine=run.nodes or None, skip_bad=run.skip_bad)
+        nodes = log.workload.machine
+        skipped = {fault.value: count for fault, count in sorted(log.skipped.items())}
+        stream = stream_of(log.workload, run.model, run.recipe.seed)
     shared = {}
     for count, name in enumerate(run.placements):
         before, share = count / len(run.placements), 1 / len(run.placements)
@@ -99,8 +120,8 @@ def carry_out(run: SharingRun, beat: Beat = ignore) -> SharingOutcome:
         def beat_of_all(done: float, before: float = before, share: float = share) -> None:
             beat(before + done * share)
 
-        shared[name] = simulate(run, stream, name, beat_of_all)
-    outcome = SharingOutcome(run, stream, shared)
+        shared[name] = simulate(run, stream, nodes, name, beat_of_all)
+    outcome = SharingOutcome(run, nodes, stream, shared, skipped)
     compared = _compared(stream, shared.get(PROTOTYPE))
     for name, one in shared.items():
         outcome.figures[name] = _figures(stream, one, compared)
@@ -108,18 +129,19 @@ def carry_out(run: SharingRun, beat: Beat = ignore) -> SharingOutcome:
 
 
 def simulate(
-    run: SharingRun, stream: Sequence[StreamJob], name: str, beat: Beat = ignore
+    run: SharingRun, stream: Sequence[StreamJob], nodes: int, name: str, beat: Beat = ignore
 ) -> Shared:
     """The stream under the placement of that name."""
     learner = Learner(run.model.labels)
     placement: Placement = (
         spread(by_learner(learner)) if name == LEARNED else PLACEMENTS[name]
     )
-    scheduler = SymbioticScheduler(run.nodes, placement, ORDERS[run.order], learner)
+    scheduler = SymbioticScheduler(nodes, placement, ORDERS[run.order], learner)
     engine = Engine()
     machine = HalvedMachine(engine, stream, scheduler, run.model.matrix, run.queue_limit)
     engine.run(lambda: beat(machine.ended / len(stream)))
     return Shared(
+        machine.submit_ns,
         machine.start_ns,
         machine.end_ns,
         machine.halves,
@@ -147,6 +169,7 @@ def _figures(
     stream: Sequence[StreamJob], one: Shared, compared: Sequence[int]
 ) -> dict[str, float]:
     took = [end - start for start, end in zip(one.start_ns, one.end_ns, strict=True)]
+    waits = [start - at for at, start in zip(one.submit_ns, one.start_ns, strict=True)]
     own = sum(entry.job.size * entry.run_ns for entry in stream)
     spent = sum(entry.job.size * time for entry, time in zip(stream, took, strict=True))
     slowed = sum(time > entry.run_ns for entry, time in zip(stream, took, strict=True))
@@ -154,6 +177,7 @@ def _figures(
         "makespan_s": max(one.end_ns) / NS_PER_S,
         "compared_s": max(one.end_ns[place] for place in compared) / NS_PER_S,
         "compared_jobs": len(compared),
+        "mean_wait_s": sum(waits) / len(waits) / NS_PER_S,
         "mean_speed": own / spent if spent else 1.0,
         "slowed_share": slowed / len(stream),
     }

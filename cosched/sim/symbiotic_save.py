@@ -1,7 +1,7 @@
 """The jobs of streams on disk, a pair of files for each stream and placement.
 
 job, application, size_halves, walltime_s (what the scheduler was told), own_s (on nodes of
-its own), start_s, end_s, halves (``0 2 5``; half h is of node h // 2).
+its own), submit_s, start_s, end_s, halves (``0 2 5``; half h is of node h // 2).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from cosched.sim.symbiotic_runs import SharingOutcome
 
 
 def save(outcomes: Sequence[SharingOutcome], folder: Path, command: str) -> list[Path]:
-    """Writes ``SEED.PLACEMENT.npz`` and ``.csv``; returns their paths."""
+    """Writes ``STREAM-SEED.PLACEMENT.npz`` and ``.csv``; returns their paths."""
     paths: list[Path] = []
     for outcome in outcomes:
         jobs = [entry.job for entry in outcome.stream]
@@ -26,10 +26,11 @@ def save(outcomes: Sequence[SharingOutcome], folder: Path, command: str) -> list
                 "size_halves": [job.size for job in jobs],
                 "walltime_s": [job.walltime_ns / NS_PER_S for job in jobs],
                 "own_s": [entry.run_ns / NS_PER_S for entry in outcome.stream],
+                "submit_s": [at_ns / NS_PER_S for at_ns in shared.submit_ns],
                 "start_s": [at_ns / NS_PER_S for at_ns in shared.start_ns],
                 "end_s": [at_ns / NS_PER_S for at_ns in shared.end_ns],
                 "halves": [" ".join(map(str, sorted(halves))) for halves in shared.halves],
             }
-            stem = folder / f"stream-{outcome.run.recipe.seed}.{name}"
+            stem = folder / f"{outcome.name.replace(' ', '-')}.{name}"
             paths += save_columns(stem, columns, command, outcome.figures[name])
     return paths

@@ -10,9 +10,13 @@ from cosched.core.symbiosis.matrix import Model
 from cosched.core.symbiosis.pairings import Assessment, Pairs
 from cosched.core.symbiosis.resources import Expectation, Limits, expected
 from cosched.sim.symbiotic_runs import SharingOutcome
+from cosched.sim.table import duration, left_out
 
 MARKS = {Expectation.SLOW: "-", Expectation.SYMBIOTIC: "+", Expectation.UNKNOWN: " "}
-HEAD = f"{'':<10}{'makespan':>10}{'whole /':>9}{'packed /':>10}{'speed':>7}{'slowed':>8}"
+HEAD = (
+    f"{'':<10}{'makespan':>10}{'whole /':>9}{'packed /':>10}{'wait':>10}{'speed':>7}"
+    f"{'slowed':>8}"
+)
 
 
 def matrix_table(model: Model) -> str:
@@ -67,21 +71,24 @@ def stream_table(outcomes: Sequence[SharingOutcome]) -> str:
     """Means over the streams; ends with a newline."""
     first = outcomes[0]
     streams = "stream" if len(outcomes) == 1 else "streams"
+    if first.run.trace is not None:
+        streams = f"times {first.run.trace.name[:20]}, a log"
     lines = [
-        f"{len(outcomes)} {streams} of {len(first.stream)} jobs, {first.run.nodes} nodes; "
+        f"{len(outcomes)} {streams} of {len(first.stream)} jobs, {first.nodes} nodes; "
         "ratios of makespans",
+        *left_out(first.skipped),
         HEAD,
     ]
     for name in first.figures:
         figures = [outcome.figures[name] for outcome in outcomes]
         mean = {
             key: fmean(figure[key] for figure in figures)
-            for key in ("makespan_s", "mean_speed", "slowed_share")
+            for key in ("makespan_s", "mean_wait_s", "mean_speed", "slowed_share")
         }
         lines.append(
-            f"{name:<10}{mean['makespan_s']:>8.0f} s"
+            f"{name:<10}{duration(mean['makespan_s']):>10}"
             f"{gain(outcomes, 'whole', name):>9}{gain(outcomes, 'packed', name):>10}"
-            f"{mean['mean_speed']:>7.2f}{mean['slowed_share']:>8.0%}"
+            f"{duration(mean['mean_wait_s']):>10}{mean['mean_speed']:>7.2f}{mean['slowed_share']:>8.0%}"
         )
     return "\n".join(lines) + "\n"
 

@@ -23,12 +23,14 @@ def streams(draw, nodes):
     model = draw(st.sampled_from(MODELS))
     labels = model.labels
     stream = []
-    for number in range(draw(st.integers(1, 25))):
+    count = draw(st.integers(1, 25))
+    submits = sorted(draw(st.lists(st.integers(0, 60), min_size=count, max_size=count)))
+    for number, submit in enumerate(submits):
         application = draw(st.sampled_from(model.matrix.names))
         run = draw(st.integers(0, 50))
         told = draw(st.integers(1, 60))
         size = draw(st.integers(1, 2 * nodes))
-        job = SharingJob(number, size, told, 0, application, labels[application])
+        job = SharingJob(number, size, told, submit, application, labels[application])
         stream.append(StreamJob(job, run))
     return model, stream
 

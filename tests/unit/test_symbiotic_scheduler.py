@@ -117,7 +117,7 @@ def test_machines(data, placement, order, queue_limit):
     taken = [[] for _ in range(2 * NODES)]
     for place, entry in enumerate(stream):
         begin, end = machine.start_ns[place], machine.end_ns[place]
-        assert 0 <= begin <= end
+        assert entry.job.submit_ns <= machine.submit_ns[place] <= begin <= end
         assert len(set(machine.halves[place])) == entry.job.size
         own = matrix.names.index(entry.job.application)
         speeds = (*matrix.rows[own], matrix.idle[own])

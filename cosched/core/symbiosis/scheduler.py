@@ -182,7 +182,8 @@ class SymbioticScheduler:
         later = self._board.copy()
         at_ns = 0
         for end_ns, number in self._ends:
-            if end_ns > at_ns and at_ns and self._placement(head, later) is not None:
+            enough = at_ns and end_ns > at_ns and later.free >= head.size
+            if enough and self._placement(head, later) is not None:
                 break
             later.remove(number)
             at_ns = end_ns
