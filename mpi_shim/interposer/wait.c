@@ -15,7 +15,7 @@
 #define NAP_NS 20000
 
 /* A wait that is over after fewer turns, a microsecond or two, is not worth a look at the
- * clock. */
+ * clock, unless it begins with a sleep. */
 #define TURNS_BEFORE_CLOCK 4u
 
 /* Spin first: a message that is under way comes sooner than a sleeper wakes up. */
@@ -35,7 +35,9 @@ bool cosched_wait_turn(struct cosched_wait *wait) {
         wait->began = true;
         cosched_shim_count(&cosched_shim.counters->waits, 1);
     }
-    if (++wait->turns == TURNS_BEFORE_CLOCK)
+    wait->turns++;
+    if (wait->since_ns == 0 && (wait->turns == TURNS_BEFORE_CLOCK ||
+                                !cosched_is_scheduled(&cosched_shim.link)))
         wait->since_ns = cosched_clock_ns(CLOCK_MONOTONIC);
     if (cosched_linger(&cosched_shim.link, &wait->spell) != 0)
         return true;
