@@ -60,10 +60,6 @@ class Board:
             elif owner[top + 1] is None:
                 yield top + 1, owner[top]
 
-    def spot(self, number: JobId) -> Spot:
-        """Where a job runs."""
-        return self._at[number]
-
     def place(self, job: SharingJob, spot: Spot) -> None:
         """The job has these halves from now on."""
         for half in (*spot.halves, *spot.closed):
