@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from cosched.linux import proc
-from cosched.linux.cgroupfs import hierarchies
+from cosched.linux import freezer, proc
+from cosched.linux.cgroupfs import hierarchies, move
 from cosched.linux.classes import MODES, ClassScheduler
 from cosched.linux.probe import attach, probe
 from tests.live.conftest import eventually
@@ -189,6 +189,31 @@ def test_a_frozen_class_stands_still_and_goes_on(
     else:
         attach(tag, classes.name, classes.mode).thaw(job)
     eventually(lambda: not stands_still(pid), "the process to go on")
+
+
+def test_version_2_freezes_whoever_is_in_the_group(spin: Spin) -> None:
+    """Whatever controllers it has: freezing needs none."""
+    unified = next((h for h in hierarchies() if h.version == 2 and not h.read_only), None)
+    if unified is None:
+        pytest.skip("no cgroup v2 hierarchy is mounted")
+    group = unified.mount_point / f"cosched-freezer-{os.getpid()}"
+    group.mkdir()
+    pid = spin()
+    try:
+        move(group, pid)
+        freezer.freeze(group)
+        frozen = group / "cgroup.events"
+        eventually(lambda: "frozen 1" in frozen.read_text(), "the group to stop")
+        assert stands_still(pid)
+        move(unified.mount_point, pid)  # whoever is moved out goes on
+        eventually(lambda: not stands_still(pid), "the process to go on")
+        move(group, pid)
+        eventually(lambda: stands_still(pid), "whoever is moved in to stop")
+        freezer.thaw(group)
+        eventually(lambda: not stands_still(pid), "the process to go on")
+    finally:
+        move(unified.mount_point, pid)
+        group.rmdir()
 
 
 def test_a_guardian_restores(classes: ClassScheduler, spin: Spin, tag: str) -> None:
