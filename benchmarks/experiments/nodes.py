@@ -119,7 +119,9 @@ def cases_of(options: argparse.Namespace) -> list[Case]:
             nodes = int(x) if sweep == "nodes" else options.nodes
             if nodes > options.most_nodes:
                 continue
-            ways = ["gang", "aligned", *(() if sweep == "clock" else ("free",))]
+            ways = ["gang", "aligned"]
+            if sweep != "clock" and nodes <= options.free_nodes:
+                ways.append("free")
             if sweep in ("nodes", "dom") and nodes <= options.kernel_nodes:
                 ways += KERNEL
             for pattern in options.patterns:
@@ -232,6 +234,7 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     add("--nodes", type=int, default=64, help="in the other sweeps (default 64)")
     add("--most-nodes", type=int, default=4096, help="leave larger ones out")
     add("--kernel-nodes", type=int, default=256, help="most for spin, yield (default 256)")
+    add("--free-nodes", type=int, default=1024, help="most for free (default 1024)")
     add("--work", type=float, default=4.0, help="CPU seconds of a rank (default 4)")
     add("--repeat", type=int, default=3, help="seeds of each (default 3)")
     add("--jobs", type=int, default=1, help="runs at a time (default 1)")
