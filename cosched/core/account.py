@@ -95,9 +95,10 @@ class Accounts:
         for command in commands:
             if isinstance(command, PublishStatus) and command.cause is not Cause.SHUTDOWN:
                 self._account(command.job, event).stand(_standing(command), event.now_ns)
-            elif isinstance(command, RefuseRequest) and command.job in self._open:
-                self._open[command.job].refused[command.reason] += 1
+            elif isinstance(command, RefuseRequest):
                 refused = True
+                if command.reason is not Refusal.UNKNOWN:
+                    self._account(command.job, event).refused[command.reason] += 1
         if isinstance(event, MessageTrapped) and not refused:
             self._account(event.job, event).granted += 1
 

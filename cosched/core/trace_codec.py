@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -55,13 +55,8 @@ class Header:
     tasks: tuple[TaskNote, ...] = ()
 
 
-class Step(NamedTuple):
-    """One event, and the commands that came of it, in order."""
-
-    event: Event
-    commands: tuple[Command, ...]
-
-
+#: One event, and the commands that came of it, in order.
+Step = tuple[Event, tuple[Command, ...]]
 Line = Header | TaskNote | Step
 
 
@@ -71,7 +66,7 @@ def encode(lines: Iterable[Line]) -> bytes:
 
 
 def _plain(line: Line) -> Any:
-    if isinstance(line, Step):
+    if isinstance(line, tuple):
         event, commands = line
         said = [(type(command).__name__, command) for command in commands]
         return {"e": type(event).__name__, "v": event, "c": said}
@@ -85,7 +80,7 @@ def decode(line: bytes) -> Line:
         if "e" in plain:
             event = _convert(plain["v"], _EVENTS[plain["e"]])
             said = tuple(_convert(value, _COMMANDS[name]) for name, value in plain["c"])
-            return Step(event, said)
+            return event, said
         if "task" in plain:
             return _convert(plain["task"], TaskNote)
         if plain["cosched_trace"] != VERSION:

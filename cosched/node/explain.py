@@ -24,7 +24,7 @@ def explain(recorder: Recorder, request: Mapping[str, Any], uid: int) -> Mapping
         raise CoschedError("since_wall_ns: must be a whole number of nanoseconds")
     check_owner(job, uid)
     reach_ns = max(since_wall_ns, recorder.reaches_back_to_wall_ns)
-    steps = [step for step in recorder.recent if step.event.wall_ns >= reach_ns]
+    steps = [step for step in recorder.recent if step[0].wall_ns >= reach_ns]
     notes = list(notes_about(job, steps))
     omitted = max(0, len(notes) - NOTES_MAX)
     if omitted:

@@ -2,7 +2,9 @@
 last of it in memory, and each job's account.
 
 The daemon pays as little as can be for it: an event and its commands, which never change,
-are kept as they are, and written together once a beat. Whatever goes wrong with the file
+are kept as they are, and booked and written together once a second: at a switch a daemon
+runs with cold caches, where each line of code costs several times what it does later in a
+row of its like. Whatever goes wrong with the file
 ends the trace, with one line in the log, and nothing else.
 """
 
@@ -17,7 +19,7 @@ from pathlib import Path
 from cosched.core.account import Account, Accounts
 from cosched.core.messages import Command, Event, Job, Task
 from cosched.core.node import NodeScheduler
-from cosched.core.trace_codec import VERSION, Header, Line, Step, TaskNote
+from cosched.core.trace_codec import VERSION, Header, Step, TaskNote
 from cosched.node.jobs import JobTable, LiveJob, LiveTask
 from cosched.node.status import CARRIERS
 from cosched.node.trace_file import TraceFile, trace_place
@@ -26,24 +28,28 @@ log = logging.getLogger(__name__)
 
 #: Events kept in memory, for those who ask the daemon.
 RECENT = 4096
+#: What has come is written after so many beats, or when it is so much.
+FLUSH_BEATS = 5
+FLUSH_LINES = 1024
 
 
 class Recorder:
     """Keeps what the machine was told and what it said.
 
-    Nothing is written before ``open``. recent: the last steps, oldest first; tasks: who the
-    tasks in them are; began_wall_ns: when this memory began.
+    Nothing is written before ``open``. tasks: who the tasks in the last steps are;
+    began_wall_ns: when this memory began.
     """
 
     def __init__(self, node: str, machine: NodeScheduler, jobs: JobTable) -> None:
-        self.recent: deque[Step] = deque(maxlen=RECENT)
         self.tasks: dict[tuple[Job, Task], TaskNote] = {}
         self.began_wall_ns = time.time_ns()
         self._node = node
         self._machine = machine
         self._jobs = jobs
         self._accounts = Accounts()
-        self._pending: list[Line] = []
+        self._recent: deque[Step] = deque(maxlen=RECENT)
+        self._pending: list[TaskNote | Step] = []
+        self._beats = 0
         self._file: TraceFile | None = None
 
     def open(self, directory: Path, limit_bytes: int) -> None:
@@ -65,16 +71,25 @@ class Recorder:
 
     def record(self, event: Event, commands: tuple[Command, ...]) -> None:
         """Takes one step of the machine, after its commands were carried out."""
-        step = Step(event, commands)
-        self.recent.append(step)
-        self._pending.append(step)
+        self._pending.append((event, commands))
+
+    def beat(self) -> None:
+        """Call it at each beat; sometimes it flushes."""
+        self._beats += 1
+        if self._beats % FLUSH_BEATS == 0 or len(self._pending) >= FLUSH_LINES:
+            self.flush()
+
+    @property
+    def recent(self) -> deque[Step]:
+        """The last steps, oldest first."""
+        self.flush()
+        return self._recent
 
     @property
     def reaches_back_to_wall_ns(self) -> int:
         """The time from which on every step is in ``recent``."""
-        if len(self.recent) < RECENT:
-            return self.began_wall_ns
-        return self.recent[0].event.wall_ns
+        recent = self.recent
+        return self.began_wall_ns if len(recent) < RECENT else recent[0][0].wall_ns
 
     def flush(self) -> None:
         """Books and writes what has come since the last time."""
@@ -82,8 +97,9 @@ class Recorder:
             return
         lines, self._pending = self._pending, []
         for line in lines:
-            if isinstance(line, Step):
-                self._accounts.take(line.event, line.commands)
+            if isinstance(line, tuple):
+                self._recent.append(line)
+                self._accounts.take(*line)
         if self._file is None:
             return
         try:

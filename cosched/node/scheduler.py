@@ -366,7 +366,7 @@ class SchedulerDaemon:
             job.region.beat()
             if job.region.torn:
                 self._give_up(job)
-        self.recorder.flush()
+        self.recorder.beat()
         if self.options.private and self._is_unused():
             self._loop.stop()
         self._loop.call_at(time.monotonic_ns() + BEAT_NS, self._beat)

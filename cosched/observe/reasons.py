@@ -73,6 +73,8 @@ class Teller:
             Refusal.PRECEDED.value: f"{others} was pulled in, too, and comes before it",
             Refusal.AHEAD.value: f"it has had {by} more CPU time than {others}, which "
             "waits too",
+            Refusal.PRECEDED.value: f"a message pulled {others} in, too, which "
+            "comes first by name",
             Refusal.SCHEDULED.value: "it was scheduled already",
             Refusal.STALE.value: "asked before the last change of its status",
             Refusal.SUSPENDED.value: "its owner suspended it",

@@ -61,7 +61,7 @@ class Trace:
         return (entry for segment in self.segments for entry in segment.entries)
 
     def __iter__(self) -> Iterator[Step]:
-        return (Step(entry.event, entry.commands) for entry in self.entries)
+        return ((entry.event, entry.commands) for entry in self.entries)
 
 
 def trace_files(directory: Path) -> list[Path]:
@@ -123,10 +123,9 @@ def _read_file(
                 tasks.update({(note.job, note.task): note for note in found.tasks})
             case TaskNote():
                 tasks[found.job, found.task] = found
-            case Step() if segment is None:
+            case _ if segment is None:
                 raise CoschedError(f"{path}:{number}: an event before any header")
-            case Step(event, commands):
-                assert segment is not None
+            case (event, commands):
                 segment.entries.append(Entry(event, commands, path, number))
 
 

@@ -22,7 +22,6 @@ from cosched.core.messages import (
 from cosched.core.node import NodeScheduler
 from cosched.core.settings import Settings
 from cosched.core.story import ENDED, notes_about
-from cosched.core.trace_codec import Step
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.observe.reasons import Teller, tell_all
 from tests.unit.trace_histories import CHOICES, JOBS, SETTINGS, run_choices
@@ -44,7 +43,7 @@ class Node:
     def send(self, kind, after_ms=0, **fields):
         self.now_ns += after_ms * NS_PER_MS
         event = kind(now_ns=self.now_ns, wall_ns=self.now_ns, **fields)
-        self.steps.append(Step(event, self.machine.handle(event)))
+        self.steps.append((event, self.machine.handle(event)))
 
     def register(self, job, task):
         self.send(TaskRegistered, job=job, task=task, cpus=frozenset({0}))

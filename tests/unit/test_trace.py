@@ -23,7 +23,7 @@ from cosched.core.node import NodeScheduler
 from cosched.core.process_table import JobState
 from cosched.core.settings import Settings
 from cosched.core.snapshot import JobSnapshot
-from cosched.core.trace_codec import VERSION, Header, Step, TaskNote, decode, encode
+from cosched.core.trace_codec import VERSION, Header, TaskNote, decode, encode
 from cosched.node.recorder import Recorder
 from cosched.node.trace_file import TraceFile, trace_place
 from cosched.observe.replay import replay
@@ -205,7 +205,7 @@ def test_replay_says_so_when_all_is_the_same(written):
 def forge(path, lines, number, change):
     """Writes the trace with the commands of one line changed."""
     event, commands = decode(lines[number - 1])
-    forged = encode([Step(event, change(commands))])
+    forged = encode([(event, change(commands))])
     path.write_bytes(b"".join([*lines[: number - 1], forged, *lines[number:]]))
 
 
@@ -336,4 +336,4 @@ def test_the_line_in_the_docs_is_one():
     section = page.split("## The trace")[1]
     line = section.split("```json\n")[1].split("\n```")[0]
     event, commands = decode(line.encode())
-    assert encode([Step(event, commands)]).decode() == line + "\n"
+    assert encode([(event, commands)]).decode() == line + "\n"

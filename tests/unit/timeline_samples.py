@@ -47,7 +47,7 @@ class TracedNode:
         for command in commands:
             if isinstance(command, PublishStatus):
                 self.epochs[command.job] = command.epoch
-        self.lines.append(Step(event, commands))
+        self.lines.append((event, commands))
 
     def register(self, at: float, job: str, task: int, *cpus: int) -> None:
         self.tell(TaskRegistered, at, job=job, task=task, cpus=frozenset(cpus or (0,)))

@@ -18,7 +18,6 @@ from cosched.core.messages import (
 )
 from cosched.core.node import NodeScheduler
 from cosched.core.settings import Settings
-from cosched.core.trace_codec import Step
 from cosched.core.units import NS_PER_MS
 
 JOBS = ("0.a", "0.b", "1000.c", "1000.d")
@@ -76,4 +75,4 @@ def run_choices(machine: NodeScheduler, choices):
             SettingsChanged: {"settings": settings},
         }.get(kind, {})
         event = kind(now_ns=now_ns, wall_ns=now_ns + 10**18, **fields)
-        yield Step(event, machine.handle(event))
+        yield event, machine.handle(event)
