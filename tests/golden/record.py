@@ -72,6 +72,19 @@ def side_by_side(node: LiveNode) -> None:
     eventually(lambda: node.job("b") is None, "the end of b")
 
 
+def owners(node: LiveNode) -> None:
+    """What owners may choose: suspended, released, raised, and back."""
+    node.up(slice="50ms", gmet="1ms")
+    tasks = {job: node.task(job) for job in "abc"}
+    for op in ("suspend", "resume", "release", "resume"):
+        request(node.paths, op, job="b")
+        for job in "ac" if op in ("suspend", "release") else "abc":
+            eventually(lambda j=job: tasks[j].scheduled, "its turn")
+    request(node.paths, "raise", job="b")
+    tasks["c"].ask("arrive 1")
+    eventually(lambda: node.job("c")["refused"].get("barred"), "the refusal")
+
+
 def wavefronts(node: LiveNode) -> None:
     """A pair of real MPI jobs that exchange many small messages."""
     node.up(slice="200ms", gmet="20ms", align="off")
@@ -118,7 +131,14 @@ def record(scenario: Callable[[LiveNode], None]) -> None:
 
 SCENARIOS = {
     scenario.__name__: scenario
-    for scenario in (killed_task, settings_changed, refused_gmet, side_by_side, wavefronts)
+    for scenario in (
+        killed_task,
+        settings_changed,
+        refused_gmet,
+        side_by_side,
+        owners,
+        wavefronts,
+    )
 }
 
 if __name__ == "__main__":
