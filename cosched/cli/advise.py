@@ -11,12 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from cosched.bench.ground import GroundOptions
 from cosched.bench.interrupts import interruptible
 from cosched.bench.profiles import Seen, watch_workload
 from cosched.cli.bench import parse_hosts
-from cosched.cli.options import EXIT_FAILURE, json_option, run_dir_option
+from cosched.cli.job_names import complete_jobs
+from cosched.cli.options import (
+    EXIT_FAILURE,
+    complete_paths,
+    json_option,
+    run_dir_option,
+)
 from cosched.core.advice import Profile, advise
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S, parse_duration
@@ -42,8 +49,17 @@ Exit status: 0, or 1 if a job of the workload failed.
 """
 
 
+def _jobs_and_files(
+    ctx: click.Context, parameter: click.Parameter, begun: str
+) -> list[CompletionItem]:
+    return [
+        *complete_jobs(ctx, parameter, begun),
+        *complete_paths(ctx, parameter, begun),
+    ]
+
+
 @click.command("advise", help=HELP)
-@click.argument("what", metavar="JOB|WORKLOAD.toml")
+@click.argument("what", metavar="JOB|WORKLOAD.toml", shell_complete=_jobs_and_files)
 @click.option(
     "--for",
     "duration",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from cosched.cli.job_names import complete_jobs
 from cosched.cli.options import EXIT_FAILURE, json_option, run_dir_option
 from cosched.observe.steering import Steered, steer
 
@@ -28,7 +29,7 @@ def steering_command(op: str, help_text: str) -> click.Command:
         "--node", "nodes", multiple=True, help="Only this node (may be repeated)."
     )
     @json_option
-    @click.argument("job")
+    @click.argument("job", shell_complete=complete_jobs)
     def command(run_dir: Path, nodes: tuple[str, ...], as_json: bool, job: str) -> int:
         done = steer(run_dir, op, job, nodes)
         if as_json:

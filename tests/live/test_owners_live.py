@@ -245,3 +245,27 @@ def test_json_says_what_was_done_where(node):
             "error": None,
         }
     ]
+
+
+def test_a_shell_completes_the_names_of_jobs(node):
+    def offered(word):
+        environment = {
+            **os.environ,
+            "_COSCHED_COMPLETE": "bash_complete",
+            "COMP_WORDS": f"cosched suspend {word}",
+            "COMP_CWORD": "2",
+            "COSCHED_RUN_DIR": str(node.paths.run_dir),
+        }
+        return subprocess.run(
+            [sys.executable, "-m", "cosched.cli.main"],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split()
+
+    assert offered("so") == []
+    node.up()
+    node.task("solver")
+    node.task("other")
+    assert offered("so") == ["plain,solver"]
