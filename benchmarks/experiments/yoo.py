@@ -6,6 +6,7 @@ fig4   mean wait of many jobs, two of them long, by slice and DOM, and under bat
 fig5   mean response by GMET
 fig6   mean response by the slice
 fleet  cosched against the kernel over grain, DOM and placement of ranks
+all    one after the other
 
 On a lab of two nodes of one core, in minutes; or with --scale paper on --hosts, with the
 sizes, slices and GMET of the paper. Into the folder --out go FIGURE.json with every run,
@@ -45,6 +46,7 @@ from cosched.core.errors import CoschedError
 from cosched.shm.paths import default_run_dir
 
 FORMAT = "cosched-yoo-1"
+ALL = "all"
 
 
 def carry_out(plan: Plan, options: argparse.Namespace) -> dict[str, Any]:
@@ -166,7 +168,7 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
         "  scripts/dev bench yoo fig5 --out results --repeats 3\n"
         "  scripts/dev bench yoo fig2 --scale paper --hosts n1,n2 --out results\n",
     )
-    parser.add_argument("figure", choices=PLANS)
+    parser.add_argument("figure", choices=(*PLANS, ALL))
     parser.add_argument("--out", type=Path, default=Path("results"), help="(results)")
     parser.add_argument("--repeats", type=int, help="runs of each point; medians count")
     parser.add_argument("--quick", action="store_true", help="a few tiny jobs: a trial")
@@ -191,30 +193,46 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
+def make(figure: str, options: argparse.Namespace) -> bool:
+    """One figure, from its runs to its files; whether every point of it has a value."""
+    stem = _stem(figure, options)
+    if options.redraw:
+        document = json.loads((options.out / f"{stem}.json").read_text())
+    else:
+        _need_matplotlib()
+        arms = parse_arms(options.arms) if options.arms else None
+        plan = make_plan(figure, SCALES[options.scale], arms, options.quick)
+        document = carry_out(plan, options)
+    print(write(document, options.out, stem), end="", flush=True)
+    return not any(point["failure"] for point in document["points"])
+
+
 def main(words: Sequence[str] | None = None) -> int:
-    """0, or 1 if something failed."""
+    """0, or 1 if something failed; what fails does not keep further figures from coming."""
     options = parse(words)
-    stem = _stem(options.figure, options)
+    whole = True
     try:
         options.out.mkdir(parents=True, exist_ok=True)
-        if options.redraw:
-            document = json.loads((options.out / f"{stem}.json").read_text())
-        else:
-            arms = parse_arms(options.arms) if options.arms else None
-            _need_matplotlib()
-            plan = make_plan(options.figure, SCALES[options.scale], arms, options.quick)
-            with interruptible():
-                document = carry_out(plan, options)
-        print(write(document, options.out, stem), end="")
-    except (CoschedError, OSError) as error:
-        for line in error.failure.output if isinstance(error, RunFailed) else ():
-            print(f"  | {line}", file=sys.stderr)
+        with interruptible():
+            for figure in PLANS if options.figure == ALL else (options.figure,):
+                whole = _make_or_tell(figure, options) and whole
+    except OSError as error:
         print(f"yoo: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("yoo: interrupted; the same command goes on from here", file=sys.stderr)
         return 130
-    return 1 if any(point["failure"] for point in document["points"]) else 0
+    return 0 if whole else 1
+
+
+def _make_or_tell(figure: str, options: argparse.Namespace) -> bool:
+    try:
+        return make(figure, options)
+    except CoschedError as error:
+        for line in error.failure.output if isinstance(error, RunFailed) else ():
+            print(f"  | {line}", file=sys.stderr)
+        print(f"yoo: {figure}: {error}", file=sys.stderr)
+        return False
 
 
 if __name__ == "__main__":

@@ -258,6 +258,18 @@ def test_redraw_needs_no_runs(tmp_path, capsys):
     assert "fig3.json" in capsys.readouterr().err
 
 
+def test_one_figure_that_fails_does_not_keep_the_others(tmp_path, monkeypatch, capsys):
+    def carry_out(plan, _options):
+        if plan.figure == "fig3":
+            raise CoschedError("no lab")
+        return document_of(plan.figure)
+
+    monkeypatch.setattr(yoo, "carry_out", carry_out)
+    assert yoo.main(["all", "--out", str(tmp_path)]) == 1
+    assert "yoo: fig3: no lab\n" in capsys.readouterr().err
+    assert {path.stem for path in tmp_path.glob("*.svg")} == set(PLANS) - {"fig3"}
+
+
 def test_what_is_kept_is_named_after_the_figure():
     quick = argparse.Namespace(quick=True)
     assert yoo._stem("fig2", quick) == "fig2-quick"
