@@ -20,7 +20,7 @@ ROOT = Path(__file__).parent.parent
 FIGURES = ROOT / "docs/figures"
 BIN = Path(sys.executable).parent
 JOBS = ("north", "south", "west")
-WIDTH, HEIGHT = 1180, 1420
+WIDTH, HEIGHT = 1180, 1330
 VIEW_S = (0.0, 9.0)
 
 
