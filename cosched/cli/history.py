@@ -20,7 +20,6 @@ from cosched.observe.history import (
     JobSummary,
     document,
     gather,
-    read_place,
     runs,
     saved_places,
     summary,
@@ -79,10 +78,9 @@ def command(
       cosched history --json
     """
     since_wall_ns = time.time_ns() - parse_span(since, "--since")
-    records = gather(_places(run_dir, nodes), since_wall_ns)
-    if run_dir == default_run_dir({}, os.geteuid()):
-        for place in saved_places(state_directory(os.environ)):
-            records += read_place(place, since_wall_ns)
+    usual = run_dir == default_run_dir({}, os.geteuid())
+    saved = saved_places(state_directory(os.environ)) if usual else []
+    records = gather(_places(run_dir, nodes), since_wall_ns, saved)
     kept = [
         record
         for record in records

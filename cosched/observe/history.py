@@ -57,10 +57,15 @@ class JobSummary:
     waited_s: float
 
 
-def gather(nodes: Sequence[NodePaths], since_wall_ns: int) -> list[JobRecord]:
+def gather(
+    nodes: Sequence[NodePaths], since_wall_ns: int, saved: Sequence[Place] = ()
+) -> list[JobRecord]:
     """The records of these nodes since then: from the files where they may be read, else
-    from the daemons, which tell each user of his own jobs."""
-    return [record for paths in nodes for record in _of_node(paths, since_wall_ns)]
+    from the daemons, which tell each user of his own jobs; and those of ``saved``."""
+    found = [record for paths in nodes for record in _of_node(paths, since_wall_ns)]
+    found += [record for place in saved for record in read_place(place, since_wall_ns)]
+    # A private daemon that is still up tells what is in the user's state directory, too.
+    return list({(r.node, r.job, r.began_wall_ns): r for r in found}.values())
 
 
 def _of_node(paths: NodePaths, since_wall_ns: int) -> list[JobRecord]:

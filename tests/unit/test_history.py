@@ -28,7 +28,7 @@ from cosched.core.node import NodeScheduler
 from cosched.core.units import NS_PER_S, NS_PER_US
 from cosched.node.books import history_place, state_directory
 from cosched.node.bounded_file import Place
-from cosched.observe.history import one_line, read_place, runs, summary
+from cosched.observe.history import gather, one_line, read_place, runs, summary
 from cosched.shm.paths import NodePaths
 from tests.unit.trace_histories import CHOICES, JOBS, SETTINGS, run_choices
 
@@ -250,6 +250,13 @@ def test_a_cut_last_line_is_left_out_and_another_is_an_error(run_dir):
     path.write_bytes(b"{\n" + lines)
     with pytest.raises(CoschedError, match=r"history.jsonl:1: "):
         read_place(place, 0)
+
+
+def test_what_is_told_twice_counts_once(run_dir):
+    nodes = [NodePaths(run_dir, "n1"), NodePaths(run_dir, "n2")]
+    saved = [Place(run_dir / "n1", "history", 0)]
+    assert len(gather(nodes, 0, saved)) == len(gather(nodes, 0)) == 4
+    assert len(gather(nodes[1:], 0, saved)) == 4
 
 
 def test_where_private_daemons_keep_their_history():
