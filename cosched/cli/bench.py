@@ -22,16 +22,16 @@ Run a workload with and without cosched, and compare.
 
 \b
 The arms:
-  batch     one job after the other
-  kernel    all at once, shared by the operating system alone
-  yield     the same, but ranks that wait offer their CPU to others
-  block     the same, but ranks that wait sleep
-  gang      all at once, one driver switches all nodes: the ideal
-  slurm-gang  time-sliced by Slurm (scripts/slurm-lab)
-  messages  coscheduled, with timers that are not aligned
-  strict    coscheduled, time that a job leaves unused is lost
+  batch         one job after the other
+  kernel        all at once, shared by the operating system alone
+  yield         the same, but ranks that wait offer their CPU to others
+  block         the same, but ranks that wait sleep
+  gang          all at once, one driver switches all nodes: the ideal
+  slurm-gang    time-sliced by Slurm (scripts/slurm-lab)
+  messages      coscheduled, with timers that are not aligned
+  strict        coscheduled, time that a job leaves unused is lost
   proportional  coscheduled, such time goes to the others
-  cosched   coscheduled, as the nodes' daemons are set
+  cosched       coscheduled, as the nodes' daemons are set
 
 A workload file lists jobs. A job runs a command, or a C source (its path is
 relative to the file) that is compiled for the MPI at hand:
