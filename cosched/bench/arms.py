@@ -2,12 +2,13 @@
 
 Nothing differs between the arms but what this table says.
 
-    batch         one job after the other, in the order of submission, each with the nodes to
-                  itself
+    batch         one job after the other, in the order of submission, each with all
+                  nodes to itself
     kernel        every job at its submission; the operating system alone shares the CPUs
     yield         the same, but ranks that wait offer their CPU to others
     block         the same, but ranks that wait sleep after some microseconds
-    gang          every job at its submission; one driver switches all nodes at once (gang.py)
+    gang          every job at its submission; one driver switches all nodes at
+                  once (gang.py)
     slurm-gang    time-sliced by a Slurm on the lab's nodes (scripts/slurm-lab)
     messages      coscheduled, with timers that know nothing of each other: messages alone
                   bring the nodes together
