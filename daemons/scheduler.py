@@ -92,7 +92,7 @@ def serve(options: argparse.Namespace, ready_fd: int) -> None:
                 chosen,
                 priority,
                 config.limits,
-                config.metrics.listen,
+                config.metrics_listen(private=options.private),
                 config.node.trace_bytes,
                 MemoryTerms(config.node.memory_bytes, config.node.memory_wait_ns),
                 config.node.allow_raise,

@@ -103,7 +103,7 @@ def command(
         config.node.mode,
         private,
         verbose,
-        config.metrics.listen,
+        config.metrics_listen(private=private),
         memory,
         memory_wait,
         allow_raise,

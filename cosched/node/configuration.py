@@ -122,6 +122,11 @@ def _toml_problem(message: str, name: str, text: str) -> Problem:
     return Problem(f"{name}:{line}", f"not TOML: {match[1]}")
 
 
+def trusted_owner(uid: int) -> bool:
+    """Whether a file of this user's is believed: root's, and one's own."""
+    return uid in (0, os.geteuid())
+
+
 def _read(path: Path, *, operator: bool) -> tuple[Layer, list[Problem]]:
     try:
         with path.open("rb") as file:
@@ -131,7 +136,7 @@ def _read(path: Path, *, operator: bool) -> tuple[Layer, list[Problem]]:
         return {}, []
     except OSError as error:
         return {}, [Problem(str(path), f"cannot be read: {error.strerror}")]
-    if owner not in (0, os.geteuid()):
+    if not trusted_owner(owner):
         return {}, [Problem(str(path), "belongs to another user; it is not trusted")]
     try:
         text = content.decode()

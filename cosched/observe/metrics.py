@@ -102,6 +102,11 @@ def _node_metrics(status: Status, now_s: float) -> Iterator[Metric]:
     jobs = status["jobs"]
     yield _one("cosched_jobs", "Jobs on the node", len(jobs))
     yield _one("cosched_tasks", "Their tasks here", sum(len(j["tasks"]) for j in jobs))
+    waiting, memory = len(status["waiting"]), status["memory"]
+    yield _one("cosched_jobs_waiting", "Jobs that wait for memory", waiting)
+    usable, free = memory["usable_bytes"], memory["free_bytes"]
+    yield _one("cosched_memory_usable_bytes", "Memory that jobs may have", usable)
+    yield _one("cosched_memory_free_bytes", "What is left of it", free)
 
 
 def _decision_metrics(counters: Mapping[str, int]) -> Iterator[Metric]:

@@ -59,7 +59,8 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class NodeRow:
-    """One node. Rates are a second; ``running`` names the jobs scheduled now."""
+    """One node. Rates are a second; ``running`` names the jobs scheduled now, ``waiting``
+    those that the node has no memory for yet."""
 
     name: str
     slice_s: float
@@ -68,6 +69,7 @@ class NodeRow:
     enforced_by: str
     jobs: int
     running: tuple[str, ...]
+    waiting: tuple[str, ...]
     switches_rate: float
     refused_rate: float
     daemon_cpu: float
@@ -149,6 +151,7 @@ def _node_row(before: Status | None, now: Status, elapsed_s: float) -> NodeRow:
         enforced_by=f"{classes['name']} {classes['mode']}",
         jobs=len(now["jobs"]),
         running=tuple(sorted(job["name"] for job in now["jobs"] if job["scheduled"])),
+        waiting=tuple(job["name"] for job in now["waiting"]),
         switches_rate=sum(grown.get(b.value, 0) for b in _SWITCHED) / elapsed_s,
         refused_rate=sum(grown.get(name, 0) for name in _REFUSED) / elapsed_s,
         daemon_cpu=cpu_s / elapsed_s,

@@ -119,7 +119,9 @@ def summary(seen: View) -> str:
     jobs = f"{len(seen.jobs)} job{'s' * (len(seen.jobs) != 1)}"
     nodes = f"{len(seen.nodes)} node{'s' * (len(seen.nodes) != 1)}"
     agree = "" if seen.agreement is None else f", nodes agree {percent(seen.agreement)}"
-    return f"{nodes}, {jobs}{agree}"
+    waiting = sorted({name for node in seen.nodes for name in node.waiting})
+    wait = f", {len(waiting)} waiting for memory" if waiting else ""
+    return f"{nodes}, {jobs}{wait}{agree}"
 
 
 def page(seen: View, trends: Trends, column: int = 0) -> str:

@@ -224,6 +224,15 @@ def test_what_a_file_must_not_say_an_option_may_try(places):
     assert [doubt.where for doubt in doubts] == ["--gmet"]
 
 
+def test_private_daemons_serve_no_metrics_because_a_file_says_so(places):
+    places.operator.write_text('[metrics]\nlisten = "127.0.0.1:9434"\n')
+    config, _ = load({}, None, places)
+    assert config.metrics_listen(private=False) == "127.0.0.1:9434"
+    assert config.metrics_listen(private=True) == "off"
+    config, _ = load({}, {"metrics.listen": ("127.0.0.1:1", "--metrics")}, places)
+    assert config.metrics_listen(private=True) == "127.0.0.1:1"
+
+
 def test_an_unknown_variable_of_ours_is_told():
     layer, (problem,) = read_environment({"COSCHED_NODE_SLYCE": "1s", "COSCHED_JOB": "x"})
     assert layer == {}

@@ -77,6 +77,8 @@ def test_values_are_the_nodes(families):
     assert value(families, "cosched_requests_granted_total") == 3
     assert value(families, "cosched_jobs") == 2
     assert value(families, "cosched_tasks") == 3
+    assert value(families, "cosched_jobs_waiting") == 0
+    assert value(families, "cosched_memory_free_bytes") == 1000
     assert value(families, "cosched_start_time_seconds") == NOW_S - 5
     assert value(families, "cosched_daemon_cpu_seconds_total") == 0.25
     assert value(families, "cosched_timer_late_seconds_total") == pytest.approx(2e-4)

@@ -17,6 +17,7 @@ from cosched.observe.top_text import (
     rate,
     sort_jobs,
     sparkline,
+    summary,
 )
 from tests.unit.top_samples import job, sample, status, task
 
@@ -228,6 +229,12 @@ def test_sorting_is_most_first_and_by_name_where_alike():
         "a",
         "b",
     ]
+
+
+def test_jobs_that_wait_for_memory_are_counted_once():
+    now = [status(node, [], waiting=[{"name": "big"}]) for node in ("n1", "n2")]
+    seen = view(sample(1.0, *now), sample(2.0, *now))
+    assert summary(seen) == "2 nodes, 0 jobs, 1 waiting for memory"
 
 
 def test_the_page_as_text():

@@ -39,7 +39,7 @@ def job(name, tasks, *, uid=7, scheduled=True, scheduled_s=0.0, cpus=(0,), **mor
     }
 
 
-def status(node, jobs, *, scheduled=None, counters=(), pid=100, cpu_s=0.0):
+def status(node, jobs, *, scheduled=None, counters=(), pid=100, cpu_s=0.0, waiting=()):
     return {
         "node": node,
         "pid": pid,
@@ -59,6 +59,14 @@ def status(node, jobs, *, scheduled=None, counters=(), pid=100, cpu_s=0.0):
         },
         "counters": dict(counters),
         "jobs": jobs,
+        "waiting": list(waiting),
+        "memory": {
+            "guarded": True,
+            "total_bytes": 4096,
+            "usable_bytes": 4000,
+            "free_bytes": 1000,
+            "pressure_percent": 0.0,
+        },
         "scheduled": scheduled or {},
     }
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from cosched.core.config.kinds import WAITS
+from cosched.core.config.kinds import OFF, WAITS
 from cosched.core.config.schema import CARRIERS, TRACE_BYTES
 from cosched.core.settings import Settings
 from cosched.core.units import NS_PER_S
@@ -109,6 +109,12 @@ class Config:
     run: RunConfig
     limits: Limits
     merged: Mapping[str, Setting] = field(repr=False, compare=False)
+
+    def metrics_listen(self, *, private: bool) -> str:
+        """Where daemons are to serve metrics. Private ones only where that was asked of
+        them: what a file says is one address, and each user's daemons would want it."""
+        in_file = self.origin("metrics.listen").source in (Source.OPERATOR, Source.USER)
+        return OFF if private and in_file else self.metrics.listen
 
     def origin(self, path: str) -> Origin:
         """Where ``section.key`` came from."""
