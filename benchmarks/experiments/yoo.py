@@ -76,7 +76,7 @@ def carry_out(plan: Plan, options: argparse.Namespace) -> dict[str, Any]:
         "started": started,
         "repeats": options.repeats or plan.repeats,
         **context,
-        "points": [_point(way, found) for way in plan.ways],
+        "points": [point_document(way, found) for way in plan.ways],
     }
 
 
@@ -86,7 +86,7 @@ def _measure(plan: Plan, options: argparse.Namespace, ground: Ground) -> Runs:
         for way in plan.ways
     ]
     repeats = options.repeats or plan.repeats
-    kept = options.out / f"{_stem(plan.figure, options)}.runs.jsonl"
+    kept = options.out / f"{stem_of(plan.figure, options)}.runs.jsonl"
     with open_ledger(kept, ground.made_with()) as ledger:
         left = to_run(points, repeats, ledger)
         with open_progress(sys.stderr, left) as progress:
@@ -113,7 +113,9 @@ def _build_kernels(specs: Any) -> None:
         load_kernels(name)
 
 
-def _point(way: Way, found: Runs) -> dict[str, Any]:
+def point_document(way: Way, found: Runs) -> dict[str, Any]:
+    """A point of the figure: how it was run, what it gave, and every run. ``found`` as from
+    ``run_all``."""
     runs = found[way.workload.title, way.cell.name]
     summary = summarise(way.cell.arm, runs)
     return {
@@ -145,7 +147,8 @@ def _outside(summary: ArmSummary) -> float | None:
     return max(loads, default=None)
 
 
-def _stem(figure: str, options: argparse.Namespace) -> str:
+def stem_of(figure: str, options: argparse.Namespace) -> str:
+    """What a figure's files are called; a trial's never stand in for the real ones."""
     return f"{figure}-quick" if options.quick else figure
 
 
@@ -195,7 +198,7 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
 
 def make(figure: str, options: argparse.Namespace) -> bool:
     """One figure, from its runs to its files; whether every point of it has a value."""
-    stem = _stem(figure, options)
+    stem = stem_of(figure, options)
     if options.redraw:
         document = json.loads((options.out / f"{stem}.json").read_text())
     else:

@@ -76,7 +76,7 @@ def document_of(figure, seconds_of=as_the_paper_says, scale="lab", **changes):
         "kernel": "6.18",
         "mpi": {"family": "openmpi", "version": "5.0.11", "mpiexec": "/x/mpiexec"},
         "hosts": ["lab1", "lab2"],
-        "points": [yoo._point(way, found) for way in plan.ways],
+        "points": [yoo.point_document(way, found) for way in plan.ways],
         **changes,
     }
     return json.loads(json.dumps(made))
@@ -272,5 +272,5 @@ def test_one_figure_that_fails_does_not_keep_the_others(tmp_path, monkeypatch, c
 
 def test_what_is_kept_is_named_after_the_figure():
     quick = argparse.Namespace(quick=True)
-    assert yoo._stem("fig2", quick) == "fig2-quick"
+    assert yoo.stem_of("fig2", quick) == "fig2-quick"
     assert Path(yoo.parse(["fig2"]).out) == Path("results")
