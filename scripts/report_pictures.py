@@ -38,7 +38,7 @@ def run_jobs(folder: Path) -> Path:
     try:
         cosched("set", "slice=400ms", "gmet=40ms", "align=off")
         cosched("set", "--node", "lab2", "slice=340ms")
-        start = [BIN / "cosched-run", "--hosts", "lab1,lab2", "-n", "2"]
+        start: list[str | Path] = [BIN / "cosched-run", "--hosts", "lab1,lab2", "-n", "2"]
         running = [
             subprocess.Popen([*start, "--job", job, app, "--preset", "demo"], env=environ)
             for job in JOBS
