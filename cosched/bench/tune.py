@@ -200,7 +200,8 @@ def _sentences(search: _Search, advice: Advice) -> list[str]:
     if advice.best is None:
         return ["No setting ran to its end; see the failures above."]
     best = _name(advice.best)
-    said = [f"{len(search.runs)} runs; the rest of the grid is clearly worse nearby."]
+    untried = sum(point not in search.observed for point in search.grid.points())
+    said = [f"{len(search.runs)} runs; {untried} points of the grid were not tried."]
     if advice.verdict is Verdict.KERNEL:
         return [
             *said,
