@@ -37,9 +37,12 @@ ranks = 2
 
 
 def commands(path):
-    """The lines of the fenced blocks of a page."""
-    for block in re.findall(r"^```\n(.*?)^```", path.read_text(), re.S | re.M):
-        yield from (line for line in block.splitlines() if line)
+    """The lines of the fenced blocks of a page that are of no other language: sessions are
+    test_transcripts_live's, other languages no commands."""
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", path.read_text(), re.S | re.M)
+    for language, block in blocks:
+        if not language:
+            yield from (line for line in block.splitlines() if line)
 
 
 @pytest.fixture
