@@ -215,7 +215,7 @@ def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
                 panel.plot(places, heights, "o-", color=colour, label=way, markersize=3)
             panel.set_xticks(range(len(SWEEPS[sweep])), SWEEPS[sweep], fontsize=7)
             panel.set_title(f"{pattern}, by {sweep}", fontsize=9)
-            panel.set_ylim(0.0, 1.1)
+            panel.set_ylim(0.0, 1.25)
     axes[0][0].set_ylabel("efficiency")
     axes[0][0].legend(fontsize=7)
     figure.savefig(path, dpi=80)
