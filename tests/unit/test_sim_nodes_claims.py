@@ -1,0 +1,61 @@
+"""What docs/results.md says of many nodes, on fewer of them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from benchmarks.experiments import nodes as experiment
+from cosched.core.settings import Settings
+from cosched.core.units import NS_PER_MS, NS_PER_S
+from cosched.sim.nodes_model import Cluster, Pattern, Program
+from cosched.sim.nodes_runs import NodesRun, carry_out
+
+
+def efficiency(arm, nodes, pattern=Pattern.BULK, dom=4, work_s=3.0, clock_ns=None, **more):
+    programs = tuple(
+        Program(f"job{number}", pattern, NS_PER_MS, round(work_s * NS_PER_S))
+        for number in range(dom)
+    )
+    cluster = Cluster(nodes, clock_ns=100_000 if clock_ns is None else clock_ns)
+    return carry_out(NodesRun(arm, programs, cluster, Settings(**more), 1)).efficiency
+
+
+@pytest.mark.parametrize("pattern", [Pattern.BULK, Pattern.WAVEFRONT, Pattern.ALLTOALL])
+def test_aligned_nodes_are_nearly_as_good_as_one_driver(pattern):
+    assert efficiency("cosched", 64, pattern) > 0.95 * efficiency("gang", 64, pattern)
+
+
+def test_the_kernel_alone_is_far_from_it_the_more_so_the_more_nodes():
+    few, many = (efficiency("spin", nodes, work_s=0.2) for nodes in (2, 16))
+    assert many < few < 0.8
+
+
+def test_without_alignment_messages_do_not_bring_many_nodes_together():
+    assert efficiency("cosched", 4, align=False) > 0.9
+    assert efficiency("cosched", 64, work_s=2.0, align=False) < 0.7
+
+
+@pytest.mark.parametrize("align", [True, False])
+def test_two_jobs_do_not_pull_each_other_in_for_ever(align):
+    """Half the nodes begin with one job, half with the other."""
+    assert efficiency("cosched", 16, Pattern.ALLTOALL, dom=2, align=align) > 0.8
+
+
+def test_clocks_must_agree():
+    assert efficiency("cosched", 16, clock_ns=500 * NS_PER_MS) < 0.85
+    assert efficiency("cosched", 16, clock_ns=10 * NS_PER_MS) > 0.95
+
+
+def test_the_experiment_writes_what_it_found(tmp_path, capsys):
+    words = "--sweeps nodes clock --patterns bulk --most-nodes 4 --nodes 2 --work 0.2"
+    experiment.main([*words.split(), "--repeat", "1", "--out", str(tmp_path)])
+    text = (tmp_path / "nodes.txt").read_text()
+    assert text == capsys.readouterr().out
+    assert text.splitlines()[0].split() == ["nodes", "bulk", *experiment.COLOURS]
+    document = json.loads((tmp_path / "nodes.json").read_text())
+    ways = {(row["sweep"], row["x"], row["way"]) for row in document["means"]}
+    assert ("nodes", "4", "free") in ways
+    assert ("clock", "500ms", "aligned") in ways
+    assert (tmp_path / "nodes.png").stat().st_size > 10_000
