@@ -37,10 +37,10 @@ ranks = 2
 
 
 def commands(path):
-    """The lines of the fenced blocks of a page that are of no other language: sessions are
-    test_transcripts_live's, other languages no commands."""
-    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", path.read_text(), re.S | re.M)
-    for language, block in blocks:
+    """The lines of a page's fenced blocks that name no language."""
+    for language, block in re.findall(
+        r"^```(.*)\n((?:.*\n)*?)```$", path.read_text(), re.M
+    ):
         if not language:
             yield from (line for line in block.splitlines() if line)
 
