@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Sequence
 
 from cosched.core.errors import CoschedError
 from cosched.core.history import JobRecord
+from cosched.node.client import NoDaemon, request
 from cosched.observe.history import gather, one_line, summary
-from cosched.shm.paths import NodePaths
+from cosched.shm.paths import NodePaths, job_key
 
 #: The daemons hear of a task's end from the kernel, at about the time we do.
 PATIENCE_S = 3.0
@@ -32,11 +34,22 @@ def say_account(nodes: Sequence[NodePaths], job: str, began_wall_ns: int) -> Non
 
 
 def _records(nodes: Sequence[NodePaths], job: str, began_wall_ns: int) -> list[JobRecord]:
-    """The job's records, one a node, as soon as there are so many."""
+    """The job's records, one a node, as soon as it has left them all."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
-        found = gather(nodes, began_wall_ns)
-        mine = {record.node: record for record in found if record.name == job}
-        if len(mine) == len(nodes) or time.monotonic() > deadline:
+        here = [paths for paths in nodes if _is_there(paths, job)]
+        if not here or time.monotonic() > deadline:
+            found = gather(nodes, began_wall_ns)
+            mine = {record.node: record for record in found if record.name == job}
             return list(mine.values())
         time.sleep(AWAIT_S)  # nobody outside of the daemon is told
+
+
+def _is_there(paths: NodePaths, job: str) -> bool:
+    """Whether the daemon still has the job; a job that has left is written down."""
+    try:
+        status = request(paths, "status")
+    except NoDaemon:
+        return False
+    mine = job_key(os.geteuid(), job)
+    return any(other["key"] == mine for other in status["jobs"])
