@@ -103,6 +103,23 @@ def test_why_reads_the_trace_where_no_daemon_is_up(node, run_dir):
     assert "nosuch: not known on node1" in unknown.stderr
 
 
+def test_what_the_daemon_does_not_remember_comes_from_its_trace(node, run_dir):
+    node.up()
+    node.task("a").ask("leave")
+    eventually(lambda: node.job("a") is None, "the end of a")
+    node.down()
+    node.up()
+    node.task("b")  # the new daemon remembers only this
+    (story,) = answers(run_dir, "why", "a")["nodes"]
+    assert story["now"] == "ended"
+    assert story["notes"][-1]["text"] == "ended: its last task left"
+    (recent,) = answers(run_dir, "why", "b")["nodes"]
+    assert [note["why"] for note in recent["notes"]] == ["first", "first"]
+    none = cosched(run_dir, "why", "a", "--since", "soon")
+    assert (none.returncode, none.stdout) == (1, "")
+    assert "--since: 'soon' is not a time" in none.stderr
+
+
 def test_only_its_owner_and_root_see_a_job(node, run_dir):
     run_dir.chmod(0o755)
     node.up()
