@@ -58,6 +58,7 @@ def carry_out(plan: Plan, options: argparse.Namespace) -> dict[str, Any]:
         hosts=tuple(options.hosts.split(",")) if options.hosts else (),
         mpi=options.mpi,
         settings=plan.settings,
+        set_with=tuple(shlex.split(options.set_with or "")),
         limit_s=options.run_limit or SCALES[options.scale].limit_s,
     )
     _build_kernels(spec for workload in plan.workloads for spec in workload.jobs)
@@ -178,6 +179,9 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--scale", choices=SCALES, default="lab", help="sizes (lab)")
     parser.add_argument("--arms", help="of fig2 and fig3, as for cosched bench")
     parser.add_argument("--hosts", metavar="A,B", help="run on these nodes, not a lab")
+    parser.add_argument(
+        "--set-with", metavar="COMMAND", help="as for cosched bench, to change settings"
+    )
     parser.add_argument("--mpi", help="as for cosched-run")
     parser.add_argument("--run-limit", type=float, metavar="S", help="longest run, s")
     parser.add_argument(

@@ -33,10 +33,11 @@ FLEET_PLACEMENTS = ("spread", "double", "uneven")
 class Scale:
     """Lengths that belong together. Seconds.
 
-    settings: of Figs. 2 and 3; empty for the defaults. limit_s: of one run.
+    arms: of Figs. 2 and 3, and their settings; none for the defaults. limit_s: of one run.
     """
 
     folder: str
+    arms: tuple[Arm, ...]
     settings: Mapping[str, str]
     wait_gmet: str
     wait_slices: tuple[str, ...]
@@ -50,6 +51,7 @@ class Scale:
 SCALES = {
     "lab": Scale(
         folder="lab",
+        arms=(Arm.BATCH, Arm.KERNEL, Arm.GANG, Arm.MESSAGES, Arm.COSCHED),
         settings={},
         wait_gmet="0.1s",
         wait_slices=("1s", "2s"),
@@ -61,6 +63,8 @@ SCALES = {
     ),
     "paper": Scale(
         folder="paper",
+        # No gang: its driver has to reach all nodes' daemons.
+        arms=(Arm.BATCH, Arm.KERNEL, Arm.MESSAGES, Arm.COSCHED),
         settings={"slice": "15s", "gmet": "5s"},
         wait_gmet="2s",
         wait_slices=("15s", "30s"),
@@ -162,16 +166,13 @@ def _compared(names: Mapping[str, str], load: Load, arms: Sequence[Arm]) -> tupl
     )
 
 
-USUAL = (Arm.BATCH, Arm.KERNEL, Arm.GANG, Arm.MESSAGES, Arm.COSCHED)
-
-
 def _fig2(scale: Scale, load: Load, arms: Sequence[Arm] | None) -> Plan:
     names = {name: name[-1] for name in THREE}
     return Plan(
         "fig2",
         "Mean response of three workloads (Fig. 2)",
         "workload",
-        _compared(names, load, arms or USUAL),
+        _compared(names, load, arms or scale.arms),
         repeats=2,
         settings=scale.settings,
     )
@@ -183,7 +184,7 @@ def _fig3(scale: Scale, load: Load, arms: Sequence[Arm] | None) -> Plan:
         "fig3",
         "Mean response by the degree of multiprogramming (Fig. 3)",
         "degree of multiprogramming",
-        _compared(names, load, arms or USUAL),
+        _compared(names, load, arms or scale.arms),
         repeats=2,
         settings=scale.settings,
     )

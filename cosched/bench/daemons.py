@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from cosched.bench.interrupts import shielded
+from cosched.bench.remote import RemoteSettings
 from cosched.bench.results import Activity
 from cosched.bench.site import Site
 from cosched.core.errors import CoschedError
@@ -106,6 +107,10 @@ def settings_changed(site: Site, changes: Mapping[str, str]) -> Iterator[None]:
     if not changes:
         yield
         return
+    if site.remote is not None:
+        with _changed_remotely(site.remote, changes):
+            yield
+        return
     before = ask(site)
     reached = {paths.node for paths in before}
     missing = [host for host in site.hosts if host not in reached]
@@ -113,7 +118,7 @@ def settings_changed(site: Site, changes: Mapping[str, str]) -> Iterator[None]:
         raise CoschedError(
             f"cannot change the settings of {', '.join(missing)} from here: run 'cosched "
             "set' there, and the bench without --slice, --gmet, --align and the arms "
-            "gang and messages"
+            "gang and messages; or say with --set-with how to set them"
         )
     try:
         for paths in before:
@@ -123,6 +128,17 @@ def settings_changed(site: Site, changes: Mapping[str, str]) -> Iterator[None]:
         with shielded():
             for paths, answer in before.items():
                 _put_back(paths, answer["settings"], changes)
+
+
+@contextmanager
+def _changed_remotely(remote: RemoteSettings, changes: Mapping[str, str]) -> Iterator[None]:
+    before = {name: remote.now[name] for name in changes}
+    try:
+        remote.change(changes)
+        yield
+    finally:
+        with shielded():
+            remote.change(before)
 
 
 def _put_back(paths: NodePaths, before: Mapping[str, Any], changes: Iterable[str]) -> None:

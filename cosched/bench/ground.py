@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from cosched.bench import daemons
 from cosched.bench.build import build_program, default_cache
 from cosched.bench.document import spec_document
 from cosched.bench.launcher import COSCHED_RUN, Launcher
+from cosched.bench.remote import RemoteSettings
 from cosched.bench.session import Session
 from cosched.bench.site import Site, host_site, lab_site
 from cosched.bench.workload import JobSpec, Workload
@@ -31,6 +32,7 @@ class GroundOptions:
     """Where and how jobs run.
 
     hosts: empty for the lab. settings: changes for the whole bench. limit_s: of one run.
+    set_with: see remote.py; empty where the daemons of all hosts can be reached.
     """
 
     run_dir: Path
@@ -41,6 +43,7 @@ class GroundOptions:
     settings: Mapping[str, str] = field(default_factory=dict)
     limit_s: float = float("inf")
     cosched_run: tuple[str, ...] = COSCHED_RUN
+    set_with: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +188,12 @@ def _sha256(spec: JobSpec) -> str | None:
 @contextmanager
 def _open_site(options: GroundOptions) -> Iterator[Site]:
     if options.hosts:
-        yield host_site(options.run_dir, options.hosts)
+        site = host_site(options.run_dir, options.hosts)
+        remote = RemoteSettings(options.set_with) if options.set_with else None
+        yield replace(site, remote=remote)
         return
+    if options.set_with:
+        raise CoschedError("--set-with is for --hosts: a lab's nodes are in reach")
     with lab_site(options.run_dir, options.nodes, options.cores_per_node) as site:
         yield site
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cosched.bench.interrupts import shielded
+from cosched.bench.remote import RemoteSettings
 from cosched.core.errors import CoschedError
 from cosched.lab import life
 from cosched.lab.lab import Lab, require_root
@@ -31,6 +32,7 @@ class Site:
 
     cpus: the nodes' CPUs if they are all of this machine, else None.
     private: a lab of the bench's own, whose daemons it may restart.
+    remote: how settings change where the daemons are out of reach.
     """
 
     run_dir: Path
@@ -38,6 +40,7 @@ class Site:
     cpus: frozenset[int] | None
     lab: bool
     private: bool = False
+    remote: RemoteSettings | None = None
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -59,6 +60,8 @@ Examples:
   cosched bench mine.toml --hosts n1,n2 --arms kernel,cosched --repeat 5
   cosched bench mine.toml --slice 2s --gmet 300ms --json result.json
   cosched bench mine.toml --repeat 9 --resume runs.jsonl
+  cosched bench mine.toml --hosts n1,n2 --slice 5s \\
+      --set-with 'pdsh -w n1,n2 cosched set'
 
 Exit status: 0, or 1 if a job of any run failed.
 """
@@ -106,6 +109,11 @@ Exit status: 0, or 1 if a job of any run failed.
 @click.option("--slice", "slice_", metavar="TIME", help="Slice during the bench.")
 @click.option("--gmet", metavar="TIME", help="GMET during the bench.")
 @click.option("--align", type=click.Choice(["on", "off"]), help="Align during the bench.")
+@click.option(
+    "--set-with",
+    metavar="COMMAND",
+    help="Sets what is appended on all --hosts, where their daemons are out of reach.",
+)
 @click.option("--dom", type=click.IntRange(1), metavar="N", help="Jobs that run at a time.")
 @click.option("--run-limit", metavar="TIME", help="A run that lasts longer has failed.")
 @click.option(
@@ -128,6 +136,7 @@ def command(
     slice_: str | None,
     gmet: str | None,
     align: str | None,
+    set_with: str | None,
     dom: int | None,
     run_limit: str | None,
     resume: Path | None,
@@ -146,6 +155,7 @@ def command(
             mpi=mpi,
             settings=_given(slice=slice_, gmet=gmet, align=align),
             limit_s=parse_limit(run_limit),
+            set_with=tuple(shlex.split(set_with or "")),
         ),
         dom=dom,
         warm_up=not no_warm_up,
