@@ -7,6 +7,7 @@ import json
 import pytest
 
 from benchmarks.experiments import nodes as experiment
+from benchmarks.experiments import nodes_lab
 from cosched.core.settings import Settings
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.sim.nodes_model import Cluster, Pattern, Program
@@ -59,3 +60,50 @@ def test_the_experiment_writes_what_it_found(tmp_path, capsys):
     assert ("nodes", "4", "free") in ways
     assert ("clock", "500ms", "aligned") in ways
     assert (tmp_path / "nodes.png").stat().st_size > 10_000
+
+
+def bench_document():
+    """Two jobs of 2 s, as a bench on two nodes would tell of them."""
+
+    def jobs(*ends_s):
+        return [
+            {"name": name, "submitted_s": 0.0, "response_s": end_s}
+            for name, end_s in zip(("wavefront.1", "other"), ends_s, strict=True)
+        ]
+
+    def arm(*ends_s):
+        run = {"counted": True, "jobs": jobs(*ends_s)}
+        return {"mean_response_s": sum(ends_s) / 2, "repeats": [run]}
+
+    return {
+        "settings": {"slice_s": 0.5, "gmet_s": 0.1, "align": True},
+        "nodes": [{}, {}],
+        "arms": {"batch": arm(2.0, 4.0), "kernel": arm(5.0, 5.0), "cosched": arm(3.5, 4.0)},
+    }
+
+
+def test_a_lab_run_beside_its_simulation(tmp_path, capsys):
+    path = tmp_path / "bench.json"
+    path.write_text(json.dumps(bench_document()))
+    nodes_lab.main([str(path), "--program", "other=bulk:1000", "--repeat", "1"])
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert head.split() == ["mean", "response", "live", "simulated"]
+    cells = {row.split()[0]: row.split()[1:] for row in rows}
+    assert cells["batch"][0] == "3.00"
+    assert float(cells["batch"][2]) == pytest.approx(3.0, rel=0.05)
+    assert 3.0 < float(cells["cosched"][2]) < 4.3
+    assert float(cells["kernel"][2]) > 4.0
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({}, "job 'other': say how it communicates, such as --program other=bulk:1000"),
+        ({"arms": {}}, "has no 'batch'"),
+    ],
+)
+def test_what_the_comparison_lacks_is_said(tmp_path, change, says):
+    path = tmp_path / "bench.json"
+    path.write_text(json.dumps({**bench_document(), **change}))
+    with pytest.raises(SystemExit, match=says):
+        nodes_lab.main([str(path)])
