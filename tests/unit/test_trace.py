@@ -18,13 +18,20 @@ from hypothesis import strategies as st
 
 from cosched.cli.replay import command as replay_command
 from cosched.core.errors import CoschedError
-from cosched.core.messages import Mode, SetShares, TaskExited, TaskRegistered
+from cosched.core.messages import (
+    MessageTrapped,
+    Mode,
+    SetShares,
+    TaskExited,
+    TaskRegistered,
+)
 from cosched.core.node import NodeScheduler
 from cosched.core.process_table import JobState
 from cosched.core.settings import Settings
 from cosched.core.snapshot import JobSnapshot
 from cosched.core.trace_codec import VERSION, Header, TaskNote, decode, encode
 from cosched.node.recorder import Recorder
+from cosched.node.scheduler import SchedulerDaemon
 from cosched.node.trace_file import TraceFile, trace_place
 from cosched.observe.replay import replay
 from cosched.observe.trace import read_trace
@@ -272,6 +279,12 @@ def no_room(path, spare_bytes):
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
+JOINING = [
+    (TaskRegistered, 1, job, 11, frozenset({0}), Mode.COSCHEDULED, 0, Settings())
+    for job in ("0.a", "0.b")
+]
+
+
 def steps(count):
     choices = [
         (kind, 1, "0.a", task, frozenset({0}), mode, 0, Settings())
@@ -311,6 +324,20 @@ def test_a_full_disk_ends_the_trace_and_nothing_else(
     assert "trace ends here" in caplog.text
     assert len(recorder.recent) == 5
     assert list(read_trace([tmp_path])) == []
+
+
+def test_the_event_at_which_a_machine_fails_ends_the_trace(tmp_path):
+    """As the daemon's own loop meets it; only what ``feed`` uses of a daemon is made."""
+    daemon = SchedulerDaemon.__new__(SchedulerDaemon)
+    daemon.machine = NodeScheduler(Settings())
+    daemon.recorder = Recorder("node1", daemon.machine, [])
+    list(run_choices(daemon.machine, JOINING))
+    daemon.machine._groups.clear()  # what no event can do
+    daemon.recorder.open(tmp_path, 10**7)
+    event = MessageTrapped(now_ns=10**13, wall_ns=10**13, job="0.b", task=11, epoch=0)
+    with pytest.raises(StopIteration):
+        daemon.feed(event)
+    assert list(read_trace([tmp_path])) == [(event, ())]
 
 
 def test_a_directory_that_cannot_be_written_means_no_trace(recorder, tmp_path, caplog):
