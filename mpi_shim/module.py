@@ -60,6 +60,10 @@ def build_module(settings: Settings) -> ModuleType:
         contents.update({name: constant(name) for name in PREDEFINED})
         contents.pop("__getattr__", None)
         world = mpi.COMM_WORLD
+        if shadows:
+            # Before registration, in which a task may wait long for memory: the others
+            # would take it for a rank without the shim.
+            shadow.open()
         attached = settings.job and task.register(
             settings.register_socket,
             settings.job,
@@ -68,8 +72,6 @@ def build_module(settings: Settings) -> ModuleType:
             memory_bytes=settings.memory_bytes,
             verbose=settings.verbose,
         )
-        if shadows:
-            shadow.open()
         if attached or shadows:
             _leave_with_mpi()
 

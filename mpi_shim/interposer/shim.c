@@ -223,9 +223,11 @@ static void enter(void) {
     cosched_shim.copies = cosched_copies_choose();
     if (!is_set("COSCHED_JOB"))
         return; /* only its waits are ours */
-    attach();
+    /* The ranks meet before they register: on one node of several a task may wait long for
+     * memory, while the others would take it for a rank without the shim. */
     if (cosched_shim.carrier == COSCHED_CARRIER_SHADOW)
         cosched_shadow_open();
+    attach();
     if (cosched_pmpi.Comm_create_keyval(copy_nothing, leave, &key, NULL) == MPI_SUCCESS)
         cosched_pmpi.Comm_set_attr(MPI_COMM_SELF, key, NULL);
 }
