@@ -70,7 +70,7 @@ def test_there_are_pages():
 def test_the_page_runs_as_printed(page, clean, folder):
     if not (BIN / "mpiexec").exists() or shutil.which("gcc") is None:
         pytest.skip("no mpiexec beside this Python, or no C compiler")
-    text = FEWER.sub(r"\1000", INSTALL.sub("", page.read_text()))
+    text = FEWER.sub(r"\g<1>000", INSTALL.sub("", page.read_text()))
     ran = run_page(text, folder, environment(clean, [str(BIN)]), timeout_s=300)
     wrong = mistakes(ran)
     assert not wrong, "\n".join(wrong)
