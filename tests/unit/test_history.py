@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from cosched.cli.history import command as history_command
@@ -35,6 +36,7 @@ from tests.unit.trace_histories import CHOICES, JOBS, SETTINGS, run_choices
 BEGAN = 1_700_000_000 * NS_PER_S
 
 
+@hypothesis_settings(deadline=None)
 @given(SETTINGS, CHOICES, st.sampled_from(JOBS))
 def test_an_account_agrees_with_the_machine(settings, choices, job):
     machine = NodeScheduler(settings)
@@ -177,6 +179,7 @@ SPANS = st.lists(st.integers(0, 10_000_000), max_size=10, unique=True).map(
 )
 
 
+@hypothesis_settings(deadline=None)
 @given(st.lists(SPANS, min_size=2, max_size=4))
 def test_together_is_what_counting_by_hand_gives(sets):
     run = [record(node=f"n{i}", intervals_us=spans) for i, spans in enumerate(sets)]

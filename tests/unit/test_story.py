@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from cosched.core.messages import (
@@ -154,6 +155,7 @@ def test_an_unknown_rank_is_told_by_its_process():
     assert "task 78 trapped" in node.last("0.b")
 
 
+@hypothesis_settings(deadline=None)
 @given(SETTINGS, CHOICES, st.sampled_from(JOBS))
 def test_every_change_and_every_refusal_is_told_once(settings, choices, job):
     steps = list(run_choices(NodeScheduler(settings), choices))

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from cosched.cli.replay import command as replay_command
@@ -64,6 +65,7 @@ def write_history(directory, settings, choices, limit_bytes, restart_at=None):
     return steps
 
 
+@hypothesis_settings(deadline=None)
 @given(SETTINGS, CHOICES, st.sampled_from([1, 2_000, 20_000, 10**7]), st.integers(0, 60))
 def test_what_is_written_is_read_and_replays_the_same(settings, choices, limit, restart):
     with tempfile.TemporaryDirectory() as name:
@@ -80,6 +82,7 @@ def test_what_is_written_is_read_and_replays_the_same(settings, choices, limit, 
             assert replay(read_trace([path])).difference is None
 
 
+@hypothesis_settings(deadline=None)
 @given(SETTINGS, CHOICES, CHOICES)
 def test_a_restored_machine_goes_on_as_the_one_it_was_taken_from(settings, before, after):
     machine = NodeScheduler(settings)
@@ -95,6 +98,7 @@ def test_a_snapshot_has_every_field_of_a_job():
     assert [f.name for f in fields(JobSnapshot)] == [f.name for f in fields(JobState)]
 
 
+@hypothesis_settings(deadline=None)
 @given(SETTINGS, CHOICES)
 def test_what_changes_later_does_not_change_a_snapshot(settings, choices):
     machine = NodeScheduler(settings)
