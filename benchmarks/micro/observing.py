@@ -1,8 +1,8 @@
 """What watching costs the jobs: two that communicate, with everything on and with nothing.
 
 Two jobs of two ranks share this node's two CPUs in slices of half a second. By turns their
-daemons keep a trace, serve metrics that are asked for every second, and `cosched top` is on
-a terminal; or none of that. The figure is the time until both jobs are done, a ratio is of
+daemons keep a trace, serve metrics that are asked for every two seconds, and `cosched top`
+is on a terminal; or none of that. The figure is the time until both jobs are done, a ratio is of
 one turn with all to the same turn with none.
 """
 
@@ -36,7 +36,7 @@ from cosched.shm.paths import NodePaths
 WAVEFRONT = Path(__file__).resolve().parents[1] / "programs" / "wavefront.c"
 SETTINGS = {"slice": "0.5s", "gmet": "50ms"}
 ENDPOINT = "127.0.0.1:9435"
-SCRAPE_S = 1.0
+SCRAPE_S = 2.0
 START_S = 60.0
 ARMS = {
     "nothing": NodeOptions(Settings().changed(SETTINGS), trace="off"),

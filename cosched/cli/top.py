@@ -33,7 +33,7 @@ WHY_LAST = 10
 @click.option(
     "--interval",
     type=float,
-    default=1.0,
+    default=2.0,
     show_default=True,
     metavar="SECONDS",
     help="Time between two looks.",

@@ -14,9 +14,15 @@
 /* The kernel adds its timer slack, 50 us for most: shorter would not be. */
 #define NAP_NS 20000
 
-/* A wait that is over after fewer turns, a microsecond or two, is not worth a look at the
- * clock, unless it begins with a sleep. */
+/* A wait that is over after fewer turns is not worth a look at the clock, unless it begins
+ * with a sleep: two looks cost a fifth of a message in shared memory. How long so many turns
+ * take depends on the library and its transport, so after a wait that was over in a
+ * microsecond the next one may take more of them. */
 #define TURNS_BEFORE_CLOCK 4u
+#define TURNS_IF_SHORT 16u
+#define SHORT_NS 1000u
+
+static _Thread_local uint32_t turns_before_clock = TURNS_BEFORE_CLOCK;
 
 /* Spin first: a message that is under way comes sooner than a sleeper wakes up. */
 static bool spin_then_nap(const struct cosched_wait *wait) {
@@ -36,7 +42,7 @@ bool cosched_wait_turn(struct cosched_wait *wait) {
         cosched_shim_count(&cosched_shim.counters->waits, 1);
     }
     wait->turns++;
-    if (wait->since_ns == 0 && (wait->turns == TURNS_BEFORE_CLOCK ||
+    if (wait->since_ns == 0 && (wait->turns == turns_before_clock ||
                                 !cosched_is_scheduled(&cosched_shim.link)))
         wait->since_ns = cosched_clock_ns(CLOCK_MONOTONIC);
     if (cosched_linger(&cosched_shim.link, &wait->spell) != 0)
@@ -60,6 +66,7 @@ void cosched_wait_end(struct cosched_wait *wait) {
     if (wait->since_ns == 0)
         return;
     now = cosched_clock_ns(CLOCK_MONOTONIC);
+    turns_before_clock = now - wait->since_ns < SHORT_NS ? TURNS_IF_SHORT : TURNS_BEFORE_CLOCK;
     cosched_shim_count(&cosched_shim.counters->waited_ns, now - wait->since_ns);
     cosched_shadow_waited(now);
 }
