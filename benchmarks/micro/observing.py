@@ -2,8 +2,8 @@
 
 Two jobs of two ranks share this node's two CPUs in slices of half a second. By turns their
 daemons keep a trace, serve metrics that are asked for every two seconds, and `cosched top`
-is on a terminal; or none of that. The figure is the time until both jobs are done, a ratio is of
-one turn with all to the same turn with none.
+is on a terminal; or none of that. The figure is the time until both jobs are done, a ratio
+is of one turn with all to the same turn with none.
 """
 
 from __future__ import annotations
