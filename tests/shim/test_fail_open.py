@@ -77,7 +77,9 @@ def test_a_rank_without_the_interposer_is_not_waited_for_long(
     launch = new_mpi.launch("-n", "3", "sh", "-c", PARTLY, program, "plain")
     run = run_job(launch, environ)
     assert run.returncode == 0, run.stderr
-    assert sorted(run.stdout.splitlines()) == all_around(3)
+    # UCX of MPICH 4.0 may complain, on stdout, of the receive that nobody answered.
+    printed = [line for line in run.stdout.splitlines() if " UCX  WARN " not in line]
+    assert sorted(printed) == all_around(3)
     said = [line for line in run.stderr.splitlines() if line.startswith("cosched:")]
     assert len(said) == 2
     assert all("not every rank has joined" in line for line in said)
