@@ -99,6 +99,23 @@ def test_within(count, data, delay):
         assert max(begins) - min(begins) <= system.delay
 
 
+def test_who_promises_makes_a_pass_at_once():
+    """The second machine has a node to spare, which a wide job ahead keeps from the mate:
+    promised, the mate goes first, and nothing else happens before its time is over."""
+    settings = CouplingSettings(release_ns=9, match_first=True, pause_ns=1)
+    system = System(
+        machines=[1, 2],
+        jobs=[[(18, 1, 1, 1)], [(12, 8, 1, 8), (12, 1, 2, 1), (12, 1, 1, 3)]],
+        mates=[{0: 0, 1: 2}],
+        settings=[settings, settings],
+        policies=["easy", "easy"],
+        timing=Timing.WITHIN,
+        delay=1,
+    )
+    first, second = starts(system)
+    assert abs(first[0] - second[2]) <= 1
+
+
 @pytest.mark.parametrize("count", [2, 3])
 @given(data=st.data(), delay=st.integers(0, 20))
 @SOME

@@ -110,6 +110,13 @@ def test_within_asks_for_a_promise():
         assert found == verdict
 
 
+def test_without_time_to_wait_no_promise_is_asked_for():
+    group = Group("g", ("a", "b"), Timing.WITHIN, 0)
+    asked, found = talk(group, [*known(MateState.QUEUING), Done(False)])
+    assert not any(isinstance(request, PromiseMate) for _, request in asked)
+    assert found == NOT_READY
+
+
 @pytest.mark.parametrize(
     ("answers", "verdict"),
     [

@@ -20,7 +20,8 @@ start; else those that were asked are let go again. A domain keeps such a hold f
 release period at least: the dialogue must be over by then.
 
 Constraints (future work, too). WITHIN: a mate that cannot start now may promise to start
-in time. AFTER: the leader starts when it likes, the others once it has run for the delay.
+in time; where there is no time to wait (a delay of 0), that would be to start now. AFTER:
+the leader starts when it likes, the others once it has run for the delay.
 """
 
 from __future__ import annotations
@@ -127,13 +128,17 @@ def _done(mate: _Mate, request: Request) -> Generator[Ask, Answer | None, bool |
     return answer.yes if isinstance(answer, Done) else None
 
 
+def _may_promise(group: Group) -> bool:
+    return group.timing is Timing.WITHIN and group.delay_ns > 0
+
+
 def _with_one(mate: _Mate, group: Group, now_ns: int) -> Dialogue:
     number = mate.number
     if mate.status.state is MateState.HOLDING:
         started = yield from _done(mate, StartMate(number))
     else:
         started = yield from _done(mate, TryStartMate(number))
-    if started is False and group.timing is Timing.WITHIN:
+    if started is False and _may_promise(group):
         started = yield from _done(mate, PromiseMate(number, now_ns + group.delay_ns))
     return MATE_NOT_READY if started is False else START
 
@@ -148,9 +153,7 @@ def _with_several(mates: list[_Mate], group: Group, now_ns: int) -> Dialogue:
             holding.append(mate)
         elif held is False:
             by_ns = now_ns + group.delay_ns
-            if group.timing is Timing.WITHIN and (
-                yield from _done(mate, PromiseMate(number, by_ns))
-            ):
+            if _may_promise(group) and (yield from _done(mate, PromiseMate(number, by_ns))):
                 promised.append(mate)
                 continue
             return (yield from _let_go([*holding, *promised]))
