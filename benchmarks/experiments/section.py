@@ -10,9 +10,14 @@ from __future__ import annotations
 from pathlib import Path
 
 
+def marks(name: str) -> tuple[str, str]:
+    """The lines before and after the part."""
+    return f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->\n"
+
+
 def replaced(page: str, name: str, text: str) -> str:
     """The page with ``text`` between its markers; raises ValueError if it has not both."""
-    begin, end = (f"<!-- {name}: {word} -->\n" for word in ("begin", "end"))
+    begin, end = marks(name)
     before, found, rest = page.partition(begin)
     _, also_found, after = rest.partition(end)
     if not (found and also_found):

@@ -15,14 +15,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.experiments.section import marks, replaced
 from benchmarks.experiments.yoo_claims import claims, rows
 from benchmarks.experiments.yoo_figures import draw
 from benchmarks.experiments.yoo_plans import PLANS, ROOT
 from benchmarks.experiments.yoo_table import text_table
 from cosched.core.errors import CoschedError
 
-BEGIN = "<!-- yoo: written by scripts/dev bench yoo_results -->"
-END = "<!-- yoo: end -->"
+NAME = "yoo"
+BEGIN, END = marks(NAME)
 TITLE = "## Yoo and Jette 2001: a coscheduling technique, Figs. 2 to 6"
 HEAD = ["| claim | paper | ours | |", "|---|---|---|---|"]
 
@@ -83,15 +84,14 @@ def picture(name: str, document: dict[str, Any]) -> str:
 
 def placed(page: str, text: str) -> str:
     """The page with the section between its marks; at the end if there are none yet."""
-    block = f"{BEGIN}\n{text}{END}\n"
-    begin, end = page.find(BEGIN), page.find(END)
-    if (begin < 0) != (end < 0) or end < begin:
+    if BEGIN not in page and END not in page:
+        page = page.rstrip("\n") + f"\n\n{BEGIN}{END}"
+    try:
+        return replaced(page, NAME, text)
+    except ValueError:
         raise CoschedError(
             "results.md: one of the marks of yoo is missing; mend it by hand"
-        )
-    if begin < 0:
-        return page.rstrip("\n") + "\n\n" + block
-    return page[:begin] + block + page[end + len(END) :].removeprefix("\n")
+        ) from None
 
 
 def main(words: Sequence[str] | None = None) -> int:

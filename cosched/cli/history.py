@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from cosched.cli.options import json_option, run_dir_option
+from cosched.cli.options import json_option, nodes_option, run_dir_option
 from cosched.cli.spans import parse_span
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
@@ -35,7 +35,7 @@ _HEADER = (
 @click.command("history")
 @run_dir_option
 @click.option("--job", help="Only jobs of this name, or UID.NAME.")
-@click.option("--node", "nodes", multiple=True, help="Only this node (may be repeated).")
+@nodes_option
 @click.option(
     "--since",
     default="30d",

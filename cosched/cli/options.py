@@ -73,6 +73,13 @@ def run_dir_option(function: F) -> F:
     )(function)
 
 
+def nodes_option(function: F) -> F:
+    """``--node``, some of the run directory's nodes; by default all that are up."""
+    return click.option(
+        "--node", "nodes", multiple=True, help="Only this node (may be repeated)."
+    )(function)
+
+
 def json_option(function: F) -> F:
     """``--json``: one JSON object on stdout instead of text."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)

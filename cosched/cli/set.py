@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from cosched.cli.options import run_dir_option
+from cosched.cli.options import nodes_option, run_dir_option
 from cosched.core.config.kinds import suggest
 from cosched.core.config.schema import BY_PATH, LIVE, Key
 from cosched.core.errors import CoschedError
@@ -21,7 +21,7 @@ from cosched.shm.paths import NodePaths
 
 @click.command("set")
 @run_dir_option
-@click.option("--node", "nodes", multiple=True, help="Only this node (may be repeated).")
+@nodes_option
 @click.option("--save", is_flag=True, help="Also write it into the configuration file.")
 @click.argument("settings", nargs=-1, required=True, metavar="NAME=VALUE...")
 def command(

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import click
 
-from cosched.cli.options import json_option, run_dir_option
+from cosched.cli.options import json_option, nodes_option, run_dir_option
 from cosched.core.errors import CoschedError
 from cosched.observe.status import gather, render
 
 
 @click.command("status")
 @run_dir_option
-@click.option("--node", "nodes", multiple=True, help="Only this node (may be repeated).")
+@nodes_option
 @json_option
 def command(run_dir: Path, nodes: tuple[str, ...], as_json: bool) -> None:
     """Show the nodes of this machine: jobs, shares, who is scheduled, switches,

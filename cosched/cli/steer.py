@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from cosched.cli.job_names import complete_jobs
-from cosched.cli.options import EXIT_FAILURE, json_option, run_dir_option
+from cosched.cli.options import EXIT_FAILURE, json_option, nodes_option, run_dir_option
 from cosched.observe.steering import Steered, steer
 
 _WORDS = {
@@ -25,9 +25,7 @@ def steering_command(op: str, help_text: str) -> click.Command:
 
     @click.command(op, help=help_text)
     @run_dir_option
-    @click.option(
-        "--node", "nodes", multiple=True, help="Only this node (may be repeated)."
-    )
+    @nodes_option
     @json_option
     @click.argument("job", shell_complete=complete_jobs)
     def command(run_dir: Path, nodes: tuple[str, ...], as_json: bool, job: str) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from cosched.cli.options import json_option, run_dir_option
+from cosched.cli.options import json_option, nodes_option, run_dir_option
 from cosched.cli.spans import parse_span
 from cosched.core.messages import Cause
 from cosched.core.units import NS_PER_S
@@ -26,7 +26,7 @@ WIDTH = 79
 @click.command("why")
 @click.argument("job")
 @run_dir_option
-@click.option("--node", "nodes", multiple=True, help="Only this node (may be repeated).")
+@nodes_option
 @click.option(
     "--since",
     default="1m",

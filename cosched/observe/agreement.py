@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cosched.core.messages import Cause, Job
+from cosched.observe.overlap import Interval
 from cosched.observe.timeline import NodeTimeline, Span
-
-Interval = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
