@@ -31,7 +31,8 @@ SWITCHES = {
     "given": Branch.TURN_GIVEN,
 }
 REFUSALS = {reason.value: f"sch_refused_{reason.value}" for reason in Refusal}
-_JOB = ("job", "uid")
+# Not "job": Prometheus gives every sample a label of that name, the scrape's own.
+_JOB = ("job_name", "uid")
 #: Per-task counters that a job's metrics add up: name, counter, unit's size, help.
 _TASK_SUMS = (
     ("messages_sent", "sent", 1, "Messages that carried a status"),

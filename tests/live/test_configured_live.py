@@ -182,7 +182,10 @@ def scrape(address):
     with urllib.request.urlopen(f"http://{address}/metrics", timeout=15) as answer:
         text = answer.read().decode()
     return {
-        (sample.name, sample.labels.get("job") or sample.labels.get("cause")): sample.value
+        (
+            sample.name,
+            sample.labels.get("job_name") or sample.labels.get("cause"),
+        ): sample.value
         for family in text_string_to_metric_families(text)
         for sample in family.samples
     }

@@ -63,9 +63,9 @@ def value(families, sample_name, **labels):
 
 
 def test_values_are_the_nodes(families):
-    who = {"job": 'a"b\\', "uid": "7"}
+    who = {"job_name": 'a"b\\', "uid": "7"}
     assert value(families, "cosched_job_scheduled", **who) == 1
-    assert value(families, "cosched_job_scheduled", job="b") == 0
+    assert value(families, "cosched_job_scheduled", job_name="b") == 0
     assert value(families, "cosched_job_scheduled_seconds_total", **who) == 2.5
     assert value(families, "cosched_job_share_ratio", **who) == pytest.approx(0.99)
     assert value(families, "cosched_job_messages_sent_total", **who) == 7
@@ -87,7 +87,7 @@ def test_values_are_the_nodes(families):
 
 def test_what_is_not_known_is_not_there(families):
     for name in ("cosched_job_share_ratio", "cosched_job_cpu_seconds"):
-        assert {s.labels["job"] for s in families[name].samples} == {'a"b\\'}
+        assert {s.labels["job_name"] for s in families[name].samples} == {'a"b\\'}
 
 
 def test_names_and_units_are_the_ecosystems(families):
