@@ -1,0 +1,78 @@
+"""Records what the policies of malleable jobs decide: ``malleable.json``.
+
+A digest of who started when, ended when and gave up nodes how often, for each policy on
+streams of several kinds and seeds, with the counts beside it that say where to look. To
+record anew, after a change of decisions that is meant:
+``python -m tests.golden.malleable``.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from hashlib import sha256
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from cosched.core.malleable.settings import Control
+from cosched.core.units import NS_PER_S
+from cosched.sim.malleable import MalleableSchedule
+from cosched.sim.malleable_policies import BASELINES, HARVESTING, QUEUES, run_stream
+from cosched.sim.malleable_runs import Source
+
+FILE = Path(__file__).with_name("malleable.json")
+JOBS = 240
+SEEDS = (1, 2)
+STREAMS = (("sdsc", "linear", 0.0), ("ctc", "parabolic", 0.0), ("ge", "parabolic", 0.25))
+PERCENTS = (50, 10)
+CONTROLS = {
+    "free": Control(),
+    "controlled": Control(harvest_limit=2, protected_ns=600 * NS_PER_S, least_worth=1.0),
+}
+
+
+def cases() -> list[tuple[str, str, int | None]]:
+    """Policy, control and degree."""
+    policies = [(policy, "free", None) for policy in (*BASELINES, *HARVESTING)]
+    limited = [(policy, "free", 3) for policy in HARVESTING]
+    controlled = [(policy, "controlled", None) for policy in HARVESTING]
+    return [*policies, *limited, *controlled]
+
+
+def digest(*columns: Any) -> str:
+    """Of columns of whole numbers, whatever the machine's byte order."""
+    text = json.dumps([list(column) for column in columns])
+    return sha256(text.encode()).hexdigest()[:16]
+
+
+def found(schedule: MalleableSchedule) -> dict[str, Any]:
+    """What is kept of a schedule."""
+    return {
+        "digest": digest(schedule.start_ns, schedule.end_ns, schedule.harvests),
+        "last_end_ns": max(schedule.end_ns),
+        "counts": asdict(schedule.counts),
+    }
+
+
+def decided(seed: int) -> dict[str, dict[str, Any]]:
+    """Each stream of that seed and what every policy made of it."""
+    decisions: dict[str, dict[str, Any]] = {}
+    for (source, execution, beta), percent in product(STREAMS, PERCENTS):
+        stream = Source(source, JOBS, seed, beta, None, False)
+        jobs, nodes = stream.jobs(percent, execution)
+        name = f"{source} {execution} seed {seed} minimum {percent}%"
+        decisions[name] = {
+            "jobs": digest(*((job.submit_ns, job.run_ns, job.ideal) for job in jobs))
+        }
+        for policy, control, degree in cases():
+            if policy in QUEUES and percent != PERCENTS[0]:
+                continue  # queues know no minimum
+            schedule = run_stream(jobs, nodes, policy, degree, CONTROLS[control])
+            decisions[name][f"{policy} M={degree} {control}"] = found(schedule)
+    return decisions
+
+
+if __name__ == "__main__":
+    rows = {name: row for seed in SEEDS for name, row in decided(seed).items()}
+    FILE.write_text(json.dumps(rows, indent=0, sort_keys=True) + "\n")
