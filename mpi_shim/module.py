@@ -70,6 +70,7 @@ def build_module(settings: Settings) -> ModuleType:
             world.Get_rank(),
             world.Get_size(),
             memory_bytes=settings.memory_bytes,
+            submitted_ns=settings.submitted_ns,
             verbose=settings.verbose,
         )
         if attached or shadows:

@@ -13,6 +13,7 @@ COSCHED_COLLECTIVES   which form collective calls take: ``blocking`` (unless set
                       library's own, or ``nonblocking``, in which an unscheduled task
                       sleeps; the wrapper alone reads it
 COSCHED_MEMORY        bytes that the job needs on each of its nodes; unset: it does not say
+COSCHED_SUBMITTED     when the job was submitted, nanoseconds since 1970; unset: unknown
 COSCHED_VERBOSE       1: say on standard error what does not work and why
 ====================  ===============================================================
 
@@ -59,6 +60,7 @@ class Settings:
     verbose: bool
     complaints: tuple[str, ...] = ()
     memory_bytes: int = 0  # 0: the job does not say what it needs
+    submitted_ns: int = 0  # since 1970; 0: it does not say
 
     @property
     def register_socket(self) -> Path:
@@ -90,11 +92,8 @@ def read_settings(environ: Mapping[str, str], nodename: str) -> Settings | None:
             f"COSCHED_COLLECTIVES={collectives} is neither blocking nor nonblocking: "
             "blocking is used"
         )
-    memory = environ.get("COSCHED_MEMORY", "")
-    if memory and not _is_number(memory):
-        complaints.append(
-            f"COSCHED_MEMORY={memory} is not a number of bytes: it is ignored"
-        )
+    memory_bytes = _declared(environ, "COSCHED_MEMORY", "bytes", complaints)
+    submitted_ns = _declared(environ, "COSCHED_SUBMITTED", "nanoseconds", complaints)
     return Settings(
         job=job,
         run_dir=Path(environ.get("COSCHED_RUN_DIR") or DEFAULT_RUN_DIR),
@@ -104,8 +103,21 @@ def read_settings(environ: Mapping[str, str], nodename: str) -> Settings | None:
         nonblocking_collectives=collectives == "nonblocking",
         verbose=environ.get("COSCHED_VERBOSE") == "1",
         complaints=tuple(complaints),
-        memory_bytes=int(memory) if _is_number(memory) else 0,
+        memory_bytes=memory_bytes,
+        submitted_ns=submitted_ns,
     )
+
+
+def _declared(
+    environ: Mapping[str, str], variable: str, unit: str, complaints: list[str]
+) -> int:
+    """What the environment says of the job; 0 where it does not say."""
+    text = environ.get(variable, "")
+    if _is_number(text):
+        return int(text)
+    if text:
+        complaints.append(f"{variable}={text} is not a number of {unit}: it is ignored")
+    return 0
 
 
 def _parse_wait(text: str) -> WaitPolicy | None:

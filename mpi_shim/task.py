@@ -59,16 +59,17 @@ class Task:
         world: int,
         *,
         memory_bytes: int = 0,
+        submitted_ns: int = 0,
         verbose: bool = False,
     ) -> bool:
         """CMDREG. False on failure; standard error has more if ``verbose``.
 
-        ``memory_bytes`` is what the job needs on this node, 0 if it does not say. Returns
-        when the node has so much.
+        ``memory_bytes`` is what the job needs on this node, ``submitted_ns`` when it was
+        submitted (since 1970); 0 if it does not say. Returns when the node has so much.
         """
         if self.attached:
             return True
-        reason = self._attach(socket, job, rank, world, memory_bytes)
+        reason = self._attach(socket, job, (rank, world), memory_bytes, submitted_ns)
         if verbose and reason:
             complain(f"task {rank} of job {job} is not registered: {reason}")
         elif verbose:
@@ -79,7 +80,12 @@ class Task:
         return self.attached
 
     def _attach(
-        self, socket: Path, job: str, rank: int, world: int, memory_bytes: int
+        self,
+        socket: Path,
+        job: str,
+        place: tuple[int, int],
+        memory_bytes: int,
+        submitted_ns: int,
     ) -> str:
         try:
             from cosched.shm._native import ffi, lib
@@ -92,8 +98,9 @@ class Task:
         }.get(self.carrier, lib.COSCHED_CARRIER_NONE)
         name = ffi.new("char[]", job.encode())
         part = ffi.new("struct cosched_part *")
-        part.job, part.rank, part.world, part.carrier = name, rank, world, carrier
-        part.memory_bytes = memory_bytes
+        part.job, part.carrier = name, carrier
+        part.rank, part.world = place
+        part.memory_bytes, part.submitted_ns = memory_bytes, submitted_ns
         if lib.cosched_attach(link, str(socket).encode(), part, ATTACH_TIMEOUT_MS):
             return str(ffi.string(link.reason).decode(errors="replace"))
         self._ffi, self._lib, self._link = ffi, lib, link

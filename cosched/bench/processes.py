@@ -168,7 +168,8 @@ def _start(submission: Submission, folder: Path, now_s: float) -> _Running:
             # jobs in order.
             process = subprocess.Popen(
                 submission.argv,
-                env=dict(submission.env),
+                # All nodes know the jobs in this order, whichever starts up first.
+                env={**submission.env, "COSCHED_SUBMITTED": str(time.time_ns())},
                 cwd=submission.cwd,
                 stdin=subprocess.DEVNULL,
                 stdout=stream,

@@ -21,6 +21,7 @@ from cosched.launch.environment import (
     Part,
     carrier_for,
     default_job_name,
+    submission_ns,
     task_environment,
 )
 from cosched.launch.job import Job, Request, resolve
@@ -172,6 +173,7 @@ def command(
     for warning in resolved.warnings:
         _warn(warning)
     name = job or default_job_name(resolved.label, os.urandom(_NOISE_BYTES))
+    submitted_ns = submission_ns(os.environ, time.time_ns())
     tasks: Mapping[str, str] = {}
     if not no_shim:
         shim = _shim(resolved)
@@ -184,7 +186,9 @@ def command(
         choices.check_carrier(carrier)
         tasks = task_environment(
             os.environ,
-            part=None if waits_only else Part(name, run_dir, carrier, need_bytes),
+            part=None
+            if waits_only
+            else Part(name, run_dir, carrier, need_bytes, submitted_ns),
             wait=choices.policy,
             shim=shim,
             verbose=verbose,

@@ -72,11 +72,16 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRegistered(Event):
-    """CMDREG: a task is about to start on the CPUs it may use."""
+    """CMDREG: a task is about to start on the CPUs it may use.
+
+    ``submitted_ns`` is when its job was submitted, by the wall clock (since 1970) of the
+    host from which it was, so all its nodes hear the same; 0: it does not say.
+    """
 
     job: Job
     task: Task
     cpus: frozenset[int]
+    submitted_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,13 +33,15 @@ def default_job_name(label: str, noise: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """How a job takes part in coscheduling: its name, its node's daemons, its carrier, and
-    what memory it needs on each node (0: it does not say)."""
+    """How a job takes part: its name, its node's daemons, its carrier, what memory it
+    needs on each node, and when it was submitted, since 1970 (0: it does not say).
+    """
 
     job: str
     run_dir: Path
     status: str
     memory_bytes: int = 0
+    submitted_ns: int = 0
 
 
 def task_environment(
@@ -62,11 +64,25 @@ def task_environment(
         added["COSCHED_STATUS"] = part.status
         if part.memory_bytes:
             added["COSCHED_MEMORY"] = str(part.memory_bytes)
+        if part.submitted_ns:
+            added["COSCHED_SUBMITTED"] = str(part.submitted_ns)
     if shim is not None:
         added["LD_PRELOAD"] = merge_preload(environ.get("LD_PRELOAD", ""), shim)
     if verbose:
         added["COSCHED_VERBOSE"] = "1"
     return added
+
+
+def submission_ns(environ: Mapping[str, str], now_ns: int) -> int:
+    """When the job was submitted, since 1970: now, unless whoever queued it said when."""
+    text = environ.get("COSCHED_SUBMITTED", "")
+    if not text:
+        return now_ns
+    if not (text.isascii() and text.isdecimal() and int(text) < 1 << 63):
+        raise CoschedError(
+            f"COSCHED_SUBMITTED={text} is not a number of nanoseconds since 1970; unset it"
+        )
+    return int(text)
 
 
 def wait_policy(text: str) -> str:

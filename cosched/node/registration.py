@@ -38,6 +38,7 @@ class Hello:
     world: int
     carrier: int
     memory_bytes: int
+    submitted_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,9 @@ def parse_hello(data: bytes) -> Hello:
         raise RegistrationRefused(errno.EINVAL, str(error)) from None
     if hello.carrier not in _CARRIERS:
         raise RegistrationRefused(errno.EINVAL, "unknown carrier of the sender's status")
-    return Hello(job, hello.rank, hello.world, hello.carrier, hello.memory_bytes)
+    return Hello(
+        job, hello.rank, hello.world, hello.carrier, hello.memory_bytes, hello.submitted_ns
+    )
 
 
 def _pack_welcome(error: int, slot: int, region_bytes: int, reason: str) -> bytes:

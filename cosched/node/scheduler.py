@@ -259,7 +259,7 @@ class SchedulerDaemon:
             raise RegistrationRefused(errno.ENOSPC, str(error)) from None
         self._loop.watch(task.pidfd, lambda: self._task_left(job, peer.pid))
         self.recorder.introduce(job, task)
-        self.feed(TaskRegistered(**self._clocks(), job=job.key, task=peer.pid, cpus=cpus))
+        self._introduce(job, peer.pid, cpus)
         return Welcome(task.slot, job.region.size(), job.region.fd, job.bell)
 
     def _check_limits(self, peer: Peer, hello: Hello) -> None:
@@ -279,8 +279,20 @@ class SchedulerDaemon:
             raise RegistrationRefused(
                 error.errno or errno.EIO, f"no shared memory for the job: {error}"
             ) from None
+        job.region.record_submission(hello.submitted_ns)
         self._watch_job(job)
         return job
+
+    def _introduce(self, job: LiveJob, pid: int, cpus: frozenset[int]) -> None:
+        self.feed(
+            TaskRegistered(
+                **self._clocks(),
+                job=job.key,
+                task=pid,
+                cpus=cpus,
+                submitted_ns=job.region.submitted_ns,
+            )
+        )
 
     def _watch_job(self, job: LiveJob) -> None:
         self._loop.watch(job.bell, lambda: self._hear_job(job))
@@ -349,9 +361,7 @@ class SchedulerDaemon:
                     cpus = frozenset(os.sched_getaffinity(pid))
                 except OSError:
                     continue  # it just ended; its pidfd says so
-                self.feed(
-                    TaskRegistered(**self._clocks(), job=job.key, task=pid, cpus=cpus)
-                )
+                self._introduce(job, pid, cpus)
             if job.key in self.machine.jobs:
                 self._owners.take_over(job)
             log.info("took over job %s with %d tasks", job.key, len(job.tasks))

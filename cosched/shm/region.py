@@ -226,6 +226,15 @@ class JobRegion(Region):
         """Writes down what the job said that it needs."""
         self.data.status.memory_bytes = need_bytes
 
+    @property
+    def submitted_ns(self) -> int:
+        """When the job was submitted, since 1970; 0: unknown."""
+        return int(self.data.status.submitted_ns)
+
+    def record_submission(self, submitted_ns: int) -> None:
+        """Writes down when the job was submitted, for whoever outlives the daemon."""
+        self.data.status.submitted_ns = submitted_ns
+
     def status(self) -> tuple[int, bool]:
         """(epoch, scheduled) as the tasks see it."""
         word = int(lib.cosched_status_read(ffi.addressof(self.data.status)))

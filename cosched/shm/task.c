@@ -128,7 +128,8 @@ int cosched_attach(struct cosched_link *link, const char *socket_path,
                                   .rank = part->rank,
                                   .world = part->world,
                                   .carrier = part->carrier,
-                                  .memory_bytes = part->memory_bytes};
+                                  .memory_bytes = part->memory_bytes,
+                                  .submitted_ns = part->submitted_ns};
     struct cosched_welcome welcome;
     int fds[2] = {-1, -1};
     int error = 0;

@@ -155,19 +155,21 @@ static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, forget_in_child
 /* The user would wonder why nothing happens. */
 static void told_to_wait(const char *reason) { cosched_shim_warn("%s", reason); }
 
-static uint64_t declared_memory(void) {
-    const char *text = getenv("COSCHED_MEMORY");
-    uint64_t bytes = 0;
-    if (text != NULL && !read_number(text, "", &bytes))
-        cosched_shim_say("COSCHED_MEMORY=%s is not a number of bytes: it is ignored", text);
-    return bytes;
+/* What the environment says of the job; 0 where it does not say. */
+static uint64_t declared(const char *variable, const char *unit) {
+    const char *text = getenv(variable);
+    uint64_t number = 0;
+    if (text != NULL && !read_number(text, "", &number))
+        cosched_shim_say("%s=%s is not a number of %s: it is ignored", variable, text, unit);
+    return number;
 }
 
 static void attach(void) {
     struct utsname host;
     struct cosched_part part = {.job = getenv("COSCHED_JOB"),
                                 .carrier = cosched_shim.carrier,
-                                .memory_bytes = declared_memory(),
+                                .memory_bytes = declared("COSCHED_MEMORY", "bytes"),
+                                .submitted_ns = declared("COSCHED_SUBMITTED", "nanoseconds"),
                                 .told_to_wait = told_to_wait};
     char path[sizeof cosched_shim.link.reason * 4];
     const char *run_dir = getenv("COSCHED_RUN_DIR");

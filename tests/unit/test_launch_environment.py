@@ -15,6 +15,7 @@ from cosched.launch.environment import (
     default_job_name,
     merge_preload,
     presets_preload,
+    submission_ns,
     task_environment,
     wait_policy,
 )
@@ -76,6 +77,16 @@ def test_the_tasks_environment():
     assert environment(verbose=True)["COSCHED_VERBOSE"] == "1"
     needy = Part("j", Path("/run/cosched"), "prefix", memory_bytes=8 << 30)
     assert environment(part=needy)["COSCHED_MEMORY"] == "8589934592"
+    dated = Part("j", Path("/run/cosched"), "prefix", submitted_ns=17)
+    assert environment(part=dated)["COSCHED_SUBMITTED"] == "17"
+
+
+def test_whoever_queued_a_job_says_when_it_was_submitted():
+    assert submission_ns({}, 5) == 5
+    assert submission_ns({"COSCHED_SUBMITTED": "3"}, 5) == 3
+    for wrong in ("yesterday", "-1", "1.5", str(1 << 63)):
+        with pytest.raises(CoschedError, match="COSCHED_SUBMITTED"):
+            submission_ns({"COSCHED_SUBMITTED": wrong}, 5)
 
 
 def test_without_a_shim_the_wrapper_still_learns_its_job():

@@ -24,7 +24,7 @@
 
 /* cdef: begin */
 enum cosched_limits {
-    COSCHED_ABI = 4,           /* raised by any change to this file */
+    COSCHED_ABI = 5,           /* raised by any change to this file */
     COSCHED_NAME_BYTES = 64,   /* a job's name with its final NUL */
     COSCHED_REASON_BYTES = 128,
     COSCHED_RING_CELLS = 64,   /* a power of two */
@@ -87,7 +87,8 @@ struct cosched_status {
     uint32_t contended;    /* 1: another job waits for the CPUs of this one */
     uint32_t mode;         /* enum cosched_mode, for whoever outlives the daemon */
     uint64_t memory_bytes; /* what its tasks said that it needs on this node; 0: nothing */
-    uint8_t pad[40];
+    uint64_t submitted_ns; /* when it was submitted, nanoseconds since 1970; 0: unknown */
+    uint8_t pad[32];
 };
 
 /* Bounded queue of 63-bit requests, many producers, one consumer; see ring.h. */
@@ -185,6 +186,7 @@ struct cosched_hello {
     uint32_t carrier;
     uint32_t pad;
     uint64_t memory_bytes; /* what the job needs on this node; 0: it does not say */
+    uint64_t submitted_ns; /* when it was submitted, since 1970; 0: it does not say */
     char job[64];
 };
 
@@ -216,7 +218,7 @@ COSCHED_ASSERT_SIZE(cosched_task_counters, 128);
 COSCHED_ASSERT_SIZE(cosched_task, 192);
 COSCHED_ASSERT_SIZE(cosched_timer_orders, 64);
 COSCHED_ASSERT_SIZE(cosched_timer_report, 64);
-COSCHED_ASSERT_SIZE(cosched_hello, 96);
+COSCHED_ASSERT_SIZE(cosched_hello, 104);
 COSCHED_ASSERT_SIZE(cosched_welcome, 152);
 COSCHED_ASSERT_AT(cosched_header, ready, 24);
 COSCHED_ASSERT_AT(cosched_ring, tail, 64);

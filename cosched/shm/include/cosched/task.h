@@ -39,6 +39,7 @@ struct cosched_part {
     uint32_t carrier;      /* enum cosched_carrier */
     uint32_t pad;
     uint64_t memory_bytes; /* what the job needs on this node; 0: it does not say */
+    uint64_t submitted_ns; /* when the job was submitted, since 1970; 0: it does not say */
     void (*told_to_wait)(const char *reason); /* called at most once; NULL: nobody cares */
 };
 
