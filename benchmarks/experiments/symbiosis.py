@@ -29,9 +29,10 @@ from benchmarks.experiments.section import rewrite
 from benchmarks.experiments.symbiosis_report import DRAWN, section
 from cosched.core.errors import CoschedError
 from cosched.core.symbiosis.datastar import MODELS
-from cosched.core.symbiosis.learner import check_labels, experiment
+from cosched.core.symbiosis.learner import check_labels
 from cosched.core.symbiosis.matrix import Model, model_document, parse_model
 from cosched.core.symbiosis.pairings import assess, schedules, throughput, warned
+from cosched.core.symbiosis.rounds import experiment
 from cosched.core.symbiosis.scheduler import ORDERS
 from cosched.sim.parallel import carry_out_all
 from cosched.sim.progress import open_progress
@@ -78,7 +79,7 @@ def all_schedules(model: Model) -> dict[str, Any]:
         for schedule in schedules(model.matrix.names)
     ]
     rows.sort(key=lambda row: float(row["throughput"]))  # type: ignore[arg-type]
-    rounds = [speedup for _, speedup in experiment(model, ROUNDS)]
+    rounds = [one.throughput for one in experiment(model, ROUNDS)]
     lines = [
         f"{row['throughput'] - 1:+7.1%}  {'guided' if row['guided'] else 'warned':<8}"  # type: ignore[operator]
         + " ".join("+".join(filter(None, pair)) for pair in row["pairs"])  # type: ignore[attr-defined]

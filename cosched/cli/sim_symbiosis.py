@@ -18,9 +18,10 @@ from cosched.cli.choose import choose
 from cosched.cli.output import check_writable, writing
 from cosched.core.errors import CoschedError
 from cosched.core.symbiosis.datastar import MODELS
-from cosched.core.symbiosis.learner import check_labels, experiment
+from cosched.core.symbiosis.learner import check_labels
 from cosched.core.symbiosis.matrix import Model, parse_model
 from cosched.core.symbiosis.pairings import assess
+from cosched.core.symbiosis.rounds import experiment
 from cosched.core.symbiosis.scheduler import ORDERS
 from cosched.sim.parallel import carry_out_all
 from cosched.sim.progress import open_progress
@@ -121,16 +122,17 @@ def pairs(model_name: str, rounds: int, json_file: Path | None) -> None:
         click.echo(matrix_table(model))
         click.echo(assessment_table(found))
         click.echo(checks_table(checks), nl=False)
-        for count, (_, speedup) in enumerate(ran, 1):
-            click.echo(f"round {count}: {speedup - 1.0:+.1%}")
+        for count, one in enumerate(ran, 1):
+            click.echo(
+                f"round {count}: {one.throughput - 1.0:+.1%}, estimates off by "
+                f"{one.error:.1%} on average, labels refuted: {one.refuted}"
+            )
     if json_file is not None:
         document = {
             "model": model_name,
             "assessment": asdict(found),
             "labels": [check.document() for check in checks],
-            "rounds": [
-                {"schedule": schedule, "throughput": speedup} for schedule, speedup in ran
-            ],
+            "rounds": [asdict(one) for one in ran],
         }
         _write(json_file, document)
 

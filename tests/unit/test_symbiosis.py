@@ -9,7 +9,7 @@ import pytest
 
 from cosched.core.errors import CoschedError
 from cosched.core.symbiosis.datastar import DATASTAR, NPB
-from cosched.core.symbiosis.learner import Learner, check_labels, experiment
+from cosched.core.symbiosis.learner import Learner, check_labels
 from cosched.core.symbiosis.matrix import (
     Model,
     SpeedupMatrix,
@@ -24,6 +24,7 @@ from cosched.core.symbiosis.pairings import (
     user_guided,
 )
 from cosched.core.symbiosis.resources import Expectation, Resource
+from cosched.core.symbiosis.rounds import experiment
 
 MEMORY, IO = frozenset({Resource.MEMORY}), frozenset({Resource.IO})
 FOUND = assess(DATASTAR)
@@ -86,10 +87,43 @@ def test_users_without_knowledge_would_gain_less():
 
 def test_experimenting_finds_the_best_schedule_and_never_pays_for_it():
     ran = experiment(DATASTAR, 12)
-    gains = [speedup for _, speedup in ran]
+    gains = [one.throughput for one in ran]
     assert min(gains) >= FOUND.worst_throughput - 1e-12
     assert gains[5:] == [FOUND.best_throughput] * 7
-    assert [speedup for _, speedup in experiment(DATASTAR, 3)] == gains[:3]
+    assert experiment(DATASTAR, 3) == ran[:3]
+
+
+def test_a_learners_error_falls_with_every_schedule_it_has_not_seen():
+    ran = experiment(DATASTAR, 12)
+    errors = [Learner(DATASTAR.labels).error(DATASTAR.matrix), *(one.error for one in ran)]
+    assert errors == sorted(errors, reverse=True)
+    # What labels warn of is never tried: HOMME beside WRF, BTIO beside OOCORE.
+    warned = [
+        abs(Learner(DATASTAR.labels).priors.slow - DATASTAR.matrix.speedup(*pair))
+        for pair in outcomes(DATASTAR)[Expectation.SLOW]
+    ]
+    assert errors[5:] == pytest.approx([sum(warned) / 30] * 8)
+    assert errors[5] < errors[0] / 4
+
+
+def test_a_learner_without_labels_learns_everything():
+    """Nobody's label warns of anything, so that even the worst schedules are tried."""
+    nothing = {name: frozenset({Resource.CPU}) for name in DATASTAR.matrix.names}
+    ran = experiment(DATASTAR, 12, nothing)
+    assert ran[-1].error == 0.0
+    assert ran[-1].throughput == FOUND.best_throughput
+    assert min(one.throughput for one in ran) < FOUND.worst_throughput
+    # OOCORE and WRF are found to be limited by what nobody said.
+    assert experiment(DATASTAR, 1, nothing)[0].refuted <= ran[-1].refuted
+
+
+def test_what_counters_say_may_be_off():
+    def too_much(primary, background):
+        return DATASTAR.matrix.speedup(primary, background) + 0.25
+
+    assert experiment(DATASTAR, 12, observe=too_much)[-1].error == pytest.approx(
+        0.25 * 26 / 30 + experiment(DATASTAR, 12)[-1].error
+    )
 
 
 def test_labels_against_what_was_measured():
@@ -156,7 +190,7 @@ def test_of_an_odd_number_one_has_nobody_beside_it():
     assert found.best_throughput == pytest.approx((1.2 + 1.0 + 1.3) / 3)
     assert found.worst_throughput == pytest.approx((0.8 + 0.7 + 1.4) / 3)
     ran = experiment(Model(three, (MEMORY, IO, IO)), 5)
-    assert [speedup for _, speedup in ran[2:]] == [found.best_throughput] * 3
+    assert [one.throughput for one in ran[2:]] == [found.best_throughput] * 3
 
 
 def test_labels_that_warn_of_everything():

@@ -2,7 +2,7 @@
 
 Section 3 leaves both to "more advanced scenarios": a system that verifies the category by
 historical run information, and a scheduler that experiments with combinations until it has
-found the best, which costs nothing, as even the worst user-guided schedule is a gain.
+found the best (``rounds.py``).
 
 Of a pair that was seen, the mean counts; of another one, what users' labels let expect
 (``Priors``). Limits: a mean forgets nothing, and all runs of an application count as alike.
@@ -10,15 +10,14 @@ Of a pair that was seen, the mean counts; of another one, what users' labels let
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import permutations
 from statistics import fmean
 from typing import Any
 
 from cosched.core.errors import CoschedError
-from cosched.core.symbiosis.matrix import Model
-from cosched.core.symbiosis.pairings import Pairs, both_orders, throughput, user_guided
+from cosched.core.symbiosis.matrix import Model, SpeedupMatrix
 from cosched.core.symbiosis.resources import (
     SHARED,
     Expectation,
@@ -125,6 +124,14 @@ class Learner:
             return 1.0
         return self.priors.of(expected(self.labels[primary], self.labels[background]))
 
+    def error(self, matrix: SpeedupMatrix) -> float:
+        """How far its estimates are off the truth: the mean over all pairs, as a speedup."""
+        off = [
+            abs(self.estimate(*pair) - matrix.speedup(*pair))
+            for pair in permutations(matrix.names, 2)
+        ]
+        return fmean(off) if off else 0.0
+
     def check(self) -> list[LabelCheck]:
         """Each application's label, in the order of names."""
         return [self._check(name) for name in sorted(self.labels)]
@@ -159,34 +166,6 @@ class Learner:
         if not users or fmean(users) >= 1.0:
             return False
         return not others or fmean(users) < fmean(others)
-
-
-def next_schedule(names: Sequence[str], learner: Learner) -> Pairs:
-    """What an experimenting scheduler runs next: the user-guided schedule with most pairs
-    not seen so far, of those the one with the best estimate; all seen, the best."""
-
-    def worth(schedule: Pairs) -> tuple[int, float]:
-        pairs = list(both_orders(schedule))
-        new = sum(pair not in learner.seen for pair in pairs)
-        return new, fmean(learner.estimate(*pair) for pair in pairs)
-
-    guided = list(user_guided(names, learner.labels))
-    if not guided:
-        raise CoschedError("the labels warn of every schedule in pairs")
-    return max(guided, key=worth)
-
-
-def experiment(model: Model, rounds: int) -> list[tuple[Pairs, float]]:
-    """So many schedules, each chosen by what was seen of those before; and the throughput
-    of each."""
-    learner = Learner(model.labels)
-    ran = []
-    for _ in range(rounds):
-        schedule = next_schedule(model.matrix.names, learner)
-        for pair in both_orders(schedule):
-            learner.observe(*pair, model.matrix.speedup(*pair))
-        ran.append((schedule, throughput(model.matrix, schedule)))
-    return ran
 
 
 def check_labels(model: Model) -> list[LabelCheck]:
