@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
+from rich.style import Style
 from rich.text import Text
 from textual import work
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
-from textual.widgets import DataTable, Footer, Static
+from textual.widgets import Footer, Static
 
 from cosched.core.errors import CoschedError
+from cosched.observe.top_jobs import Row, Rows
 from cosched.observe.top_model import JobRow, Recent, Sample, View
 from cosched.observe.top_text import (
     COLUMNS,
     LEGEND,
-    TREND_WIDTH,
+    header,
     node_line,
     sort_jobs,
     sparkline,
@@ -29,7 +31,9 @@ Sampler = Callable[[], Sample]
 #: The text of ``cosched why`` for a job on its nodes.
 Why = Callable[[JobRow], str]
 
-_STATE_STYLES = {"on": "bold green", "off": "dim"}
+_STATE_STYLES = {"on": Style(color="green", bold=True), "off": Style(dim=True)}
+_OTHER_STYLE = Style(color="yellow")
+_TREND_STYLE = Style(color="cyan")
 
 
 class WhyScreen(ModalScreen[None]):
@@ -54,12 +58,6 @@ class WhyScreen(ModalScreen[None]):
         yield Footer()
 
 
-class Jobs(DataTable[Text]):
-    """The table, whose key for a row is shown with the others."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "Why")]
-
-
 class TopApp(App[None]):
     """Nodes above, jobs below. ``sampler`` and ``why`` may block: threads call them."""
 
@@ -69,7 +67,7 @@ class TopApp(App[None]):
     Screen { layers: base; }
     #summary { height: 1; text-style: bold; }
     #nodes { height: auto; max-height: 40%; }
-    DataTable { height: 1fr; scrollbar-size-vertical: 1; margin-top: 1; }
+    Rows { height: 1fr; margin-top: 1; }
     #legend { height: 2; color: $text-muted; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -90,6 +88,7 @@ class TopApp(App[None]):
         self._sorted_by = 0
         self._backwards = False
         self._trouble = ""
+        self._texts: dict[str, str] = {}
 
     # -- the parts -------------------------------------------------------------------
 
@@ -97,25 +96,20 @@ class TopApp(App[None]):
         """Summary, nodes, jobs, legend, keys."""
         yield Static(id="summary", markup=False)
         yield Static(id="nodes", markup=False)
-        yield Jobs(cell_padding=0, cursor_type="row", zebra_stripes=False)
+        yield Rows(header())
         yield Static(LEGEND, id="legend", markup=False)
         yield Footer()
 
     def on_mount(self) -> None:
         """Takes the first sample, and then one an interval."""
-        table = self._table
-        for column in COLUMNS:
-            label = Text(column.place(column.title) + " ")
-            table.add_column(label, width=column.width + 1, key=column.title)
-        table.add_column(Text(f"{'trend':<{TREND_WIDTH}}"), width=TREND_WIDTH)
-        table.focus()
-        self.query_one("#summary", Static).update("asking the nodes ...")
+        self._rows.focus()
+        self._draw()
         self.take_sample()
         self.set_interval(self._interval_s, self.take_sample)
 
     @property
-    def _table(self) -> Jobs:
-        return self.query_one(Jobs)
+    def _rows(self) -> Rows:
+        return self.query_one(Rows)
 
     # -- samples ---------------------------------------------------------------------
 
@@ -148,13 +142,20 @@ class TopApp(App[None]):
     # -- drawing ---------------------------------------------------------------------
 
     def _draw(self) -> None:
-        self.query_one("#summary", Static).update(self._summary())
+        self._write("summary", self._summary())
         seen = self._seen
-        if seen is None:
-            return
-        nodes = "\n".join(node_line(node) for node in seen.nodes)
-        self.query_one("#nodes", Static).update(nodes)
-        self._draw_jobs(seen)
+        if seen is not None:
+            self._write("nodes", "\n".join(node_line(node) for node in seen.nodes))
+            self._rows.show([self._row(job) for job in self._sorted(seen)])
+
+    def _write(self, name: str, text: str) -> None:
+        """Lays the screen out anew only if the number of lines has changed: that costs
+        more than all the drawing."""
+        before = self._texts.get(name)
+        if text != before:
+            self._texts[name] = text
+            lines_changed = before is None or before.count("\n") != text.count("\n")
+            self.query_one(f"#{name}", Static).update(text, layout=lines_changed)
 
     def _summary(self) -> str:
         if self._trouble:
@@ -166,26 +167,14 @@ class TopApp(App[None]):
         title = COLUMNS[self._sorted_by].title
         return f"{summary(self._seen)}; by {title}{order}{paused}"
 
-    def _draw_jobs(self, seen: View) -> None:
-        table = self._table
-        selected = self._selected()
-        table.clear()
-        jobs = sort_jobs(seen.jobs, self._sorted_by, backwards=self._backwards)
-        for job in jobs:
-            style = _STATE_STYLES.get(job.state, "yellow")
-            cells = [Text(column.cell(job) + " ", style) for column in COLUMNS]
-            cells.append(Text(sparkline(self._recent.trends.of(job.key)), "cyan"))
-            table.add_row(*cells, key=job.key)
-        rows = [job.key for job in jobs]
-        if selected is not None and selected.key in rows:
-            table.move_cursor(row=rows.index(selected.key))
+    def _sorted(self, seen: View) -> list[JobRow]:
+        return sort_jobs(seen.jobs, self._sorted_by, backwards=self._backwards)
 
-    def _selected(self) -> JobRow | None:
-        table = self._table
-        if self._seen is None or not table.row_count:
-            return None
-        key = table.coordinate_to_cell_key(table.cursor_coordinate).row_key.value
-        return next((job for job in self._seen.jobs if job.key == key), None)
+    def _row(self, job: JobRow) -> Row:
+        style = _STATE_STYLES.get(job.state, _OTHER_STYLE)
+        cells = "".join(column.cell(job) + " " for column in COLUMNS)
+        trend = sparkline(self._recent.trends.of(job.key))
+        return Row(job.key, ((cells, style), (trend, _TREND_STYLE)))
 
     # -- keys ------------------------------------------------------------------------
 
@@ -207,11 +196,12 @@ class TopApp(App[None]):
             self.take_sample()
         self._draw()
 
-    def on_data_table_row_selected(self) -> None:
+    def on_rows_chosen(self, message: Rows.Chosen) -> None:
         """Enter, or a click, on a job: why it runs or does not."""
-        job = self._selected()
-        if job is not None:
-            self._ask_why(job)
+        jobs = self._seen.jobs if self._seen else ()
+        for job in jobs:
+            if job.key == message.key:
+                self._ask_why(job)
 
     @work(thread=True, exclusive=True, group="why")
     def _ask_why(self, job: JobRow) -> None:

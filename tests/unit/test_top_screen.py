@@ -6,9 +6,11 @@ import asyncio
 import re
 
 import pytest
-from textual.widgets import DataTable, Static
+from rich.style import Style
+from textual.widgets import Static
 
 from cosched.core.errors import CoschedError
+from cosched.observe.top_jobs import Row, Rows
 from cosched.observe.top_screen import TopApp, WhyScreen
 from tests.unit.top_samples import job, sample, status, task
 
@@ -60,8 +62,13 @@ def text_of(app, name):
 
 
 def rows(app):
-    table = app.query_one(DataTable)
-    return [str(table.get_row_at(i)[0]).strip() for i in range(table.row_count)]
+    return [line.split()[0] for line in lines(app)[1:] if line.strip()]
+
+
+def lines(app):
+    """The table as it is drawn: the heading and the rows in view."""
+    table = app.query_one(Rows)
+    return [table.render_line(y).text for y in range(table.size.height)]
 
 
 def test_nodes_and_jobs_are_shown():
@@ -69,8 +76,8 @@ def test_nodes_and_jobs_are_shown():
         assert rows(app) == ["a", "b"]
         assert "1 node, 2 jobs; by job" in text_of(app, "summary")
         assert text_of(app, "nodes").startswith("n1: a, b ")
-        shown = str(app.query_one(DataTable).get_row_at(1)[3])
-        assert shown.strip() == "75%"
+        assert lines(app)[0].split()[:4] == ["job", "rk", "on", "share"]
+        assert lines(app)[2].split()[:4] == ["b", "1", "1/1", "75%"]
 
     drive(scenario)
 
@@ -123,7 +130,60 @@ def test_the_cursor_stays_with_its_job():
             app.take_sample()
             await settle(app, pilot)
         assert rows(app) == ["0", "a", "b"]
-        assert app.query_one(DataTable).cursor_row == 2
+        assert app.query_one(Rows).cursor == 2
+        nodes.names = ("0", "a")
+        for _ in range(2):
+            app.take_sample()
+            await settle(app, pilot)
+        assert rows(app) == ["0", "a"]
+        assert app.query_one(Rows).chosen == "7.a"
+
+    drive(scenario)
+
+
+def test_a_long_table_scrolls_with_the_cursor_and_keeps_its_heading():
+    async def scenario(app, pilot, nodes):
+        for key, top, chosen in (
+            ("end", "job-0", "job-079"),
+            ("home", "job-000", "job-000"),
+            ("pagedown", "job-0", None),
+        ):
+            await pilot.press(key)
+            await settle(app, pilot)
+            table = app.query_one(Rows)
+            assert lines(app)[0].startswith("job ")
+            assert rows(app)[0].startswith(top)
+            assert table.chosen.removeprefix("7.") in rows(app)
+            assert chosen is None or table.chosen == f"7.{chosen}"
+            assert max(map(len, lines(app))) <= 80
+        assert 0 < table.cursor < 79
+
+    drive(scenario, Nodes([f"job-{i:03}" for i in range(80)]))
+
+
+def test_a_click_chooses_the_row_under_it():
+    async def scenario(app, pilot, nodes):
+        await pilot.click(Rows, offset=(3, 2))
+        await settle(app, pilot)
+        assert isinstance(app.screen, WhyScreen)
+        assert "because of b" in str(app.screen.query_one(Static).render())
+
+    drive(scenario)
+
+
+def test_only_lines_that_changed_are_drawn_again():
+    async def scenario(app, pilot, nodes):
+        table = app.query_one(Rows)
+        drawn = []
+        draw = table.render_line
+        table.render_line = lambda y: drawn.append(y) or draw(y)
+        held = table.rows
+        table.show(held)
+        await settle(app, pilot)
+        assert drawn == []
+        table.show([held[0], Row("7.b", (("other", Style()),))])
+        await settle(app, pilot)
+        assert drawn == [2]
 
     drive(scenario)
 
