@@ -41,14 +41,48 @@ static int fail(struct cosched_link *link, int error, const char *what) {
     return error;
 }
 
-static void set_receive_timeout(int fd, int timeout_ms) {
-    struct timeval limit = {.tv_sec = timeout_ms / 1000, .tv_usec = (timeout_ms % 1000) * 1000};
-    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+static uint64_t deadline_in(int timeout_ms) {
+    return monotonic_ns() + (uint64_t)timeout_ms * UINT64_C(1000000);
+}
+
+/* Whether a socket call that failed is to be made again: a signal came, and there is time
+ * left, to which `option` then limits the next try. A program whose timer ticks faster than
+ * the daemon answers would else wait the whole time anew with each tick. */
+static int is_worth_a_try(int fd, int option, uint64_t deadline) {
+    uint64_t now = monotonic_ns();
+    uint64_t left_us = now < deadline ? (deadline - now) / 1000 + 1 : 0;
+    struct timeval limit = {.tv_sec = (time_t)(left_us / 1000000),
+                            .tv_usec = (suseconds_t)(left_us % 1000000)};
+    if (left_us == 0) {
+        errno = EAGAIN;
+        return 0;
+    }
+    (void)setsockopt(fd, SOL_SOCKET, option, &limit, sizeof limit);
+    return 1;
+}
+
+static int because(int error) { return error == EAGAIN ? -ETIMEDOUT : -error; }
+
+/* A local socket is connected at once or not at all: after a signal, try again. */
+static int reach(int fd, const struct sockaddr_un *address, uint64_t deadline) {
+    errno = EINTR;
+    while (errno == EINTR && is_worth_a_try(fd, SO_SNDTIMEO, deadline))
+        if (connect(fd, (const struct sockaddr *)address, sizeof *address) == 0)
+            return 0;
+    return because(errno);
+}
+
+static int say_hello(int fd, const struct cosched_hello *hello, uint64_t deadline) {
+    errno = EINTR;
+    while (errno == EINTR && is_worth_a_try(fd, SO_SNDTIMEO, deadline))
+        if (send(fd, hello, sizeof *hello, MSG_NOSIGNAL) == (ssize_t)sizeof *hello)
+            return 0;
+    return because(errno);
 }
 
 /* Receives the answer and the descriptors that come with it. */
-static int receive_welcome(int fd, struct cosched_welcome *welcome, int fds[2]) {
+static int receive_welcome(int fd, struct cosched_welcome *welcome, int fds[2],
+                           uint64_t deadline) {
     union {
         struct cmsghdr align;
         char bytes[CMSG_SPACE(2 * sizeof(int))];
@@ -58,13 +92,13 @@ static int receive_welcome(int fd, struct cosched_welcome *welcome, int fds[2]) 
                              .msg_iovlen = 1,
                              .msg_control = control.bytes,
                              .msg_controllen = sizeof control.bytes};
-    ssize_t got;
+    ssize_t got = -1;
     memset(welcome, 0, sizeof *welcome);
-    do
+    errno = EINTR;
+    while (got < 0 && errno == EINTR && is_worth_a_try(fd, SO_RCVTIMEO, deadline))
         got = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
-    while (got < 0 && errno == EINTR);
     if (got < 0)
-        return errno == EAGAIN ? -ETIMEDOUT : -errno;
+        return because(errno);
     for (struct cmsghdr *c = CMSG_FIRSTHDR(&message); c != NULL; c = CMSG_NXTHDR(&message, c))
         if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
             size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -104,12 +138,12 @@ static int is_ours(const struct cosched_welcome *welcome) {
     return welcome->magic == COSCHED_HELLO_MAGIC && welcome->abi == COSCHED_ABI;
 }
 
-/* The last answer, after those that ask for patience. */
+/* The last answer, after those that ask for patience: each of them in its own time. */
 static int await_welcome(int fd, struct cosched_welcome *welcome, int fds[2],
-                         const struct cosched_part *part) {
+                         const struct cosched_part *part, int timeout_ms) {
     int told = 0;
     for (;;) {
-        int error = receive_welcome(fd, welcome, fds);
+        int error = receive_welcome(fd, welcome, fds, deadline_in(timeout_ms));
         if (error != 0 || !is_ours(welcome) || welcome->error != -EINPROGRESS)
             return error;
         welcome->reason[sizeof welcome->reason - 1] = '\0';
@@ -146,12 +180,11 @@ int cosched_attach(struct cosched_link *link, const char *socket_path,
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return fail(link, -errno, "socket");
-    set_receive_timeout(fd, timeout_ms);
-    if (connect(fd, (struct sockaddr *)&address, sizeof address) != 0)
-        error = fail(link, errno == EAGAIN ? -ETIMEDOUT : -errno, "no scheduler daemon");
-    else if (send(fd, &hello, sizeof hello, MSG_NOSIGNAL) != (ssize_t)sizeof hello)
-        error = fail(link, -errno, "registration not sent");
-    else if ((error = await_welcome(fd, &welcome, fds, part)) != 0)
+    if ((error = reach(fd, &address, deadline_in(timeout_ms))) != 0)
+        error = fail(link, error, "no scheduler daemon");
+    else if ((error = say_hello(fd, &hello, deadline_in(timeout_ms))) != 0)
+        error = fail(link, error, "registration not sent");
+    else if ((error = await_welcome(fd, &welcome, fds, part, timeout_ms)) != 0)
         error = fail(link, error, "registration not answered");
     else if (!is_ours(&welcome))
         error = fail(link, -EPROTO, "the daemon speaks another version");
@@ -195,29 +228,43 @@ void cosched_abandon(struct cosched_link *link) {
     link->bell = -1;
 }
 
+/* The region as long as this process is attached. Another thread may detach at any moment
+ * (the MPI library's own threads wait, too, while MPI_Finalize runs), so each call below
+ * asks once and goes on with what it got, which detaching leaves in place. */
+static struct cosched_job_region *region_of(const struct cosched_link *link) {
+    return __atomic_load_n(&link->region, __ATOMIC_ACQUIRE);
+}
+
 void cosched_detach(struct cosched_link *link) {
-    if (link->region == NULL)
+    struct cosched_job_region *region = region_of(link);
+    if (region == NULL)
         return;
-    if (link->pid == (int32_t)getpid() &&
-        cosched_ring_post(&link->region->ring, cosched_request_pack(COSCHED_CMDOUT, link->slot, 0)) == 0)
+    if (link->pid != (int32_t)getpid()) {
+        cosched_abandon(link);
+        return;
+    }
+    __atomic_store_n(&link->region, NULL, __ATOMIC_RELEASE);
+    if (cosched_ring_post(&region->ring, cosched_request_pack(COSCHED_CMDOUT, link->slot, 0)) == 0)
         ring_bell(link);
-    cosched_abandon(link);
 }
 
 int cosched_is_scheduled(const struct cosched_link *link) {
-    if (link->region == NULL)
-        return 1;
-    return (int)(__atomic_load_n(&link->region->status.word, __ATOMIC_ACQUIRE) & 1);
+    const struct cosched_job_region *region = region_of(link);
+    return region == NULL || (__atomic_load_n(&region->status.word, __ATOMIC_ACQUIRE) & 1) != 0;
+}
+
+static int is_contended(const struct cosched_job_region *region) {
+    return __atomic_load_n(&region->status.contended, __ATOMIC_RELAXED) != 0 ||
+           (__atomic_load_n(&region->status.word, __ATOMIC_RELAXED) & 1) == 0;
 }
 
 int cosched_is_contended(const struct cosched_link *link) {
-    return link->region != NULL &&
-           (__atomic_load_n(&link->region->status.contended, __ATOMIC_RELAXED) != 0 ||
-            (__atomic_load_n(&link->region->status.word, __ATOMIC_RELAXED) & 1) == 0);
+    const struct cosched_job_region *region = region_of(link);
+    return region != NULL && is_contended(region);
 }
 
-static int is_stale(const struct cosched_link *link) {
-    uint64_t beat = __atomic_load_n(&link->region->heartbeat.beat_ns, __ATOMIC_ACQUIRE);
+static int is_stale(const struct cosched_job_region *region) {
+    uint64_t beat = __atomic_load_n(&region->heartbeat.beat_ns, __ATOMIC_ACQUIRE);
     uint64_t now = monotonic_ns();
     return now > beat && now - beat > STALE_NS;
 }
@@ -227,15 +274,16 @@ static int is_stale(const struct cosched_link *link) {
 static void count(uint64_t *counter, uint64_t by) { __atomic_fetch_add(counter, by, __ATOMIC_RELAXED); }
 
 void cosched_looked(struct cosched_link *link) {
-    if (link->region != NULL &&
-        (__atomic_load_n(&link->region->status.word, __ATOMIC_RELAXED) & 1) == 0)
+    const struct cosched_job_region *region = region_of(link);
+    if (region != NULL && (__atomic_load_n(&region->status.word, __ATOMIC_RELAXED) & 1) == 0)
         __atomic_store_n(&link->looked, 1, __ATOMIC_RELAXED);
 }
 
 void cosched_arrived(struct cosched_link *link, int sender_scheduled) {
-    if (!sender_scheduled || link->region == NULL)
+    struct cosched_job_region *region = region_of(link);
+    if (!sender_scheduled || region == NULL)
         return;
-    uint64_t word = __atomic_load_n(&link->region->status.word, __ATOMIC_ACQUIRE);
+    uint64_t word = __atomic_load_n(&region->status.word, __ATOMIC_ACQUIRE);
     if ((word & 1) != 0)
         return;
     struct cosched_task_counters *counters = &link->task->counters;
@@ -253,7 +301,7 @@ void cosched_arrived(struct cosched_link *link, int sender_scheduled) {
         count(&counters->suppressed, 1);
         return;
     }
-    if (cosched_ring_post(&link->region->ring,
+    if (cosched_ring_post(&region->ring,
                           cosched_request_pack(COSCHED_CMDSCH, link->slot, epoch)) != 0) {
         count(&counters->dropped, 1);
         return;
@@ -263,9 +311,9 @@ void cosched_arrived(struct cosched_link *link, int sender_scheduled) {
 }
 
 /* Sleeps until the status word changes, at most limit_ns. */
-static uint64_t sleep_on_status(struct cosched_link *link, uint64_t word, long limit_ns) {
+static uint64_t sleep_on_status(struct cosched_job_region *region, uint64_t word, long limit_ns) {
     struct timespec limit = {.tv_sec = 0, .tv_nsec = limit_ns};
-    uint32_t *futex = (uint32_t *)&link->region->status.word;
+    uint32_t *futex = (uint32_t *)&region->status.word;
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
     futex++;
 #endif
@@ -274,35 +322,41 @@ static uint64_t sleep_on_status(struct cosched_link *link, uint64_t word, long l
     return monotonic_ns() - before;
 }
 
-int cosched_pause(struct cosched_link *link) {
-    if (link->region == NULL)
-        return 0;
-    uint64_t word = __atomic_load_n(&link->region->status.word, __ATOMIC_ACQUIRE);
-    if ((word & 1) != 0 || is_stale(link))
+static int pause_in(struct cosched_link *link, struct cosched_job_region *region) {
+    uint64_t word = __atomic_load_n(&region->status.word, __ATOMIC_ACQUIRE);
+    if ((word & 1) != 0 || is_stale(region))
         return 0;
     __atomic_store_n(&link->looked, 1, __ATOMIC_RELAXED);
-    count(&link->task->counters.paused_ns, sleep_on_status(link, word, PAUSE_NS));
+    count(&link->task->counters.paused_ns, sleep_on_status(region, word, PAUSE_NS));
     count(&link->task->counters.pauses, 1);
     return 1;
 }
 
+int cosched_pause(struct cosched_link *link) {
+    struct cosched_job_region *region = region_of(link);
+    return region != NULL && pause_in(link, region);
+}
+
 int cosched_linger(struct cosched_link *link, struct cosched_spell *spell) {
-    if (cosched_pause(link)) {
+    struct cosched_job_region *region = region_of(link);
+    if (region == NULL)
+        return 0;
+    if (pause_in(link, region)) {
         spell->since_ns = 0; /* from now on it waits as a scheduled task, anew */
         return 1;
     }
-    if (++spell->tests % TESTS_A_LOOK != 0 || !cosched_is_contended(link))
+    if (++spell->tests % TESTS_A_LOOK != 0 || !is_contended(region))
         return 0;
     uint64_t now = monotonic_ns();
     if (spell->since_ns == 0)
         spell->since_ns = now;
     if (now - spell->since_ns < SPIN_NS)
         return 0;
-    uint64_t word = __atomic_load_n(&link->region->status.word, __ATOMIC_ACQUIRE);
-    if ((word & 1) == 0 || is_stale(link))
+    uint64_t word = __atomic_load_n(&region->status.word, __ATOMIC_ACQUIRE);
+    if ((word & 1) == 0 || is_stale(region))
         return 0;
     spell->tests = TESTS_A_LOOK - 1; /* one test between two naps */
-    (void)sleep_on_status(link, word, NAP_NS);
+    (void)sleep_on_status(region, word, NAP_NS);
     count(&link->task->counters.naps, 1);
     return 1;
 }

@@ -45,12 +45,13 @@ struct cosched_part {
 
 /* Registers this process (CMDREG) with the scheduler daemon behind the socket
  * RUN_DIR/NODE/register.sock and maps the job's region. Gives up if the daemon is silent for
- * timeout_ms. While the job's memory does not fit on the node the daemon says so time and
+ * timeout_ms, whatever signals come. While the job's memory does not fit on the node the daemon says so time and
  * again, and the task waits: asleep, and with the little memory that it has by then. */
 int cosched_attach(struct cosched_link *link, const char *socket_path,
                    const struct cosched_part *part, int timeout_ms);
 
-/* Deregisters (CMDOUT) and unmaps. Safe on a link that is not attached. */
+/* Deregisters (CMDOUT). Safe on a link that is not attached, and while other threads use it:
+ * the region stays mapped and the bell open until the process ends. */
 void cosched_detach(struct cosched_link *link);
 
 /* Forgets the link without a CMDOUT: for a forked child, which is not the task. */

@@ -1,0 +1,133 @@
+"""A task's link in hard times: signals while it registers, threads that still wait when it
+leaves."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from cosched.shm._native import ffi, lib
+from tests.fakes import FakeNode
+
+PATIENCE_S = 30
+TIMED_OUT = os.strerror(errno.ETIMEDOUT)
+
+#: Attaches while a timer ticks each millisecond; prints the error and the reason.
+TICKING = """
+import signal, sys
+from cosched.shm._native import ffi, lib
+link, name = ffi.new("struct cosched_link *"), ffi.new("char[]", b"j")
+part = ffi.new("struct cosched_part *")
+part.job, part.world = name, 1
+signal.signal(signal.SIGALRM, lambda *_: None)
+signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+error = lib.cosched_attach(link, sys.argv[1].encode(), part, int(sys.argv[2]))
+signal.setitimer(signal.ITIMER_REAL, 0)
+print(error, ffi.string(link.reason).decode())
+"""
+
+#: Detaches while threads pause, and asks them for more until they saw it.
+LEAVING = """
+import sys, threading
+from cosched.shm._native import ffi, lib
+link, name = ffi.new("struct cosched_link *"), ffi.new("char[]", b"j")
+part = ffi.new("struct cosched_part *")
+part.job, part.world = name, 1
+assert lib.cosched_attach(link, sys.argv[1].encode(), part, 5000) == 0
+paused = threading.Semaphore(0)
+def wait():
+    while lib.cosched_pause(link):
+        paused.release()
+        lib.cosched_arrived(link, 1)
+        lib.cosched_looked(link)
+threads = [threading.Thread(target=wait) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for _ in range(20):
+    paused.acquire()
+lib.cosched_detach(link)
+for thread in threads:
+    thread.join()
+print("left")
+"""
+
+
+def run_script(script: str, *words: object) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", script, *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 0, (done.returncode, done.stderr)
+    return done.stdout
+
+
+@pytest.fixture
+def silent(tmp_path):
+    """A socket whose owner takes no notice; room for two who come."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        path = tmp_path / "s"
+        listener.bind(str(path))
+        listener.listen(1)
+        yield path, listener
+
+
+def test_a_ticking_timer_does_not_make_the_registration_endless(silent):
+    path, _ = silent
+    said = run_script(TICKING, path, 200)
+    assert said == f"{-errno.ETIMEDOUT} registration not answered: {TIMED_OUT}\n"
+
+
+def test_nor_does_it_end_it_while_others_register(silent):
+    path, _ = silent
+    with (
+        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as first,
+        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as second,
+    ):
+        first.connect(str(path))
+        second.connect(str(path))
+        said = run_script(TICKING, path, 200)
+    assert said == f"{-errno.ETIMEDOUT} no scheduler daemon: {TIMED_OUT}\n"
+
+
+def test_a_task_that_is_let_in_late_registers_under_a_ticking_timer(silent):
+    path, listener = silent
+    answer = ffi.new("struct cosched_welcome *")
+    answer.magic, answer.abi = lib.COSCHED_HELLO_MAGIC, lib.COSCHED_ABI
+    answer.error = -errno.EPERM
+    answer.reason = b"not today"
+
+    def serve() -> None:
+        # The first two are the test's own: when they are let in there is room again.
+        for _ in range(2):
+            listener.accept()[0].close()
+        with listener.accept()[0] as task:
+            assert task.recv(4096)
+            task.sendall(bytes(ffi.buffer(answer)))
+            task.recv(1)  # until it has gone
+
+    server = threading.Thread(target=serve)
+    with (
+        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as first,
+        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as second,
+    ):
+        first.connect(str(path))
+        second.connect(str(path))
+        server.start()
+        said = run_script(TICKING, path, 20_000)
+    server.join()
+    assert said == f"{-errno.EPERM} not today\n"
+
+
+def test_threads_that_wait_outlive_the_link(run_dir):
+    with FakeNode(run_dir, "n", scheduled=False) as node:
+        assert run_script(LEAVING, node.register_socket) == "left\n"
+        assert node.jobs["j"].codes()[-1] == lib.COSCHED_CMDOUT
