@@ -101,18 +101,20 @@ def test_the_arms_beyond_the_usual_ones(start_bench, temporary, tmp_path):
     bench = start_bench(
         *("wavefront4-short", "--no-warm-up", "--repeat", "1"),
         *("--arms", ",".join(arms), "--slice", "0.2s", "--json", result),
-        *("--dom", "4", "--run-limit", "120s", "--resume", tmp_path / "runs.jsonl"),
+        *("--dom", "4", "--run-limit", "200s", "--resume", tmp_path / "runs.jsonl"),
     )
-    text, progress = bench.communicate(timeout=300)
+    text, progress = bench.communicate(timeout=900)
     assert bench.returncode == 0, text + progress
     found = json.loads(result.read_text())
     assert list(found["arms"]) == arms
-    switches = {
-        name: arm["repeats"][0]["activity"]["timer_switches"]
-        for name, arm in found["arms"].items()
-    }
-    assert switches["gang"] == 0 < switches["messages"]
-    assert min(switches["strict"], switches["proportional"]) > 0
+    did = {name: arm["repeats"][0]["activity"] for name, arm in found["arms"].items()}
+    for name in ("yield", "block"):
+        assert set(did[name].values()) == {0}, did
+    # The driver alone gives turns there. Elsewhere the daemons switch; on a busy machine
+    # the first to do so may be a message as well as a timer.
+    assert did["gang"]["timer_switches"] == did["gang"]["message_switches"] == 0, did
+    for name in ("messages", "strict", "proportional"):
+        assert did[name]["timer_switches"] + did[name]["message_switches"] > 0, did
     assert os.listdir(temporary) == []
 
 
