@@ -1,4 +1,4 @@
-"""The policies of malleable jobs decide what they decided when ``tests/golden`` was made."""
+"""The policies of malleable jobs decide what they decided when that was recorded."""
 
 from __future__ import annotations
 

@@ -88,16 +88,24 @@ def test_a_profile_is_a_list_of_moments(requests, later):
             model[at] -= size
         placed.append((size, begin, begin + duration))
         assert moments(profile) == model
-    for at in range(HORIZON):
-        assert profile.most_before(at) == max(model[:at], default=0)
+    look_for_each_size(profile, model, 0)
     for size, begin, end in placed[::2]:
         profile.occupy(-size, begin, end)
         for at in range(begin, end):
             model[at] += size
         assert moments(profile) == model
+        look_for_each_size(profile, model, 0)
     profile.advance(later)
+    look_for_each_size(profile, model, later)
     assert moments(profile)[later:] == model[later:]
     assert profile.steps[0][0] == later
+
+
+def look_for_each_size(profile: Profile, model: list[int], begin: int) -> None:
+    """What a size had to wait for is remembered; giving nodes back changes it."""
+    for size in range(1, 5):
+        first = next(at for at in range(begin, HORIZON) if model[at] >= size)
+        assert profile.first(size) == profile.earliest(size, 1) == first
 
 
 def moments(profile: Profile) -> list[int]:

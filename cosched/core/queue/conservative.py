@@ -11,6 +11,10 @@ reservation behind it may open another gap, which the next early end closes.
 When a running job outlives its walltime the plan cannot hold. All reservations are then
 made anew in queue order, and some may move back.
 
+Whose reservation is next is on a heap, so that a pass looks at the jobs that start, not at
+all that wait: queues of saturated machines are thousands of jobs long. An entry whose job
+was moved up is out of date and passed over.
+
 Invariants after every pass: no reservation is in the past; the profile is what is free
 less what is expected of running jobs less the reservations; it is never negative.
 
@@ -19,13 +23,15 @@ Limits: a job whose reservation has come starts; it cannot be declined.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
+from heapq import heappop, heappush
 
 from cosched.core.errors import CoschedError
 from cosched.core.queue.ledger import Ledger
 from cosched.core.queue.messages import Job, JobId
 from cosched.core.queue.order import Order
-from cosched.core.queue.planner import NO_RULES, Counts, Offers, PassRules, drop
+from cosched.core.queue.planner import NO_RULES, Counts, Offers, PassRules
 from cosched.core.queue.profile import Profile
 
 
@@ -37,8 +43,12 @@ class Conservative:
         self._ledger = ledger
         self._order = order
         self._queue: list[Job] = []
+        self._turns: list[int] = []  # of each job of the queue, ascending
+        self._turn: dict[JobId, int] = {}
+        self._next_turn = 0
         self._new: list[Job] = []  # without a reservation so far
         self._start_ns: dict[JobId, int] = {}
+        self._due: list[tuple[int, int, JobId]] = []  # heap: (start, turn, job)
         self._given_back: list[tuple[int, int]] = []
         self._profile = Profile(0, ledger.free, ())
 
@@ -53,6 +63,9 @@ class Conservative:
 
     def submit(self, job: Job) -> None:
         self._queue.append(job)
+        self._turns.append(self._next_turn)
+        self._turn[job.number] = self._next_turn
+        self._next_turn += 1
         self._new.append(job)
 
     def end(self, expected_ns: int, size: int) -> None:
@@ -75,24 +88,42 @@ class Conservative:
         self._new.clear()
         self._given_back.clear()
         positions: list[int] = []
-        starts = self._start_ns
-        in_order = True
-        for position, job in enumerate(self._queue):
-            if starts[job.number] > now_ns:
-                in_order = False
-                continue
-            del starts[job.number]
+        for turn, number in self._come(now_ns):
+            position = bisect_left(self._turns, turn)
+            in_order = position == len(positions)
             positions.append(position)
             if in_order:
                 self.counts.started_in_order += 1
             else:
                 self.counts.backfilled += 1
-            if (yield job) is False:
-                raise CoschedError(f"job {job.number} has a reservation and must start")
-        drop(self._queue, self._queue, positions)
+            if (yield self._queue[position]) is False:
+                raise CoschedError(f"job {number} has a reservation and must start")
+        for position in reversed(positions):
+            del self._queue[position], self._turns[position]
 
     def wake_ns(self) -> int | None:
-        return min(self._start_ns.values(), default=None)
+        self._forget_moved()
+        return self._due[0][0] if self._due else None
+
+    def _come(self, now_ns: int) -> list[tuple[int, JobId]]:
+        """Takes out the reservations that have come; the jobs' turns and numbers, by
+        arrival."""
+        due = self._due
+        come = []
+        while due and due[0][0] <= now_ns:
+            start_ns, turn, number = heappop(due)
+            if self._holds(start_ns, turn, number):
+                come.append((turn, number))
+                del self._start_ns[number], self._turn[number]
+        return sorted(come)
+
+    def _holds(self, start_ns: int, turn: int, number: JobId) -> bool:
+        return self._turn.get(number) == turn and self._start_ns[number] == start_ns
+
+    def _forget_moved(self) -> None:
+        due = self._due
+        while due and not self._holds(*due[0]):
+            heappop(due)
 
     def _take_back(self, now_ns: int) -> None:
         """Frees what ended early, then moves reservations up."""
@@ -109,17 +140,18 @@ class Conservative:
         for job in self._order.rank(self._queue, now_ns):
             start_ns = starts.get(job.number)
             # Without a moment before at which its nodes are free it cannot move up.
-            if start_ns is None or profile.most_before(start_ns) < job.size:
+            if start_ns is None or profile.first(job.size) >= start_ns:
                 continue
             profile.occupy(-job.size, start_ns, start_ns + job.walltime_ns)
             earlier_ns = profile.earliest(job.size, job.walltime_ns)
             profile.occupy(job.size, earlier_ns, earlier_ns + job.walltime_ns)
             if earlier_ns < start_ns:
-                starts[job.number] = earlier_ns
+                self._promise(job.number, earlier_ns)
                 self.counts.reservations_moved_up += 1
 
     def _plan_anew(self, now_ns: int) -> None:
         self.counts.plans_made_anew += 1
+        self._due.clear()
         ledger = self._ledger
         ends = ((end_ns, size) for end_ns, _, size in ledger.ends)
         self._profile = Profile(now_ns, ledger.free, ends)
@@ -130,4 +162,8 @@ class Conservative:
         for job in jobs:
             start_ns = profile.earliest(job.size, job.walltime_ns)
             profile.occupy(job.size, start_ns, start_ns + job.walltime_ns)
-            self._start_ns[job.number] = start_ns
+            self._promise(job.number, start_ns)
+
+    def _promise(self, number: JobId, start_ns: int) -> None:
+        self._start_ns[number] = start_ns
+        heappush(self._due, (start_ns, self._turn[number], number))

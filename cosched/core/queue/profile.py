@@ -10,12 +10,15 @@ class Profile:
     """``free[i]`` nodes are free from ``times[i]`` until ``times[i + 1]``; the last step
     lasts for ever."""
 
-    __slots__ = ("_free", "_times")
+    __slots__ = ("_free", "_none_before", "_times")
 
     def __init__(self, now_ns: int, free: int, ends: Iterable[tuple[int, int]]) -> None:
         """``ends``: (time, nodes that become free then), ascending, after ``now_ns``."""
         self._times = [now_ns]
         self._free = [free]
+        # Of a size: before this time there are never so many free. So a full machine's
+        # long row of steps is not searched for each job.
+        self._none_before: dict[int, int] = {}
         for at_ns, size in ends:
             free += size
             if at_ns == self._times[-1]:
@@ -36,9 +39,19 @@ class Profile:
             del self._times[:here], self._free[:here]
         self._times[0] = now_ns
 
-    def most_before(self, at_ns: int) -> int:
-        """The most nodes that are free at any moment before ``at_ns``."""
-        return max(self._free[: bisect_left(self._times, at_ns)], default=0)
+    def first(self, size: int) -> int:
+        """The first time at which ``size`` nodes are free, for however short.
+
+        The size must not exceed the machine.
+        """
+        times, free = self._times, self._free
+        none_before_ns = max(times[0], self._none_before.get(size, 0))
+        step = bisect_right(times, none_before_ns) - 1
+        while free[step] < size:
+            step += 1
+        first_ns = max(none_before_ns, times[step])
+        self._none_before[size] = first_ns
+        return first_ns
 
     def earliest(self, size: int, duration_ns: int) -> int:
         """The first time from which ``size`` nodes are free for ``duration_ns``.
@@ -47,7 +60,7 @@ class Profile:
         """
         times, free = self._times, self._free
         steps = len(times)
-        begin = 0
+        begin = bisect_right(times, self.first(size)) - 1
         while True:
             while free[begin] < size:
                 begin += 1
@@ -65,6 +78,10 @@ class Profile:
         """Takes ``size`` nodes from ``begin_ns`` until ``end_ns``; a negative size gives
         them back. Steps between which nothing changes any more are merged."""
         times, free = self._times, self._free
+        if size < 0:
+            for width, none_before_ns in self._none_before.items():
+                if none_before_ns > begin_ns:
+                    self._none_before[width] = begin_ns
         first = self._split(begin_ns)
         last = self._split(end_ns)
         for step in range(first, last):
