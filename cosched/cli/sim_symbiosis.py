@@ -2,40 +2,35 @@
 
 from __future__ import annotations
 
-import json
-import os
-import shlex
-import sys
-from collections.abc import Callable
 from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
 from cosched.cli.choose import choose
-from cosched.cli.output import check_writable, writing
-from cosched.core.errors import CoschedError
-from cosched.core.symbiosis.datastar import MODELS
+from cosched.cli.output import check_writable
+from cosched.cli.sim_sharing import (
+    json_option,
+    model_option,
+    read_model,
+    runs_document,
+    save_option,
+    simulate,
+    write_document,
+)
+from cosched.cli.sim_symbiosis_log import log
 from cosched.core.symbiosis.learner import check_labels
-from cosched.core.symbiosis.matrix import Model, parse_model
 from cosched.core.symbiosis.pairings import assess
 from cosched.core.symbiosis.rounds import experiment
 from cosched.core.symbiosis.scheduler import ORDERS
-from cosched.sim.parallel import carry_out_all
-from cosched.sim.progress import open_progress
 from cosched.sim.stream import StreamRecipe
-from cosched.sim.symbiotic_runs import NAMES, SharingRun, carry_out
-from cosched.sim.symbiotic_save import save
+from cosched.sim.symbiotic_runs import NAMES, SharingRun
 from cosched.sim.symbiotic_table import (
     assessment_table,
     checks_table,
     matrix_table,
     stream_table,
 )
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 @click.group("symbiosis")
@@ -53,43 +48,8 @@ def symbiosis() -> None:
       cosched sim symbiosis pairs
       cosched sim symbiosis stream --repeat 20
       cosched sim symbiosis stream --model mine.json --nodes 16 --jobs 1000
+      cosched sim symbiosis log KTH.swf.gz --skip-bad
     """
-
-
-def model_option(default: str) -> Callable[[F], F]:
-    """``--model``."""
-    return click.option(
-        "--model",
-        "model_name",
-        default=default,
-        show_default=True,
-        metavar="datastar|npb|FILE",
-        help="Speedups of applications beside each other, and users' labels.",
-    )
-
-
-json_option = click.option(
-    "--json",
-    "json_file",
-    type=click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path),
-    metavar="FILE",
-    help="Also write all figures to FILE ('-': to stdout, instead of the table).",
-)
-
-
-def read_model(name: str) -> Model:
-    """A model by name, or from a file."""
-    if name in MODELS:
-        return MODELS[name]
-    try:
-        return parse_model(json.loads(Path(name).read_text(encoding="utf-8")), name)
-    except OSError as error:
-        raise CoschedError(
-            f"model '{name}': neither {' nor '.join(MODELS)}, nor a file that can be read "
-            f"({error.strerror})"
-        ) from error
-    except ValueError as error:
-        raise CoschedError(f"{name}: is not JSON ({error})") from error
 
 
 @symbiosis.command("pairs")
@@ -134,7 +94,7 @@ def pairs(model_name: str, rounds: int, json_file: Path | None) -> None:
             "labels": [check.document() for check in checks],
             "rounds": [asdict(one) for one in ran],
         }
-        _write(json_file, document)
+        write_document(json_file, document)
 
 
 STREAM_HELP = """\
@@ -156,22 +116,15 @@ Printed are, for each placement: the makespan; the makespan of whole nodes, and
 of packed ones, / this one; the speed of jobs against nodes of their own; and
 the share of jobs that took longer than there. Means over the streams.
 
-A TRACE is a log in the Standard Workload Format. Logs do not say what limits a
-job, so each user's executable gets an application of the model by chance.
-
 \b
 Examples:
   cosched sim symbiosis stream --repeat 20
-  cosched sim symbiosis stream KTH.swf.gz --skip-bad --placements whole,anyhow
   cosched sim symbiosis stream --placements whole,split --order fcfs
   cosched sim symbiosis stream --model datastar --save out --json out.json
 """
 
 
 @symbiosis.command("stream", help=STREAM_HELP)
-@click.argument(
-    "trace", type=click.Path(path_type=Path), required=False, metavar="[TRACE.swf[.gz]]"
-)
 @model_option("npb")
 @click.option(
     "--placements",
@@ -184,21 +137,27 @@ Examples:
 @click.option(
     "--nodes",
     type=click.IntRange(1),
+    default=4,
+    show_default=True,
     metavar="N",
-    help="Of the machine, with two halves each; by default 4, or what the log says.",
+    help="Of the machine, with two halves each.",
 )
 @click.option(
     "--jobs",
     "stream_jobs",
     type=click.IntRange(1),
+    default=100,
+    show_default=True,
     metavar="N",
-    help="Of each stream; by default 100.",
+    help="Of each stream.",
 )
 @click.option(
     "--large",
     type=click.IntRange(1),
+    default=4,
+    show_default=True,
     metavar="HALVES",
-    help="Size of the large jobs; by default 4.",
+    help="Size of the large jobs.",
 )
 @click.option(
     "--order",
@@ -211,8 +170,10 @@ Examples:
     "--queue",
     "queue_limit",
     type=click.IntRange(1),
+    default=12,
+    show_default=True,
     metavar="N",
-    help="Jobs that wait at a time, at most; by default 12, or all of a log.",
+    help="Jobs that wait at a time, at most.",
 )
 @click.option(
     "--repeat",
@@ -223,69 +184,39 @@ Examples:
     help="Streams: this seed and those after it.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Of all chance.")
-@click.option("--skip-bad", is_flag=True, help="Leave bad lines of the log out.")
-@click.option(
-    "--save",
-    "save_in",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="FOLDER",
-    help="Write each stream's jobs there, as npz and CSV.",
-)
+@save_option
 @json_option
 def stream(
-    trace: Path | None,
     model_name: str,
     placements: tuple[str, ...],
-    nodes: int | None,
-    stream_jobs: int | None,
-    large: int | None,
+    nodes: int,
+    stream_jobs: int,
+    large: int,
     order: str,
-    queue_limit: int | None,
+    queue_limit: int,
     repeat: int,
     seed: int,
-    skip_bad: bool,
     save_in: Path | None,
     json_file: Path | None,
 ) -> None:
     check_writable(json_file)
     model = read_model(model_name)
-    if trace is not None and (stream_jobs or large):
-        raise click.UsageError("--jobs and --large make streams; a log has its own jobs.")
     runs = [
         SharingRun(
             model=model,
-            recipe=StreamRecipe(stream_jobs or 100, seed + count, large=large or 4),
-            nodes=nodes or (0 if trace else 4),
+            recipe=StreamRecipe(stream_jobs, seed + count, large=large),
+            nodes=nodes,
             order=order,
-            queue_limit=queue_limit or (sys.maxsize if trace else 12),
+            queue_limit=queue_limit,
             placements=placements,
-            trace=trace,
-            skip_bad=skip_bad,
         )
         for count in range(repeat)
     ]
-    with open_progress(sys.stderr, len(runs)) as heard:
-        outcomes = carry_out_all(carry_out, runs, len(os.sched_getaffinity(0)), heard)
-    words = shlex.join(["cosched", *sys.argv[1:]])
-    files = [] if save_in is None else save(outcomes, save_in, words)
+    outcomes, files = simulate(runs, save_in)
     if json_file != Path("-"):
         click.echo(stream_table(outcomes), nl=False)
     if json_file is not None:
-        _write(
-            json_file,
-            {
-                "model": model_name,
-                "runs": [outcome.document() for outcome in outcomes],
-                "files": [str(file) for file in files],
-            },
-        )
+        write_document(json_file, runs_document(model_name, outcomes, files))
 
 
-def _write(json_file: Path, document: dict[str, Any]) -> None:
-    head = {
-        "command": shlex.join(["cosched", *sys.argv[1:]]),
-        "version": version("cosched"),
-    }
-    with writing(json_file) as out:
-        json.dump({**head, **document}, out, indent=1)
-        out.write("\n")
+symbiosis.add_command(log)

@@ -5,8 +5,9 @@ After section 2.4 of Weinberg and Snavely (2006): jobs of half a node or of four
 20% of the actual ones. Which application of its class a job runs is drawn evenly. Run times
 on nodes of their own are log-uniform, which is ours: the paper does not say.
 
-Or a log, whose jobs have whole nodes' worth of halves. Logs do not say what limits a job:
-each user's executable is given an application by chance, always the same.
+Or a log, whose jobs have whole nodes' worth of halves. Logs do not say what limits a job,
+so that is drawn in the same proportions: for each job, or for each user's executable, which
+is always the same application then (and a few busy users decide the proportions).
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from cosched.core.symbiosis.messages import SharingJob
 from cosched.core.symbiosis.resources import Limits, Resource
 from cosched.core.units import NS_PER_S
 from cosched.sim.workload import Workload
+
+DRAWS = ("job", "user")
 
 #: How likely a job is of a class.
 WEIGHTS = {Resource.MEMORY: 2.0, Resource.IO: 1.0, Resource.CPU: 1.0, Resource.NETWORK: 1.0}
@@ -102,14 +105,15 @@ def make_stream(recipe: StreamRecipe, model: Model) -> list[StreamJob]:
     return stream
 
 
-def stream_of(log: Workload, model: Model, seed: int) -> list[StreamJob]:
-    """The jobs of a log, their applications drawn by this seed."""
+def stream_of(log: Workload, model: Model, seed: int, draw: str) -> list[StreamJob]:
+    """The jobs of a log, their applications drawn by this seed. draw: one of ``DRAWS``."""
     kinds, labels = _Kinds(model), model.labels
-    drawn: dict[tuple[int, int], str] = {}
+    drawn: dict[tuple[int, ...], str] = {}
     stream = []
-    for place, who in enumerate(zip(log.user, log.executable, strict=True)):
+    for place, user in enumerate(zip(log.user, log.executable, strict=True)):
+        who: tuple[int, ...] = user if draw == "user" else (place,)
         if who not in drawn:
-            drawn[who] = kinds.draw(Random(f"{seed} {who[0]} {who[1]}"))
+            drawn[who] = kinds.draw(Random(" ".join(map(str, (seed, *who)))))
         job = SharingJob(
             number=place,
             size=2 * log.size[place],

@@ -1,6 +1,7 @@
 """Runs of a stream under several placements, and what they are compared by.
 
-makespan: when the last job ends. mean_wait: from submission to start. mean_speed: of all
+makespan: when the last job ends. mean_wait: from submission to start. mean_response: from
+submission to end. mean_speed: of all
 jobs, the time on nodes of their own / the time it took, weighted by size. compared_s: when
 the last of those jobs ends that were over under ``split`` when its last job limited by
 memory was; after that half of that machine starves, which section 2.4 leaves out.
@@ -9,6 +10,7 @@ memory was; after that half of that machine starves, which section 2.4 leaves ou
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -41,7 +43,7 @@ class SharingRun:
     """A stream under each of some placements. queue_limit: jobs that wait at most.
 
     trace: a log in place of the recipe, of which then only the seed counts; ``nodes`` 0:
-    as many as it says.
+    as many as it says. draw: one of ``stream.DRAWS``, for what a log does not say.
     """
 
     model: Model
@@ -52,6 +54,7 @@ class SharingRun:
     placements: tuple[str, ...] = NAMES
     trace: Path | None = None
     skip_bad: bool = False
+    draw: str = "job"
 
     @property
     def name(self) -> str:
@@ -96,6 +99,9 @@ class SharingOutcome:
             "jobs": len(self.stream),
             "nodes": self.nodes,
             "skipped_lines": self.skipped,
+            "applications": dict(
+                sorted(Counter(entry.job.application for entry in self.stream).items())
+            ),
             "placements": {
                 name: {**self.figures[name], "counts": shared.counts}
                 for name, shared in self.shared.items()
@@ -112,7 +118,7 @@ def carry_out(run: SharingRun, beat: Beat = ignore) -> SharingOutcome:
         log = read_swf(run.trace, machine=run.nodes or None, skip_bad=run.skip_bad)
         nodes = log.workload.machine
         skipped = {fault.value: count for fault, count in sorted(log.skipped.items())}
-        stream = stream_of(log.workload, run.model, run.recipe.seed)
+        stream = stream_of(log.workload, run.model, run.recipe.seed, run.draw)
     shared = {}
     for count, name in enumerate(run.placements):
         before, share = count / len(run.placements), 1 / len(run.placements)
@@ -170,6 +176,7 @@ def _figures(
 ) -> dict[str, float]:
     took = [end - start for start, end in zip(one.start_ns, one.end_ns, strict=True)]
     waits = [start - at for at, start in zip(one.submit_ns, one.start_ns, strict=True)]
+    mean_wait_s = sum(waits) / len(waits) / NS_PER_S
     own = sum(entry.job.size * entry.run_ns for entry in stream)
     spent = sum(entry.job.size * time for entry, time in zip(stream, took, strict=True))
     slowed = sum(time > entry.run_ns for entry, time in zip(stream, took, strict=True))
@@ -177,7 +184,8 @@ def _figures(
         "makespan_s": max(one.end_ns) / NS_PER_S,
         "compared_s": max(one.end_ns[place] for place in compared) / NS_PER_S,
         "compared_jobs": len(compared),
-        "mean_wait_s": sum(waits) / len(waits) / NS_PER_S,
+        "mean_wait_s": mean_wait_s,
+        "mean_response_s": mean_wait_s + sum(took) / len(took) / NS_PER_S,
         "mean_speed": own / spent if spent else 1.0,
         "slowed_share": slowed / len(stream),
     }

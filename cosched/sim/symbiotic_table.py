@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from statistics import fmean
 
@@ -13,6 +14,10 @@ from cosched.sim.symbiotic_runs import SharingOutcome
 from cosched.sim.table import duration, left_out
 
 MARKS = {Expectation.SLOW: "-", Expectation.SYMBIOTIC: "+", Expectation.UNKNOWN: " "}
+LOG_HEAD = (
+    f"{'':<9}{'makespan':>10}{'whole /':>8}{'wait':>10}{'whole /':>8}"
+    f"{'response':>10}{'whole /':>8}{'speed':>7}{'slowed':>8}"
+)
 HEAD = (
     f"{'':<10}{'makespan':>10}{'whole /':>9}{'packed /':>10}{'wait':>10}{'speed':>7}"
     f"{'slowed':>8}"
@@ -71,20 +76,13 @@ def stream_table(outcomes: Sequence[SharingOutcome]) -> str:
     """Means over the streams; ends with a newline."""
     first = outcomes[0]
     streams = "stream" if len(outcomes) == 1 else "streams"
-    if first.run.trace is not None:
-        streams = f"times {first.run.trace.name[:20]}, a log"
     lines = [
         f"{len(outcomes)} {streams} of {len(first.stream)} jobs, {first.nodes} nodes; "
         "ratios of makespans",
-        *left_out(first.skipped),
         HEAD,
     ]
     for name in first.figures:
-        figures = [outcome.figures[name] for outcome in outcomes]
-        mean = {
-            key: fmean(figure[key] for figure in figures)
-            for key in ("makespan_s", "mean_wait_s", "mean_speed", "slowed_share")
-        }
+        mean = means(outcomes, name)
         lines.append(
             f"{name:<10}{duration(mean['makespan_s']):>10}"
             f"{gain(outcomes, 'whole', name):>9}{gain(outcomes, 'packed', name):>10}"
@@ -93,19 +91,55 @@ def stream_table(outcomes: Sequence[SharingOutcome]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def gain(outcomes: Sequence[SharingOutcome], base: str, name: str) -> str:
-    """The mean ratio of makespans, or a dash without the base."""
+def log_table(outcomes: Sequence[SharingOutcome]) -> str:
+    """Means over the draws of labels of one log; ends with a newline."""
+    first = outcomes[0]
+    trace = first.run.trace.name[:34] if first.run.trace is not None else ""
+    draws = "draw" if len(outcomes) == 1 else "draws"
+    lines = [
+        f"{trace}: {len(first.stream)} jobs, {first.nodes} nodes",
+        *left_out(first.skipped),
+        f"labels drawn by {first.run.draw}, {len(outcomes)} {draws}; "
+        "whole /: EASY without sharing to this",
+        LOG_HEAD,
+    ]
+    for name in first.figures:
+        mean = means(outcomes, name)
+        row = f"{name:<9}"
+        for figure in ("makespan_s", "mean_wait_s", "mean_response_s"):
+            row += f"{duration(mean[figure]):>10}{gain(outcomes, 'whole', name, figure):>8}"
+        lines.append(row + f"{mean['mean_speed']:>7.2f}{mean['slowed_share']:>8.0%}")
+    return "\n".join(lines) + "\n"
+
+
+def means(outcomes: Sequence[SharingOutcome], name: str) -> dict[str, float]:
+    """Of each figure of a placement, over the streams."""
+    figures = [outcome.figures[name] for outcome in outcomes]
+    return {key: fmean(figure[key] for figure in figures) for key in figures[0]}
+
+
+def gain(
+    outcomes: Sequence[SharingOutcome], base: str, name: str, figure: str = "makespan_s"
+) -> str:
+    """The mean ratio, by default of makespans; or a dash without the base."""
     if base not in outcomes[0].figures:
         return "-"
-    return f"{ratio(outcomes, base, name, 'makespan_s'):.3f}"
+    return f"{ratio(outcomes, base, name, figure):.3f}"
 
 
 def ratio(outcomes: Sequence[SharingOutcome], base: str, name: str, figure: str) -> float:
     """The mean over the streams of a figure of one placement / that of another."""
     return fmean(
-        outcome.figures[base][figure] / outcome.figures[name][figure]
+        _quotient(outcome.figures[base][figure], outcome.figures[name][figure])
         for outcome in outcomes
     )
+
+
+def _quotient(one: float, other: float) -> float:
+    """Nobody waiting under either is no difference."""
+    if other == 0.0:
+        return 1.0 if one == 0.0 else math.inf
+    return one / other
 
 
 def _percent(speedup: float | None) -> str:

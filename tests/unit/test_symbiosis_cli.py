@@ -14,7 +14,7 @@ from cosched.core.symbiosis.matrix import model_document
 SIM = ("sim", "symbiosis")
 
 
-@pytest.mark.parametrize("command", [[], ["pairs"], ["stream"]])
+@pytest.mark.parametrize("command", [[], ["pairs"], ["stream"], ["log"]])
 def test_help_fits_and_leads(command, tmp_path):
     result = cosched(*SIM, *command, "--help", cwd=tmp_path)
     assert result.returncode == 0
@@ -72,30 +72,45 @@ def test_a_model_of_ones_own(tmp_path):
     assert json.loads(mine.stdout)["runs"] == json.loads(ours.stdout)["runs"]
 
 
-def test_a_log_in_place_of_a_stream(tmp_path):
+def test_a_log_against_easy_without_sharing(tmp_path):
     made = cosched(
         "sim", "generate", "made.swf", "--jobs", 80, "--machine", 16, "--load", 0.9,
         cwd=tmp_path,
     )  # fmt: skip
     assert made.returncode == 0, made.stderr
-    with (tmp_path / "made.swf").open("a") as log:
-        log.write("1 2 3\n")
-    words = ["stream", "made.swf", "--skip-bad", "--placements", "whole,anyhow"]
+    with (tmp_path / "made.swf").open("a") as trace:
+        trace.write("1 2 3\n")
+    words = ["log", "made.swf", "--skip-bad", "--placements", "anyhow", "--repeat", 2]
     result = cosched(*SIM, *words, "--save", "out", "--json", "l.json", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert max(len(line) for line in result.stdout.splitlines()) <= 80
-    assert result.stdout.startswith("1 times made.swf, a log of 80 jobs, 16 nodes")
+    assert result.stdout.startswith("made.swf: 80 jobs, 16 nodes\n")
     assert "bad lines left out: 1 too few fields\n" in result.stdout
-    (run,) = json.loads((tmp_path / "l.json").read_text())["runs"]
-    assert run["skipped_lines"] == {"too few fields": 1}
+    runs = json.loads((tmp_path / "l.json").read_text())["runs"]
+    assert [run["seed"] for run in runs] == [0, 1]
+    assert runs[0]["applications"] != runs[1]["applications"]
+    whole, anyhow = (
+        [run["placements"][name] for run in runs] for name in ("whole", "anyhow")
+    )
+    # Without sharing it does not matter what limits a job: plain EASY, and as the queue's.
+    assert whole[0]["mean_wait_s"] == whole[1]["mean_wait_s"]
+    words = ["sim", "queue", "made.swf", "--skip-bad", "--policy", "easy", "--json", "-"]
+    easy = cosched(*words, cwd=tmp_path)
+    assert easy.returncode == 0, easy.stderr
+    (queue,) = json.loads(easy.stdout)["runs"]
+    assert whole[0]["mean_wait_s"] == pytest.approx(queue["figures"]["mean_wait_s"])
+    assert runs[0]["skipped_lines"] == {"too few fields": 1}
+    assert sum(run["mean_response_s"] for run in anyhow) < sum(
+        run["mean_response_s"] for run in whole
+    )
     for name in ("whole", "anyhow"):
         columns = np.load(tmp_path / "out" / f"made.swf-0.{name}.npz")
         waits = columns["start_s"] - columns["submit_s"]
         assert waits.min() >= 0.0
-        assert waits.mean() == pytest.approx(run["placements"][name]["mean_wait_s"])
-    whole = np.load(tmp_path / "out" / "made.swf-0.whole.npz")
+        assert waits.mean() == pytest.approx(runs[0]["placements"][name]["mean_wait_s"])
+    columns = np.load(tmp_path / "out" / "made.swf-0.whole.npz")
     # On nodes of their own jobs run as the log says.
-    assert np.allclose(whole["end_s"] - whole["start_s"], whole["own_s"])
+    assert np.allclose(columns["end_s"] - columns["start_s"], columns["own_s"])
 
 
 @pytest.mark.parametrize(
@@ -106,8 +121,8 @@ def test_a_log_in_place_of_a_stream(tmp_path):
         (["stream", "--model", "none.json"], "none.json: has no object 'applications'"),
         (["stream", "--placements", "best"], "'best' is none of whole, packed, split"),
         (["stream", "--large", "9"], "wants 9 halves of nodes; the machine has 4 nodes"),
-        (["stream", "absent.swf"], "absent.swf: cannot be read"),
-        (["stream", "absent.swf", "--jobs", "3"], "a log has its own jobs"),
+        (["log", "absent.swf"], "absent.swf: cannot be read"),
+        (["log", "none.json"], "none.json: "),
         (["stream", "--json", "absent/x"], "its folder cannot be written"),
         (["stream", "--jobs", "9", "--save", "file/x"], "file/x: cannot be written"),
     ],

@@ -125,7 +125,7 @@ class Learner:
         return self.priors.of(expected(self.labels[primary], self.labels[background]))
 
     def error(self, matrix: SpeedupMatrix) -> float:
-        """How far its estimates are off the truth: the mean over all pairs, as a speedup."""
+        """How far its estimates are off the truth, the mean over all pairs of speedups."""
         off = [
             abs(self.estimate(*pair) - matrix.speedup(*pair))
             for pair in permutations(matrix.names, 2)
