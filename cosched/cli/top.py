@@ -17,7 +17,7 @@ from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.observe.job_detail import detail
 from cosched.observe.top_model import JobRow, Trends, view
-from cosched.observe.top_sampler import check_interval, sample
+from cosched.observe.top_sampler import Sampler, check_interval, sample
 from cosched.observe.top_text import page, plain
 from cosched.observe.why import Asker, stories
 from cosched.shm.paths import NodePaths
@@ -74,10 +74,11 @@ def command(
         return
     if not sys.stdout.isatty():
         raise CoschedError("stdout is no terminal; use --once")
-    sample(run_dir, nodes)  # that no daemon is up is said in a line, not on a screen
-    from cosched.observe.top_screen import TopApp
+    with Sampler(run_dir, nodes) as sampler:
+        sampler.look()  # that no daemon is up is said in a line, not on a screen
+        from cosched.observe.top_screen import TopApp
 
-    TopApp(lambda: sample(run_dir, nodes), interval, partial(why_text, run_dir)).run()
+        TopApp(sampler.look, interval, partial(why_text, run_dir)).run()
 
 
 def why_text(run_dir: Path, job: JobRow) -> str:

@@ -19,7 +19,11 @@ from pathlib import Path
 
 from cosched.linux import proc
 
-_FIELD = re.compile(r"^(\w+):\s+(\d+) kB$", re.MULTILINE)
+# Read where they are wanted, not all fifty lines: a daemon does so for each of its tasks.
+_TOTAL = re.compile(r"^MemTotal:\s+(\d+) kB$", re.MULTILINE)
+_AVAILABLE = re.compile(r"^MemAvailable:\s+(\d+) kB$", re.MULTILINE)
+_ANONYMOUS = re.compile(r"^RssAnon:\s+(\d+) kB$", re.MULTILINE)
+_SHARED = re.compile(r"^RssShmem:\s+(\d+) kB$", re.MULTILINE)
 _SOME = re.compile(r"^some avg10=(\d+(?:\.\d+)?) ", re.MULTILINE)
 
 
@@ -33,8 +37,8 @@ class MachineMemory:
 
 def machine_memory(root: Path = proc.ROOT) -> MachineMemory:
     """From /proc/meminfo; zeros where that cannot be read."""
-    fields = _fields(root / "proc/meminfo")
-    return MachineMemory(fields.get("MemTotal", 0), fields.get("MemAvailable", 0))
+    text = proc.read_text(root / "proc/meminfo") or ""
+    return MachineMemory(_bytes(_TOTAL, text), _bytes(_AVAILABLE, text))
 
 
 def pressure_percent(root: Path = proc.ROOT) -> float | None:
@@ -48,12 +52,13 @@ def held_bytes(pids: Iterable[int], root: Path = proc.ROOT) -> int:
     """What the processes hold together; those that are gone hold nothing."""
     anonymous = shared = 0
     for pid in pids:
-        fields = _fields(root / "proc" / str(pid) / "status")
-        anonymous += fields.get("RssAnon", 0)
-        shared = max(shared, fields.get("RssShmem", 0))
+        text = proc.read_text(root / f"proc/{pid}/status") or ""
+        anonymous += _bytes(_ANONYMOUS, text)
+        shared = max(shared, _bytes(_SHARED, text))
     return anonymous + shared
 
 
-def _fields(path: Path) -> dict[str, int]:
-    text = proc.read_text(path) or ""
-    return {name: int(kib) * 1024 for name, kib in _FIELD.findall(text)}
+def _bytes(line: re.Pattern[str], text: str) -> int:
+    """A line's number of KiB, in bytes; 0 without the line."""
+    match = line.search(text)
+    return int(match[1]) * 1024 if match else 0

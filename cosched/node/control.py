@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from cosched.core.errors import CoschedError
 from cosched.node.listener import UnixListener, peer_of
 from cosched.node.loop import Loop
@@ -77,7 +79,7 @@ class ControlSocket:
         for line in lines:
             answer = self._answer(client, line)
             try:
-                client.connection.sendall(json.dumps(answer).encode() + b"\n")
+                client.connection.sendall(msgspec.json.encode(answer) + b"\n")
             except (BlockingIOError, ConnectionError):
                 self._drop(client)
                 return

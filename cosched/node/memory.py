@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -195,38 +195,42 @@ class MemoryGate:
 
     # -- for people -------------------------------------------------------------------
 
-    def status(self) -> dict[str, Any]:
-        """The parts ``memory`` and ``waiting`` of the node's status."""
-        now_ns = self._now_ns()
-        waiting = [(line, line.need()) for line in self._lines.values()]
-        admitted = [self._need_of(job) for job in self._jobs]
-        held = sum(need.measured_bytes for need in admitted)
-        node = self._measure(held + sum(need.measured_bytes for _, need in waiting))
+    def needs(self) -> dict[str, Need]:
+        """What each job on the node needs: /proc is read for every task."""
+        return {job.key: self._need_of(job) for job in self._jobs}
+
+    def memory_status(self, needs: Mapping[str, Need]) -> dict[str, Any]:
+        """The part ``memory`` of the node's status, from what its jobs need."""
+        waiting = sum(line.need().measured_bytes for line in self._lines.values())
+        held = sum(need.measured_bytes for need in needs.values())
+        node = self._measure(held + waiting)
         return {
-            "memory": {
-                "guarded": self._terms.capacity_bytes != 0,
-                "total_bytes": node.total_bytes,
-                "usable_bytes": node.usable_bytes,
-                "free_bytes": free_bytes(node, admitted),
-                "pressure_percent": node.pressure_percent,
-            },
-            "waiting": [
-                {
-                    "name": line.name,
-                    "uid": line.uid,
-                    "key": line.key,
-                    "tasks": len(line.applicants),
-                    "need_bytes": need.bytes,
-                    "waited_s": (now_ns - line.since_ns) / NS_PER_S,
-                    "reason": line.reason,
-                }
-                for line, need in waiting
-            ],
+            "guarded": self._terms.capacity_bytes != 0,
+            "total_bytes": node.total_bytes,
+            "usable_bytes": node.usable_bytes,
+            "free_bytes": free_bytes(node, list(needs.values())),
+            "pressure_percent": node.pressure_percent,
         }
 
-    def job_status(self, job: LiveJob) -> dict[str, int]:
+    def waiting_status(self) -> list[dict[str, Any]]:
+        """The part ``waiting`` of the node's status."""
+        now_ns = self._now_ns()
+        return [
+            {
+                "name": line.name,
+                "uid": line.uid,
+                "key": line.key,
+                "tasks": len(line.applicants),
+                "need_bytes": line.need().bytes,
+                "waited_s": (now_ns - line.since_ns) / NS_PER_S,
+                "reason": line.reason,
+            }
+            for line in self._lines.values()
+        ]
+
+    @staticmethod
+    def job_status(need: Need) -> dict[str, int]:
         """The part ``memory`` of a job's status."""
-        need = self._need_of(job)
         return {
             "declared_bytes": need.declared_bytes,
             "measured_bytes": need.measured_bytes,

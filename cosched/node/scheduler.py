@@ -409,7 +409,11 @@ class SchedulerDaemon:
 
     def _status(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         since_wall_ns = request.get("since_wall_ns")
-        return node_status(self, since_wall_ns if type(since_wall_ns) is int else None)
+        return node_status(
+            self,
+            since_wall_ns if type(since_wall_ns) is int else None,
+            memory=request.get("memory") is not False,
+        )
 
     def _why(self, request: Mapping[str, Any], uid: int) -> Mapping[str, Any]:
         return explain(self.recorder, request, uid)

@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from cosched.core.intervals import scheduled_intervals
+from cosched.core.memory import Need
 from cosched.core.messages import Mode
 from cosched.core.process_table import JobState
 from cosched.core.units import NS_PER_S
@@ -27,10 +28,13 @@ CARRIERS = {
 
 
 def node_status(
-    daemon: SchedulerDaemon, since_wall_ns: int | None = None
+    daemon: SchedulerDaemon, since_wall_ns: int | None = None, *, memory: bool = True
 ) -> dict[str, Any]:
     """The whole node, ready for JSON; with ``since_wall_ns`` also when each job was
-    scheduled since then."""
+    scheduled since then. Without ``memory`` nothing of that, which costs more than all
+    the rest together."""
+    gate = daemon.gate
+    needs = gate.needs() if memory else {}
     now_ns = time.monotonic_ns()
     settings = daemon.machine.settings
     report = daemon.region.data.report
@@ -63,8 +67,11 @@ def node_status(
         "counters": {
             branch.value: count for branch, count in sorted(daemon.machine.counters.items())
         },
-        **daemon.gate.status(),
-        "jobs": [_job_status(daemon, job, now_ns) for job in daemon.jobs],
+        **({"memory": gate.memory_status(needs)} if memory else {}),
+        "waiting": gate.waiting_status(),
+        "jobs": [
+            _job_status(daemon, job, now_ns, needs.get(job.key)) for job in daemon.jobs
+        ],
         **({} if since_wall_ns is None else {"scheduled": _since(daemon, since_wall_ns)}),
     }
 
@@ -83,7 +90,9 @@ def _since(daemon: SchedulerDaemon, since_wall_ns: int) -> dict[str, Any]:
     return scheduled_intervals(daemon.recorder.recent, now, since_wall_ns)
 
 
-def _job_status(daemon: SchedulerDaemon, job: LiveJob, now_ns: int) -> dict[str, Any]:
+def _job_status(
+    daemon: SchedulerDaemon, job: LiveJob, now_ns: int, need: Need | None
+) -> dict[str, Any]:
     state = daemon.machine.jobs[job.key]
     cpu_ns = daemon.classes.cpu_ns(job.key)
     return {
@@ -103,7 +112,7 @@ def _job_status(daemon: SchedulerDaemon, job: LiveJob, now_ns: int) -> dict[str,
         "granted": state.granted,
         "refused": {reason.value: count for reason, count in state.refused.items()},
         "dropped_requests": int(job.region.data.ring.dropped),
-        "memory": daemon.gate.job_status(job),
+        **({"memory": daemon.gate.job_status(need)} if need else {}),
         "tasks": [
             {
                 "pid": task.pid,

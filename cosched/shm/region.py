@@ -28,6 +28,11 @@ from cosched.shm._native import ffi, lib
 
 ATTACH_TIMEOUT_S = 2.0
 
+_COUNTERS = tuple(
+    name
+    for name, field in ffi.typeof("struct cosched_task_counters").fields
+    if field.type.kind == "primitive"
+)
 # By the numbers of enum cosched_mode.
 _MODES = (Mode.COSCHEDULED, Mode.RAISED, Mode.SUSPENDED, Mode.RELEASED)
 
@@ -282,11 +287,7 @@ class JobRegion(Region):
     def counters(self, slot: int) -> dict[str, int]:
         """A task's counters by name."""
         counters = self.data.tasks[slot].counters
-        return {
-            name: int(getattr(counters, name))
-            for name, field in ffi.typeof("struct cosched_task_counters").fields
-            if field.type.kind == "primitive"
-        }
+        return {name: int(getattr(counters, name)) for name in _COUNTERS}
 
 
 class NodeRegion(Region):
