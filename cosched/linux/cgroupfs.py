@@ -216,11 +216,17 @@ class Tree:
         """Makes the top, so that jobs' groups can be made in it."""
         make_group(self.top)
 
-    def move_in(self, job: str, pid: int) -> bool:
-        """Moves a process into the job's group; False if it is gone."""
+    def move_in(self, job: str, pid: int, start_ticks: int | None = None) -> bool:
+        """Moves a process into the job's group; False if it is gone. With ``start_ticks``
+        only the one that started then: who else was moved under its number goes back."""
         target = self.path(job)
+        if not self._is_still(pid, start_ticks):
+            return False
         origin = self.hierarchy.group_of(pid)
         if not move(target, pid):
+            return False
+        if not self._is_still(pid, start_ticks):
+            self._undo(target, pid, origin)
             return False
         if origin is not None and not self._is_ours(origin):
             if origin not in self._origins.values():
@@ -228,9 +234,30 @@ class Tree:
             self._origins[pid] = origin
         return True
 
+    def _is_still(self, pid: int, start_ticks: int | None) -> bool:
+        """Whether the number is that process's. The kernel moves whoever has the number
+        when it is written, so this is asked again afterwards."""
+        if start_ticks is None:
+            return True
+        return proc.start_ticks(pid, self.hierarchy.root) == start_ticks
+
+    def _undo(self, target: Path, pid: int, origin: str | None) -> None:
+        """Moves whoever got the number meanwhile, and so into ``target``, to where its
+        parent is, since processes begin there, or to the origin that was read before."""
+        group = self.hierarchy.group_of(pid)
+        if group is None or self.hierarchy.directory(group) != target:
+            return
+        parent = proc.parent(pid, self.hierarchy.root)
+        home = self.hierarchy.group_of(parent) if parent else None
+        for directory in [*self._homes(home), *self._homes(origin)]:
+            with contextlib.suppress(OSError):
+                move(directory, pid)
+                return
+
     def give_back(self, job: str, pid: int) -> None:
         """Moves a process to where it came from, if it is in the job's group at all."""
         origin = self._origins.pop(pid, None)
+        start_ticks = proc.start_ticks(pid, self.hierarchy.root)
         group = self.hierarchy.group_of(pid)
         source = self.path(job)
         if group is None or self.hierarchy.directory(group) != source:
@@ -240,6 +267,8 @@ class Tree:
                 move(target, pid)
             except OSError:
                 continue
+            if not self._is_still(pid, start_ticks):
+                self._undo(target, pid, origin)
             return
         raise CoschedError(
             f"class {job}: process {pid} can be moved neither to where it came from "

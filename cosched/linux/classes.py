@@ -19,7 +19,7 @@ A job is known here by its key, a string that is safe as a file name.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Protocol
 
 from cosched.core.errors import CoschedError
@@ -48,8 +48,10 @@ class ClassScheduler(Protocol):
         exists it only notes new CPUs, which the next ``set_shares`` takes into account.
         """
 
-    def add(self, job: str, pid: int) -> None:
-        """Moves the process, all its threads, into the class. A dead one is no error."""
+    def add(self, job: str, pid: int, start_ticks: int | None = None) -> None:
+        """Moves the process, all its threads, into the class. A dead one is no error: with
+        ``start_ticks``, when it started, another one that has its number by then is left
+        where it is."""
 
     def remove(self, job: str, pid: int) -> None:
         """Gives the process back to where it came from."""
@@ -80,12 +82,13 @@ class ClassScheduler(Protocol):
     def pulse(self) -> None:
         """Lets unscheduled jobs run for a moment, so that they can trap messages."""
 
-    def restore(self, pids: Mapping[str, Collection[int]]) -> None:
+    def restore(self, pids: Mapping[str, Mapping[int, int]]) -> None:
         """Every class of this tag back to the kernel's normal shares; idempotent.
 
         Classes are found on disk, so that another process (the timer daemon, after the
         scheduler daemon was killed) can do this with an object of its own. ``pids`` are
-        the tasks of each job; only the duty cycle has no other way to know them.
+        the tasks of each job, and when they started; only the duty cycle has no other way
+        to know them.
         After another process did it, call this on the own object too before the next
         ``set_shares``, which writes only what this object believes has changed.
         """

@@ -32,7 +32,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cosched.core.errors import CoschedError
@@ -98,13 +98,13 @@ class DutyCycle:
         else:
             known.cpus = cpus
 
-    def add(self, job: str, pid: int) -> None:
+    def add(self, job: str, pid: int, start_ticks: int | None = None) -> None:
         known = self._jobs.get(job)
         if known is None:
             raise unknown_class(job)
         if pid in known.pidfds:
             return
-        fd = pidfd.open_pidfd(pid)
+        fd = _open(pid, start_ticks)
         if fd is None:
             return
         try:
@@ -226,7 +226,7 @@ class DutyCycle:
 
     # -- the way back -----------------------------------------------------------------
 
-    def restore(self, pids: Mapping[str, Collection[int]]) -> None:
+    def restore(self, pids: Mapping[str, Mapping[int, int]]) -> None:
         self._percents.clear()
         self._waiting.clear()
         self._pulsed = None
@@ -234,8 +234,10 @@ class DutyCycle:
             known.signal(signal.SIGCONT)
             known.stopped = known.frozen = False
         self._apply()
-        for pid in {pid for several in pids.values() for pid in several}:
-            fd = pidfd.open_pidfd(pid)
+        for pid, start_ticks in {
+            known for several in pids.values() for known in several.items()
+        }:
+            fd = pidfd.open_identified(pid, start_ticks)
             if fd is not None:
                 with contextlib.suppress(PermissionError):
                     pidfd.send_signal(fd, signal.SIGCONT)
@@ -244,3 +246,9 @@ class DutyCycle:
     def close(self) -> None:
         for job in list(self._jobs):
             self.destroy(job)
+
+
+def _open(pid: int, start_ticks: int | None) -> int | None:
+    if start_ticks is None:
+        return pidfd.open_pidfd(pid)
+    return pidfd.open_identified(pid, start_ticks)

@@ -37,7 +37,7 @@ import errno
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -155,12 +155,12 @@ class GroupClasses(ABC):
             raise
         return _Group(cpus, knob, usage)
 
-    def add(self, job: str, pid: int) -> None:
+    def add(self, job: str, pid: int, start_ticks: int | None = None) -> None:
         if job not in self._groups:
             raise unknown_class(job)
         try:
             for tree in self._trees:
-                tree.move_in(job, pid)
+                tree.move_in(job, pid, start_ticks)
         except OSError as error:
             raise CoschedError(f"class {job}: {_move_error(pid, error)}") from None
 
@@ -295,7 +295,7 @@ class GroupClasses(ABC):
 
     # -- the way back -------------------------------------------------------------------
 
-    def restore(self, pids: Mapping[str, Collection[int]]) -> None:
+    def restore(self, pids: Mapping[str, Mapping[int, int]]) -> None:
         jobs = self._trees[0].jobs()
         if not jobs:
             return

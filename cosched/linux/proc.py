@@ -17,7 +17,7 @@ _NS_PER_TICK = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 # or the kernel of this machine worked. Steal and guest (part of user) are left out.
 _BUSY_COLUMNS = (0, 1, 2, 5, 6)
 # Field numbers of /proc/PID/stat, counted from the one after "(comm)".
-_STATE, _START_TICKS = 0, 19
+_STATE, _PARENT, _START_TICKS = 0, 1, 19
 
 
 def read_text(path: Path) -> str | None:
@@ -57,6 +57,12 @@ def state(pid: int, root: Path = ROOT) -> str | None:
     return fields[_STATE] if fields else None
 
 
+def parent(pid: int, root: Path = ROOT) -> int | None:
+    """The pid of the parent; None also for one that this pid namespace cannot name."""
+    fields = _stat_fields(pid, root)
+    return int(fields[_PARENT]) or None if fields else None
+
+
 def comm(pid: int, root: Path = ROOT) -> str | None:
     """The short name of the program."""
     text = read_text(root / "proc" / str(pid) / "comm")
@@ -67,6 +73,15 @@ def process_uid(pid: int, root: Path = ROOT) -> int | None:
     """The real user id."""
     value = _status_line(root / "proc" / str(pid) / "status", "Uid")
     return int(value.split()[0]) if value else None
+
+
+def process_uids(pid: int, root: Path = ROOT) -> tuple[int, int] | None:
+    """The real and the effective user id."""
+    value = _status_line(root / "proc" / str(pid) / "status", "Uid")
+    if not value:
+        return None
+    real, effective, *_ = value.split()
+    return int(real), int(effective)
 
 
 def threads(pid: int, root: Path = ROOT) -> list[int]:

@@ -2,6 +2,9 @@
 
 One JSON object a line, one line for each answer. Reading is open to whoever may connect;
 changing is for root and the daemon's own user; what concerns one job is for its owner, too.
+
+Whatever a client sends costs nobody but that client: what is no request gets an error, a
+line that does not end gets no answer, and a user who asks without end waits (``Pacer``).
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,10 +20,15 @@ from typing import Any
 import msgspec
 
 from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S
+from cosched.node.complaints import Complaints
 from cosched.node.listener import UnixListener, peer_of
 from cosched.node.loop import Loop
+from cosched.node.pacing import Pacer
 
 LINE_MAX = 65536
+#: How long a line may take to come.
+LINE_NS = 10 * NS_PER_S
 
 Handler = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 #: Also gets the uid of who asks, as the kernel has it, and refuses him what is not his.
@@ -43,6 +52,8 @@ class ControlSocket:
         writers: Mapping[str, Handler],
         owners: Mapping[str, OwnerHandler],
         on_lease_end: Callable[[], None],
+        complaints: Complaints,
+        line_ns: int = LINE_NS,
     ) -> None:
         self.leases = 0
         self._loop = loop
@@ -50,8 +61,16 @@ class ControlSocket:
         self._writers = writers
         self._owners = owners
         self._on_lease_end = on_lease_end
+        self._complaints = complaints
+        self._line_ns = line_ns
+        self._pacer = Pacer(loop, exempt=(0, os.geteuid()))
         self._listener = UnixListener(
-            path, socket.SOCK_STREAM, loop, self._accepted, mode=mode
+            path,
+            socket.SOCK_STREAM,
+            loop,
+            self._accepted,
+            mode=mode,
+            complaints=complaints,
         )
 
     def close(self) -> None:
@@ -62,9 +81,9 @@ class ControlSocket:
         # Non-blocking: answers are small and the readers local, but a reader that stops
         # reading must not stop the daemon.
         client = _Client(connection)
-        self._loop.watch(connection.fileno(), lambda: self._serve(client))
+        self._loop.watch(connection.fileno(), lambda: self._hear(client))
 
-    def _serve(self, client: _Client) -> None:
+    def _hear(self, client: _Client) -> None:
         try:
             data = client.connection.recv(LINE_MAX)
         except BlockingIOError:
@@ -72,24 +91,63 @@ class ControlSocket:
         except ConnectionError:
             data = b""
         client.pending += data
-        if not data or len(client.pending) > LINE_MAX:
+        if not data:
+            self._drop(client)
+        elif b"\n" in client.pending:
+            self._loop.unwatch(client.connection.fileno())
+            client.watched = False
+            self._pacer.submit(client.uid, lambda: self._serve(client))
+        elif len(client.pending) > LINE_MAX:
+            self._complaints.about(client.uid, "control: a line without an end")
+            self._drop(client)
+        else:
+            self._time_line(client)
+
+    def _serve(self, client: _Client) -> None:
+        """Answers one request; further ones that came with it wait for their turn."""
+        line, _, client.pending = client.pending.partition(b"\n")
+        client.line_since_ns = time.monotonic_ns()
+        answer = self._answer(client, line)
+        try:
+            client.connection.sendall(msgspec.json.encode(answer) + b"\n")
+        except (BlockingIOError, ConnectionError):
             self._drop(client)
             return
-        *lines, client.pending = client.pending.split(b"\n")
-        for line in lines:
-            answer = self._answer(client, line)
-            try:
-                client.connection.sendall(msgspec.json.encode(answer) + b"\n")
-            except (BlockingIOError, ConnectionError):
-                self._drop(client)
+        if b"\n" in client.pending:
+            self._pacer.submit(client.uid, lambda: self._serve(client))
+            return
+        self._loop.watch(client.connection.fileno(), lambda: self._hear(client))
+        client.watched = True
+        if client.pending:
+            self._time_line(client)
+
+    def _time_line(self, client: _Client) -> None:
+        """Gives the line that has begun its time, unless it runs already."""
+        if client.timed:
+            return
+        client.line_since_ns = time.monotonic_ns()
+
+        def look() -> None:
+            client.timed = False
+            if not client.pending or not client.watched:
+                return  # closed, or being served, after which the next line is timed
+            if time.monotonic_ns() < client.line_since_ns + self._line_ns:
+                arm()
                 return
+            self._complaints.about(client.uid, "control: half a line, and no more")
+            self._drop(client)
+
+        def arm() -> None:
+            client.timed = True
+            self._loop.call_at(client.line_since_ns + self._line_ns, look)
+
+        arm()
 
     def _answer(self, client: _Client, line: bytes) -> Mapping[str, Any]:
-        try:
-            request = json.loads(line)
-            operation = request["op"]
-        except (ValueError, TypeError, KeyError):
+        request = parse_request(line)
+        if request is None:
             return {"error": "not a request: one JSON object with an 'op' a line"}
+        operation = request["op"]
         if operation == "lease":
             if not client.lease:
                 client.lease = True
@@ -99,10 +157,9 @@ class ControlSocket:
             if operation in self._readers:
                 return self._readers[operation](request)
             if operation in self._owners:
-                uid = peer_of(client.connection).uid
-                return self._owners[operation](request, uid)
+                return self._owners[operation](request, client.uid)
             if operation in self._writers:
-                if peer_of(client.connection).uid not in (0, os.geteuid()):
+                if client.uid not in (0, os.geteuid()):
                     return {"error": f"'{operation}' is for root and the daemon's own user"}
                 return self._writers[operation](request)
         except CoschedError as error:
@@ -110,17 +167,40 @@ class ControlSocket:
         return {"error": f"unknown op '{operation}'"}
 
     def _drop(self, client: _Client) -> None:
-        self._loop.unwatch(client.connection.fileno())
+        if client.watched:
+            self._loop.unwatch(client.connection.fileno())
+            client.watched = False
         client.connection.close()
         if client.lease:
             self.leases -= 1
             self._on_lease_end()
 
 
+def parse_request(line: bytes) -> Mapping[str, Any] | None:
+    """The request in a line; None if it is none. What may be in one is an object's plain
+    values, and one level of objects of such."""
+    try:
+        request = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(request, dict) or not isinstance(request.get("op"), str):
+        return None
+    for value in request.values():
+        inner = value.values() if isinstance(value, dict) else [value]
+        if any(isinstance(one, (dict, list)) for one in inner):
+            return None
+    return request
+
+
 class _Client:
-    """A connection, what it has sent of an unfinished line, and whether it leases."""
+    """A connection and who has it, what it has sent of an unfinished line and since when,
+    whether it is watched, whether a time for the line is running, and whether it leases."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
+        self.uid = peer_of(connection).uid
         self.pending = b""
+        self.watched = True
+        self.timed = False
+        self.line_since_ns = 0
         self.lease = False

@@ -82,7 +82,9 @@ class Effects:
             case CreateClass(job, cpus):
                 self._classes.create(job, cpus)
             case AddTask(job, task):
-                self._classes.add(job, task)
+                live = self._jobs.get(job)
+                known = live.tasks.get(task) if live is not None else None
+                self._classes.add(job, task, known.start_ticks if known else None)
             case RemoveTask(job, task):
                 self._classes.remove(job, task)
             case DestroyClass(job):

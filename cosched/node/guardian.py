@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from cosched.core.errors import CoschedError
 from cosched.core.messages import Mode
 from cosched.linux.classes import ClassScheduler
-from cosched.node.jobs import LiveTask, left_regions, live_tasks
+from cosched.node.jobs import LiveTask, attach_left, left_regions, live_tasks
 from cosched.node.loop import Loop
-from cosched.shm.paths import NodePaths, job_key
+from cosched.shm.paths import NodePaths
 from cosched.shm.region import JobRegion, unlink_region
 
 log = logging.getLogger(__name__)
@@ -47,7 +47,12 @@ class Guardian:
         new scheduler daemon takes over."""
         self._loop.stop_on([signal.SIGTERM])
         self._find_wards()
-        self._classes.restore({ward.key: list(ward.tasks) for ward in self._wards.values()})
+        self._classes.restore(
+            {
+                ward.key: {task.pid: task.start_ticks for task in ward.tasks.values()}
+                for ward in self._wards.values()
+            }
+        )
         for ward in list(self._wards.values()):
             # Also those that their owners suspended: nobody is here to resume them.
             if ward.region.mode is Mode.SUSPENDED:
@@ -65,15 +70,13 @@ class Guardian:
 
     def _find_wards(self) -> None:
         for name in left_regions(self._paths):
-            key = name.removeprefix(self._paths.job_region_prefix)
             try:
-                region: JobRegion = JobRegion.attach(name, timeout_s=0)
+                key, region = attach_left(self._paths, name)
             except CoschedError as error:
                 log.warning("%s", error)
                 unlink_region(name)
                 continue
-            uid = os.fstat(region.fd).st_uid
-            tasks = live_tasks(region, uid) if key == job_key(uid, region.job) else []
+            tasks = live_tasks(region, region.owner)
             self._wards[key] = Ward(key, region, {task.pid: task for task in tasks})
 
     def _task_ended(self, ward: Ward, task: LiveTask) -> None:

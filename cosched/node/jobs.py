@@ -9,27 +9,29 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from cosched.core.errors import CoschedError
 from cosched.linux import proc
-from cosched.shm.paths import NodePaths, job_key
+from cosched.linux.pidfd import exited
+from cosched.shm.objects import SHM
+from cosched.shm.paths import NodePaths, check_job_name, job_key
 from cosched.shm.region import JobRegion, unlink_region
-
-SHM = Path("/dev/shm")
 
 
 @dataclass(slots=True)
 class LiveTask:
-    """A registered process. ``pidfd`` becomes readable when it ends."""
+    """A registered process. ``pidfd`` becomes readable when it ends; pid and
+    ``start_ticks`` together are no other process's."""
 
     pid: int
     pidfd: int
     slot: int
     rank: int
     world: int
+    start_ticks: int
 
 
 @dataclass(slots=True)
@@ -73,7 +75,6 @@ class JobTable:
         """Region and bell for a job that has no task here yet."""
         key = job_key(uid, name)
         region_name = self._paths.job_region(key)
-        unlink_region(region_name)  # of a dead owner: a live one would be in the table
         region = JobRegion.create(region_name, name, uid, gid)
         try:
             bell = self._make_bell(key, uid, gid)
@@ -85,25 +86,24 @@ class JobTable:
         return job
 
     def add_task(
-        self, job: LiveJob, pid: int, *, rank: int, world: int, carrier: int
+        self, job: LiveJob, pid: int, held: int, *, rank: int, world: int, carrier: int
     ) -> LiveTask:
-        """A slot and a pidfd for a process that registers.
+        """A slot and a pidfd, a copy of ``held``, for a process that registers.
 
         Raises CoschedError if the region is full, ProcessLookupError if it is dead.
         """
         slot = job.region.free_slot()
         if slot is None:
             raise CoschedError(f"job '{job.name}': this node holds no more of its tasks")
-        pidfd = os.pidfd_open(pid)
         ticks = proc.start_ticks(pid)
-        if ticks is None:
-            os.close(pidfd)
+        if ticks is None or exited(held):
             raise ProcessLookupError(f"process {pid} has ended")
+        pidfd = os.dup(held)
         job.region.occupy(
             slot, pid=pid, start_ticks=ticks, rank=rank, world=world, carrier=carrier
         )
         job.carrier = carrier
-        task = job.tasks[pid] = LiveTask(pid, pidfd, slot, rank, world)
+        task = job.tasks[pid] = LiveTask(pid, pidfd, slot, rank, world, ticks)
         return task
 
     def remove_task(self, job: LiveJob, pid: int) -> None:
@@ -125,28 +125,30 @@ class JobTable:
     def adopt(self) -> list[str]:
         """Takes over the jobs that a dead daemon left, as far as their tasks live.
 
-        A region is believed if its owner is the user in its name, and a task in it if a
-        process of that user has the recorded start time. Returns a line for each region
-        that could not be taken over; regions without live tasks are removed.
+        Returns a line for each region that could not be taken over; those and regions
+        without live tasks are removed.
         """
         problems: list[str] = []
         for region_name in left_regions(self._paths):
-            key = region_name.removeprefix(self._paths.job_region_prefix)
             try:
-                region: JobRegion = JobRegion.attach(region_name, timeout_s=0)
+                key, region = attach_left(self._paths, region_name)
             except CoschedError as error:
                 problems.append(str(error))
                 unlink_region(region_name)
                 continue
-            uid = os.fstat(region.fd).st_uid
-            live = live_tasks(region, uid) if key == job_key(uid, region.job) else []
+            uid = region.owner
+            live = live_tasks(region, uid)
+            for twin in [task for task in live if self.job_of(task.pid) is not None]:
+                live.remove(twin)  # its user has written it into two of his regions
+                os.close(twin.pidfd)
             if not live:
                 region.close()
                 region.unlink()
                 self._paths.bell(key).unlink(missing_ok=True)
                 continue
             bell = os.open(self._paths.bell(key), os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-            job = self._jobs[key] = LiveJob(key, region.job, uid, region, bell)
+            name = key.partition(".")[2]
+            job = self._jobs[key] = LiveJob(key, name, uid, region, bell)
             for task in live:
                 job.tasks[task.pid] = task
                 job.carrier = region.data.tasks[task.slot].identity.carrier
@@ -170,17 +172,49 @@ def left_regions(paths: NodePaths) -> list[str]:
     return sorted(f"/{path.name}" for path in SHM.glob(f"{prefix}*"))
 
 
+def attach_left(paths: NodePaths, name: str) -> tuple[str, JobRegion]:
+    """The key and the region of a job that a dead daemon left.
+
+    Anybody may put a file of that name into /dev/shm. It is believed if it belongs to the
+    user in its name and a daemon of this node has made the job's bell, which only daemons
+    can. CoschedError otherwise.
+    """
+    key = name.removeprefix(paths.job_region_prefix)
+    uid, _, job = key.partition(".")
+    check_job_name(job)
+    region: JobRegion = JobRegion.attach(name, timeout_s=0)
+    why = None
+    if uid != str(region.owner):
+        why = f"belongs to uid {region.owner}"
+    elif not _is_bell(paths, key):
+        why = "no daemon of this node made it"
+    if why is not None:
+        region.close()
+        raise CoschedError(f"shared memory {name}: {why}")
+    return key, region
+
+
+def _is_bell(paths: NodePaths, key: str) -> bool:
+    try:
+        return stat.S_ISFIFO(os.lstat(paths.bell(key)).st_mode)
+    except FileNotFoundError:
+        return False
+
+
 def live_tasks(region: JobRegion, uid: int) -> list[LiveTask]:
     """The tasks recorded in a region whose processes still run, each with a pidfd."""
     found: list[LiveTask] = []
     for slot in region.live_slots():
         identity = region.data.tasks[slot].identity
         pid = int(identity.pid)
+        ticks = int(identity.start_ticks)
         with contextlib.suppress(OSError):  # it ended: not live
             pidfd = os.pidfd_open(pid)
-            same = proc.start_ticks(pid) == identity.start_ticks
-            if same and proc.process_uid(pid) == uid:
-                found.append(LiveTask(pid, pidfd, slot, identity.rank, identity.world))
+            same = proc.start_ticks(pid) == ticks
+            known = pid in (task.pid for task in found)
+            if same and not known and proc.process_uids(pid) == (uid, uid):
+                rank, world = int(identity.rank), int(identity.world)
+                found.append(LiveTask(pid, pidfd, slot, rank, world, ticks))
             else:
                 os.close(pidfd)
     return found

@@ -18,10 +18,10 @@ from cosched.core.units import format_duration
 from cosched.linux.classes import NAMES
 from cosched.linux.probe import attach
 from cosched.node.client import NoDaemon, request
-from cosched.node.jobs import left_regions, live_tasks
+from cosched.node.jobs import attach_left, left_regions, live_tasks
 from cosched.node.lock import lock_holder
 from cosched.shm.paths import NodePaths
-from cosched.shm.region import JobRegion, unlink_region
+from cosched.shm.region import unlink_region
 
 START_TIMEOUT_S = 20.0
 STOP_TIMEOUT_S = 10.0
@@ -218,19 +218,18 @@ def _clean_dead_node(paths: NodePaths) -> bool:
     return left
 
 
-def _release_tasks(paths: NodePaths) -> tuple[dict[str, list[int]], list[str]]:
-    """Tells tasks that still run that they are scheduled; returns them by job, and the
-    jobs that were suspended."""
-    found: dict[str, list[int]] = {}
+def _release_tasks(paths: NodePaths) -> tuple[dict[str, dict[int, int]], list[str]]:
+    """Tells tasks that still run that they are scheduled; returns them by job, each with
+    its start, and the jobs that were suspended."""
+    found: dict[str, dict[int, int]] = {}
     suspended: list[str] = []
     for name in left_regions(paths):
         try:
-            region: JobRegion = JobRegion.attach(name, timeout_s=0)
+            key, region = attach_left(paths, name)
         except CoschedError:
             continue  # not one that tasks of this version can have mapped
-        tasks = live_tasks(region, os.fstat(region.fd).st_uid)
-        key = name.removeprefix(paths.job_region_prefix)
-        found[key] = [task.pid for task in tasks]
+        tasks = live_tasks(region, region.owner)
+        found[key] = {task.pid: task.start_ticks for task in tasks}
         if region.mode is Mode.SUSPENDED:
             suspended.append(key)
         for task in tasks:

@@ -63,7 +63,7 @@ class _Line:
     applicants: list[Applicant] = field(default_factory=list)
 
     def need(self) -> Need:
-        return Need(self.declared_bytes, held_bytes(a.peer.pid for a in self.applicants))
+        return Need(self.declared_bytes, held_bytes({a.peer.pid for a in self.applicants}))
 
 
 class MemoryGate:

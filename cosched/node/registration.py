@@ -1,13 +1,15 @@
 """CMDREG: the socket at which tasks register.
 
-The kernel says who registers (SO_PEERCRED); the message only says for which of that
-user's jobs, and which rank. The answer carries the job's region and bell as descriptors.
+The kernel says who registers (SO_PEERCRED, and a pidfd, since a connection may outlive
+whoever made it); the message only says for which of that user's jobs, and which rank. The
+answer carries the job's region and bell as descriptors.
 """
 
 from __future__ import annotations
 
 import array
 import errno
+import os
 import socket
 import time
 from collections.abc import Callable, Sequence
@@ -16,7 +18,8 @@ from pathlib import Path
 
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
-from cosched.node.listener import Peer, UnixListener, peer_of
+from cosched.node.complaints import Complaints
+from cosched.node.listener import Peer, UnixListener, hold_peer, peer_of
 from cosched.node.loop import Loop
 from cosched.shm._native import ffi, lib
 from cosched.shm.paths import check_job_name
@@ -94,8 +97,9 @@ def _pack_welcome(error: int, slot: int, region_bytes: int, reason: str) -> byte
     return bytes(ffi.buffer(welcome))
 
 
-Register = Callable[[Peer, Hello], Welcome]
-"""Makes a process a task of its job; RegistrationRefused if it cannot be one."""
+Register = Callable[[Peer, Hello, int], Welcome]
+"""Makes a process, held by this pidfd, a task of its job; RegistrationRefused if it cannot
+be one. The pidfd is the caller's to close."""
 
 
 class Applicant:
@@ -111,10 +115,18 @@ class Applicant:
     def answer(self, register: Register) -> None:
         """Registers it, and sends what came of it."""
         try:
-            welcome = register(self.peer, self.hello)
+            pidfd = hold_peer(self._connection)
+        except OSError as error:
+            code = error.errno or errno.ESRCH
+            self.refuse(RegistrationRefused(code, error.strerror or str(error)))
+            return
+        try:
+            welcome = register(self.peer, self.hello, pidfd)
         except RegistrationRefused as refused:
             self.refuse(refused)
             return
+        finally:
+            os.close(pidfd)
         answer = _pack_welcome(0, welcome.slot, welcome.region_bytes, "")
         self._send(answer, [welcome.region_fd, welcome.bell_fd])
         self.leave()
@@ -151,8 +163,9 @@ class Applicant:
         )
         try:
             self._connection.sendmsg([answer], rights)
-        except (BlockingIOError, ConnectionError):
-            # It died while it waited, or is stopped: its pidfd or its end tells us.
+        except OSError:
+            # It died while it waited, or is stopped: its pidfd or its end tells us. Or it
+            # is sent more descriptors than it takes: then it runs on its own.
             return
 
 
@@ -166,11 +179,17 @@ class RegistrationSocket:
         admit: Callable[[Applicant], None],
         *,
         mode: int,
+        complaints: Complaints,
     ) -> None:
         self._loop = loop
         self._admit = admit
         self._listener = UnixListener(
-            path, socket.SOCK_SEQPACKET, loop, self._accepted, mode=mode
+            path,
+            socket.SOCK_SEQPACKET,
+            loop,
+            self._accepted,
+            mode=mode,
+            complaints=complaints,
         )
 
     def close(self) -> None:

@@ -41,6 +41,7 @@ from cosched.linux.classes import ClassScheduler
 from cosched.linux.kick import Kicker
 from cosched.node.books import Books
 from cosched.node.bounded_file import Place
+from cosched.node.complaints import Complaints
 from cosched.node.control import ControlSocket
 from cosched.node.effects import Effects, silence
 from cosched.node.explain import explain
@@ -61,7 +62,7 @@ from cosched.node.status import CARRIERS, node_status
 from cosched.node.timer_process import TimerProcess
 from cosched.shm._native import lib
 from cosched.shm.paths import NodePaths
-from cosched.shm.region import NodeRegion, Request, unlink_region
+from cosched.shm.region import NodeRegion, Request
 
 log = logging.getLogger(__name__)
 
@@ -122,7 +123,6 @@ class SchedulerDaemon:
         self._metrics = None
         if options.metrics != OFF:
             self._metrics = MetricsProcess(self._loop, paths, options.metrics)
-        unlink_region(paths.node_region)
         self.region = NodeRegion.create(paths.node_region)
         self._bell = self._open_bell()
         self.timer = TimerProcess(
@@ -166,8 +166,13 @@ class SchedulerDaemon:
             self._books.open(self.options.history)
         self._adopt()
         mode = 0o600 if self.options.private else 0o666
+        complaints = Complaints()
         registration = RegistrationSocket(
-            self.paths.register_socket, self._loop, self.gate.admit, mode=mode
+            self.paths.register_socket,
+            self._loop,
+            self.gate.admit,
+            mode=mode,
+            complaints=complaints,
         )
         control = ControlSocket(
             self.paths.control_socket,
@@ -181,6 +186,7 @@ class SchedulerDaemon:
                 **self._owners.handlers(),
             },
             on_lease_end=self._note_activity,
+            complaints=complaints,
         )
         self._control = control
         self._beat()
@@ -241,7 +247,7 @@ class SchedulerDaemon:
     def _clocks() -> dict[str, int]:
         return {"now_ns": time.monotonic_ns(), "wall_ns": time.time_ns()}
 
-    def _register(self, peer: Peer, hello: Hello) -> Welcome:
+    def _register(self, peer: Peer, hello: Hello, pidfd: int) -> Welcome:
         before = self.jobs.job_of(peer.pid)
         if before is not None:  # it initialises MPI again, or became another program
             self._task_left(before, peer.pid)
@@ -250,10 +256,15 @@ class SchedulerDaemon:
         self._check_limits(peer, hello)
         job = self._find_or_create(peer, hello)
         try:
-            task = self.jobs.add_task(
-                job, peer.pid, rank=hello.rank, world=hello.world, carrier=hello.carrier
-            )
             cpus = frozenset(os.sched_getaffinity(peer.pid))
+            task = self.jobs.add_task(
+                job,
+                peer.pid,
+                pidfd,
+                rank=hello.rank,
+                world=hello.world,
+                carrier=hello.carrier,
+            )
         except (CoschedError, OSError) as error:
             self._forget_if_empty(job)
             raise RegistrationRefused(errno.ENOSPC, str(error)) from None

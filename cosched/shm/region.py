@@ -20,11 +20,10 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-import posix_ipc
-
 from cosched.core.errors import CoschedError
 from cosched.core.messages import Mode
 from cosched.shm._native import ffi, lib
+from cosched.shm.objects import make_object, open_object, remove_object
 
 ATTACH_TIMEOUT_S = 2.0
 
@@ -90,26 +89,26 @@ class Region:
 
     @classmethod
     def _allocate(cls, name: str, uid: int, gid: int) -> Any:
-        memory = posix_ipc.SharedMemory(name, posix_ipc.O_CREX, mode=0o600, size=cls.size())
-        if (uid, gid) != (os.geteuid(), os.getegid()):
-            os.fchown(memory.fd, uid, gid)
-        return cls(name, memory.fd)
+        return cls(name, make_object(name, cls.size(), uid, gid))
 
     @classmethod
     def attach(cls, name: str, timeout_s: float = ATTACH_TIMEOUT_S) -> Any:
         """Maps an existing region once its creator has marked it ready.
 
-        Raises CoschedError when it does not exist, is not one of ours, has another
-        version, or is not ready within ``timeout_s``.
+        Raises CoschedError when it does not exist, cannot be opened, is not one of ours,
+        has another version, or is not ready within ``timeout_s``. Whose it is, ``owner``
+        tells: any user may make one of any name.
         """
         deadline = time.monotonic() + timeout_s
         while True:
             try:
-                memory = posix_ipc.SharedMemory(name)
-            except posix_ipc.ExistentialError:
+                fd = open_object(name)
+            except FileNotFoundError:
                 raise CoschedError(f"shared memory {name}: does not exist") from None
-            if os.fstat(memory.fd).st_size >= cls.size():
-                region = cls(name, memory.fd)
+            except OSError as failed:
+                raise CoschedError(f"shared memory {name}: {failed.strerror}") from None
+            if os.fstat(fd).st_size >= cls.size():
+                region = cls._map_existing(name, fd)
                 error = lib.cosched_header_check(
                     ffi.addressof(region.data.header), cls.kind, cls.size()
                 )
@@ -124,7 +123,7 @@ class Region:
                 if error != -errno.EAGAIN:
                     raise CoschedError(f"shared memory {name}: not a cosched region")
             else:
-                os.close(memory.fd)
+                os.close(fd)
             if time.monotonic() > deadline:
                 raise CoschedError(
                     f"shared memory {name}: its creator did not finish it in "
@@ -132,6 +131,21 @@ class Region:
                 )
             # The creator needs microseconds; there is no event to wait for.
             time.sleep(0.001)
+
+    @classmethod
+    def _map_existing(cls, name: str, fd: int) -> Any:
+        try:
+            return cls(name, fd)
+        except OSError as error:
+            raise CoschedError(str(error.strerror)) from None
+        except ValueError:
+            os.close(fd)
+            raise CoschedError(f"shared memory {name}: is being truncated") from None
+
+    @property
+    def owner(self) -> int:
+        """The uid of the object's owner."""
+        return os.fstat(self.fd).st_uid
 
     def _publish(self) -> None:
         lib.cosched_header_publish(ffi.addressof(self.data.header), self.kind, self.size())
@@ -330,5 +344,4 @@ class NodeRegion(Region):
 
 def unlink_region(name: str) -> None:
     """Removes a shared-memory object; one that is gone already is fine."""
-    with contextlib.suppress(posix_ipc.ExistentialError):
-        posix_ipc.unlink_shared_memory(name)
+    remove_object(name)

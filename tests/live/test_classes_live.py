@@ -402,7 +402,9 @@ def test_nobody_is_left_stopped_by_a_killed_scheduler() -> None:
         )
 
         def guard() -> None:
-            attach("live", "dutycycle").restore({job: [pid] for job, pid in pids.items()})
+            attach("live", "dutycycle").restore(
+                {job: {pid: proc.start_ticks(pid)} for job, pid in pids.items()}
+            )
 
         as_nobody(guard)
         eventually(lambda: {proc.state(p) for p in pids.values()} == {"R"}, "all running")

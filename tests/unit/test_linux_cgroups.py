@@ -227,7 +227,7 @@ def test_a_guardian_restores_what_it_finds(
     dead.set_shares({"0.a": 1, "0.b": 99})
     guardian = attach("n", dead.name, mode, kernel.root)
     for _ in range(2):
-        guardian.restore({"0.a": [200]})
+        guardian.restore({"0.a": {200: 1}})
         top, normal = base / "cosched-n", DEFAULT[dead.name]
         assert kernel.value(top / "0.a" / WEIGHT[dead.name]) == str(4 * normal)
         assert kernel.value(top / "0.b" / WEIGHT[dead.name]) == str(normal)
@@ -253,7 +253,7 @@ def test_shares_are_all_written_after_restore(kernel: FakeKernel, base: Path) ->
 
 def test_restore_without_classes_does_nothing(kernel: FakeKernel, base: Path) -> None:
     classes = find(kernel)
-    classes.restore({"0.a": [200]})
+    classes.restore({"0.a": {200: 1}})
     assert kernel.writes == []
 
 

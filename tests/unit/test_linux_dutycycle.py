@@ -210,13 +210,32 @@ def test_cpu_time_does_not_shrink_when_a_task_leaves(spawn: Spawn) -> None:
     classes.close()
 
 
+def started(pid: int) -> dict[int, int]:
+    ticks = proc.start_ticks(pid)
+    assert ticks is not None
+    return {pid: ticks}
+
+
+def test_nobody_but_the_process_that_was_meant_is_added_or_continued(spawn: Spawn) -> None:
+    classes, pids = cycle(spawn, "strict")
+    ticks = proc.start_ticks(pids["a"])
+    assert ticks is not None
+    classes.create("d", frozenset({0}))
+    classes.add("d", pids["a"], ticks + 1)
+    classes.set_shares({"d": 1, "a": 98, "b": 1, "c": 1})
+    assert who_runs(pids) == "a"
+    attach("n", "dutycycle").restore({"b": {pids["b"]: 1}, "c": started(pids["c"])})
+    assert who_runs(pids) == "ac"
+    classes.close()
+
+
 def test_a_guardian_continues_what_it_is_told_of(spawn: Spawn) -> None:
     dead, pids = cycle(spawn, "strict")
     dead.set_shares({"a": 98, "b": 1, "c": 1})
     assert who_runs(pids) == "a"
     guardian = attach("n", "dutycycle")
     for _ in range(2):
-        guardian.restore({job: [pid, 1 << 22] for job, pid in pids.items()})
+        guardian.restore({job: started(pid) | {1 << 22: 1} for job, pid in pids.items()})
         assert who_runs(pids) == "abc"
 
 
