@@ -11,8 +11,8 @@ from cosched.bench.interrupts import shielded
 from cosched.bench.remote import RemoteSettings
 from cosched.bench.results import Activity
 from cosched.bench.site import Site
+from cosched.core.branches import Branch
 from cosched.core.errors import CoschedError
-from cosched.core.process_table import Branch
 from cosched.lab import life
 from cosched.node.client import NoDaemon, request
 from cosched.shm.paths import NodePaths

@@ -53,7 +53,7 @@ class Refusal(str, Enum):
     """Why a trapped message did not cause a switch."""
 
     GMET = "gmet"  # the scheduled job has not had its guaranteed time
-    PRECEDED = "preceded"  # what runs was pulled in, too, and has the lesser key
+    PRECEDED = "preceded"  # what runs was submitted before, and came in amid a slice
     AHEAD = "ahead"  # the asking job has had more CPU time than another waits for
     SCHEDULED = "scheduled"  # it is scheduled already
     STALE = "stale"  # the request was posted before the last change of its status

@@ -16,24 +16,27 @@ message from a scheduled peer pulls a switch here.
 
 Where it goes beyond the paper
 - Several jobs are scheduled at once where they fit side by side (``contention``).
-- A newcomer starts with the CPU time of the neediest job it competes with, lest it keep
-  the CPU until it has caught up with jobs that have run for hours.
-- CPU times that differ by less than a quarter of a slice are equal, and equal jobs go by
-  key. So nodes whose accounts differ slightly still choose the same job.
+- Nodes that disagree come to agree by the order of submission, which all of them know
+  (``process_table.date``): equal jobs go in that order; of jobs that start together the
+  first one runs, whichever registers first; who came in amid a slice keeps its CPUs longer
+  from those submitted later (``pulls``).
+- CPU times that differ by less than a quarter of a slice are equal. So nodes whose accounts
+  differ slightly still choose the same job.
+- A newcomer starts with the CPU time of the job that has had most, but not more than a
+  slice behind the neediest: lest it keep the CPU until it has caught up with jobs that have
+  run for hours, or short jobs that come one after the other keep a long one waiting.
 - A pulled switch restarts the slice, so that free-running timers fall into step.
 - A job that wants several CPUs takes them, when it has had the least CPU time and the slice
   of one is over, also from jobs amid their slices, but for GMET.
-- Of two jobs that messages pull in, the one with the lesser key stays until its slice is
-  over. Else many nodes that disagree pull each other's jobs in, at the same moments, for
-  ever.
-- A job that is ahead of another waiting one by ``LEAD_SLICES`` cannot pull a switch: two
-  chatty jobs cannot keep a third from its turn.
-- A job whose request was refused for GMET may ask again when GMET is over: its epoch is
-  raised then. (The paper discards the request, and the task asks at every message.)
+- A job that is ahead of another waiting one by ``pulls.LEAD_SLICES`` cannot pull a switch:
+  two chatty jobs cannot keep a third from its turn.
+- A job whose request was refused for lack of time may ask again when that is over: its
+  epoch is raised then. (The paper discards the request; the task asks at each message.)
 - ``align``: slices end at multiples of the slice in wall-clock time, and whose turn it is
   follows from the number of the slice. Nodes with the same jobs and synchronised clocks
   choose alike without a message; arrivals correct what differs. A job that came to run
-  between two boundaries is not cut short by the next one.
+  between two boundaries is not cut short by the next one; amid a slice, when a job has
+  ended, the job follows that has had the least CPU time in whole slices.
 - A job's owner may suspend it, release it, or have it run alone (``modes``).
 
 Invariants, after every event: the scheduled jobs fit side by side; no other job that takes
@@ -46,7 +49,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from cosched.core.contention import Fitting, groups, shares
+from cosched.core.branches import Branch
+from cosched.core.contention import shares
 from cosched.core.messages import (
     AlarmRang,
     Cause,
@@ -68,18 +72,18 @@ from cosched.core.messages import (
     SettingsChanged,
     ShutdownRequested,
     SliceEnded,
+    Task,
     TaskExited,
     TaskRegistered,
     ThawClass,
     TurnGiven,
 )
 from cosched.core.modes import admit_task, cause_of, change_mode, is_barred
-from cosched.core.process_table import Branch, JobState
+from cosched.core.process_table import JobState, ProcessTable, date
+from cosched.core.pulls import Objection, guaranteed_until_ns, objection
 from cosched.core.settings import Settings
 from cosched.core.snapshot import JobSnapshot, NodeSnapshot
-
-#: How far ahead of the neediest waiting job a job may be and still pull a switch.
-LEAD_SLICES = 2
+from cosched.core.turns import by_need, by_turn, due, in_order_of_stay, in_the_way
 
 
 class NodeScheduler:
@@ -88,10 +92,7 @@ class NodeScheduler:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.counters: Counter[Branch] = Counter()
-        self._jobs: dict[Job, JobState] = {}
-        self._groups: list[list[JobState]] = []  # of the jobs, sorted by key
-        self._raised: list[JobState] = []
-        self._fitting = Fitting()
+        self._table = ProcessTable()
         self._shares: tuple[tuple[Job, int], ...] = ()
         self._orders: OrderTimer | None = None
         self._alarm_ns: int | None = None
@@ -99,7 +100,7 @@ class NodeScheduler:
     @property
     def jobs(self) -> Mapping[Job, JobState]:
         """The jobs on this node, for reading."""
-        return self._jobs
+        return self._table.jobs
 
     @property
     def shares(self) -> Mapping[Job, int]:
@@ -110,7 +111,7 @@ class NodeScheduler:
         """Everything this machine knows, for ``restored``."""
         return NodeSnapshot(
             self.settings,
-            tuple(JobSnapshot.of(job) for job in self._jobs.values()),
+            tuple(JobSnapshot.of(job) for job in self._table.jobs.values()),
             self._shares,
             self._orders,
             self._alarm_ns,
@@ -122,11 +123,11 @@ class NodeScheduler:
         """A machine that goes on where the one of the snapshot was."""
         machine = cls(snapshot.settings)
         machine.counters.update(snapshot.counters)
-        machine._jobs = {job.key: job.restored() for job in snapshot.jobs}
+        machine._table.jobs = {job.key: job.restored() for job in snapshot.jobs}
         machine._shares = snapshot.shares
         machine._orders = snapshot.orders
         machine._alarm_ns = snapshot.alarm_ns
-        machine._regroup()
+        machine._table.regroup()
         return machine
 
     def handle(self, event: Event) -> tuple[Command, ...]:
@@ -162,23 +163,24 @@ class NodeScheduler:
     # -- CMDREG ---------------------------------------------------------------------
 
     def _register(self, event: TaskRegistered) -> list[Command]:
-        job = self._jobs.get(event.job)
+        job = self._table.jobs.get(event.job)
         if job is not None and event.task in job.tasks:
             self.counters[Branch.REG_AGAIN] += 1
             return []
         if job is None:
             self.counters[Branch.REG_NEW_JOB] += 1
-            job = self._jobs[event.job] = JobState(event.job)
+            submitted_ns = date(event.submitted_ns, event.wall_ns)
+            job = self._table.jobs[event.job] = JobState(event.job, submitted_ns)
             newcomer = True
         else:
             self.counters[Branch.REG_NEW_TASK] += 1
             newcomer = False
         job.tasks[event.task] = event.cpus
-        self._fitting.forget()
+        self._table.fitting.forget()
         cpus_grew = not event.cpus <= job.cpus
         if cpus_grew:
             job.cpus |= event.cpus
-            self._regroup()
+            self._table.regroup()
         commands = admit_task(job, event.task, cpus_grew=cpus_grew)
         if newcomer:
             self._start_account(job, event.now_ns)
@@ -187,19 +189,20 @@ class NodeScheduler:
         return commands + self._settle(event, Cause.FIRST if newcomer else Cause.FREED)
 
     def _start_account(self, newcomer: JobState, now_ns: int) -> None:
-        others = [job for job in self._group_of(newcomer) if job is not newcomer]
-        if others:
-            newcomer.credit_ns = min(job.used_ns(now_ns) for job in others)
+        group = self._table.group_of(newcomer)
+        used = [job.used_ns(now_ns) for job in group if job is not newcomer]
+        if used:
+            newcomer.credit_ns = min(max(used), min(used) + self.settings.slice_ns)
 
     # -- CMDOUT ---------------------------------------------------------------------
 
     def _exit(self, event: TaskExited) -> list[Command]:
-        job = self._jobs.get(event.job)
+        job = self._table.jobs.get(event.job)
         if job is None or event.task not in job.tasks:
             self.counters[Branch.OUT_UNKNOWN] += 1
             return []
         del job.tasks[event.task]
-        self._fitting.forget()
+        self._table.fitting.forget()
         has_class = job.mode is not Mode.RELEASED
         commands: list[Command] = []
         if has_class:
@@ -208,8 +211,8 @@ class NodeScheduler:
             self.counters[Branch.OUT_TASK] += 1
         else:
             self.counters[Branch.OUT_JOB] += 1
-            del self._jobs[job.key]
-            self._regroup()
+            del self._table.jobs[job.key]
+            self._table.regroup()
             if has_class:
                 commands.append(DestroyClass(job.key))
         return commands + self._settle(event, Cause.FREED)
@@ -217,137 +220,86 @@ class NodeScheduler:
     # -- CMDCSW ---------------------------------------------------------------------
 
     def _end_slice(self, event: SliceEnded) -> list[Command]:
-        due = [
-            job
-            for job in self._contended()
-            if job.ran_ns(event.now_ns) >= self._due_after_ns()
-        ]
-        if not due:
+        table = self._table
+        ending = due(table, self.settings, event.now_ns)
+        if not ending:
             self.counters[Branch.CSW_NOTHING_DUE] += 1
             return []
         kept = [
             job
-            for job in self._scheduled()
-            if job not in due and not is_barred(job, self._raised)
+            for job in table.scheduled()
+            if job not in ending and not is_barred(job, table.raised)
         ]
-        if not self.settings.align:
-            for job in self._in_the_way(due, kept, event):
+        order = self._order(event)
+        if not self.settings.align:  # aligned slices end at once anyhow
+            earliest_ns = event.now_ns - self.settings.gmet_ns
+            for job in in_the_way(table, ending, kept, order, earliest_ns):
                 kept.remove(job)
-        chosen = self._fitting.fill(kept, self._order(event))
-        if {job.key for job in chosen} == {job.key for job in self._scheduled()}:
+        chosen = table.fitting.fill(kept, order)
+        for job in ending:  # who stays begins another slice
+            if job in chosen:
+                job.account(event.now_ns)
+                job.came_by = Cause.SLICE
+        if {job.key for job in chosen} == {job.key for job in table.scheduled()}:
             self.counters[Branch.CSW_KEPT] += 1
-            for job in due:  # the slice starts anew
-                self._account(job, event.now_ns)
             return []
         self.counters[Branch.CSW_SWITCHED] += 1
-        for job in due:
-            if job in chosen:
-                self._account(job, event.now_ns)
         return self._switch(chosen, event, Cause.SLICE)
-
-    def _in_the_way(
-        self, due: Sequence[JobState], kept: Sequence[JobState], event: SliceEnded
-    ) -> list[JobState]:
-        """Of ``kept``, those amid a slice that a job with the right to the next one wants
-        CPUs of: they give way once they have had GMET, for a job that wants many CPUs
-        would never find all of them free at once. Aligned slices end at once anyhow."""
-        order = self._order(event)
-        found: list[JobState] = []
-        for group in self._groups:
-            first = next(job for job in order if job in group)
-            held_up = not first.scheduled and not self._fitting.fits([*kept, first])
-            if held_up and any(job in due for job in group):
-                found += [
-                    job
-                    for job in group
-                    if job in kept and job.ran_ns(event.now_ns) >= self.settings.gmet_ns
-                ]
-        return found
-
-    def _due_after_ns(self) -> int:
-        """How long a job has run when its slice is over.
-
-        An aligned slice ends at a boundary, which comes sooner or later by as much as the
-        clocks were set and the switch was late: hence the tolerance.
-        """
-        slice_ns = self.settings.slice_ns
-        return slice_ns - slice_ns // 8 if self.settings.align else slice_ns
 
     # -- CMDSCH ---------------------------------------------------------------------
 
     def _trap(self, event: MessageTrapped) -> list[Command]:
-        job = self._jobs.get(event.job)
+        table = self._table
+        job = table.jobs.get(event.job)
         if job is None or event.task not in job.tasks:
             self.counters[Branch.SCH_REFUSED_UNKNOWN] += 1
             return [RefuseRequest(event.job, event.task, Refusal.UNKNOWN)]
-        if job.mode is Mode.SUSPENDED:
-            return self._refuse(job, event, Refusal.SUSPENDED)
-        if job.scheduled or job.mode is Mode.RELEASED:
-            return self._refuse(job, event, Refusal.SCHEDULED)
-        if (job.epoch ^ event.epoch) & 0xFFFFFFFF:
-            return self._refuse(job, event, Refusal.STALE)
-        group = self._group_of(job)
-        if is_barred(job, self._raised):
-            return self._refuse(job, event, Refusal.BARRED)
-        displaced = [other for other in group if other.scheduled]
-        newest = min(displaced, key=lambda j: j.ran_ns(event.now_ns), default=job)
-        left_ns = self.settings.gmet_ns - newest.ran_ns(event.now_ns)
-        if displaced and left_ns > 0:
-            job.awaits_gmet = True
-            return self._refuse(job, event, Refusal.GMET, left_ns, newest)
-        first = next((j for j in displaced if j.pulled and j.key < job.key), None)
-        if first is not None:
-            return self._refuse(job, event, Refusal.PRECEDED, 0, first)
-        neediest = min(
-            (j for j in group if not j.scheduled and not is_barred(j, self._raised)),
-            key=lambda j: (j.used_ns(event.now_ns), j.key),
+        group = table.group_of(job) if job.mode.takes_part else []
+        against = objection(
+            job, event.epoch, group, table.raised, self.settings, event.now_ns
         )
-        ahead_ns = job.used_ns(event.now_ns) - neediest.used_ns(event.now_ns)
-        if ahead_ns > LEAD_SLICES * self.settings.slice_ns:
-            return self._refuse(job, event, Refusal.AHEAD, ahead_ns, neediest)
+        if against is not None:
+            return self._refuse(job, event.task, against)
         self.counters[Branch.SCH_GRANTED] += 1
         job.granted += 1
-        kept = [other for other in self._scheduled() if other not in displaced]
-        chosen = self._fitting.fill([*kept, job], self._order(event))
-        return self._switch(chosen, event, Cause.PULLED)
+        return self._bring_in(job, event, Cause.PULLED)
 
-    def _refuse(
-        self,
-        job: JobState,
-        event: MessageTrapped,
-        reason: Refusal,
-        by_ns: int = 0,
-        other: JobState | None = None,
-    ) -> list[Command]:
-        self.counters[Branch(f"sch_refused_{reason.value}")] += 1
-        job.refused[reason] += 1
-        whom = other.key if other else None
-        return [RefuseRequest(job.key, event.task, reason, by_ns, whom)]
+    def _refuse(self, job: JobState, task: Task, why: Objection) -> list[Command]:
+        self.counters[Branch(f"sch_refused_{why.reason.value}")] += 1
+        job.refused[why.reason] += 1
+        job.awaits_gmet = job.awaits_gmet or why.passes
+        whom = why.other.key if why.other else None
+        return [RefuseRequest(job.key, task, why.reason, why.by_ns, whom)]
+
+    def _bring_in(self, job: JobState, event: Event, cause: Cause) -> list[Command]:
+        """Schedules the job in the place of its whole group."""
+        group = self._table.group_of(job)
+        kept = [other for other in self._table.scheduled() if other not in group]
+        chosen = self._table.fitting.fill([*kept, job], self._order(event))
+        return self._switch(chosen, event, cause)
 
     # -- a turn given from outside ----------------------------------------------------
 
     def _give_turn(self, event: TurnGiven) -> list[Command]:
-        job = self._jobs.get(event.job)
+        job = self._table.jobs.get(event.job)
         if job is None:
             self.counters[Branch.TURN_UNKNOWN] += 1
             return []
         if job.scheduled:
             self.counters[Branch.TURN_HELD] += 1
-            self._account(job, event.now_ns)  # the slice starts anew
+            job.account(event.now_ns)  # the slice starts anew
+            job.came_by = Cause.GIVEN
             return []
-        if not job.mode.takes_part or is_barred(job, self._raised):
+        if not job.mode.takes_part or is_barred(job, self._table.raised):
             self.counters[Branch.TURN_BARRED] += 1
             return []
         self.counters[Branch.TURN_GIVEN] += 1
-        group = self._group_of(job)
-        kept = [other for other in self._scheduled() if other not in group]
-        chosen = self._fitting.fill([*kept, job], self._order(event))
-        return self._switch(chosen, event, Cause.GIVEN)
+        return self._bring_in(job, event, Cause.GIVEN)
 
     # -- what the owner wants ---------------------------------------------------------
 
     def _choose_mode(self, event: ModeChosen) -> list[Command]:
-        job = self._jobs.get(event.job)
+        job = self._table.jobs.get(event.job)
         if job is None:
             self.counters[Branch.MODE_UNKNOWN] += 1
             return []
@@ -357,11 +309,10 @@ class NodeScheduler:
         self.counters[Branch.MODE_CHANGED] += 1
         before = job.mode
         if not event.mode.takes_part:
-            self._account(job, event.now_ns)
+            job.account(event.now_ns)
             job.scheduled = job.awaits_gmet = False
         commands = change_mode(job, event.mode)
-        self._fitting.forget()
-        self._regroup()
+        self._table.regroup()
         if event.mode is Mode.COSCHEDULED or event.mode.takes_part > before.takes_part:
             self._restart_account(job, event.now_ns, before)
         cause = cause_of(event.mode) if event.mode.takes_part else Cause.FREED
@@ -370,7 +321,7 @@ class NodeScheduler:
     def _restart_account(self, job: JobState, now_ns: int, before: Mode) -> None:
         """A job that comes back has saved nothing up meanwhile; nor does it pay for the
         time in which it was raised."""
-        self._account(job, now_ns)
+        job.account(now_ns)
         own_ns = job.credit_ns
         self._start_account(job, now_ns)
         if before is not Mode.RAISED:
@@ -381,7 +332,7 @@ class NodeScheduler:
     def _rearm(self, event: AlarmRang) -> list[Command]:
         self._alarm_ns = None
         commands: list[Command] = []
-        for job in sorted(self._jobs.values(), key=lambda j: j.key):
+        for job in self._table.by_key():
             if job.awaits_gmet and event.now_ns >= self._gmet_end_ns(job):
                 job.awaits_gmet = False
                 job.epoch += 1
@@ -392,14 +343,14 @@ class NodeScheduler:
 
     def _gmet_end_ns(self, job: JobState) -> int:
         ends = [
-            other.since_ns + self.settings.gmet_ns
-            for other in self._group_of(job)
+            guaranteed_until_ns(other, job, self.settings.gmet_ns)
+            for other in self._table.group_of(job)
             if other.scheduled
         ]
         return max(ends, default=0)
 
     def _set_alarm(self) -> list[Command]:
-        ends = [self._gmet_end_ns(job) for job in self._jobs.values() if job.awaits_gmet]
+        ends = [self._gmet_end_ns(job) for job in self.jobs.values() if job.awaits_gmet]
         next_ns = min(ends, default=None)
         if next_ns is None or next_ns == self._alarm_ns:
             return []
@@ -416,95 +367,57 @@ class NodeScheduler:
     def _shut_down(self) -> tuple[Command, ...]:
         self.counters[Branch.DOWN] += 1
         commands: list[Command] = []
-        for job in sorted(self._jobs.values(), key=lambda j: j.key):
+        for job in self._table.by_key():
             if job.mode is Mode.SUSPENDED:
                 commands.append(ThawClass(job.key))
             # Nobody will wake a sleeping waiter any more: let them all run.
             commands.append(PublishStatus(job.key, job.epoch + 1, True, Cause.SHUTDOWN))
             if job.mode is not Mode.RELEASED:
                 commands.append(DestroyClass(job.key))
-        self._jobs.clear()
-        self._groups.clear()
-        self._raised.clear()
+        self._table.jobs.clear()
+        self._table.regroup()
         self._shares = ()
         return tuple(commands)
 
     # -- who runs -------------------------------------------------------------------
 
-    def _scheduled(self) -> list[JobState]:
-        return [job for job in self._jobs.values() if job.scheduled]
-
-    def _regroup(self) -> None:
-        """Who competes with whom changes only when jobs or CPUs do."""
-        self._groups = groups(
-            sorted(
-                (job for job in self._jobs.values() if job.mode.takes_part),
-                key=lambda j: j.key,
-            )
-        )
-        for group in self._groups:
-            group.sort(key=lambda j: j.key)
-        self._raised = [job for job in self._jobs.values() if job.alone]
-
-    def _group_of(self, job: JobState) -> list[JobState]:
-        return next(group for group in self._groups if job in group)
-
-    def _waited_for(self) -> list[list[JobState]]:
-        """Groups in which somebody waits."""
-        return [g for g in self._groups if not all(job.scheduled for job in g)]
-
-    def _contended(self) -> list[JobState]:
-        """Scheduled jobs in whose group somebody waits."""
-        return [job for group in self._waited_for() for job in group if job.scheduled]
-
     def _order(self, event: Event) -> list[JobState]:
         """All jobs that take part: the raised ones, then those whose turn it is."""
-        ordered: list[JobState] = []
+        table, slice_ns = self._table, self.settings.slice_ns
         if self.settings.align:
-            turn = event.wall_ns // self.settings.slice_ns
-            for group in self._groups:
-                first = turn % len(group)
-                ordered += group[first:] + group[:first]
+            ordered = by_turn(table.groups, event.wall_ns, slice_ns)
         else:
-            grain_ns = max(1, self.settings.slice_ns // 4)
-            ordered = sorted(
-                (job for group in self._groups for job in group),
-                key=lambda job: (round(job.used_ns(event.now_ns) / grain_ns), job.key),
-            )
-        if self._raised:
+            ordered = by_need(table.groups, event.now_ns, slice_ns // 4)
+        return self._raised_first(ordered)
+
+    def _raised_first(self, ordered: list[JobState]) -> list[JobState]:
+        if self._table.raised:
             ordered.sort(key=lambda job: not job.alone)
         return ordered
 
     def _settle(self, event: Event, cause: Cause) -> list[Command]:
         """Restores the invariants after jobs or tasks came or went."""
+        table, slice_ns = self._table, self.settings.slice_ns
         kept: list[JobState] = []
-        # Those that have waited longest for the end of their time keep it; what no
-        # longer fits beside them steps back.
-        for job in sorted(self._scheduled(), key=lambda j: (j.since_ns, j.key)):
-            barred = is_barred(job, self._raised)
-            if not barred and self._fitting.fits([*kept, job]):
+        for job in in_order_of_stay(table, slice_ns, event.now_ns):
+            # What no longer fits beside those before it steps back.
+            if not is_barred(job, table.raised) and table.fits([*kept, job]):
                 kept.append(job)
-        return self._switch(self._fitting.fill(kept, self._order(event)), event, cause)
-
-    def _account(self, job: JobState, now_ns: int) -> None:
-        """Books the time since ``since_ns`` and starts counting anew."""
-        ran_ns = job.ran_ns(now_ns)
-        job.received_ns += ran_ns
-        job.credit_ns += ran_ns
-        job.since_ns = now_ns
-        job.pulled = False
+        grain_ns = slice_ns if self.settings.align else slice_ns // 4
+        order = self._raised_first(by_need(table.groups, event.now_ns, grain_ns))
+        return self._switch(table.fitting.fill(kept, order), event, cause)
 
     def _switch(
         self, chosen: Sequence[JobState], event: Event, cause: Cause
     ) -> list[Command]:
         """Schedules exactly the chosen jobs: who leaves hears of it first, then the
         shares move, then who comes is woken."""
-        leaving = [job for job in self._scheduled() if job not in chosen]
+        leaving = [job for job in self._table.scheduled() if job not in chosen]
         coming = [job for job in chosen if not job.scheduled]
         out = Cause.CROWDED if cause in (Cause.FIRST, Cause.FREED) else Cause.DISPLACED
         commands: list[Command] = []
         for job in sorted(leaving, key=lambda j: j.key):
-            self._account(job, event.now_ns)
+            job.account(event.now_ns)
             job.scheduled = False
             job.epoch += 1
             commands.append(
@@ -518,11 +431,13 @@ class NodeScheduler:
         for job in coming:
             job.scheduled = True
             job.awaits_gmet = False
-            job.pulled = cause is Cause.PULLED
+            job.came_by = cause
             job.since_ns = event.now_ns
             job.epoch += 1
             job.switches += 1
-        percents = shares(self._groups, frozenset(job.key for job in self._scheduled()))
+        percents = shares(
+            self._table.groups, frozenset(job.key for job in self._table.scheduled())
+        )
         if percents != self._shares:
             self._shares = percents
             if percents:
@@ -535,7 +450,7 @@ class NodeScheduler:
 
     def _tell_contention(self) -> list[Command]:
         commands: list[Command] = []
-        for group in self._groups:
+        for group in self._table.groups:
             contended = not all(job.scheduled for job in group)
             for job in group:
                 if job.contended != contended:
@@ -544,7 +459,7 @@ class NodeScheduler:
         return commands
 
     def _order_timer(self, event: Event) -> list[Command]:
-        contended = self._contended()
+        contended = self._table.contended()
         settings = self.settings
         deadline_ns = 0
         if contended and not settings.align:

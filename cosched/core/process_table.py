@@ -1,47 +1,18 @@
-"""The process table of a node as the core keeps it: a record for each job, and the list
-of branches that a decision can take."""
+"""The process table of a node as the core keeps it: a record for each job, and who
+competes with whom."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 
-from cosched.core.messages import Job, Mode, Refusal, Task
+from cosched.core.contention import Fitting, groups
+from cosched.core.messages import Cause, Job, Mode, Refusal, Task
+from cosched.core.units import NS_PER_S
 
-
-class Branch(str, Enum):
-    """Every way through the machine; each is counted."""
-
-    REG_NEW_JOB = "reg_new_job"
-    REG_NEW_TASK = "reg_new_task"
-    REG_AGAIN = "reg_again"
-    OUT_TASK = "out_task"
-    OUT_JOB = "out_job"
-    OUT_UNKNOWN = "out_unknown"
-    CSW_SWITCHED = "csw_switched"
-    CSW_KEPT = "csw_kept"
-    CSW_NOTHING_DUE = "csw_nothing_due"
-    SCH_GRANTED = "sch_granted"
-    SCH_REFUSED_GMET = "sch_refused_gmet"
-    SCH_REFUSED_PRECEDED = "sch_refused_preceded"
-    SCH_REFUSED_AHEAD = "sch_refused_ahead"
-    SCH_REFUSED_SCHEDULED = "sch_refused_scheduled"
-    SCH_REFUSED_STALE = "sch_refused_stale"
-    SCH_REFUSED_UNKNOWN = "sch_refused_unknown"
-    SCH_REFUSED_SUSPENDED = "sch_refused_suspended"
-    SCH_REFUSED_BARRED = "sch_refused_barred"
-    TURN_GIVEN = "turn_given"
-    TURN_HELD = "turn_held"
-    TURN_UNKNOWN = "turn_unknown"
-    TURN_BARRED = "turn_barred"
-    MODE_CHANGED = "mode_changed"
-    MODE_KEPT = "mode_kept"
-    MODE_UNKNOWN = "mode_unknown"
-    ALARM_REARMED = "alarm_rearmed"
-    ALARM_EARLY = "alarm_early"
-    SETTINGS_CHANGED = "settings_changed"
-    DOWN = "down"
+#: How long ago a submission still counts as what it is; see ``date``.
+LAUNCH_NS = 10 * NS_PER_S
 
 
 @dataclass(slots=True, eq=False)
@@ -49,12 +20,14 @@ class JobState:
     """One MPI job on this node: the paper's entry in the process table."""
 
     key: Job
+    submitted_ns: int = 0  #: as ``date`` says
     tasks: dict[Task, frozenset[int]] = field(default_factory=dict)
     cpus: frozenset[int] = frozenset()
     mode: Mode = Mode.COSCHEDULED
     scheduled: bool = False
     contended: bool = False  #: another job of its group waits
     since_ns: int = 0  #: when it was last scheduled
+    came_by: Cause = Cause.FIRST  #: why it was
     received_ns: int = 0  #: how long it has been scheduled, without the current time
     credit_ns: int = 0  #: the same, counted from where a newcomer starts
     epoch: int = 0
@@ -62,12 +35,16 @@ class JobState:
     switches: int = 0  #: times it was scheduled
     granted: int = 0
     refused: Counter[Refusal] = field(default_factory=Counter)
-    pulled: bool = False  #: a trapped message brought it in, this time
 
     @property
     def alone(self) -> bool:
         """Whether no other job may be scheduled on its CPUs together with it."""
         return self.mode is Mode.RAISED
+
+    @property
+    def precedence(self) -> tuple[int, Job]:
+        """The order of submission, the same on all nodes: lesser ones come first."""
+        return self.submitted_ns, self.key
 
     def ran_ns(self, now_ns: int) -> int:
         """How long it has been scheduled this time."""
@@ -76,3 +53,68 @@ class JobState:
     def used_ns(self, now_ns: int) -> int:
         """The CPU time that fairness compares."""
         return self.credit_ns + self.ran_ns(now_ns)
+
+    def account(self, now_ns: int) -> None:
+        """Books the time since ``since_ns`` and starts counting anew."""
+        ran_ns = self.ran_ns(now_ns)
+        self.received_ns += ran_ns
+        self.credit_ns += ran_ns
+        self.since_ns = now_ns
+
+
+def date(submitted_ns: int, wall_ns: int) -> int:
+    """The time of submission by which a job that registers at ``wall_ns`` is put in order.
+
+    Nodes are to agree on it, though they hear of the job at different moments, and nobody
+    is to come first for having waited in a queue, or for saying so: what is older than
+    ``LAUNCH_NS`` counts as the beginning of the last whole one. An unknown time, or one
+    ahead of this clock by more than that, counts as the beginning of the present one.
+    """
+    present_ns = wall_ns // LAUNCH_NS * LAUNCH_NS
+    if not 0 < submitted_ns <= wall_ns + LAUNCH_NS:
+        return present_ns
+    return max(submitted_ns, present_ns - LAUNCH_NS)
+
+
+class ProcessTable:
+    """The jobs of a node, and the groups in which they compete."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[Job, JobState] = {}
+        self.groups: list[list[JobState]] = []  #: of those that take part, by precedence
+        self.raised: list[JobState] = []
+        self.fitting = Fitting()
+
+    def regroup(self) -> None:
+        """To be called when jobs, CPU sets or modes changed: groups follow from those."""
+        self.fitting.forget()
+        part = [job for job in self.jobs.values() if job.mode.takes_part]
+        self.groups = groups(sorted(part, key=lambda job: job.precedence))
+        for group in self.groups:
+            group.sort(key=lambda job: job.precedence)
+        self.raised = [job for job in self.jobs.values() if job.alone]
+
+    def by_key(self) -> list[JobState]:
+        """All jobs, in an order that does not depend on their history."""
+        return sorted(self.jobs.values(), key=lambda job: job.key)
+
+    def scheduled(self) -> list[JobState]:
+        return [job for job in self.jobs.values() if job.scheduled]
+
+    def group_of(self, job: JobState) -> list[JobState]:
+        """Those it competes with, itself among them; only for a job that takes part."""
+        return next(group for group in self.groups if job in group)
+
+    def contended(self) -> list[JobState]:
+        """Scheduled jobs in whose group somebody waits."""
+        return [
+            job
+            for group in self.groups
+            if not all(job.scheduled for job in group)
+            for job in group
+            if job.scheduled
+        ]
+
+    def fits(self, jobs: Sequence[JobState]) -> bool:
+        """Whether they can run side by side."""
+        return self.fitting.fits(jobs)

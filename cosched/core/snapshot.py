@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, fields
 
-from cosched.core.messages import Job, Mode, OrderTimer, Refusal, Task
-from cosched.core.process_table import Branch, JobState
+from cosched.core.branches import Branch
+from cosched.core.messages import Cause, Job, Mode, OrderTimer, Refusal, Task
+from cosched.core.process_table import JobState
 from cosched.core.settings import Settings
 
 
@@ -20,12 +21,14 @@ class JobSnapshot:
     """One entry of the process table; see ``process_table.JobState`` for the fields."""
 
     key: Job
+    submitted_ns: int
     tasks: dict[Task, frozenset[int]]
     cpus: frozenset[int]
     mode: Mode
     scheduled: bool
     contended: bool
     since_ns: int
+    came_by: Cause
     received_ns: int
     credit_ns: int
     epoch: int
@@ -33,7 +36,6 @@ class JobSnapshot:
     switches: int
     granted: int
     refused: dict[Refusal, int]
-    pulled: bool = False
 
     @classmethod
     def of(cls, job: JobState) -> JobSnapshot:

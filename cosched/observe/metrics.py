@@ -17,8 +17,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from cosched.core.branches import Branch
 from cosched.core.messages import Refusal
-from cosched.core.process_table import Branch
 from cosched.node.client import request
 from cosched.shm.paths import NodePaths
 

@@ -35,7 +35,9 @@ class Teller:
             beside = f"it fits beside {self._asker(note)}, which a message pulled"
             return f"scheduled: {beside}{gave_way}"
         return "scheduled: " + {
-            Cause.FIRST.value: "it is new, and nothing keeps it from running",
+            Cause.FIRST.value: f"it is new, and was submitted before {self._names(note)}"
+            if note.others
+            else "it is new, and nothing keeps it from running",
             Cause.FREED.value: "what it waited for ended or shrank",
             Cause.SLICE.value: f"its turn; the slice of {self._names(note)} was over"
             if note.others
@@ -70,11 +72,10 @@ class Teller:
         by = _span(note.by_ns)
         why = {
             Refusal.GMET.value: f"{others} had {by} of its guaranteed time left",
-            Refusal.PRECEDED.value: f"{others} was pulled in, too, and comes before it",
             Refusal.AHEAD.value: f"it has had {by} more CPU time than {others}, which "
             "waits too",
-            Refusal.PRECEDED.value: f"a message pulled {others} in, too, which "
-            "comes first by name",
+            Refusal.PRECEDED.value: f"{others} was submitted first and keeps its CPUs for "
+            f"another {by}",
             Refusal.SCHEDULED.value: "it was scheduled already",
             Refusal.STALE.value: "asked before the last change of its status",
             Refusal.SUSPENDED.value: "its owner suspended it",

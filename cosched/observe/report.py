@@ -35,7 +35,7 @@ CAUSES = {
 }
 REFUSALS = {
     Refusal.GMET: "the running job had not had its guaranteed time",
-    Refusal.PRECEDED: "a job before it was pulled in, too",
+    Refusal.PRECEDED: "a job submitted before it had come in",
     Refusal.AHEAD: "another waiting job has had less CPU time",
     Refusal.SCHEDULED: "it ran already",
     Refusal.STALE: "asked before the last switch",

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from cosched.core.branches import Branch
 from cosched.core.messages import Refusal
-from cosched.core.process_table import Branch
 from cosched.core.units import NS_PER_S
 from cosched.observe.overlap import Shared, clipped, shared
 

@@ -46,18 +46,22 @@ def settings_changed(node: LiveNode) -> None:
 
 
 def refused_gmet(node: LiveNode) -> None:
-    """A message comes too early, may come again when GMET is over, then pulls."""
-    node.up(slice="10s", gmet="300ms")
-    node.task("a")
-    second = node.task("b")
-    second.ask("arrive 1")
-    eventually(lambda: node.job("b")["refused"].get("gmet"), "the refusal")
+    """A message comes too early, may come again when that is over, then pulls: first for
+    the job that was submitted later, which has to wait longer, then for the other one."""
+    node.up(slice="10s", gmet="100ms")
+    tasks = {job: node.task(job) for job in "ab"}
 
-    def pulled() -> bool:
-        second.ask("arrive 1")
-        return bool(second.scheduled)
+    def pulled(job: str) -> bool:
+        tasks[job].ask("arrive 1")
+        return bool(tasks[job].scheduled)
 
-    eventually(pulled, "the switch")
+    for job, reason in (("b", "preceded"), ("a", "gmet")):
+        eventually(
+            lambda j=job, r=reason: pulled(j) or node.job(j)["refused"].get(r),
+            "the refusal",
+        )
+        assert node.job(job)["refused"].get(reason), f"{job} was not refused"
+        eventually(lambda j=job: pulled(j), "the switch")
 
 
 def side_by_side(node: LiveNode) -> None:

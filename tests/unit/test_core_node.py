@@ -3,6 +3,7 @@ over random histories."""
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from cosched.core.branches import Branch
 from cosched.core.contention import fits, groups
 from cosched.core.messages import (
     AddTask,
@@ -39,8 +41,9 @@ from cosched.core.messages import (
     ThawClass,
     TurnGiven,
 )
-from cosched.core.node import LEAD_SLICES, NodeScheduler
-from cosched.core.process_table import Branch
+from cosched.core.node import NodeScheduler
+from cosched.core.process_table import LAUNCH_NS, date
+from cosched.core.pulls import LEAD_SLICES, PRECEDENCE
 from cosched.core.settings import Settings
 from cosched.core.units import NS_PER_MS, NS_PER_S
 
@@ -125,6 +128,16 @@ class Node:
         return {key for key, job in self.machine.jobs.items() if job.scheduled}
 
 
+def two_jobs():
+    """b has its slice, a waits: the first of them to be submitted."""
+    node = Node()
+    for job in "ab":
+        node.register(job)
+    node.send(SliceEnded, after_ns=NS_PER_S)
+    assert node.running == {"b"}
+    return node
+
+
 def test_first_job_is_scheduled_and_later_ones_wait_at_one_percent():
     node = Node()
     for job in "abc":
@@ -188,38 +201,32 @@ def test_a_newcomer_does_not_keep_the_cpu_until_it_has_caught_up():
 
 
 def test_cmdsch_is_granted_after_gmet_and_refused_before():
-    node = Node()
-    for job in "ab":
-        node.register(job)
-    refusal = node.trap("b", after_ns=99 * NS_PER_MS)[0]
-    assert refusal == RefuseRequest("b", ord("b"), Refusal.GMET, NS_PER_MS, "a")
-    assert node.running == {"a"}
-    node.send(AlarmRang, after_ns=NS_PER_MS)
-    node.trap("b")
+    node = two_jobs()
+    refusal = node.trap("a", after_ns=99 * NS_PER_MS)[0]
+    assert refusal == RefuseRequest("a", ord("a"), Refusal.GMET, NS_PER_MS, "b")
     assert node.running == {"b"}
-    assert node.machine.jobs["b"].granted == 1
+    node.send(AlarmRang, after_ns=NS_PER_MS)
+    node.trap("a")
+    assert node.running == {"a"}
+    assert node.machine.jobs["a"].granted == 1
 
 
 def test_a_switch_tells_the_old_job_first_then_moves_shares_then_wakes_the_new():
-    node = Node()
-    for job in "ab":
-        node.register(job)
-    commands = node.trap("b", after_ns=NS_PER_S)
+    node = two_jobs()
+    commands = node.trap("a", after_ns=NS_PER_S)
     assert [type(c) for c in commands[:3]] == [PublishStatus, SetShares, PublishStatus]
-    assert (commands[0].job, commands[0].scheduled) == ("a", False)
-    assert (commands[2].job, commands[2].scheduled) == ("b", True)
+    assert (commands[0].job, commands[0].scheduled) == ("b", False)
+    assert (commands[2].job, commands[2].scheduled) == ("a", True)
     assert commands[2].cause is Cause.PULLED
 
 
 def test_a_refused_job_may_ask_again_when_gmet_is_over():
-    node = Node()
-    for job in "ab":
-        node.register(job)
-    node.trap("b")
-    epoch = node.published["b"][0]
+    node = two_jobs()
+    node.trap("a")
+    epoch = node.published["a"][0]
     assert node.alarm_ns == node.now_ns + 100 * NS_PER_MS
     node.send(AlarmRang, after_ns=100 * NS_PER_MS)
-    assert node.published["b"] == (epoch + 1, False)
+    assert node.published["a"] == (epoch + 1, False)
 
 
 def test_a_request_posted_before_the_last_change_is_stale():
@@ -245,11 +252,9 @@ def test_requests_of_strangers_and_of_scheduled_jobs_change_nothing():
 
 
 def test_a_pulled_switch_restarts_a_free_running_slice():
-    node = Node()
-    for job in "ab":
-        node.register(job)
+    node = two_jobs()
     assert node.orders.deadline_ns == node.now_ns + NS_PER_S
-    node.trap("b", after_ns=400 * NS_PER_MS)
+    node.trap("a", after_ns=400 * NS_PER_MS)
     assert node.orders.deadline_ns == node.now_ns + NS_PER_S
 
 
@@ -276,21 +281,112 @@ def test_a_job_far_ahead_of_a_waiting_one_cannot_pull_a_switch():
     assert node.running == {"b"}
 
 
-def test_of_two_jobs_that_messages_pull_in_the_first_stays():
+def test_who_came_in_amid_a_slice_keeps_its_cpus_longer_from_later_jobs():
     node = Node()
     for job in "abc":
         node.register(job)
-    node.trap("c", after_ns=200 * NS_PER_MS)
-    assert node.running == {"c"}  # a had its turn; anybody may follow
-    node.trap("b", after_ns=200 * NS_PER_MS)
-    assert node.running == {"b"}
-    (refusal,) = node.trap("c", after_ns=200 * NS_PER_MS)
-    assert (refusal.reason, refusal.other) == (Refusal.PRECEDED, "b")
     node.send(SliceEnded, after_ns=NS_PER_S)
+    node.trap("c", after_ns=200 * NS_PER_MS)
+    assert node.running == {"c"}  # b had its turn; anybody may follow
+    node.trap("a", after_ns=200 * NS_PER_MS)
+    assert node.running == {"a"}
+    (refusal, *_) = node.trap("c", after_ns=200 * NS_PER_MS)
+    assert (refusal.reason, refusal.other) == (Refusal.PRECEDED, "a")
+    long_ns = PRECEDENCE * node.machine.settings.gmet_ns
+    assert refusal.by_ns == long_ns - 200 * NS_PER_MS
+    assert node.alarm_ns == node.machine.jobs["a"].since_ns + long_ns
+    node.send(AlarmRang, after_ns=refusal.by_ns)
+    node.trap("c")
+    assert node.running == {"c"}
+
+
+def test_who_keeps_its_cpus_at_a_boundary_has_its_turn_from_then_on():
+    node = Node()
+    for job in "abc":
+        node.register(job)
+    node.trap("b", after_ns=5 * NS_PER_S)  # the timer is late
+    node.trap("c", after_ns=5 * NS_PER_S)
+    node.send(TaskExited, job="a", task=ord("a"))
+    for job in node.machine.jobs.values():
+        job.credit_ns = 0
+    node.machine.jobs["b"].credit_ns = 20 * NS_PER_S
     node.send(SliceEnded, after_ns=NS_PER_S)
     assert node.running == {"c"}
-    node.trap("b", after_ns=200 * NS_PER_MS)  # c has its turn, it was not pulled in
-    assert node.running == {"b"}
+    assert node.machine.jobs["c"].came_by is Cause.SLICE
+
+
+def test_of_jobs_that_start_together_the_one_submitted_first_runs():
+    """In whatever order their tasks reach the nodes."""
+    for order in itertools.permutations("abc"):
+        node = Node()
+        for job in order:
+            node.register(
+                job, after_ns=50 * NS_PER_MS, submitted_ns=10 * NS_PER_S - ord(job)
+            )
+        assert node.running == {"c"}, order
+
+
+def test_of_jobs_that_start_together_the_first_keeps_its_cpus_when_tasks_are_many():
+    cpus = frozenset({0, 1})
+    for tasks in itertools.permutations([("a", 1), ("a", 2), ("b", 3), ("b", 4)]):
+        node = Node()
+        for job, task in tasks:
+            node.register(job, task, cpus, submitted_ns=10 * NS_PER_S - ord(job))
+        assert node.running == {"b"}, tasks
+
+
+def test_a_new_job_does_not_take_the_place_of_one_that_has_had_a_slice():
+    node = Node()
+    node.register("a")
+    node.register("b", submitted_ns=node.now_ns - 1, after_ns=NS_PER_S)
+    assert node.running == {"a"}
+
+
+def test_an_old_submission_counts_as_a_recent_one():
+    now_ns = 1000 * NS_PER_S
+    oldest_ns = date(1, now_ns)
+    assert LAUNCH_NS <= now_ns - oldest_ns <= 2 * LAUNCH_NS
+    assert date(now_ns - 1, now_ns) == now_ns - 1
+    assert date(now_ns + 1, now_ns) == now_ns + 1  # another host's clock
+    assert date(0, now_ns) == date(now_ns + 2 * LAUNCH_NS, now_ns) == now_ns
+
+
+def test_aligned_turns_begin_with_the_job_that_was_submitted_first():
+    for start in range(20, 24):
+        node = Node(ALIGNED, now_ns=start * NS_PER_S)
+        for job in "abc":
+            node.register(job, submitted_ns=node.now_ns - ord(job))
+        seen = []
+        for _ in range(4):
+            seen += sorted(node.running)
+            node.now_ns = (node.now_ns // NS_PER_S + 1) * NS_PER_S
+            node.send(SliceEnded)
+        assert seen in (["c", "b", "a", "c"], ["c", "a", "c", "b"]), seen
+
+
+def test_when_an_aligned_job_ends_amid_a_slice_the_neediest_follows():
+    node = Node(ALIGNED, now_ns=20 * NS_PER_S)
+    for job in "abc":
+        node.register(job)
+    node.machine.jobs["b"].credit_ns = 5 * NS_PER_S
+    node.machine.jobs["c"].credit_ns = 3 * NS_PER_S
+    node.send(TaskExited, job="a", task=ord("a"), after_ns=300 * NS_PER_MS)
+    assert node.running == {"c"}
+
+
+def test_short_jobs_one_after_the_other_do_not_keep_a_long_one_waiting():
+    node = Node()
+    node.register("a")
+    node.register("z")
+    waited_ns = 0
+    for number in range(200):
+        name = f"s{number}"
+        node.register(name, 1000 + number)
+        node.send(SliceEnded, after_ns=NS_PER_S)
+        waited_ns = 0 if "z" in node.running else waited_ns + NS_PER_S
+        assert waited_ns <= 5 * NS_PER_S
+        if number:
+            node.send(TaskExited, job=f"s{number - 1}", task=999 + number)
 
 
 def test_jobs_on_disjoint_cpus_never_compete():
@@ -333,11 +429,12 @@ def test_a_job_that_grows_crowds_a_neighbour_out():
 
 def test_aligned_nodes_with_the_same_jobs_choose_alike_whatever_their_history():
     early, late = Node(ALIGNED), Node(ALIGNED)
+    late.register("z", 99)
+    late.send(TaskExited, job="z", task=99, after_ns=300 * NS_PER_MS)
     for job in "abc":
         early.register(job)
     for job in "cba":
         late.register(job, after_ns=70 * NS_PER_MS)
-    assert early.running != late.running
     for boundary in range(20, 40):
         for node in (early, late):
             node.now_ns = boundary * NS_PER_S
@@ -630,7 +727,9 @@ def test_every_branch_is_reached_and_counted():
     pulled = Node()
     for job in "abc":
         pulled.register(job)
-    for job in "cbc":
-        pulled.trap(job, after_ns=200 * NS_PER_MS)
+    pulled.send(SliceEnded, after_ns=NS_PER_S)
+    for job in "caaac":
+        pulled.trap(job, after_ns=50 * NS_PER_MS)
+        pulled.send(AlarmRang, after_ns=50 * NS_PER_MS)
     reached = {branch for one in (node, kept, pulled) for branch in one.machine.counters}
     assert set(Branch) - reached <= {Branch.CSW_KEPT}

@@ -60,7 +60,7 @@ def test_no_job_starves_whatever_cpus_it_wants(arrivals, align):
 
 def test_a_wide_job_does_not_take_what_another_has_had_for_less_than_gmet():
     node = Node(Settings(NS_PER_S, GMET_NS, False))
-    node.register("c", 1, frozenset({0}))
+    node.register("c", 1, frozenset({0}), submitted_ns=node.now_ns - 1)
     node.register("c", 2, frozenset({1}))
     node.register("a", cpus=frozenset({0}))
     node.register("b", cpus=frozenset({1}))

@@ -86,12 +86,29 @@ def test_a_message_that_pulls_names_the_rank_that_trapped_it(node):
 
 
 def test_a_refusal_for_gmet_says_how_much_is_left(node):
-    node.trap("0.b", 21, after_ms=40)
-    assert node.last("0.b") == (
-        "refused, rank 3 trapped a message: a had 0.06 s of its guaranteed time left"
+    node.send(SliceEnded, 1000)
+    node.trap("0.a", 11, after_ms=40)
+    assert node.last("0.a") == (
+        "refused, rank 0 trapped a message: b had 0.06 s of its guaranteed time left"
     )
     node.send(AlarmRang, 60)
-    assert node.last("0.b") == ("may ask again: the guaranteed time of what runs is over")
+    assert node.last("0.a") == ("may ask again: the guaranteed time of what runs is over")
+
+
+def test_a_refusal_for_precedence_says_who_was_submitted_first(node):
+    node.trap("0.b", 21, after_ms=40)
+    assert node.last("0.b") == (
+        "refused, rank 3 trapped a message: a was submitted first and keeps its CPUs for "
+        "another 0.46 s"
+    )
+
+
+def test_a_newcomer_that_was_submitted_first():
+    node = Node()
+    node.register("0.b", 21)
+    node.register("0.a", 11)  # at the same time, so far as is known: names decide
+    assert node.last("0.a") == "scheduled: it is new, and was submitted before b"
+    assert node.last("0.b") == "tasks came, and it no longer fits beside them; now a"
 
 
 def test_a_refusal_for_fairness_says_who_waits():
@@ -114,7 +131,7 @@ def test_refusals_that_repeat_each_other_become_one(node):
         node.trap("0.b", 21, after_ms=10)
     told = tell_all(TELLERS["0.b"], list(notes_about("0.b", node.steps)))
     assert [t.times for t in told] == [1, 3]
-    assert "0.07 s" in told[-1].text  # the last of them
+    assert "0.47 s" in told[-1].text  # the last of them
 
 
 @pytest.mark.parametrize(

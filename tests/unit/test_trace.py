@@ -228,7 +228,9 @@ def shift_shares(commands):
 
 
 @pytest.mark.parametrize(
-    "change", [shift_shares, lambda c: c[:-1], lambda c: (*c, c[0])], ids=str
+    "change",
+    [shift_shares, lambda c: c[:-1], lambda c: (*c, c[0])],
+    ids=["other shares", "one less", "one more"],
 )
 def test_replay_shows_the_first_difference_and_fails(written, change):
     path, lines = written
@@ -336,7 +338,7 @@ def test_the_event_at_which_a_machine_fails_ends_the_trace(tmp_path):
     daemon.machine = NodeScheduler(Settings())
     daemon.recorder = Recorder("node1", daemon.machine, [])
     list(run_choices(daemon.machine, JOINING))
-    daemon.machine._groups.clear()  # what no event can do
+    daemon.machine._table.groups.clear()  # what no event can do
     daemon.recorder.open(tmp_path, 10**7)
     event = MessageTrapped(now_ns=10**13, wall_ns=10**13, job="0.b", task=11, epoch=0)
     with pytest.raises(StopIteration):

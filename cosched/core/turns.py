@@ -1,0 +1,95 @@
+"""Whose turn it is on a node, and when a turn is over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from cosched.core.messages import Cause
+from cosched.core.process_table import JobState, ProcessTable
+from cosched.core.settings import Settings
+
+
+def by_turn(
+    groups: Iterable[Sequence[JobState]], wall_ns: int, slice_ns: int
+) -> list[JobState]:
+    """Aligned slices: turns go round from the slice in which a group's first job was
+    submitted, so that nodes with the same jobs choose alike, and it runs first."""
+    ordered: list[JobState] = []
+    for group in groups:
+        turn = wall_ns // slice_ns - group[0].submitted_ns // slice_ns
+        first = turn % len(group)
+        ordered += [*group[first:], *group[:first]]
+    return ordered
+
+
+def by_need(
+    groups: Iterable[Sequence[JobState]], now_ns: int, grain_ns: int
+) -> list[JobState]:
+    """The least CPU time first; times that differ by less than the grain are equal, and
+    equal jobs go by precedence: nodes whose accounts differ slightly choose alike."""
+    return sorted(
+        (job for group in groups for job in group),
+        key=lambda job: (round(job.used_ns(now_ns) / max(1, grain_ns)), job.precedence),
+    )
+
+
+def due(table: ProcessTable, settings: Settings, now_ns: int) -> list[JobState]:
+    """The contended jobs whose slice is over.
+
+    An aligned slice ends at a boundary, which comes sooner or later by as much as the
+    clocks were set and the switch was late: hence the tolerance.
+    """
+    after_ns = settings.slice_ns
+    if settings.align:
+        after_ns -= after_ns // 8
+    return [job for job in table.contended() if job.ran_ns(now_ns) >= after_ns]
+
+
+def in_the_way(
+    table: ProcessTable,
+    ending: Sequence[JobState],
+    kept: Sequence[JobState],
+    order: Sequence[JobState],
+    earliest_ns: int,
+) -> list[JobState]:
+    """Of ``kept``, those amid a slice that a job with the right to the next one wants
+    CPUs of: they give way if they run since ``earliest_ns`` or longer, for a job that
+    wants many CPUs would never find all of them free at once."""
+    found: list[JobState] = []
+    for group in table.groups:
+        first = next(job for job in order if job in group)
+        held_up = not first.scheduled and not table.fits([*kept, first])
+        if held_up and any(job in ending for job in group):
+            found += [job for job in group if job in kept and job.since_ns <= earliest_ns]
+    return found
+
+
+def in_order_of_stay(table: ProcessTable, slice_ns: int, now_ns: int) -> list[JobState]:
+    """Those that may stay or come when jobs came or went amid a slice, first ones first.
+
+    Who is scheduled stays, the longer the rather. But jobs that start together reach the
+    nodes in any order: of those in their first slice the one that was submitted first
+    stays, or comes in the place of the others.
+    """
+    new = {
+        job.key
+        for job in table.jobs.values()
+        if job.mode.takes_part and _is_new(job, slice_ns, now_ns)
+    }
+    stay = sorted(
+        (job for job in table.scheduled() if job.key not in new),
+        key=lambda job: (job.since_ns, job.precedence),
+    )
+    for group in table.groups:
+        young = [job for job in group if job.key in new]  # by precedence
+        last = max((n for n, job in enumerate(young) if job.scheduled), default=-1)
+        stay += young[: last + 1]
+    return stay
+
+
+def _is_new(job: JobState, slice_ns: int, now_ns: int) -> bool:
+    return (
+        job.came_by is Cause.FIRST
+        and job.switches <= 1
+        and job.received_ns + job.ran_ns(now_ns) < slice_ns
+    )
