@@ -45,15 +45,14 @@ ARMS = {
 
 
 @contextmanager
-def scraped() -> Iterator[None]:
+def scraped(endpoint: str = ENDPOINT) -> Iterator[None]:
     """Somebody asks for the metrics, again and again. CoschedError if nobody answered."""
     over = threading.Event()
     answers: list[int] = []
 
     def scrape() -> None:
         while not over.wait(SCRAPE_S):
-            with urllib.request.urlopen(f"http://{ENDPOINT}/metrics", timeout=10) as answer:
-                answers.append(len(answer.read()))
+            answers.append(scrape_once(endpoint))
 
     thread = threading.Thread(target=scrape)
     thread.start()
@@ -63,13 +62,19 @@ def scraped() -> Iterator[None]:
         over.set()
         thread.join()
     if not answers:
-        raise CoschedError(f"{ENDPOINT}: no metrics were served")
+        raise CoschedError(f"{endpoint}: no metrics were served")
+
+
+def scrape_once(endpoint: str) -> int:
+    """Bytes of the metrics now; waits for a server that has just been started."""
+    with urllib.request.urlopen(f"http://{endpoint}/metrics", timeout=10) as answer:
+        return len(answer.read())
 
 
 @contextmanager
-def on_a_terminal(run_dir: Path) -> Iterator[None]:
-    """`cosched top` shows the node on a terminal of 80 columns, before anything begins.
-    CoschedError if it does not, or ended early."""
+def on_a_terminal(run_dir: Path) -> Iterator[int]:
+    """`cosched top` shows the node on a terminal of 80 columns, before anything begins; its
+    pid. CoschedError if it does not, or ended early."""
     ours, its = pty.openpty()
     shown = threading.Event()
     top = subprocess.Popen(
@@ -96,7 +101,7 @@ def on_a_terminal(run_dir: Path) -> Iterator[None]:
     try:
         if not shown.wait(START_S):
             raise CoschedError(f"cosched top showed no node within {START_S:g} s")
-        yield
+        yield top.pid
         if top.poll() is not None:
             raise CoschedError(f"cosched top ended with {top.returncode}")
     finally:

@@ -1,0 +1,149 @@
+"""What watching a node takes, process by process, as a part of one core: the scheduler
+daemon when nobody looks, while `cosched top` is on a terminal, and while metrics are asked
+for every two seconds; `cosched top` itself; the process that serves the metrics.
+
+Jobs whose tasks only sleep take turns, so that there is something to see and nothing else
+to run. Each part is measured after the programs in it have started.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rich.progress import track
+
+from benchmarks.micro.load import idle, start
+from benchmarks.micro.observing import on_a_terminal, scrape_once, scraped
+from benchmarks.micro.shim import positive
+from cosched.core.errors import CoschedError
+from cosched.core.settings import Settings
+from cosched.node.client import request
+from cosched.node.lifecycle import NodeOptions, start_node, stop_node
+from cosched.node.lock import lock_holder
+from cosched.shm.paths import NodePaths
+
+START_S = 30.0
+#: A program's first moments (imports, the first picture) are not what it costs.
+SETTLE_S = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """CPU time of one process as a part of the time: 0.01 is one per cent of a core."""
+
+    process: str
+    during: str
+    seconds: float
+    share: float
+
+
+def cpu_s(pid: int) -> float:
+    """CPU time of a process and of its threads, ended ones too, in seconds.
+
+    The clock and not /proc/PID/stat, whose hundredths of a second are as much as a daemon
+    takes in ten.
+    """
+    return time.clock_gettime((~pid << 3) | 2)  # as clock_getcpuclockid(3) makes it
+
+
+def shares(pids: Mapping[str, int], during: str, seconds: float) -> list[Share]:
+    """What each process takes from now on for so many seconds."""
+    before, began = {name: cpu_s(pid) for name, pid in pids.items()}, time.monotonic()
+    for _ in track(range(max(1, round(seconds))), during, transient=True):
+        time.sleep(seconds / max(1, round(seconds)))
+    took = time.monotonic() - began
+    used = {name: cpu_s(pid) - before[name] for name, pid in pids.items()}
+    return [Share(name, during, took, used[name] / took) for name in pids]
+
+
+def free_address() -> str:
+    """An address that nobody listens at now."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return f"127.0.0.1:{server.getsockname()[1]}"
+
+
+@contextmanager
+def sleeping_jobs(paths: NodePaths, jobs: int) -> Iterator[None]:
+    """Jobs that do nothing on the node, registered. CoschedError if they do not come."""
+    cpu = min(os.sched_getaffinity(0))
+    children = [start(idle, paths, f"job{number}", cpu) for number in range(jobs)]
+    try:
+        deadline = time.monotonic() + START_S
+        while len(request(paths, "status")["jobs"]) < jobs:
+            if time.monotonic() > deadline:
+                raise CoschedError(f"the jobs did not register within {START_S:g} s")
+            time.sleep(0.05)
+        yield
+    finally:
+        for child in children:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+
+
+def measure(jobs: int, seconds: float, settle_s: float) -> list[Share]:
+    """All parts, one after the other, on one node with the default settings."""
+    found: list[Share] = []
+    with tempfile.TemporaryDirectory(prefix="cosched-b-", dir="/tmp") as directory:
+        paths = NodePaths(Path(directory), os.uname().nodename)
+        endpoint = free_address()
+        start_node(paths, NodeOptions(Settings(), metrics=endpoint))
+        try:
+            with sleeping_jobs(paths, jobs):
+                daemon = int(request(paths, "status")["pid"])
+                scrape_once(endpoint)  # from then on its server holds the lock
+                metrics = lock_holder(paths.metrics_lock)
+                if metrics is None:
+                    raise CoschedError("the metrics process is not there")
+                time.sleep(settle_s)
+                found += shares({"daemon": daemon}, "nobody looks", seconds)
+                with on_a_terminal(Path(directory)) as top:
+                    time.sleep(settle_s)
+                    pids = {"daemon": daemon, "top": top}
+                    found += shares(pids, "top is on a terminal", seconds)
+                with scraped(endpoint):
+                    time.sleep(settle_s)
+                    pids = {"daemon": daemon, "metrics": metrics}
+                    found += shares(pids, "metrics are asked for", seconds)
+        finally:
+            stop_node(paths)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="dev bench watchers",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--jobs", type=positive, default=4, help="(default 4)")
+    parser.add_argument("--seconds", type=float, default=30.0, help="a part (default 30)")
+    parser.add_argument(
+        "--settle", type=float, default=SETTLE_S, help="before a part (default 4)"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures")
+    words = parser.parse_args()
+    found = measure(words.jobs, words.seconds, words.settle)
+    print(f"{words.jobs} jobs that sleep; % of a core over {words.seconds:g} s each")
+    for row in found:
+        print(f"  {row.process:<8} while {row.during:<22} {100 * row.share:>6.2f}%")
+    if words.json:
+        rows = [asdict(row) for row in found]
+        words.json.write_text(json.dumps(rows, indent=2))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except CoschedError as error:
+        sys.exit(f"watchers: {error}")
