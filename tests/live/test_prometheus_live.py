@@ -1,0 +1,156 @@
+"""Debian's Prometheus scrapes a live node by the configuration in docs/metrics.md, and
+evaluates whatever our dashboard and that page ask for."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import urllib.error
+import urllib.parse
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from cosched.core.settings import Settings
+from cosched.node.lifecycle import NodeOptions, start_node
+from tests.live.conftest import eventually
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.long,
+    pytest.mark.skipif(
+        shutil.which("prometheus") is None, reason="Debian's prometheus is not installed"
+    ),
+]
+
+ROOT = Path(__file__).parents[2]
+DASHBOARD = json.loads((ROOT / "docs/grafana/cosched.json").read_text())
+PAGE = (ROOT / "docs/metrics.md").read_text()
+#: What Grafana puts there: four scrapes, and all of a variable's values.
+VARIABLES = {"$__rate_interval": "4s", "$instance": ".*", "$job": ".*"}
+WITHIN_S = 60.0
+
+
+def free_address():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def block(language):
+    """The page's one block in a language."""
+    (text,) = re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+    return text
+
+
+def expressions():
+    asked = [target["expr"] for p in DASHBOARD["panels"] for target in p["targets"]]
+    for name, value in VARIABLES.items():
+        asked = [expression.replace(name, value) for expression in asked]
+    return asked + block("promql").splitlines()
+
+
+class Prometheus:
+    """A server, and its API."""
+
+    def __init__(self, directory, target):
+        config = directory / "prometheus.yml"
+        text = block("yaml")
+        assert "127.0.0.1:9434" in text
+        assert "scrape_interval: 5s" in text
+        text = text.replace("127.0.0.1:9434", target)
+        config.write_text(text.replace("scrape_interval: 5s", "scrape_interval: 1s"))
+        self.address = free_address()
+        self.log = directory / "log"
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [
+                    *("prometheus", f"--config.file={config}"),
+                    f"--storage.tsdb.path={directory / 'data'}",
+                    f"--web.listen-address={self.address}",
+                ],
+                stdout=log,
+                stderr=log,
+            )
+
+    def ask(self, path, **query):
+        """The ``data`` of an answer; an error of the server's is one of the test's."""
+        url = f"http://{self.address}{path}?{urllib.parse.urlencode(query)}"
+        try:
+            with urllib.request.urlopen(url, timeout=30) as answer:
+                return json.load(answer)["data"]
+        except urllib.error.HTTPError as error:
+            raise AssertionError(f"{query}: {error.read().decode()}") from None
+
+    def is_ready(self):
+        assert self.process.poll() is None, self.log.read_text()
+        try:
+            with urllib.request.urlopen(f"http://{self.address}/-/ready", timeout=30):
+                return True
+        except urllib.error.URLError:
+            return False
+
+    def end(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait()
+
+
+@pytest.fixture
+def prometheus(node, tmp_path):
+    """It watches a node on which two jobs take turns."""
+    target = free_address()
+    settings = Settings().changed({"slice": "200ms", "gmet": "1ms"})
+    start_node(node.paths, NodeOptions(settings, metrics=target))
+    assert node.task("one").error == node.task("two").error == 0
+    server = Prometheus(tmp_path, target)
+    try:
+        eventually(server.is_ready, "Prometheus is ready", WITHIN_S)
+        yield server
+    finally:
+        server.end()
+
+
+def test_each_expression_of_the_dashboard_has_data(prometheus):
+    asked = expressions()
+    assert len(asked) > 10
+
+    def without_data():
+        return [
+            expression
+            for expression in asked
+            if not prometheus.ask("/api/v1/query", query=expression)["result"]
+        ]
+
+    try:
+        eventually(lambda: not without_data(), "each expression has data", WITHIN_S)
+    except AssertionError:
+        assert without_data() == []
+        raise
+
+
+def test_no_label_of_ours_is_hidden_by_one_of_theirs(prometheus):
+    ours = {"match[]": '{__name__=~"cosched_.+"}'}
+
+    def series():
+        return prometheus.ask("/api/v1/series", **ours)
+
+    found = eventually(series, "a scrape", WITHIN_S)
+    labels = {label for one in found for label in one}
+    assert not {label for label in labels if label.startswith("exported_")}
+    assert {one["job"] for one in found} == {"cosched"}  # the scrape's name, theirs
+    asked = [
+        re.fullmatch(r"label_values\((\w+), (\w+)\)", variable["definition"]).groups()
+        for variable in DASHBOARD["templating"]["list"]
+        if variable["type"] == "query"
+    ]
+    values = {
+        label: prometheus.ask(f"/api/v1/label/{label}/values", **{"match[]": metric})
+        for metric, label in asked
+    }
+    assert values.pop("job_name") == ["one", "two"]
+    assert len(values.pop("instance")) == 1
+    assert not values
