@@ -12,16 +12,19 @@ from pathlib import Path
 
 from cosched.core.config.limits import limits_for, refuse_private, refuse_settings
 from cosched.core.errors import CoschedError
+from cosched.linux.descriptors import raise_descriptor_limit
 from cosched.linux.priority import raise_daemon_priority
 from cosched.linux.probe import probe
 from cosched.node.books import history_place
 from cosched.node.configuration import load
 from cosched.node.lifecycle import end_orphans
 from cosched.node.lock import DaemonLock
+from cosched.node.log_file import open_log
 from cosched.node.memory import MemoryTerms
 from cosched.node.scheduler import DaemonOptions, SchedulerDaemon
 from cosched.shm.paths import NodePaths
 from cosched.shm.region import survive_torn_regions
+from cosched.shm.userdirs import make_node_directory
 
 
 def parser() -> argparse.ArgumentParser:
@@ -69,11 +72,12 @@ def serve(options: argparse.Namespace, ready_fd: int) -> None:
     if refusal is not None:
         raise CoschedError(refusal)
     paths = NodePaths(options.run_dir, options.node)
-    open_directory(paths, private=options.private)
+    make_node_directory(paths, os.geteuid(), private=options.private)
     lock = DaemonLock(paths.scheduler_lock)
     if not lock.acquire():
         raise CoschedError("its daemons are up already")
     try:
+        raise_descriptor_limit()
         end_orphans(paths)
         open_log(paths.log, verbose=options.verbose, capture=ready_fd > 2)
         for doubt in doubts:
@@ -134,36 +138,6 @@ def given(options: argparse.Namespace) -> dict[str, tuple[str, str]]:
         for path, name in keys.items()
         if (text := getattr(options, name)) is not None
     }
-
-
-def open_directory(paths: NodePaths, *, private: bool) -> None:
-    """Makes the node's directory; refuses one that somebody else could have prepared."""
-    try:
-        paths.run_dir.mkdir(mode=0o700 if private else 0o755, exist_ok=True, parents=True)
-        if (
-            paths.run_dir.stat().st_uid not in (0, os.geteuid())
-            or paths.run_dir.is_symlink()
-        ):
-            raise CoschedError(f"{paths.run_dir}: belongs to another user; use --run-dir")
-        paths.directory.mkdir(mode=0o700 if private else 0o755, exist_ok=True)
-        paths.bells.mkdir(mode=0o711, exist_ok=True)
-    except OSError as error:
-        raise CoschedError(
-            f"{paths.directory}: cannot be made ({error.strerror}); use --run-dir"
-        ) from None
-
-
-def open_log(path: Path, *, verbose: bool, capture: bool) -> None:
-    """Logs to ``path``; ``capture`` sends there what would go to a terminal, too."""
-    logging.basicConfig(
-        filename=path,
-        level=logging.DEBUG if verbose else logging.INFO,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
-    if capture:
-        with path.open("a") as log:
-            os.dup2(log.fileno(), 1)
-            os.dup2(log.fileno(), 2)
 
 
 def notify_systemd() -> None:

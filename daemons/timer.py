@@ -14,6 +14,7 @@ from cosched.linux.priority import raise_daemon_priority
 from cosched.linux.probe import attach
 from cosched.node.guardian import Guardian
 from cosched.node.lock import DaemonLock
+from cosched.node.log_file import join_log
 from cosched.node.timer import TimerDaemon
 from cosched.shm.paths import NodePaths
 from cosched.shm.region import NodeRegion, survive_torn_regions
@@ -46,14 +47,12 @@ def serve(options: argparse.Namespace) -> None:
     lock = DaemonLock(paths.timer_lock)
     if not lock.acquire():
         raise CoschedError(f"node {paths.node}: another timer daemon is up")
-    logging.basicConfig(
-        filename=paths.log,
-        level=logging.INFO,
-        format="%(asctime)s %(levelname)s timer: %(message)s",
-    )
+    join_log(paths.log, "timer")
     raise_daemon_priority()
     survive_torn_regions()
     region: NodeRegion = NodeRegion.attach(paths.node_region)
+    if region.owner != os.geteuid():
+        raise CoschedError(f"shared memory {region.name}: belongs to uid {region.owner}")
     timer = TimerDaemon(region, paths.bell("@timer"))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)

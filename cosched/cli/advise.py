@@ -20,9 +20,9 @@ from cosched.cli.bench import parse_hosts
 from cosched.cli.job_names import complete_jobs
 from cosched.cli.options import (
     EXIT_FAILURE,
+    asked_run_dir_option,
     complete_paths,
     json_option,
-    run_dir_option,
 )
 from cosched.core.advice import Profile, advise
 from cosched.core.errors import CoschedError
@@ -77,7 +77,7 @@ def _jobs_and_files(
 )
 @click.option("--hosts", metavar="A,B", help="Run a workload on these nodes instead.")
 @click.option("--mpi", metavar="MPI", help="As for cosched-run.")
-@run_dir_option
+@asked_run_dir_option
 @json_option
 def command(
     what: str,

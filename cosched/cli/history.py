@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from cosched.cli.options import json_option, nodes_option, run_dir_option
+from cosched.cli.options import asked_run_dir_option, json_option, nodes_option
 from cosched.cli.spans import parse_span
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
@@ -25,6 +25,7 @@ from cosched.observe.history import (
     summary,
 )
 from cosched.shm.paths import NodePaths, default_run_dir
+from cosched.shm.userdirs import SYSTEM_RUN_DIR
 
 _HEADER = (
     f"{'ended':<15}{'job':<15}{'nodes':>5}{'response':>10}{'scheduled':>10}"
@@ -33,7 +34,7 @@ _HEADER = (
 
 
 @click.command("history")
-@run_dir_option
+@asked_run_dir_option
 @click.option("--job", help="Only jobs of this name, or UID.NAME.")
 @nodes_option
 @click.option(
@@ -78,7 +79,7 @@ def command(
       cosched history --json
     """
     since_wall_ns = time.time_ns() - parse_span(since, "--since")
-    usual = run_dir == default_run_dir({}, os.geteuid())
+    usual = run_dir in (default_run_dir({}, os.geteuid()), SYSTEM_RUN_DIR)
     saved = saved_places(state_directory(os.environ)) if usual else []
     records = gather(_places(run_dir, nodes), since_wall_ns, saved)
     kept = [

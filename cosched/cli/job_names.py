@@ -10,7 +10,7 @@ from click.shell_completion import CompletionItem
 
 from cosched.core.errors import CoschedError
 from cosched.observe.status import gather
-from cosched.shm.paths import default_run_dir
+from cosched.shm.userdirs import run_dir_to_ask
 
 
 def complete_jobs(
@@ -18,8 +18,8 @@ def complete_jobs(
 ) -> list[CompletionItem]:
     """The jobs of the run directory that the command line names so far, or the usual one;
     none where their daemons cannot be asked."""
-    run_dir = ctx.params.get("run_dir") or default_run_dir(os.environ, os.geteuid())
     try:
+        run_dir = ctx.params.get("run_dir") or run_dir_to_ask(os.environ, os.geteuid())
         statuses = gather(Path(run_dir))
     except CoschedError:
         return []  # a shell has no place for the reason; the command itself will tell it

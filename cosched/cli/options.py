@@ -12,7 +12,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from cosched.core.errors import CoschedError
-from cosched.shm.paths import default_run_dir
+from cosched.shm.userdirs import own_run_dir, run_dir_to_ask
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -63,14 +63,33 @@ def complete_paths(
 
 
 def run_dir_option(function: F) -> F:
-    """``--run-dir``, by default what the environment or the user's id says."""
+    """``--run-dir`` for what starts and ends daemons: by default the user's own."""
+    return run_dir_option_with(
+        lambda: own_run_dir(os.environ, os.geteuid()),
+        "/run/cosched, or /tmp/cosched-UID",
+    )(function)
+
+
+def asked_run_dir_option(function: F) -> F:
+    """``--run-dir`` for what asks daemons: by default where those are that serve him."""
+    return run_dir_option_with(
+        lambda: run_dir_to_ask(os.environ, os.geteuid()),
+        "/tmp/cosched-UID where daemons of yours are up, else /run/cosched",
+    )(function)
+
+
+def run_dir_option_with(usual: Callable[[], Path], shown: str) -> Callable[[F], F]:
+    """``--run-dir`` with another default; ``shown`` is what --help says of it."""
+
+    def or_usual(_: click.Context, __: click.Parameter, given: Path | None) -> Path:
+        return usual() if given is None else given
+
     return click.option(
         "--run-dir",
         type=click.Path(path_type=Path, resolve_path=True),
-        default=lambda: default_run_dir(os.environ, os.geteuid()),
-        show_default="/run/cosched, or /tmp/cosched-UID",
-        help="Where the daemons' sockets are.",
-    )(function)
+        callback=or_usual,
+        help=f"Where the daemons' sockets are.  [default: {shown}]",
+    )
 
 
 def nodes_option(function: F) -> F:

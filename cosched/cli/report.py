@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 from rich.progress import track
 
-from cosched.cli.options import run_dir_option
+from cosched.cli.options import asked_run_dir_option
 from cosched.cli.output import check_writable, writing
 from cosched.core.errors import CoschedError
 from cosched.observe.perfetto import perfetto
@@ -37,7 +37,7 @@ from cosched.observe.trace import Trace, read_trace
     help="Write the traces for ui.perfetto.dev instead, or as well.",
 )
 @click.option("--title", default="cosched report", show_default=True, metavar="TEXT")
-@run_dir_option
+@asked_run_dir_option
 @click.argument("inputs", nargs=-1, type=click.Path(path_type=Path), metavar="INPUT...")
 def command(
     inputs: Sequence[Path],

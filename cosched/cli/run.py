@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cosched.cli.options import complete_paths, json_option, run_cli, run_dir_option
+from cosched.cli.options import (
+    complete_paths,
+    json_option,
+    run_cli,
+    run_dir_option_with,
+)
 from cosched.cli.run_choices import choose
 from cosched.core.errors import CoschedError
 from cosched.core.units import parse_bytes
@@ -27,11 +32,11 @@ from cosched.launch.environment import (
 from cosched.launch.job import Job, Request, resolve
 from cosched.launch.mpi import Places
 from cosched.shm.paths import NodePaths, check_job_name
+from cosched.shm.userdirs import run_dir_to_ask
 
 if TYPE_CHECKING:
     from cosched.launch.nodes import Control
 
-_SYSTEM_RUN_DIR = Path("/run/cosched")
 _LAB_HOST = re.compile(r"lab[0-9]+")
 _NOISE_BYTES = 4
 
@@ -96,7 +101,10 @@ def _hosts(_: click.Context, __: click.Parameter, value: str | None) -> tuple[st
     "--waits-only", is_flag=True, help="Only wait as --wait says; no coscheduling."
 )
 @click.option("--no-shim", is_flag=True, help="Start the job the same way, uncoscheduled.")
-@run_dir_option
+@run_dir_option_with(
+    lambda: run_dir_to_ask(os.environ, os.geteuid(), _here()),
+    "/tmp/cosched-UID where daemons of yours are up, else /run/cosched",
+)
 @click.option(
     "--account",
     is_flag=True,
@@ -161,9 +169,6 @@ def command(
     need_bytes = 0 if memory is None else parse_bytes(memory, "--memory")
     if need_bytes and (no_shim or waits_only):
         raise click.UsageError("--memory needs coscheduling: nobody else waits.", ctx)
-    chosen = ctx.get_parameter_source("run_dir") is not click.core.ParameterSource.DEFAULT
-    if not chosen and "COSCHED_RUN_DIR" not in os.environ:
-        run_dir = _default_run_dir(run_dir)
     run_dir = run_dir.absolute()
     resolved = resolve(
         Request(argv, ranks, ppn, mpi, root=os.geteuid() == 0),
@@ -219,14 +224,6 @@ def main() -> None:
     sys.exit(run_cli(command, sys.argv[1:]))
 
 
-def _default_run_dir(usual: Path) -> Path:
-    """The system's run directory where only the system's daemons are up."""
-    if os.path.exists(NodePaths(usual, _here()).control_socket):
-        return usual
-    system = os.path.exists(NodePaths(_SYSTEM_RUN_DIR, _here()).control_socket)
-    return _SYSTEM_RUN_DIR if system else usual
-
-
 def _here() -> str:
     """This node's name, as the tasks will know it."""
     return os.environ.get("COSCHED_NODE") or os.uname().nodename
@@ -276,7 +273,9 @@ def _shim(job: Job) -> Path | None:
     from cosched.launch.shim import build_shim
 
     try:
-        return build_shim(job.require_mpicc(), standard_abi=job.standard_abi)
+        return build_shim(
+            job.require_mpicc(), os.environ, standard_abi=job.standard_abi
+        )
     except CoschedError as error:
         _warn(f"{error}; only programs that import mpi_shim are coscheduled")
         return None

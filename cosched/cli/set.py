@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from cosched.cli.options import nodes_option, run_dir_option
+from cosched.cli.options import asked_run_dir_option, nodes_option
 from cosched.core.config.kinds import suggest
 from cosched.core.config.schema import BY_PATH, LIVE, Key
 from cosched.core.errors import CoschedError
@@ -20,7 +20,7 @@ from cosched.shm.paths import NodePaths
 
 
 @click.command("set")
-@run_dir_option
+@asked_run_dir_option
 @nodes_option
 @click.option("--save", is_flag=True, help="Also write it into the configuration file.")
 @click.argument("settings", nargs=-1, required=True, metavar="NAME=VALUE...")

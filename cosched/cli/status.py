@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
-from cosched.cli.options import json_option, nodes_option, run_dir_option
+from cosched.cli.options import asked_run_dir_option, json_option, nodes_option
 from cosched.core.errors import CoschedError
 from cosched.observe.status import gather, render
 
 
 @click.command("status")
-@run_dir_option
+@asked_run_dir_option
 @nodes_option
 @json_option
 def command(run_dir: Path, nodes: tuple[str, ...], as_json: bool) -> None:

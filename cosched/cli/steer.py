@@ -9,7 +9,12 @@ from pathlib import Path
 import click
 
 from cosched.cli.job_names import complete_jobs
-from cosched.cli.options import EXIT_FAILURE, json_option, nodes_option, run_dir_option
+from cosched.cli.options import (
+    EXIT_FAILURE,
+    asked_run_dir_option,
+    json_option,
+    nodes_option,
+)
 from cosched.observe.steering import Steered, steer
 
 _WORDS = {
@@ -24,7 +29,7 @@ def steering_command(op: str, help_text: str) -> click.Command:
     """The command that sends ``op`` to the nodes where a job is."""
 
     @click.command(op, help=help_text)
-    @run_dir_option
+    @asked_run_dir_option
     @nodes_option
     @json_option
     @click.argument("job", shell_complete=complete_jobs)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from cosched.cli.options import json_option, nodes_option, run_dir_option
+from cosched.cli.options import asked_run_dir_option, json_option, nodes_option
 from cosched.cli.why import story_text
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
@@ -28,7 +28,7 @@ WHY_LAST = 10
 
 
 @click.command("top")
-@run_dir_option
+@asked_run_dir_option
 @nodes_option
 @click.option(
     "--interval",

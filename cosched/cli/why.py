@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from cosched.cli.options import json_option, nodes_option, run_dir_option
+from cosched.cli.options import asked_run_dir_option, json_option, nodes_option
 from cosched.cli.spans import parse_span
 from cosched.core.messages import Cause
 from cosched.core.units import NS_PER_S
@@ -25,7 +25,7 @@ WIDTH = 79
 
 @click.command("why")
 @click.argument("job")
-@run_dir_option
+@asked_run_dir_option
 @nodes_option
 @click.option(
     "--since",

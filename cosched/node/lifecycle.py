@@ -16,10 +16,11 @@ from cosched.core.messages import Mode
 from cosched.core.settings import Settings
 from cosched.core.units import format_duration
 from cosched.linux.classes import NAMES
+from cosched.linux.pidfd import open_pidfd, send_signal
 from cosched.linux.probe import attach
-from cosched.node.client import NoDaemon, request
+from cosched.node.client import ControlClient, NoDaemon, request
 from cosched.node.jobs import attach_left, left_regions, live_tasks
-from cosched.node.lock import lock_holder
+from cosched.node.lock import hold_daemon, lock_holder
 from cosched.shm.paths import NodePaths
 from cosched.shm.region import unlink_region
 
@@ -77,18 +78,43 @@ def start_node(paths: NodePaths, options: NodeOptions) -> str:
     """Starts the daemons, detached; returns their one-line greeting when they are ready.
 
     Raises CoschedError with the daemon's own words if it cannot start. Of several private
-    pairs that are started at once one comes up, and serves all.
+    pairs that are started at once one comes up, and serves all. A private pair that no job
+    needs any more makes way for daemons that are not.
     """
     paths.check_length()
     if options.private:
         return _start_or_join(paths, options)
-    holder = lock_holder(paths.scheduler_lock)
-    if holder is not None:
-        raise CoschedError(
-            f"node {paths.node}: its daemons are up already (pid {holder}); "
-            "stop them first: cosched down"
-        )
+    _wait_for_room(paths)
     return _spawn(paths, options)
+
+
+def _wait_for_room(paths: NodePaths) -> None:
+    """Ends private daemons that are unused, and waits for those that are on their way
+    out; CoschedError if daemons are up."""
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while (daemon := hold_daemon(paths.scheduler_lock)) is not None:
+        try:
+            answer = request(paths, "retire")
+        except NoDaemon:
+            if time.monotonic() > deadline:
+                raise _silent(paths, lock_holder(paths.scheduler_lock)) from None
+            select.select([daemon], [], [], AWAIT_S)  # it begins, or it ends
+        else:
+            if not answer["retired"]:
+                raise CoschedError(
+                    f"node {paths.node}: its daemons are up already (pid {answer['pid']}); "
+                    "stop them first: cosched down"
+                )
+            _await_end(daemon, f"node {paths.node}: the private scheduler daemon")
+        finally:
+            os.close(daemon)
+
+
+def _silent(paths: NodePaths, holder: int | None) -> CoschedError:
+    return CoschedError(
+        f"node {paths.node}: the scheduler daemon (pid {holder}) did not answer for "
+        f"{START_TIMEOUT_S:g} s; see {paths.log}"
+    )
 
 
 def _start_or_join(paths: NodePaths, options: NodeOptions) -> str:
@@ -108,10 +134,7 @@ def _start_or_join(paths: NodePaths, options: NodeOptions) -> str:
             pid = request(paths, "status")["pid"]
         except NoDaemon:
             if time.monotonic() > deadline:
-                raise CoschedError(
-                    f"node {paths.node}: the scheduler daemon (pid {holder}) did not "
-                    f"answer for {START_TIMEOUT_S:g} s; see {paths.log}"
-                ) from None
+                raise _silent(paths, holder) from None
             time.sleep(AWAIT_S)  # its socket comes, or its lock goes
         else:
             return f"node {paths.node}: its daemons are up already (pid {pid})"
@@ -165,10 +188,16 @@ def stop_node(paths: NodePaths) -> bool:
     Also removes what killed daemons left behind.
     """
     try:
-        pid = int(request(paths, "down")["pid"])
+        with ControlClient(paths) as client:
+            daemon = open_pidfd(int(client.request("status")["pid"]))
+            client.request("down")  # it is there to answer: the descriptor is the right one
     except NoDaemon:
         return _clean_dead_node(paths)
-    _wait_for_end(pid, f"node {paths.node}: the scheduler daemon")
+    if daemon is not None:
+        try:
+            _await_end(daemon, f"node {paths.node}: the scheduler daemon")
+        finally:
+            os.close(daemon)
     return True
 
 
@@ -178,10 +207,14 @@ def end_orphans(paths: NodePaths) -> None:
         (paths.timer_lock, "timer daemon"),
         (paths.metrics_lock, "metrics server"),
     ):
-        pid = lock_holder(lock)
-        if pid is not None:
-            _signal(pid, signal.SIGTERM)
-            _wait_for_end(pid, f"node {paths.node}: the old {what}")
+        daemon = hold_daemon(lock)
+        if daemon is None:
+            continue
+        try:
+            send_signal(daemon, signal.SIGTERM)
+            _await_end(daemon, f"node {paths.node}: the old {what}")
+        finally:
+            os.close(daemon)
 
 
 def _clean_dead_node(paths: NodePaths) -> bool:
@@ -239,23 +272,9 @@ def _release_tasks(paths: NodePaths) -> tuple[dict[str, dict[int, int]], list[st
     return found, suspended
 
 
-def _signal(pid: int, number: int) -> None:
-    try:
-        os.kill(pid, number)
-    except ProcessLookupError:
-        return
-
-
-def _wait_for_end(pid: int, what: str) -> None:
-    try:
-        pidfd = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    try:
-        if not select.select([pidfd], [], [], STOP_TIMEOUT_S)[0]:
-            raise CoschedError(f"{what} (pid {pid}) did not end in {STOP_TIMEOUT_S:g} s")
-    finally:
-        os.close(pidfd)
+def _await_end(daemon: int, what: str) -> None:
+    if not select.select([daemon], [], [], STOP_TIMEOUT_S)[0]:
+        raise CoschedError(f"{what} did not end in {STOP_TIMEOUT_S:g} s")
 
 
 def node_names(names: Sequence[str]) -> list[str]:

@@ -179,7 +179,12 @@ class SchedulerDaemon:
             self._loop,
             mode=mode,
             readers={"status": self._status},
-            writers={"set": self._set, "turn": self._give_turn, "down": self._down},
+            writers={
+                "set": self._set,
+                "turn": self._give_turn,
+                "down": self._down,
+                "retire": self._retire,
+            },
             owners={
                 "why": self._why,
                 "history": self._books.tell,
@@ -411,8 +416,11 @@ class SchedulerDaemon:
         # Somebody came: the grace for those who have not come yet is over.
         self._idle_since_ns = time.monotonic_ns()
 
+    def _is_needed(self) -> bool:
+        return bool(self._control.leases or len(self.jobs) or len(self.gate))
+
     def _is_unused(self) -> bool:
-        if self._control.leases or len(self.jobs) or len(self.gate):
+        if self._is_needed():
             self._idle_since_ns = time.monotonic_ns()
         return time.monotonic_ns() - self._idle_since_ns > PRIVATE_LINGER_NS
 
@@ -451,6 +459,13 @@ class SchedulerDaemon:
         self.feed(TurnGiven(**self._clocks(), job=job))
         state = self.machine.jobs.get(job)
         return {"given": state is not None and state.scheduled}
+
+    def _retire(self, _request: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Ends private daemons that nobody needs any more."""
+        retired = self.options.private and not self._is_needed()
+        if retired:
+            self._loop.stop()
+        return {"retired": retired, "pid": os.getpid()}
 
     def _down(self, _request: Mapping[str, Any]) -> Mapping[str, Any]:
         self._loop.stop()

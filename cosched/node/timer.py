@@ -51,6 +51,7 @@ class TimerDaemon:
         self._loop = Loop()
         self._monotonic = _open_timer(realtime=False)
         self._realtime = _open_timer(realtime=True)
+        self._orders = TimerOrders(0, 0, align=False, idle=True)
         self._target_ns = 0
         self._fired_ns = 0
         self._orphaned = False
@@ -97,7 +98,8 @@ class TimerDaemon:
         ring(self._bell)
 
     def _arm(self) -> None:
-        orders = self._region.orders()
+        # Half-written ones, of a scheduler daemon that died over it, do not count.
+        orders = self._orders = self._region.orders() or self._orders
         monotonic_ns = realtime_ns = 0
         if not orders.idle and orders.slice_ns:
             if orders.align:

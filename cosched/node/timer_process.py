@@ -32,6 +32,7 @@ class TimerProcess:
         self._pidfd = -1
         self._pipe = -1
         self._stopping = False
+        self._on_ready: Callable[[], None] | None = None
         self.restarts = 0
 
     @property
@@ -40,7 +41,12 @@ class TimerProcess:
         return self._process.pid if self._process else None
 
     def start(self, on_ready: Callable[[], None]) -> None:
-        """Starts it; ``on_ready`` is called once it times slices and guards the node."""
+        """Starts it; ``on_ready`` is called once it, or one that had to take its place,
+        times slices and guards the node."""
+        self._on_ready = on_ready
+        self._start()
+
+    def _start(self) -> None:
         read_end, self._pipe = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._pipe, False)
         self._process = subprocess.Popen(
@@ -51,11 +57,11 @@ class TimerProcess:
             cwd="/",
         )
         os.close(read_end)
-        self._watch_readiness(on_ready)
+        self._watch_readiness()
         self._pidfd = os.pidfd_open(self._process.pid)
         self._loop.watch(self._pidfd, self._ended)
 
-    def _watch_readiness(self, on_ready: Callable[[], None]) -> None:
+    def _watch_readiness(self) -> None:
         assert self._process is not None
         assert self._process.stdout is not None
         stdout = self._process.stdout
@@ -64,8 +70,13 @@ class TimerProcess:
             line = os.read(stdout.fileno(), 64)
             self._loop.unwatch(stdout.fileno())
             stdout.close()
-            if line:  # else it died, which its pidfd tells, too
+            if not line:
+                return  # it died, which its pidfd tells, too
+            on_ready, self._on_ready = self._on_ready, None
+            if on_ready is not None:
                 on_ready()
+            else:
+                log.info("another timer daemon is ready")
 
         self._loop.watch(stdout.fileno(), readable)
 
@@ -97,7 +108,7 @@ class TimerProcess:
 
     def _start_again(self) -> None:
         if not self._stopping:
-            self.start(lambda: log.info("another timer daemon is ready"))
+            self._start()
 
     def _forget(self) -> None:
         self._loop.unwatch(self._pidfd)

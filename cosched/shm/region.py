@@ -330,10 +330,13 @@ class NodeRegion(Region):
             int(idle),
         )
 
-    def orders(self) -> TimerOrders:
-        """What the timer daemon is to wait for."""
+    def orders(self) -> TimerOrders | None:
+        """What the timer daemon is to wait for; None while that is being written, also by
+        a scheduler daemon that died before it was done."""
         copy = ffi.new("struct cosched_timer_orders *")
         lib.cosched_orders_read(ffi.addressof(self.data.orders), copy)
+        if copy.generation % 2:
+            return None
         return TimerOrders(
             slice_ns=copy.slice_ns,
             deadline_ns=copy.deadline_ns,

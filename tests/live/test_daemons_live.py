@@ -305,5 +305,22 @@ def test_of_private_daemons_started_at_once_one_pair_comes_up(node):
     pid = node.scheduler_pid
     assert said.count(f"node node1: its daemons are up already (pid {pid})") == 2
     assert node.status()["private"]
+    with ControlClient(node.paths) as client:
+        client.request("lease")
+        with pytest.raises(CoschedError, match="are up already"):
+            node.up()
+
+
+def test_private_daemons_that_nobody_needs_make_way(node):
+    node.up(private=True)
+    private = node.scheduler_pid
+    with ControlClient(node.paths) as client:
+        client.request("lease")
+        node.task("a").ask("leave")
+    # What is left of a job that has just ended is a pair of daemons that linger.
+    eventually(lambda: not node.status()["jobs"], "the job to be forgotten")
+    node.up()
+    assert node.scheduler_pid != private
+    assert not node.status()["private"]
     with pytest.raises(CoschedError, match="are up already"):
         node.up()

@@ -1,0 +1,65 @@
+"""The daemons' log: one file for both, closed to other users, and bounded.
+
+The scheduler daemon turns it over; the timer daemon, which writes little, looks each time
+whether it still has the right file.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+from logging.handlers import RotatingFileHandler, WatchedFileHandler
+from pathlib import Path
+
+LOG_BYTES = 4 * 1024 * 1024
+#: How many full ones are kept beside the one that is written.
+KEPT = 1
+
+
+def open_log(
+    path: Path, *, verbose: bool, capture: bool, limit_bytes: int = LOG_BYTES
+) -> logging.Handler:
+    """Logs to ``path``, two files of ``limit_bytes`` at most; ``capture`` sends there what
+    would go to a terminal, too."""
+    handler = _Turning(path, limit_bytes, capture=capture)
+    _install(handler, "%(name)s", logging.DEBUG if verbose else logging.INFO)
+    return handler
+
+
+def join_log(path: Path, who: str) -> logging.Handler:
+    """Logs to the same file from another process, as ``who``."""
+    handler = _Following(path)
+    _install(handler, who, logging.INFO)
+    return handler
+
+
+class _Turning(RotatingFileHandler):
+    def __init__(self, path: Path, limit_bytes: int, *, capture: bool) -> None:
+        self._capture = capture
+        super().__init__(path, maxBytes=limit_bytes, backupCount=KEPT)
+
+    def _open(self) -> io.TextIOWrapper:
+        stream = _open_closed(self.baseFilename)
+        if self._capture:
+            for fd in (1, 2):
+                os.dup2(stream.fileno(), fd)
+        return stream
+
+
+class _Following(WatchedFileHandler):
+    def _open(self) -> io.TextIOWrapper:
+        return _open_closed(self.baseFilename)
+
+
+def _open_closed(path: str) -> io.TextIOWrapper:
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(path, flags, 0o600)
+    os.fchmod(fd, 0o600)  # an older one may be open to others' eyes
+    # A job's or a file's name may be no text; the log is, whatever it tells of.
+    return open(fd, "a", encoding="utf-8", errors="backslashreplace")
+
+
+def _install(handler: logging.Handler, who: str, level: int) -> None:
+    form = f"%(asctime)s %(levelname)s {who}: %(message)s"
+    logging.basicConfig(level=level, format=form, handlers=[handler])
