@@ -8,11 +8,14 @@ user-centric (Figs. 15 and 16, Table 3): the problems of the paper's Table 1 on 
 each change at its cost; GE, and STEN, GE and CL mixed.
 
 In full, 100 streams of 10,000 jobs for each point (two hours on one core). It can be
-interrupted: the same command goes on; so does one with more streams. --quick: two of 500.
-Without names of figures, all. Written are JSON with every point, a picture for each figure,
-the tables, and the claims of the paper beside what was found. --from draws again what was
-measured before; --docs writes claims and tables into a page, between the lines
-<!-- malleable: begin --> and <!-- malleable: end -->.
+interrupted: the same command goes on; so does one with more streams. --so-far makes do with
+what is there already, while it runs on as well. --quick: two of 500.
+Without names of figures, all. --held: as if FQ gave nodes to the queue only and held what
+the queue does not want; Figs. 9 to 13 and Table 2, claims and table alone. Written are JSON
+with every point, a picture for each figure, the tables, and the claims of the paper beside
+what was found. --from draws again what was measured before; --docs writes claims and tables
+into a page, between the lines
+<!-- malleable: begin --> and <!-- malleable: end -->, or malleable-held.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from benchmarks.experiments.malleable_kept import Kept
 from benchmarks.experiments.malleable_points import (
     Measured,
     document,
+    held,
     measured,
     points_of,
     read_points,
@@ -47,6 +51,7 @@ from cosched.sim.parallel import Named, carry_out_all
 from cosched.sim.progress import open_progress
 
 TABLES = {"fig14": table_of_figure_14, "table2": table_2, "table3": table_3}
+HELD = ("fig9", "fig10", "fig11", "fig12", "fig13", "table2")
 FULL, QUICK = (100, 10_000), (2, 500)
 
 
@@ -67,11 +72,15 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--from", dest="sources", type=Path, nargs="+", help="JSON of earlier runs"
     )
+    parser.add_argument("--so-far", action="store_true", help="simulate nothing more")
+    parser.add_argument("--held", action="store_true", help="FQ: to the queue only")
     parser.add_argument("--docs", type=Path, help="a page whose section is rewritten")
     options = parser.parse_args(words)
+    known = HELD if options.held else tuple(CLAIMS)
+    options.figures = options.figures or list(known)
     for name in options.figures:
-        if name not in CLAIMS:
-            parser.error(f"'{name}' is none of {', '.join(CLAIMS)}")
+        if name not in known:
+            parser.error(f"'{name}' is none of {', '.join(known)}")
     if min(options.repeat or 1, options.count or 1, options.jobs) < 1:
         parser.error("--repeat, --count and --jobs want 1 or more")
     return options
@@ -81,8 +90,10 @@ def measure(options: argparse.Namespace, figures: Sequence[str]) -> Measured:
     """Simulates what the figures need and writes it down."""
     repeat, count = QUICK if options.quick else FULL
     repeat, count = options.repeat or repeat, options.count or count
-    runs = runs_of(figures, repeat, count)
+    runs = runs_of(figures, repeat, count, options.held)
     kept = Kept(options.out / "malleable.jsonl")
+    if options.so_far:
+        runs = kept.done(runs)
     left = kept.left(runs)
     with open_progress(sys.stderr, len(left)) as heard:
 
@@ -114,21 +125,29 @@ def text_of(figures: Sequence[str], points: Measured) -> str:
 def main(words: Sequence[str] | None = None) -> None:
     options = parse(words)
     options.out.mkdir(parents=True, exist_ok=True)
-    figures = options.figures or list(CLAIMS)
+    figures = options.figures
     points = read_points(options.sources) if options.sources else measure(options, figures)
+    if options.held:
+        points = {
+            shown: points[held(shown)]
+            for figure in figures
+            for shown in points_of(figure)
+            if held(shown) in points
+        }
     for figure in figures:
         missing = [point for point in points_of(figure) if point not in points]
         if missing:
             raise SystemExit(
-                f"{len(missing)} points of {figure} are not in the files of --from; "
+                f"{len(missing)} points of {figure} are not there; "
                 f"measure them with: scripts/dev bench malleable {figure}"
             )
-        if figure.startswith("fig"):
+        if figure.startswith("fig") and not options.held:
             draw(figure, points, options.out / f"malleable_{figure}.png")
     text = text_of(figures, points)
-    (options.out / "malleable.md").write_text(text)
+    part = "malleable-held" if options.held else "malleable"
+    (options.out / f"{part}.md").write_text(text)
     if options.docs:
-        rewrite(options.docs, "malleable", text)
+        rewrite(options.docs, part, text)
     print(text, end="")
 
 

@@ -254,11 +254,18 @@ def fig13(found: Findings) -> list[Claim]:
         <= SLACK * min(found.at(TOTAL, policy, 3, percent) for policy in EXAMINED)
         for percent in PERCENTS
     )
+    turns, turns_share = _count(
+        (found.at(TOTAL, "low-impact-fq", 6, percent)
+         < found.at(TOTAL, "low-impact-fr", 6, percent)) == (percent > 10)
+        for percent in PERCENTS
+    )  # fmt: skip
     return [
         Claim("13", "Low-Imp-FR is best from M=9 on", "always", best, best_share),
         Claim("13", "Low-Imp-FR without a limit is best of all M", "(chosen)", unlimited,
               unlimited_share),
         Claim("13", "at M=3 Low-Imp-FQ is best", "always", queued, queued_share),
+        Claim("13", "at M=6 it is better than Low-Imp-FR until the minimum is 10%", "yes",
+              turns, turns_share),
     ]  # fmt: skip
 
 

@@ -32,6 +32,10 @@ class Kept:
         """Those that are not in the file."""
         return [run for run in runs if _key(asdict(run)) not in self._found]
 
+    def done(self, runs: Sequence[MalleableRun]) -> list[MalleableRun]:
+        """Those that are."""
+        return [run for run in runs if _key(asdict(run)) in self._found]
+
     def add(self, outcome: MalleableOutcome) -> None:
         """Writes a run down."""
         row = {

@@ -11,7 +11,7 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -79,11 +79,24 @@ def points_of(figure: str) -> list[Point]:
     raise ValueError(f"no figure {figure}")
 
 
-def runs_of(figures: Iterable[str], repeat: int, count: int) -> list[MalleableRun]:
-    """The runs that measure all points of the figures; what takes longest first."""
+def held(point: Point) -> Point:
+    """The point where FQ is taken to give nodes to the queue only and hold the rest."""
+    policy = point.case.policy
+    if policy.endswith("-fq"):
+        policy = f"{policy.removesuffix('-fq')}-qo"
+    return replace(point, case=replace(point.case, policy=policy))
+
+
+def runs_of(
+    figures: Iterable[str], repeat: int, count: int, hold: bool = False
+) -> list[MalleableRun]:
+    """The runs that measure all points of the figures, stream by stream, so that what is
+    there at any time has about as many streams for each point; of a stream, what takes
+    longest first."""
     cases: dict[tuple[str, str, float], list[Case]] = defaultdict(list)
     for figure in figures:
-        for point in points_of(figure):
+        for shown in points_of(figure):
+            point = held(shown) if hold else shown
             cases[point.source, point.execution, point.beta].append(point.case)
     runs = [
         MalleableRun(
@@ -103,11 +116,12 @@ def runs_of(figures: Iterable[str], repeat: int, count: int) -> list[MalleableRu
         for (source, execution, beta), wanted in cases.items()
         for seed in range(repeat)
     ]
-    return sorted(runs, key=lambda run: -len(run.cases))
+    return sorted(runs, key=lambda run: (run.source.seed, -len(run.cases)))
 
 
 def measured(outcomes: Sequence[MalleableOutcome]) -> dict[Point, dict[str, float]]:
-    """Means over the streams; ``error_of_total_s``: the standard error of that mean."""
+    """Means over the streams; ``streams``: how many; ``error_of_total_s``: the standard
+    error of that mean."""
     found: dict[Point, list[Mapping[str, float]]] = defaultdict(list)
     for outcome in outcomes:
         run = outcome.run
@@ -124,6 +138,7 @@ def _mean(several: Sequence[Mapping[str, float]]) -> dict[str, float]:
     totals = [figures["mean_total_s"] for figures in several]
     spread = statistics.stdev(totals) if len(totals) > 1 else 0.0
     mean["error_of_total_s"] = spread / math.sqrt(len(totals))
+    mean["streams"] = len(several)
     return mean
 
 
@@ -133,15 +148,12 @@ def document(points: Measured) -> list[dict[str, Any]]:
 
 
 def read_points(paths: Iterable[Path]) -> dict[Point, dict[str, float]]:
-    """What runs wrote, with ``streams``, the number of streams that each is a mean of.
-
-    Of a point that several have, the last counts.
-    """
+    """What runs wrote. Of a point that several have, the last counts."""
     points = {}
     for path in paths:
         whole = json.loads(path.read_text())
         for row in whole["points"]:
             case = Case(**row["case"])
             point = Point(row["source"], row["execution"], row["beta"], case)
-            points[point] = {**row["figures"], "streams": whole["repeat"]}
+            points[point] = {"streams": whole["repeat"], **row["figures"]}
     return points

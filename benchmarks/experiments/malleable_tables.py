@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import defaultdict
 
 from benchmarks.experiments.malleable_points import (
     BETAS,
@@ -121,15 +122,19 @@ def table_of_figure_14(measured: Measured) -> str:
 
 def streams(measured: Measured) -> str:
     """How much was simulated for a point."""
-    sizes = {
-        (point.source == SYSTEM): (figures["streams"], figures["jobs"])
-        for point, figures in measured.items()
-    }
-    words = [
-        f"{number:.0f} of {jobs:,.0f} jobs ({'system' if is_system else 'user'}-centric)"
-        for is_system, (number, jobs) in sorted(sizes.items(), reverse=True)
-    ]
-    return f"Streams a point: {', '.join(words)}.\n"
+    counted: dict[str, list[float]] = defaultdict(list)
+    for point, figures in measured.items():
+        execution = f"system-centric, {point.execution}"
+        kind = execution if point.source == SYSTEM else "user-centric"
+        counted[kind].append(figures["streams"])
+    words = [f"{_range(numbers)} ({kind})" for kind, numbers in counted.items()]
+    jobs = max(figures["jobs"] for figures in measured.values())
+    return f"Streams of {jobs:,.0f} jobs a point: {'; '.join(words)}.\n"
+
+
+def _range(numbers: list[float]) -> str:
+    few, many = min(numbers), max(numbers)
+    return f"{few:.0f}" if few == many else f"{few:.0f} to {many:.0f}"
 
 
 def throughput(measured: Measured, beta: float, policy: str, percent: int) -> float:

@@ -53,6 +53,7 @@ Policies:
   moldable        a job starts with what is free, from its minimum on
   HARVEST-fr      nodes are harvested; those set free favour running jobs
   HARVEST-fq      the same, but favour the queue
+  HARVEST-qo      the queue only: nodes that it does not want are held
 HARVEST is never, even, fair, long, short or low-impact.
 
 All policies, degrees and minima are combined.
@@ -71,7 +72,7 @@ def _names(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str,
     for name in names:
         if name not in (*BASELINES, *HARVESTING):
             raise click.BadParameter(
-                f"'{name}' is none of {', '.join(BASELINES)}, HARVEST-fr, HARVEST-fq."
+                f"'{name}' is none of {', '.join(BASELINES)}, HARVEST-fr, -fq or -qo."
             )
     return names
 

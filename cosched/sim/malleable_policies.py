@@ -1,7 +1,8 @@
 """The policies of malleable jobs by their names, with the baselines that they are compared
 to; a stream of jobs run through any of them; and its figures.
 
-A policy's name is that of its harvest and its distribution: ``low-impact-fr``. Baselines
+A policy's name is that of its harvest and its distribution: ``low-impact-fr``; ``qo`` is
+the queue only: what it does not want is held for those who come. Baselines
 (section 2.2 of Weissman et al.): ``moldable`` is the same machine without any change of
 running jobs; ``ideal-only`` and ``ideal-backfill`` are queues in which each job waits for
 its ideal, first come first served or with backfill that delays nobody (conservative, the
@@ -27,7 +28,11 @@ from cosched.sim.runs import simulate as simulate_queue
 from cosched.sim.workload import Estimates, Workload
 
 DISTRIBUTIONS = MappingProxyType(
-    {"fr": Distribution.FAVOUR_RUNNING, "fq": Distribution.FAVOUR_QUEUED}
+    {
+        "fr": Distribution.FAVOUR_RUNNING,
+        "fq": Distribution.FAVOUR_QUEUED,
+        "qo": Distribution.QUEUED_ONLY,
+    }
 )
 QUEUES = MappingProxyType({"ideal-only": "fcfs", "ideal-backfill": "conservative"})
 BASELINES = (*QUEUES, "moldable")

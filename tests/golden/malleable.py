@@ -46,18 +46,16 @@ def digest(*columns: Any) -> str:
     return sha256(text.encode()).hexdigest()[:16]
 
 
-def found(schedule: MalleableSchedule) -> dict[str, Any]:
+def found(schedule: MalleableSchedule) -> str:
     """What is kept of a schedule."""
-    return {
-        "digest": digest(schedule.start_ns, schedule.end_ns, schedule.harvests),
-        "last_end_ns": max(schedule.end_ns),
-        "counts": asdict(schedule.counts),
-    }
+    columns = digest(schedule.start_ns, schedule.end_ns, schedule.harvests)
+    counts = (f"{name} {count}" for name, count in asdict(schedule.counts).items())
+    return f"{columns}: {', '.join(counts)}"
 
 
-def decided(seed: int) -> dict[str, dict[str, Any]]:
+def decided(seed: int) -> dict[str, dict[str, str]]:
     """Each stream of that seed and what every policy made of it."""
-    decisions: dict[str, dict[str, Any]] = {}
+    decisions: dict[str, dict[str, str]] = {}
     for (source, execution, beta), percent in product(STREAMS, PERCENTS):
         stream = Source(source, JOBS, seed, beta, None, False)
         jobs, nodes = stream.jobs(percent, execution)
