@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import monotonic
 from typing import TextIO
 
 from rich.console import Console
@@ -17,6 +18,10 @@ from rich.progress import (
 )
 
 from cosched.sim.parallel import Heard, Named
+from cosched.sim.table import duration
+
+#: A line a run says how long the rest will take if that is this long.
+WORTH_SAYING_S = 60.0
 
 
 @contextmanager
@@ -46,11 +51,14 @@ def open_progress(stream: TextIO, runs: int) -> Iterator[Heard]:
 
 def _lines(stream: TextIO, runs: int) -> Heard:
     ended = 0
+    began_s = monotonic()
 
     def heard(done: float, outcome: Named | None) -> None:
         nonlocal ended
         if outcome is not None and runs > 1:
             ended += 1
-            print(f"{ended}/{runs}  {outcome.name}", file=stream, flush=True)
+            left_s = (monotonic() - began_s) * max(0.0, runs - done) / done
+            left = f", {duration(left_s)} left" if left_s >= WORTH_SAYING_S else ""
+            print(f"{ended}/{runs}  {outcome.name}{left}", file=stream, flush=True)
 
     return heard

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import signal
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -126,6 +126,27 @@ def test_lines_for_a_pipe(runs):
     lines = stream.getvalue().splitlines()
     assert lines[0] == "1/6  made.v1.fcfs.log"
     assert len(lines) == 6
+
+
+@dataclass(frozen=True)
+class Ended:
+    name: str
+
+
+def test_lines_say_how_long_the_rest_takes(monkeypatch):
+    clock = iter([100.0, 130.0, 400.0, 1000.0])
+    monkeypatch.setattr("cosched.sim.progress.monotonic", lambda: next(clock))
+    stream = io.StringIO()
+    with open_progress(stream, 4) as heard:
+        heard(0.5, None)
+        heard(1.0, Ended("a"))
+        heard(2.5, Ended("b"))
+        heard(4.0, Ended("c"))
+    assert stream.getvalue().splitlines() == [
+        "1/4  a, 90 s left",
+        "2/4  b, 3.0 min left",
+        "3/4  c",
+    ]
 
 
 class Terminal(io.StringIO):
