@@ -18,7 +18,7 @@ import shlex
 import signal
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -37,8 +37,8 @@ def batch_script(command: Sequence[str], mpi: str, end: Path) -> str:
     return f"#!/bin/sh\nsleep {SETTLE_S:g}\n{step}\n{tell}\n"
 
 
-def run_job(options: argparse.Namespace) -> int:
-    """Submits the job and waits for it; its status."""
+def run_job(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
+    """Submits the job, as of ``environ``, and waits for it; its status."""
     lab, conf = Lab.load(options.run_dir), conf_path(options.run_dir)
     if lab is None or conf is None:
         raise CoschedError(
@@ -53,12 +53,12 @@ def run_job(options: argparse.Namespace) -> int:
         words = ["sbatch", "--parsable", f"--job-name={options.job}", f"--output={output}"]
         words += [f"--nodes={options.nodes}", f"--ntasks={options.ranks}"]
         words += [f"--chdir={os.getcwd()}", str(script)]
-        number = run_inside(lab, first, conf, words).strip()
+        number = run_inside(lab, first, conf, words, environ).strip()
         try:
             status = int(end.read_text())
         except BaseException:
             cancel = ["scancel", "--full", "--signal=KILL", number]
-            run_inside(lab, first, conf, cancel, check=False)
+            run_inside(lab, first, conf, cancel, environ, check=False)
             raise
         sys.stdout.write(output.read_text(errors="replace"))
     return status
@@ -79,7 +79,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
     signal.signal(signal.SIGTERM, end)
     try:
-        return run_job(parser.parse_args(words))
+        return run_job(parser.parse_args(words), os.environ)
     except CoschedError as error:
         print(f"slurm-gang: {error}", file=sys.stderr)
         return 1

@@ -101,7 +101,9 @@ def build(
     target = _find(argv, mpi, mpicc)
     if sanitize:
         plan = target.build
-        library = build_shim(plan.mpicc, standard_abi=target.standard_abi, sanitize=True)
+        library = build_shim(
+            plan.mpicc, os.environ, standard_abi=target.standard_abi, sanitize=True
+        )
     else:
         library = make_shim(target.build, _progress(target))
     if as_json:
@@ -238,7 +240,13 @@ def _outcomes(target: Target, shim: Path) -> Iterator[Outcome]:
 
         def run(carrier: str, jobs_of: JobsOf) -> Outcome:
             return run_selftest(
-                program, start, carrier, shim=shim, run_dir=folder, jobs_of=jobs_of
+                program,
+                start,
+                carrier,
+                environ=os.environ,
+                shim=shim,
+                run_dir=folder,
+                jobs_of=jobs_of,
             )
 
         def start(words: Sequence[str]) -> Job:

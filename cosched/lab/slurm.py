@@ -20,7 +20,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
@@ -81,8 +81,9 @@ def slurm_conf(folder: Path, nodes: Sequence[tuple[str, int]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def up(run_dir: Path) -> Path:
-    """Starts a Slurm on the lab that is up; its ``slurm.conf``."""
+def up(run_dir: Path, environ: Mapping[str, str]) -> Path:
+    """Starts a Slurm on the lab that is up; its ``slurm.conf``. Its commands and daemons
+    run in ``environ``."""
     lab = _lab(run_dir)
     missing = [name for name in DAEMONS if shutil.which(name) is None]
     if missing:
@@ -94,13 +95,13 @@ def up(run_dir: Path) -> Path:
     if folder.exists():
         raise CoschedError("a Slurm is up already: run 'scripts/slurm-lab down' first")
     try:
-        return _start(lab, folder)
+        return _start(lab, folder, environ)
     except BaseException:
-        down(run_dir)
+        down(run_dir, environ)
         raise
 
 
-def _start(lab: Lab, folder: Path) -> Path:
+def _start(lab: Lab, folder: Path, environ: Mapping[str, str]) -> Path:
     folder.mkdir()
     first = lab.nodes[0].name
     for name in [
@@ -117,20 +118,20 @@ def _start(lab: Lab, folder: Path) -> Path:
     options += [f"--pid-file={folder}/munged.pid", f"--log-file={folder}/munged.log"]
     # --force: it wants its socket within everybody's reach; here root alone needs it.
     words = ["munged", "--force", f"--key-file={key}", *options]
-    run_inside(lab, first, conf, words)
+    run_inside(lab, first, conf, words, environ)
     for node in lab.nodes:
-        run_inside(lab, node.name, conf, ["slurmd", "-N", node.name])
-    run_inside(lab, first, conf, ["slurmctld"])
-    _await_nodes(lab, conf)
+        run_inside(lab, node.name, conf, ["slurmd", "-N", node.name], environ)
+    run_inside(lab, first, conf, ["slurmctld"], environ)
+    _await_nodes(lab, conf, environ)
     return conf
 
 
-def _await_nodes(lab: Lab, conf: Path) -> None:
+def _await_nodes(lab: Lab, conf: Path, environ: Mapping[str, str]) -> None:
     """Until every node takes jobs. Slurm tells nobody when that is."""
     deadline = time.monotonic() + READY_WITHIN_S
     while True:
         words = ["sinfo", "--noheader", "--Node", "--format=%T"]
-        said = run_inside(lab, lab.nodes[0].name, conf, words, check=False)
+        said = run_inside(lab, lab.nodes[0].name, conf, words, environ, check=False)
         if said.split() == ["idle"] * len(lab.nodes):
             return
         if time.monotonic() > deadline:
@@ -142,12 +143,17 @@ def _await_nodes(lab: Lab, conf: Path) -> None:
 
 
 def run_inside(
-    lab: Lab, node: str, conf: Path, words: Sequence[str], check: bool = True
+    lab: Lab,
+    node: str,
+    conf: Path,
+    words: Sequence[str],
+    environ: Mapping[str, str],
+    check: bool = True,
 ) -> str:
     """What a command of Slurm's, run inside a node, says; CoschedError if it fails."""
     done = subprocess.run(
         [*lab.enter_argv(node, directory="/"), *words],
-        env={**os.environ, "SLURM_CONF": str(conf)},
+        env={**environ, "SLURM_CONF": str(conf)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -161,7 +167,7 @@ def run_inside(
     return done.stdout
 
 
-def down(run_dir: Path) -> bool:
+def down(run_dir: Path, environ: Mapping[str, str]) -> bool:
     """Ends the lab's Slurm and its jobs; False if there was none."""
     folder = directory(run_dir)
     if not folder.exists():
@@ -170,7 +176,7 @@ def down(run_dir: Path) -> bool:
     conf = folder / "slurm.conf"
     if conf.exists():
         words = ["scancel", "--full", "--signal=KILL", "--partition=gang"]
-        run_inside(lab, lab.nodes[0].name, conf, words, check=False)
+        run_inside(lab, lab.nodes[0].name, conf, words, environ, check=False)
     for name in ("slurmctld", *(f"slurmd.{node.name}" for node in lab.nodes), "munged"):
         _end(folder / f"{name}.pid")
     shutil.rmtree(folder)
@@ -214,8 +220,8 @@ def main(words: Sequence[str] | None = None) -> int:
     options = parser.parse_args(words)
     try:
         if options.command == "up":
-            print(f"slurm is up: SLURM_CONF={up(options.run_dir)}")
-        elif not down(options.run_dir):
+            print(f"slurm is up: SLURM_CONF={up(options.run_dir, os.environ)}")
+        elif not down(options.run_dir, os.environ):
             print("no slurm was up")
     except CoschedError as error:
         print(f"slurm-lab: {error}", file=sys.stderr)

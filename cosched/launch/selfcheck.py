@@ -66,12 +66,14 @@ def run_selftest(
     start: Callable[[Sequence[str]], Job],
     carrier: str,
     *,
+    environ: Mapping[str, str],
     shim: Path,
     run_dir: Path,
     jobs_of: JobsOf,
 ) -> Outcome:
     """One run under ``carrier``, or without the shim. ``start`` makes a job of two ranks of
-    a command line; ``run_dir`` is that of the daemons, of whom ``jobs_of`` asks."""
+    a command line, ``environ`` is what its launcher runs in; ``run_dir`` is
+    that of the daemons, of whom ``jobs_of`` asks."""
     gate = program.with_name(f"gate-{carrier}")
     os.mkfifo(gate, 0o600)
     job = start((str(program), str(gate)))
@@ -79,15 +81,12 @@ def run_selftest(
     tasks: Mapping[str, str] = {}
     if carrier != PLAIN:
         part = Part(name, run_dir, carrier)
-        tasks = task_environment(
-            os.environ, part=part, wait="spin", shim=shim, verbose=False
-        )
+        tasks = task_environment(environ, part=part, wait="spin", shim=shim, verbose=False)
     command = job.command(tasks)
-    environ = {**os.environ, **command.environ}
     with tempfile.TemporaryFile("w+", errors="replace") as complaints:
         process = subprocess.Popen(
             command.argv,
-            env=environ,
+            env={**environ, **command.environ},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=complaints,

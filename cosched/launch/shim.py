@@ -25,9 +25,8 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 
 import cosched.shm
 from cosched.core.errors import CoschedError
@@ -66,7 +65,10 @@ SANITIZE_FLAGS = (
 
 @dataclass(frozen=True, slots=True)
 class ShimBuild:
-    """What a build depends on, and where its result is or will be."""
+    """What a build depends on, and where its result is or will be.
+
+    environ: what the wrapper and the compiler run in.
+    """
 
     mpicc: Path
     options: tuple[str, ...]
@@ -76,6 +78,7 @@ class ShimBuild:
     fingerprint: str
     library: Path
     sanitize: bool
+    environ: Mapping[str, str] = field(compare=False, repr=False)
 
     @property
     def is_built(self) -> bool:
@@ -84,6 +87,7 @@ class ShimBuild:
 
 def build_shim(
     mpicc: Path,
+    environ: Mapping[str, str],
     *,
     standard_abi: bool = False,
     cache: Path | None = None,
@@ -91,17 +95,21 @@ def build_shim(
 ) -> Path:
     """The interposer for the MPI that ``mpicc`` compiles for, built if need be.
 
-    ``standard_abi``: for programs that follow MPI 5's own ABI, which some wrappers have to
-    be told. ``cache``: where builds are kept, by default ``$XDG_CACHE_HOME/cosched/shim``
-    or ``~/.cache/cosched/shim``. ``sanitize``: with the address and undefined-behaviour
-    sanitizers, and warnings as errors. CoschedError, in one line, when it cannot be built.
+    ``environ``: the user's, for the compiler. ``standard_abi``: for programs that follow
+    MPI 5's own ABI, which some wrappers have to be told. ``cache``: where builds are kept,
+    by default ``$XDG_CACHE_HOME/cosched/shim`` or ``~/.cache/cosched/shim``.
+    ``sanitize``: with the address and undefined-behaviour sanitizers, and warnings as
+    errors. CoschedError, in one line, when it cannot be built.
     """
-    build = plan_build(mpicc, standard_abi=standard_abi, cache=cache, sanitize=sanitize)
+    build = plan_build(
+        mpicc, environ, standard_abi=standard_abi, cache=cache, sanitize=sanitize
+    )
     return make_shim(build)
 
 
 def plan_build(
     mpicc: Path,
+    environ: Mapping[str, str],
     *,
     standard_abi: bool = False,
     cache: Path | None = None,
@@ -109,7 +117,7 @@ def plan_build(
 ) -> ShimBuild:
     """What ``build_shim`` would build, without building it."""
     options = (intel.ABI_OPTION,) if standard_abi and intel.is_intel_wrapper(mpicc) else ()
-    show = _ask_wrapper(mpicc, options)
+    show = _ask_wrapper(mpicc, options, environ)
     words = shlex.split(show)
     if not words:
         raise CoschedError(f"{mpicc} -show: says nothing; is it an MPI compiler wrapper?")
@@ -120,10 +128,10 @@ def plan_build(
     libraries = _mpi_libraries(words)
     flags = FLAGS + (SANITIZE_FLAGS if sanitize else ())
     fingerprint = _fingerprint(show, libraries, flags)
-    root = default_cache(os.environ) if cache is None else cache
+    root = default_cache(environ) if cache is None else cache
     library = root / fingerprint / LIBRARY_NAME
     return ShimBuild(
-        mpicc, options, words[0], show, libraries, fingerprint, library, sanitize
+        mpicc, options, words[0], show, libraries, fingerprint, library, sanitize, environ
     )
 
 
@@ -143,8 +151,7 @@ def compile_program(build: ShimBuild, source: Path, program: Path) -> Path:
     """A C program by the wrapper of ``build``; CoschedError if it does not compile."""
     wrapper = [str(build.mpicc), *build.options]
     words = ["-O1", str(source), "-o", str(program), "-ldl"]
-    environ = intel.wrapper_environment(build.mpicc, os.environ)
-    done = _run([*wrapper, *words], build.compiler, environ)
+    done = _run([*wrapper, *words], build.compiler, _wrapper_environ(build))
     if done.returncode != 0:
         raise CoschedError(
             f"{build.mpicc} cannot build {source.name}: {_first_line(done.stderr)}"
@@ -181,12 +188,9 @@ def _source_folders() -> tuple[Path, Path]:
     return Path(cosched.shm.__file__).parent, Path(spec.origin).parent / "interposer"
 
 
-def _ask_wrapper(mpicc: Path, options: Sequence[str]) -> str:
-    done = _run(
-        [str(mpicc), *options, "-show"],
-        str(mpicc),
-        intel.wrapper_environment(mpicc, os.environ),
-    )
+def _ask_wrapper(mpicc: Path, options: Sequence[str], environ: Mapping[str, str]) -> str:
+    added = intel.wrapper_environment(mpicc, environ)
+    done = _run([str(mpicc), *options, "-show"], str(mpicc), {**environ, **added})
     if done.returncode != 0:
         raise CoschedError(f"{mpicc} -show: {_first_line(done.stderr)}")
     return done.stdout.strip()
@@ -258,7 +262,7 @@ def _compile(build: ShimBuild, scratch: Path, progress: Progress) -> Path:
     extra = SANITIZE_FLAGS if build.sanitize else ()
     include = f"-I{_source_folders()[0] / 'include'}"
     wrapper = [str(build.mpicc), *build.options]
-    environ = intel.wrapper_environment(build.mpicc, os.environ)
+    environ = _wrapper_environ(build)
 
     def compile_one(source: Path) -> str:
         made = str(scratch / f"{source.stem}.o")
@@ -276,7 +280,7 @@ def _compile(build: ShimBuild, scratch: Path, progress: Progress) -> Path:
     linked = scratch / LIBRARY_NAME
     # By the compiler itself: the wrapper would add the MPI library.
     options = [*LINK_FLAGS, *extra, *objects, "-o", str(linked), "-ldl", "-lpthread"]
-    _require(_run([build.compiler, *options], build.compiler), build)
+    _require(_run([build.compiler, *options], build.compiler, build.environ), build)
     return linked
 
 
@@ -284,10 +288,14 @@ def _say_nothing(done: int, total: int) -> None:
     pass
 
 
+def _wrapper_environ(build: ShimBuild) -> dict[str, str]:
+    return {**build.environ, **intel.wrapper_environment(build.mpicc, build.environ)}
+
+
 def _run(
-    command: Sequence[str], what: str, added: Mapping[str, str] = MappingProxyType({})
+    command: Sequence[str], what: str, environ: Mapping[str, str]
 ) -> subprocess.CompletedProcess[str]:
-    environ = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
+    environ = {k: v for k, v in environ.items() if k != "LD_PRELOAD"}
     try:
         return subprocess.run(
             command,
@@ -297,7 +305,7 @@ def _run(
             errors="replace",
             timeout=COMPILE_TIMEOUT_S,
             check=False,
-            env={**environ, **added, "LC_ALL": "C"},
+            env={**environ, "LC_ALL": "C"},
         )
     except subprocess.TimeoutExpired:
         raise CoschedError(f"{what}: not finished after {COMPILE_TIMEOUT_S} s") from None

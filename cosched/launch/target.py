@@ -54,14 +54,14 @@ def find_target(
     None) what cosched-run would use. CoschedError if there is none, or no compiler."""
     if mpicc is not None:
         wrapper = require(str(mpicc), places.environ, "compiler wrapper")
-        return _target(plan_build(wrapper), None, places)
+        return _target(plan_build(wrapper, places.environ), None, places)
     if not argv:
         found = find_mpi(Program((), None, ""), mpi, places)
         if found.mpicc is None:
             raise CoschedError(f"no mpicc beside {found.mpiexec}; name one with --mpicc")
-        return _target(plan_build(found.mpicc), found, places)
+        return _target(plan_build(found.mpicc, places.environ), found, places)
     job = resolve(Request(tuple(argv), mpi=mpi), Site(), places)
-    build = plan_build(job.require_mpicc(), standard_abi=job.standard_abi)
+    build = plan_build(job.require_mpicc(), places.environ, standard_abi=job.standard_abi)
     return _target(build, job.mpi, places)
 
 

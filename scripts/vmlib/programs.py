@@ -22,10 +22,11 @@ SOURCES = REPOSITORY / "benchmarks" / "programs"
 PROGRAMS = CACHE / "programs"
 
 BUILD_SHIM = """
+import os
 import sys
 from pathlib import Path
 from cosched.launch.shim import build_shim
-print(build_shim(Path(sys.argv[1])))
+print(build_shim(Path(sys.argv[1]), os.environ))
 """
 
 

@@ -116,7 +116,7 @@ def test_slurms_gang_scheduling_beside_the_kernel(start, run_dir, tmp_path):
     )
     life.up(run_dir / "r", 2, 1)
     try:
-        conf = slurm.up(run_dir / "r")
+        conf = slurm.up(run_dir / "r", os.environ)
         words = ["cosched.cli.main", "bench", workload, "--arms", "kernel,slurm-gang"]
         words += ["--repeat", "1", "--no-warm-up", "--json", tmp_path / "found.json"]
         finish(start(*words))
@@ -124,7 +124,7 @@ def test_slurms_gang_scheduling_beside_the_kernel(start, run_dir, tmp_path):
         assert found["slurm-gang"]["repeats"][0]["failure"] is None
         assert found["slurm-gang"]["makespan_s"] > 2 * slurm.SLICE_S
         assert found["slurm-gang"]["repeats"][0]["outside_load"] is None
-        assert slurm.down(run_dir / "r") is True
+        assert slurm.down(run_dir / "r", os.environ) is True
         assert not conf.parent.exists()
     finally:
         life.down(run_dir / "r")

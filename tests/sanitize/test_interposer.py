@@ -3,6 +3,8 @@ whatever the test programs do, with either carrier, in a job that is switched on
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from cosched.core.errors import CoschedError
@@ -42,7 +44,12 @@ def shim(mpi, tmp_path_factory):
     """What to preload: the sanitizer's runtime, and the interposer built with it."""
     before = runtime()
     try:
-        built = build_shim(mpi.mpicc, cache=tmp_path_factory.mktemp("shims"), sanitize=True)
+        built = build_shim(
+            mpi.mpicc,
+            os.environ,
+            cache=tmp_path_factory.mktemp("shims"),
+            sanitize=True,
+        )
     except CoschedError as error:
         pytest.skip(str(error))
     return f"{before} {built}"

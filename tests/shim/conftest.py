@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from cosched.core.errors import CoschedError
@@ -29,7 +31,7 @@ def shim_for(tmp_path_factory):
 
     def build(mpicc):
         try:
-            return build_shim(mpicc, cache=cache)
+            return build_shim(mpicc, os.environ, cache=cache)
         except CoschedError as error:
             pytest.skip(str(error))
 

@@ -127,7 +127,7 @@ def build_all(folder: Path) -> dict[str, Built]:
     for name, mpi in INSTALLED.items():
         (folder / name).mkdir()
         with wrapper_works(mpi):
-            shim = build_shim(mpi.mpicc, cache=folder / "shims")
+            shim = build_shim(mpi.mpicc, os.environ, cache=folder / "shims")
             built[name] = Built(shim, build_programs(mpi, folder / name))
     return built
 

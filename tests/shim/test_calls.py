@@ -4,6 +4,7 @@ by the interposer, or is left alone for a reason that docs/calls.md gives."""
 from __future__ import annotations
 
 import fnmatch
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -72,7 +73,7 @@ def unexplained(calls: set[str], groups: dict[str, list[str]]) -> list[str]:
 
 
 def libraries(mpi) -> list[Path]:
-    return [path for path in plan_build(mpi.mpicc).libraries if is_elf(path)]
+    return [path for path in plan_build(mpi.mpicc, os.environ).libraries if is_elf(path)]
 
 
 def test_every_call_has_its_place(mpi, shim_for):

@@ -46,7 +46,7 @@ class Site:
         return fakes.executable(self.root / "bin/mpicc", text)
 
     def build(self, **options) -> Path:
-        return build_shim(self.mpicc, cache=self.cache, **options)
+        return build_shim(self.mpicc, os.environ, cache=self.cache, **options)
 
     @property
     def compiled(self) -> list[str]:
@@ -73,12 +73,12 @@ def test_it_is_built_once(site):
 
 
 def test_another_mpi_library_is_another_build(site):
-    plans = {plan_build(site.mpicc, cache=site.cache).fingerprint}
+    plans = {plan_build(site.mpicc, os.environ, cache=site.cache).fingerprint}
     info = site.library.stat()
     os.utime(site.library, ns=(info.st_atime_ns, info.st_mtime_ns + 1))
-    plans.add(plan_build(site.mpicc, cache=site.cache).fingerprint)
+    plans.add(plan_build(site.mpicc, os.environ, cache=site.cache).fingerprint)
     site.library.write_bytes(b"an MPI library, longer")
-    plans.add(plan_build(site.mpicc, cache=site.cache).fingerprint)
+    plans.add(plan_build(site.mpicc, os.environ, cache=site.cache).fingerprint)
     assert len(plans) == 3
 
 
@@ -93,32 +93,34 @@ def test_a_library_that_differs_in_its_build_id_alone_is_another_build(site):
             check=True,
         )
         os.utime(site.library, (1, 1))
-        fingerprints.add((plan_build(site.mpicc).fingerprint, site.library.stat().st_size))
+        fingerprints.add(
+            (plan_build(site.mpicc, os.environ).fingerprint, site.library.stat().st_size)
+        )
     assert len(fingerprints) == 2
     assert len({size for _, size in fingerprints}) == 1
 
 
 def test_a_changed_source_or_wrapper_is_another_build(site, tmp_path, monkeypatch):
-    first = plan_build(site.mpicc).fingerprint
+    first = plan_build(site.mpicc, os.environ).fingerprint
     shm, interposer = under_test._source_folders()
     copy = tmp_path / "interposer"
     copy.mkdir()
     for path in (*interposer.glob("*.c"), *interposer.glob("*.h")):
         (copy / path.name).write_bytes(path.read_bytes())
     monkeypatch.setattr(under_test, "_source_folders", lambda: (shm, copy))
-    assert plan_build(site.mpicc).fingerprint == first
+    assert plan_build(site.mpicc, os.environ).fingerprint == first
     for name in ("wait.c", "calls.h"):
         with (copy / name).open("a") as file:
             file.write("\n")
-        second = plan_build(site.mpicc).fingerprint
+        second = plan_build(site.mpicc, os.environ).fingerprint
         assert second != first
         first = second
     site.write(name="mpi_other")
-    assert plan_build(site.mpicc).fingerprint != first
+    assert plan_build(site.mpicc, os.environ).fingerprint != first
 
 
 def test_a_build_that_was_killed_leaves_nothing_that_is_used(site):
-    folder = plan_build(site.mpicc, cache=site.cache).library.parent
+    folder = plan_build(site.mpicc, os.environ, cache=site.cache).library.parent
     (folder / "build-killed").mkdir(parents=True)
     (folder / "build-killed" / LIBRARY_NAME).write_bytes(b"half a library")
     library = site.build()
@@ -137,8 +139,9 @@ def test_a_failed_build_is_one_line_and_leaves_no_library(site):
 
 def test_builds_at_once_compile_once(site):
     script = (
-        "import sys; from pathlib import Path; from cosched.launch.shim import build_shim;"
-        "print(build_shim(Path(sys.argv[1]), cache=Path(sys.argv[2])))"
+        "import os, sys; from pathlib import Path;"
+        "from cosched.launch.shim import build_shim;"
+        "print(build_shim(Path(sys.argv[1]), os.environ, cache=Path(sys.argv[2])))"
     )
     words = [sys.executable, "-c", script, str(site.mpicc), str(site.cache)]
     builders = [subprocess.Popen(words, stdout=subprocess.PIPE) for _ in range(3)]
@@ -149,7 +152,7 @@ def test_builds_at_once_compile_once(site):
 
 
 def test_a_build_waits_for_the_one_that_is_under_way(site):
-    plan = plan_build(site.mpicc, cache=site.cache)
+    plan = plan_build(site.mpicc, os.environ, cache=site.cache)
     plan.library.parent.mkdir(parents=True)
     made: list[Path] = []
     waiter = threading.Thread(target=lambda: made.append(site.build()))
@@ -185,10 +188,11 @@ def test_the_standard_abi_is_asked_for_where_the_wrapper_must_be_told(site):
     assert all(f"{site.root} -mpi_abi -std" in line for line in site.compiled)
 
 
-def test_intel_mpis_wrapper_is_told_where_it_is(site, monkeypatch):
+def test_intel_mpis_wrapper_is_told_where_it_is(site, tmp_path):
     fakes.executable(site.mpicc.with_name("mpigcc"), "")
-    monkeypatch.setenv("I_MPI_ROOT", "/elsewhere")
-    site.build()
+    given = {**os.environ, "I_MPI_ROOT": "/elsewhere", "XDG_CACHE_HOME": str(tmp_path)}
+    library = build_shim(site.mpicc, given)
+    assert library.is_relative_to(tmp_path / "cosched/shim")
     assert all(line.startswith("/elsewhere -std") for line in site.compiled)
 
 
@@ -197,4 +201,4 @@ def test_a_wrapper_that_says_nothing_is_none(site):
     with pytest.raises(CoschedError, match="is it an MPI compiler wrapper"):
         site.build()
     with pytest.raises(CoschedError, match="no C compiler for the MPI interposer"):
-        build_shim(site.root / "none", cache=site.cache)
+        build_shim(site.root / "none", os.environ, cache=site.cache)

@@ -80,6 +80,23 @@ def test_imports_run_one_way(path, module):
         assert allowed, f"{module} imports {name}"
 
 
+@pytest.mark.parametrize(("path", "module"), [pytest.param(*m, id=m[1]) for m in modules()])
+def test_the_environment_is_read_where_a_program_begins(path, module):
+    """Everyone else is told what of it matters: by the command line, or by ``main``."""
+    if (
+        room_of(module) in ("cosched.cli", "cosched_daemons")
+        or path.parts[-2] == "mpi_shim"
+    ):
+        return
+    tree = ast.parse(path.read_text())
+    begins = [f for f in tree.body if isinstance(f, ast.FunctionDef) and f.name == "main"]
+    allowed = {id(node) for function in begins for node in ast.walk(function)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv"):
+            of_os = isinstance(node.value, ast.Name) and node.value.id == "os"
+            assert not of_os or id(node) in allowed, f"{path}:{node.lineno}"
+
+
 @pytest.mark.parametrize("path", sorted((ROOT / "cosched/core").rglob("*.py")), ids=str)
 def test_the_core_is_pure(path):
     used = {name.split(".")[0] for name in imports_of(path)}

@@ -45,7 +45,7 @@ def mixed(request, site):
     if request.param is None:
         return {}
     try:
-        shim = build_shim(site.mpiexec.parent / "mpicc")
+        shim = build_shim(site.mpiexec.parent / "mpicc", os.environ)
     except CoschedError as error:
         pytest.skip(str(error))
     return {INTERPOSED: f"{request.param}:{shim}"}
