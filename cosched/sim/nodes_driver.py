@@ -8,6 +8,9 @@ job there). An unscheduled one has its 1% while the scheduled job keeps the CPU 
 that waits for its peers, and unused time goes to the others, the jobs of the node divide
 the CPU between them.
 
+A job that is launched belongs to nobody yet: its launchers share the CPU evenly with each
+other and with the jobs that run there.
+
 Decisions are felt on a grid of half the time that a switch takes, so that nodes that
 switch together are computed together. The rank that leaves stops at once, the one that
 comes begins when the switch is over.
@@ -17,6 +20,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from math import ceil
 from random import Random
 
 import numpy as np
@@ -72,6 +76,8 @@ class SimulatedJob:
         self.nodes = nodes
         ranks = len(nodes)
         self.chance = np.random.default_rng(seed)
+        self.launch_left_ns = float(program.launch_ns)
+        self.launch_version = 0
         self.registered = 0
         self.ranks: Ranks | None = None  # until all have registered
         self.start_ns: int | None = None
@@ -125,6 +131,9 @@ class Coscheduled:
         self._grid_ns = max(1, cluster.switch_ns // GRID)
         self._felt: dict[int, list[tuple[SimulatedJob, int]]] = {}
         self._sharing = np.zeros(cluster.nodes)  # jobs a node
+        self._launching: dict[SimulatedJob, float] = {}  # and at what share of a CPU
+        self._launchers = np.zeros(cluster.nodes)
+        self._launched_ns = 0  # until then the launchers have computed
         for job in self.jobs:
             self._engine.at(job.program.submit_ns, SUBMIT, self._submit, job)
 
@@ -158,6 +167,39 @@ class Coscheduled:
     # -- a job's life ---------------------------------------------------------------
 
     def _submit(self, job: SimulatedJob) -> None:
+        if job.program.launch_ns:
+            self._launching[job] = 0.0
+            self._launchers[job.nodes.start : job.nodes.stop] += 1.0
+            self._share_launchers()
+        else:
+            self._spread(job)
+
+    def _share_launchers(self) -> None:
+        """Whoever launches computes until now, and goes on beside whoever is there now."""
+        now_ns = self._engine.now_ns
+        for job, share in self._launching.items():
+            job.launch_left_ns -= share * (now_ns - self._launched_ns)
+        self._launched_ns = now_ns
+        beside = self._launchers + (self._sharing > 0.0)
+        for job in self._launching:
+            share = 1.0 / float(beside[job.nodes.start : job.nodes.stop].max())
+            self._launching[job] = share
+            job.launch_version += 1
+            at_ns = now_ns + max(0, ceil(job.launch_left_ns / share))
+            self._engine.at(at_ns, SUBMIT, self._launched, (job, job.launch_version))
+        self._feel_at(now_ns)
+
+    def _launched(self, what: tuple[SimulatedJob, int]) -> None:
+        job, version = what
+        if version != job.launch_version or job not in self._launching:
+            return
+        del self._launching[job]
+        self._launchers[job.nodes.start : job.nodes.stop] -= 1.0
+        self._share_launchers()
+        self._spread(job)
+
+    def _spread(self, job: SimulatedJob) -> None:
+        """Its ranks register one after the other."""
         for rank in range(len(job.nodes)):
             later_ns = self._chance.randrange(self._cluster.spread_ns + 1)
             self._engine.at(
@@ -172,7 +214,15 @@ class Coscheduled:
         self._handle(
             number,
             TaskRegistered(
-                now_ns=now_ns, wall_ns=wall_ns, job=job.key, task=rank, cpus=ONE_CPU
+                now_ns=now_ns,
+                wall_ns=wall_ns,
+                job=job.key,
+                task=rank,
+                cpus=ONE_CPU,
+                # By the clock of the node that it was submitted on.
+                submitted_ns=EPOCH_NS
+                + job.program.submit_ns
+                + self._nodes[job.nodes.start].clock_ns,
             ),
         )
         job.registered += 1
@@ -183,6 +233,8 @@ class Coscheduled:
                 job.program, len(job.nodes), self._cluster, job.chance, now_ns
             )
             self._feel_at(now_ns)
+            if self._launching:
+                self._share_launchers()
             if self._gang_slice_ns is not None and self._turn < 0:
                 self._next_turn(None)
 
@@ -198,6 +250,8 @@ class Coscheduled:
                 number, TaskExited(now_ns=now_ns, wall_ns=wall_ns, job=job.key, task=rank)
             )
         self._feel_at(job.end_ns)
+        if self._launching:
+            self._share_launchers()
         if self._gang_slice_ns is not None and self.jobs[self._turn] is job:
             self._next_turn(None)
 
@@ -331,9 +385,10 @@ class Coscheduled:
         unscheduled = np.where(busy[here], trickle, 1.0 / sharing)
         if not self._cluster.fills:
             unscheduled[:] = trickle
-        return np.where(
+        speed = np.where(
             job.on, np.maximum(0.5, 1.0 - trickle * (sharing - 1.0)), unscheduled
         )
+        return speed / (1.0 + self._launchers[here])
 
     def _plan_traps(self, job: SimulatedJob) -> None:
         """An unscheduled rank asks once an epoch: when a scheduled peer's message comes."""

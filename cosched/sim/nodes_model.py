@@ -46,6 +46,9 @@ class Program:
 
     imbalance: ranks need up to this share less than the slowest one (bulk, alltoall).
     first, count: its nodes, from which one and how many; all if ``count`` is 0.
+    launch_ns: the CPU time that it takes on each of its nodes before its ranks register.
+    message_ns: as the cluster's, if not 0. legs: how often a message goes back and forth:
+    1, or 3 for a large one (request, consent, data).
     """
 
     name: str
@@ -56,12 +59,19 @@ class Program:
     imbalance: float = 0.0
     first: int = 0
     count: int = 0
+    launch_ns: int = 0
+    message_ns: int = 0
+    legs: int = 1
 
     def __post_init__(self) -> None:
         if self.grain_ns <= 0 or self.work_ns <= 0:
             raise CoschedError(f"job '{self.name}': grain and work must be above 0")
         if not 0.0 <= self.imbalance < 1.0:
             raise CoschedError(f"job '{self.name}': imbalance must be from 0 to below 1")
+        if self.launch_ns < 0 or self.message_ns < 0 or self.legs < 1:
+            raise CoschedError(
+                f"job '{self.name}': launch, message: not below 0; legs: not below 1"
+            )
 
     @property
     def step_ns(self) -> int:
@@ -75,6 +85,10 @@ class Program:
         """How often all ranks meet."""
         return max(1, round(self.work_ns / self.step_ns))
 
+    def message_of(self, cluster: Cluster) -> int:
+        """What a message of it takes there, in ns."""
+        return self.message_ns or cluster.message_ns
+
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
@@ -87,7 +101,10 @@ class Cluster:
     spread_ns: a job's ranks register within this time of each other.
     fills: unused time of the scheduled job goes to the others (proportional shares); else
         it is lost (strict ones).
-    quantum_ns: how long the kernel alone lets a rank run before the next one.
+    quantum_ns: the kernel's tick, at which alone it takes the CPU from a rank that goes
+        on; base_ns: what a rank gets at least (sched/base_slice_ns).
+    same_ticks: the nodes' ticks come at the same moments, as those of one machine's CPUs
+        do, which the nodes of a lab are.
     """
 
     nodes: int
@@ -99,6 +116,8 @@ class Cluster:
     spread_ns: int = 20 * NS_PER_MS
     fills: bool = True
     quantum_ns: int = 4 * NS_PER_MS
+    base_ns: int = 2_800 * NS_PER_US
+    same_ticks: bool = False
 
     def nodes_of(self, program: Program) -> range:
         """Where its ranks run."""

@@ -83,7 +83,8 @@ class Meeting:
         self._steps = program.steps
         self._pattern = program.pattern
         self._peers = senders(program.pattern, ranks)
-        self._cluster = cluster
+        self._message_ns = program.message_of(cluster)
+        self._trap_ns = cluster.trap_ns * program.legs
         self._rounds = 0 if program.pattern is Pattern.NONE else rounds(ranks)
         self._need = np.full(ranks, float(program.step_ns))
         if program.imbalance and ranks > 1:
@@ -116,8 +117,7 @@ class Meeting:
         self._at_ns = now_ns
 
     def resume(self, speed: Floats, on: Flags) -> float:
-        cluster = self._cluster
-        round_ns = cluster.message_ns if on.all() else cluster.trap_ns
+        round_ns = self._message_ns if on.all() else self._trap_ns
         self._speed = speed
         self._meeting_ns = float(self._rounds * round_ns)
         left_ns = float(((self._need - self._done) / speed).max())
@@ -135,7 +135,7 @@ class Meeting:
             heard = np.full_like(sent, np.inf)
             for peer in self._peers:
                 np.minimum(heard, sent[peer], out=heard)
-        heard += self._cluster.message_ns
+        heard += self._message_ns
         next_step = self._ends_ns + self._need / self._speed
         first = np.maximum(computed, heard)
         again = np.where(np.isinf(first), np.inf, np.maximum(first, next_step))
@@ -160,7 +160,8 @@ class Wave:
         self._steps = program.steps
         self._block = float(program.grain_ns)
         self._full = self._block * BLOCKS
-        self._cluster = cluster
+        self._message_ns = program.message_of(cluster)
+        self._trap_ns = cluster.trap_ns * program.legs
         self._peers = senders(Pattern.WAVEFRONT, ranks)
         self._stage = diagonals(ranks)
         self._order = np.argsort(self._stage, kind="stable")
@@ -197,7 +198,7 @@ class Wave:
     def resume(self, speed: Floats, on: Flags) -> float:
         self._speed = np.minimum.reduceat(speed[self._order], self._bounds)
         every_on = np.logical_and.reduceat(on[self._order], self._bounds)
-        message_ns = np.where(every_on, self._cluster.message_ns, self._cluster.trap_ns)
+        message_ns = np.where(every_on, self._message_ns, self._trap_ns)
         #: What a diagonal adds to a block's way to the last one.
         self._hop = self._block / self._speed + message_ns
         tail = np.cumsum(self._hop[::-1])[::-1] - self._hop

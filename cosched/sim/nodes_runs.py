@@ -5,7 +5,8 @@ The ways to share the nodes ("arms"):
 cosched  ``core.node`` on every node
 gang     the same nodes under one driver that switches them all at the same moment
 batch    one job after the other, as nodes are free (computed, not simulated)
-spin     the kernel alone, waiting ranks spin (Open MPI, MPICH 4)
+messages cosched with timers that know nothing of each other
+kernel   the kernel alone, waiting ranks spin (Open MPI, MPICH); also called spin
 yield    the kernel alone, waiting ranks leave the CPU to others at once
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,9 @@ from cosched.sim.nodes_model import Cluster, Program
 from cosched.sim.nodes_ranks import make_ranks
 from cosched.sim.runs import Beat, ignore
 
-ARMS = ("batch", "gang", "cosched", "spin", "yield")
+ARMS = ("batch", "gang", "cosched", "messages", "kernel", "spin", "yield")
+#: Arms in which the settings decide.
+SHARING = ("cosched", "messages")
 #: No timer of a node and no message decides under a central driver.
 NEVER_NS = 10**6 * NS_PER_S
 
@@ -45,9 +48,9 @@ class NodesRun:
     def name(self) -> str:
         """The arm, the nodes and the settings that matter."""
         settings = self.settings
-        align = "align" if settings.align else "free"
+        align = "align" if settings.align and self.arm == "cosched" else "free"
         slice_s, gmet_s = settings.slice_ns / NS_PER_S, settings.gmet_ns / NS_PER_S
-        rest = f" {slice_s:g}s {gmet_s:g}s {align}" if self.arm == "cosched" else ""
+        rest = f" {slice_s:g}s {gmet_s:g}s {align}" if self.arm in SHARING else ""
         return f"{self.arm} {self.cluster.nodes}{rest}"
 
 
@@ -113,7 +116,7 @@ def alone_s(program: Program, cluster: Cluster, seed: int = 0) -> float:
     """How long the job takes with its nodes to itself."""
     count = len(cluster.nodes_of(program))
     chance = np.random.default_rng(seed)
-    ranks = make_ranks(program, count, cluster, chance, 0.0)
+    ranks = make_ranks(program, count, cluster, chance, float(program.launch_ns))
     return ranks.resume(np.ones(count), np.ones(count, dtype=np.bool_)) / NS_PER_S
 
 
@@ -139,14 +142,16 @@ def _ends(
 ) -> tuple[list[float], Mapping[str, int], int]:
     if run.arm == "batch":
         return _one_after_the_other(run, alone), {}, 0
-    if run.arm in ("spin", "yield"):
-        kernel = Uncoordinated(run.cluster, run.programs, run.arm == "spin", run.seed)
+    if run.arm in ("kernel", "spin", "yield"):
+        kernel = Uncoordinated(run.cluster, run.programs, run.arm != "yield", run.seed)
         ends_ns = kernel.run(lambda: beat(kernel.done_share))
         return [end_ns / NS_PER_S for end_ns in ends_ns], {}, kernel.events
     settings, slice_ns = run.settings, None
     if run.arm == "gang":
         slice_ns = settings.slice_ns
         settings = Settings(slice_ns=NEVER_NS, gmet_ns=NEVER_NS, align=False)
+    elif run.arm == "messages":
+        settings = replace(settings, align=False)
     nodes = Coscheduled(run.cluster, run.programs, settings, run.seed, slice_ns)
     nodes.run(lambda: beat(nodes.done_share))
     ended = [job.end_ns for job in nodes.jobs if job.end_ns is not None]

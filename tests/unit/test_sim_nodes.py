@@ -200,6 +200,38 @@ def test_spinning_ranks_of_small_grain_are_hardly_ever_met():
     assert yields.efficiency > 0.95
 
 
+def test_the_kernel_is_fair():
+    """Jobs that do not communicate and start together end together."""
+    programs = jobs(5, Pattern.NONE, work_s=0.5)
+    result = outcome("kernel", programs, Cluster(2))
+    assert min(result.responses_s) > 2.5 - 5 * 0.005
+    assert result.makespan_s == pytest.approx(2.5, abs=0.01)
+
+
+def test_where_all_cpus_tick_together_ranks_that_miss_each_other_go_on_doing_so():
+    apart, together = (
+        sum(
+            outcome("kernel", jobs(4, work_s=0.2), Cluster(4, same_ticks=same), seed=seed)
+            .mean_response_s
+            for seed in range(4)
+        )
+        for same in (False, True)
+    )  # fmt: skip
+    assert together > apart
+
+
+def test_a_large_message_takes_more_turns_of_the_kernel():
+    one, three = (
+        sum(
+            outcome("kernel", jobs(3, work_s=0.2, legs=legs), Cluster(2), seed=seed)
+            .mean_response_s
+            for seed in range(6)
+        )
+        for legs in (1, 3)
+    )  # fmt: skip
+    assert three > 1.1 * one
+
+
 def test_one_job_under_the_kernel_is_as_fast_as_alone():
     for pattern in COMMUNICATING:
         program = jobs(1, pattern, work_s=0.32)
@@ -268,21 +300,58 @@ def test_clocks_that_differ_cost_what_they_differ_by():
     assert near.makespan_s < far.makespan_s
 
 
-def test_messages_switch_nodes_whose_timers_do_not():
-    """Slices without end, each node with another job: only trapped messages help."""
+def test_messages_bring_nodes_together_whose_timers_are_late():
     runs = [
         Coscheduled(
-            Cluster(2, spread_ns=50 * NS_PER_MS),
-            jobs(2, work_s=2.0),
-            Settings(slice_ns=100 * NS_PER_S, gmet_ns=20 * NS_PER_MS, align=False),
+            Cluster(2, late_ns=200 * NS_PER_MS),
+            jobs(3, work_s=3.0),
+            Settings(slice_ns=NS_PER_S, gmet_ns=20 * NS_PER_MS, align=False),
             seed,
         )
         for seed in range(6)
     ]
     for run in runs:
         run.run(lambda: None)
+        assert max(job.end_ns for job in run.jobs) < 1.1 * 9.36 * NS_PER_S
     assert sum(run.counters()["sch_granted"] for run in runs) > 0
-    assert sum(run.counters()["csw_switched"] for run in runs) == 0
+
+
+def test_a_job_is_launched_beside_others_before_its_ranks_are_there():
+    launched = jobs(2, work_s=1.0, launch_ns=NS_PER_S // 2)
+    run = Coscheduled(Cluster(2, spread_ns=0), launched, Settings(), seed=1)
+    run.run(lambda: None)
+    assert [job.start_ns for job in run.jobs] == [NS_PER_S, NS_PER_S]
+    later = (launched[0], replace(launched[1], submit_ns=3 * NS_PER_S // 4))
+    run = Coscheduled(Cluster(2, spread_ns=0), later, Settings(), seed=1)
+    run.run(lambda: None)
+    assert [job.start_ns for job in run.jobs] == [NS_PER_S // 2, 7 * NS_PER_S // 4]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    pattern=st.sampled_from(list(Pattern)),
+    arm=st.sampled_from(["gang", "cosched", "messages", "kernel", "yield"]),
+    launch_ms=st.lists(st.integers(0, 300), min_size=1, max_size=4),
+    legs=st.sampled_from([1, 3]),
+    seed=st.integers(0, 1000),
+)
+def test_launchers_use_no_more_than_the_cpus(pattern, arm, launch_ms, legs, seed):
+    """Nor less: nodes with something to do are busy."""
+    programs = tuple(
+        replace(
+            jobs(1, pattern, work_s=0.3, legs=legs)[0],
+            name=f"job{number}",
+            launch_ns=ms * NS_PER_MS,
+        )
+        for number, ms in enumerate(launch_ms)
+    )
+    result = outcome(arm, programs, Cluster(2), seed=seed)
+    computed_s = sum(p.launch_ns + p.steps * p.step_ns for p in programs) / NS_PER_S
+    assert result.makespan_s >= 0.96 * computed_s
+    for response, alone in zip(result.responses_s, result.alone_s, strict=True):
+        assert response >= 0.99 * alone
+    if arm in ("gang", "cosched"):
+        assert result.makespan_s <= 1.2 * sum(result.alone_s) + 0.1
 
 
 def test_a_rank_that_registers_late_keeps_its_job_from_starting():

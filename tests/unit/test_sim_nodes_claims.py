@@ -33,9 +33,9 @@ def test_the_kernel_alone_is_far_from_it_the_more_so_the_more_nodes():
     assert many < few < 0.8
 
 
-def test_without_alignment_messages_do_not_bring_many_nodes_together():
-    assert efficiency("cosched", 4, align=False) > 0.9
-    assert efficiency("cosched", 64, work_s=2.0, align=False) < 0.7
+def test_without_alignment_messages_bring_many_nodes_together():
+    assert efficiency("cosched", 4, align=False) > 0.95
+    assert efficiency("cosched", 64, work_s=2.0, align=False) > 0.95
 
 
 @pytest.mark.parametrize("align", [True, False])
@@ -44,9 +44,9 @@ def test_two_jobs_do_not_pull_each_other_in_for_ever(align):
     assert efficiency("cosched", 16, Pattern.ALLTOALL, dom=2, align=align) > 0.8
 
 
-def test_clocks_must_agree():
-    assert efficiency("cosched", 16, clock_ns=500 * NS_PER_MS) < 0.85
-    assert efficiency("cosched", 16, clock_ns=10 * NS_PER_MS) > 0.95
+def test_clocks_may_differ():
+    """Messages correct what aligned slices are apart."""
+    assert efficiency("cosched", 16, clock_ns=500 * NS_PER_MS) > 0.95
 
 
 def test_the_experiment_writes_what_it_found(tmp_path, capsys):
