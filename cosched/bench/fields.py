@@ -121,6 +121,18 @@ def environment(value: object) -> dict[str, str]:
     return dict(value)
 
 
+def table(value: object) -> Mapping[str, object]:
+    if not isinstance(value, dict):
+        raise Mismatch("a table")
+    return value
+
+
+def truth(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise Mismatch("true or false")
+    return value
+
+
 def table_list(value: object) -> Sequence[Mapping[str, object]]:
     if not isinstance(value, list) or not all(isinstance(v, dict) for v in value):
         raise Mismatch("a list of [[job]] tables")

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO
 
 from cosched.bench.arms import Arm
 from cosched.bench.cell import Cell
-from cosched.bench.ground import Ground, GroundOptions, open_ground
+from cosched.bench.ground import GroundOptions, open_ground
 from cosched.bench.heatmap import WIDTH, heat_map
 from cosched.bench.ledger import Ledger, open_ledger
 from cosched.bench.progress import Progress, open_progress
@@ -28,8 +29,8 @@ from cosched.bench.search import (
     next_round,
     runs_left,
 )
-from cosched.bench.session import Session
-from cosched.bench.workload import load_workload
+from cosched.bench.virtual import calibration_of, virtual_ground
+from cosched.bench.workload import Workload, load_workload
 from cosched.core.errors import CoschedError
 from cosched.core.settings import Settings
 from cosched.core.units import format_duration
@@ -45,6 +46,8 @@ class TuneOptions:
     """What the user asked for.
 
     modes: empty for the mode that the daemons are in. repeats: runs of the finalists.
+    simulate: in virtual time; calibration: how the programs communicate, if not beside
+    the workload.
     """
 
     workload: Path
@@ -56,6 +59,43 @@ class TuneOptions:
     repeats: int = 3
     resume: Path | None = None
     command_line: tuple[str, ...] = ()
+    simulate: bool = False
+    calibration: Path | None = None
+
+
+class Runner(Protocol):
+    """Runs a workload: on nodes, or simulated ones."""
+
+    @property
+    def workload(self) -> Workload:
+        """Which one."""
+
+    def warm_up(self, arms: Iterable[Arm], progress: Progress) -> None:
+        """Before the first run."""
+
+    def run_once(self, cell: Cell, repeat: int, progress: Progress) -> Run:
+        """One pass through it; a failure is part of what it returns."""
+
+
+class Ground(Protocol):
+    """What runners stand on."""
+
+    @property
+    def sessions(self) -> Mapping[str, Runner]:
+        """By the title of the workload."""
+
+    @property
+    def nodes(self) -> Sequence[Mapping[str, Any]]:
+        """Those whose settings can be changed."""
+
+    def context(self) -> dict[str, Any]:
+        """What every figure that is made here has to be read with."""
+
+    def made_with(self) -> dict[str, Any]:
+        """What must be the same if runs are to be compared."""
+
+    def setting(self) -> str:
+        """The same in a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +113,7 @@ class _Search:
     """A search under way: what was observed, and the runs it comes from."""
 
     grid: Grid
-    session: Session
+    session: Runner
     ledger: Ledger
     repeats: int
     observed: dict[Contestant, list[float]] = field(default_factory=dict)
@@ -116,7 +156,7 @@ def tune(options: TuneOptions, environ: Mapping[str, str], log: TextIO) -> Tuned
     """Searches, telling ``log`` how far it is."""
     workload = load_workload(options.workload)
     started = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    with open_ground([workload], options.ground, environ) as ground:
+    with _open(workload, options, environ) as ground:
         if not ground.nodes:
             raise CoschedError(
                 "no node's daemons can be reached from here, so their settings cannot be "
@@ -127,7 +167,7 @@ def tune(options: TuneOptions, environ: Mapping[str, str], log: TextIO) -> Tuned
             open_ledger(options.resume, ground.made_with()) as ledger,
             open_progress(log, []) as progress,
         ):
-            search = _Search(_grid(options, ground), session, ledger, options.repeats)
+            search = _Search(_grid(options), session, ledger, options.repeats)
             search.carry_out(progress)
         context, setting = ground.context(), ground.setting()
     advice = advise(search.grid, search.observed)
@@ -140,7 +180,20 @@ def tune(options: TuneOptions, environ: Mapping[str, str], log: TextIO) -> Tuned
     )
 
 
-def _grid(options: TuneOptions, ground: Ground) -> Grid:
+@contextmanager
+def _open(
+    workload: Workload, options: TuneOptions, environ: Mapping[str, str]
+) -> Iterator[Ground]:
+    if options.simulate:
+        calibration = calibration_of(options.workload, options.calibration)
+        nodes = len(options.ground.hosts) or options.ground.nodes
+        yield virtual_ground(workload, calibration, nodes)
+        return
+    with open_ground([workload], options.ground, environ) as ground:
+        yield ground
+
+
+def _grid(options: TuneOptions) -> Grid:
     """The grid; its default is what cosched does unless told otherwise."""
     modes = options.modes or ("",)
     variants = tuple(

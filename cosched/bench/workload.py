@@ -36,6 +36,8 @@ Python that runs the bench. The latter two are started with ``args``. Both ``com
 ``count`` is the number of instances, ``start`` the seconds from the beginning of an arm to
 the job's submission, ``timeout`` the seconds from its start until it counts as failed,
 ``cwd`` where it runs, relative to the workload file (else where the bench was called).
+``model`` says what a simulation has to know of the program, such as
+``model = { pattern = "wavefront" }`` (see models.py); runs do not ask for it.
 """
 
 from __future__ import annotations
@@ -47,6 +49,7 @@ from pathlib import Path
 
 from cosched.bench import fields
 from cosched.bench.fields import Table
+from cosched.bench.models import Model, parse_model
 from cosched.core.errors import CoschedError
 from cosched.shm.paths import check_job_name
 
@@ -74,6 +77,7 @@ _JOB_KEYS = (
     "env",
     "cwd",
     "timeout",
+    "model",
 )
 _WHAT_RUNS = ("command", "source", "module")
 
@@ -94,6 +98,7 @@ class JobSpec:
     env: Mapping[str, str] = field(default_factory=dict)
     cwd: Path | None = None
     timeout_s: float = DEFAULT_TIMEOUT_S
+    model: Model = field(default_factory=Model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +189,8 @@ def _parse_job(table: Mapping[str, object], where: str, folder: Path) -> JobSpec
     if module:
         command = (sys.executable, "-m", module, *args)
     cwd = reader.get("cwd", fields.text, "")
+    nothing: Mapping[str, object] = {}
+    model = reader.get("model", fields.table, nothing)
     return JobSpec(
         name=reader.require("name", _job_name),
         ranks=reader.require("ranks", fields.whole(1, RANKS_MAX)),
@@ -196,6 +203,7 @@ def _parse_job(table: Mapping[str, object], where: str, folder: Path) -> JobSpec
         env=reader.get("env", fields.environment, {}),
         cwd=folder / cwd if cwd else None,
         timeout_s=reader.get("timeout", fields.seconds(0.001, A_YEAR_S), DEFAULT_TIMEOUT_S),
+        model=parse_model(model, f"{where}, model"),
     )
 
 

@@ -14,6 +14,7 @@ import click
 
 from cosched.cli.choose import choose
 from cosched.cli.output import check_writable, writing
+from cosched.cli.sim_calibrate import calibrate_workload
 from cosched.cli.sim_couple import couple
 from cosched.cli.sim_fit import fit_log
 from cosched.cli.sim_malleable import malleable
@@ -44,6 +45,7 @@ def command() -> None:
       cosched sim queue year.swf --policy easy,wfp,conservative --json out.json
       cosched sim couple compute.swf analysis.swf --pairs 2min
       cosched sim nodes --nodes 1024 --pattern bulk --dom 4
+      cosched sim calibrate mine.toml
       cosched sim malleable sdsc --minimum 50,30
       cosched sim symbiosis stream --repeat 20
 
@@ -53,6 +55,7 @@ def command() -> None:
 
 command.add_command(couple)
 command.add_command(nodes)
+command.add_command(calibrate_workload)
 command.add_command(fit_log)
 command.add_command(malleable)
 command.add_command(symbiosis)

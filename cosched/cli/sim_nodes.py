@@ -6,12 +6,17 @@ import json
 import os
 import shlex
 import sys
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
+from cosched.bench.virtual import SPREAD_NS, calibration_of, programs_of
+from cosched.bench.workload import load_workload
 from cosched.cli.output import check_writable, writing
+from cosched.cli.sim_calibrate import calibration_option
 from cosched.core.settings import Settings
 from cosched.core.units import parse_duration
 from cosched.sim.nodes_model import Cluster, Pattern, Program
@@ -25,7 +30,19 @@ Run the node's scheduler on many simulated nodes (Yoo and Jette 2000).
 
 Equal jobs, each with a rank on every node, share the nodes: under cosched,
 under an ideal central driver (gang), one after the other (batch), or under the
-kernel alone, with ranks that spin or yield while they wait.
+kernel alone, with ranks that spin (kernel) or yield while they wait; messages
+is cosched without alignment.
+
+Or, with WORKLOAD.toml, a file as for cosched bench, its jobs. How its programs
+communicate is told by a calibration ('cosched sim calibrate' makes one), or by
+the model of a job:
+
+\b
+  [[job]]
+  name = "solver"
+  command = "./solver"
+  ranks = 2
+  model = { pattern = "bulk", alone = 12.5, messages = 4000 }
 
 \b
 Patterns:
@@ -34,19 +51,34 @@ Patterns:
   alltoall   everybody hears from everybody after each grain
   none       ranks do not communicate
 
-spin and yield simulate every grain: give them less --work on many nodes.
+kernel and yield simulate every grain: give them less --work on many nodes.
 
 \b
 Examples:
   cosched sim nodes --nodes 64 --dom 4
   cosched sim nodes --nodes 1024 --pattern wavefront --align off --gmet 50ms
-  cosched sim nodes --nodes 16 --work 1s --arms cosched,spin,yield
+  cosched sim nodes --nodes 16 --work 1s --arms cosched,kernel,yield
+  cosched sim nodes benchmarks/workloads/lab/workload2.toml
   cosched sim nodes --nodes 256 --clock 5ms --json out.json
 """
 
 
+#: The arms that are tried if nobody says.
+EQUAL_JOBS = ("batch", "gang", "cosched")
+WORKLOAD = ("batch", "kernel", "gang", "cosched", "messages")
+#: What equal jobs are made of; a workload has its own.
+OF_EQUAL_JOBS = ("dom", "pattern", "grain", "work", "imbalance")
+
+
 @click.command("nodes", help=HELP)
-@click.option("--nodes", type=click.IntRange(1, 65536), default=64, show_default=True)
+@click.argument(
+    "workload", type=click.Path(path_type=Path), metavar="[WORKLOAD.toml]", required=False
+)
+@click.option(
+    "--nodes",
+    type=click.IntRange(1, 65536),
+    help="By default 64; of a workload those of the calibration.",
+)
 @click.option(
     "--dom",
     type=click.IntRange(1, 50),
@@ -74,11 +106,11 @@ Examples:
 @click.option("--align", type=click.Choice(["on", "off"]), default="on", show_default=True)
 @click.option(
     "--arms",
-    default="batch,gang,cosched",
-    show_default=True,
     metavar="A,...",
-    help=f"Of {', '.join(ARMS)}.",
+    help=f"Of {', '.join(ARMS)}; by default {','.join(EQUAL_JOBS)}, of a workload also "
+    f"{', '.join(sorted(set(WORKLOAD) - set(EQUAL_JOBS)))}.",
 )
+@calibration_option
 @click.option("--message", default="20us", show_default=True, help="A message's time.")
 @click.option("--trap", default="1ms", show_default=True, help="How often a rank looks.")
 @click.option("--switch", default="1ms", show_default=True, help="What a switch takes.")
@@ -96,7 +128,8 @@ Examples:
     help="Also write all figures to FILE ('-': to stdout, instead of the table).",
 )
 def nodes(
-    nodes: int,
+    workload: Path | None,
+    nodes: int | None,
     dom: int,
     pattern: str,
     grain: str,
@@ -105,7 +138,8 @@ def nodes(
     slice_: str,
     gmet: str,
     align: str,
-    arms: str,
+    arms: str | None,
+    calibration: Path | None,
     message: str,
     trap: str,
     switch: str,
@@ -119,8 +153,10 @@ def nodes(
 ) -> None:
     check_writable(json_file)
     settings = Settings().changed({"slice": slice_, "gmet": gmet, "align": align})
+    _check_given(workload is not None, calibration)
+    known = calibration_of(workload, calibration) if workload else None
     cluster = Cluster(
-        nodes,
+        nodes or (known.nodes if known else 64),
         message_ns=parse_duration(message, "--message"),
         trap_ns=parse_duration(trap, "--trap"),
         switch_ns=parse_duration(switch, "--switch"),
@@ -128,18 +164,26 @@ def nodes(
         late_ns=parse_duration(late, "--late"),
         spread_ns=parse_duration(spread, "--spread"),
         fills=not strict,
+        same_ticks=known is not None and known.lab,
     )
-    programs = tuple(
-        Program(
-            f"job{number}",
-            Pattern(pattern),
-            parse_duration(grain, "--grain"),
-            parse_duration(work, "--work"),
-            imbalance=imbalance,
+    programs: tuple[Program, ...]
+    if workload is not None and known is not None:
+        if _source("spread") is ParameterSource.DEFAULT:
+            cluster = replace(cluster, spread_ns=SPREAD_NS)
+        programs = programs_of(load_workload(workload), known, cluster)
+    else:
+        programs = tuple(
+            Program(
+                f"job{number}",
+                Pattern(pattern),
+                parse_duration(grain, "--grain"),
+                parse_duration(work, "--work"),
+                imbalance=imbalance,
+            )
+            for number in range(1, dom + 1)
         )
-        for number in range(1, dom + 1)
-    )
-    runs = [NodesRun(arm, programs, cluster, settings, seed) for arm in _arms(arms)]
+    wanted = _arms(arms) if arms else (WORKLOAD if workload else EQUAL_JOBS)
+    runs = [NodesRun(arm, programs, cluster, settings, seed) for arm in wanted]
     with open_progress(sys.stderr, len(runs)) as heard:
         at_a_time = jobs or len(os.sched_getaffinity(0))
         outcomes = carry_out_all(carry_out, runs, at_a_time, heard)
@@ -154,6 +198,19 @@ def nodes(
         with writing(json_file) as stream:
             json.dump(document, stream, indent=1)
             stream.write("\n")
+
+
+def _source(option: str) -> ParameterSource | None:
+    return click.get_current_context().get_parameter_source(option)
+
+
+def _check_given(has_workload: bool, calibration: Path | None) -> None:
+    """Refuses options that would say nothing."""
+    if calibration is not None and not has_workload:
+        raise click.UsageError("--calibration is for a WORKLOAD.toml.")
+    for option in OF_EQUAL_JOBS if has_workload else ():
+        if _source(option) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{option}: the jobs are those of the workload.")
 
 
 def _arms(text: str) -> list[str]:

@@ -16,6 +16,7 @@ from cosched.bench.processes import RunFailed
 from cosched.bench.tune import ALIGN, MODES, TuneOptions, tune
 from cosched.cli.bench import check_writable, parse_hosts, parse_limit
 from cosched.cli.options import EXIT_FAILURE, run_dir_option
+from cosched.cli.sim_calibrate import calibration_option
 from cosched.core.errors import CoschedError
 from cosched.core.settings import Settings
 from cosched.core.units import parse_duration
@@ -31,12 +32,17 @@ that this workload should not be coscheduled at all.
 
 With --resume FILE it can be interrupted, and goes on where it stopped.
 
+With --simulate nothing runs: the live scheduler is tried on simulated nodes,
+in seconds. 'cosched sim calibrate' sees beforehand how the programs
+communicate.
+
 \b
 Examples:
   cosched tune mine.toml
   cosched tune mine.toml --resume runs.jsonl --write cosched.toml
   cosched tune mine.toml --slices 0.5s,1s,2s --gmets 20ms,100ms --repeat 5
   cosched tune mine.toml --modes proportional,strict --figure map.png
+  cosched tune mine.toml --simulate
 
 Exit status: 0, or 1 if no setting ran to its end.
 """
@@ -86,6 +92,8 @@ _FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
 @click.option("--hosts", metavar="A,B", help="Run on these nodes instead.")
 @click.option("--mpi", metavar="MPI", help="As for cosched-run.")
 @click.option("--run-limit", metavar="TIME", help="A run that lasts longer has failed.")
+@click.option("--simulate", is_flag=True, help="In virtual time, on simulated nodes.")
+@calibration_option
 @run_dir_option
 def command(
     workload: Path,
@@ -102,8 +110,12 @@ def command(
     hosts: str | None,
     mpi: str | None,
     run_limit: str | None,
+    simulate: bool,
+    calibration: Path | None,
     run_dir: Path,
 ) -> int:
+    if calibration is not None and not simulate:
+        raise click.UsageError("--calibration is for --simulate.")
     options = TuneOptions(
         workload=workload,
         ground=GroundOptions(
@@ -120,6 +132,8 @@ def command(
         repeats=repeats,
         resume=resume,
         command_line=tuple(sys.argv),
+        simulate=simulate,
+        calibration=calibration,
     )
     for slice_ns in options.slices_ns:
         Settings(slice_ns=slice_ns)

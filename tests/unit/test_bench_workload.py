@@ -160,7 +160,7 @@ def test_instances_are_numbered_and_in_order_of_submission():
         (
             job(zzz="2"),
             "file.toml, job 1 ('ep'): unknown key 'zzz'; the keys are name, command, "
-            "source, module, args, ranks, count, start, ppn, env, cwd, timeout",
+            "source, module, args, ranks, count, start, ppn, env, cwd, timeout, model",
         ),
         (job(ranks=None), "file.toml, job 1 ('ep'): key 'ranks' is missing"),
         (job(name=None), "file.toml, job 1: key 'name' is missing"),
