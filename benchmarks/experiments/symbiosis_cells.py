@@ -1,0 +1,176 @@
+"""Kernels on some CPUs of a node beside others: one cell, one number, kept at once.
+
+A run of minutes can be interrupted: the same command goes on. With each number goes what
+others did on the machine meanwhile (/proc/stat), the kernel's own threads among them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from benchmarks.kernels.build import Built
+from benchmarks.kernels.matrix import rate_of
+from benchmarks.kernels.occupant import Place, occupied
+from cosched.core.units import NS_PER_S
+from cosched.linux.proc import cpu_busy_ns, read_text
+
+#: Of /proc/stat's first line, after "cpu": what the host gave to other guests.
+STEAL = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """``instances`` CPUs run the primary; ``beside`` others the background, or nothing."""
+
+    primary: str
+    instances: int
+    background: str | None = None
+    beside: int = 0
+
+    @property
+    def name(self) -> str:
+        """For the progress display."""
+        return f"{self.instances} {self.primary} beside {self.beside} {self.background}"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What two numbers must have in common to be compared. size: bytes a process."""
+
+    cpus: tuple[int, ...]
+    seconds: float
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """rate: work a second of an instance. outside, stolen: CPUs of the machine that others
+    used meanwhile, and that the host gave to other guests, as shares of all."""
+
+    rate: float
+    outside: float
+    stolen: float
+
+
+@dataclass(frozen=True, slots=True)
+class Quiet:
+    """How quiet the machine was: shares of its CPUs over all samples."""
+
+    outside_median: float
+    outside_most: float
+    stolen_most: float
+
+
+class Samples:
+    """The numbers in a file, one JSON object a line; those of other settings stay there."""
+
+    def __init__(self, path: Path, setting: Setting) -> None:
+        self._path = path
+        self._setting = json.loads(json.dumps(asdict(setting)))
+        self._found: dict[Cell, list[Sample]] = {}
+        if path.exists():
+            # Whoever was interrupted may have left half a line.
+            whole, _, half = path.read_text().rpartition("\n")
+            if half:
+                path.write_text(f"{whole}\n" if whole else "")
+            for line in whole.splitlines():
+                row = json.loads(line)
+                if row["setting"] == self._setting:
+                    self._remember(Cell(**row["cell"]), Sample(**row["sample"]))
+
+    def _remember(self, cell: Cell, sample: Sample) -> None:
+        self._found.setdefault(cell, []).append(sample)
+
+    def left(self, cells: Iterable[Cell], repeat: int) -> list[Cell]:
+        """What is to be measured, each cell once a round, so that what changes slowly on
+        the machine touches all alike."""
+        wanted = list(dict.fromkeys(cells))
+        return [
+            cell
+            for place in range(repeat)
+            for cell in wanted
+            if len(self._found.get(cell, ())) <= place
+        ]
+
+    def add(self, cell: Cell, sample: Sample) -> None:
+        """Writes a number down."""
+        self._remember(cell, sample)
+        row = {"setting": self._setting, "cell": asdict(cell), "sample": asdict(sample)}
+        with self._path.open("a") as stream:
+            stream.write(json.dumps(row) + "\n")
+
+    def rates(self) -> dict[Cell, float]:
+        """The median of each cell."""
+        return {
+            cell: statistics.median(sample.rate for sample in samples)
+            for cell, samples in self._found.items()
+        }
+
+    def quiet(self, cells: Iterable[Cell]) -> Quiet:
+        """How quiet it was while these were measured."""
+        samples = [sample for cell in set(cells) for sample in self._found[cell]]
+        outside = [sample.outside for sample in samples]
+        return Quiet(
+            statistics.median(outside),
+            max(outside),
+            max(sample.stolen for sample in samples),
+        )
+
+
+Rates: TypeAlias = Mapping[Cell, float]
+
+
+def measure(cell: Cell, built: Built, setting: Setting, folder: Path) -> Sample:
+    """Runs a cell once."""
+    cpus = setting.cpus
+    primary = Place(cpus[: cell.instances], setting.size, folder)
+    background = Place(
+        cpus[cell.instances : cell.instances + cell.beside], setting.size, folder
+    )
+    before = _usage()
+    with occupied(cell.background, built, background):
+        rate = rate_of(cell.primary, built, primary, setting.seconds)
+    after = _usage()
+    wall, busy, own, stolen = (new - old for new, old in zip(after, before, strict=True))
+    everything = wall * (os.cpu_count() or 1)
+    return Sample(
+        rate / cell.instances,
+        max(0.0, busy - own) / everything,
+        max(0.0, stolen) / everything,
+    )
+
+
+def carry_out(
+    samples: Samples,
+    cells: Sequence[Cell],
+    repeat: int,
+    run: Callable[[Cell], Sample],
+    heard: Callable[[float, str], None],
+) -> None:
+    """Measures what is missing."""
+    left = samples.left(cells, repeat)
+    for done, cell in enumerate(left):
+        heard(done / len(left), cell.name)
+        samples.add(cell, run(cell))
+    heard(1.0, "")
+
+
+def _usage() -> tuple[float, float, float, float]:
+    """Seconds: on the clock; all CPUs worked; we and our children did; others' steal."""
+    times = os.times()
+    own = times.user + times.system + times.children_user + times.children_system
+    busy = sum(cpu_busy_ns().values()) / NS_PER_S
+    return time.monotonic(), busy, own, _stolen_s()
+
+
+def _stolen_s() -> float:
+    columns: Any = (read_text(Path("/proc/stat")) or "").partition("\n")[0].split()[1:]
+    ticks = int(columns[STEAL]) if len(columns) > STEAL else 0
+    return ticks / float(os.sysconf("SC_CLK_TCK"))
