@@ -13,6 +13,7 @@ import pytest
 
 from cosched.core.errors import CoschedError
 from cosched.node.client import ControlClient, NoDaemon, request
+from cosched.shm.paths import job_key
 from tests.live.conftest import eventually
 
 pytestmark = pytest.mark.live
@@ -97,11 +98,21 @@ def test_a_trapped_message_pulls_a_switch(node):
 
 def test_gmet_protects_and_the_refusal_is_told(node):
     node.up(gmet="60s", slice="120s")
+    first, second = node.task("a"), node.task("b")
+    request(node.paths, "turn", job=job_key(os.geteuid(), "b"))
+    eventually(lambda: second.scheduled, "the turn that it was given")
+    assert first.ask("arrive 1") == "1"
+    assert first.ask("arrive 1") == "1"  # once an epoch
+    eventually(lambda: node.job("a")["refused"].get("gmet"), "the refusal")
+    assert not first.scheduled
+
+
+def test_who_came_first_is_protected_longer(node):
+    node.up(gmet="20s", slice="120s")
     node.task("a")
     second = node.task("b")
     assert second.ask("arrive 1") == "1"
-    assert second.ask("arrive 1") == "1"  # once an epoch
-    eventually(lambda: node.job("b")["refused"].get("gmet"), "the refusal")
+    eventually(lambda: node.job("b")["refused"].get("preceded"), "the refusal")
     assert not second.scheduled
 
 
