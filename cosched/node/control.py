@@ -178,10 +178,11 @@ class ControlSocket:
 
 def parse_request(line: bytes) -> Mapping[str, Any] | None:
     """The request in a line; None if it is none. What may be in one is an object's plain
-    values, and one level of objects of such."""
+    values, and one level of objects of such, all of it fit to be repeated in an answer."""
     try:
         request = json.loads(line)
-    except (ValueError, RecursionError):
+        msgspec.json.encode(request)
+    except (ValueError, OverflowError, RecursionError):
         return None
     if not isinstance(request, dict) or not isinstance(request.get("op"), str):
         return None

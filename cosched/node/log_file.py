@@ -62,4 +62,6 @@ def _open_closed(path: str) -> io.TextIOWrapper:
 
 def _install(handler: logging.Handler, who: str, level: int) -> None:
     form = f"%(asctime)s %(levelname)s {who}: %(message)s"
-    logging.basicConfig(level=level, format=form, handlers=[handler])
+    handler.setFormatter(logging.Formatter(form))
+    logging.getLogger().addHandler(handler)
+    logging.getLogger().setLevel(level)
