@@ -23,6 +23,7 @@ from cosched.cli.options import (
     asked_run_dir_option,
     complete_paths,
     json_option,
+    lab_nodes_option,
 )
 from cosched.core.advice import Profile, advise
 from cosched.core.errors import CoschedError
@@ -68,13 +69,7 @@ def _jobs_and_files(
     metavar="TIME",
     help="How long a job of a workload is watched at most.",
 )
-@click.option(
-    "--nodes",
-    type=click.IntRange(1),
-    default=2,
-    show_default=True,
-    help="Virtual nodes: the lab that is up, or else a private one.",
-)
+@lab_nodes_option
 @click.option("--hosts", metavar="A,B", help="Run a workload on these nodes instead.")
 @click.option("--mpi", metavar="MPI", help="As for cosched-run.")
 @asked_run_dir_option

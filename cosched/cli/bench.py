@@ -15,7 +15,12 @@ from cosched.bench.bench import BenchOptions, run_bench
 from cosched.bench.ground import GroundOptions
 from cosched.bench.interrupts import interruptible
 from cosched.bench.processes import RunFailed
-from cosched.cli.options import EXIT_FAILURE, run_dir_option
+from cosched.cli.options import (
+    EXIT_FAILURE,
+    json_file_option,
+    lab_nodes_option,
+    run_dir_option,
+)
 from cosched.core.units import NS_PER_S, parse_duration
 
 HELP = """\
@@ -69,13 +74,7 @@ Exit status: 0, or 1 if a job of any run failed.
 
 @click.command("bench", help=HELP)
 @click.argument("workload", type=click.Path(path_type=Path), metavar="WORKLOAD.toml")
-@click.option(
-    "--nodes",
-    type=click.IntRange(1),
-    default=2,
-    show_default=True,
-    help="Virtual nodes: the lab that is up, or else a private one.",
-)
+@lab_nodes_option
 @click.option(
     "--cores-per-node",
     type=click.IntRange(1),
@@ -98,13 +97,7 @@ Exit status: 0, or 1 if a job of any run failed.
     show_default=True,
     help="Runs of each arm; medians count.",
 )
-@click.option(
-    "--json",
-    "json_file",
-    type=click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path),
-    metavar="FILE",
-    help="Also write everything to FILE ('-': to stdout, instead of the table).",
-)
+@json_file_option("Also write everything to FILE ('-': to stdout, instead of the table).")
 @click.option("--mpi", metavar="MPI", help="As for cosched-run: mpich, openmpi or a path.")
 @click.option("--slice", "slice_", metavar="TIME", help="Slice during the bench.")
 @click.option("--gmet", metavar="TIME", help="GMET during the bench.")

@@ -102,3 +102,27 @@ def nodes_option(function: F) -> F:
 def json_option(function: F) -> F:
     """``--json``: one JSON object on stdout instead of text."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
+
+
+def json_file_option(
+    help: str = "Also write all figures to FILE ('-': to stdout, instead of the table).",
+) -> Callable[[F], F]:
+    """``--json FILE``: for commands whose text stays, or that have much to tell."""
+    return click.option(
+        "--json",
+        "json_file",
+        type=click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path),
+        metavar="FILE",
+        help=help,
+    )
+
+
+def lab_nodes_option(function: F) -> F:
+    """``--nodes``, how many of a lab, for commands that run a workload."""
+    return click.option(
+        "--nodes",
+        type=click.IntRange(1),
+        default=2,
+        show_default=True,
+        help="Virtual nodes: the lab that is up, or else a private one.",
+    )(function)

@@ -273,9 +273,7 @@ def _shim(job: Job) -> Path | None:
     from cosched.launch.shim import build_shim
 
     try:
-        return build_shim(
-            job.require_mpicc(), os.environ, standard_abi=job.standard_abi
-        )
+        return build_shim(job.require_mpicc(), os.environ, standard_abi=job.standard_abi)
     except CoschedError as error:
         _warn(f"{error}; only programs that import mpi_shim are coscheduled")
         return None

@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from cosched.cli.choose import choose
+from cosched.cli.options import json_file_option
 from cosched.cli.output import check_writable, writing
 from cosched.cli.sim_calibrate import calibrate_workload
 from cosched.cli.sim_couple import couple
@@ -130,13 +131,7 @@ Examples:
     help="Write each run's jobs there, as npz and CSV.",
 )
 @click.option("--nodes", is_flag=True, help="With --save: also which nodes a job had.")
-@click.option(
-    "--json",
-    "json_file",
-    type=click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path),
-    metavar="FILE",
-    help="Also write all figures to FILE ('-': to stdout, instead of the table).",
-)
+@json_file_option()
 def queue(
     traces: tuple[Path, ...],
     policies: tuple[str, ...],

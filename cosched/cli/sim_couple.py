@@ -13,6 +13,7 @@ from pathlib import Path
 
 import click
 
+from cosched.cli.options import json_file_option
 from cosched.cli.output import check_writable, writing
 from cosched.core.coupling.messages import Scheme, Timing
 from cosched.core.coupling.settings import CouplingSettings
@@ -116,13 +117,7 @@ Examples:
     metavar="FOLDER",
     help="Write each machine's jobs there, as npz and CSV, for each run.",
 )
-@click.option(
-    "--json",
-    "json_file",
-    type=click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path),
-    metavar="FILE",
-    help="Also write all figures to FILE ('-': to stdout, instead of the table).",
-)
+@json_file_option()
 def couple(
     traces: tuple[Path, ...],
     schemes: str | None,

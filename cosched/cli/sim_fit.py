@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from cosched.cli.options import json_file_option
 from cosched.cli.output import check_writable, writing
 from cosched.sim.fit import LogModel, fit
 from cosched.sim.swf import Log, read_swf
@@ -28,13 +29,7 @@ CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
 )
 @click.option("--machine", type=click.IntRange(1), metavar="NODES", help="Another size.")
 @click.option("--skip-bad", is_flag=True, help="Leave bad lines out.")
-@click.option(
-    "--json",
-    "json_file",
-    type=click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path),
-    metavar="FILE",
-    help="Write the model to FILE ('-': to stdout, instead of the text).",
-)
+@json_file_option("Write the model to FILE ('-': to stdout, instead of the text).")
 def fit_log(
     trace: Path,
     name: str | None,

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import click
 
+from cosched.cli.options import json_file_option
 from cosched.cli.output import check_writable, writing
 from cosched.core.malleable.execution import EXECUTIONS
 from cosched.core.malleable.settings import Control
@@ -169,13 +170,7 @@ def _percents(ctx: click.Context, param: click.Parameter, value: str) -> tuple[i
 @click.option("--machine", type=click.IntRange(1), metavar="NODES", help="Another size.")
 @click.option("--skip-bad", is_flag=True, help="Leave bad lines of logs out.")
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Streams at a time.")
-@click.option(
-    "--json",
-    "json_file",
-    type=click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path),
-    metavar="FILE",
-    help="Also write all figures to FILE ('-': to stdout, instead of the table).",
-)
+@json_file_option()
 def malleable(
     sources: tuple[str, ...],
     policies: tuple[str, ...],

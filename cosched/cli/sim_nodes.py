@@ -15,6 +15,7 @@ from click.core import ParameterSource
 
 from cosched.bench.virtual import SPREAD_NS, calibration_of, programs_of
 from cosched.bench.workload import load_workload
+from cosched.cli.options import json_file_option
 from cosched.cli.output import check_writable, writing
 from cosched.cli.sim_calibrate import calibration_option
 from cosched.core.settings import Settings
@@ -120,13 +121,7 @@ OF_EQUAL_JOBS = ("dom", "pattern", "grain", "work", "imbalance")
 @click.option("--strict", is_flag=True, help="Unused time is lost, not given to others.")
 @click.option("--seed", type=int, default=1, show_default=True)
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Runs at a time.")
-@click.option(
-    "--json",
-    "json_file",
-    type=click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path),
-    metavar="FILE",
-    help="Also write all figures to FILE ('-': to stdout, instead of the table).",
-)
+@json_file_option()
 def nodes(
     workload: Path | None,
     nodes: int | None,

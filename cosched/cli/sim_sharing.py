@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import click
 
+from cosched.cli.options import json_file_option
 from cosched.cli.output import writing
 from cosched.core.errors import CoschedError
 from cosched.core.symbiosis.datastar import MODELS
@@ -37,13 +38,7 @@ def model_option(default: str) -> Callable[[F], F]:
     )
 
 
-json_option = click.option(
-    "--json",
-    "json_file",
-    type=click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path),
-    metavar="FILE",
-    help="Also write all figures to FILE ('-': to stdout, instead of the table).",
-)
+json_option = json_file_option()
 
 
 def read_model(name: str) -> Model:

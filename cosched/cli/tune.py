@@ -15,7 +15,7 @@ from cosched.bench.interrupts import interruptible
 from cosched.bench.processes import RunFailed
 from cosched.bench.tune import ALIGN, MODES, TuneOptions, tune
 from cosched.cli.bench import check_writable, parse_hosts, parse_limit
-from cosched.cli.options import EXIT_FAILURE, run_dir_option
+from cosched.cli.options import EXIT_FAILURE, lab_nodes_option, run_dir_option
 from cosched.cli.sim_calibrate import calibration_option
 from cosched.core.errors import CoschedError
 from cosched.core.settings import Settings
@@ -82,13 +82,7 @@ _FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
 @click.option(
     "--json", "json_file", type=_FILE, metavar="FILE", help="Everything, as JSON."
 )
-@click.option(
-    "--nodes",
-    type=click.IntRange(1),
-    default=2,
-    show_default=True,
-    help="Virtual nodes: the lab that is up, or else a private one.",
-)
+@lab_nodes_option
 @click.option("--hosts", metavar="A,B", help="Run on these nodes instead.")
 @click.option("--mpi", metavar="MPI", help="As for cosched-run.")
 @click.option("--run-limit", metavar="TIME", help="A run that lasts longer has failed.")
