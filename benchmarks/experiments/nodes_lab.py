@@ -1,151 +1,200 @@
-"""A lab run beside its simulation.
+"""Workloads on the lab beside their simulation: how far the simulator can be trusted.
 
-Takes the JSON of a ``cosched bench`` with the arm ``batch`` and others, and simulates the
-same jobs on as many nodes with the same settings: each job's work is what it took in
-``batch``, and its grain that time divided by the messages that a rank sends. How our own
-programs communicate is in ``PROGRAMS``, for two ranks, by the beginning of the job's name;
-others take ``--program NAME=PATTERN:MESSAGES``. The kernel is simulated with ranks that
-spin. Printed is the mean response of each arm, live and simulated.
+For each workload: ``cosched sim calibrate`` (each program alone), ``cosched bench`` under
+the arms, and the same jobs on as many simulated nodes, told nothing but the calibration.
+The table has the mean response of each arm on the lab, simulated, and the difference.
+
+Everything that has run is kept in the folder, so that the same command goes on after an
+interruption, and only draws the table when all is there. Each MPI has a folder of its own
+in it; the table has all that are there. ``--docs`` writes the table into that page.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.experiments.section import rewrite
+from cosched.bench.arms import Arm, parse_arms
+from cosched.bench.bench import BenchOptions, run_bench
+from cosched.bench.calibrate import calibrate
+from cosched.bench.cell import Cell
+from cosched.bench.ground import GroundOptions
+from cosched.bench.interrupts import interruptible
+from cosched.bench.models import load_calibration, write_calibration
+from cosched.bench.virtual import VirtualSession
+from cosched.bench.workload import load_workload
 from cosched.core.errors import CoschedError
-from cosched.core.settings import Settings
-from cosched.core.units import NS_PER_MS, NS_PER_S
-from cosched.sim.nodes_model import BLOCKS, Cluster, Pattern, Program
-from cosched.sim.nodes_runs import NodesRun, carry_out
+from cosched.core.units import NS_PER_S, parse_duration
+from cosched.launch.mpi import Places, find_mpi
+from cosched.launch.program import inspect
+from cosched.shm.userdirs import own_run_dir
+from cosched.sim.nodes_runs import carry_out
 
-#: Pattern, and messages that a rank sends: of LU, CG, MG as counted; SP and BT send two a
-#: sweep and direction; FT and IS a transpose or an exchange of keys an iteration.
-PROGRAMS: dict[str, tuple[Pattern, int]] = {
-    "wavefront": (Pattern.WAVEFRONT, 9_500),
-    "compute": (Pattern.NONE, 1),
-    "lu-w": (Pattern.WAVEFRONT, 9_635),
-    "lu-a": (Pattern.WAVEFRONT, 15_816),
-    "cg-a": (Pattern.BULK, 1_680),
-    "mg-": (Pattern.BULK, 714),
-    "sp-": (Pattern.BULK, 4_800),
-    "bt-": (Pattern.BULK, 2_400),
-    "ft-": (Pattern.ALLTOALL, 10),
-    "is-": (Pattern.ALLTOALL, 10),
-    "ep-": (Pattern.NONE, 1),
-}
-#: Launchers of jobs that are submitted at once are started one after the other; a job's
-#: ranks register nearer to each other than that.
-LAUNCH_NS, SPREAD_NS = 20 * NS_PER_MS, 5 * NS_PER_MS
-ARMS = {"batch": "batch", "kernel": "spin", "gang": "gang", "cosched": "cosched"}
+SECTION = "nodes_lab"
+LAB = Path(__file__).parent.parent / "workloads/lab"
+WORKLOADS = tuple(LAB / f"workload{number}.toml" for number in (1, 2, 3))
+ARMS = "batch,kernel,gang,cosched"
+#: How far apart a simulation may be.
+WANTED = 0.15
 
 
-def kind_of(name: str, told: Mapping[str, tuple[Pattern, int]]) -> tuple[Pattern, int]:
-    """How a job communicates; the longest name that it begins with counts."""
-    known = {**PROGRAMS, **told}
-    fitting = [prefix for prefix in known if name.startswith(prefix)]
-    if not fitting:
-        raise CoschedError(
-            f"job '{name}': say how it communicates, such as --program {name}=bulk:1000"
-        )
-    return known[max(fitting, key=len)]
-
-
-def programs_of(
-    document: Mapping[str, Any], told: Mapping[str, tuple[Pattern, int]]
-) -> tuple[Program, ...]:
-    """The jobs of the bench, in order of submission, as they were in ``batch``."""
-    runs = [run for run in document["arms"]["batch"]["repeats"] if run["counted"]]
-    if not runs:
-        raise CoschedError("no run of the arm 'batch' counts: run it again with that arm")
-    took: dict[str, list[float]] = {}
-    submits: dict[str, float] = {}
-    for run in runs:
-        free_s = 0.0
-        for job in sorted(
-            run["jobs"], key=lambda job: job["submitted_s"] + job["response_s"]
-        ):
-            end_s = job["submitted_s"] + job["response_s"]
-            took.setdefault(job["name"], []).append(end_s - max(free_s, job["submitted_s"]))
-            submits.setdefault(job["name"], job["submitted_s"])
-            free_s = _end_s(job)
-    programs: list[Program] = []
-    for name, seconds in took.items():
-        pattern, messages = kind_of(name, told)
-        work_ns = round(statistics.median(seconds) * NS_PER_S)
-        least_ns = work_ns // BLOCKS if pattern is Pattern.WAVEFRONT else work_ns
-        grain_ns = max(1, min(least_ns, work_ns // messages))
-        submit_ns = round(submits[name] * NS_PER_S) + LAUNCH_NS * len(programs)
-        programs.append(Program(name, pattern, grain_ns, work_ns, submit_ns))
-    return tuple(programs)
-
-
-def _end_s(job: Mapping[str, Any]) -> float:
-    return float(job["submitted_s"] + job["response_s"])
-
-
-def compare(
-    document: Mapping[str, Any], told: Mapping[str, tuple[Pattern, int]], repeat: int
-) -> list[tuple[str, float, float]]:
-    """Arm, mean response live, mean response simulated (mean over the seeds)."""
-    programs = programs_of(document, told)
-    live = document["settings"]
-    settings = Settings(
-        round(live["slice_s"] * NS_PER_S), round(live["gmet_s"] * NS_PER_S), live["align"]
+def measure(workload: Path, folder: Path, options: argparse.Namespace) -> None:
+    """Everything of one workload that is not in the folder yet."""
+    folder.mkdir(parents=True, exist_ok=True)
+    ground = GroundOptions(
+        run_dir=own_run_dir(os.environ, os.geteuid()),
+        nodes=options.nodes,
+        mpi=options.mpi,
+        limit_s=options.limit_s,
     )
-    cluster = Cluster(len(document["nodes"]), spread_ns=SPREAD_NS)
+    calibration = folder / f"{workload.stem}.calibration.toml"
+    if not calibration.exists():
+        found = calibrate(workload, ground, 1, os.environ, sys.stderr)
+        calibration.write_text(write_calibration(found))
+    bench = folder / f"{workload.stem}.bench.json"
+    if bench.exists():
+        return
+    outcome = run_bench(
+        BenchOptions(
+            workload=workload,
+            arms=parse_arms(options.arms),
+            repeats=options.repeat,
+            ground=ground,
+            resume=folder / f"{workload.stem}.runs.jsonl",
+            command_line=tuple(sys.argv),
+        ),
+        os.environ,
+        sys.stderr,
+    )
+    if outcome.failed:
+        raise CoschedError(f"{workload.name}: a run failed:\n{outcome.text}")
+    bench.write_text(json.dumps(outcome.document))
+
+
+def compare(workload: Path, folder: Path, seeds: int) -> list[dict[str, Any]]:
+    """For each arm the mean response on the lab and simulated (mean over the seeds)."""
+    bench = json.loads((folder / f"{workload.stem}.bench.json").read_text())
+    calibration = load_calibration(folder / f"{workload.stem}.calibration.toml")
+    session = VirtualSession(load_workload(workload), calibration, len(bench["hosts"]))
     rows = []
-    for arm, figures in document["arms"].items():
-        if arm not in ARMS or figures["mean_response_s"] is None:
-            continue
-        simulated = [
-            carry_out(NodesRun(ARMS[arm], programs, cluster, settings, seed))
-            for seed in range(1, repeat + 1)
-        ]
-        mean_s = statistics.fmean(one.mean_response_s for one in simulated)
-        rows.append((arm, figures["mean_response_s"], mean_s))
+    for name, figures in bench["arms"].items():
+        cell = Cell(Arm(name), _settings(bench["settings"]))
+        outcomes = [carry_out(session.run_of(cell, seed)) for seed in range(1, seeds + 1)]
+        response_s = statistics.fmean(one.mean_response_s for one in outcomes)
+        makespan_s = statistics.fmean(one.makespan_s for one in outcomes)
+        rows.append(
+            {
+                "mpi": calibration.mpi,
+                "workload": bench["workload"]["title"],
+                "arm": name,
+                "lab_s": figures["mean_response_s"],
+                "simulated_s": response_s,
+                "lab_makespan_s": figures["makespan_s"],
+                "simulated_makespan_s": makespan_s,
+            }
+        )
     return rows
 
 
-def _told(text: str) -> tuple[str, tuple[Pattern, int]]:
-    name, _, rest = text.partition("=")
-    pattern, _, messages = rest.partition(":")
-    try:
-        return name, (Pattern(pattern), int(messages))
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"'{text}' is not NAME=PATTERN:MESSAGES, such as app=bulk:1000"
-        ) from None
+def _settings(live: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        "slice": f"{live['slice_s']:.9f}s",
+        "gmet": f"{live['gmet_s']:.9f}s",
+        "align": "on" if live["align"] else "off",
+    }
 
 
-def main(words: Sequence[str] | None = None) -> None:
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """A table in Markdown; a difference of more than is wanted is bold."""
+    arms = list(dict.fromkeys(row["arm"] for row in rows))
+    cells = {(r["mpi"], r["workload"], r["arm"]): _cell(r) for r in rows}
+    places = list(dict.fromkeys((row["mpi"], row["workload"]) for row in rows))
+    lines = [f"| | | {' | '.join(arms)} |", "|---|---|" + "---|" * len(arms)]
+    for mpi, workload in places:
+        line = [cells.get((mpi, workload, arm), "") for arm in arms]
+        lines.append(f"| {workload} | {mpi} | {' | '.join(line)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(row: Mapping[str, Any]) -> str:
+    apart = row["simulated_s"] / row["lab_s"] - 1.0
+    text = f"{round(apart, 2) + 0.0:+.0%}"  # no "-0%"
+    if abs(apart) > WANTED:
+        text = f"**{text}**"
+    return f"{row['lab_s']:.1f}, {row['simulated_s']:.1f}: {text}"
+
+
+def section(rows: Sequence[Mapping[str, Any]]) -> str:
+    """What the page says of it."""
+    apart = [abs(row["simulated_s"] / row["lab_s"] - 1.0) for row in rows]
+    within = sum(one <= WANTED for one in apart)
+    return (
+        "Mean response in seconds on the lab, simulated, and how far the simulation is "
+        f"off:\n\n{table(rows)}\n{within} of {len(rows)} are within {WANTED:.0%}.\n"
+    )
+
+
+def all_rows(folder: Path) -> Iterator[dict[str, Any]]:
+    """Of every MPI that has been measured."""
+    for path in sorted(folder.glob("*/rows.json")):
+        yield from json.loads(path.read_text())
+
+
+def parse(words: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="dev bench nodes_lab",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("bench", type=Path, help="what cosched bench --json wrote")
-    parser.add_argument("--program", type=_told, action="append", default=[])
-    parser.add_argument("--repeat", type=int, default=3, help="seeds (default 3)")
+    add = parser.add_argument
+    add("--out", type=Path, required=True, help="folder for what is made")
+    add("--docs", type=Path, help="page to write the table into")
+    add("--workloads", type=Path, nargs="+", default=list(WORKLOADS), metavar="FILE")
+    add("--arms", default=ARMS, help=f"default {ARMS}")
+    add("--nodes", type=int, default=2, help="of the lab (default 2)")
+    add("--repeat", type=int, default=1, help="runs of each arm (default 1)")
+    add("--seeds", type=int, default=3, help="simulations of each arm (default 3)")
+    add("--mpi", help="as for cosched-run")
+    add("--run-limit", metavar="TIME", help="a run that lasts longer has failed")
     options = parser.parse_args(words)
+    limit = options.run_limit
+    options.limit_s = parse_duration(limit, "--run-limit") / NS_PER_S if limit else None
+    options.limit_s = float("inf") if options.limit_s is None else options.limit_s
+    return options
+
+
+def family(asked: str | None) -> str:
+    """Of the MPI at hand: what its folder is called."""
+    places = Places(Path(sys.executable).parent, os.environ)
+    return find_mpi(inspect(("cosched",), os.environ, None), asked, places).family.value
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    options = parse(words)
     try:
-        document = json.loads(options.bench.read_text())
-        rows = compare(document, dict(options.program), options.repeat)
+        folder = options.out / family(options.mpi)
+        with interruptible():
+            for workload in options.workloads:
+                measure(workload, folder, options)
+        rows = [
+            row
+            for workload in options.workloads
+            for row in compare(workload, folder, options.seeds)
+        ]
+        (folder / "rows.json").write_text(json.dumps(rows, indent=1))
+        text = section(list(all_rows(options.out)))
+        if options.docs is not None:
+            rewrite(options.docs, SECTION, text)
     except (CoschedError, OSError, ValueError) as error:
         sys.exit(f"nodes_lab: {error}")
-    except KeyError as error:
-        sys.exit(
-            f"nodes_lab: {options.bench} has no {error}; want a bench with arm 'batch'"
-        )
-    print(f"{'mean response':<15}{'live':>9}{'simulated':>11}{'':>8}")
-    for arm, live_s, simulated_s in rows:
-        apart = simulated_s / live_s - 1
-        print(f"{arm:<15}{live_s:>7.2f} s{simulated_s:>9.2f} s{apart:>+8.0%}")
+    print(text, end="")
 
 
 if __name__ == "__main__":

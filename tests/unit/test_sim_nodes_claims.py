@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from benchmarks.experiments import nodes as experiment
 from benchmarks.experiments import nodes_lab
+from benchmarks.experiments.section import marks
+from cosched.bench.bench import Outcome
+from cosched.bench.models import Calibration, Model
 from cosched.core.settings import Settings
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.sim.nodes_model import Cluster, Pattern, Program
@@ -62,48 +66,82 @@ def test_the_experiment_writes_what_it_found(tmp_path, capsys):
     assert (tmp_path / "nodes.png").stat().st_size > 10_000
 
 
-def bench_document():
-    """Two jobs of 2 s, as a bench on two nodes would tell of them."""
-
-    def jobs(*ends_s):
-        return [
-            {"name": name, "submitted_s": 0.0, "response_s": end_s}
-            for name, end_s in zip(("wavefront.1", "other"), ends_s, strict=True)
-        ]
-
-    def arm(*ends_s):
-        run = {"counted": True, "jobs": jobs(*ends_s)}
-        return {"mean_response_s": sum(ends_s) / 2, "repeats": [run]}
-
-    return {
-        "settings": {"slice_s": 0.5, "gmet_s": 0.1, "align": True},
-        "nodes": [{}, {}],
-        "arms": {"batch": arm(2.0, 4.0), "kernel": arm(5.0, 5.0), "cosched": arm(3.5, 4.0)},
-    }
+WORKLOAD = """
+title = "two"
+[[job]]
+name = "wave"
+command = "true"
+ranks = 2
+model = { pattern = "wavefront" }
+[[job]]
+name = "other"
+command = "true"
+ranks = 2
+"""
 
 
-def test_a_lab_run_beside_its_simulation(tmp_path, capsys):
-    path = tmp_path / "bench.json"
-    path.write_text(json.dumps(bench_document()))
-    nodes_lab.main([str(path), "--program", "other=bulk:1000", "--repeat", "1"])
-    head, *rows = capsys.readouterr().out.splitlines()
-    assert head.split() == ["mean", "response", "live", "simulated"]
-    cells = {row.split()[0]: row.split()[1:] for row in rows}
-    assert cells["batch"][0] == "3.00"
-    assert float(cells["batch"][2]) == pytest.approx(3.0, rel=0.05)
-    assert 3.0 < float(cells["cosched"][2]) < 4.3
-    assert float(cells["kernel"][2]) > 4.0
+@pytest.fixture
+def made_up_lab(monkeypatch, tmp_path):
+    """Two jobs of 2 s, as a calibration and a bench on two nodes would tell of them."""
+    calls = []
+
+    def calibrated(_path, _ground, _repeats, _environ, _log):
+        calls.append("calibrate")
+        model = Model(Pattern.BULK, alone_s=2.0, messages=1000)
+        wave = replace(model, messages=8000, launch_s=0.2)
+        return Calibration({"wave": wave, "other": model}, mpi="MPICH 5")
+
+    def benched(options, _environ, _log):
+        calls.append("bench")
+        assert options.resume.name == "two.runs.jsonl"
+        seconds = {"batch": 3.0, "kernel": 20.0, "gang": 3.75, "cosched": 3.7}
+        arms = {
+            arm.value: {"mean_response_s": seconds[arm.value], "makespan_s": 4.0}
+            for arm in options.arms
+        }
+        document = {
+            "workload": {"title": "two"},
+            "settings": {"slice_s": 0.5, "gmet_s": 0.1, "align": True},
+            "hosts": ["lab1", "lab2"],
+            "arms": arms,
+        }
+        return Outcome("", document, failed=False)
+
+    monkeypatch.setattr(nodes_lab, "calibrate", calibrated)
+    monkeypatch.setattr(nodes_lab, "run_bench", benched)
+    monkeypatch.setattr(nodes_lab, "family", lambda asked: asked or "mpich")
+    path = tmp_path / "two.toml"
+    path.write_text(WORKLOAD)
+    words = ["--out", str(tmp_path / "out"), "--workloads", str(path), "--seeds", "1"]
+    return words, calls
 
 
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ({}, "job 'other': say how it communicates, such as --program other=bulk:1000"),
-        ({"arms": {}}, "has no 'batch'"),
-    ],
-)
-def test_what_the_comparison_lacks_is_said(tmp_path, change, says):
-    path = tmp_path / "bench.json"
-    path.write_text(json.dumps({**bench_document(), **change}))
-    with pytest.raises(SystemExit, match=says):
-        nodes_lab.main([str(path)])
+def test_a_lab_run_beside_its_simulation(made_up_lab, tmp_path, capsys):
+    words, calls = made_up_lab
+    page = tmp_path / "results.md"
+    begin, end = marks("nodes_lab")
+    page.write_text(f"before\n{begin}old\n{end}after\n")
+    nodes_lab.main([*words, "--docs", str(page)])
+    text = capsys.readouterr().out
+    assert "| | | batch | kernel | gang | cosched |" in text
+    (row,) = (line for line in text.splitlines() if line.startswith("| two | MPICH 5 |"))
+    batch, kernel, gang, cosched = (cell.strip() for cell in row.split("|")[3:7])
+    assert batch == "3.0, 3.0: +0%"
+    assert "**-" in kernel
+    assert "**" not in gang + cosched
+    assert "3 of 4 are within 15%." in text
+    assert page.read_text() == f"before\n{begin}\n{text.strip()}\n\n{end}after\n"
+    assert calls == ["calibrate", "bench"]
+    nodes_lab.main(words)  # all is there
+    assert calls == ["calibrate", "bench"]
+    capsys.readouterr()
+    nodes_lab.main([*words, "--mpi", "openmpi"])
+    assert capsys.readouterr().out.count("| two | MPICH 5 |") == 2  # both folders'
+
+
+def test_what_went_wrong_is_said(made_up_lab, monkeypatch):
+    words, _ = made_up_lab
+    failed = Outcome("job 'wave' failed", {}, failed=True)
+    monkeypatch.setattr(nodes_lab, "run_bench", lambda *_: failed)
+    with pytest.raises(SystemExit, match=r"two\.toml: a run failed:\njob 'wave' failed"):
+        nodes_lab.main(words)
