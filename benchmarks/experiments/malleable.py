@@ -14,8 +14,7 @@ Without names of figures, all. --held: as if FQ gave nodes to the queue only and
 the queue does not want; Figs. 9 to 13 and Table 2, claims and table alone. Written are JSON
 with every point, a picture for each figure, the tables, and the claims of the paper beside
 what was found. --from draws again what was measured before; --docs writes claims and tables
-into a page, between the lines
-<!-- malleable: begin --> and <!-- malleable: end -->, or malleable-held.
+into a page, between the lines <!-- PART: begin --> and <!-- PART: end -->.
 """
 
 from __future__ import annotations
@@ -74,7 +73,8 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--so-far", action="store_true", help="simulate nothing more")
     parser.add_argument("--held", action="store_true", help="FQ: to the queue only")
-    parser.add_argument("--docs", type=Path, help="a page whose section is rewritten")
+    parser.add_argument("--docs", type=Path, help="a page, of which a part is rewritten")
+    parser.add_argument("--part", help="of that page (default malleable or malleable-held)")
     options = parser.parse_args(words)
     known = HELD if options.held else tuple(CLAIMS)
     options.figures = options.figures or list(known)
@@ -83,6 +83,7 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
             parser.error(f"'{name}' is none of {', '.join(known)}")
     if min(options.repeat or 1, options.count or 1, options.jobs) < 1:
         parser.error("--repeat, --count and --jobs want 1 or more")
+    options.part = options.part or ("malleable-held" if options.held else "malleable")
     return options
 
 
@@ -144,10 +145,9 @@ def main(words: Sequence[str] | None = None) -> None:
         if figure.startswith("fig") and not options.held:
             draw(figure, points, options.out / f"malleable_{figure}.png")
     text = text_of(figures, points)
-    part = "malleable-held" if options.held else "malleable"
-    (options.out / f"{part}.md").write_text(text)
+    (options.out / "malleable.md").write_text(text)
     if options.docs:
-        rewrite(options.docs, part, text)
+        rewrite(options.docs, options.part, text)
     print(text, end="")
 
 

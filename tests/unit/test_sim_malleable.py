@@ -283,8 +283,12 @@ def test_an_experiment_shows_what_there_is_so_far(tmp_path, capsys):
     one_more = kept.read_text().splitlines(keepends=True)[len(BETAS)]
     kept.write_text(one + one_more)
     capsys.readouterr()
-    experiment.main([*words, "2", "--so-far"])
-    assert "Streams of 40 jobs a point: 1 to 2 (user-centric)." in capsys.readouterr().out
+    page = tmp_path / "page.md"
+    page.write_text("<!-- short: begin -->\n<!-- short: end -->\n")
+    experiment.main([*words, "2", "--so-far", "--docs", str(page), "--part", "short"])
+    shown = capsys.readouterr().out
+    assert "Streams of 40 jobs a point: 1 to 2 (user-centric)." in shown
+    assert shown in page.read_text()
     assert kept.read_text() == one + one_more
 
 
