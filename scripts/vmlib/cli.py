@@ -132,7 +132,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--cpus", type=int, default=2, metavar="N", help="default: 2")
     parser.add_argument(
-        "--memory", type=int, default=1024, metavar="MIB", help="default: 1024"
+        "--memory",
+        type=int,
+        default=machine.MEMORY_MIB,
+        metavar="MIB",
+        help=f"default: {machine.MEMORY_MIB}",
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="where /out goes")
     parser.add_argument(

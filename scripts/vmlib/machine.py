@@ -29,8 +29,11 @@ from .errors import VmError
 QEMU = "qemu-system-x86_64"
 KERNELS = "vmlinuz-*-cloud-amd64"
 STATUS = re.compile(rb"cosched-vm: status (\d+)\r?\n")
-STATUS_LENGTH = 40
+TAIL_LENGTH = 40  # more than either of the two texts
 PATIENCE_S = 5
+# The kernel unpacks the image into at most half of the memory; the image has 500 MB.
+MEMORY_MIB = 1536
+NO_ROOM = b"Initramfs unpacking failed: write error"
 
 # loglevel: only what stops the machine. nowatchdog: on a busy host
 # the kernel would take a CPU that had to wait for one that is stuck.
@@ -47,7 +50,7 @@ class Machine:
     kernel: Path
     initrd: IO[bytes]
     cpus: int = 2
-    memory_mib: int = 1024
+    memory_mib: int = MEMORY_MIB
     timeout_s: float = 600.0
     interactive: bool = False
 
@@ -78,6 +81,7 @@ class Machine:
 
     def _boot(self, command: list[str], show: Callable[[bytes], object]) -> int:
         tail = b""
+        no_room = False
         with subprocess.Popen(
             command,
             stdin=None if self.interactive else subprocess.DEVNULL,
@@ -87,9 +91,15 @@ class Machine:
             try:
                 for text in self._console(qemu):
                     show(text)
-                    tail = (tail + text)[-STATUS_LENGTH:]
+                    no_room = no_room or NO_ROOM in tail + text
+                    tail = (tail + text)[-TAIL_LENGTH:]
             finally:
                 _end(qemu)
+        if no_room:
+            raise VmError(
+                f"the image finds no room in {self.memory_mib} MiB; give the machine "
+                f"more: --memory {2 * self.memory_mib}"
+            )
         found = STATUS.search(tail)
         if found is None:
             raise VmError("the machine stopped before the command had ended")

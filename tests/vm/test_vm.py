@@ -66,6 +66,13 @@ def test_deadline_ends_the_machine() -> None:
     assert "not done after 1 s" in done.stderr
 
 
+@pytest.mark.usefixtures("bootable")
+def test_too_little_memory_is_said() -> None:
+    done = _vm(f"--timeout={DEADLINE_S}", "--memory=640", "--", "true")
+    assert done.returncode == 125
+    assert "finds no room in 640 MiB; give the machine more" in done.stderr
+
+
 def test_missing_emulator_names_its_package() -> None:
     done = _vm("--", "true", PATH="/nowhere")
     assert done.returncode == 125
