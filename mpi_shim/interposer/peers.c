@@ -91,12 +91,9 @@ static struct cosched_peers *make(MPI_Comm comm) {
     return peers;
 }
 
-static struct cosched_peers *look_up(MPI_Comm comm) {
+static struct cosched_peers *find_or_make(MPI_Comm comm) {
     struct cosched_peers *peers = NULL;
     int found = 0;
-    pthread_once(&started, start);
-    if (key == MPI_KEYVAL_INVALID)
-        return NULL;
     if (cosched_pmpi.Comm_get_attr(comm, key, &peers, &found) == MPI_SUCCESS && found)
         return peers;
     peers = make(comm);
@@ -104,6 +101,20 @@ static struct cosched_peers *look_up(MPI_Comm comm) {
         cosched_peers_release(peers);
         peers = NULL;
     }
+    return peers;
+}
+
+/* One thread at a time: a second one's record would take the place of the first one's, which
+ * would be freed in the hands of its thread. */
+static struct cosched_peers *look_up(MPI_Comm comm) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    struct cosched_peers *peers;
+    pthread_once(&started, start);
+    if (key == MPI_KEYVAL_INVALID)
+        return NULL;
+    pthread_mutex_lock(&lock);
+    peers = find_or_make(comm);
+    pthread_mutex_unlock(&lock);
     return peers;
 }
 
