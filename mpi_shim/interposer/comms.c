@@ -15,6 +15,10 @@ static uint64_t changes = 1;
 /* A communicator made from a session, in a process that never called MPI_Init. */
 static MPI_Comm of_session;
 
+/* The shim's own, of this process alone. */
+static MPI_Comm local;
+static bool has_local;
+
 enum verdict { UNKNOWN, CARRIES, LEFT_ALONE, EXEMPT };
 static char verdicts[EXEMPT + 1]; /* an attribute is a pointer to one of these */
 
@@ -110,10 +114,37 @@ bool cosched_comms_carry(MPI_Comm comm) {
     return known[slot].carries;
 }
 
-MPI_Comm cosched_comms_local(void) {
+/* Errors of MPI_COMM_SELF end the program, as long as the user does not think of it. */
+void cosched_comms_open(void) {
+    has_local = cosched_pmpi.Comm_dup(MPI_COMM_SELF, &local) == MPI_SUCCESS;
+    if (has_local)
+        cosched_pmpi.Comm_set_errhandler(local, MPI_ERRORS_RETURN);
+}
+
+void cosched_comms_close(void) {
+    if (has_local)
+        cosched_pmpi.Comm_free(&local);
+    has_local = false;
+}
+
+/* One of the user's. */
+static MPI_Comm anyone(void) {
     int initialized = 0;
     cosched_pmpi.Initialized(&initialized);
     return initialized ? MPI_COMM_SELF : of_session;
+}
+
+MPI_Comm cosched_comms_local(void) { return has_local ? local : anyone(); }
+
+int cosched_comms_raise(MPI_Comm comm, int error) {
+    if (error == MPI_SUCCESS)
+        return error;
+#if MPI_VERSION >= 4
+    cosched_pmpi.Comm_call_errhandler(comm == MPI_COMM_NULL ? anyone() : comm, error);
+#else
+    cosched_pmpi.Comm_call_errhandler(comm == MPI_COMM_NULL ? MPI_COMM_WORLD : comm, error);
+#endif
+    return error;
 }
 
 void cosched_comms_exempt(MPI_Comm comm) {

@@ -17,8 +17,18 @@
 /* Whether messages in comm begin with a status byte. */
 bool cosched_comms_carry(MPI_Comm comm);
 
-/* A communicator to name where MPI wants one for work within this process. */
+/* After MPI_Init, and at the beginning of MPI_Finalize. */
+void cosched_comms_open(void);
+void cosched_comms_close(void);
+
+/* A communicator to name where MPI wants one for work within this process. What is wrong
+ * with that work is returned, and nobody else hears of it. */
 MPI_Comm cosched_comms_local(void);
+
+/* What the shim found wrong (MPI_SUCCESS: nothing) goes to the error handler of comm, as the
+ * library's own errors did before they were returned; MPI_COMM_NULL: to the one that is for
+ * calls without a communicator. Returns the error. */
+int cosched_comms_raise(MPI_Comm comm, int error);
 
 /* Exempts comm, and what is duplicated from it: for kinds of communicator in which
  * messages move by calls that the shim does not wrap. */

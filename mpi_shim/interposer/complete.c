@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 
+#include "comms.h"
 #include "do.h"
 #include "idle.h"
 #include "requests.h"
@@ -32,7 +33,7 @@ static int batch_open(struct batch *batch, int count, const MPI_Request requests
     if (count > 32) {
         batch->heap = malloc((size_t)count * (sizeof *batch->found + sizeof *batch->statuses));
         if (batch->heap == NULL)
-            return MPI_ERR_NO_MEM;
+            return cosched_comms_raise(MPI_COMM_NULL, MPI_ERR_NO_MEM);
         batch->found = batch->heap;
         batch->statuses = (void *)(batch->found + count);
     } else
@@ -346,7 +347,7 @@ static int get_ready(struct cosched_record *record) {
     if (record == NULL || record->active)
         return rc;
     if (record->sends)
-        rc = cosched_wire_load(&record->out);
+        rc = cosched_comms_raise(MPI_COMM_NULL, cosched_wire_load(&record->out));
     else if (record->tells)
         cosched_shadow_tells(record->dest);
     record->active = rc == MPI_SUCCESS;

@@ -1,6 +1,5 @@
 #include "pack.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,19 +16,22 @@ struct place {
 
 static int find_place(struct place *place, const void *buf, cosched_count count, MPI_Datatype type) {
     MPI_Aint back;
-    int n = (int)count, rc;
+    int rc;
     place->base = (void *)(uintptr_t)buf;
     place->count = count;
     place->type = type;
     place->shifted = buf == MPI_BOTTOM;
     if (!place->shifted)
         return MPI_SUCCESS;
-    if (count > INT_MAX)
-        return MPI_ERR_COUNT;
     place->base = place;
     cosched_pmpi.Get_address(place, &back);
     back = -back;
-    rc = cosched_pmpi.Type_create_struct(1, &n, &back, &type, &place->type);
+#if MPI_VERSION >= 4
+    MPI_Count wide_back = back;
+    rc = cosched_pmpi.Type_create_struct_c(1, &count, &wide_back, &type, &place->type);
+#else
+    rc = cosched_pmpi.Type_create_struct(1, &count, &back, &type, &place->type);
+#endif
     if (rc != MPI_SUCCESS)
         return rc;
     place->count = 1;

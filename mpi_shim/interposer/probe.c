@@ -91,7 +91,8 @@ static int matched(MPI_Comm comm, MPI_Message message, MPI_Status *status) {
         return MPI_SUCCESS;
     }
     if (!cosched_comms_carry(comm))
-        return cosched_messages_plain(message) ? MPI_SUCCESS : MPI_ERR_NO_MEM;
+        return cosched_messages_plain(message) ? MPI_SUCCESS
+                                               : cosched_comms_raise(comm, MPI_ERR_NO_MEM);
     if (status != MPI_STATUS_IGNORE)
         cosched_wire_trim(status);
     return MPI_SUCCESS;

@@ -9,13 +9,13 @@
 #include "shadow.h"
 
 /* A blocking receive that completed, well or not. */
-static int finish(struct cosched_wire *wire, int rc, MPI_Status *status) {
+static int finish(struct cosched_wire *wire, int rc, MPI_Comm comm, MPI_Status *status) {
     int delivered = MPI_SUCCESS;
     if (cosched_wire_arrived(rc))
         delivered = cosched_wire_deliver(wire, status);
     cosched_wire_release(wire);
     cosched_requests_sweep();
-    return rc != MPI_SUCCESS ? rc : delivered;
+    return rc != MPI_SUCCESS ? rc : cosched_comms_raise(comm, delivered);
 }
 
 static __attribute__((noinline)) int receive_with_care(void *buf, cosched_count count,
@@ -35,7 +35,7 @@ static __attribute__((noinline)) int receive_with_care(void *buf, cosched_count 
             status = &own;
     }
     if (rc != MPI_SUCCESS)
-        return rc;
+        return cosched_comms_raise(comm, rc);
     if (cosched_shim_waits(COSCHED_IDLES_MOSTLY) && source != MPI_PROC_NULL) {
         MPI_Request request;
         rc = cosched_pmpi.COSCHED_LARGE(Irecv)(wire.data, wire.count, wire.type, source, tag, comm,
@@ -47,7 +47,7 @@ static __attribute__((noinline)) int receive_with_care(void *buf, cosched_count 
                                       wire.data, wire.count, wire.type, source, tag, comm, status));
     if (rc == MPI_SUCCESS)
         cosched_shadow_received(comm, source == MPI_ANY_SOURCE ? status->MPI_SOURCE : source);
-    return finish(&wire, rc, status);
+    return finish(&wire, rc, comm, status);
 }
 
 /* The common case, with nothing in front of the message and the wait left to the library. */
@@ -80,7 +80,7 @@ int cosched_do_Mrecv(void *buf, cosched_count count, MPI_Datatype type, MPI_Mess
     } else
         cosched_wire_plain(&wire, buf, count, type);
     if (rc != MPI_SUCCESS)
-        return rc;
+        return cosched_comms_raise(MPI_COMM_NULL, rc);
     if (cosched_shim_waits(COSCHED_IDLES_MOSTLY)) {
         MPI_Request request;
         rc = cosched_pmpi.COSCHED_LARGE(Imrecv)(wire.data, wire.count, wire.type, message,
@@ -90,17 +90,19 @@ int cosched_do_Mrecv(void *buf, cosched_count count, MPI_Datatype type, MPI_Mess
     } else
         COSCHED_LIBRARY_WAITS(rc, cosched_pmpi.COSCHED_LARGE(Mrecv)(wire.data, wire.count, wire.type,
                                                                     message, status));
-    return finish(&wire, rc, status);
+    return finish(&wire, rc, MPI_COMM_NULL, status);
 }
 
-/* The record of a receive with its wire laid out, or NULL and MPI's error. */
+/* The record of a receive with its wire laid out, or NULL and MPI's error, which `comm`'s
+ * error handler was told. */
 static struct cosched_record *open_record(void *buf, cosched_count count, MPI_Datatype type,
-                                           int *rc) {
+                                          MPI_Comm comm, int *rc) {
     struct cosched_record *record = cosched_requests_new();
-    *rc = MPI_ERR_NO_MEM;
-    if (record == NULL)
+    if (record == NULL) {
+        *rc = cosched_comms_raise(comm, MPI_ERR_NO_MEM);
         return NULL;
-    *rc = cosched_wire_in(&record->in, NULL, buf, count, type);
+    }
+    *rc = cosched_comms_raise(comm, cosched_wire_in(&record->in, NULL, buf, count, type));
     record->receives = *rc == MPI_SUCCESS;
     if (*rc == MPI_SUCCESS)
         return record;
@@ -126,7 +128,7 @@ int cosched_do_Irecv(void *buf, cosched_count count, MPI_Datatype type, int sour
             cosched_requests_expect_message(*request, comm, false);
         return rc;
     }
-    record = open_record(buf, count, type, &rc);
+    record = open_record(buf, count, type, comm, &rc);
     if (record == NULL)
         return rc;
     record->active = true;
@@ -146,7 +148,7 @@ int cosched_do_Recv_init(void *buf, cosched_count count, MPI_Datatype type, int 
             cosched_requests_expect_message(*request, comm, true);
         return rc;
     }
-    record = open_record(buf, count, type, &rc);
+    record = open_record(buf, count, type, comm, &rc);
     if (record == NULL)
         return rc;
     record->persistent = true;
@@ -162,7 +164,7 @@ int cosched_do_Imrecv(void *buf, cosched_count count, MPI_Datatype type, MPI_Mes
     int rc;
     if (!cosched_messages_carry(*message))
         return cosched_pmpi.COSCHED_LARGE(Imrecv)(buf, count, type, message, request);
-    record = open_record(buf, count, type, &rc);
+    record = open_record(buf, count, type, MPI_COMM_NULL, &rc);
     if (record == NULL)
         return rc;
     record->active = true;

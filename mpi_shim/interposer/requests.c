@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "comms.h"
 #include "lock.h"
 #include "shadow.h"
 #include "wait.h"
@@ -183,7 +184,7 @@ int cosched_requests_peek(struct cosched_record *record, MPI_Status *status) {
     if (record->delivered)
         cosched_wire_trim(status);
     else
-        rc = cosched_wire_deliver(&record->in, status);
+        rc = cosched_comms_raise(MPI_COMM_NULL, cosched_wire_deliver(&record->in, status));
     record->delivered = true;
     return rc;
 }

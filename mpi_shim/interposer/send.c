@@ -28,7 +28,7 @@ send_with_care(const void *buf, cosched_count count, MPI_Datatype type, int dest
     struct cosched_wire wire;
     int rc = lay_out(&wire, &room, buf, count, type, dest, comm);
     if (rc != MPI_SUCCESS)
-        return rc;
+        return cosched_comms_raise(comm, rc);
     /* A registered task that is going to wait does so in its own way; an unscheduled one had
      * better not spin at all. */
     if (request_form != NULL && cosched_shim_waits(COSCHED_IDLES_MOSTLY) &&
@@ -78,7 +78,7 @@ static int send_request(const void *buf, cosched_count count, MPI_Datatype type,
     int done = 0;
     int rc = lay_out(&wire, NULL, buf, count, type, dest, comm);
     if (rc != MPI_SUCCESS)
-        return rc;
+        return cosched_comms_raise(comm, rc);
     rc = call(wire.data, wire.count, wire.type, dest, tag, comm, request);
     if (rc == MPI_SUCCESS && wire.heap != NULL) {
         /* Completed sends may all have one handle in common: those must not be recorded. */
@@ -122,8 +122,8 @@ static int send_init(const void *buf, cosched_count count, MPI_Datatype type, in
     }
     record = cosched_requests_new();
     if (record == NULL)
-        return MPI_ERR_NO_MEM;
-    rc = cosched_wire_out_again(&record->out, buf, count, type);
+        return cosched_comms_raise(comm, MPI_ERR_NO_MEM);
+    rc = cosched_comms_raise(comm, cosched_wire_out_again(&record->out, buf, count, type));
     if (rc == MPI_SUCCESS) {
         record->sends = record->persistent = true;
         rc = call(record->out.data, record->out.count, record->out.type, dest, tag, comm, request);

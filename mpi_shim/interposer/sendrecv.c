@@ -67,11 +67,11 @@ int cosched_do_Sendrecv(const void *sendbuf, cosched_count sendcount, MPI_Dataty
     MPI_Status own;
     int rc = lay_out_send(&out, &out_room, sendbuf, sendcount, sendtype, dest, comm);
     if (rc != MPI_SUCCESS)
-        return rc;
+        return cosched_comms_raise(comm, rc);
     rc = lay_out_receive(&in, &in_room, recvbuf, recvcount, recvtype, source, comm);
     if (rc != MPI_SUCCESS) {
         cosched_wire_release(&out);
-        return rc;
+        return cosched_comms_raise(comm, rc);
     }
     if (status == MPI_STATUS_IGNORE)
         status = &own;
@@ -85,7 +85,7 @@ int cosched_do_Sendrecv(const void *sendbuf, cosched_count sendcount, MPI_Dataty
         cosched_shadow_received(comm, status->MPI_SOURCE);
     if (cosched_wire_arrived(rc)) {
         int delivered = cosched_wire_deliver(&in, status);
-        rc = rc != MPI_SUCCESS ? rc : delivered;
+        rc = rc != MPI_SUCCESS ? rc : cosched_comms_raise(comm, delivered);
     }
     cosched_wire_release(&out);
     cosched_wire_release(&in);
@@ -113,7 +113,7 @@ int cosched_do_Sendrecv_replace(void *buf, cosched_count count, MPI_Datatype typ
     /* The copy is made like one for the wire, but goes there as a message of its own. */
     rc = cosched_wire_copy(&copy, buf, count, type);
     if (rc != MPI_SUCCESS)
-        return rc;
+        return cosched_comms_raise(comm, rc);
     rc = cosched_do_Sendrecv(copy.data, copy.count, copy.type, dest, sendtag, buf, count, type,
                              source, recvtag, comm, status);
     cosched_wire_release(&copy);
@@ -131,7 +131,7 @@ static int isendrecv(const void *sendbuf, cosched_count sendcount, MPI_Datatype 
     struct cosched_record *record = cosched_requests_new();
     int rc;
     if (record == NULL)
-        return MPI_ERR_NO_MEM;
+        return cosched_comms_raise(comm, MPI_ERR_NO_MEM);
     cosched_wire_plain(&record->out, sendbuf, sendcount, sendtype);
     cosched_wire_plain(&record->in, recvbuf, recvcount, recvtype);
     record->sends = record->receives = record->active = true;
@@ -140,6 +140,7 @@ static int isendrecv(const void *sendbuf, cosched_count sendcount, MPI_Datatype 
              : cosched_wire_out_copied(&record->out, NULL, sendbuf, sendcount, sendtype);
     if (rc == MPI_SUCCESS && source != MPI_PROC_NULL)
         rc = cosched_wire_in(&record->in, NULL, recvbuf, recvcount, recvtype);
+    cosched_comms_raise(comm, rc);
     if (rc == MPI_SUCCESS)
         rc = cosched_pmpi.COSCHED_LARGE(Irecv)(record->in.data, record->in.count, record->in.type,
                                                source, recvtag, comm, request);

@@ -24,9 +24,14 @@ static MPI_Request joining;
 static int *sent;       /* how often each rank was told something */
 static long taken;      /* how often this one was, as far as it has read */
 
-static bool join(uint64_t limit_ns) {
+/* Joining takes two steps, each of which may be under way still when patience ends: a
+ * communicator of all ranks, and their word that each of them has the memory it needs. They
+ * all use it, or nobody does: at the end they meet once more. */
+static enum { OUTSIDE, ENTERING, AGREEING, INSIDE } stage;
+static int equipped; /* this rank; at last, every rank */
+
+static bool step(uint64_t deadline) {
     struct cosched_wait wait = {0};
-    uint64_t deadline = cosched_clock_ns(CLOCK_MONOTONIC) + limit_ns;
     int flag = 0;
     while (cosched_pmpi.Test(&joining, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS && !flag) {
         if (cosched_clock_ns(CLOCK_MONOTONIC) > deadline)
@@ -34,6 +39,21 @@ static bool join(uint64_t limit_ns) {
         cosched_wait_turn(&wait);
     }
     return flag != 0;
+}
+
+/* Whether every rank has joined. */
+static bool join(uint64_t limit_ns) {
+    uint64_t deadline = cosched_clock_ns(CLOCK_MONOTONIC) + limit_ns;
+    if (stage == ENTERING && step(deadline)) {
+        cosched_pmpi.Comm_set_errhandler(cosched_shadow.comm, MPI_ERRORS_RETURN);
+        stage = cosched_pmpi.Iallreduce(MPI_IN_PLACE, &equipped, 1, MPI_INT, MPI_MIN,
+                                        cosched_shadow.comm, &joining) == MPI_SUCCESS
+                    ? AGREEING
+                    : OUTSIDE;
+    }
+    if (stage == AGREEING && step(deadline))
+        stage = INSIDE;
+    return stage == INSIDE;
 }
 
 void cosched_shadow_open(void) {
@@ -46,19 +66,23 @@ void cosched_shadow_open(void) {
     shadow->told = malloc((size_t)shadow->size);
     shadow->heard = malloc((size_t)shadow->size);
     sent = calloc((size_t)shadow->size, sizeof *sent);
+    equipped = shadow->told != NULL && shadow->heard != NULL && sent != NULL;
     if (cosched_pmpi.Comm_idup(MPI_COMM_WORLD, &shadow->comm, &joining) != MPI_SUCCESS)
         return;
+    stage = ENTERING;
     if (!join(JOIN_NS)) {
         cosched_shim_warn("after %d s not every rank has joined: is one without the shim? "
                           "This one goes on, and traps no messages",
                           (int)(JOIN_NS / UINT64_C(1000000000)));
         return;
     }
-    if (shadow->told == NULL || shadow->heard == NULL || sent == NULL)
-        return; /* it hears nothing and tells nothing; the others take it for scheduled */
+    if (!equipped) {
+        cosched_shim_say("a rank lacks memory for the status of the others: none of them "
+                         "traps messages");
+        return;
+    }
     memset(shadow->told, 1, (size_t)shadow->size);
     memset(shadow->heard, 1, (size_t)shadow->size);
-    cosched_pmpi.Comm_set_errhandler(shadow->comm, MPI_ERRORS_RETURN);
     shadow->on = true;
 }
 
@@ -171,12 +195,10 @@ static void read_the_rest(void) {
 
 void cosched_shadow_close(void) {
     struct cosched_shadow *shadow = &cosched_shadow;
-    bool joined = shadow->on;
     shadow->on = false;
-    if (!joined && joining != MPI_REQUEST_NULL)
-        joined = join(LAST_CALL_NS);
-    if (joined && sent != NULL) {
-        read_the_rest();
+    if (join(LAST_CALL_NS)) {
+        if (equipped)
+            read_the_rest();
         cosched_pmpi.Comm_free(&shadow->comm);
     }
     free(shadow->told);

@@ -35,7 +35,8 @@ extern struct cosched_shadow cosched_shadow;
 
 /* After MPI_Init, collective: every rank of MPI_COMM_WORLD joins. Ranks without the shim
  * never do; then, after a deadline, the others go on without it. Open MPI does not get over
- * that: it hangs when such a job makes communicators. */
+ * that: it hangs when such a job makes communicators. If one rank has too little memory for
+ * it, no rank uses it. */
 void cosched_shadow_open(void);
 
 /* At the beginning of MPI_Finalize, collective: what was told is received, so that nothing

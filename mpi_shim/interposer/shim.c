@@ -17,6 +17,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "comms.h"
 #include "do.h"
 #include "idle.h"
 #include "requests.h"
@@ -205,6 +206,7 @@ static int leave(MPI_Comm comm, int keyval, void *value, void *extra) {
     cosched_requests_forget();
     if (cosched_shim.carrier == COSCHED_CARRIER_SHADOW)
         cosched_shadow_close();
+    cosched_comms_close();
     if (cosched_shim.counters->foreign != 0)
         cosched_shim_say("%llu messages came from peers without the shim",
                          (unsigned long long)cosched_shim.counters->foreign);
@@ -225,6 +227,8 @@ static void enter(void) {
     cosched_shim.copies = cosched_copies_choose();
     if (!is_set("COSCHED_JOB"))
         return; /* only its waits are ours */
+    if (cosched_shim.carrier != COSCHED_CARRIER_NONE)
+        cosched_comms_open();
     /* The ranks meet before they register: on one node of several a task may wait long for
      * memory, while the others would take it for a rank without the shim. */
     if (cosched_shim.carrier == COSCHED_CARRIER_SHADOW)

@@ -4,14 +4,35 @@
 #include <string.h>
 
 #include "blocks.h"
+#include "comms.h"
 #include "pack.h"
 
 /* What stands in place of a status byte that has not come. */
 #define NOTHING 0xff
 
-/* The size of a predefined type without gaps, or -1. Only predefined types are remembered:
- * they are never freed, so a handle cannot come to mean another type. */
-static int flat_size(MPI_Datatype type) {
+/* More than any message is long: it is copied whatever its size. */
+#define ALWAYS LLONG_MAX
+
+/* The most that a call can be given, in bytes. */
+#if MPI_VERSION >= 4
+#define BYTES_MAX LLONG_MAX
+#else
+#define BYTES_MAX INT_MAX
+#endif
+
+enum { GAPS = -1, REFUSED = -2 };
+
+/* Whether MPI takes such a message; what is not committed, most of them refuse. There is no
+ * call to ask, but a message to nobody is looked at like any other. */
+static bool is_accepted(const void *buf, cosched_count count, MPI_Datatype type) {
+    return cosched_pmpi.COSCHED_LARGE(Send)(buf, count, type, MPI_PROC_NULL, 0,
+                                            cosched_comms_local()) == MPI_SUCCESS;
+}
+
+/* The size of a predefined type without gaps; else GAPS, or REFUSED if MPI would refuse to
+ * send count of it at buf. Only predefined types are remembered: they are never freed, so a handle cannot
+ * come to mean another type. */
+static int flat_size(const void *buf, cosched_count count, MPI_Datatype type) {
     static _Thread_local struct {
         MPI_Datatype type;
         int size; /* 0: free entry */
@@ -22,16 +43,18 @@ static int flat_size(MPI_Datatype type) {
     MPI_Aint lower = 0, extent = 0, true_lower = 0, true_extent = 0;
     if (known[slot].size != 0 && known[slot].type == type)
         return known[slot].size;
+    if (!is_accepted(buf, count, type))
+        return REFUSED;
     if (cosched_pmpi.Type_get_envelope(type, &integers, &addresses, &datatypes, &combiner) !=
             MPI_SUCCESS ||
         combiner != MPI_COMBINER_NAMED)
-        return -1;
+        return GAPS;
     cosched_pmpi.COSCHED_WIDE(Type_size)(type, &size);
     cosched_pmpi.Type_get_extent(type, &lower, &extent);
     cosched_pmpi.Type_get_true_extent(type, &true_lower, &true_extent);
     if (size <= 0 || size > 64 || lower != 0 || true_lower != 0 || extent != size ||
         true_extent != size)
-        return -1;
+        return GAPS;
     known[slot].type = type;
     known[slot].size = (int)size;
     return (int)size;
@@ -43,7 +66,9 @@ void cosched_wire_count_new(cosched_count count, MPI_Datatype type) {
     MPI_Count size = 0;
     if (count < 0 || type == MPI_DATATYPE_NULL)
         return;
-    size = flat_size(type);
+    size = flat_size(NULL, 0, type);
+    if (size == REFUSED)
+        return;
     if (size > 0)
         cosched_sent_type = (struct cosched_sent_type){type, (uint64_t)size};
     else
@@ -53,8 +78,8 @@ void cosched_wire_count_new(cosched_count count, MPI_Datatype type) {
 }
 
 /* {one MPI_BYTE at `byte`, `bytes` of them at buf}, from MPI_BOTTOM. Where lengths are
- * ints, more than an int can say is given in elements: only Open MPI comes here, whose
- * segments may end anywhere. */
+ * ints, more than an int can say is given in elements, with gaps or without: only Open MPI
+ * comes here, whose segments may end anywhere. */
 static int make_typed(struct cosched_wire *wire, const unsigned char *byte, const void *buf,
                       cosched_count count, MPI_Datatype type) {
     MPI_Datatype types[2] = {MPI_BYTE, MPI_BYTE}, made;
@@ -68,7 +93,7 @@ static int make_typed(struct cosched_wire *wire, const unsigned char *byte, cons
     rc = cosched_pmpi.Type_create_struct_c(2, lengths, wide_at, types, &made);
 #else
     int lengths[2] = {1, (int)wire->bytes};
-    if (wire->bytes > INT_MAX) {
+    if (wire->bytes > INT_MAX || wire->user_type != MPI_DATATYPE_NULL) {
         lengths[1] = count;
         types[1] = type;
     }
@@ -109,26 +134,22 @@ static int hold_type(struct cosched_wire *wire) {
 static int lay_out(struct cosched_wire *wire, struct cosched_wire_room *room,
                    const unsigned char *byte, const void *buf, cosched_count count,
                    MPI_Datatype type, long long copy_max) {
-    int rc = MPI_SUCCESS, size;
-    long long bytes;
-    /* The library answers a wrong argument better than we would. */
-    if (count < 0 || type == MPI_DATATYPE_NULL) {
-        cosched_wire_plain(wire, buf, count, type);
-        return MPI_SUCCESS;
-    }
-    size = flat_size(type);
-    wire->user_type = size >= 0 ? MPI_DATATYPE_NULL : type;
-    bytes = size >= 0 ? size : cosched_pack_size(type, &rc);
+    int rc = MPI_SUCCESS;
+    int size = count < 0 || type == MPI_DATATYPE_NULL ? REFUSED : flat_size(buf, count, type);
+    long long bytes = size;
+    if (size == GAPS)
+        bytes = cosched_pack_size(type, &rc);
     if (rc != MPI_SUCCESS)
         return rc;
-    if (__builtin_mul_overflow(bytes, (long long)count, &bytes))
-        return MPI_ERR_COUNT;
-    if (size >= 0 && buf == MPI_BOTTOM && bytes > 0) {
+    /* The library answers a wrong argument better than we would. */
+    if (size == REFUSED || __builtin_mul_overflow(bytes, (long long)count, &bytes) ||
+        (size >= 0 && buf == MPI_BOTTOM && bytes > 0)) {
         cosched_wire_plain(wire, buf, count, type);
         return MPI_SUCCESS;
     }
+    wire->user_type = size >= 0 ? MPI_DATATYPE_NULL : type;
     wire->bytes = (size_t)bytes;
-    if (size >= 0 && bytes > copy_max)
+    if (copy_max != ALWAYS && ((size >= 0 && bytes > copy_max) || bytes >= BYTES_MAX))
         return make_typed(wire, byte, buf, count, type);
     wire->block = find_block(wire, room);
     if (wire->block == NULL)
@@ -136,7 +157,7 @@ static int lay_out(struct cosched_wire *wire, struct cosched_wire_room *room,
     wire->user = (void *)(uintptr_t)buf;
     wire->user_count = count;
     wire->data = wire->block;
-    wire->count = (cosched_count)bytes + 1;
+    wire->count = (cosched_count)(bytes + 1);
     wire->type = MPI_BYTE;
     wire->shape = COSCHED_WIRE_COPIED;
     wire->holds_type = false;
@@ -169,12 +190,18 @@ static int gather(struct cosched_wire *wire) {
 
 int cosched_wire_copy(struct cosched_wire *wire, const void *buf, cosched_count count,
                       MPI_Datatype type) {
-    int rc = lay_out(wire, NULL, NULL, buf, count, type, LLONG_MAX);
+    int rc = lay_out(wire, NULL, NULL, buf, count, type, ALWAYS);
     if (rc != MPI_SUCCESS || wire->shape == COSCHED_WIRE_PLAIN)
         return rc;
     wire->data = wire->block + 1;
-    wire->count--;
-    rc = gather(wire);
+    wire->count = (cosched_count)wire->bytes;
+    if (wire->user_type == MPI_DATATYPE_NULL) {
+        wire->count = count;
+        wire->type = type;
+    } else if (wire->bytes > BYTES_MAX)
+        rc = MPI_ERR_COUNT;
+    if (rc == MPI_SUCCESS)
+        rc = gather(wire);
     if (rc != MPI_SUCCESS)
         cosched_wire_release(wire);
     return rc;
@@ -199,7 +226,10 @@ static int out(struct cosched_wire *wire, struct cosched_wire_room *room, const 
     int rc = lay_out(wire, room, &statuses[scheduled], buf, count, type, copy_max);
     if (rc != MPI_SUCCESS || wire->shape == COSCHED_WIRE_PLAIN)
         return rc;
-    rc = fill(wire, (unsigned char)scheduled);
+    if (wire->shape == COSCHED_WIRE_COPIED && wire->bytes >= BYTES_MAX)
+        rc = MPI_ERR_COUNT;
+    else
+        rc = fill(wire, (unsigned char)scheduled);
     if (rc != MPI_SUCCESS)
         cosched_wire_release(wire);
     return rc;
@@ -212,7 +242,7 @@ int cosched_wire_out(struct cosched_wire *wire, struct cosched_wire_room *room, 
 
 int cosched_wire_out_copied(struct cosched_wire *wire, struct cosched_wire_room *room,
                             const void *buf, cosched_count count, MPI_Datatype type) {
-    return out(wire, room, buf, count, type, LLONG_MAX);
+    return out(wire, room, buf, count, type, ALWAYS);
 }
 
 int cosched_wire_out_again(struct cosched_wire *wire, const void *buf, cosched_count count,
@@ -339,6 +369,6 @@ bool cosched_wire_is_short(const struct cosched_wire *wire) {
     int size;
     if (wire->shape != COSCHED_WIRE_PLAIN)
         return wire->shape == COSCHED_WIRE_COPIED && wire->bytes <= COSCHED_WIRE_ROOM;
-    size = wire->type == MPI_DATATYPE_NULL ? -1 : flat_size(wire->type);
+    size = wire->type == MPI_DATATYPE_NULL ? GAPS : flat_size(NULL, 0, wire->type);
     return size > 0 && wire->count <= COSCHED_WIRE_ROOM / size;
 }

@@ -85,8 +85,8 @@ static inline void cosched_wire_count(cosched_count count, MPI_Datatype type) {
 
 /* A message to send (out), room to receive one (in), or a message of a persistent request
  * (out_again). With `room` NULL a copy is on the heap and outlives the call. MPI_SUCCESS, or
- * MPI's error with nothing to release. What MPI itself is going to refuse (a negative count,
- * a null datatype) stays PLAIN, so that the error is the library's own. */
+ * MPI's error with nothing to release. What MPI itself is going to refuse (a negative count, a
+ * null or uncommitted datatype) stays PLAIN, so that the error is the library's own. */
 int cosched_wire_out(struct cosched_wire *wire, struct cosched_wire_room *room, const void *buf,
                      cosched_count count, MPI_Datatype type);
 int cosched_wire_out_again(struct cosched_wire *wire, const void *buf, cosched_count count,
@@ -94,12 +94,13 @@ int cosched_wire_out_again(struct cosched_wire *wire, const void *buf, cosched_c
 int cosched_wire_in(struct cosched_wire *wire, struct cosched_wire_room *room, void *buf,
                     cosched_count count, MPI_Datatype type);
 
-/* A message to send that is copied whatever its size: the user's buffer is free at once. */
+/* A message to send that is copied whatever its size: the user's buffer is free at once.
+ * MPI_ERR_COUNT where counts are ints and the copy has more bytes than they can say. */
 int cosched_wire_out_copied(struct cosched_wire *wire, struct cosched_wire_room *room,
                             const void *buf, cosched_count count, MPI_Datatype type);
 
 /* A copy of the user's data alone, without a status byte and not counted as a message:
- * data, count and type say what it is. */
+ * data, count and type say what it is. MPI_ERR_COUNT as above, if there are gaps in the type. */
 int cosched_wire_copy(struct cosched_wire *wire, const void *buf, cosched_count count,
                       MPI_Datatype type);
 

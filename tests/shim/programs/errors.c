@@ -1,0 +1,89 @@
+/*
+ * errors [no-memory] - who hears of what is wrong, and how often: the error handler of the
+ * communicator, once. A type that was never committed, in each call that takes one; with
+ * `no-memory`, on rank 1, where the shim gets none (scarce.c), a send that needs a copy.
+ */
+#include "check.h"
+
+static MPI_Comm comm;
+static int calls, class_told;
+
+static void hear(MPI_Comm *where, int *error, ...) {
+    (void)where;
+    calls++;
+    MPI_Error_class(*error, &class_told);
+}
+
+static const char *name_of(int class) {
+    return class == MPI_SUCCESS ? "ok" : class == MPI_ERR_TYPE ? "type" : class == MPI_ERR_NO_MEM ? "no memory" : "other";
+}
+
+static void tell(const char *what, int rc) {
+    int class = MPI_SUCCESS;
+    MPI_Error_class(rc, &class);
+    say("%s: %s, handler told %d times, of %s", what, name_of(class), calls, name_of(class_told));
+    calls = 0;
+    class_told = MPI_SUCCESS;
+}
+
+static void never_committed(void) {
+    char in[64] = "", out[64] = "";
+    int to = (rank + 1) % size, from = (rank + size - 1) % size;
+    MPI_Datatype raw;
+    MPI_Request q = MPI_REQUEST_NULL;
+    MPI_Status status;
+    MPI_Type_vector(4, 1, 2, MPI_INT, &raw);
+    for (int n = 1; n <= 2; n++) {
+        say("%d elements", n);
+        tell("send", MPI_Send(out, n, raw, to, 1, comm));
+        tell("isend", MPI_Isend(out, n, raw, to, 1, comm, &q));
+        tell("ssend", MPI_Ssend(out, n, raw, to, 1, comm));
+        tell("send_init", MPI_Send_init(out, n, raw, to, 1, comm, &q));
+        tell("recv", MPI_Recv(in, n, raw, from, 1, comm, &status));
+        tell("irecv", MPI_Irecv(in, n, raw, from, 1, comm, &q));
+        tell("recv_init", MPI_Recv_init(in, n, raw, from, 1, comm, &q));
+        tell("sendrecv, sent", MPI_Sendrecv(out, n, raw, to, 1, in, 8, MPI_INT, from, 1, comm, &status));
+        tell("sendrecv, received", MPI_Sendrecv(out, 1, MPI_INT, to, 1, in, n, raw, from, 1, comm, &status));
+        tell("sendrecv_replace", MPI_Sendrecv_replace(in, n, raw, to, 1, from, 1, comm, &status));
+    }
+    /* Some take none of them for a message, others for an error. */
+    if (MPI_Send(out, 0, raw, to, 2, comm) == MPI_SUCCESS) {
+        tell("none", MPI_SUCCESS);
+        tell("none received", MPI_Recv(in, 0, raw, from, 2, comm, &status));
+        tell("none sent later", MPI_Isend(out, 0, raw, to, 3, comm, &q));
+        tell("some received", MPI_Recv(in, 2, MPI_INT, from, 3, comm, &status));
+        MPI_Wait(&q, MPI_STATUS_IGNORE);
+    } else
+        tell("none", MPI_ERR_TYPE);
+    MPI_Type_free(&raw);
+}
+
+/* The only rank without memory tells; nothing may be sent that nobody receives. */
+static void no_memory(void) {
+    static char out[1 << 20];
+    MPI_Datatype type;
+    MPI_Request q = MPI_REQUEST_NULL;
+    if (rank != 1)
+        return;
+    MPI_Type_vector(1 << 18, 1, 2, MPI_BYTE, &type);
+    MPI_Type_commit(&type);
+    tell("isend", MPI_Isend(out, 1, type, 0, 1, comm, &q));
+    tell("send_init", MPI_Send_init(out, 1, type, 0, 1, comm, &q));
+    MPI_Type_free(&type);
+}
+
+int main(int argc, char **argv) {
+    MPI_Errhandler handler;
+    begin(&argc, &argv);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_create_errhandler(hear, &handler);
+    MPI_Comm_set_errhandler(comm, handler);
+    if (argc > 1)
+        no_memory();
+    else
+        never_committed();
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_ARE_FATAL);
+    MPI_Errhandler_free(&handler);
+    MPI_Comm_free(&comm);
+    return finish();
+}

@@ -1,0 +1,66 @@
+"""Parts of the interposer by themselves, compiled into programs in C that call them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cosched.shm._build import INCLUDE
+from tests.shim.jobs import PATIENCE_S, run_job
+
+pytestmark = pytest.mark.mpi_job
+
+ROOT = Path(__file__).parent.parent.parent
+INTERPOSER = ROOT / "mpi_shim" / "interposer"
+PROGRAMS = ROOT / "tests" / "c"
+FLAGS = ("-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread")
+
+
+def compile_object(mpi, source, folder, *flags):
+    made = folder / f"{source.stem}.o"
+    words = [mpi.mpicc, *FLAGS, *flags, f"-I{INTERPOSER}", f"-I{INCLUDE}"]
+    path = f"{mpi.mpicc.parent}{os.pathsep}{os.environ['PATH']}"
+    subprocess.run(
+        [*words, "-c", source, "-o", made], check=True, env={**os.environ, "PATH": path}
+    )
+    return made
+
+
+@pytest.mark.parametrize("sanitizer", ["", "-fsanitize=thread"], ids=["plain", "tsan"])
+def test_threads_that_meet_a_communicator_at_once_share_its_record(
+    mpi, tmp_path, sanitizer
+):
+    flags = [sanitizer] if sanitizer else []
+    sources = (PROGRAMS / "first_use.c", INTERPOSER / "peers.c")
+    objects = [compile_object(mpi, source, tmp_path, *flags) for source in sources]
+    # Without the MPI library, which the sanitizer cannot see into: the program has its own.
+    program = tmp_path / "first_use"
+    subprocess.run(["gcc", *flags, *objects, "-pthread", "-o", program], check=True)
+    done = subprocess.run(
+        [program, "4", "1000"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.stdout == "wrong 0\n", done.stderr
+    assert done.returncode == 0, done.stderr
+
+
+def test_messages_of_more_bytes_than_an_int_counts(mpi, tmp_path):
+    sources = [source for source in INTERPOSER.glob("*.c") if source.stem != "entry"]
+    sources += [INCLUDE.parent / "task.c", PROGRAMS / "large.c"]
+    objects = [compile_object(mpi, source, tmp_path) for source in sources]
+    program = tmp_path / "large"
+    path = f"{mpi.mpicc.parent}{os.pathsep}{os.environ['PATH']}"
+    subprocess.run(
+        [mpi.mpicc, *objects, "-o", program, "-pthread", "-ldl"],
+        check=True,
+        env={**os.environ, "PATH": path},
+    )
+    done = run_job(mpi.launch("-n", "1", str(program)), {})
+    assert done.stdout == "laid out\n", done.stderr
+    assert done.returncode == 0, done.stderr
