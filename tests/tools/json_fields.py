@@ -1,0 +1,76 @@
+"""Compares documents with the tables of docs/json.md.
+
+A field's path joins names with dots; ``[]`` is an item of a list, ``*`` a name that is
+data (a job, a reason, a pid), ``**`` all below; with ``?`` it need not be there.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+PAGE = Path(__file__).parents[2] / "docs/json.md"
+_NAME = re.compile(r"`([^`]+)`")
+
+
+def sections():
+    """The paths that the page tells of each command, in its order. A command's other
+    names, and those that share its section, lead to the same."""
+    found, prefix, paths = {}, "", []
+    for line in PAGE.read_text().splitlines():
+        names = _NAME.findall(line.split("|")[1] if line.startswith("|") else line)
+        if line.startswith("## "):
+            prefix, paths = "", []
+            found.update(dict.fromkeys(names, paths))
+        elif line.startswith("### "):
+            prefix = names[0] + "."
+        elif line.startswith("|"):
+            paths += [prefix + name for name in names]
+    return found
+
+
+def leaves(document, path=""):
+    """Each leaf's path, and whether it is one: empty lists, empty objects and null hide
+    what may be below them."""
+    if isinstance(document, dict) and document:
+        for name, value in document.items():
+            yield from leaves(value, f"{path}.{name}" if path else name)
+    elif isinstance(document, list) and document:
+        for value in document:
+            yield from leaves(value, f"{path}[]")
+    else:
+        yield path, document not in ({}, [], None)
+
+
+def differences(told, *documents):
+    """Paths that documents have and the page has not, and the other way round."""
+    found = {path: is_leaf for d in documents for path, is_leaf in leaves(d)}
+    for path in {path for d in documents for path, is_leaf in leaves(d) if is_leaf}:
+        found[path] = True
+    hidden = [path for path, is_leaf in found.items() if not is_leaf]
+    patterns = {name: _pattern(name) for name in told}
+    untold = [
+        path
+        for path, is_leaf in found.items()
+        if not any(p.fullmatch(path) for p in patterns.values())
+        and (is_leaf or not any(_hides(path, name) for name in told))
+    ]
+    absent = [
+        name
+        for name, pattern in patterns.items()
+        if "?" not in name
+        and not any(pattern.fullmatch(path) for path in found)
+        and not any(_hides(path, name) for path in hidden)
+    ]
+    return untold, absent
+
+
+def _pattern(name):
+    plain = re.escape(name.replace("?", ""))
+    return re.compile(plain.replace(r"\*\*", ".+").replace(r"\*", r"[^\[\]]+"))
+
+
+def _hides(path, name):
+    """Whether ``name`` may be below the empty thing at ``path``."""
+    steps = [name[: m.end()] for m in re.finditer(r"[^.\[\]?]+|\[\]", name)]
+    return any(_pattern(step).fullmatch(path) for step in steps)
