@@ -58,7 +58,7 @@ def show(as_json: bool) -> int:
     return EXIT_FAILURE if errors else 0
 
 
-@command.command("check")
+@command.command("check", short_help="Look for what is wrong, here or in FILE.")
 @click.argument(
     "file",
     required=False,

@@ -46,7 +46,13 @@ def command() -> None:
 def up(
     nodes: int, cores_per_node: int, no_daemons: bool, run_dir: Path, as_json: bool
 ) -> None:
-    """Make a lab and start the daemons of its nodes."""
+    """Make a lab and start the daemons of its nodes.
+
+    \b
+    Examples:
+      cosched lab up --nodes 2
+      cosched lab up --nodes 2 --cores-per-node 4
+    """
     lab = life.up(run_dir, nodes, cores_per_node, daemons=not no_daemons)
     _show(lab, as_json)
 
@@ -54,7 +60,12 @@ def up(
 @command.command()
 @run_dir_option
 def down(run_dir: Path) -> None:
-    """End the lab and every process in it."""
+    """End the lab and every process in it.
+
+    \b
+    Example:
+      cosched lab down
+    """
     if not life.down(run_dir):
         click.echo("no lab is up", err=True)
 
@@ -63,7 +74,13 @@ def down(run_dir: Path) -> None:
 @run_dir_option
 @json_option
 def status(run_dir: Path, as_json: bool) -> None:
-    """List the nodes."""
+    """List the nodes.
+
+    \b
+    Examples:
+      cosched lab status
+      cosched lab status --json
+    """
     lab = Lab.load(run_dir)
     if lab is None and not as_json:
         click.echo("no lab is up; make one with: cosched lab up --nodes 2")
@@ -76,7 +93,13 @@ def status(run_dir: Path, as_json: bool) -> None:
 @click.argument("node")
 @click.argument("words", metavar="CMD...", nargs=-1, type=click.UNPROCESSED)
 def exec_(run_dir: Path, node: str, words: tuple[str, ...]) -> None:
-    """Run CMD inside NODE, in this directory, and end as it ends."""
+    """Run CMD inside NODE, in this directory, and end as it ends.
+
+    \b
+    Examples:
+      cosched lab exec lab1 hostname
+      cosched lab exec lab2 ./app --preset tiny
+    """
     if words[:1] == ("--",):
         words = words[1:]
     if not words:

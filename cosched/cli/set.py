@@ -19,7 +19,7 @@ from cosched.node.client import NoDaemon, nodes_in, request
 from cosched.shm.paths import NodePaths
 
 
-@click.command("set")
+@click.command("set", short_help="Change settings, live or in the file.")
 @asked_run_dir_option
 @nodes_option
 @click.option("--save", is_flag=True, help="Also write it into the configuration file.")

@@ -61,7 +61,11 @@ def _target_options(function: F) -> F:
     return function
 
 
-@command.command("info", context_settings={"allow_interspersed_args": False})
+@command.command(
+    "info",
+    short_help="Say which MPI is at hand, and its shim.",
+    context_settings={"allow_interspersed_args": False},
+)
 @_target_options
 @json_option
 def info(argv: tuple[str, ...], mpi: str | None, mpicc: Path | None, as_json: bool) -> None:
@@ -79,7 +83,11 @@ def info(argv: tuple[str, ...], mpi: str | None, mpicc: Path | None, as_json: bo
     _show(_find(argv, mpi, mpicc), as_json)
 
 
-@command.command("build", context_settings={"allow_interspersed_args": False})
+@command.command(
+    "build",
+    short_help="Build the interposer for an MPI.",
+    context_settings={"allow_interspersed_args": False},
+)
 @_target_options
 @click.option("--sanitize", is_flag=True, help="With sanitizers, for developers.")
 @json_option
@@ -112,7 +120,11 @@ def build(
         click.echo(library)
 
 
-@command.command("check", context_settings={"allow_interspersed_args": False})
+@command.command(
+    "check",
+    short_help="Try the interposer with an MPI program.",
+    context_settings={"allow_interspersed_args": False},
+)
 @_target_options
 @json_option
 @click.pass_context

@@ -44,7 +44,7 @@ calibration_option = click.option(
 )
 
 
-@click.command("calibrate", help=HELP)
+@click.command("calibrate", help=HELP, short_help="See how programs communicate.")
 @click.argument("workload", type=click.Path(path_type=Path), metavar="WORKLOAD.toml")
 @click.option(
     "--out",

@@ -46,7 +46,7 @@ Examples:
 """
 
 
-@click.command("couple", help=HELP)
+@click.command("couple", help=HELP, short_help="Machines whose jobs start together.")
 @click.argument(
     "traces",
     type=click.Path(path_type=Path),

@@ -96,7 +96,7 @@ def _percents(ctx: click.Context, param: click.Parameter, value: str) -> tuple[i
     return tuple(dict.fromkeys(int(word) for word in words))
 
 
-@click.command("malleable", help=HELP)
+@click.command("malleable", help=HELP, short_help="Run jobs whose nodes may change.")
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @click.option(
     "--policy",

@@ -71,7 +71,7 @@ WORKLOAD = ("batch", "kernel", "gang", "cosched", "messages")
 OF_EQUAL_JOBS = ("dom", "pattern", "grain", "work", "imbalance")
 
 
-@click.command("nodes", help=HELP)
+@click.command("nodes", help=HELP, short_help="The node's scheduler on many nodes.")
 @click.argument(
     "workload", type=click.Path(path_type=Path), metavar="[WORKLOAD.toml]", required=False
 )

@@ -48,7 +48,7 @@ Examples:
 """
 
 
-@click.command("log", help=HELP)
+@click.command("log", help=HELP, short_help="A log's jobs on nodes that they share.")
 @click.argument("trace", type=click.Path(path_type=Path), metavar="TRACE.swf[.gz]")
 @model_option("datastar")
 @click.option(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import click
 import pytest
+from click.testing import CliRunner
 
-from cosched.cli.main import COMMANDS
+from cosched.cli.main import COMMANDS, cosched
 
 
 def run(*arguments, module="cosched.cli.main"):
@@ -20,15 +22,38 @@ def run(*arguments, module="cosched.cli.main"):
     )
 
 
-HELPS = [[], *([name] for name in COMMANDS)]
+def commands_below(command, words=()):
+    """All command lines that there are, with their commands."""
+    yield words, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            yield from commands_below(command.get_command(context, name), (*words, name))
 
 
-@pytest.mark.parametrize("command", HELPS, ids=lambda words: " ".join(words) or "cosched")
-def test_help_fits_80_columns_and_shows_an_example(command):
-    result = run(*command, "--help")
-    assert result.returncode == 0
-    assert max(len(line) for line in result.stdout.splitlines()) <= 80
-    assert "Example" in result.stdout
+ALL = [
+    pytest.param(words, command, id=" ".join(words) or "cosched")
+    for words, command in commands_below(cosched)
+]
+
+
+@pytest.mark.parametrize(("words", "command"), ALL)
+def test_help_fits_80_columns_shows_an_example_and_cuts_nothing(words, command):
+    result = CliRunner().invoke(cosched, [*words, "--help"])
+    assert result.exit_code == 0
+    assert max(len(line) for line in result.output.splitlines()) <= 80
+    assert "Example" in result.output
+    _, _, listed = result.output.partition("\nCommands:\n")
+    for line in listed.splitlines():
+        assert not line.endswith("..."), line
+        assert line.count("(") == line.count(")"), line
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_starts_as_a_program(name):
+    result = run(name, "--help")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith(f"Usage: cosched {name}")
 
 
 def test_cosched_run_help():
