@@ -43,10 +43,11 @@ class Rows(ScrollView, can_focus=True):
         Binding("home", "move_to(0)", show=False),
         Binding("end", "move_to(-1)", show=False),
     ]
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"rows--heading", "rows--cursor"}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"rows--heading", "rows--line", "rows--cursor"}
     DEFAULT_CSS = """
     Rows { overflow-x: hidden; scrollbar-size-vertical: 1; }
     Rows > .rows--heading { background: $panel; color: $foreground; text-style: bold; }
+    Rows > .rows--line { color: $foreground; }
     Rows > .rows--cursor {
         background: $block-cursor-background;
         color: $block-cursor-foreground;
@@ -117,7 +118,8 @@ class Rows(ScrollView, can_focus=True):
             style = self.get_component_rich_style("rows--heading")
             return Strip([Segment(self._heading, style)]).adjust_cell_length(width, style)
         row = y - 1 + self.scroll_offset.y
-        base = self.rich_style
+        # A component's style is kept; the widget's own is put together at each call.
+        base = self.get_component_rich_style("rows--line")
         if row >= len(self._rows):
             return Strip.blank(width, base)
         pieces = self._rows[row].pieces
