@@ -176,10 +176,19 @@ def _spawn(paths: NodePaths, options: NodeOptions) -> str:
             )
         word, _, message = ready.readline().strip().partition(" ")
     if word != "READY":
-        raise CoschedError(
-            f"node {paths.node}: " + (message or f"the daemon died; see {paths.log}")
-        )
+        raise CoschedError(f"node {paths.node}: " + (message or _last_words(paths)))
     return message
+
+
+def _last_words(paths: NodePaths) -> str:
+    """What a daemon that died without a word to us has left in its log, which may go with
+    the node's directory (a lab that does not come up)."""
+    try:
+        lines = paths.log.read_text(errors="replace").split("\n")
+    except OSError:
+        lines = []
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return f"the daemon died; see {paths.log}" + (f", which ends: {last}" if last else "")
 
 
 def stop_node(paths: NodePaths) -> bool:
