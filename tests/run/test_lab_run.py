@@ -13,6 +13,7 @@ from cosched.launch.family import Family
 
 pytestmark = [
     pytest.mark.live,
+    pytest.mark.newest_mpi,
     pytest.mark.skipif(os.geteuid() != 0, reason="a lab needs root"),
     pytest.mark.skipif(
         len(os.sched_getaffinity(0)) < 2, reason="two nodes need two CPUs of this machine"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 
 import pytest
@@ -29,6 +30,7 @@ def shim_for(tmp_path_factory):
     """Builds the interposer for an mpicc; skips where the MPI has no compiler."""
     cache = tmp_path_factory.mktemp("shims")
 
+    @functools.cache  # asking a compiler for its libraries takes half a second
     def build(mpicc):
         try:
             return build_shim(mpicc, os.environ, cache=cache)
@@ -41,5 +43,9 @@ def shim_for(tmp_path_factory):
 @pytest.fixture(scope="session")
 def build(mpi, tmp_path_factory):
     """Compiles one of the programs for ``mpi``."""
-    folder = tmp_path_factory.mktemp("programs")
-    return lambda name, *flags: compile_program(mpi, name, folder, *flags)
+
+    @functools.cache
+    def compiled(name, *flags):
+        return compile_program(mpi, name, tmp_path_factory.mktemp(name), *flags)
+
+    return compiled

@@ -9,7 +9,7 @@ import pytest
 from tests.fakes import fake_nodes
 from tests.shim.jobs import CROWDED, PROGRAMS, launch_on_nodes, outcome
 
-pytestmark = pytest.mark.mpi_job
+pytestmark = [pytest.mark.mpi_job, pytest.mark.newest_mpi]
 
 MESSAGES = "10000"
 

@@ -21,7 +21,7 @@ from tests.shim.jobs import (
     run_job,
 )
 
-pytestmark = pytest.mark.mpi_job
+pytestmark = [pytest.mark.mpi_job, pytest.mark.newest_mpi]
 
 CMDOUT, CMDSCH = lib.COSCHED_CMDOUT, lib.COSCHED_CMDSCH
 CARRIERS = ("prefix", "shadow", "none")

@@ -10,7 +10,7 @@ from cosched.shm._native import lib
 from tests.fakes import FakeNode
 from tests.shim.jobs import CROWDED, launch_on_nodes, outcome
 
-pytestmark = pytest.mark.mpi_job
+pytestmark = [pytest.mark.mpi_job, pytest.mark.newest_mpi]
 
 CMDOUT, CMDSCH = lib.COSCHED_CMDOUT, lib.COSCHED_CMDSCH
 MESSAGES = ("recv", "any", "wait", "waitany", "probe", "mprobe", "sendrecv")
