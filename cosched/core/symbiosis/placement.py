@@ -24,11 +24,12 @@ from typing import TypeAlias
 from cosched.core.symbiosis.board import Board, Spot
 from cosched.core.symbiosis.learner import Learner
 from cosched.core.symbiosis.messages import BOTTOM, TOP, SharingJob
-from cosched.core.symbiosis.resources import Expectation, Resource, expected
+from cosched.core.symbiosis.resources import Expectation, Limits, Resource, expected
 
 Placement: TypeAlias = Callable[[SharingJob, Board], "Spot | None"]
 
-#: How well two jobs suit each other, beside 0 for nobody; None: not at all.
+#: How well two jobs suit each other, beside 0 for nobody; None: not at all. By their
+#: applications and labels alone.
 Affinity: TypeAlias = Callable[[SharingJob, SharingJob], "float | None"]
 
 #: What a job that has nobody beside it leaves to be gained: less than a symbiotic pair.
@@ -79,8 +80,15 @@ def spread(affinity: Affinity) -> Placement:
         if job.size > board.nodes:
             return whole(job, board)
         suited: list[tuple[float, int]] = []
+        # Large jobs meet the same few applications on many nodes.
+        known: dict[tuple[str, Limits], float | None] = {}
         for half, neighbour in board.open_halves():
-            worth = NOBODY if neighbour is None else affinity(job, neighbour)
+            worth: float | None = NOBODY
+            if neighbour is not None:
+                kind = neighbour.application, neighbour.limits
+                if kind not in known:
+                    known[kind] = affinity(job, neighbour)
+                worth = known[kind]
             if worth is not None:
                 suited.append((-worth, half))
         if len(suited) < job.size:
