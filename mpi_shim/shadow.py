@@ -42,7 +42,7 @@ class Shadow:
     """What this task told its peers and heard from them, by rank in COMM_WORLD: 1
     scheduled, 0 not. Threads may race: a peer is told twice, or one message late.
 
-    ``on``: every rank has joined.
+    ``on``: every rank has joined, and has the memory for it.
     """
 
     def __init__(self) -> None:
@@ -53,6 +53,8 @@ class Shadow:
         self._taken = 0  # how often this one was, as far as it has read
         self._comm: mpi.Comm = mpi.COMM_NULL
         self._joining: mpi.Request = mpi.REQUEST_NULL
+        self._agreeing = self._joined = False
+        self._equipped = array("i", [1])  # this rank; at last, every rank
         self._listened_ns = 0
 
     def open(self) -> None:
@@ -63,24 +65,43 @@ class Shadow:
         self._told, self._heard = bytearray(b"\1" * size), bytearray(b"\1" * size)
         self._sent = array("i", [0] * size)
         self._comm, self._joining = mpi.Comm.Idup(mpi.COMM_WORLD)
-        if not _completes(self._joining, JOIN_NS):
+        if not self._join(JOIN_NS):
             complain(
                 f"after {JOIN_NS // 10**9} s not every rank has joined: is one without the "
                 "shim? This one goes on, and traps no messages"
             )
             return
-        self._comm.Set_errhandler(mpi.ERRORS_RETURN)
+        if not self._equipped[0]:
+            complain(
+                "a rank lacks memory for the status of the others: none traps messages"
+            )
+            return
         task.on_waited = self._waited
         self.on = True
+
+    def _join(self, limit_ns: int) -> bool:
+        """Whether every rank has joined. Two steps, each of which may be under way still
+        when patience ends: a communicator of all ranks, and their word that each has the
+        memory it needs. They all use it, or nobody does: at the end they meet once more."""
+        if not self._joining:
+            return self._joined
+        if not self._agreeing:
+            if not _completes(self._joining, limit_ns):
+                return False
+            self._comm.Set_errhandler(mpi.ERRORS_RETURN)
+            self._joining = self._comm.Iallreduce(mpi.IN_PLACE, self._equipped, mpi.MIN)
+            self._agreeing = True
+        self._joined = _completes(self._joining, limit_ns)
+        return self._joined
 
     def close(self, limit_ns: int | None = None) -> None:
         """Before MPI ends, collective: what was told is received, so that nothing is left
         over. Gives up after ``limit_ns``."""
-        joined, self.on, task.on_waited = self.on, False, None
-        if not joined and self._joining:
-            joined = _completes(self._joining, LAST_CALL_NS)
-        if joined and self._comm and self._read_the_rest(limit_ns) and self._comm:
-            self._comm.Free()
+        self.on, task.on_waited = False, None
+        if self._join(LAST_CALL_NS) and self._comm:
+            done = not self._equipped[0] or self._read_the_rest(limit_ns)
+            if done and self._comm:
+                self._comm.Free()
         self._comm, self._joining = mpi.COMM_NULL, mpi.REQUEST_NULL
 
     def abandon(self) -> None:
