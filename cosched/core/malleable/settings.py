@@ -14,7 +14,7 @@ class Distribution(str, Enum):
 
     FAVOUR_RUNNING = "favour-running"  # jobs below their ideal, then the queue
     FAVOUR_QUEUED = "favour-queued"  # the queue, then jobs below their ideal
-    QUEUED_ONLY = "queued-only"  # running jobs keep the size they started with
+    QUEUED_ONLY = "queued-only"  # running jobs are given nothing
 
 
 @dataclass(frozen=True, slots=True)
