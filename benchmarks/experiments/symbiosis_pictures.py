@@ -84,6 +84,7 @@ def draw_table1(result: Result, stem: Path) -> None:
     panel.axhline(1.0, color="black", linewidth=0.7)
     panel.set_xticks(places, names)
     panel.set_ylabel("speedup on twice as many nodes")
+    panel.set_ylim(0, 1.25 * max(panel.get_ylim()))  # room for the legend
     panel.legend(fontsize=8)
     _save(figure, stem)
 
@@ -171,14 +172,13 @@ def draw_learner(result: Result, stem: Path) -> None:
     for level, name in ((max(guided), "best"), (min(guided), "worst user-guided")):
         middle.axhline(level, color="black", linewidth=0.7)
         middle.text(1, level, name, ha="left", va="bottom", fontsize=8)
-    middle.set_ylim(0, None)
     middle.set_xlabel("round of an experimenting scheduler")
     middle.set_ylabel("gain in throughput, %")
     right.axhline(
         100 * result["error_before"], color="black", linewidth=0.7, linestyle=":",
         label="users' labels, before the first round",
     )  # fmt: skip
-    right.set_ylim(0, None)
+    right.set_ylim(0, 140 * result["error_before"])  # room for the legend
     right.set_xlabel("round")
     right.set_ylabel("estimates off by, % on average")
     right.legend(fontsize=8)

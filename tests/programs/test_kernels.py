@@ -134,6 +134,31 @@ def test_a_matrix_for_the_simulator(tmp_path):
         assert done.returncode == 0, done.stderr
 
 
+def test_figures_and_tables_of_symbiosis_and_no_number_twice(tmp_path):
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("one CPU is not shared")
+    command = [sys.executable, "-m", "benchmarks.experiments.symbiosis", "fig4", "table1"]
+    command += ["table2", "--kernels", "cpu", "gups", "--seconds", str(SHORT)]
+    command += ["--repeat", "1", "--size", "1", "--out", str(tmp_path / "out")]
+    said = []
+    for _ in range(2):
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=240, check=False, cwd=ROOT
+        )
+        assert done.returncode == 0, done.stderr
+        said.append((done.stdout, (tmp_path / "out/symbiosis_samples.jsonl").read_text()))
+    assert said[0] == said[1]
+    assert max(len(line) for line in said[0][0].splitlines()) <= 80
+    assert "slowdown of GUPS, by instances" in said[0][0]
+    for part in ("fig4", "table1", "table2"):
+        document = json.loads((tmp_path / f"out/symbiosis_{part}.json").read_text())
+        assert 0.0 <= document["quiet"]["outside_median"] <= 1.0
+        assert (tmp_path / f"out/symbiosis_{part}.png").exists()
+    assert {path.suffix for path in (tmp_path / "out").iterdir()} == {
+        ".json", ".jsonl", ".png", ".svg", ".txt",
+    }  # fmt: skip
+
+
 def test_speedups_from_rates():
     rates = {("cpu", "cpu"): [2.0, 9.0, 2.0], ("cpu", "io"): [3.0], ("cpu", None): [4.0]}
     rates |= {("io", "io"): [10.0], ("io", "cpu"): [5.0], ("io", None): [20.0]}
