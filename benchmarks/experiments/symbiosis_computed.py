@@ -149,7 +149,7 @@ def _learner_text(document: Document) -> str:
         lines.append(f"{name}, rounds 1 to {len(ran)}:")
         for figure, title in (("throughput", "gain"), ("error", "off by")):
             less = 1.0 if figure == "throughput" else 0.0
-            values = " ".join(f"{100 * (one[figure] - less):5.1f}" for one in ran)
+            values = " ".join(f"{100 * (one[figure] - less):4.1f}" for one in ran)
             lines.append(f"  {title:<7}%{values}")
     return "\n".join(lines) + "\n"
 
