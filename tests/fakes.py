@@ -206,7 +206,7 @@ def fake_nodes(run_dir: Path, *nodes: str, **options: object) -> Iterator[list[F
         ]
 
 
-def eventually(condition: Callable[[], object], within_s: float = 10.0) -> bool:
+def eventually(condition: Callable[[], object], within_s: float = 60.0) -> bool:
     """Whether ``condition`` comes true in time."""
     deadline = time.monotonic() + within_s
     while not condition():

@@ -22,7 +22,7 @@ from cosched.node.lock import lock_holder
 from cosched.shm.paths import NodePaths
 
 TOOLS = Path(__file__).parent.parent / "tools"
-DEADLINE_S = 15.0
+DEADLINE_S = 60.0
 
 
 def eventually(condition, what, within_s=DEADLINE_S):

@@ -77,7 +77,7 @@ def processes_of(folder):
 def test_every_arm_on_a_private_lab(start_bench, temporary, tmp_path, workload):
     result = tmp_path / "result.json"
     bench = start_bench(workload, "--repeat", "1", "--json", result)
-    text, progress = bench.communicate(timeout=300)
+    text, progress = bench.communicate(timeout=900)
     assert bench.returncode == 0, text + progress
     found = json.loads(result.read_text())
     assert list(found["arms"]) == ["batch", "kernel", "cosched"]
@@ -122,7 +122,7 @@ def test_daemons_are_not_restarted_in_a_lab_that_is_not_the_benchs(start_bench, 
     life.up(run_dir / "r", 2, 1)
     try:
         bench = start_bench("one-alone-short", "--arms", "strict", "--no-warm-up")
-        assert bench.communicate(timeout=120)[1].splitlines()[-1] == (
+        assert bench.communicate(timeout=300)[1].splitlines()[-1] == (
             "cosched: arm strict: the nodes' daemons are not in that mode: restart them "
             "with 'cosched up --mode strict', or let the bench make a lab of its own"
         )
@@ -137,7 +137,7 @@ def test_an_interrupted_bench_leaves_nothing_behind(start_bench, temporary, numb
     first_run = bench.stderr.readline()
     assert first_run.startswith("run 1/27  batch   1  ")
     bench.send_signal(number)
-    text, progress = bench.communicate(timeout=60)
+    text, progress = bench.communicate(timeout=240)
     assert bench.returncode == 130
     assert text == ""
     assert progress.splitlines()[-1] == "cosched: interrupted"
@@ -155,7 +155,7 @@ def test_the_lab_that_is_up_serves_and_keeps_its_settings(start_bench, tmp_path,
             *("--arms", "kernel,cosched", "--repeat", "1", "--json", result),
             *("--slice", "250ms", "--gmet", "40ms", "--align", "off"),
         )
-        text, progress = bench.communicate(timeout=120)
+        text, progress = bench.communicate(timeout=300)
         assert bench.returncode == 0, text + progress
         during = json.loads(result.read_text())["nodes"]
         assert [node["settings"] for node in during] == [

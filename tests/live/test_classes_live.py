@@ -34,7 +34,7 @@ CPUS = frozenset({CPU})
 JOBS = ("0.a", "0.b", "0.c", "0.d")
 NOBODY = 65534
 WATCH_S = 1.5
-PATIENCE_S = 15.0
+PATIENCE_S = 60.0
 
 Spin = Callable[[], int]
 

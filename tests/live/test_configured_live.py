@@ -256,7 +256,7 @@ def cosched(*words, user=None, **environ):
         cwd=str(ROOT),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
 

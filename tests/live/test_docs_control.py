@@ -65,5 +65,5 @@ def test_the_page_runs_as_printed(folder: Path, run_dir: Path):
     finally:
         for one in started:
             one.terminate()
-            one.wait(timeout=60)
+            one.wait(timeout=240)
         subprocess.run([BIN / "cosched", "down"], env=environment, check=False, cwd=folder)

@@ -50,7 +50,7 @@ def start(run_dir):
 
 
 def finish(process, status=0):
-    text, progress = process.communicate(timeout=300)
+    text, progress = process.communicate(timeout=900)
     assert process.returncode == status, text + progress
     return text, progress
 

@@ -37,7 +37,7 @@ pytestmark = [
 ]
 
 COSCHED = (sys.executable, "-c", "from cosched.cli.main import main; main()", "lab")
-PATIENCE_S = 30
+PATIENCE_S = 120
 
 
 def lab_command(run_dir, command, *words, **options):

@@ -64,7 +64,7 @@ def test_a_job_runs_on_two_nodes_over_tcp(tmp_path):
             [*lab.enter_argv("lab1"), *argv, sys.executable, "-c", RING],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=240,
             stdin=subprocess.DEVNULL,
             env={**os.environ, **environ},
             check=False,

@@ -28,7 +28,7 @@ def cosched(run_dir, *words):
         [COSCHED, *words, "--run-dir", run_dir],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
 
@@ -57,7 +57,7 @@ def ask_as(uid, paths, requests):
         [sys.executable, "-c", program, paths.control_socket, str(uid), *lines],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=True,
     )
     return [json.loads(line) for line in run.stdout.splitlines()]
@@ -90,6 +90,14 @@ def test_why_tells_the_pulled_switch_and_the_refusal(node, run_dir):
     assert re.search(r"refused, rank 2 trapped a message: b had \d+(\.\d+)? s of its", said)
     assert "displaced by b: rank 3 trapped a message there; now b" in said
     assert max(map(len, shown.splitlines())) <= 80
+    assert re.search(r"so far: scheduled (once|2 times), 0 of them by a message,", shown)
+    counted = " ".join(cosched(run_dir, "why", "b", "--last", "1").stdout.split())
+    assert "1 of them by a message" in counted
+    assert re.search(r"; \d+ requests refused", counted)
+    assert re.search(r"earlier things: --last [1-9]\d*, or --json\)", counted)
+    nowhere = cosched(run_dir, "why", "a", "--node", "nosuch")
+    assert (nowhere.returncode, nowhere.stderr.count("\n")) == (1, 1)
+    assert "node nosuch: not known here" in nowhere.stderr
     assert story["live"]["scheduled"] is True
 
 
@@ -212,7 +220,7 @@ def test_a_killed_daemon_leaves_a_trace_that_replays(node, run_dir):
 
 
 def cosched_replay(directory):
-    return subprocess.run([COSCHED, "replay", directory], timeout=60, check=False)
+    return subprocess.run([COSCHED, "replay", directory], timeout=240, check=False)
 
 
 def test_a_trace_can_be_off(run_dir):

@@ -47,7 +47,7 @@ def clean():
         subprocess.run(
             [BIN / "cosched", *words, "--run-dir", run_dir],
             capture_output=True,
-            timeout=60,
+            timeout=240,
             check=False,
         )
     if run_dir.exists():  # a lab that goes takes it along

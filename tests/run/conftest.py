@@ -19,7 +19,7 @@ from cosched.launch.program import Program
 
 ROOT = Path(__file__).parent.parent.parent
 SOURCE = Path(__file__).parent / "task.c"
-PATIENCE_S = 60
+PATIENCE_S = 240
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-PATIENCE_S = 60
+PATIENCE_S = 240
 
 
 def gone(pid):

@@ -15,7 +15,7 @@ import pytest
 
 from cosched.shm.paths import NodePaths
 
-PATIENCE_S = 60
+PATIENCE_S = 240
 NODE = os.uname().nodename
 
 

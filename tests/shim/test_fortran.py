@@ -111,7 +111,7 @@ def test_a_binding_inside_the_library_is_refused(mpi, shim_for, run_dir, tmp_pat
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=240,
             check=False,
         )
         assert (run.returncode == 0) == expected, run.stderr

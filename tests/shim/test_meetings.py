@@ -54,7 +54,7 @@ def test_an_arrival_is_trapped(mpi, meet, run_dir, mode):
             assert receiver.codes() == [CMDSCH, CMDOUT]
             assert counters["posted"] == 1  # once an epoch
             assert counters["trapped"] >= 1
-            assert counters["pauses"] > 30
+            assert counters["pauses"] > 10
             assert counters["waited_ns"] > 50_000_000
         if mode in ("allreduce", "barrier", "inter"):
             assert counters["trapped"] + counters["stale"] >= int(ROUNDS)
@@ -80,4 +80,4 @@ def test_a_task_that_may_run_leaves_its_cpu(mpi, meet, run_dir, mode):
     with FakeNode(run_dir, "a") as a, FakeNode(run_dir, "b") as b:
         _, job = meet(mode, a, b, COSCHED_WAIT="block:20000")
         counters = job.counters(1)
-    assert counters["naps"] > 100
+    assert counters["naps"] > 20

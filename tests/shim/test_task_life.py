@@ -66,15 +66,15 @@ def test_a_blocking_wait_sleeps_though_it_may_run(run, run_dir, wait, sleeps):
         run("late", "0.5", COSCHED_WAIT=wait)
         counters = node.jobs["wrapped"].counters(1)
     assert counters["pauses"] == 0
-    assert (counters["naps"] > 500) == sleeps
+    assert (counters["naps"] > 50) == sleeps
 
 
 def test_a_dead_daemon_does_not_hold_its_tasks(run, run_dir):
     with FakeNode(run_dir, "a", scheduled=False) as node:
         node.beating = False
-        run("late", "1.5")
+        run("late", "2.5")
         counters = node.jobs["wrapped"].counters(1)
-    assert counters["paused_ns"] < 1_400_000_000
+    assert counters["paused_ns"] < 2_300_000_000
 
 
 def test_without_a_daemon_the_program_runs_as_ever(run):

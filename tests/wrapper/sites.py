@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 
 ROOT = Path(__file__).parent.parent.parent
-TIMEOUT_S = 60.0
+TIMEOUT_S = 240.0
 OPENMPI_OPTIONS = ("--allow-run-as-root", "--oversubscribe", "--bind-to", "none")
 
 
@@ -78,14 +78,14 @@ def find_site(family: str) -> Site | str:
         if not (python.exists() and mpiexec.exists()):
             continue
         version = subprocess.run(
-            [mpiexec, "--version"], capture_output=True, text=True, check=False, timeout=30
+            [mpiexec, "--version"], capture_output=True, text=True, check=False, timeout=120
         ).stdout
         found = "mpich" if "HYDRA" in version or "MPICH" in version else "openmpi"
         imports = [python, "-c", "import mpi4py, pytest, pytest_mpi, cosched.shm._native"]
         if (
             found == family
             and not subprocess.run(
-                imports, capture_output=True, check=False, timeout=30
+                imports, capture_output=True, check=False, timeout=120
             ).returncode
         ):
             return Site(family, python, mpiexec)
