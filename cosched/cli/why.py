@@ -6,6 +6,7 @@ import json
 import os
 import textwrap
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -68,24 +69,40 @@ def command(
     if as_json:
         click.echo(json.dumps({"nodes": [_document(story) for story in found]}, indent=2))
     else:
-        click.echo("\n\n".join(story_text(story, asker, last) for story in found))
+        texts = (story_text(story, asker, last, in_all=True) for story in found)
+        click.echo("\n\n".join(texts))
 
 
-def story_text(story: Story, asker: Asker, last: int) -> str:
-    """A job on one node, and the last things that happened to it, within 80 columns."""
+def story_text(story: Story, asker: Asker, last: int, *, in_all: bool = False) -> str:
+    """A job on one node, and the last things that happened to it, within 80 columns;
+    with ``in_all`` also how often it had the CPUs so far, if it runs."""
     lines = _wrapped(f"{story.job} on {story.node}: {story.standing}", "", "  ")
+    if in_all and story.live is not None:
+        lines += _wrapped(_so_far(story.live), "  ", "    ")
     if story.reaches_back_to_wall_ns > asker.since_wall_ns and not _begins(story):
         began = _clock(story.reaches_back_to_wall_ns)
         lines.append(f"  nothing is known from before {began}")
     shown = story.told[-last:]
     omitted = len(story.told) - len(shown)
     if omitted:
-        lines.append(f"  ({omitted} earlier; --last, --json)")
+        lines.append(f"  ({omitted} earlier things: --last {len(story.told)}, or --json)")
     for told in shown:
         times = f" ({told.times} times)" if told.times > 1 else ""
         first = f"  {_clock(told.note.wall_ns)}  "
         lines += _wrapped(told.text + times, first, " " * len(first))
     return "\n".join(lines)
+
+
+def _so_far(job: Mapping[str, Any]) -> str:
+    """The job's status in one sentence."""
+    refused = {reason: n for reason, n in job["refused"].items() if n}
+    reasons = ", ".join(f"{reason} {n}" for reason, n in sorted(refused.items()))
+    times = "once" if job["switches"] == 1 else f"{job['switches']} times"
+    return (
+        f"so far: scheduled {times}, {job['granted']} of them by a message, for "
+        f"{job['scheduled_s']:.1f} s in all; {sum(refused.values())} requests refused"
+        + (f" ({reasons})" if reasons else "")
+    )
 
 
 def _begins(story: Story) -> bool:

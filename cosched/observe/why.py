@@ -65,6 +65,9 @@ def nodes_with_stories(run_dir: Path) -> list[NodePaths]:
 
 def stories(nodes: Sequence[NodePaths], asker: Asker) -> list[Story]:
     """The job's story on each node that knows it; CoschedError if none does."""
+    for paths in nodes:
+        if not paths.directory.is_dir():
+            raise CoschedError(f"node {paths.node}: not known here; see: cosched status")
     found = [story for paths in nodes for story in _on_node(paths, asker)]
     if not found:
         where = ", ".join(paths.node for paths in nodes) or "any node"
