@@ -255,6 +255,9 @@ def _sentences(search: _Search, advice: Advice) -> list[str]:
     best = _name(advice.best)
     untried = sum(point not in search.observed for point in search.grid.points())
     said = [f"{len(search.runs)} runs; {untried} points of the grid were not tried."]
+    loads = [run.load for _, run in search.runs if run.load is not None]
+    if loads and all(load.disturbed for load in loads):
+        said.append("Other programs were at work in every run: what follows is a guess.")
     if advice.verdict is Verdict.KERNEL:
         return [
             *said,

@@ -31,6 +31,7 @@ class FakeSession:
     surface: Any
     made: list
     stop_at: float = math.inf
+    outside: float = 0.01
 
     def warm_up(self, arms, progress):
         progress.say("warming up")
@@ -44,7 +45,7 @@ class FakeSession:
         if math.isinf(seconds):
             return Run(cell.arm, repeat, (), failure=Failure("job 'a' ended with status 1"))
         jobs = (JobResult("a", 0.0, 0.0, seconds + repeat / 1000, 1.0),)
-        return Run(cell.arm, repeat, jobs, load(0.01))
+        return Run(cell.arm, repeat, jobs, load(self.outside))
 
 
 @dataclass
@@ -86,6 +87,7 @@ def tuning(tmp_path, monkeypatch):
         surface = staticmethod(valley("0.5s", "50ms"))
         stop_at = math.inf
         nodes = ({"name": "lab1"},)
+        outside = 0.01
 
         def __init__(self):
             self.made = []
@@ -97,11 +99,24 @@ def tuning(tmp_path, monkeypatch):
 
     @contextmanager
     def ground(workloads, _options, _environ):
-        session = FakeSession(workloads[0], tuning.surface, tuning.made, tuning.stop_at)
+        session = FakeSession(
+            workloads[0], tuning.surface, tuning.made, tuning.stop_at, tuning.outside
+        )
         yield FakeGround({workloads[0].title: session}, tuning.nodes)
 
     monkeypatch.setattr(tune, "open_ground", ground)
     return tuning
+
+
+@pytest.mark.parametrize(("outside", "guess"), [(0.01, False), (0.5, True)])
+def test_what_comes_of_disturbed_runs_alone_is_called_a_guess(
+    tuning, capsys, outside, guess
+):
+    tuning.outside = outside
+    assert tuning.cli() == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert ("what follows is a guess. Recommended: slice 500ms" in said) is guess
+    assert ("tune again on a quiet machine" in said) is guess
 
 
 def test_it_recommends_the_best_and_writes_it_down(tuning, tmp_path, capsys):
