@@ -19,11 +19,13 @@ class Kept:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._found: dict[str, dict[str, Any]] = {}
+        self._mended: str | None = None
         if path.exists():
-            # Whoever was interrupted may have left half a line.
+            # Whoever was interrupted may have left half a line; or somebody is just
+            # writing it, so it is taken away only if we are to write, too.
             whole, _, half = path.read_text().rpartition("\n")
             if half:
-                path.write_text(f"{whole}\n" if whole else "")
+                self._mended = f"{whole}\n" if whole else ""
             for line in whole.splitlines():
                 row = json.loads(line)
                 self._found[_key(row["run"])] = row
@@ -44,6 +46,9 @@ class Kept:
             "figures": list(outcome.figures),
         }
         self._found[_key(row["run"])] = row
+        if self._mended is not None:
+            self._path.write_text(self._mended)
+            self._mended = None
         with self._path.open("a") as stream:
             stream.write(json.dumps(row) + "\n")
 
