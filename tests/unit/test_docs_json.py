@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path, PurePath
 
 import pytest
@@ -68,6 +70,28 @@ def test_a_commands_fields(folder, section):
     untold, absent = differences(told, printed)
     assert not untold, f"{PAGE.name}, {section}: tell of these: {untold}"
     assert not absent, f"{PAGE.name}, {section}: these are not there: {absent}"
+
+
+@pytest.mark.skipif(
+    not (Path(sys.executable).parent / "mpicc").exists(), reason="no MPI beside python"
+)
+@pytest.mark.parametrize(
+    ("section", "words"),
+    [
+        ("cosched-run --dry-run", ("run", "--dry-run", "--json", "-n", "2", "true")),
+        ("cosched shim info", ("main", "shim", "info", "--json")),
+    ],
+)
+def test_the_fields_of_what_needs_an_mpi(section, words):
+    module, *rest = words
+    done = subprocess.run(
+        [sys.executable, "-m", f"cosched.cli.{module}", *rest],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert differences(TOLD[section], json.loads(done.stdout)) == ([], [])
 
 
 def test_the_benchs_fields():
