@@ -24,7 +24,7 @@ PAGE = Path(__file__).parent.parent.parent / "docs/results.md"
 def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("symbiosis")
     page = folder / "page.md"
-    page.write_text("a\n<!-- symbiosis: begin -->\nold\n<!-- symbiosis: end -->\nb\n")
+    page.write_text("a\n<!-- symbiosis: begin -->\nstale\n<!-- symbiosis: end -->\nb\n")
     words = [*COMPUTED, "--streams", "4", "--out", str(folder), "--docs", str(page)]
     assert symbiosis.main(words) == 0
     return folder
@@ -60,7 +60,7 @@ def test_the_page_says_what_was_computed(made):
     assert text.endswith("<!-- symbiosis: end -->\nb\n")
     assert "| Table 4 | best schedule | 22.3% | 22.3%, the same pairs | yes |" in text
     assert "Not measured yet: fig1, fig2, fig3, fig4, table1, table2, log." in text
-    assert "old" not in text
+    assert "stale" not in text
     # What does not depend on how many streams were drawn stands in the repository's page.
     rows = [line for line in text.splitlines() if line.startswith(("| Table", "| 3"))]
     assert len(rows) == 2 + 6 + 2
@@ -133,10 +133,19 @@ def of_a_log(tmp_path_factory):
     return folder
 
 
-def test_a_log_waits_less_on_shared_nodes(of_a_log):
+def test_a_log_on_shared_nodes(of_a_log):
+    """More throughput, as the paper says. But large jobs on a busy machine wait longer for
+    twice as many nodes, and then the claim says that it does not hold, and why."""
     documents = symbiosis.kept(of_a_log)
+    by_placement = {row["placement"]: row for row in documents["log"]["rows"]}
+    whole, anyhow = by_placement["whole"], by_placement["anyhow"]
+    assert whole["mean_speed"] == 1.0 < anyhow["mean_speed"]
+    assert anyhow["makespan_over_whole"] > 1.0
+    assert anyhow["mean_wait_s"] > whole["mean_wait_s"]
     (claim,) = claims("log", documents)
-    assert claim.holds
+    assert (
+        claim.verdict == "**no**: jobs spread over twice as many nodes wait longer for them"
+    )
     assert documents["log"]["trace"] == "made.swf"
     assert (of_a_log / "symbiosis_log.png").read_bytes().startswith(b"\x89PNG")
     text = (of_a_log / "symbiosis_log.txt").read_text()
