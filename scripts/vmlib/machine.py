@@ -31,7 +31,7 @@ KERNELS = "vmlinuz-*-cloud-amd64"
 STATUS = re.compile(rb"cosched-vm: status (\d+)\r?\n")
 TAIL_LENGTH = 40  # more than either of the two texts
 PATIENCE_S = 5
-# The kernel unpacks the image into at most half of the memory; the image has 500 MB.
+# The kernel unpacks the image, which grows with the environment, into half of it at most.
 MEMORY_MIB = 1536
 NO_ROOM = b"Initramfs unpacking failed: write error"
 
