@@ -12,7 +12,10 @@ import errno
 import os
 import secrets
 import stat
+from collections.abc import Iterator
 from pathlib import Path
+
+import posix_ipc
 
 SHM = Path("/dev/shm")
 
@@ -31,8 +34,8 @@ def make_object(name: str, size: int, uid: int, gid: int) -> int:
     """
     path = path_of(name)
     fresh = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    fd = os.open(fresh, flags, 0o600)
+    with _as_os_errors(name):
+        fd = int(posix_ipc.SharedMemory(f"/{fresh.name}", posix_ipc.O_CREX, 0o600).fd)
     try:
         os.fchmod(fd, 0o600)
         os.posix_fallocate(fd, 0, size)
@@ -49,8 +52,8 @@ def make_object(name: str, size: int, uid: int, gid: int) -> int:
 
 def open_object(name: str) -> int:
     """A descriptor of an existing object. OSError, also for what is no plain file."""
-    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    fd = os.open(path_of(name), flags)
+    with _as_os_errors(name):
+        fd = int(posix_ipc.SharedMemory(name).fd)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
         raise OSError(errno.EINVAL, "not a shared-memory object", name)
@@ -65,10 +68,22 @@ def remove_object(name: str) -> None:
         path_of(name).unlink()
 
 
+@contextlib.contextmanager
+def _as_os_errors(name: str) -> Iterator[None]:
+    try:
+        yield
+    except posix_ipc.ExistentialError:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name) from None
+    except posix_ipc.PermissionsError:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name) from None
+    except (posix_ipc.Error, ValueError) as error:
+        raise OSError(errno.EINVAL, str(error), name) from None
+
+
 def _take_name(fresh: Path, path: Path) -> None:
     try:
         fresh.rename(path)
     except IsADirectoryError:
         # Not emptied: it is somebody else's, and so is what is in it.
-        path.rename(path.with_name(f"planted.{secrets.token_hex(8)}"))
+        path.rename(path.with_name(f"planted.{path.name}.{secrets.token_hex(8)}"))
         fresh.rename(path)

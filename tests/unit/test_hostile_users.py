@@ -10,10 +10,12 @@ import fcntl
 import json
 import logging
 import os
+import shutil
 import signal
 import socket
 import stat
 import subprocess
+import sys
 import threading
 from collections import deque
 
@@ -34,7 +36,8 @@ from cosched.node.lock import DaemonLock, hold_daemon, lock_holder
 from cosched.node.loop import Loop
 from cosched.node.pacing import REST, Pacer
 from cosched.node.registration import Applicant, Hello
-from cosched.shm import objects, userdirs
+from cosched.shm import userdirs
+from cosched.shm.objects import SHM
 from cosched.shm.paths import NodePaths
 from cosched.shm.region import JobRegion, NodeRegion
 from cosched.shm.userdirs import make_node_directory, own_run_dir, run_dir_to_ask
@@ -368,13 +371,20 @@ def test_who_got_the_number_at_the_last_moment_goes_back_beside_its_parent(
 # -- shared memory --------------------------------------------------------------------
 
 
+#: In /dev/shm, where other tests and daemons have theirs.
+REGION = f"/cosched-hostile-{os.getpid()}"
+
+
 @pytest.fixture
-def shm(tmp_path, monkeypatch):
-    place = tmp_path / "shm"
-    place.mkdir()
-    monkeypatch.setattr(objects, "SHM", place)
-    monkeypatch.setattr("cosched.node.jobs.SHM", place)
-    return place
+def planted():
+    """Where the name is; and without what a test left there."""
+    yield SHM / REGION[1:]
+    for path in left():
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+def left():
+    return list(SHM.glob(f"*{REGION[1:]}*"))
 
 
 def plant_file(path, _other):
@@ -398,68 +408,81 @@ PLANTS = [plant_file, plant_link, plant_directory, plant_fifo]
 
 
 @pytest.mark.parametrize("plant", PLANTS)
-def test_a_planted_name_does_not_stand_in_the_way_of_a_region(shm, tmp_path, plant):
-    plant(shm / "cosched-x", tmp_path / "other")
-    region = JobRegion.create("/cosched-x", "job", os.geteuid(), os.getegid())
-    found = (shm / "cosched-x").lstat()
+def test_a_planted_name_does_not_stand_in_the_way_of_a_region(planted, tmp_path, plant):
+    plant(planted, tmp_path / "other")
+    region = JobRegion.create(REGION, "job", os.geteuid(), os.getegid())
+    found = planted.lstat()
     assert stat.S_ISREG(found.st_mode)
     assert stat.S_IMODE(found.st_mode) == 0o600
-    assert JobRegion.attach("/cosched-x", timeout_s=0).job == "job"
+    assert JobRegion.attach(REGION, timeout_s=0).job == "job"
     if plant is plant_link:
         assert (tmp_path / "other").read_text() == "precious"
     region.close()
     region.unlink()
-    assert not (shm / "cosched-x").exists()
+    assert not planted.exists()
 
 
 @pytest.mark.parametrize("plant", PLANTS)
-def test_what_is_planted_is_no_region(shm, tmp_path, plant):
-    plant(shm / "cosched-x", tmp_path / "other")
-    with pytest.raises(CoschedError, match="shared memory /cosched-x"):
-        JobRegion.attach("/cosched-x", timeout_s=0)
+def test_what_is_planted_is_no_region(planted, tmp_path, plant):
+    plant(planted, tmp_path / "other")
+    with pytest.raises(CoschedError, match=f"shared memory {REGION}"):
+        JobRegion.attach(REGION, timeout_s=0)
 
 
-def test_a_region_that_cannot_be_made_leaves_nothing(shm, monkeypatch):
+@pytest.mark.usefixtures("planted")
+def test_a_region_that_cannot_be_made_leaves_nothing(monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(OSError, match="No space"):
-        JobRegion.create("/cosched-x", "job", os.geteuid(), os.getegid())
-    assert list(shm.iterdir()) == []
+        JobRegion.create(REGION, "job", os.geteuid(), os.getegid())
+    assert left() == []
 
 
 @needs_root
-def test_a_full_dev_shm_is_an_error_and_no_signal(shm):
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(shm)], check=True)
-    try:
-        with pytest.raises(OSError, match="No space"):
-            JobRegion.create("/cosched-x", "job", os.geteuid(), os.getegid())
-        assert list(shm.iterdir()) == []
-    finally:
-        subprocess.run(["umount", str(shm)], check=True)
+def test_a_full_dev_shm_is_an_error_and_no_signal():
+    program = (
+        "import os; from cosched.shm.region import JobRegion; "
+        "JobRegion.create('/cosched-x', 'job', os.geteuid(), os.getegid())"
+    )
+    full = 'mount -t tmpfs -o size=64k none /dev/shm && exec "$@"; '
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", full, "sh", sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "No space left on device" in done.stderr
 
 
-def test_only_regions_whose_bell_a_daemon_made_are_taken_over(shm, tmp_path):
+def test_only_regions_whose_bell_a_daemon_made_are_taken_over(tmp_path):
     paths = NodePaths(tmp_path, "n")
     paths.bells.mkdir(parents=True)
     me = os.geteuid()
     mine, theirs = paths.job_region(f"{me}.a"), paths.job_region(f"{me + 1}.a")
     regions = [JobRegion.create(name, "a", me, os.getegid()) for name in (mine, theirs)]
-    (shm / f"{mine[1:]}\n[strange").write_bytes(b"")
+    strange = SHM / f"{mine[1:]}\n[strange"
+    strange.write_bytes(b"")
     os.mkfifo(paths.bell(f"{me + 1}.a"))
-    with pytest.raises(CoschedError, match="no daemon of this node made it"):
-        attach_left(paths, mine)
-    with pytest.raises(CoschedError, match=f"belongs to uid {me}"):
-        attach_left(paths, theirs)
-    assert len(JobTable(paths).adopt()) == 3
-    assert list(shm.iterdir()) == []
-    for region in regions:
-        region.close()
+    try:
+        with pytest.raises(CoschedError, match="no daemon of this node made it"):
+            attach_left(paths, mine)
+        with pytest.raises(CoschedError, match=f"belongs to uid {me}"):
+            attach_left(paths, theirs)
+        assert len(JobTable(paths).adopt()) == 3
+        assert list(SHM.glob(f"{paths.job_region_prefix[1:]}*")) == []
+    finally:
+        strange.unlink(missing_ok=True)
+        for region in regions:
+            region.close()
+            region.unlink()
 
 
-def test_half_written_orders_are_none(shm):
-    region = NodeRegion.create("/cosched-x")
+@pytest.mark.usefixtures("planted")
+def test_half_written_orders_are_none():
+    region = NodeRegion.create(REGION)
     region.give_orders(slice_ns=5, deadline_ns=6, align=False, idle=False)
     assert region.orders().slice_ns == 5
     region.data.orders.generation += 1  # it died over the next ones
