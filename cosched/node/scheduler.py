@@ -7,7 +7,6 @@ commands that come back are carried out at once.
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import signal
@@ -17,21 +16,18 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from cosched.core.config.kinds import OFF
-from cosched.core.config.limits import limits_for, refuse_settings, refuse_task
+from cosched.core.config.limits import limits_for, refuse_settings
 from cosched.core.config.schema import TRACE_BYTES
 from cosched.core.config.values import Limits
 from cosched.core.errors import CoschedError
 from cosched.core.messages import (
     AlarmRang,
     Event,
-    MessageTrapped,
     Mode,
     ModeChosen,
     SettingsChanged,
     ShutdownRequested,
     SliceEnded,
-    TaskExited,
-    TaskRegistered,
     TurnGiven,
 )
 from cosched.core.node import NodeScheduler
@@ -45,24 +41,21 @@ from cosched.node.complaints import Complaints
 from cosched.node.control import ControlSocket
 from cosched.node.effects import Effects, silence
 from cosched.node.explain import explain
-from cosched.node.jobs import JobTable, LiveJob
-from cosched.node.listener import Peer
+from cosched.node.jobs import JobTable
 from cosched.node.loop import Loop
+from cosched.node.members import Members, Terms, clocks
 from cosched.node.memory import MemoryGate, MemoryTerms
 from cosched.node.metrics_process import MetricsProcess
 from cosched.node.owners import Owners
 from cosched.node.recorder import Recorder
 from cosched.node.registration import (
-    Hello,
-    RegistrationRefused,
     RegistrationSocket,
-    Welcome,
 )
-from cosched.node.status import CARRIERS, node_status
+from cosched.node.status import node_status
 from cosched.node.timer_process import TimerProcess
 from cosched.shm._native import lib
 from cosched.shm.paths import NodePaths
-from cosched.shm.region import NodeRegion, Request
+from cosched.shm.region import NodeRegion
 
 log = logging.getLogger(__name__)
 
@@ -148,8 +141,17 @@ class SchedulerDaemon:
             set_alarm=self._set_alarm,
         )
 
+        self._members = Members(
+            self.jobs,
+            self._loop,
+            self._books,
+            self.recorder,
+            Terms(options.private, options.limits),
+            self.feed,
+            self._note_activity,
+        )
         self.gate = MemoryGate(
-            paths.node, self.jobs, self._loop, self._register, options.memory
+            paths.node, self.jobs, self._loop, self._members.register, options.memory
         )
         allow = options.private if options.allow_raise is None else options.allow_raise
         self._owners = Owners(self.machine, self.jobs, self._choose_mode, raising=allow)
@@ -164,7 +166,9 @@ class SchedulerDaemon:
         self.recorder.open(self.paths.directory, self.options.trace_bytes)
         if self.options.history is not None:
             self._books.open(self.options.history)
-        self._adopt()
+        self._members.adopt(self._owners.take_over)
+        if not self.jobs:
+            self.classes.close()  # of jobs that ended while no daemon was up
         mode = 0o600 if self.options.private else 0o666
         complaints = Complaints()
         registration = RegistrationSocket(
@@ -209,10 +213,10 @@ class SchedulerDaemon:
     def _shut_down(self) -> None:
         for job in self.jobs:
             self._books.daemon_leaves(job)
-        self.feed(ShutdownRequested(**self._clocks()))
+        self.feed(ShutdownRequested(**clocks()))
         for job in self.jobs:
             self._books.job_ended(job)
-            self._forget_job(job)
+            self._members.forget(job)
         self.recorder.close()
         self._books.close()
         self.timer.stop()
@@ -248,141 +252,11 @@ class SchedulerDaemon:
         self._effects.carry_out(commands)
         self.recorder.record(event, commands)
 
-    @staticmethod
-    def _clocks() -> dict[str, int]:
-        return {"now_ns": time.monotonic_ns(), "wall_ns": time.time_ns()}
-
-    def _register(self, peer: Peer, hello: Hello, pidfd: int) -> Welcome:
-        before = self.jobs.job_of(peer.pid)
-        if before is not None:  # it initialises MPI again, or became another program
-            self._task_left(before, peer.pid)
-        if self.options.private and peer.uid != os.geteuid():
-            raise RegistrationRefused(errno.EACCES, "these daemons are another user's")
-        self._check_limits(peer, hello)
-        job = self._find_or_create(peer, hello)
-        try:
-            cpus = frozenset(os.sched_getaffinity(peer.pid))
-            task = self.jobs.add_task(
-                job,
-                peer.pid,
-                pidfd,
-                rank=hello.rank,
-                world=hello.world,
-                carrier=hello.carrier,
-            )
-        except (CoschedError, OSError) as error:
-            self._forget_if_empty(job)
-            raise RegistrationRefused(errno.ENOSPC, str(error)) from None
-        self._loop.watch(task.pidfd, lambda: self._task_left(job, peer.pid))
-        self.recorder.introduce(job, task)
-        self._introduce(job, peer.pid, cpus)
-        return Welcome(task.slot, job.region.size(), job.region.fd, job.bell)
-
-    def _check_limits(self, peer: Peer, hello: Hello) -> None:
-        limits = limits_for(self.options.limits, peer.uid)
-        others = [j for j in self.jobs if j.uid == peer.uid and j.name != hello.job]
-        refusal = refuse_task(limits, CARRIERS[hello.carrier], len(others))
-        if refusal is not None:
-            raise RegistrationRefused(errno.EPERM, refusal)
-
-    def _find_or_create(self, peer: Peer, hello: Hello) -> LiveJob:
-        job = self.jobs.get(f"{peer.uid}.{hello.job}")
-        if job is not None:
-            return job
-        try:
-            job = self.jobs.create(hello.job, peer.uid, peer.gid)
-        except OSError as error:
-            raise RegistrationRefused(
-                error.errno or errno.EIO, f"no shared memory for the job: {error}"
-            ) from None
-        job.region.record_submission(hello.submitted_ns)
-        self._watch_job(job)
-        return job
-
-    def _introduce(self, job: LiveJob, pid: int, cpus: frozenset[int]) -> None:
-        self.feed(
-            TaskRegistered(
-                **self._clocks(),
-                job=job.key,
-                task=pid,
-                cpus=cpus,
-                submitted_ns=job.region.submitted_ns,
-            )
-        )
-
-    def _watch_job(self, job: LiveJob) -> None:
-        self._loop.watch(job.bell, lambda: self._hear_job(job))
-
-    def _hear_job(self, job: LiveJob) -> None:
-        silence(job.bell)
-        for request in job.region.take_requests():
-            self._take_request(job, request)
-
-    def _take_request(self, job: LiveJob, request: Request) -> None:
-        task = job.task_in_slot(request.slot)
-        if task is None:
-            return
-        if request.code == lib.COSCHED_CMDSCH:
-            self.feed(
-                MessageTrapped(
-                    **self._clocks(), job=job.key, task=task.pid, epoch=request.epoch
-                )
-            )
-        elif request.code == lib.COSCHED_CMDOUT:
-            self._task_left(job, task.pid)
-
     def _hear_timer(self) -> None:
         silence(self._bell)
         for request in self.region.take_requests():
             if request.code == lib.COSCHED_CMDCSW:
-                self.feed(SliceEnded(**self._clocks()))
-
-    def _task_left(self, job: LiveJob, pid: int) -> None:
-        task = job.tasks[pid]
-        self._loop.unwatch(task.pidfd)
-        self._books.task_leaves(job, task)
-        self.jobs.remove_task(job, pid)
-        self.feed(TaskExited(**self._clocks(), job=job.key, task=pid))
-        self._forget_if_empty(job)
-
-    def _forget_if_empty(self, job: LiveJob) -> None:
-        if not job.tasks:
-            self._books.job_ended(job)
-            self._forget_job(job)
-            self._note_activity()
-
-    def _forget_job(self, job: LiveJob) -> None:
-        for task in job.tasks.values():
-            self._loop.unwatch(task.pidfd)
-        self._loop.unwatch(job.bell)
-        self.jobs.destroy(job)
-
-    def _give_up(self, job: LiveJob) -> None:
-        """Lets a job run freely whose region cannot be used any more."""
-        log.error("job %s: its owner truncated its region; it runs on its own", job.key)
-        for pid in list(job.tasks):
-            self._task_left(job, pid)
-
-    def _adopt(self) -> None:
-        """Replays the registrations of tasks that a dead daemon left running."""
-        for problem in self.jobs.adopt():
-            log.warning("not taken over: %s", problem)
-        for job in self.jobs:
-            self._books.adopt(job)
-            self._watch_job(job)
-            for pid, task in list(job.tasks.items()):
-                self._loop.watch(task.pidfd, lambda j=job, p=pid: self._task_left(j, p))  # type: ignore[misc]
-                self.recorder.introduce(job, task)
-                try:
-                    cpus = frozenset(os.sched_getaffinity(pid))
-                except OSError:
-                    continue  # it just ended; its pidfd says so
-                self._introduce(job, pid, cpus)
-            if job.key in self.machine.jobs:
-                self._owners.take_over(job)
-            log.info("took over job %s with %d tasks", job.key, len(job.tasks))
-        if not self.jobs:
-            self.classes.close()  # of jobs that ended while no daemon was up
+                self.feed(SliceEnded(**clocks()))
 
     # -- times ----------------------------------------------------------------------
 
@@ -391,7 +265,7 @@ class SchedulerDaemon:
         for job in self.jobs:
             job.region.beat()
             if job.region.torn:
-                self._give_up(job)
+                self._members.give_up(job)
         self.recorder.beat()
         if self.options.private and self._is_unused():
             self._loop.stop()
@@ -410,7 +284,7 @@ class SchedulerDaemon:
         # Alarms that were replaced still ring here; only the last one counts.
         if time.monotonic_ns() >= self._alarm_ns > 0:
             self._alarm_ns = 0
-            self.feed(AlarmRang(**self._clocks()))
+            self.feed(AlarmRang(**clocks()))
 
     def _note_activity(self) -> None:
         # Somebody came: the grace for those who have not come yet is over.
@@ -448,15 +322,15 @@ class SchedulerDaemon:
         refusal = refuse_settings(limits, settings)
         if refusal is not None:
             raise CoschedError(refusal)
-        self.feed(SettingsChanged(**self._clocks(), settings=settings))
+        self.feed(SettingsChanged(**clocks(), settings=settings))
         return {"settings": asdict(settings), "warnings": settings.warnings()}
 
     def _choose_mode(self, job: str, mode: Mode) -> None:
-        self.feed(ModeChosen(**self._clocks(), job=job, mode=mode))
+        self.feed(ModeChosen(**clocks(), job=job, mode=mode))
 
     def _give_turn(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         job = str(request.get("job"))
-        self.feed(TurnGiven(**self._clocks(), job=job))
+        self.feed(TurnGiven(**clocks(), job=job))
         state = self.machine.jobs.get(job)
         return {"given": state is not None and state.scheduled}
 

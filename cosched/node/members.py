@@ -1,0 +1,192 @@
+"""Who is on the node: tasks come, by registration or from a daemon that died, ask through
+their job's ring, and leave. Each of these becomes an event."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cosched.core.config.limits import limits_for, refuse_task
+from cosched.core.config.values import Limits
+from cosched.core.errors import CoschedError
+from cosched.core.messages import Event, MessageTrapped, TaskExited, TaskRegistered
+from cosched.node.books import Books
+from cosched.node.effects import silence
+from cosched.node.jobs import JobTable, LiveJob
+from cosched.node.listener import Peer
+from cosched.node.loop import Loop
+from cosched.node.recorder import Recorder
+from cosched.node.registration import Hello, RegistrationRefused, Welcome
+from cosched.node.status import CARRIERS
+from cosched.shm._native import lib
+from cosched.shm.region import Request
+
+log = logging.getLogger(__name__)
+
+
+def clocks() -> dict[str, int]:
+    """The present moment, as events have it."""
+    return {"now_ns": time.monotonic_ns(), "wall_ns": time.time_ns()}
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Whose tasks may register: with ``private`` daemons only their user's, and within
+    ``limits``."""
+
+    private: bool
+    limits: Limits
+
+
+class Members:
+    """The tasks of a node, and what they ask for. ``feed`` takes each event;
+    ``on_activity()`` is called when a job has ended."""
+
+    def __init__(
+        self,
+        jobs: JobTable,
+        loop: Loop,
+        books: Books,
+        recorder: Recorder,
+        terms: Terms,
+        feed: Callable[[Event], None],
+        on_activity: Callable[[], None],
+    ) -> None:
+        self._jobs = jobs
+        self._loop = loop
+        self._books = books
+        self._recorder = recorder
+        self._terms = terms
+        self._feed = feed
+        self._on_activity = on_activity
+
+    def register(self, peer: Peer, hello: Hello, pidfd: int) -> Welcome:
+        """Makes a process a task of its job; RegistrationRefused if it cannot be one."""
+        before = self._jobs.job_of(peer.pid)
+        if before is not None:  # it initialises MPI again, or became another program
+            self._task_left(before, peer.pid)
+        if self._terms.private and peer.uid != os.geteuid():
+            raise RegistrationRefused(errno.EACCES, "these daemons are another user's")
+        self._check_limits(peer, hello)
+        job = self._find_or_create(peer, hello)
+        try:
+            cpus = frozenset(os.sched_getaffinity(peer.pid))
+            task = self._jobs.add_task(
+                job,
+                peer.pid,
+                pidfd,
+                rank=hello.rank,
+                world=hello.world,
+                carrier=hello.carrier,
+            )
+        except (CoschedError, OSError) as error:
+            self._forget_if_empty(job)
+            raise RegistrationRefused(errno.ENOSPC, str(error)) from None
+        self._loop.watch(task.pidfd, lambda: self._task_left(job, peer.pid))
+        self._recorder.introduce(job, task)
+        self._introduce(job, peer.pid, cpus)
+        return Welcome(task.slot, job.region.size(), job.region.fd, job.bell)
+
+    def _check_limits(self, peer: Peer, hello: Hello) -> None:
+        limits = limits_for(self._terms.limits, peer.uid)
+        others = [j for j in self._jobs if j.uid == peer.uid and j.name != hello.job]
+        refusal = refuse_task(limits, CARRIERS[hello.carrier], len(others))
+        if refusal is not None:
+            raise RegistrationRefused(errno.EPERM, refusal)
+
+    def _find_or_create(self, peer: Peer, hello: Hello) -> LiveJob:
+        job = self._jobs.get(f"{peer.uid}.{hello.job}")
+        if job is not None:
+            return job
+        try:
+            job = self._jobs.create(hello.job, peer.uid, peer.gid)
+        except OSError as error:
+            raise RegistrationRefused(
+                error.errno or errno.EIO, f"no shared memory for the job: {error}"
+            ) from None
+        job.region.record_submission(hello.submitted_ns)
+        self._watch_job(job)
+        return job
+
+    def _introduce(self, job: LiveJob, pid: int, cpus: frozenset[int]) -> None:
+        self._feed(
+            TaskRegistered(
+                **clocks(),
+                job=job.key,
+                task=pid,
+                cpus=cpus,
+                submitted_ns=job.region.submitted_ns,
+            )
+        )
+
+    def _watch_job(self, job: LiveJob) -> None:
+        self._loop.watch(job.bell, lambda: self._hear_job(job))
+
+    def _hear_job(self, job: LiveJob) -> None:
+        silence(job.bell)
+        for request in job.region.take_requests():
+            self._take_request(job, request)
+
+    def _take_request(self, job: LiveJob, request: Request) -> None:
+        task = job.task_in_slot(request.slot)
+        if task is None:
+            return
+        if request.code == lib.COSCHED_CMDSCH:
+            self._feed(
+                MessageTrapped(**clocks(), job=job.key, task=task.pid, epoch=request.epoch)
+            )
+        elif request.code == lib.COSCHED_CMDOUT:
+            self._task_left(job, task.pid)
+
+    def _task_left(self, job: LiveJob, pid: int) -> None:
+        task = job.tasks[pid]
+        self._loop.unwatch(task.pidfd)
+        self._books.task_leaves(job, task)
+        self._jobs.remove_task(job, pid)
+        self._feed(TaskExited(**clocks(), job=job.key, task=pid))
+        self._forget_if_empty(job)
+
+    def _forget_if_empty(self, job: LiveJob) -> None:
+        if not job.tasks:
+            self._books.job_ended(job)
+            self.forget(job)
+            self._on_activity()
+
+    def forget(self, job: LiveJob) -> None:
+        """Removes what the node holds for a job, whatever is left of its tasks."""
+        for task in job.tasks.values():
+            self._loop.unwatch(task.pidfd)
+        self._loop.unwatch(job.bell)
+        self._jobs.destroy(job)
+
+    def give_up(self, job: LiveJob) -> None:
+        """Lets a job run freely whose region cannot be used any more."""
+        log.error("job %s: its owner truncated its region; it runs on its own", job.key)
+        for pid in list(job.tasks):
+            self._task_left(job, pid)
+
+    def adopt(self, known: Callable[[LiveJob], None]) -> None:
+        """Replays the registrations of tasks that a dead daemon left running;
+        ``known(job)`` is called for each job whose tasks are back."""
+        for problem in self._jobs.adopt():
+            log.warning("not taken over: %s", problem)
+        for job in self._jobs:
+            self._books.adopt(job)
+            self._watch_job(job)
+            back = 0
+            for pid, task in list(job.tasks.items()):
+                self._loop.watch(task.pidfd, lambda j=job, p=pid: self._task_left(j, p))  # type: ignore[misc]
+                self._recorder.introduce(job, task)
+                try:
+                    cpus = frozenset(os.sched_getaffinity(pid))
+                except OSError:
+                    continue  # it just ended; its pidfd says so
+                self._introduce(job, pid, cpus)
+                back += 1
+            if back:
+                known(job)
+            log.info("took over job %s with %d tasks", job.key, back)
