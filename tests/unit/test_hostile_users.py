@@ -546,12 +546,12 @@ def test_who_only_looks_does_not_keep_a_daemon_from_its_lock(tmp_path, monkeypat
 
 @pytest.fixture
 def bare_logging():
+    """Without pytest's own handlers, which hand on what is logged as it is."""
     root = logging.getLogger()
     before, level = root.handlers[:], root.level
+    root.handlers.clear()
     yield root
-    for handler in root.handlers[:]:
-        if handler not in before:
-            root.removeHandler(handler)
+    root.handlers[:] = before
     root.setLevel(level)
 
 

@@ -11,8 +11,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
-from cosched.core.messages import Refusal
 from cosched.core.branches import Branch
+from cosched.core.messages import Refusal
 from cosched.observe.metrics import REFUSALS, metrics_of
 from tests.unit.top_samples import job, status, task
 
