@@ -546,16 +546,15 @@ def test_who_only_looks_does_not_keep_a_daemon_from_its_lock(tmp_path, monkeypat
 
 @pytest.fixture
 def bare_logging():
-    """Without pytest's own handlers, which hand on what is logged as it is."""
     root = logging.getLogger()
     before, level = root.handlers[:], root.level
-    root.handlers.clear()
     yield root
     root.handlers[:] = before
     root.setLevel(level)
 
 
 def test_the_log_is_bounded_and_closed_to_others(tmp_path, bare_logging):
+    bare_logging.handlers.clear()  # pytest's would hand on what is logged as it is
     path = tmp_path / "scheduler.log"
     path.touch(0o644)
     handler = log_file.open_log(path, verbose=False, capture=False, limit_bytes=1000)
