@@ -64,7 +64,7 @@ def served(tmp_path):
         owners={"whose": lambda request, uid: {"uid": uid, "job": str(request.get("job"))}},
         on_lease_end=lambda: None,
         complaints=Complaints(),
-        line_ns=200_000_000,
+        line_ns=2_000_000_000,
     )
     thread = threading.Thread(target=loop.run)
     thread.start()
