@@ -24,7 +24,7 @@ from cosched.core.errors import CoschedError
 from cosched.core.messages import Command, Event, Job, Task
 from cosched.core.snapshot import NodeSnapshot
 
-VERSION = 1
+VERSION = 2
 
 _EVENTS = {kind.__name__: kind for kind in Event.__subclasses__()}
 _COMMANDS = {kind.__name__: kind for kind in Command.__subclasses__()}

@@ -14,7 +14,7 @@ from cosched.core.messages import (
 )
 from cosched.core.node import NodeScheduler
 from cosched.core.settings import Settings
-from cosched.core.trace_codec import Header, Step, encode
+from cosched.core.trace_codec import VERSION, Header, Step, encode
 from cosched.observe.timeline import NodeTimeline, Span
 from cosched.observe.trace import read_trace
 
@@ -37,7 +37,7 @@ class TracedNode:
         """A new file of the same daemon."""
         now_ns = round(at * MS)
         self.lines.append(
-            Header(1, self.name, now_ns, WALL_NS + now_ns, self.machine.snapshot())
+            Header(VERSION, self.name, now_ns, WALL_NS + now_ns, self.machine.snapshot())
         )
 
     def tell(self, kind, at: float, **values) -> None:
