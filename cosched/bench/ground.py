@@ -76,6 +76,8 @@ class Ground:
             **self.context(),
             "machine": os.uname().nodename,
             "CPUs": os.cpu_count(),
+            "CPUs of the nodes": None if self.site.cpus is None else sorted(self.site.cpus),
+            "set on the nodes": self.site.remote.now if self.site.remote else None,
             "workload": {
                 title: [
                     {**spec_document(spec), "sha256": _sha256(spec)}

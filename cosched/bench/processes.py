@@ -29,6 +29,8 @@ from cosched.bench.results import Failure, JobResult
 from cosched.core.errors import CoschedError
 
 STOP_GRACE_S = 5.0
+#: What a selector can be asked for has a limit, a job's time has none.
+LONGEST_PAUSE_S = 3600.0
 OUTPUT_LINES = 5
 OUTPUT_TAIL_BYTES = 8192
 
@@ -141,7 +143,7 @@ class _Round:
         moments = [self._limit_s, *(job.deadline_s for job in self._running.values())]
         if self._may_start:
             moments.append(self._waiting[0].start_s)
-        pause_s = max(0.0, min(moments) - self._now_s())
+        pause_s = min(max(0.0, min(moments) - self._now_s()), LONGEST_PAUSE_S)
         events = self._selector.select(
             pause_s if at_most_s is None else min(pause_s, at_most_s)
         )

@@ -75,7 +75,8 @@ class Estimate:
 
     def ended(self, name: str, seconds: float) -> None:
         """The next run in order, of ``name``, took ``seconds``."""
-        self._left.remove(name)
+        if name in self._left:  # not in the newest plan, but its batch had begun
+            self._left.remove(name)
         self._taken.setdefault(name, []).append(seconds)
 
     def given_up(self, name: str) -> None:

@@ -96,9 +96,10 @@ def next_round(grid: Grid, observed: Observed, repeats: int) -> list[Contestant]
     for number in range(2, repeats + 1):
         left = contenders(grid, observed, number)
         beside: list[Contestant] = [KERNEL, *dict.fromkeys([grid.default, *left])]
-        due = [one for one in beside if len(observed.get(one, ())) < number]
+        able = [one for one in beside if not _failed(observed.get(one, ()))]
+        due = [one for one in able if len(observed.get(one, ())) < number]
         if due:
-            return [one for one in due if not _failed(observed.get(one, ()))]
+            return due
     return []
 
 

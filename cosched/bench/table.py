@@ -215,7 +215,8 @@ def _failure_block(summaries: Sequence[ArmSummary]) -> list[str]:
     for run in (run for summary in summaries for run in summary.runs):
         if run.failure is not None:
             where = f"{run.arm.value}, repeat {run.repeat}"
-            lines.append(f"failed: {where}: {run.failure.line}")
+            said = f"failed: {where}: {run.failure.line}"
+            lines += textwrap.wrap(said, WIDTH, subsequent_indent="  ")
             lines += [_clip(f"  | {line}", WIDTH) for line in run.failure.output]
     return lines
 

@@ -21,6 +21,7 @@ from cosched.cli.options import (
     lab_nodes_option,
     run_dir_option,
 )
+from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S, parse_duration
 
 HELP = """\
@@ -148,7 +149,7 @@ def command(
             mpi=mpi,
             settings=_given(slice=slice_, gmet=gmet, align=align),
             limit_s=parse_limit(run_limit),
-            set_with=tuple(shlex.split(set_with or "")),
+            set_with=_words(set_with or ""),
         ),
         dom=dom,
         warm_up=not no_warm_up,
@@ -170,6 +171,14 @@ def command(
             json.dump(outcome.document, stream, indent=1)
             stream.write("\n")
     return EXIT_FAILURE if outcome.failed else 0
+
+
+def _words(text: str) -> tuple[str, ...]:
+    """A command as a shell would split it."""
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as error:
+        raise CoschedError(f"--set-with: '{text}': {error}") from error
 
 
 def parse_limit(text: str | None) -> float:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -19,9 +17,15 @@ from cosched.cli.options import (
     run_dir_option_with,
 )
 from cosched.cli.run_choices import choose
+from cosched.cli.run_site import (
+    check_hosts,
+    find_site,
+    lease_here,
+    local_nodes,
+    this_node,
+)
 from cosched.core.errors import CoschedError
 from cosched.core.units import parse_bytes
-from cosched.launch.command import Site
 from cosched.launch.environment import (
     Part,
     carrier_for,
@@ -31,13 +35,9 @@ from cosched.launch.environment import (
 )
 from cosched.launch.job import Job, Request, resolve
 from cosched.launch.mpi import Places
-from cosched.shm.paths import NodePaths, check_job_name
+from cosched.shm.paths import check_job_name
 from cosched.shm.userdirs import run_dir_to_ask
 
-if TYPE_CHECKING:
-    from cosched.launch.nodes import Control
-
-_LAB_HOST = re.compile(r"lab[0-9]+")
 _NOISE_BYTES = 4
 
 
@@ -102,7 +102,7 @@ def _hosts(_: click.Context, __: click.Parameter, value: str | None) -> tuple[st
 )
 @click.option("--no-shim", is_flag=True, help="Start the job the same way, uncoscheduled.")
 @run_dir_option_with(
-    lambda: run_dir_to_ask(os.environ, os.geteuid(), _here()),
+    lambda: run_dir_to_ask(os.environ, os.geteuid(), this_node()),
     "/tmp/cosched-UID where daemons of yours are up, else /run/cosched",
 )
 @click.option(
@@ -172,7 +172,7 @@ def command(
     run_dir = run_dir.absolute()
     resolved = resolve(
         Request(argv, ranks, ppn, mpi, root=os.geteuid() == 0),
-        _site(run_dir, hosts),
+        find_site(run_dir, hosts),
         Places(Path(sys.executable).parent, os.environ),
     )
     for warning in resolved.warnings:
@@ -204,9 +204,11 @@ def command(
     lease = None
     takes_part = "COSCHED_JOB" in tasks
     if takes_part and resolved.site.names:
-        _check_hosts(resolved.site, run_dir, name, choices.limits.jobs_per_user, need_bytes)
+        check_hosts(resolved.site, run_dir, name, choices.limits.jobs_per_user, need_bytes)
     elif takes_part:
-        lease = _lease_here(run_dir, name, choices.limits.jobs_per_user, need_bytes)
+        lease = lease_here(
+            run_dir, name, choices.limits.jobs_per_user, need_bytes, _warn
+        )
         tasks = tasks if lease else {}
     if verbose:
         _say_what(resolved, name, tasks)
@@ -215,7 +217,12 @@ def command(
     if (account or verbose) and "COSCHED_JOB" in tasks:
         from cosched.cli.run_account import say_account
 
-        say_account(_local_nodes(resolved.site, run_dir), name, began_wall_ns)
+        say_account(
+            local_nodes(resolved.site, run_dir),
+            name,
+            began_wall_ns,
+            of=max(1, len(resolved.site.names)),
+        )
     return exit_like(status_word)
 
 
@@ -224,118 +231,17 @@ def main() -> None:
     sys.exit(run_cli(command, sys.argv[1:]))
 
 
-def _here() -> str:
-    """This node's name, as the tasks will know it."""
-    return os.environ.get("COSCHED_NODE") or os.uname().nodename
-
-
-def _site(run_dir: Path, hosts: tuple[str, ...]) -> Site:
-    """The lab if the hosts are its nodes, else real hosts as the launcher finds them."""
-    if not hosts:
-        return Site()
-    lab = None
-    if (run_dir / "lab").exists():
-        from cosched.lab.lab import Lab
-
-        lab = Lab.load(run_dir)
-    if lab is not None:
-        known = {word for node in lab.nodes for word in (node.name, node.address)}
-        if any(host in known or _LAB_HOST.fullmatch(host) for host in hosts):
-            nodes = [lab.node(host) for host in hosts]
-            return Site(
-                names=tuple(node.name for node in nodes),
-                addresses=tuple(node.address for node in nodes),
-                agent=lab.agent,
-                enter=tuple(lab.enter_argv(nodes[0].name)),
-                network=lab.network,
-            )
-    for host in hosts:
-        if _LAB_HOST.fullmatch(host) and not _resolves(host):
-            raise CoschedError(
-                f"host '{host}': no such host, and no lab is up in {run_dir}; "
-                "run: cosched lab up"
-            )
-    return Site(names=hosts, addresses=hosts)
-
-
-def _resolves(host: str) -> bool:
-    import socket
-
-    try:
-        socket.getaddrinfo(host, None)
-    except OSError:
-        return False
-    return True
-
-
 def _shim(job: Job) -> Path | None:
     """The library to preload; None, with a warning, where there can be none."""
-    from cosched.launch.shim import build_shim
+    from cosched.launch.shim import make_shim, plan_build
 
     try:
-        return build_shim(job.require_mpicc(), os.environ, standard_abi=job.standard_abi)
+        build = plan_build(job.require_mpicc(), os.environ, standard_abi=job.standard_abi)
+        if not build.is_built and sys.stderr.isatty():
+            print("cosched-run: building the shim for this MPI, once", file=sys.stderr)
+        return make_shim(build)
     except CoschedError as error:
         _warn(f"{error}; only programs that import mpi_shim are coscheduled")
-        return None
-
-
-def _check_hosts(
-    site: Site, run_dir: Path, name: str, most: int | None, need_bytes: int
-) -> None:
-    """CoschedError unless the daemons of those hosts that can be asked take the job."""
-    from cosched.launch.nodes import check_nodes
-
-    hint = "cosched up" if site.agent is None else "cosched lab exec {node} cosched up"
-    check_nodes(
-        _local_nodes(site, run_dir),
-        connect,
-        uid=os.geteuid(),
-        job=name,
-        most=most,
-        need_bytes=need_bytes,
-        start_hint=hint,
-    )
-
-
-def _local_nodes(site: Site, run_dir: Path) -> list[NodePaths]:
-    """The job's nodes whose daemons can be asked from here."""
-    if site.agent is not None:
-        return [NodePaths(run_dir, node) for node in site.names]
-    host = os.uname().nodename
-    local = {host, host.partition(".")[0], "localhost", "127.0.0.1"}
-    here = not site.names or local.intersection(site.names)
-    return [NodePaths(run_dir, _here())] if here else []
-
-
-def _lease_here(
-    run_dir: Path, name: str, most: int | None, need_bytes: int
-) -> Control | None:
-    """A lease on this node's daemons, started if need be; None, with a warning, if not."""
-    from cosched.launch.nodes import JobRefused, lease_node
-
-    here = NodePaths(run_dir, _here())
-    try:
-        return lease_node(
-            here,
-            connect,
-            uid=os.geteuid(),
-            job=name,
-            most=most,
-            need_bytes=need_bytes,
-        )
-    except JobRefused:
-        raise
-    except CoschedError as error:
-        _warn(f"no daemons on this node ({error}); not coscheduled")
-        return None
-
-
-def connect(paths: NodePaths) -> Control | None:
-    from cosched.node.client import ControlClient, NoDaemon
-
-    try:
-        return ControlClient(paths)
-    except NoDaemon:
         return None
 
 

@@ -276,7 +276,7 @@ def _outcomes(target: Target, shim: Path) -> Iterator[Outcome]:
 @contextlib.contextmanager
 def _private_node(run_dir: Path) -> Iterator[JobsOf]:
     """Daemons of our own; yields what asks them for their jobs."""
-    from cosched.cli.run import connect
+    from cosched.cli.run_site import connect
     from cosched.launch.nodes import lease_node
     from cosched.node.lifecycle import stop_node
     from cosched.shm.paths import NodePaths

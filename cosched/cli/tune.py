@@ -184,4 +184,6 @@ def _drawer(figure: Path | None) -> Callable[[dict[str, object], Path], None] | 
         from cosched.bench.heatmap_figure import draw
     except ImportError as error:
         raise CoschedError("--figure needs matplotlib: pip install matplotlib") from error
+    if figure.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise CoschedError(f"--figure: '{figure}': name it .png, .svg or .pdf")
     return draw

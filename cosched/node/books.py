@@ -110,6 +110,11 @@ class Books:
         used_ns = self._cpu_ns(job.key)
         tally.cpu_ns = tally.cpu_ns if used_ns is None else used_ns
 
+    def left(self, key: str) -> dict[str, int]:
+        """What the tasks of a living job that have left it had counted."""
+        tally = self._tallies.get(key)
+        return {} if tally is None else dict(tally.counters)
+
     def daemon_leaves(self, job: LiveJob) -> None:
         """The daemon ends before the job; call it while the job still has its class."""
         self._tally(job).partial = True

@@ -68,9 +68,11 @@ class BoundedFile:
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         self._fd = os.open(self._place.current, flags, 0o600)
         self._size = os.fstat(self._fd).st_size
-        # A daemon that was killed may have left half a line.
-        torn = self._size > 0 and os.pread(self._fd, 1, self._size - 1) != b"\n"
-        self._write((b"\n" if torn else b"") + self._header())
+        # A daemon that was killed, or a full disk, may have left half a line.
+        if self._size > 0 and os.pread(self._fd, 1, self._size - 1) != b"\n":
+            self._size = os.pread(self._fd, self._size, 0).rfind(b"\n") + 1
+            os.ftruncate(self._fd, self._size)
+        self._write(self._header())
 
     def _write(self, data: bytes) -> None:
         if os.write(self._fd, data) != len(data):

@@ -3,8 +3,9 @@
 One JSON object a line, one line for each answer. Reading is open to whoever may connect;
 changing is for root and the daemon's own user; what concerns one job is for its owner, too.
 
-Whatever a client sends costs nobody but that client: what is no request gets an error, a
-line that does not end gets no answer, and a user who asks without end waits (``Pacer``).
+Whatever a client does costs nobody but that client: what is no request gets an error, a
+line that does not end gets no answer, who does not read loses the answer, and a user who
+asks without end waits (``Pacer``).
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from cosched.node.loop import Loop
 from cosched.node.pacing import Pacer
 
 LINE_MAX = 65536
-#: How long a line may take to come.
+NOTHING = memoryview(b"")
+#: How long a line may take to come, or to be read.
 LINE_NS = 10 * NS_PER_S
 
 Handler = Callable[[Mapping[str, Any]], Mapping[str, Any]]
@@ -78,10 +80,12 @@ class ControlSocket:
         self._listener.close()
 
     def _accepted(self, connection: socket.socket) -> None:
-        # Non-blocking: answers are small and the readers local, but a reader that stops
-        # reading must not stop the daemon.
         client = _Client(connection)
-        self._loop.watch(connection.fileno(), lambda: self._hear(client))
+        self._listen(client)
+
+    def _listen(self, client: _Client) -> None:
+        client.watched = True
+        self._loop.watch(client.connection.fileno(), lambda: self._hear(client))
 
     def _hear(self, client: _Client) -> None:
         try:
@@ -94,8 +98,7 @@ class ControlSocket:
         if not data:
             self._drop(client)
         elif b"\n" in client.pending:
-            self._loop.unwatch(client.connection.fileno())
-            client.watched = False
+            self._unwatch(client)
             self._pacer.submit(client.uid, lambda: self._serve(client))
         elif len(client.pending) > LINE_MAX:
             self._complaints.about(client.uid, "control: a line without an end")
@@ -106,18 +109,36 @@ class ControlSocket:
     def _serve(self, client: _Client) -> None:
         """Answers one request; further ones that came with it wait for their turn."""
         line, _, client.pending = client.pending.partition(b"\n")
-        client.line_since_ns = time.monotonic_ns()
         answer = self._answer(client, line)
+        client.unread = memoryview(msgspec.json.encode(answer) + b"\n")
+        self._send(client)
+
+    def _send(self, client: _Client) -> None:
+        """As much of the answer as there is room for; the rest when it has been read."""
         try:
-            client.connection.sendall(msgspec.json.encode(answer) + b"\n")
-        except (BlockingIOError, ConnectionError):
+            client.unread = client.unread[client.connection.send(client.unread) :]
+        except BlockingIOError:
+            pass
+        except ConnectionError:
             self._drop(client)
             return
+        if not client.unread:
+            self._unwatch(client)
+            self._go_on(client)
+        elif not client.watched:
+            client.watched = True
+            client.line_since_ns = time.monotonic_ns()
+            self._loop.watch_room(client.connection.fileno(), lambda: self._send(client))
+            self._time_line(client)
+
+    def _go_on(self, client: _Client) -> None:
+        """An answer is out."""
+        client.unread = NOTHING  # an empty slice would hold all of the answer
+        client.line_since_ns = time.monotonic_ns()
         if b"\n" in client.pending:
             self._pacer.submit(client.uid, lambda: self._serve(client))
             return
-        self._loop.watch(client.connection.fileno(), lambda: self._hear(client))
-        client.watched = True
+        self._listen(client)
         if client.pending:
             self._time_line(client)
 
@@ -129,12 +150,13 @@ class ControlSocket:
 
         def look() -> None:
             client.timed = False
-            if not client.pending or not client.watched:
+            if not client.watched or not (client.pending or client.unread):
                 return  # closed, or being served, after which the next line is timed
             if time.monotonic_ns() < client.line_since_ns + self._line_ns:
                 arm()
                 return
-            self._complaints.about(client.uid, "control: half a line, and no more")
+            what = "an answer that is not read" if client.unread else "half a line"
+            self._complaints.about(client.uid, f"control: {what}, and no more")
             self._drop(client)
 
         def arm() -> None:
@@ -167,13 +189,16 @@ class ControlSocket:
         return {"error": f"unknown op '{operation}'"}
 
     def _drop(self, client: _Client) -> None:
-        if client.watched:
-            self._loop.unwatch(client.connection.fileno())
-            client.watched = False
+        self._unwatch(client)
         client.connection.close()
         if client.lease:
             self.leases -= 1
             self._on_lease_end()
+
+    def _unwatch(self, client: _Client) -> None:
+        if client.watched:
+            self._loop.unwatch(client.connection.fileno())
+            client.watched = False
 
 
 def parse_request(line: bytes) -> Mapping[str, Any] | None:
@@ -194,14 +219,16 @@ def parse_request(line: bytes) -> Mapping[str, Any] | None:
 
 
 class _Client:
-    """A connection and who has it, what it has sent of an unfinished line and since when,
-    whether it is watched, whether a time for the line is running, and whether it leases."""
+    """A connection and who has it, what it has sent of an unfinished line, what of its
+    answer is not read, since when, whether it is watched, for the one or the other, whether
+    a time for that is running, and whether it leases."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
         self.uid = peer_of(connection).uid
         self.pending = b""
-        self.watched = True
+        self.unread = NOTHING
+        self.watched = False
         self.timed = False
         self.line_since_ns = 0
         self.lease = False

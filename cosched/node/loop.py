@@ -34,6 +34,11 @@ class Loop:
         self._epoll.register(fd, select.EPOLLIN)
         self._callbacks[fd] = ready
 
+    def watch_room(self, fd: int, ready: Callable[[], None]) -> None:
+        """Calls ``ready`` whenever ``fd`` can be written; in place of ``watch``."""
+        self._epoll.register(fd, select.EPOLLOUT)
+        self._callbacks[fd] = ready
+
     def unwatch(self, fd: int) -> None:
         """Forgets ``fd``; call it before closing."""
         self._epoll.unregister(fd)

@@ -108,7 +108,7 @@ class SchedulerDaemon:
         self.machine = NodeScheduler(settings)
         self.jobs = JobTable(paths)
         self.recorder = Recorder(paths.node, self.machine, self.jobs)
-        self._books = Books(paths.node, self.recorder, classes.cpu_ns)
+        self.books = Books(paths.node, self.recorder, classes.cpu_ns)
         self.started_ns = time.monotonic_ns()
         self._loop = Loop()
         self._alarm_ns = 0
@@ -144,7 +144,7 @@ class SchedulerDaemon:
         self._members = Members(
             self.jobs,
             self._loop,
-            self._books,
+            self.books,
             self.recorder,
             Terms(options.private, options.limits),
             self.feed,
@@ -165,7 +165,7 @@ class SchedulerDaemon:
         self._loop.watch(self._bell, self._hear_timer)
         self.recorder.open(self.paths.directory, self.options.trace_bytes)
         if self.options.history is not None:
-            self._books.open(self.options.history)
+            self.books.open(self.options.history)
         self._members.adopt(self._owners.take_over)
         if not self.jobs:
             self.classes.close()  # of jobs that ended while no daemon was up
@@ -191,7 +191,7 @@ class SchedulerDaemon:
             },
             owners={
                 "why": self._why,
-                "history": self._books.tell,
+                "history": self.books.tell,
                 **self._owners.handlers(),
             },
             on_lease_end=self._note_activity,
@@ -212,13 +212,13 @@ class SchedulerDaemon:
 
     def _shut_down(self) -> None:
         for job in self.jobs:
-            self._books.daemon_leaves(job)
+            self.books.daemon_leaves(job)
         self.feed(ShutdownRequested(**clocks()))
         for job in self.jobs:
-            self._books.job_ended(job)
+            self.books.job_ended(job)
             self._members.forget(job)
         self.recorder.close()
-        self._books.close()
+        self.books.close()
         self.timer.stop()
         if self._metrics is not None:
             self._metrics.stop()

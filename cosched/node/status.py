@@ -113,6 +113,7 @@ def _job_status(
         "refused": {reason.value: count for reason, count in state.refused.items()},
         "dropped_requests": int(job.region.data.ring.dropped),
         **({"memory": daemon.gate.job_status(need)} if need else {}),
+        "left": daemon.books.left(job.key),
         "tasks": [
             {
                 "pid": task.pid,

@@ -198,17 +198,20 @@ def document(found: JobSummary) -> dict[str, Any]:
     return plain
 
 
-def one_line(found: JobSummary) -> str:
-    """The summary in words, for the end of a run."""
-    together = (
-        "" if found.together is None else f", {found.together:.0%} of it on all nodes"
+def in_words(found: JobSummary) -> list[str]:
+    """The summary for the end of a run, in lines of some 70 characters."""
+    cpu = "" if found.cpu_s is None else f", CPU {found.cpu_s:.2f} s"
+    on_all = (
+        f", {found.together:.0%} of it on all nodes"
+        if found.together is not None and len(found.nodes) > 1
+        else ""
     )
-    cpu = "" if found.cpu_s is None else f"; CPU {found.cpu_s:.2f} s"
-    several = len(found.nodes) > 1
-    return (
-        f"job {found.name}: response {found.response_s:.2f} s (shared, no run time), "
-        f"scheduled {found.scheduled_s:.2f} s{together if several else ''}, "
-        f"unscheduled {found.unscheduled_s:.2f} s; alone it might have taken "
-        f"{found.alone_s:.2f} s{cpu}; {found.switches} switches, {found.trapped} messages "
-        f"trapped, {found.granted} requests granted, {sum(found.refused.values())} refused"
-    )
+    switches = "1 switch" if found.switches == 1 else f"{found.switches} switches"
+    return [
+        f"job {found.name}: response {found.response_s:.2f} s (shared, no run time){cpu}",
+        f"  scheduled {found.scheduled_s:.2f} s{on_all}",
+        f"  unscheduled {found.unscheduled_s:.2f} s; "
+        f"alone it might have taken {found.alone_s:.2f} s",
+        f"  {switches}; messages trapped {found.trapped}, "
+        f"requests granted {found.granted}, refused {sum(found.refused.values())}",
+    ]

@@ -169,7 +169,9 @@ def _job_metrics(jobs: Iterable[Status]) -> Iterator[Metric]:
         counters["switches"].add_metric(who, job["switches"])
         counters["requests_granted"].add_metric(who, job["granted"])
         for name, counter, size, _ in _TASK_SUMS:
-            total = sum(task["counters"][counter] for task in job["tasks"])
+            # With those that have left, since what counts must not fall.
+            total = job["left"].get(counter, 0)
+            total += sum(task["counters"][counter] for task in job["tasks"])
             counters[name].add_metric(who, total / size)
         for reason, count in job["refused"].items():
             refused.add_metric([*who, reason], count)

@@ -1,4 +1,4 @@
-"""cosched-run --account: one line on stderr at the end, nothing on stdout, and the exit
+"""cosched-run --account: some lines on stderr at the end, nothing on stdout, and the exit
 status is the program's."""
 
 from __future__ import annotations
@@ -31,9 +31,13 @@ def test_the_account_is_told_and_kept(cosched_run, program, tmp_path):
     run = cosched_run("--account", "--job", "app", "-n", "1", *program)
     assert run.returncode == 3
     assert run.stdout == "out\n"
-    (line,) = [line for line in run.stderr.splitlines() if "job app: response" in line]
-    assert "(shared, no run time)" in line
-    assert "1 switches" in line
+    response, scheduled, unscheduled, counts = run.stderr.splitlines()[-4:]
+    assert response.startswith("cosched-run: job app: response ")
+    assert "(shared, no run time), CPU " in response
+    assert "cosched-run:   scheduled " in scheduled
+    assert "on all nodes" not in scheduled
+    assert "alone it might have taken " in unscheduled
+    assert counts.startswith("cosched-run:   1 switch; messages trapped ")
     words = ["--run-dir", str(tmp_path / "run"), "--json"]
     (job,) = json.loads(CliRunner().invoke(history, words).output)["jobs"]
     assert (job["name"], job["tasks"], job["partial"]) == ("app", 1, False)

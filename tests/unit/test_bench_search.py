@@ -116,6 +116,8 @@ def test_without_the_kernels_figure_there_is_no_ratio_to_it():
     observed, _ = search(lambda one: math.inf if one == KERNEL else valley(DEFAULT)(one))
     advice = advise(GRID, observed)
     assert (advice.verdict, advice.to_kernel) == (Verdict.DEFAULT, None)
+    assert len(observed[DEFAULT]) == 3
+    assert observed[KERNEL] == [math.inf]
 
 
 def test_variants_are_grids_of_their_own():

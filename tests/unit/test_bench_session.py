@@ -154,6 +154,12 @@ def test_the_warm_up_runs_one_job_with_and_without_the_shim(bench):
     assert len(rest) == 6
 
 
+def test_the_warm_up_has_every_kind_of_start(bench):
+    bench.run(warm_up=True, repeats=1, arms="block,kernel")
+    starts = {call.partition("--job")[0].strip() for call in bench.calls()[:2]}
+    assert starts == {"--waits-only --wait block", "--no-shim"}
+
+
 def test_an_interrupted_bench_goes_on_where_it_stopped(bench, tmp_path):
     resume = tmp_path / "runs.jsonl"
 
@@ -311,6 +317,7 @@ def test_the_command_fails_if_a_job_did(bench, capsys):
         (["--hosts", "a,,b"], 2, "cosched bench: Invalid value for --hosts: 'a,,b': "),
         (["--repeat", "0"], 2, "cosched bench: Invalid value for '--repeat': "),
         (["--json", "/nonexistent/x"], 2, "cosched bench: Invalid value for --json: "),
+        (["--set-with", "pdsh 'x"], 1, "cosched: --set-with: 'pdsh 'x': No closing"),
         (["--gmet", "soon"], 1, "cosched: gmet: 'soon' is not a duration; "),
     ],
 )

@@ -10,7 +10,8 @@ from bench_samples import BATCH, COSCHED, KERNEL, failed_run, run, summaries
 from cosched.bench.arms import Arm
 from cosched.bench.document import document
 from cosched.bench.progress import Estimate, clock, open_progress
-from cosched.bench.results import Ratio
+from cosched.bench.results import Ratio, Run
+from cosched.bench.session import NOTHING_REGISTERED
 from cosched.bench.table import conclude, describe_run, render
 from cosched.bench.workload import parse_workload
 
@@ -68,6 +69,13 @@ def test_failures_and_disturbed_arms_are_told():
 def test_nothing_but_failures():
     text = render("t", "s", summaries([failed_run(Arm.BATCH, 1)]))
     assert text.startswith("t\ns\n\nfailed: batch, repeat 1: ")
+
+
+def test_a_long_failure_is_folded():
+    failed = Run(Arm.COSCHED, 1, (), failure=NOTHING_REGISTERED)
+    text = render("t", "s", summaries([failed]))
+    assert max(map(len, text.splitlines())) <= 80
+    assert " ".join(NOTHING_REGISTERED.line.split()) in " ".join(text.split())
 
 
 @pytest.mark.parametrize("seconds", [0.001, 99.994, 12345.6])
@@ -183,6 +191,13 @@ def test_the_time_left_is_learnt_from_the_runs():
     assert estimate.left_s() == pytest.approx(12.0)
     estimate.ended("kernel", 10.0)
     assert estimate.left_s() == pytest.approx(14.0)
+
+
+def test_a_run_that_a_newer_plan_leaves_out_may_still_end():
+    estimate = Estimate(["strict", "strict"])
+    estimate.planned(["kernel"])
+    estimate.ended("strict", 1.0)
+    assert estimate.left_s() == pytest.approx(1.0)
 
 
 def test_clock():

@@ -29,7 +29,7 @@ from cosched.core.node import NodeScheduler
 from cosched.core.units import NS_PER_S, NS_PER_US
 from cosched.node.books import history_place, state_directory
 from cosched.node.bounded_file import Place
-from cosched.observe.history import gather, one_line, read_place, runs, summary
+from cosched.observe.history import gather, in_words, read_place, runs, summary
 from cosched.shm.paths import NodePaths
 from tests.unit.trace_histories import CHOICES, JOBS, SETTINGS, run_choices
 
@@ -146,7 +146,9 @@ def test_two_nodes_that_overlap_in_part():
     assert (found.tasks, found.cpu_s, found.switches) == (2, 10.0, 4)
     assert found.scheduled_s == 5.5
     assert found.refused == {"gmet": 6}
-    assert "57% of it on all nodes" in one_line(found)
+    lines = in_words(found)
+    assert "57% of it on all nodes" in lines[1]
+    assert max(map(len, lines)) <= 80 - len("cosched-run: ")
 
 
 def test_the_nodes_beginnings_count_in_wall_clock_time():

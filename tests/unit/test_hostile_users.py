@@ -21,6 +21,7 @@ from collections import deque
 
 import pytest
 from fake_cgroups import FakeKernel
+from fakes import eventually
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,6 +44,7 @@ from cosched.shm.region import JobRegion, NodeRegion
 from cosched.shm.userdirs import make_node_directory, own_run_dir, run_dir_to_ask
 
 SOMEBODY = 12345
+LONG = 8 << 20  # bytes, more than a socket holds
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs a second user: root")
 
@@ -59,7 +61,10 @@ def served(tmp_path):
         path,
         loop,
         mode=0o600,
-        readers={"status": lambda _: {"fine": True}},
+        readers={
+            "status": lambda _: {"fine": True},
+            "long": lambda _: {"long": "x" * LONG},
+        },
         writers={},
         owners={"whose": lambda request, uid: {"uid": uid, "job": str(request.get("job"))}},
         on_lease_end=lambda: None,
@@ -160,11 +165,41 @@ def test_a_line_without_an_end_costs_its_sender_the_connection(served):
 
 def test_requests_that_come_together_are_all_answered_in_order(served):
     client = served()
-    # As many answers as a socket holds if nobody reads them yet.
-    client.sendall(b'{"op": "status"}\n' * 50 + b'{"op": "none"}\n')
+    client.sendall(b'{"op": "status"}\n' * 2000 + b'{"op": "none"}\n')
     lines = client.makefile("rb")
-    assert [json.loads(lines.readline()) for _ in range(50)] == [{"fine": True}] * 50
+    assert [json.loads(lines.readline()) for _ in range(2000)] == [{"fine": True}] * 2000
     assert "unknown op" in json.loads(lines.readline())["error"]
+
+
+def test_an_answer_longer_than_a_socket_holds_comes_whole_and_holds_up_nobody(served):
+    patient, other = served(), served()
+    patient.sendall(b'{"op": "long"}\n{"op": "status"}\n{"op": "sta')
+    assert ask(other, b'{"op": "status"}') == {"fine": True}
+    lines = patient.makefile("rb")
+    assert json.loads(lines.readline()) == {"long": "x" * LONG}
+    assert json.loads(lines.readline()) == {"fine": True}
+    patient.sendall(b'tus"}\n')
+    assert json.loads(lines.readline()) == {"fine": True}
+
+
+def test_who_does_not_read_the_answer_loses_it_and_nobody_else_does(served, caplog):
+    deaf, other = served(), served()
+    deaf.sendall(b'{"op": "long"}\n')
+    assert ask(other, b'{"op": "status"}') == {"fine": True}
+    assert eventually(lambda: "not read" in caplog.text)
+    got = 0
+    while data := deaf.recv(1 << 20):
+        got += len(data)
+    assert 0 < got < LONG
+    assert ask(other, b'{"op": "status"}') == {"fine": True}
+
+
+def test_who_goes_away_before_the_answer_costs_nobody_anything(served):
+    gone, other = served(), served()
+    gone.sendall(b'{"op": "long"}\n')
+    assert len(gone.recv(100)) == 100
+    gone.close()
+    assert ask(other, b'{"op": "status"}') == {"fine": True}
 
 
 # -- pacing and complaints ------------------------------------------------------------

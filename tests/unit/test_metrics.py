@@ -36,7 +36,7 @@ def families():
     tasks = [task(1, sent=3, waited_ns=10**9), task(2, 1, sent=4, waited_ns=10**9 // 2)]
     refused = {reason.value: 0 for reason in Refusal} | {"gmet": 5}
     jobs = [
-        job('a"b\\', tasks, scheduled_s=2.5, switches=7, granted=2, refused=refused),
+        job('a"b\\', tasks, left={"sent": 5}, scheduled_s=2.5, switches=7, granted=2, refused=refused),
         job("b", [task(3)], scheduled=False, cpu_s=None, share_percent=None),
     ]
     counters = {
@@ -68,7 +68,7 @@ def test_values_are_the_nodes(families):
     assert value(families, "cosched_job_scheduled", job_name="b") == 0
     assert value(families, "cosched_job_scheduled_seconds_total", **who) == 2.5
     assert value(families, "cosched_job_share_ratio", **who) == pytest.approx(0.99)
-    assert value(families, "cosched_job_messages_sent_total", **who) == 7
+    assert value(families, "cosched_job_messages_sent_total", **who) == 12
     assert value(families, "cosched_job_wait_seconds_total", **who) == 1.5
     assert value(families, "cosched_job_requests_refused_total", **who, reason="gmet") == 5
     assert value(families, "cosched_switches_total", cause="slice") == 8

@@ -34,6 +34,7 @@ def job(name, tasks, *, uid=7, scheduled=True, scheduled_s=0.0, cpus=(0,), **mor
         "granted": 0,
         "refused": {reason.value: 0 for reason in Refusal},
         "dropped_requests": 0,
+        "left": {},
         "tasks": tasks,
         **more,
     }
