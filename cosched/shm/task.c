@@ -127,10 +127,11 @@ static int map_region(struct cosched_link *link, int fd, const struct cosched_we
         munmap(region, sizeof *region);
         return -EPROTO;
     }
-    link->region = region;
     link->region_bytes = sizeof *region;
     link->slot = welcome->slot;
     link->task = &region->tasks[welcome->slot];
+    /* Last: who sees the region, such as a thread of the MPI library, sees the rest, too. */
+    __atomic_store_n(&link->region, region, __ATOMIC_RELEASE);
     return 0;
 }
 

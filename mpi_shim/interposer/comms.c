@@ -62,10 +62,8 @@ static enum verdict judge(MPI_Comm comm) {
     int initialized = 0, inter = 0;
     bool within = true;
     /* Sessions alone: there is no MPI_COMM_WORLD to compare with, and no stranger. */
-    if (cosched_pmpi.Initialized(&initialized) != MPI_SUCCESS || !initialized) {
-        of_session = comm;
+    if (cosched_pmpi.Initialized(&initialized) != MPI_SUCCESS || !initialized)
         return CARRIES;
-    }
     if (cosched_pmpi.Comm_group(MPI_COMM_WORLD, &world) != MPI_SUCCESS)
         return CARRIES;
     cosched_pmpi.Comm_test_inter(comm, &inter);
@@ -83,8 +81,11 @@ static enum verdict judge(MPI_Comm comm) {
 
 static bool look_up(MPI_Comm comm) {
     char *value = NULL;
-    int found = 0;
+    int found = 0, initialized = 0;
     pthread_once(&started, start);
+    /* The one before may have ended, after which every thread comes here again. */
+    if (cosched_pmpi.Initialized(&initialized) == MPI_SUCCESS && !initialized)
+        of_session = comm;
     if (key == MPI_KEYVAL_INVALID)
         return judge(comm) == CARRIES;
     if (cosched_pmpi.Comm_get_attr(comm, key, &value, &found) == MPI_SUCCESS && found)
@@ -133,6 +134,8 @@ static MPI_Comm anyone(void) {
     cosched_pmpi.Initialized(&initialized);
     return initialized ? MPI_COMM_SELF : of_session;
 }
+
+bool cosched_comms_has_local(void) { return has_local; }
 
 MPI_Comm cosched_comms_local(void) { return has_local ? local : anyone(); }
 

@@ -25,6 +25,9 @@ void cosched_comms_close(void);
  * with that work is returned, and nobody else hears of it. */
 MPI_Comm cosched_comms_local(void);
 
+/* Whether there is one of the shim's own: not in a program that has sessions alone. */
+bool cosched_comms_has_local(void);
+
 /* What the shim found wrong (MPI_SUCCESS: nothing) goes to the error handler of comm, as the
  * library's own errors did before they were returned; MPI_COMM_NULL: to the one that is for
  * calls without a communicator. Returns the error. */

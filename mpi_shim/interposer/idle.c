@@ -6,6 +6,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "clock.h"
+#include "shadow.h"
+
 _Thread_local struct cosched_idle cosched_idle;
 
 /* Whether the library calls sched_yield for us alone, and would else have gone on. */
@@ -19,6 +22,11 @@ static bool opened;
  * an eighth of them gives the CPU to whoever wants it as surely: MPICH 5 answers in two thirds
  * of its time that way. */
 #define STRIDE 8u
+
+void cosched_idle_listen(void) {
+    if (cosched_shadow.on)
+        cosched_shadow_waited(cosched_clock_ns(CLOCK_MONOTONIC));
+}
 
 static int yield_now(void) { return (int)syscall(SYS_sched_yield); }
 

@@ -25,6 +25,7 @@ struct cosched_idle {
     struct cosched_wait wait; /* zero while it does not wait */
     bool tests;               /* it is in a call that does not block: no pause there */
     uint32_t turns;           /* how often the library offered the processor */
+    uint32_t calls;           /* of the library that may wait */
 };
 
 extern _Thread_local struct cosched_idle cosched_idle;
@@ -32,10 +33,15 @@ extern _Thread_local struct cosched_idle cosched_idle;
 /* After MPI_Init: finds out whether the library yields, and has it do so. */
 void cosched_idle_open(void);
 
+/* Whoever never waits our way hears here what its peers have told. */
+void cosched_idle_listen(void);
+
 /* Forgets a wait in a call that is not in the table. */
 static inline void cosched_idle_enter(void) {
     if (__builtin_expect(cosched_idle.wait.began, 0))
         cosched_idle.wait = (struct cosched_wait){0};
+    if (__builtin_expect(++cosched_idle.calls % 64 == 0, 0))
+        cosched_idle_listen();
 }
 
 static inline void cosched_idle_leave(void) {

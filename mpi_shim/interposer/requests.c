@@ -208,6 +208,13 @@ static void adopt(struct cosched_record *record) {
     __atomic_store_n(&cosched_requests_orphans, record, __ATOMIC_RELEASE);
 }
 
+void cosched_requests_adopt(struct cosched_record *record) {
+    record->handle = MPI_REQUEST_NULL;
+    cosched_lock_take(&lock);
+    adopt(record);
+    cosched_lock_give(&lock);
+}
+
 int cosched_requests_complete(struct cosched_record *record, int error, MPI_Status *status,
                               bool waits) {
     int delivered = MPI_SUCCESS;

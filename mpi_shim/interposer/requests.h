@@ -74,6 +74,9 @@ int cosched_requests_peek(struct cosched_record *record, MPI_Status *status);
  * shim's own to complete, and false when MPI is to free it. */
 bool cosched_requests_release(struct cosched_record *record);
 
+/* Takes over a record that is in no table, of which only the sending half is left. */
+void cosched_requests_adopt(struct cosched_record *record);
+
 /* Completes what was taken over, as far as it has come. */
 extern struct cosched_record *cosched_requests_orphans;
 void cosched_requests_sweep_now(void);

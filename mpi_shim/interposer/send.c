@@ -46,9 +46,10 @@ send_with_care(const void *buf, cosched_count count, MPI_Datatype type, int dest
 
 /* The common case, with nothing in front of the message and the wait left to the library:
  * in each of the four as a whole, since a call more costs a hundredth of a short message. */
-static inline __attribute__((always_inline)) int send_blocking(const void *buf, cosched_count count, MPI_Datatype type, int dest,
-                                int tag, MPI_Comm comm, blocking_call *call,
-                                request_call *request_form, bool always_waits) {
+static inline __attribute__((always_inline)) int
+send_blocking(const void *buf, cosched_count count, MPI_Datatype type, int dest, int tag,
+              MPI_Comm comm, blocking_call *call, request_call *request_form,
+              bool always_waits) {
     int rc;
     if (cosched_shim_prefixes() || cosched_shim_waits(COSCHED_IDLES_MOSTLY))
         return send_with_care(buf, count, type, dest, tag, comm, call, request_form, always_waits);

@@ -98,7 +98,8 @@ int cosched_do_Sendrecv_replace(void *buf, cosched_count count, MPI_Datatype typ
                                 MPI_Status *status) {
     struct cosched_wire copy;
     int rc;
-    if (!cosched_comms_carry(comm) && !cosched_shim_waits(COSCHED_IDLES_MOSTLY)) {
+    if (!cosched_comms_carry(comm) &&
+        (!cosched_shim_waits(COSCHED_IDLES_MOSTLY) || !cosched_comms_has_local())) {
         MPI_Status own;
         if (status == MPI_STATUS_IGNORE)
             status = &own;
@@ -156,7 +157,11 @@ static int isendrecv(const void *sendbuf, cosched_count sendcount, MPI_Datatype 
         cosched_requests_drop(record);
         return rc;
     }
-    cosched_requests_add(record, *request);
+    /* From nobody: such requests may all have one handle in common, which must not lead here. */
+    if (source == MPI_PROC_NULL)
+        cosched_requests_adopt(record);
+    else
+        cosched_requests_add(record, *request);
     return MPI_SUCCESS;
 }
 

@@ -118,7 +118,7 @@ void cosched_shadow_tell(int world_rank, int scheduled) {
                            &request) != MPI_SUCCESS)
         return;
     cosched_pmpi.Request_free(&request);
-    sent[world_rank]++;
+    __atomic_fetch_add(&sent[world_rank], 1, __ATOMIC_RELAXED);
     cosched_shim_count(&cosched_shim.counters->told, 1);
 }
 
@@ -196,6 +196,8 @@ static void read_the_rest(void) {
 void cosched_shadow_close(void) {
     struct cosched_shadow *shadow = &cosched_shadow;
     shadow->on = false;
+    if (stage == ENTERING)
+        equipped = 0; /* nobody can have been told anything, and nobody reads the rest */
     if (join(LAST_CALL_NS)) {
         if (equipped)
             read_the_rest();

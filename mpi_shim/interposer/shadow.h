@@ -43,8 +43,8 @@ void cosched_shadow_open(void);
  * is left over. */
 void cosched_shadow_close(void);
 
-/* After a wait of some microseconds, with CLOCK_MONOTONIC: now and then reads what it was
- * told, since a task that is always scheduled has no other reason to. */
+/* After a wait of some microseconds and after some calls, with CLOCK_MONOTONIC: now and then
+ * reads what it was told, since a task that is always scheduled has no other reason to. */
 void cosched_shadow_waited(uint64_t now_ns);
 
 /* The rare paths behind the calls below. */

@@ -225,17 +225,16 @@ static void enter(void) {
     int key = MPI_KEYVAL_INVALID;
     cosched_idle_open();
     cosched_shim.copies = cosched_copies_choose();
+    cosched_comms_open();
+    if (cosched_pmpi.Comm_create_keyval(copy_nothing, leave, &key, NULL) == MPI_SUCCESS)
+        cosched_pmpi.Comm_set_attr(MPI_COMM_SELF, key, NULL);
     if (!is_set("COSCHED_JOB"))
         return; /* only its waits are ours */
-    if (cosched_shim.carrier != COSCHED_CARRIER_NONE)
-        cosched_comms_open();
     /* The ranks meet before they register: on one node of several a task may wait long for
      * memory, while the others would take it for a rank without the shim. */
     if (cosched_shim.carrier == COSCHED_CARRIER_SHADOW)
         cosched_shadow_open();
     attach();
-    if (cosched_pmpi.Comm_create_keyval(copy_nothing, leave, &key, NULL) == MPI_SUCCESS)
-        cosched_pmpi.Comm_set_attr(MPI_COMM_SELF, key, NULL);
 }
 
 int cosched_do_Init(int *argc, char ***argv) {

@@ -369,6 +369,8 @@ bool cosched_wire_is_short(const struct cosched_wire *wire) {
     int size;
     if (wire->shape != COSCHED_WIRE_PLAIN)
         return wire->shape == COSCHED_WIRE_COPIED && wire->bytes <= COSCHED_WIRE_ROOM;
-    size = wire->type == MPI_DATATYPE_NULL ? GAPS : flat_size(NULL, 0, wire->type);
+    size = wire->type == MPI_DATATYPE_NULL || !cosched_comms_has_local()
+               ? GAPS
+               : flat_size(NULL, 0, wire->type);
     return size > 0 && wire->count <= COSCHED_WIRE_ROOM / size;
 }

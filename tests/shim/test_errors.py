@@ -24,13 +24,23 @@ def scarce(tmp_path_factory):
     return library
 
 
-@pytest.mark.parametrize("carrier", ["prefix", "shadow", "none"])
-def test_types_that_were_never_committed(mpi, build, run_dir, carrier):
+@pytest.mark.parametrize(
+    "how",
+    [
+        ["--status", "prefix"],
+        ["--status", "shadow"],
+        ["--status", "none"],
+        ["--status", "none", "--wait", "yield"],
+        ["--waits-only", "--wait", "block:0us"],
+    ],
+    ids=" ".join,
+)
+def test_types_that_were_never_committed(mpi, build, run_dir, how):
     program = ("-n", "2", build("errors"))
     environ = {"COSCHED_RUN_DIR": str(run_dir)}
     plain = outcome(cosched_run(mpi, "--no-shim", *program), environ)
     assert plain
-    assert outcome(cosched_run(mpi, "--status", carrier, *program), environ) == plain
+    assert outcome(cosched_run(mpi, *how, *program), environ) == plain
 
 
 def test_an_error_of_the_shims_own_is_told_like_the_librarys(

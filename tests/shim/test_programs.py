@@ -35,6 +35,34 @@ def test_the_same_output_with_the_interposer(mpi, build, run_dir, name):
         assert outcome(run, environ) == plain, carrier
 
 
+#: Ways to run in which little or nothing of the shim is at work, and all of it.
+WAYS = (
+    ("--status", "none"),
+    ("--status", "none", "--wait", "block:0us"),
+    ("--waits-only", "--wait", "yield"),
+    ("--status", "shadow"),
+    ("--status", "prefix"),
+)
+
+
+@pytest.mark.parametrize("ranks", ["1", "2"])
+def test_what_nobody_asks_for_is_not_looked_at(mpi, build, run_dir, ranks):
+    program = ("-n", ranks, build("ignored"))
+    environ = {"COSCHED_RUN_DIR": str(run_dir)}
+    plain = outcome(cosched_run(mpi, "--no-shim", *program), environ)
+    assert plain
+    for way in WAYS:
+        assert outcome(cosched_run(mpi, *way, *program), environ) == plain, way
+
+
+def test_programs_that_have_sessions_alone(mpi, build, run_dir):
+    program = ("-n", "2", build("sessions"))
+    environ = {"COSCHED_RUN_DIR": str(run_dir)}
+    plain = outcome(cosched_run(mpi, "--no-shim", *program), environ)
+    for way in WAYS:
+        assert outcome(cosched_run(mpi, *way, *program), environ) == plain, way
+
+
 def test_children_that_were_not_started_with_us(mpi, build, run_dir):
     """MPI_Comm_spawn: what parents and children say to each other carries no status."""
     program = ("-n", "2", build("spawn"))
