@@ -49,7 +49,9 @@ class Session:
         """
         progress.say("warming up")
         first = self.workload.instances()[0]
-        by_kind = {(arm.coscheduled, arm.options == ("--no-shim",)): Cell(arm) for arm in arms}
+        by_kind = {
+            (arm.coscheduled, arm.options == ("--no-shim",)): Cell(arm) for arm in arms
+        }
         for cell in by_kind.values():
             try:
                 self._run_prepared([first], cell, progress)

@@ -206,9 +206,7 @@ def command(
     if takes_part and resolved.site.names:
         check_hosts(resolved.site, run_dir, name, choices.limits.jobs_per_user, need_bytes)
     elif takes_part:
-        lease = lease_here(
-            run_dir, name, choices.limits.jobs_per_user, need_bytes, _warn
-        )
+        lease = lease_here(run_dir, name, choices.limits.jobs_per_user, need_bytes, _warn)
         tasks = tasks if lease else {}
     if verbose:
         _say_what(resolved, name, tasks)

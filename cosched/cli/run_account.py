@@ -18,9 +18,7 @@ PATIENCE_S = 3.0
 AWAIT_S = 0.02
 
 
-def say_account(
-    nodes: Sequence[NodePaths], job: str, began_wall_ns: int, of: int
-) -> None:
+def say_account(nodes: Sequence[NodePaths], job: str, began_wall_ns: int, of: int) -> None:
     """Some lines on stderr: the account of ``job``, of this user, since then.
 
     nodes: those that can be asked from here, ``of`` so many that the job had.

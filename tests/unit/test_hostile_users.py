@@ -21,7 +21,6 @@ from collections import deque
 
 import pytest
 from fake_cgroups import FakeKernel
-from fakes import eventually
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,6 +41,7 @@ from cosched.shm.objects import SHM
 from cosched.shm.paths import NodePaths
 from cosched.shm.region import JobRegion, NodeRegion
 from cosched.shm.userdirs import make_node_directory, own_run_dir, run_dir_to_ask
+from tests.fakes import eventually
 
 SOMEBODY = 12345
 LONG = 8 << 20  # bytes, more than a socket holds

@@ -36,7 +36,15 @@ def families():
     tasks = [task(1, sent=3, waited_ns=10**9), task(2, 1, sent=4, waited_ns=10**9 // 2)]
     refused = {reason.value: 0 for reason in Refusal} | {"gmet": 5}
     jobs = [
-        job('a"b\\', tasks, left={"sent": 5}, scheduled_s=2.5, switches=7, granted=2, refused=refused),
+        job(
+            'a"b\\',
+            tasks,
+            left={"sent": 5},
+            scheduled_s=2.5,
+            switches=7,
+            granted=2,
+            refused=refused,
+        ),
         job("b", [task(3)], scheduled=False, cpu_s=None, share_percent=None),
     ]
     counters = {
