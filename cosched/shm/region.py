@@ -69,9 +69,14 @@ class Region:
     ctype: str
 
     def __init__(self, name: str, fd: int) -> None:
+        """Maps ``fd``, which is closed if that fails."""
         self.name = name
         self.fd = fd
-        self._map = mmap.mmap(fd, self.size())
+        try:
+            self._map = mmap.mmap(fd, self.size())
+        except BaseException:
+            os.close(fd)
+            raise
         self._view = ffi.from_buffer(self._map)
         self.data: Any = ffi.cast(f"{self.ctype} *", self._view)
         error = -lib.cosched_guard_add(self._view, self.size())
@@ -89,7 +94,12 @@ class Region:
 
     @classmethod
     def _allocate(cls, name: str, uid: int, gid: int) -> Any:
-        return cls(name, make_object(name, cls.size(), uid, gid))
+        fd = make_object(name, cls.size(), uid, gid)
+        try:
+            return cls(name, fd)
+        except BaseException:
+            remove_object(name)
+            raise
 
     @classmethod
     def attach(cls, name: str, timeout_s: float = ATTACH_TIMEOUT_S) -> Any:
@@ -139,7 +149,6 @@ class Region:
         except OSError as error:
             raise CoschedError(str(error.strerror)) from None
         except ValueError:
-            os.close(fd)
             raise CoschedError(f"shared memory {name}: is being truncated") from None
 
     @property
