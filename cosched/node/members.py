@@ -14,6 +14,9 @@ from cosched.core.config.limits import limits_for, refuse_task
 from cosched.core.config.values import Limits
 from cosched.core.errors import CoschedError
 from cosched.core.messages import Event, MessageTrapped, TaskExited, TaskRegistered
+from cosched.core.node import NodeScheduler
+from cosched.core.process_table import old_date
+from cosched.linux.proc import started_wall_ns
 from cosched.node.books import Books
 from cosched.node.effects import silence
 from cosched.node.jobs import JobTable, LiveJob
@@ -48,6 +51,7 @@ class Members:
 
     def __init__(
         self,
+        machine: NodeScheduler,
         jobs: JobTable,
         loop: Loop,
         books: Books,
@@ -56,6 +60,7 @@ class Members:
         feed: Callable[[Event], None],
         on_activity: Callable[[], None],
     ) -> None:
+        self._machine = machine
         self._jobs = jobs
         self._loop = loop
         self._books = books
@@ -88,7 +93,9 @@ class Members:
             raise RegistrationRefused(errno.ENOSPC, str(error)) from None
         self._loop.watch(task.pidfd, lambda: self._task_left(job, peer.pid))
         self._recorder.introduce(job, task)
-        self._introduce(job, peer.pid, cpus)
+        self._introduce(job, peer.pid, cpus, hello.submitted_ns)
+        # For whoever outlives this daemon: nodes are to go on in the same order.
+        job.region.record_submission(self._machine.jobs[job.key].submitted_ns)
         return Welcome(task.slot, job.region.size(), job.region.fd, job.bell)
 
     def _check_limits(self, peer: Peer, hello: Hello) -> None:
@@ -108,18 +115,26 @@ class Members:
             raise RegistrationRefused(
                 error.errno or errno.EIO, f"no shared memory for the job: {error}"
             ) from None
-        job.region.record_submission(hello.submitted_ns)
         self._watch_job(job)
         return job
 
-    def _introduce(self, job: LiveJob, pid: int, cpus: frozenset[int]) -> None:
+    def _introduce(
+        self,
+        job: LiveJob,
+        pid: int,
+        cpus: frozenset[int],
+        submitted_ns: int,
+        *,
+        adopted: bool = False,
+    ) -> None:
         self._feed(
             TaskRegistered(
                 **clocks(),
                 job=job.key,
                 task=pid,
                 cpus=cpus,
-                submitted_ns=job.region.submitted_ns,
+                submitted_ns=submitted_ns,
+                adopted=adopted,
             )
         )
 
@@ -177,6 +192,8 @@ class Members:
         for job in self._jobs:
             self._books.adopt(job)
             self._watch_job(job)
+            job.region.publish_contention(False)  # what the machine begins with
+            submitted_ns = _old_date(job)
             back = 0
             for pid, task in list(job.tasks.items()):
                 self._loop.watch(task.pidfd, lambda j=job, p=pid: self._task_left(j, p))  # type: ignore[misc]
@@ -185,8 +202,13 @@ class Members:
                     cpus = frozenset(os.sched_getaffinity(pid))
                 except OSError:
                     continue  # it just ended; its pidfd says so
-                self._introduce(job, pid, cpus)
+                self._introduce(job, pid, cpus, submitted_ns, adopted=True)
                 back += 1
             if back:
                 known(job)
             log.info("took over job %s with %d tasks", job.key, back)
+
+
+def _old_date(job: LiveJob) -> int:
+    began_ns = min(started_wall_ns(task.start_ticks) for task in job.tasks.values())
+    return old_date(job.region.submitted_ns, began_ns, time.time_ns())

@@ -142,6 +142,7 @@ class SchedulerDaemon:
         )
 
         self._members = Members(
+            self.machine,
             self.jobs,
             self._loop,
             self.books,

@@ -256,11 +256,11 @@ class JobRegion(Region):
 
     @property
     def submitted_ns(self) -> int:
-        """When the job was submitted, since 1970; 0: unknown."""
+        """By which date the job is put in order, since 1970, as far as it can be read."""
         return int(self.data.status.submitted_ns)
 
     def record_submission(self, submitted_ns: int) -> None:
-        """Writes down when the job was submitted, for whoever outlives the daemon."""
+        """Writes down the job's date, for whoever outlives the daemon."""
         self.data.status.submitted_ns = submitted_ns
 
     def status(self) -> tuple[int, bool]:
