@@ -22,6 +22,7 @@ from cosched.node.effects import silence
 from cosched.node.jobs import JobTable, LiveJob
 from cosched.node.listener import Peer
 from cosched.node.loop import Loop
+from cosched.node.pacing import BURST_NS, Allowance
 from cosched.node.recorder import Recorder
 from cosched.node.registration import Hello, RegistrationRefused, Welcome
 from cosched.node.status import CARRIERS
@@ -68,6 +69,8 @@ class Members:
         self._terms = terms
         self._feed = feed
         self._on_activity = on_activity
+        self._bells = Allowance(BURST_NS)
+        self._resting: set[str] = set()  # jobs whose bell is not watched for a while
 
     def register(self, peer: Peer, hello: Hello, pidfd: int) -> Welcome:
         """Makes a process a task of its job; RegistrationRefused if it cannot be one."""
@@ -142,9 +145,26 @@ class Members:
         self._loop.watch(job.bell, lambda: self._hear_job(job))
 
     def _hear_job(self, job: LiveJob) -> None:
+        began_ns = time.thread_time_ns()
         silence(job.bell)
         for request in job.region.take_requests():
             self._take_request(job, request)
+        if job.uid in (0, os.geteuid()) or self._jobs.get(job.key) is not job:
+            return
+        # The daemon's work and not the time that passed: who was preempted is not slowed.
+        took_ns = time.thread_time_ns() - began_ns
+        now_ns = time.monotonic_ns()
+        rest_ns = self._bells.charge(job.key, took_ns, now_ns)
+        if rest_ns:
+            # Who rings without end is heard now and then; the bell keeps what he rang.
+            self._loop.unwatch(job.bell)
+            self._resting.add(job.key)
+            self._loop.call_at(now_ns + rest_ns, lambda: self._hear_again(job))
+
+    def _hear_again(self, job: LiveJob) -> None:
+        if self._jobs.get(job.key) is job:
+            self._resting.discard(job.key)
+            self._watch_job(job)
 
     def _take_request(self, job: LiveJob, request: Request) -> None:
         task = job.task_in_slot(request.slot)
@@ -175,7 +195,10 @@ class Members:
         """Removes what the node holds for a job, whatever is left of its tasks."""
         for task in job.tasks.values():
             self._loop.unwatch(task.pidfd)
-        self._loop.unwatch(job.bell)
+        if job.key not in self._resting:
+            self._loop.unwatch(job.bell)
+        self._resting.discard(job.key)
+        self._bells.forget(job.key)
         self._jobs.destroy(job)
 
     def give_up(self, job: LiveJob) -> None:
