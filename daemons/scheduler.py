@@ -107,7 +107,11 @@ def serve(options: argparse.Namespace, ready_fd: int) -> None:
 
         def ready() -> None:
             logging.info("ready: %s (%s)", greeting, chosen)
-            os.write(ready_fd, f"READY {greeting}\n".encode())
+            try:
+                os.write(ready_fd, f"READY {greeting}\n".encode())
+            except OSError as error:
+                # Who started us has left; others may have come to rely on us meanwhile.
+                logging.info("nobody hears that we are ready: %s", error.strerror)
             notify_systemd()
             if ready_fd > 2:
                 os.close(ready_fd)

@@ -75,13 +75,16 @@ class TaskRegistered(Event):
     """CMDREG: a task is about to start on the CPUs it may use.
 
     ``submitted_ns`` is when its job was submitted, by the wall clock (since 1970) of the
-    host from which it was, so all its nodes hear the same; 0: it does not say.
+    host from which it was, so all its nodes hear the same; 0: it does not say. ``adopted``:
+    the task was here before this machine, and ``submitted_ns`` is the date by which another
+    one put the job in order.
     """
 
     job: Job
     task: Task
     cpus: frozenset[int]
     submitted_ns: int = 0
+    adopted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -169,7 +169,9 @@ class NodeScheduler:
             return []
         if job is None:
             self.counters[Branch.REG_NEW_JOB] += 1
-            submitted_ns = date(event.submitted_ns, event.wall_ns)
+            submitted_ns = event.submitted_ns
+            if not event.adopted:
+                submitted_ns = date(submitted_ns, event.wall_ns)
             job = self._table.jobs[event.job] = JobState(event.job, submitted_ns)
             newcomer = True
         else:

@@ -76,6 +76,13 @@ def date(submitted_ns: int, wall_ns: int) -> int:
     return max(submitted_ns, present_ns - LAUNCH_NS)
 
 
+def old_date(recorded_ns: int, began_ns: int, wall_ns: int) -> int:
+    """The date that an earlier machine recorded for a job whose first task began at
+    ``began_ns``, as far as ``date`` could have said so: the record is the user's to change.
+    """
+    return min(max(recorded_ns, began_ns - 2 * LAUNCH_NS), wall_ns + LAUNCH_NS)
+
+
 class ProcessTable:
     """The jobs of a node, and the groups in which they compete."""
 

@@ -73,7 +73,8 @@ class ClassScheduler(Protocol):
         A frozen class has no share and is not named. Others that are not named keep
         their percent. A percent is of every CPU that the job may use, so classes on
         disjoint CPUs may sum up to more than 100. Returns the CPUs on which the kernel
-        should now choose anew (``linux.kick``).
+        should now choose anew (``linux.kick``). A class that refuses its share keeps no
+        other from its own; CoschedError once they are written.
         """
 
     def cpu_ns(self, job: str) -> int | None:

@@ -139,7 +139,11 @@ class GroupClasses(ABC):
             self._forget(job)
             raise CoschedError(f"class {job}: cannot be made: {why(error)}") from None
         self._leftovers.discard(job)
-        self._weigh_top()
+        try:
+            self._weigh_top()
+        except CoschedError:
+            self._forget(job)  # nobody would give it shares: its tasks are to stay outside
+            raise
 
     def _open(self, job: str, cpus: frozenset[int]) -> _Group:
         knob_file = self.quota_file if self._strict else self.weight_file
@@ -235,13 +239,17 @@ class GroupClasses(ABC):
         self._percents = percents
         text = self.quota_text if self._strict else str
         touched: frozenset[int] = frozenset()
+        failed: CoschedError | None = None
         for job, value in in_order(wanted, written):
             try:
                 os.pwrite(groups[job].knob, text(value).encode(), 0)
             except OSError as error:
-                raise self._write_error(job, error) from None
+                failed = failed or self._write_error(job, error)
+                continue  # the others are not to stay at shares that are not theirs
             written[job] = value
             touched |= groups[job].cpus
+        if failed is not None:
+            raise failed
         return touched
 
     def _write_error(self, job: str, error: OSError) -> CoschedError:

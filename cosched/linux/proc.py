@@ -51,6 +51,12 @@ def start_ticks(pid: int, root: Path = ROOT) -> int | None:
     return int(fields[_START_TICKS]) if fields else None
 
 
+def started_wall_ns(ticks: int) -> int:
+    """When a process with these ``start_ticks`` started, by the wall clock as it is set."""
+    age_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - ticks * _NS_PER_TICK
+    return time.time_ns() - age_ns
+
+
 def state(pid: int, root: Path = ROOT) -> str | None:
     """The kernel's state letter: R, S, D, T (stopped), Z (dead, not yet reaped), ..."""
     fields = _stat_fields(pid, root)

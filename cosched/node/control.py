@@ -186,6 +186,9 @@ class ControlSocket:
                 return self._writers[operation](request)
         except CoschedError as error:
             return {"error": str(error)}
+        except OSError as error:  # out of descriptors: the next one may be answered
+            self._complaints.about(None, f"control: '{operation}': {error}")
+            return {"error": f"not now: {error.strerror or error}"}
         return {"error": f"unknown op '{operation}'"}
 
     def _drop(self, client: _Client) -> None:

@@ -49,6 +49,7 @@ class Effects:
         self._kick = kick
         self._ring_timer = ring_timer
         self._set_alarm = set_alarm
+        self._classed: set[str] = set()
 
     def carry_out(self, commands: Iterable[Command]) -> None:
         """Carries out the commands in order.
@@ -73,7 +74,9 @@ class Effects:
             case ThawClass(job):
                 self._classes.thaw(job)
             case SetShares(percents):
-                self._kick(self._classes.set_shares(dict(percents)))
+                # One class that could not be made must not freeze the shares of others.
+                named = {job: share for job, share in percents if job in self._classed}
+                self._kick(self._classes.set_shares(named))
             case OrderTimer(idle, align, slice_ns, deadline_ns):
                 self._region.give_orders(
                     slice_ns=slice_ns, deadline_ns=deadline_ns, align=align, idle=idle
@@ -81,6 +84,7 @@ class Effects:
                 self._ring_timer()
             case CreateClass(job, cpus):
                 self._classes.create(job, cpus)
+                self._classed.add(job)
             case AddTask(job, task):
                 live = self._jobs.get(job)
                 known = live.tasks.get(task) if live is not None else None
@@ -88,6 +92,7 @@ class Effects:
             case RemoveTask(job, task):
                 self._classes.remove(job, task)
             case DestroyClass(job):
+                self._classed.discard(job)
                 self._classes.destroy(job)
             case SetAlarm(at_ns):
                 self._set_alarm(at_ns)

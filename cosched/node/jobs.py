@@ -36,7 +36,8 @@ class LiveTask:
 
 @dataclass(slots=True)
 class LiveJob:
-    """A job's region and bell, and its tasks by pid."""
+    """A job's region and bell, and its tasks by pid. ``declared_bytes`` is the memory that
+    it said it needs here; not read from the region, into which its user can write."""
 
     key: str
     name: str
@@ -44,6 +45,7 @@ class LiveJob:
     region: JobRegion
     bell: int
     carrier: int = 0
+    declared_bytes: int = 0
     tasks: dict[int, LiveTask] = field(default_factory=dict)
 
     def task_in_slot(self, slot: int) -> LiveTask | None:
@@ -81,6 +83,7 @@ class JobTable:
         except OSError:
             region.close()
             region.unlink()
+            self._paths.bell(key).unlink(missing_ok=True)
             raise
         job = self._jobs[key] = LiveJob(key, name, uid, region, bell)
         return job

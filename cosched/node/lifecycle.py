@@ -226,6 +226,20 @@ def end_orphans(paths: NodePaths) -> None:
             os.close(daemon)
 
 
+def free_jobs(paths: NodePaths) -> bool:
+    """Lets the jobs of killed daemons run freely until other daemons take them over; False
+    if there are none. CoschedError if daemons are up."""
+    holder = lock_holder(paths.scheduler_lock)
+    if holder is not None:
+        raise CoschedError(f"node {paths.node}: its daemons are up (pid {holder})")
+    if not left_regions(paths):
+        return False
+    # A guardian that lives does the same, and cleans up after the last task.
+    if lock_holder(paths.timer_lock) is None:
+        _restore_shares(paths, keep=True)
+    return True
+
+
 def _clean_dead_node(paths: NodePaths) -> bool:
     """Does for killed daemons what they would have done themselves at their end."""
     if not paths.directory.exists():
@@ -236,16 +250,7 @@ def _clean_dead_node(paths: NodePaths) -> bool:
         or paths.control_socket.exists()
     )
     end_orphans(paths)
-    pids, suspended = _release_tasks(paths)
-    for name in NAMES:
-        try:
-            classes = attach(paths.tag, name)
-        except CoschedError:
-            continue  # this machine has no such classes, so none are left
-        classes.restore(pids)
-        for key in suspended:
-            classes.thaw(key)
-        classes.close()
+    _restore_shares(paths, keep=False)
     for name in [paths.node_region, *left_regions(paths)]:
         unlink_region(name)
     for path in [
@@ -258,6 +263,22 @@ def _clean_dead_node(paths: NodePaths) -> bool:
     ]:
         path.unlink(missing_ok=True)
     return left
+
+
+def _restore_shares(paths: NodePaths, *, keep: bool) -> None:
+    """Every task awake, every class back to the kernel's normal shares; ``keep``: the
+    classes stay for a daemon that takes their jobs over."""
+    pids, suspended = _release_tasks(paths)
+    for name in NAMES:
+        try:
+            classes = attach(paths.tag, name)
+        except CoschedError:
+            continue  # this machine has no such classes, so none are left
+        classes.restore(pids)
+        for key in suspended:
+            classes.thaw(key)
+        if not keep:
+            classes.close()
 
 
 def _release_tasks(paths: NodePaths) -> tuple[dict[str, dict[int, int]], list[str]]:

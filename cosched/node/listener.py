@@ -50,13 +50,16 @@ def hold_peer(connection: socket.socket) -> int:
     """
     peer = peer_of(connection)
     fd = _peer_pidfd(connection, peer.pid)
-    uids = proc.process_uids(peer.pid)
-    # Asked last: what /proc told was of this process only if it still is there.
-    if uids is None or set(uids) != {peer.uid} or pidfd.exited(fd):
+    try:
+        uids = proc.process_uids(peer.pid)
+        # Asked last: what /proc told was of this process only if it still is there.
+        if uids is None or set(uids) != {peer.uid} or pidfd.exited(fd):
+            raise ProcessLookupError(
+                errno.ESRCH, f"process {peer.pid} of uid {peer.uid} is not there any more"
+            )
+    except OSError:
         os.close(fd)
-        raise ProcessLookupError(
-            errno.ESRCH, f"process {peer.pid} of uid {peer.uid} is not there any more"
-        )
+        raise
     return fd
 
 
@@ -64,6 +67,8 @@ def _peer_pidfd(connection: socket.socket, pid: int) -> int:
     try:
         raw = connection.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD, 4)
     except OSError as error:
+        if error.errno in _OUT_OF_DESCRIPTORS:
+            raise
         if error.errno != errno.ENOPROTOOPT:
             raise ProcessLookupError(errno.ESRCH, f"process {pid} has ended") from None
         return os.pidfd_open(pid)

@@ -14,11 +14,15 @@ from cosched.core.config.limits import limits_for, refuse_task
 from cosched.core.config.values import Limits
 from cosched.core.errors import CoschedError
 from cosched.core.messages import Event, MessageTrapped, TaskExited, TaskRegistered
+from cosched.core.node import NodeScheduler
+from cosched.core.process_table import old_date
+from cosched.linux.proc import started_wall_ns
 from cosched.node.books import Books
 from cosched.node.effects import silence
 from cosched.node.jobs import JobTable, LiveJob
 from cosched.node.listener import Peer
 from cosched.node.loop import Loop
+from cosched.node.pacing import BURST_NS, Allowance
 from cosched.node.recorder import Recorder
 from cosched.node.registration import Hello, RegistrationRefused, Welcome
 from cosched.node.status import CARRIERS
@@ -48,6 +52,7 @@ class Members:
 
     def __init__(
         self,
+        machine: NodeScheduler,
         jobs: JobTable,
         loop: Loop,
         books: Books,
@@ -56,6 +61,7 @@ class Members:
         feed: Callable[[Event], None],
         on_activity: Callable[[], None],
     ) -> None:
+        self._machine = machine
         self._jobs = jobs
         self._loop = loop
         self._books = books
@@ -63,6 +69,8 @@ class Members:
         self._terms = terms
         self._feed = feed
         self._on_activity = on_activity
+        self._bells = Allowance(BURST_NS)
+        self._resting: set[str] = set()  # jobs whose bell is not watched for a while
 
     def register(self, peer: Peer, hello: Hello, pidfd: int) -> Welcome:
         """Makes a process a task of its job; RegistrationRefused if it cannot be one."""
@@ -88,7 +96,9 @@ class Members:
             raise RegistrationRefused(errno.ENOSPC, str(error)) from None
         self._loop.watch(task.pidfd, lambda: self._task_left(job, peer.pid))
         self._recorder.introduce(job, task)
-        self._introduce(job, peer.pid, cpus)
+        self._introduce(job, peer.pid, cpus, hello.submitted_ns)
+        # For whoever outlives this daemon: nodes are to go on in the same order.
+        job.region.record_submission(self._machine.jobs[job.key].submitted_ns)
         return Welcome(task.slot, job.region.size(), job.region.fd, job.bell)
 
     def _check_limits(self, peer: Peer, hello: Hello) -> None:
@@ -108,18 +118,26 @@ class Members:
             raise RegistrationRefused(
                 error.errno or errno.EIO, f"no shared memory for the job: {error}"
             ) from None
-        job.region.record_submission(hello.submitted_ns)
         self._watch_job(job)
         return job
 
-    def _introduce(self, job: LiveJob, pid: int, cpus: frozenset[int]) -> None:
+    def _introduce(
+        self,
+        job: LiveJob,
+        pid: int,
+        cpus: frozenset[int],
+        submitted_ns: int,
+        *,
+        adopted: bool = False,
+    ) -> None:
         self._feed(
             TaskRegistered(
                 **clocks(),
                 job=job.key,
                 task=pid,
                 cpus=cpus,
-                submitted_ns=job.region.submitted_ns,
+                submitted_ns=submitted_ns,
+                adopted=adopted,
             )
         )
 
@@ -127,9 +145,26 @@ class Members:
         self._loop.watch(job.bell, lambda: self._hear_job(job))
 
     def _hear_job(self, job: LiveJob) -> None:
+        began_ns = time.thread_time_ns()
         silence(job.bell)
         for request in job.region.take_requests():
             self._take_request(job, request)
+        if job.uid in (0, os.geteuid()) or self._jobs.get(job.key) is not job:
+            return
+        # The daemon's work and not the time that passed: who was preempted is not slowed.
+        took_ns = time.thread_time_ns() - began_ns
+        now_ns = time.monotonic_ns()
+        rest_ns = self._bells.charge(job.key, took_ns, now_ns)
+        if rest_ns:
+            # Who rings without end is heard now and then; the bell keeps what he rang.
+            self._loop.unwatch(job.bell)
+            self._resting.add(job.key)
+            self._loop.call_at(now_ns + rest_ns, lambda: self._hear_again(job))
+
+    def _hear_again(self, job: LiveJob) -> None:
+        if self._jobs.get(job.key) is job:
+            self._resting.discard(job.key)
+            self._watch_job(job)
 
     def _take_request(self, job: LiveJob, request: Request) -> None:
         task = job.task_in_slot(request.slot)
@@ -160,7 +195,10 @@ class Members:
         """Removes what the node holds for a job, whatever is left of its tasks."""
         for task in job.tasks.values():
             self._loop.unwatch(task.pidfd)
-        self._loop.unwatch(job.bell)
+        if job.key not in self._resting:
+            self._loop.unwatch(job.bell)
+        self._resting.discard(job.key)
+        self._bells.forget(job.key)
         self._jobs.destroy(job)
 
     def give_up(self, job: LiveJob) -> None:
@@ -177,6 +215,8 @@ class Members:
         for job in self._jobs:
             self._books.adopt(job)
             self._watch_job(job)
+            job.region.publish_contention(False)  # what the machine begins with
+            submitted_ns = _old_date(job)
             back = 0
             for pid, task in list(job.tasks.items()):
                 self._loop.watch(task.pidfd, lambda j=job, p=pid: self._task_left(j, p))  # type: ignore[misc]
@@ -185,8 +225,13 @@ class Members:
                     cpus = frozenset(os.sched_getaffinity(pid))
                 except OSError:
                     continue  # it just ended; its pidfd says so
-                self._introduce(job, pid, cpus)
+                self._introduce(job, pid, cpus, submitted_ns, adopted=True)
                 back += 1
             if back:
                 known(job)
             log.info("took over job %s with %d tasks", job.key, back)
+
+
+def _old_date(job: LiveJob) -> int:
+    began_ns = min(started_wall_ns(task.start_ticks) for task in job.tasks.values())
+    return old_date(job.region.submitted_ns, began_ns, time.time_ns())

@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -87,6 +87,7 @@ class MemoryGate:
         self._lines: dict[str, _Line] = {}
         self._told: set[str] = set()
         self._looking = False
+        self._blind = False
 
     def __len__(self) -> int:
         """How many jobs wait."""
@@ -111,6 +112,11 @@ class MemoryGate:
             # One of its tasks tells the user; the others need not repeat it.
             applicant.ask_to_wait(line.reason if line.applicants[0] is applicant else "")
             self._keep_looking()
+
+    def take_over(self, job: LiveJob) -> None:
+        """What it declared to a daemon that died. Its user can write there meanwhile: it
+        is no more than he could have declared."""
+        job.declared_bytes = min(job.region.memory_bytes, self._measure(0).total_bytes)
 
     def close(self) -> None:
         """Those who wait run on their own."""
@@ -137,11 +143,14 @@ class MemoryGate:
 
     def _look(self) -> None:
         lines = list(self._lines.values())
-        candidates = [Candidate(line.name, line.need(), line.since_ns) for line in lines]
-        waiting_bytes = sum(c.need.measured_bytes for c in candidates)
-        admitted = [self._need_of(job) for job in self._jobs]
-        node = self._measure(sum(n.measured_bytes for n in admitted) + waiting_bytes)
-        decisions = judge(node, admitted, candidates, self._now_ns())
+        try:
+            decisions = self._judge(lines)
+        except OSError as error:  # out of descriptors: whoever waits is looked at again
+            if not self._blind:
+                log.warning("memory cannot be measured for now: %s", error)
+            self._blind = True
+            return
+        self._blind = False
         for line, decision in zip(lines, decisions, strict=True):
             if decision.verdict is Verdict.WAITS:
                 line.reason = (
@@ -150,8 +159,15 @@ class MemoryGate:
             else:
                 self._open(line, decision)
 
+    def _judge(self, lines: Sequence[_Line]) -> tuple[Decision, ...]:
+        candidates = [Candidate(line.name, line.need(), line.since_ns) for line in lines]
+        waiting_bytes = sum(c.need.measured_bytes for c in candidates)
+        admitted = [self._need_of(job) for job in self._jobs]
+        node = self._measure(sum(n.measured_bytes for n in admitted) + waiting_bytes)
+        return judge(node, admitted, candidates, self._now_ns())
+
     def _need_of(self, job: LiveJob) -> Need:
-        return Need(job.region.memory_bytes, held_bytes(job.tasks))
+        return Need(job.declared_bytes, held_bytes(job.tasks))
 
     def _measure(self, held: int) -> Node:
         """The node as it is; ``held`` is what jobs have, also those that wait."""
@@ -175,6 +191,7 @@ class MemoryGate:
             applicant.answer(self._register)
         job = self._jobs.get(line.key)
         if job is not None:
+            job.declared_bytes = line.declared_bytes
             job.region.declare_memory(line.declared_bytes)
 
     def _refuse(self, line: _Line, decision: Decision) -> None:

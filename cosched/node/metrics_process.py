@@ -12,12 +12,11 @@ from __future__ import annotations
 import logging
 import os
 import socket
-import subprocess
-import sys
 import time
 
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
+from cosched.node.child import Child, start_child
 from cosched.node.loop import Loop
 from cosched.shm.paths import NodePaths
 
@@ -49,59 +48,57 @@ class MetricsProcess:
         self._loop = loop
         self._paths = paths
         self._socket = bind(listen)
-        self._process: subprocess.Popen[bytes] | None = None
-        self._pidfd = -1
-        self._pipe = -1
+        self._child: Child | None = None
         self._stopping = False
 
     @property
     def pid(self) -> int | None:
         """The server's pid while it runs."""
-        return self._process.pid if self._process else None
+        return self._child.process.pid if self._child else None
 
     def start(self) -> None:
         """Starts the server; who connects before it is ready waits for it."""
-        read_end, self._pipe = os.pipe2(os.O_CLOEXEC)
-        try:
-            self._process = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "cosched_daemons.metrics"),
-                    *("--run-dir", str(self._paths.run_dir), "--node", self._paths.node),
-                    *("--fd", str(self._socket.fileno())),
-                ],
-                stdin=read_end,
-                pass_fds=[self._socket.fileno()],
-                # No module of the directory that we were started in may shadow one of ours.
-                cwd="/",
-            )
-        finally:
-            os.close(read_end)
-        self._pidfd = os.pidfd_open(self._process.pid)
-        self._loop.watch(self._pidfd, self._ended)
+        self._child = start_child(
+            "cosched_daemons.metrics",
+            [
+                *("--run-dir", str(self._paths.run_dir), "--node", self._paths.node),
+                *("--fd", str(self._socket.fileno())),
+            ],
+            pass_fds=[self._socket.fileno()],
+        )
+        self._loop.watch(self._child.pidfd, self._ended)
 
     def stop(self) -> None:
         """Ends it, waits for its end and lets the address go."""
         self._stopping = True
-        if self._process is not None:
-            self._process.terminate()
-            self._process.wait()
-            self._forget()
+        if self._child is not None:
+            self._child.process.terminate()
+            self._forget(self._child)
         self._paths.metrics_lock.unlink(missing_ok=True)
         self._socket.close()
 
     def _ended(self) -> None:
-        assert self._process is not None
-        status = self._process.wait()
-        self._forget()
+        assert self._child is not None
+        status = self._forget(self._child)
         log.warning("the metrics server ended with status %d; starting another", status)
+        self._start_later()
+
+    def _start_later(self) -> None:
         self._loop.call_at(time.monotonic_ns() + RESTART_DELAY_NS, self._start_again)
 
     def _start_again(self) -> None:
-        if not self._stopping:
+        if self._stopping:
+            return
+        try:
             self.start()
+        except OSError as error:
+            log.error("no metrics server for now: %s", error)
+            self._start_later()
 
-    def _forget(self) -> None:
-        self._loop.unwatch(self._pidfd)
-        os.close(self._pidfd)
-        os.close(self._pipe)
-        self._process, self._pidfd, self._pipe = None, -1, -1
+    def _forget(self, child: Child) -> int:
+        """Waits for its end and returns its status."""
+        status = child.process.wait()
+        self._child = None
+        self._loop.unwatch(child.pidfd)
+        child.close()
+        return status

@@ -79,6 +79,8 @@ class Owners:
                 f"job '{name}' belongs to {_user(named[0].uid)}; only its owner and root "
                 f"may {op} it"
             )
+        # A job may have another one's key for its name.
+        own = [job for job in own if job.key == name] or own
         if len(own) > 1:
             keys = " or ".join(sorted(job.key for job in own))
             raise CoschedError(f"'{name}' is the job of several users; say {keys}")

@@ -21,6 +21,7 @@ from cosched.core.units import NS_PER_S
 from cosched.node.complaints import Complaints
 from cosched.node.listener import Peer, UnixListener, hold_peer, peer_of
 from cosched.node.loop import Loop
+from cosched.node.pacing import BURST_NS, Pacer
 from cosched.shm._native import ffi, lib
 from cosched.shm.paths import check_job_name
 
@@ -183,6 +184,7 @@ class RegistrationSocket:
     ) -> None:
         self._loop = loop
         self._admit = admit
+        self._pacer = Pacer(loop, exempt=(0, os.geteuid()), burst_ns=BURST_NS)
         self._listener = UnixListener(
             path,
             socket.SOCK_SEQPACKET,
@@ -204,7 +206,8 @@ class RegistrationSocket:
             nonlocal silent
             silent = False
             self._loop.unwatch(fd)
-            self._hear(connection)
+            uid = peer_of(connection).uid
+            self._pacer.submit(uid, lambda: self._hear(connection))
 
         def give_up() -> None:
             if silent:

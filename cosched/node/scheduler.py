@@ -41,7 +41,7 @@ from cosched.node.complaints import Complaints
 from cosched.node.control import ControlSocket
 from cosched.node.effects import Effects, silence
 from cosched.node.explain import explain
-from cosched.node.jobs import JobTable
+from cosched.node.jobs import JobTable, LiveJob
 from cosched.node.loop import Loop
 from cosched.node.members import Members, Terms, clocks
 from cosched.node.memory import MemoryGate, MemoryTerms
@@ -142,6 +142,7 @@ class SchedulerDaemon:
         )
 
         self._members = Members(
+            self.machine,
             self.jobs,
             self._loop,
             self.books,
@@ -166,7 +167,7 @@ class SchedulerDaemon:
         self.recorder.open(self.paths.directory, self.options.trace_bytes)
         if self.options.history is not None:
             self.books.open(self.options.history)
-        self._members.adopt(self._owners.take_over)
+        self._members.adopt(self._take_over)
         if not self.jobs:
             self.classes.close()  # of jobs that ended while no daemon was up
         mode = 0o600 if self.options.private else 0o666
@@ -209,6 +210,10 @@ class SchedulerDaemon:
         self.gate.close()
         control.close()
         self._shut_down()
+
+    def _take_over(self, job: LiveJob) -> None:
+        self.gate.take_over(job)
+        self._owners.take_over(job)
 
     def _shut_down(self) -> None:
         for job in self.jobs:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import logging
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
+from typing import IO
 
 from cosched.core.units import NS_PER_MS
+from cosched.node.child import Child, start_child
 from cosched.node.effects import ring
 from cosched.node.loop import Loop
 
@@ -28,9 +29,7 @@ class TimerProcess:
     def __init__(self, loop: Loop, arguments: Sequence[str]) -> None:
         self._loop = loop
         self._arguments = arguments
-        self._process: subprocess.Popen[bytes] | None = None
-        self._pidfd = -1
-        self._pipe = -1
+        self._child: Child | None = None
         self._stopping = False
         self._on_ready: Callable[[], None] | None = None
         self.restarts = 0
@@ -38,7 +37,7 @@ class TimerProcess:
     @property
     def pid(self) -> int | None:
         """The timer daemon's pid while it runs."""
-        return self._process.pid if self._process else None
+        return self._child.process.pid if self._child else None
 
     def start(self, on_ready: Callable[[], None]) -> None:
         """Starts it; ``on_ready`` is called once it, or one that had to take its place,
@@ -47,25 +46,14 @@ class TimerProcess:
         self._start()
 
     def _start(self) -> None:
-        read_end, self._pipe = os.pipe2(os.O_CLOEXEC)
-        os.set_blocking(self._pipe, False)
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "cosched_daemons.timer", *self._arguments],
-            stdin=read_end,
-            stdout=subprocess.PIPE,
-            # No module of the directory that we were started in may shadow one of ours.
-            cwd="/",
-        )
-        os.close(read_end)
-        self._watch_readiness()
-        self._pidfd = os.pidfd_open(self._process.pid)
-        self._loop.watch(self._pidfd, self._ended)
+        module = "cosched_daemons.timer"
+        child = start_child(module, self._arguments, stdout=subprocess.PIPE)
+        assert child.process.stdout is not None
+        self._child = child
+        self._watch_readiness(child.process.stdout)
+        self._loop.watch(child.pidfd, self._ended)
 
-    def _watch_readiness(self) -> None:
-        assert self._process is not None
-        assert self._process.stdout is not None
-        stdout = self._process.stdout
-
+    def _watch_readiness(self, stdout: IO[bytes]) -> None:
         def readable() -> None:
             line = os.read(stdout.fileno(), 64)
             self._loop.unwatch(stdout.fileno())
@@ -82,36 +70,43 @@ class TimerProcess:
 
     def ring(self) -> None:
         """Tells the timer daemon to read its orders."""
-        if self._pipe >= 0:
-            ring(self._pipe)
+        if self._child is not None:
+            ring(self._child.pipe)
 
     def stop(self) -> None:
         """Ends it and waits for its end."""
         self._stopping = True
-        if self._process is not None:
-            self._process.terminate()
-            self._process.wait()
-            self._forget()
+        if self._child is not None:
+            self._child.process.terminate()
+            self._forget(self._child)
 
     def _ended(self) -> None:
-        assert self._process is not None
-        status = self._process.wait()
-        self._forget()
-        if self._stopping:
-            return
+        assert self._child is not None
+        status = self._forget(self._child)
         self.restarts += 1
         log.warning("the timer daemon ended with status %d; starting another", status)
+        self._start_later()
+
+    def _start_later(self) -> None:
         self._loop.call_at(
             time.monotonic_ns() + min(self.restarts, 50) * RESTART_DELAY_NS,
             self._start_again,
         )
 
     def _start_again(self) -> None:
-        if not self._stopping:
+        if self._stopping:
+            return
+        try:
             self._start()
+        except OSError as error:
+            log.error("no timer daemon for now: %s", error)
+            self._start_later()
 
-    def _forget(self) -> None:
-        self._loop.unwatch(self._pidfd)
-        os.close(self._pidfd)
-        os.close(self._pipe)
-        self._process, self._pidfd, self._pipe = None, -1, -1
+    def _forget(self, child: Child) -> int:
+        """Waits for its end and returns its status."""
+        # Before its pipe is closed, or it would become the guardian.
+        status = child.process.wait()
+        self._child = None
+        self._loop.unwatch(child.pidfd)
+        child.close()
+        return status

@@ -69,9 +69,14 @@ class Region:
     ctype: str
 
     def __init__(self, name: str, fd: int) -> None:
+        """Maps ``fd``, which is closed if that fails."""
         self.name = name
         self.fd = fd
-        self._map = mmap.mmap(fd, self.size())
+        try:
+            self._map = mmap.mmap(fd, self.size())
+        except BaseException:
+            os.close(fd)
+            raise
         self._view = ffi.from_buffer(self._map)
         self.data: Any = ffi.cast(f"{self.ctype} *", self._view)
         error = -lib.cosched_guard_add(self._view, self.size())
@@ -89,7 +94,12 @@ class Region:
 
     @classmethod
     def _allocate(cls, name: str, uid: int, gid: int) -> Any:
-        return cls(name, make_object(name, cls.size(), uid, gid))
+        fd = make_object(name, cls.size(), uid, gid)
+        try:
+            return cls(name, fd)
+        except BaseException:
+            remove_object(name)
+            raise
 
     @classmethod
     def attach(cls, name: str, timeout_s: float = ATTACH_TIMEOUT_S) -> Any:
@@ -139,7 +149,6 @@ class Region:
         except OSError as error:
             raise CoschedError(str(error.strerror)) from None
         except ValueError:
-            os.close(fd)
             raise CoschedError(f"shared memory {name}: is being truncated") from None
 
     @property
@@ -247,11 +256,11 @@ class JobRegion(Region):
 
     @property
     def submitted_ns(self) -> int:
-        """When the job was submitted, since 1970; 0: unknown."""
+        """By which date the job is put in order, since 1970, as far as it can be read."""
         return int(self.data.status.submitted_ns)
 
     def record_submission(self, submitted_ns: int) -> None:
-        """Writes down when the job was submitted, for whoever outlives the daemon."""
+        """Writes down the job's date, for whoever outlives the daemon."""
         self.data.status.submitted_ns = submitted_ns
 
     def status(self) -> tuple[int, bool]:

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S
 from cosched.node.client import ControlClient, NoDaemon, request
 from cosched.shm.paths import job_key
+from cosched.shm.region import JobRegion
 from tests.live.conftest import eventually
 
 pytestmark = pytest.mark.live
+
+ROOT = Path(__file__).parent.parent.parent
+#: How much later than it was a job counts as submitted, in ns.
+DATES = {"zeta": -2 * NS_PER_S, "alpha": 2 * NS_PER_S}
 
 
 def class_members(node, job):
@@ -192,6 +201,88 @@ def test_up_after_a_crash_takes_over_the_running_jobs(node):
     for task in tasks.values():
         task.ask("leave")
     eventually(lambda: not node.status()["jobs"], "both gone")
+
+
+@pytest.mark.parametrize("killed", ["scheduler", "both"])
+def test_the_unit_leaves_the_jobs_of_killed_daemons_to_those_it_starts_next(node, killed):
+    node.up()
+    tasks = [node.task(name) for name in "ab"]
+    if killed == "both":
+        os.kill(node.scheduler_pid, signal.SIGSTOP)
+        os.kill(node.timer_pid, signal.SIGKILL)
+    os.kill(node.scheduler_pid, signal.SIGKILL)
+    eventually(lambda: node.scheduler_pid is None, "the daemon's end")
+    unit = (ROOT / "daemons/cosched.service").read_text()
+    (command,) = re.findall(r"^ExecStopPost=-\S*/cosched (.*)$", unit, re.MULTILINE)
+    after_the_end = [
+        *(sys.executable, "-m", "cosched.cli.main", *command.split()),
+        *("--run-dir", str(node.paths.run_dir), "--node", node.paths.node),
+    ]
+    said = subprocess.run(after_the_end, capture_output=True, text=True, check=True)
+    assert "run freely" in said.stdout
+    eventually(lambda: all(task.scheduled for task in tasks), "everyone running", 1.0)
+    eventually(lambda: len(set(weights(node).values())) <= 1, "equal weights", 1.0)
+    node.up()
+    assert {job["name"] for job in node.status()["jobs"]} == {"a", "b"}
+    eventually(
+        lambda: sorted(task.scheduled for task in tasks) == [False, True], "one scheduled"
+    )
+    up = subprocess.run(after_the_end, capture_output=True, text=True, check=False)
+    assert "its daemons are up" in up.stderr  # it ends none that live
+    assert len(node.status()["jobs"]) == 2
+    for task in tasks:
+        task.kill()
+    eventually(lambda: not node.status()["jobs"], "both gone")
+    assert node.down()
+    assert subprocess.run(after_the_end, capture_output=True, check=True).stdout
+
+
+def test_a_restarted_daemon_has_the_order_of_before(node):
+    node.up(slice="60s")
+    first, later = node.task("zeta"), node.task("alpha")
+    paths = {name: node.paths.job_region(job_key(os.geteuid(), name)) for name in DATES}
+    regions = {name: JobRegion.attach(path) for name, path in paths.items()}
+    assert all(region.submitted_ns > 0 for region in regions.values())
+    for name, region in regions.items():
+        region.record_submission(region.submitted_ns + DATES[name])
+        region.close()
+    os.kill(node.scheduler_pid, signal.SIGKILL)
+    eventually(lambda: first.scheduled and later.scheduled, "the guardian")
+    node.up(slice="60s")
+    eventually(lambda: first.scheduled and not later.scheduled, "the order of submission")
+
+
+def test_a_job_that_is_alone_after_a_restart_is_told_so(node):
+    node.up()
+    tasks = [node.task(name) for name in "ab"]
+    region = JobRegion.attach(node.paths.job_region(job_key(os.geteuid(), "a")))
+    assert region.data.status.contended == 1
+    os.kill(node.scheduler_pid, signal.SIGKILL)
+    eventually(lambda: all(task.scheduled for task in tasks), "the guardian")
+    tasks[1].kill()
+    node.up()
+    assert region.data.status.contended == 0
+    region.close()
+
+
+def test_who_stops_waiting_for_a_daemon_does_not_end_it(node):
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    daemon = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "cosched_daemons.scheduler"),
+            *("--run-dir", str(node.paths.run_dir), "--node", node.paths.node),
+            *("--ready-fd", str(write_end)),
+        ],
+        pass_fds=[write_end],
+    )
+    os.close(write_end)
+    log = node.paths.log
+    eventually(lambda: log.exists() and "nobody hears" in log.read_text(), "a line")
+    assert node.task("a").error == 0
+    assert node.status()["pid"] == daemon.pid
+    assert node.down()
+    assert daemon.wait() == 0
 
 
 def test_a_truncated_region_costs_only_its_own_job(node):

@@ -96,6 +96,8 @@ def test_a_daemon_that_runs_out_of_descriptors_goes_on_when_there_are_some(node)
         clients[-1].connect(str(node.paths.control_socket))
     log = node.paths.log
     eventually(lambda: "nobody is let in for a moment" in log.read_text(), "a line")
+    clients[0].sendall(b'{"op": "status"}\n')
+    assert clients[0].recv(4096) == b'{"error":"not now: Too many open files"}\n'
     for client in clients:
         client.close()
     assert node.status()["pid"] == daemon

@@ -11,6 +11,8 @@ import subprocess
 import pytest
 
 from cosched.core.errors import CoschedError
+from cosched.shm.paths import job_key
+from cosched.shm.region import JobRegion
 from tests.live.conftest import eventually
 from tests.live.test_docs_live import BIN
 from tests.live.test_docs_live import folder as folder  # noqa: PLC0414
@@ -122,6 +124,16 @@ def test_a_restarted_daemon_knows_what_was_declared(node):
     node.up(options=CAPACITY)
     node.task("b", memory=600 * MIB, answered=False)
     eventually(lambda: waiting(node) == ["b"], "the job to wait")
+
+
+def test_what_a_user_writes_into_his_region_holds_nobody_up(node):
+    node.up(options=CAPACITY)
+    node.task("a", memory=600 * MIB)
+    region = JobRegion.attach(node.paths.job_region(job_key(os.geteuid(), "a")))
+    region.declare_memory(1 << 63)
+    region.close()
+    assert node.task("b", memory=200 * MIB).error == 0
+    assert node.job("a")["memory"]["declared_bytes"] == 600 * MIB
 
 
 def test_without_a_guard_nobody_waits(node):

@@ -42,7 +42,7 @@ from cosched.core.messages import (
     TurnGiven,
 )
 from cosched.core.node import NodeScheduler
-from cosched.core.process_table import LAUNCH_NS, date
+from cosched.core.process_table import LAUNCH_NS, date, old_date
 from cosched.core.pulls import LEAD_SLICES, PRECEDENCE
 from cosched.core.settings import Settings
 from cosched.core.units import NS_PER_MS, NS_PER_S
@@ -349,6 +349,36 @@ def test_an_old_submission_counts_as_a_recent_one():
     assert date(now_ns - 1, now_ns) == now_ns - 1
     assert date(now_ns + 1, now_ns) == now_ns + 1  # another host's clock
     assert date(0, now_ns) == date(now_ns + 2 * LAUNCH_NS, now_ns) == now_ns
+
+
+def test_who_takes_jobs_over_keeps_their_order():
+    """Of jobs from before, whatever they are called; or its node would pull against the
+    others'."""
+    there, restarted = Node(now_ns=1000 * NS_PER_S), Node(now_ns=2000 * NS_PER_S)
+    there.register("zeta")
+    there.register("alpha", after_ns=60 * NS_PER_S)
+    for job in ("alpha", "zeta"):
+        began_ns = there.machine.jobs[job].submitted_ns
+        submitted_ns = old_date(began_ns, began_ns, restarted.now_ns)
+        restarted.register(job, submitted_ns=submitted_ns, adopted=True)
+    for node in (there, restarted):
+        order = [job.key for group in node.machine._table.groups for job in group]
+        assert order == ["zeta", "alpha"]
+    assert restarted.running == {"zeta"}
+    assert restarted.machine.jobs["alpha"].submitted_ns == 1060 * NS_PER_S
+
+
+def test_a_date_that_its_user_changed_gets_him_no_more_than_an_old_submission():
+    began_ns, now_ns = 1000 * NS_PER_S, 2000 * NS_PER_S
+    for recorded_ns in (0, 1, 1 << 63):
+        assert old_date(recorded_ns, began_ns, now_ns) in (
+            began_ns - 2 * LAUNCH_NS,
+            now_ns + LAUNCH_NS,
+        )
+    for wall_ns in range(began_ns, began_ns + 2 * LAUNCH_NS, NS_PER_S):
+        for submitted_ns in (0, 1, wall_ns - LAUNCH_NS, wall_ns, wall_ns + LAUNCH_NS):
+            dated_ns = date(submitted_ns, wall_ns)
+            assert old_date(dated_ns, began_ns, wall_ns) == dated_ns
 
 
 def test_aligned_turns_begin_with_the_job_that_was_submitted_first():

@@ -9,6 +9,7 @@ import errno
 import fcntl
 import json
 import logging
+import mmap
 import os
 import shutil
 import signal
@@ -34,7 +35,7 @@ from cosched.node.jobs import JobTable, attach_left
 from cosched.node.listener import hold_peer, peer_of
 from cosched.node.lock import DaemonLock, hold_daemon, lock_holder
 from cosched.node.loop import Loop
-from cosched.node.pacing import REST, Pacer
+from cosched.node.pacing import REST, Allowance, Pacer
 from cosched.node.registration import Applicant, Hello
 from cosched.shm import userdirs
 from cosched.shm.objects import SHM
@@ -64,6 +65,7 @@ def served(tmp_path):
         readers={
             "status": lambda _: {"fine": True},
             "long": lambda _: {"long": "x" * LONG},
+            "full": lambda _: os.open("/" + "x" * 300, os.O_RDONLY),
         },
         writers={},
         owners={"whose": lambda request, uid: {"uid": uid, "job": str(request.get("job"))}},
@@ -163,6 +165,14 @@ def test_a_line_without_an_end_costs_its_sender_the_connection(served):
     assert ask(other, b'{"op": "status"}') == {"fine": True}
 
 
+def test_what_the_daemon_cannot_have_now_is_an_answer_and_not_its_end(served, caplog):
+    client = served()
+    assert ask(client, b'{"op": "full"}') == {"error": "not now: File name too long"}
+    assert ask(client, b'{"op": "full"}') == {"error": "not now: File name too long"}
+    assert ask(client, b'{"op": "status"}') == {"fine": True}
+    assert len(caplog.records) == 1
+
+
 def test_requests_that_come_together_are_all_answered_in_order(served):
     client = served()
     client.sendall(b'{"op": "status"}\n' * 2000 + b'{"op": "none"}\n')
@@ -255,6 +265,27 @@ def test_others_are_served_while_a_user_rests():
     assert order.index("flood", 1) > max(i for i, who in enumerate(order) if who == "root")
 
 
+def test_what_comes_at_once_need_not_rest_and_in_the_long_run_gets_a_tenth():
+    clock = Clockwork()
+    pacer = Pacer(clock, exempt=[0], now_ns=lambda: clock.now_ns, burst_ns=1000)
+    for _ in range(200):
+        pacer.submit(SOMEBODY, clock.work("registers"))
+    clock.run()
+    began = [at_ns for at_ns, _ in clock.done]
+    assert began[:11] == [100 * n for n in range(11)]
+    assert began[100:] == [began[100] + 100 * (1 + REST) * n for n in range(100)]
+
+
+def test_who_has_rested_may_come_at_once_again():
+    allowance = Allowance(1000)
+    assert allowance.charge("a", 2000, 2000) == REST * 1000
+    assert allowance.charge("b", 1000, 2000) == 0
+    assert allowance.charge("a", 100, 2100) == REST * 1100
+    assert allowance.charge("a", 1000, 2100 + REST * 2100 + 1000) == 0
+    allowance.forget("b")
+    assert allowance.charge("b", 1000, 3000) == 0
+
+
 def test_each_user_is_complained_about_once_a_minute(caplog):
     now = [0]
     complaints = Complaints(lambda: now[0])
@@ -329,6 +360,18 @@ def test_a_connection_holds_the_process_that_made_it(visitor, kernels):
     end()
     assert pidfd.exited(fd)
     os.close(fd)
+
+
+def test_a_process_of_which_nothing_can_be_read_is_not_held(visitor, kernels, monkeypatch):
+    def full(_pid):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    connection, _, _ = visitor()
+    before = sorted(os.listdir("/proc/self/fd"))
+    monkeypatch.setattr(listener.proc, "process_uids", full)
+    with pytest.raises(OSError, match="Too many open files"):
+        hold_peer(connection)
+    assert sorted(os.listdir("/proc/self/fd")) == before
 
 
 def test_a_connection_that_outlives_its_process_holds_nobody(visitor, kernels):
@@ -474,6 +517,25 @@ def test_a_region_that_cannot_be_made_leaves_nothing(monkeypatch):
     with pytest.raises(OSError, match="No space"):
         JobRegion.create(REGION, "job", os.geteuid(), os.getegid())
     assert left() == []
+
+
+@pytest.mark.usefixtures("planted")
+@pytest.mark.parametrize("error", [OSError(errno.ENOMEM, "no room"), ValueError("short")])
+def test_a_region_that_cannot_be_mapped_leaves_nothing(monkeypatch, error):
+    def fail(*_):
+        raise error
+
+    region = JobRegion.create(REGION, "job", os.geteuid(), os.getegid())
+    before = sorted(os.listdir("/proc/self/fd"))
+    monkeypatch.setattr(mmap, "mmap", fail)
+    with pytest.raises(CoschedError):
+        JobRegion.attach(REGION)
+    assert sorted(os.listdir("/proc/self/fd")) == before
+    with pytest.raises(type(error)):
+        JobRegion.create(REGION, "job", os.geteuid(), os.getegid())
+    assert sorted(os.listdir("/proc/self/fd")) == before
+    assert left() == []
+    region.close()
 
 
 @needs_root

@@ -13,7 +13,7 @@ import pytest
 from fake_cgroups import SELF, FakeKernel
 
 from cosched.core.errors import CoschedError
-from cosched.linux import cgroup2, cgroupfs, freezer, proc
+from cosched.linux import cgroup2, cgroupfs, freezer, groupclasses, proc
 from cosched.linux.groupclasses import GroupClasses
 from cosched.linux.probe import attach, probe
 
@@ -142,6 +142,56 @@ def test_a_switch_writes_what_changed_falling_first(
     assert written[0] < written[1]
     classes.set_shares({"0.a": 97})
     assert len(written) == 2
+
+
+@pytest.mark.parametrize("mode", ["proportional", "strict"])
+def test_a_class_that_refuses_its_share_keeps_no_other_from_its_own(
+    kernel: FakeKernel, base: Path, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    classes = find(kernel, mode=mode)
+    for job in ("0.a", "0.b", "0.c"):
+        classes.create(job, ONE)
+    classes.set_shares({"0.a": 98, "0.b": 1, "0.c": 1})
+    name = (QUOTA if mode == "strict" else WEIGHT)[classes.name]
+    files = {job: base / "cosched-n" / job / name for job in ("0.a", "0.b", "0.c")}
+    before = {job: kernel.value(file) for job, file in files.items()}
+    pwrite = os.pwrite
+
+    def refuse(fd: int, text: bytes, offset: int) -> int:
+        if Path(os.readlink(f"/proc/self/fd/{fd}")) == files["0.a"]:
+            raise OSError(errno.ENODEV, "No such device")
+        return pwrite(fd, text, offset)
+
+    monkeypatch.setattr(os, "pwrite", refuse)
+    with pytest.raises(CoschedError, match=r"class 0\.a: someone removed"):
+        classes.set_shares({"0.a": 1, "0.b": 98, "0.c": 1})
+    after = {job: kernel.value(file) for job, file in files.items()}
+    assert after["0.a"] == before["0.a"]
+    assert after["0.b"] == before["0.a"]
+    monkeypatch.setattr(os, "pwrite", pwrite)
+    classes.set_shares({})
+    assert kernel.value(files["0.a"]) == before["0.b"]
+
+
+def test_a_class_whose_top_cannot_be_weighed_is_none(
+    kernel: FakeKernel, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    classes = find(kernel)
+
+    def refuse(path: Path, text: str) -> None:
+        if path.parent.name == "cosched-n" and path.name == WEIGHT[classes.name]:
+            raise OSError(errno.EACCES, "Permission denied")
+        kernel.write(path, text)
+
+    monkeypatch.setattr(groupclasses, "write", refuse)
+    with pytest.raises(CoschedError, match="cannot be weighed"):
+        classes.create("0.a", ONE)
+    with pytest.raises(CoschedError, match="does not exist"):
+        classes.add("0.a", kernel.spawn(200))
+    monkeypatch.setattr(groupclasses, "write", kernel.write)
+    classes.create("0.a", ONE)
+    classes.add("0.a", 200)
+    assert kernel.members(base / "cosched-n/0.a") == [200]
 
 
 def test_tasks_go_back_to_where_they_came_from(kernel: FakeKernel, base: Path) -> None:

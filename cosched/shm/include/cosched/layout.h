@@ -87,7 +87,7 @@ struct cosched_status {
     uint32_t contended;    /* 1: another job waits for the CPUs of this one */
     uint32_t mode;         /* enum cosched_mode, for whoever outlives the daemon */
     uint64_t memory_bytes; /* what its tasks said that it needs on this node; 0: nothing */
-    uint64_t submitted_ns; /* when it was submitted, nanoseconds since 1970; 0: unknown */
+    uint64_t submitted_ns; /* its date in the order of submission, since 1970; 0: unknown */
     uint8_t pad[32];
 };
 
