@@ -78,7 +78,7 @@ class Conservative:
         if rules:
             raise CoschedError("conservative backfill keeps its order: no rules for a pass")
         self.counts.passes += 1
-        late = self._ledger.extend(now_ns)
+        late = len(self._ledger.extend(now_ns))
         if late:
             self.counts.overruns += late
             self._plan_anew(now_ns)
