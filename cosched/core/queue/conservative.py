@@ -8,8 +8,9 @@ When a job ends early, the reservations are compressed: in queue order each is t
 and put in again at the earliest time, which is never later than before. One round: a
 reservation behind it may open another gap, which the next early end closes.
 
-When a running job outlives its walltime the plan cannot hold. All reservations are then
-made anew in queue order, and some may move back.
+When a running job outlives its walltime it is expected to take some time more. Where that
+fits beside all reservations they stay as they are. Else the plan cannot hold: all are made
+anew in queue order, and some may move back.
 
 Whose reservation is next is on a heap, so that a pass looks at the jobs that start, not at
 all that wait: queues of saturated machines are thousands of jobs long. An entry whose job
@@ -78,12 +79,14 @@ class Conservative:
         if rules:
             raise CoschedError("conservative backfill keeps its order: no rules for a pass")
         self.counts.passes += 1
-        late = len(self._ledger.extend(now_ns))
-        if late:
-            self.counts.overruns += late
+        late = self._ledger.extend(now_ns)
+        self.counts.overruns += len(late)
+        early = self._take_back(now_ns)
+        if late and not self._prolong(sum(late), now_ns):
             self._plan_anew(now_ns)
         else:
-            self._take_back(now_ns)
+            if early:
+                self._compress(now_ns)
             self._reserve(self._new)
         self._new.clear()
         self._given_back.clear()
@@ -125,8 +128,8 @@ class Conservative:
         while due and not self._holds(*due[0]):
             heappop(due)
 
-    def _take_back(self, now_ns: int) -> None:
-        """Frees what ended early, then moves reservations up."""
+    def _take_back(self, now_ns: int) -> bool:
+        """Frees what ended early; whether anything did."""
         profile = self._profile
         profile.advance(now_ns)
         early = False
@@ -134,9 +137,19 @@ class Conservative:
             if expected_ns > now_ns:
                 profile.occupy(-size, now_ns, expected_ns)
                 early = True
-        if not early:
-            return
-        starts = self._start_ns
+        return early
+
+    def _prolong(self, size: int, now_ns: int) -> bool:
+        """Late jobs of so many nodes in all go on; False if reservations need the nodes."""
+        end_ns = now_ns + self._ledger.overrun_ns
+        if self._profile.least(now_ns, end_ns) < size:
+            return False
+        self._profile.occupy(size, now_ns, end_ns)
+        return True
+
+    def _compress(self, now_ns: int) -> None:
+        """Moves reservations up."""
+        profile, starts = self._profile, self._start_ns
         for job in self._order.rank(self._queue, now_ns):
             start_ns = starts.get(job.number)
             # Without a moment before at which its nodes are free it cannot move up.

@@ -74,6 +74,12 @@ class Profile:
                 return times[begin]
             begin = step + 1
 
+    def least(self, begin_ns: int, end_ns: int) -> int:
+        """The fewest nodes that are free at a time from ``begin_ns`` until ``end_ns``."""
+        first = bisect_right(self._times, begin_ns) - 1
+        last = bisect_left(self._times, end_ns, lo=first + 1)
+        return min(self._free[first:last])
+
     def occupy(self, size: int, begin_ns: int, end_ns: int) -> None:
         """Takes ``size`` nodes from ``begin_ns`` until ``end_ns``; a negative size gives
         them back. Steps between which nothing changes any more are merged."""
