@@ -150,17 +150,23 @@ class Conservative:
     def _compress(self, now_ns: int) -> None:
         """Moves reservations up."""
         profile, starts = self._profile, self._start_ns
+        firsts: dict[int, int] = {}  # of sizes, until a move changes the profile
         for job in self._order.rank(self._queue, now_ns):
-            start_ns = starts.get(job.number)
+            start_ns, size = starts.get(job.number), job.size
+            first_ns = firsts.get(size)
+            if first_ns is None:
+                first_ns = firsts[size] = profile.first(size)
             # Without a moment before at which its nodes are free it cannot move up.
-            if start_ns is None or profile.first(job.size) >= start_ns:
+            if start_ns is None or first_ns >= start_ns:
                 continue
-            profile.occupy(-job.size, start_ns, start_ns + job.walltime_ns)
-            earlier_ns = profile.earliest(job.size, job.walltime_ns)
-            profile.occupy(job.size, earlier_ns, earlier_ns + job.walltime_ns)
-            if earlier_ns < start_ns:
-                self._promise(job.number, earlier_ns)
-                self.counts.reservations_moved_up += 1
+            earlier_ns = profile.earlier(size, job.walltime_ns, start_ns)
+            if earlier_ns == start_ns:
+                continue
+            profile.occupy(-size, start_ns, start_ns + job.walltime_ns)
+            profile.occupy(size, earlier_ns, earlier_ns + job.walltime_ns)
+            firsts.clear()
+            self._promise(job.number, earlier_ns)
+            self.counts.reservations_moved_up += 1
 
     def _plan_anew(self, now_ns: int) -> None:
         self.counts.plans_made_anew += 1
