@@ -147,6 +147,25 @@ def test_a_reservation_follows_a_held_job_that_starts():
     assert starts(system) == [[5], [5, 0, 12, 15]]
 
 
+def test_a_hold_by_the_yield_cap_that_the_held_cap_forbids_does_not_count():
+    both = CouplingSettings(
+        scheme=Scheme.YIELD, release_ns=RELEASE, held_cap=0.0, yield_cap=0
+    )
+    system = System(
+        machines=[1, 1],
+        jobs=[[(0, 1, 1, 1)], [(5, 1, 1, 1)]],
+        mates=[{0: 0, 1: 0}],
+        settings=[both, both],
+        policies=["easy", "easy"],
+    )
+    first, _ = run(system)
+    assert first.counts["yields_by_held_cap"] > 0
+    assert first.counts["holds"] == first.counts["holds_by_yield_cap"] == 0
+    system.settings = [replace(both, held_cap=1.0)] * 2
+    first, _ = run(system)
+    assert first.counts["holds"] == first.counts["holds_by_yield_cap"] > 0
+
+
 @pytest.mark.parametrize("count", [2, 3])
 @given(data=st.data(), delay=st.integers(0, 20))
 @SOME
