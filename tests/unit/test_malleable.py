@@ -244,6 +244,16 @@ def test_control_policies(control, after):
     assert sizes(scheduler) == after
 
 
+def test_averages_are_over_all_that_run():
+    """Ages of 100, 70 and three times 5: two are above the average of 37, though it would
+    be 85 without the protected ones."""
+    scheduler = MalleableScheduler(20, Policy(LONG, FQ, control=Control(protected_ns=60)))
+    for number, now_ns in enumerate((0, 30, 95, 95, 95)):
+        submit(scheduler, now_ns, job(number, 1, 4))
+    submit(scheduler, 100, job(5, 2, 4))
+    assert sizes(scheduler) == {0: 3, 1: 3, 2: 4, 3: 4, 4: 4, 5: 2}
+
+
 def test_what_a_change_is_worth():
     one = running(0, 1, 8, 8, run_ns=1000, cost=AdaptationCost(100))
     # 2 nodes less: 1000 becomes 1333 and 100 of cost; without it, a wait of 1000.

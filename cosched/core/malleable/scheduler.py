@@ -149,7 +149,7 @@ class MalleableScheduler:
         self.counts.requests += 1
         if self._slack < missing:
             return False
-        victims = harvest.victims(self._harvestable(now_ns), now_ns)
+        victims = self._victims(now_ns)
         amounts = harvest.take(victims, missing)
         if sum(amounts) < missing:
             return False
@@ -164,10 +164,11 @@ class MalleableScheduler:
         self.counts.harvests += 1
         return True
 
-    def _harvestable(self, now_ns: int) -> list[Running]:
+    def _victims(self, now_ns: int) -> Sequence[Running]:
+        """Averages are over all that run, whoever may be harvested."""
         control = self.policy.control
         limit, protected_ns = control.harvest_limit, control.protected_ns
-        jobs = list(self.running.values())
+        jobs = self.policy.harvest.victims(list(self.running.values()), now_ns)
         if protected_ns:
             jobs = [job for job in jobs if job.age_ns(now_ns) >= protected_ns]
         if limit is not None:
