@@ -244,6 +244,20 @@ def test_control_policies(control, after):
     assert sizes(scheduler) == after
 
 
+@pytest.mark.parametrize("base_ns", [0, 1300])
+def test_what_one_refuses_others_get(base_ns):
+    """Of 5 nodes, 2 are nothing to a job whose changes cost too much. The other one, to
+    which 3 are not worth 1300, takes all."""
+    scheduler = MalleableScheduler(8, Policy(NEVER, FR, control=Control(least_worth=1.0)))
+    submit(scheduler, 0, job(0, 5, 5), job(1, 1, 1))
+    submit(scheduler, 0, job(2, 1, 8, cost=AdaptationCost(base_ns)))
+    submit(scheduler, 0, job(3, 1, 8, cost=AdaptationCost(10**6)))
+    scheduler.handle(JobEnded(10, 1))
+    assert sizes(scheduler) == {0: 5, 2: 2, 3: 1}
+    scheduler.handle(JobEnded(20, 0))
+    assert sizes(scheduler) == {2: 7, 3: 1}
+
+
 def test_averages_are_over_all_that_run():
     """Ages of 100, 70 and three times 5: two are above the average of 37, though it would
     be 85 without the protected ones."""
