@@ -99,6 +99,7 @@ def test_a_log_against_easy_without_sharing(tmp_path):
     assert easy.returncode == 0, easy.stderr
     (queue,) = json.loads(easy.stdout)["runs"]
     assert whole[0]["mean_wait_s"] == pytest.approx(queue["figures"]["mean_wait_s"])
+    assert whole[0]["makespan_s"] == pytest.approx(queue["figures"]["makespan_s"])
     assert runs[0]["skipped_lines"] == {"too few fields": 1}
     assert sum(run["mean_response_s"] for run in anyhow) < sum(
         run["mean_response_s"] for run in whole
