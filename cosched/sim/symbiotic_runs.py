@@ -77,8 +77,8 @@ class Shared:
 
 @dataclass(frozen=True, slots=True)
 class SharingOutcome:
-    """What came of a run; figures by placement. nodes: of the machine. skipped: bad lines
-    of the log, by fault."""
+    """What came of a run; figures by placement. nodes: of the machine. skipped: lines
+    of the log left out, by fault."""
 
     run: SharingRun
     nodes: int
