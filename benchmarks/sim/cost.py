@@ -23,6 +23,8 @@ from cosched.sim.workload import Estimates, Workload
 POLICIES = ("fcfs", "easy", "wfp", "conservative")
 JOBS = (2_500, 5_000, 10_000, 20_000, 40_000)
 QUEUES = (10, 100, 1_000, 3_000)
+OVERLOADED_JOBS = (1_000, 2_000, 4_000, 8_000)
+LOAD, OVERLOAD = 0.7, 1.2
 FEW_JOBS = 300
 
 
@@ -69,19 +71,24 @@ def queue_of(length: int) -> Workload:
     return log
 
 
-def measure(repeats: int) -> tuple[list[Cost], list[Cost]]:
-    """Against the number of jobs, at the same load; and against the queue's length."""
-    by_jobs = [
-        Cost(policy, jobs, cost(generate(Recipe(jobs, 128, seed=3)), policy, repeats))
-        for policy in POLICIES
-        for jobs in JOBS
+def measure(repeats: int) -> tuple[list[Cost], list[Cost], list[Cost]]:
+    """Against the number of jobs, at a load that the machine can bear and at one that it
+    cannot, so that ever more wait; and against the queue's length."""
+
+    def of(jobs: int, load: float, policy: str) -> Cost:
+        log = generate(Recipe(jobs, 128, load=load, seed=3))
+        return Cost(policy, jobs, cost(log, policy, repeats))
+
+    by_jobs = [of(jobs, LOAD, policy) for policy in POLICIES for jobs in JOBS]
+    overloaded = [
+        of(jobs, OVERLOAD, policy) for policy in POLICIES for jobs in OVERLOADED_JOBS
     ]
     by_queue = [
         Cost(policy, length, cost(queue_of(length), policy, repeats))
         for policy in ("fcfs", "easy", "wfp")
         for length in QUEUES
     ]
-    return by_jobs, by_queue
+    return by_jobs, overloaded, by_queue
 
 
 def render(title: str, costs: list[Cost]) -> str:
@@ -138,8 +145,9 @@ def main() -> None:
         print(f"{log.name}: {len(log)} jobs, EASY in {taken_s:.1f} s of CPU time")
     read, both = bytes_a_job(log)
     print(f"{read:.0f} bytes a job read, {both:.0f} with its schedule")
-    by_jobs, by_queue = measure(options.repeat)
+    by_jobs, overloaded, by_queue = measure(options.repeat)
     print(render("jobs", by_jobs))
+    print(render(f"jobs at load {OVERLOAD}", overloaded))
     print(render("jobs that wait", by_queue))
     if options.picture:
         draw(by_jobs, by_queue, options.picture)
@@ -147,6 +155,7 @@ def main() -> None:
         document = {
             "bytes_a_job": {"read": read, "with_schedule": both},
             "by_jobs": [asdict(cost) for cost in by_jobs],
+            "overloaded": [asdict(cost) for cost in overloaded],
             "by_queue": [asdict(cost) for cost in by_queue],
         }
         options.json.write_text(json.dumps(document))

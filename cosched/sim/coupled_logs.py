@@ -66,7 +66,7 @@ class CoupledRun:
 
 @dataclass(frozen=True, slots=True)
 class CoupledOutcome:
-    """What a run gave. machines: the logs' names, in order. skipped: bad lines left out,
+    """What a run gave. machines: the logs' names, in order. skipped: lines left out,
     of each log that has any, by fault."""
 
     run: CoupledRun

@@ -3,7 +3,11 @@
 18 numbers a line, times in seconds; lines that begin with ``;`` are the header
 (https://www.cs.huji.ac.il/labs/parallel/workload/swf.html). Read are: 1 job number,
 2 submit time, 4 run time, 5 allocated processors, 8 requested processors, 9 requested
-time, 12 user, 14 executable. A job's size is what was requested, else what was allocated.
+time, 11 status, 12 user, 14 executable. A job's size is what was requested, else what was
+allocated.
+
+The status 2, 3 or 4 is that of a part of a job that was swapped out; the whole job has a
+line of its own. Parts are left out and counted, or the work would be there twice.
 
 A line that makes no sense is named by file and number, or skipped and counted.
 """
@@ -26,12 +30,14 @@ from cosched.sim.workload import Workload
 
 FIELDS = 18
 GZIP_MAGIC = b"\x1f\x8b"
+PARTIAL = (b"2", b"3", b"4")  #: to be continued; the last part, completed or killed
 COLUMN_LIMIT = 2**63  # of a column of eight-byte integers
 
 
 class Fault(str, Enum):
-    """Why a line cannot be used."""
+    """Why a line is left out; all but parts are faults of the log."""
 
+    PARTIAL = "part of a job"
     FEW_FIELDS = "too few fields"
     NOT_A_NUMBER = "not a number"
     NEGATIVE_SUBMIT = "negative submit time"
@@ -84,7 +90,7 @@ def read_swf(path: Path, *, machine: int | None = None, skip_bad: bool = False) 
             try:
                 _add(workload, fields)
             except _Bad as bad:
-                if not skip_bad:
+                if not skip_bad and bad.fault is not Fault.PARTIAL:
                     raise CoschedError(
                         f"{path}:{place}: {bad.fault.value}: {bad}; "
                         "correct the line, or leave such lines out with --skip-bad"
@@ -93,7 +99,7 @@ def read_swf(path: Path, *, machine: int | None = None, skip_bad: bool = False) 
     log.start_s = header.get(b"UnixStartTime")
     if not len(workload):
         left_out = sum(log.skipped.values())
-        raise CoschedError(f"{path}: no jobs in it ({left_out} bad lines left out)")
+        raise CoschedError(f"{path}: no jobs in it ({left_out} lines left out)")
     return log
 
 
@@ -131,6 +137,8 @@ def _machine_size(path: Path, header: dict[bytes, int]) -> int:
 def _add(workload: Workload, fields: Sequence[bytes]) -> None:
     if len(fields) < FIELDS:
         raise _Bad(Fault.FEW_FIELDS, f"{len(fields)} where the format has {FIELDS}")
+    if fields[10] in PARTIAL:
+        raise _Bad(Fault.PARTIAL, f"status {fields[10].decode()}")
     values = _values(fields)
     if max(values) >= COLUMN_LIMIT or min(values) < -COLUMN_LIMIT:
         raise _Bad(Fault.NOT_A_NUMBER, "out of range")

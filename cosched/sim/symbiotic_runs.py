@@ -1,10 +1,10 @@
 """Runs of a stream under several placements, and what they are compared by.
 
-makespan: when the last job ends. mean_wait: from submission to start. mean_response: from
-submission to end. mean_speed: of all
-jobs, the time on nodes of their own / the time it took, weighted by size. compared_s: when
-the last of those jobs ends that were over under ``split`` when its last job limited by
-memory was; after that half of that machine starves, which section 2.4 leaves out.
+makespan: from the first submission to the last end. mean_wait: from submission to start.
+mean_response: from submission to end. mean_speed: of all jobs, the time on nodes of their
+own / the time it took, weighted by size. compared_s: the makespan of those jobs that were
+over under ``split`` when its last job limited by memory was; after that half of that
+machine starves, which section 2.4 leaves out.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ class Shared:
 
 @dataclass(frozen=True, slots=True)
 class SharingOutcome:
-    """What came of a run; figures by placement. nodes: of the machine. skipped: bad lines
-    of the log, by fault."""
+    """What came of a run; figures by placement. nodes: of the machine. skipped: lines
+    of the log left out, by fault."""
 
     run: SharingRun
     nodes: int
@@ -176,13 +176,14 @@ def _figures(
 ) -> dict[str, float]:
     took = [end - start for start, end in zip(one.start_ns, one.end_ns, strict=True)]
     waits = [start - at for at, start in zip(one.submit_ns, one.start_ns, strict=True)]
+    begin_ns = min(one.submit_ns)
     mean_wait_s = sum(waits) / len(waits) / NS_PER_S
     own = sum(entry.job.size * entry.run_ns for entry in stream)
     spent = sum(entry.job.size * time for entry, time in zip(stream, took, strict=True))
     slowed = sum(time > entry.run_ns for entry, time in zip(stream, took, strict=True))
     return {
-        "makespan_s": max(one.end_ns) / NS_PER_S,
-        "compared_s": max(one.end_ns[place] for place in compared) / NS_PER_S,
+        "makespan_s": (max(one.end_ns) - begin_ns) / NS_PER_S,
+        "compared_s": (max(one.end_ns[place] for place in compared) - begin_ns) / NS_PER_S,
         "compared_jobs": len(compared),
         "mean_wait_s": mean_wait_s,
         "mean_response_s": mean_wait_s + sum(took) / len(took) / NS_PER_S,

@@ -30,9 +30,9 @@ def render(outcomes: Sequence[Outcome]) -> str:
 
 
 def left_out(skipped: Mapping[str, int]) -> list[str]:
-    """A line about the bad lines of a log, if there were any."""
+    """A line about those lines of a log that are not in a workload, if there were any."""
     faults = ", ".join(f"{count} {fault}" for fault, count in skipped.items())
-    return [f"bad lines left out: {faults}"] if faults else []
+    return [f"lines left out: {faults}"] if faults else []
 
 
 def _cells(outcome: Outcome) -> tuple[str, ...]:

@@ -141,7 +141,7 @@ class ConservativeReference(Reference):
         return any(start <= self.now for start in self.planned.values())
 
     def decide(self) -> None:
-        if self.late:
+        if self.late and not self.plan_holds():
             self.planned.clear()
         elif self.ended_early:
             for job in self.ranked():
@@ -155,6 +155,11 @@ class ConservativeReference(Reference):
             if self.planned[job] <= self.now:
                 del self.planned[job]
                 self.start(job)
+
+    def plan_holds(self) -> bool:
+        """Whether what late jobs take more leaves all reservations their nodes."""
+        until = self.now + self.overrun
+        return all(self.planned_at(at) <= self.machine for at in range(self.now, until))
 
     def earliest(self, job: int) -> int:
         start = self.now

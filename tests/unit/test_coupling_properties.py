@@ -116,6 +116,56 @@ def test_who_promises_makes_a_pass_at_once():
     assert abs(first[0] - second[2]) <= 1
 
 
+def test_nobody_promises_by_an_end_that_is_past():
+    """The job on the second machine should have been over at 10; at 50 nobody knows when
+    it will be, so the mate cannot promise to start within 5."""
+    settings = CouplingSettings(release_ns=1000)
+    system = System(
+        machines=[1, 2],
+        jobs=[[(50, 1, 1, 1)], [(0, 100, 2, 10), (1, 1, 2, 1)]],
+        mates=[{0: 0, 1: 1}],
+        settings=[settings, settings],
+        policies=["easy", "easy"],
+        timing=Timing.WITHIN,
+        delay=5,
+    )
+    assert starts(system) == [[100], [0, 100]]
+
+
+def test_a_reservation_follows_a_held_job_that_starts():
+    """The held job starts at 5, so its end moves from 10 to 15. The first of the queue
+    then gets its nodes at 12 and leaves 2, not 3, to the job that comes at 6."""
+    settings = CouplingSettings(release_ns=1000)
+    second = [(0, 10, 6, 10), (0, 12, 5, 12), (1, 5, 6, 5), (6, 100, 3, 100)]
+    system = System(
+        machines=[1, 14],
+        jobs=[[(5, 10, 1, 10)], second],
+        mates=[{0: 0, 1: 0}],
+        settings=[settings, settings],
+        policies=["easy", "easy"],
+    )
+    assert starts(system) == [[5], [5, 0, 12, 15]]
+
+
+def test_a_hold_by_the_yield_cap_that_the_held_cap_forbids_does_not_count():
+    both = CouplingSettings(
+        scheme=Scheme.YIELD, release_ns=RELEASE, held_cap=0.0, yield_cap=0
+    )
+    system = System(
+        machines=[1, 1],
+        jobs=[[(0, 1, 1, 1)], [(5, 1, 1, 1)]],
+        mates=[{0: 0, 1: 0}],
+        settings=[both, both],
+        policies=["easy", "easy"],
+    )
+    first, _ = run(system)
+    assert first.counts["yields_by_held_cap"] > 0
+    assert first.counts["holds"] == first.counts["holds_by_yield_cap"] == 0
+    system.settings = [replace(both, held_cap=1.0)] * 2
+    first, _ = run(system)
+    assert first.counts["holds"] == first.counts["holds_by_yield_cap"] > 0
+
+
 @pytest.mark.parametrize("count", [2, 3])
 @given(data=st.data(), delay=st.integers(0, 20))
 @SOME

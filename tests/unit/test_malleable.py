@@ -244,6 +244,30 @@ def test_control_policies(control, after):
     assert sizes(scheduler) == after
 
 
+@pytest.mark.parametrize("base_ns", [0, 1300])
+def test_what_one_refuses_others_get(base_ns):
+    """Of 5 nodes, 2 are nothing to a job whose changes cost too much. The other one, to
+    which 3 are not worth 1300, takes all."""
+    scheduler = MalleableScheduler(8, Policy(NEVER, FR, control=Control(least_worth=1.0)))
+    submit(scheduler, 0, job(0, 5, 5), job(1, 1, 1))
+    submit(scheduler, 0, job(2, 1, 8, cost=AdaptationCost(base_ns)))
+    submit(scheduler, 0, job(3, 1, 8, cost=AdaptationCost(10**6)))
+    scheduler.handle(JobEnded(10, 1))
+    assert sizes(scheduler) == {0: 5, 2: 2, 3: 1}
+    scheduler.handle(JobEnded(20, 0))
+    assert sizes(scheduler) == {2: 7, 3: 1}
+
+
+def test_averages_are_over_all_that_run():
+    """Ages of 100, 70 and three times 5: two are above the average of 37, though it would
+    be 85 without the protected ones."""
+    scheduler = MalleableScheduler(20, Policy(LONG, FQ, control=Control(protected_ns=60)))
+    for number, now_ns in enumerate((0, 30, 95, 95, 95)):
+        submit(scheduler, now_ns, job(number, 1, 4))
+    submit(scheduler, 100, job(5, 2, 4))
+    assert sizes(scheduler) == {0: 3, 1: 3, 2: 4, 3: 4, 4: 4, 5: 2}
+
+
 def test_what_a_change_is_worth():
     one = running(0, 1, 8, 8, run_ns=1000, cost=AdaptationCost(100))
     # 2 nodes less: 1000 becomes 1333 and 100 of cost; without it, a wait of 1000.

@@ -89,12 +89,14 @@ def test_a_profile_is_a_list_of_moments(requests, later):
         placed.append((size, begin, begin + duration))
         assert moments(profile) == model
     look_for_each_size(profile, model, 0)
-    for size, begin, end in placed[::2]:
+    for place, (size, begin, end) in enumerate(placed[::2]):
         profile.occupy(-size, begin, end)
         for at in range(begin, end):
             model[at] += size
         assert moments(profile) == model
         look_for_each_size(profile, model, 0)
+        for left in [*placed[1::2], *placed[2 * place + 2 :: 2]]:
+            move_each(profile, model, *left)
     profile.advance(later)
     look_for_each_size(profile, model, later)
     assert moments(profile)[later:] == model[later:]
@@ -106,6 +108,19 @@ def look_for_each_size(profile: Profile, model: list[int], begin: int) -> None:
     for size in range(1, 5):
         first = next(at for at in range(begin, HORIZON) if model[at] >= size)
         assert profile.first(size) == profile.earliest(size, 1) == first
+
+
+def move_each(profile: Profile, model: list[int], size: int, begin: int, end: int) -> None:
+    """Where one would go if it were taken out and put in again."""
+    without = [free + size * (begin <= at < end) for at, free in enumerate(model)]
+    length = end - begin
+    naive = next(
+        at
+        for at in range(HORIZON)
+        if all(free >= size for free in without[at : at + length])
+    )
+    assert profile.earlier(size, length, begin) == naive
+    assert profile.least(begin, end) == min(model[begin:end])
 
 
 def moments(profile: Profile) -> list[int]:

@@ -136,6 +136,23 @@ def test_conservative_keeps_every_promise(name, case):
         assert driver.starts[number] <= at
 
 
+@pytest.mark.parametrize("name", ["fcfs-Conservative", "wfp-Conservative"])
+@given(case=jobs_and_machine())
+@SOME
+def test_conservative_breaks_promises_only_in_a_new_plan(name, case):
+    driver = Driver(*case, ALL[name])
+    promised: dict[int, int] = {}
+    plans = 0
+    for _ in driver.moments():
+        made = driver.scheduler.counts.plans_made_anew
+        if made != plans:
+            plans = made
+            promised.clear()
+        for number, at in driver.scheduler.planner.reservations.items():
+            assert at <= promised.get(number, at)
+            promised[number] = at
+
+
 @given(case=jobs_and_machine(overruns=False))
 @SOME
 def test_in_order_starts_in_order(case):

@@ -43,3 +43,15 @@ def test_no_moment_is_missed(name, case):
     domain, _ = simulated(jobs, machine, POLICIES[name])
     reference = REFERENCES[name](jobs, machine, OVERRUN, always=True)
     assert list(domain.start_ns) == reference.run()
+
+
+def test_a_late_job_that_is_in_nobodys_way_breaks_no_promise():
+    """The third job is late by a node which nobody needs; a new plan in queue order would
+    let the fourth go before the fifth, which was promised to start at 8."""
+    jobs = [(0, 5, 2, 20), (0, 8, 3, 8), (0, 20, 1, 6)]
+    jobs += [(1, 10, 5, 10), (2, 11, 4, 11), (7, 1, 1, 1)]
+    domain, scheduler = simulated(jobs, 6, POLICIES["conservative"])
+    assert list(domain.start_ns) == [0, 0, 0, 19, 8, 7]
+    assert list(domain.start_ns) == ConservativeReference(jobs, 6, OVERRUN).run()
+    assert scheduler.counts.overruns == 2
+    assert scheduler.counts.plans_made_anew == 0

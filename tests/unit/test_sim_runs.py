@@ -169,7 +169,7 @@ def test_the_table_fits_a_terminal(runs):
     table = render(outcomes)
     assert max(len(line) for line in table.splitlines()) <= 80
     assert "400 jobs, 64 nodes" in table
-    assert "bad lines left out: 3 no size" in table
+    assert "lines left out: 3 no size" in table
     assert len(table.splitlines()) == 4 + len(runs)
 
 

@@ -17,9 +17,10 @@ from cosched.sim.swf import Fault, read_swf, seconds, write_swf
 HEADER = "; Version: 2.2\n; MaxNodes: 50\n; MaxProcs: 100 and some\n;\n"
 
 
-def line(number=1, submit=0, run=10, used=4, asked=4, walltime=20):
+def line(number=1, submit=0, run=10, used=4, asked=4, walltime=20, status=1):
     return (
-        f"{number} {submit} 7 {run} {used} -1 -1 {asked} {walltime} -1 1 3 4 5 1 -1 -1 -1"
+        f"{number} {submit} 7 {run} {used} -1 -1 {asked} {walltime} -1 {status} "
+        "3 4 5 1 -1 -1 -1"
     )
 
 
@@ -92,6 +93,22 @@ def test_bad_lines_are_counted(log, fault, bad, words):
     assert found.skipped == {fault: 2}
 
 
+@pytest.mark.parametrize("skip_bad", [False, True])
+@pytest.mark.parametrize("last", [3, 4])
+def test_a_job_that_was_swapped_out_counts_once(log, last, skip_bad):
+    """Its parts come after the line of the whole, and only the first says when it was
+    submitted."""
+    parts = [
+        line(1, 100, run=4, status=2),
+        line(1, -1, run=4, status=2),
+        line(1, -1, run=2, status=last),
+    ]
+    whole = line(1, 100, status=4 - last)
+    found = read_swf(log(whole, *parts, line(2, 300, status=5)), skip_bad=skip_bad)
+    assert list(found.workload.number) == [1, 2]
+    assert found.skipped == {Fault.PARTIAL: 3}
+
+
 def test_fractions_of_seconds(log):
     workload = read_swf(log(line(1, "1.5", run="0.25"), line(2, "2"))).workload
     assert list(workload.submit_ns) == [1_500_000_000, 2 * NS_PER_S]
@@ -112,9 +129,9 @@ def test_a_log_must_say_how_large_its_machine_is(log):
 
 
 def test_a_log_without_jobs(log):
-    with pytest.raises(CoschedError, match=r"no jobs in it \(0 bad"):
+    with pytest.raises(CoschedError, match=r"no jobs in it \(0 lines"):
         read_swf(log(header="; nothing\n"))
-    with pytest.raises(CoschedError, match=r"no jobs in it \(1 bad"):
+    with pytest.raises(CoschedError, match=r"no jobs in it \(1 lines"):
         read_swf(log("1 2 3"), skip_bad=True)
 
 

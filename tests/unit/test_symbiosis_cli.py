@@ -85,7 +85,7 @@ def test_a_log_against_easy_without_sharing(tmp_path):
     assert result.returncode == 0, result.stderr
     assert max(len(line) for line in result.stdout.splitlines()) <= 80
     assert result.stdout.startswith("made.swf: 80 jobs, 16 nodes\n")
-    assert "bad lines left out: 1 too few fields\n" in result.stdout
+    assert "lines left out: 1 too few fields\n" in result.stdout
     runs = json.loads((tmp_path / "l.json").read_text())["runs"]
     assert [run["seed"] for run in runs] == [0, 1]
     assert runs[0]["applications"] != runs[1]["applications"]
@@ -99,6 +99,7 @@ def test_a_log_against_easy_without_sharing(tmp_path):
     assert easy.returncode == 0, easy.stderr
     (queue,) = json.loads(easy.stdout)["runs"]
     assert whole[0]["mean_wait_s"] == pytest.approx(queue["figures"]["mean_wait_s"])
+    assert whole[0]["makespan_s"] == pytest.approx(queue["figures"]["makespan_s"])
     assert runs[0]["skipped_lines"] == {"too few fields": 1}
     assert sum(run["mean_response_s"] for run in anyhow) < sum(
         run["mean_response_s"] for run in whole

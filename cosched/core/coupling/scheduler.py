@@ -278,10 +278,12 @@ class CoupledScheduler:
     def _hold_or_yield(self, member: Member, job: Job) -> bool:
         state = self._state
         settings = state.settings
-        holds = settings.scheme is Scheme.HOLD
-        if not holds and settings.yield_cap is not None:
-            holds = member.yields >= settings.yield_cap
-            state.counts.holds_by_yield_cap += holds
+        by_cap = (
+            settings.scheme is Scheme.YIELD
+            and settings.yield_cap is not None
+            and member.yields >= settings.yield_cap
+        )
+        holds = settings.scheme is Scheme.HOLD or by_cap
         if holds and state.members.promised():
             holds = False
         elif holds and state.held + job.size > settings.held_cap * state.queue.capacity:
@@ -289,6 +291,7 @@ class CoupledScheduler:
             holds = False
         if holds:
             state.hold(job)
+            state.counts.holds_by_yield_cap += by_cap
             member.own_hold = True
             return True
         member.yields += 1

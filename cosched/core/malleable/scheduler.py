@@ -149,7 +149,7 @@ class MalleableScheduler:
         self.counts.requests += 1
         if self._slack < missing:
             return False
-        victims = harvest.victims(self._harvestable(now_ns), now_ns)
+        victims = self._victims(now_ns)
         amounts = harvest.take(victims, missing)
         if sum(amounts) < missing:
             return False
@@ -164,10 +164,11 @@ class MalleableScheduler:
         self.counts.harvests += 1
         return True
 
-    def _harvestable(self, now_ns: int) -> list[Running]:
+    def _victims(self, now_ns: int) -> Sequence[Running]:
+        """Averages are over all that run, whoever may be harvested."""
         control = self.policy.control
         limit, protected_ns = control.harvest_limit, control.protected_ns
-        jobs = list(self.running.values())
+        jobs = self.policy.harvest.victims(list(self.running.values()), now_ns)
         if protected_ns:
             jobs = [job for job in jobs if job.age_ns(now_ns) >= protected_ns]
         if limit is not None:
@@ -189,10 +190,23 @@ class MalleableScheduler:
             self._give_to([job for job in short if id(job) not in chosen], now_ns)
 
     def _give_to(self, receivers: Sequence[Running], now_ns: int) -> None:
-        least = self.policy.control.least_worth
-        amounts = self.policy.harvest.give(receivers, self.free)
-        for job, amount in zip(receivers, amounts, strict=True):
-            if amount and (not least or gift_worth(job, amount, now_ns) >= least):
+        """Where a gift is not worth its cost, who gains least by his leaves it to the
+        others."""
+        give, least = self.policy.harvest.give, self.policy.control.least_worth
+        jobs = list(receivers)
+        amounts = give(jobs, self.free)
+        while least:
+            worths = [
+                gift_worth(job, amount, now_ns) if amount else least
+                for job, amount in zip(jobs, amounts, strict=True)
+            ]
+            lowest = min(worths, default=least)
+            if lowest >= least:
+                break
+            del jobs[worths.index(lowest)]
+            amounts = give(jobs, self.free)
+        for job, amount in zip(jobs, amounts, strict=True):
+            if amount:
                 self._change(job, amount)
 
     def _change(self, job: Running, by: int) -> None:

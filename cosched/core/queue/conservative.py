@@ -8,8 +8,9 @@ When a job ends early, the reservations are compressed: in queue order each is t
 and put in again at the earliest time, which is never later than before. One round: a
 reservation behind it may open another gap, which the next early end closes.
 
-When a running job outlives its walltime the plan cannot hold. All reservations are then
-made anew in queue order, and some may move back.
+When a running job outlives its walltime it is expected to take some time more. Where that
+fits beside all reservations they stay as they are. Else the plan cannot hold: all are made
+anew in queue order, and some may move back.
 
 Whose reservation is next is on a heap, so that a pass looks at the jobs that start, not at
 all that wait: queues of saturated machines are thousands of jobs long. An entry whose job
@@ -79,11 +80,13 @@ class Conservative:
             raise CoschedError("conservative backfill keeps its order: no rules for a pass")
         self.counts.passes += 1
         late = self._ledger.extend(now_ns)
-        if late:
-            self.counts.overruns += late
+        self.counts.overruns += len(late)
+        early = self._take_back(now_ns)
+        if late and not self._prolong(sum(late), now_ns):
             self._plan_anew(now_ns)
         else:
-            self._take_back(now_ns)
+            if early:
+                self._compress(now_ns)
             self._reserve(self._new)
         self._new.clear()
         self._given_back.clear()
@@ -125,8 +128,8 @@ class Conservative:
         while due and not self._holds(*due[0]):
             heappop(due)
 
-    def _take_back(self, now_ns: int) -> None:
-        """Frees what ended early, then moves reservations up."""
+    def _take_back(self, now_ns: int) -> bool:
+        """Frees what ended early; whether anything did."""
         profile = self._profile
         profile.advance(now_ns)
         early = False
@@ -134,20 +137,36 @@ class Conservative:
             if expected_ns > now_ns:
                 profile.occupy(-size, now_ns, expected_ns)
                 early = True
-        if not early:
-            return
-        starts = self._start_ns
+        return early
+
+    def _prolong(self, size: int, now_ns: int) -> bool:
+        """Late jobs of so many nodes in all go on; False if reservations need the nodes."""
+        end_ns = now_ns + self._ledger.overrun_ns
+        if self._profile.least(now_ns, end_ns) < size:
+            return False
+        self._profile.occupy(size, now_ns, end_ns)
+        return True
+
+    def _compress(self, now_ns: int) -> None:
+        """Moves reservations up."""
+        profile, starts = self._profile, self._start_ns
+        firsts: dict[int, int] = {}  # of sizes, until a move changes the profile
         for job in self._order.rank(self._queue, now_ns):
-            start_ns = starts.get(job.number)
+            start_ns, size = starts.get(job.number), job.size
+            first_ns = firsts.get(size)
+            if first_ns is None:
+                first_ns = firsts[size] = profile.first(size)
             # Without a moment before at which its nodes are free it cannot move up.
-            if start_ns is None or profile.first(job.size) >= start_ns:
+            if start_ns is None or first_ns >= start_ns:
                 continue
-            profile.occupy(-job.size, start_ns, start_ns + job.walltime_ns)
-            earlier_ns = profile.earliest(job.size, job.walltime_ns)
-            profile.occupy(job.size, earlier_ns, earlier_ns + job.walltime_ns)
-            if earlier_ns < start_ns:
-                self._promise(job.number, earlier_ns)
-                self.counts.reservations_moved_up += 1
+            earlier_ns = profile.earlier(size, job.walltime_ns, start_ns)
+            if earlier_ns == start_ns:
+                continue
+            profile.occupy(-size, start_ns, start_ns + job.walltime_ns)
+            profile.occupy(size, earlier_ns, earlier_ns + job.walltime_ns)
+            firsts.clear()
+            self._promise(job.number, earlier_ns)
+            self.counts.reservations_moved_up += 1
 
     def _plan_anew(self, now_ns: int) -> None:
         self.counts.plans_made_anew += 1

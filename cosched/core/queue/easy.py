@@ -6,10 +6,10 @@ then, or if it takes only *extra* nodes, those that the reserved job will leave 
 no start delays the first job beyond its reservation; later ones may be delayed.
 
 In order of arrival a pass need not look again at a job that it has turned down until a
-job ends or outlives its walltime: what is free and the reservation have not changed for
-the better, and time only brings the shadow time nearer. A submission then costs the same
-however long the queue is. This does not hold after a pass in which a job was declined or
-that had rules of its own: the next one looks at all.
+job ends or the end of one is put off: what is free and the reservation have not changed
+for the better, and time only brings the shadow time nearer. A submission then costs the
+same however long the queue is. This does not hold after a pass in which a job was
+declined or that had rules of its own: the next one looks at all.
 
 Limits: where the order changes with time, so may the job that has the reservation. A
 reservation is as good as the walltimes of the running jobs.
@@ -40,6 +40,7 @@ class Easy:
         self._turned_down = 0
         self._shadow_ns = 0
         self._extra = 0
+        self._moved = 0  # the ledger's ends, when they were looked at last
 
     @property
     def queue(self) -> Sequence[Job]:
@@ -63,11 +64,11 @@ class Easy:
 
     def ready(self, now_ns: int, rules: PassRules = NO_RULES) -> Offers:
         ledger = self._ledger
-        if rules:
-            self._turned_down = 0
         declined = 0
         if ledger.ends and ledger.ends[0][0] <= now_ns:
-            self.counts.overruns += ledger.extend(now_ns)
+            self.counts.overruns += len(ledger.extend(now_ns))
+        if rules or ledger.moved != self._moved:
+            self._moved = ledger.moved
             self._turned_down = 0
         queue = self._queue
         ranked: Sequence[Job]

@@ -20,15 +20,17 @@ OVERRUN_NS = 300 * NS_PER_S
 class Ledger:
     """The nodes of one domain and the running jobs that have them.
 
-    ends: (expected end, number, size) of each running job, soonest first.
+    ends: (expected end, number, size) of each running job, soonest first. moved: how often
+    one of them was put off, so that who made plans with them knows.
     """
 
-    __slots__ = ("_held", "_pool", "capacity", "ends", "free", "overrun_ns")
+    __slots__ = ("_held", "_pool", "capacity", "ends", "free", "moved", "overrun_ns")
 
     def __init__(self, nodes: Intervals, overrun_ns: int = OVERRUN_NS) -> None:
         self._pool = FreeNodes(nodes)
         self.capacity = self.free = self._pool.total
         self.overrun_ns = overrun_ns
+        self.moved = 0
         self.ends: list[tuple[int, JobId, int]] = []
         self._held: dict[JobId, tuple[int, int, Intervals]] = {}
 
@@ -62,19 +64,22 @@ class Ledger:
         end_ns = now_ns + walltime_ns
         self._held[number] = (end_ns, size, nodes)
         insort(self.ends, (end_ns, number, size))
+        self.moved += 1
         return nodes
 
-    def extend(self, now_ns: int) -> int:
-        """Expects jobs that should be over to take ``overrun_ns`` more; says how many."""
+    def extend(self, now_ns: int) -> list[int]:
+        """Expects jobs that should be over to take ``overrun_ns`` more; their sizes."""
         ends = self.ends
-        late = bisect_left(ends, (now_ns + 1,))
-        for _, number, size in ends[:late]:
+        count = bisect_left(ends, (now_ns + 1,))
+        late = ends[:count]
+        for _, number, size in late:
             _, _, nodes = self._held[number]
             end_ns = now_ns + self.overrun_ns
             self._held[number] = (end_ns, size, nodes)
-            insort(ends, (end_ns, number, size), lo=late)
-        del ends[:late]
-        return late
+            insort(ends, (end_ns, number, size), lo=count)
+        del ends[:count]
+        self.moved += count
+        return [size for _, _, size in late]
 
     def shadow(self, size: int) -> tuple[int, int]:
         """When ``size`` nodes are expected to be free, and how many more there are then.

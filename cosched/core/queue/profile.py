@@ -74,18 +74,48 @@ class Profile:
                 return times[begin]
             begin = step + 1
 
+    def earlier(self, size: int, duration_ns: int, start_ns: int) -> int:
+        """Of a job that is in the profile at ``start_ns``: the first time to which it could
+        be moved, ``start_ns`` if there is none before.
+
+        From ``start_ns`` on its own nodes will do, so only what is before that counts.
+        """
+        times, free = self._times, self._free
+        steps = bisect_left(times, start_ns)
+        begin = bisect_right(times, self.first(size)) - 1
+        while begin < steps:
+            if free[begin] < size:
+                begin += 1
+                continue
+            end_ns = times[begin] + duration_ns
+            step = begin + 1
+            while step < steps and times[step] < end_ns and free[step] >= size:
+                step += 1
+            if step == steps or times[step] >= end_ns:
+                return times[begin]
+            begin = step + 1
+        return start_ns
+
+    def least(self, begin_ns: int, end_ns: int) -> int:
+        """The fewest nodes that are free at a time from ``begin_ns`` until ``end_ns``."""
+        first = bisect_right(self._times, begin_ns) - 1
+        last = bisect_left(self._times, end_ns, lo=first + 1)
+        return min(self._free[first:last])
+
     def occupy(self, size: int, begin_ns: int, end_ns: int) -> None:
         """Takes ``size`` nodes from ``begin_ns`` until ``end_ns``; a negative size gives
         them back. Steps between which nothing changes any more are merged."""
         times, free = self._times, self._free
-        if size < 0:
-            for width, none_before_ns in self._none_before.items():
-                if none_before_ns > begin_ns:
-                    self._none_before[width] = begin_ns
         first = self._split(begin_ns)
         last = self._split(end_ns)
         for step in range(first, last):
             free[step] -= size
+        if size < 0:
+            # Nowhere there are more free: of greater sizes what was known still holds.
+            most = max(free[first:last])
+            for width, none_before_ns in self._none_before.items():
+                if width <= most and none_before_ns > begin_ns:
+                    self._none_before[width] = begin_ns
         for step in (last, first):
             if 0 < step < len(times) and free[step] == free[step - 1]:
                 del times[step], free[step]

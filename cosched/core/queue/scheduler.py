@@ -113,9 +113,16 @@ class QueueScheduler:
         self.planner.restore(job)
 
     def expected_ns(self, size: int, now_ns: int) -> int:
-        """When so many nodes are expected to be free if nobody else gets any."""
-        free = self._ledger.free
-        return now_ns if size <= free else self._ledger.shadow(size)[0]
+        """When so many nodes are expected to be free if nobody else gets any.
+
+        Not under conservative backfill, which learns of overruns in its passes alone.
+        """
+        ledger = self._ledger
+        if size <= ledger.free:
+            return now_ns
+        # A job that should be over and is not says nothing about when it will be.
+        self.counts.overruns += len(ledger.extend(now_ns))
+        return ledger.shadow(size)[0]
 
     def handle(self, event: Event) -> tuple[Command, ...]:
         """What follows from an event. Events come in the order of their times."""
