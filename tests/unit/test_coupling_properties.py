@@ -132,6 +132,31 @@ def test_nobody_promises_by_an_end_that_is_past():
     assert starts(system) == [[100], [0, 100]]
 
 
+def test_promises_that_are_withdrawn_end():
+    """In groups of three one mate promises and another cannot: the promise is withdrawn.
+    The pass it wanted would make further promises, for ever, at one moment."""
+    eager = CouplingSettings(release_ns=RELEASE, held_cap=0.5, pause_ns=1)
+    never_holds = replace(eager, held_cap=0.0)
+    first = [(0, 4, 1, 12), (0, 1, 2, 6), (0, 2, 5, 10)]
+    first += [(12, 7, 4, 8), (13, 1, 3, 13), (16, 11, 5, 16)]
+    second = [(0, 5, 1, 10), (0, 1, 1, 10), (12, 5, 2, 5), (13, 1, 2, 4)]
+    second += [(16, 1, 1, 7), (16, 1, 1, 8), (17, 1, 1, 6), (20, 1, 1, 10)]
+    third = [(0, 10, 2, 10), (0, 1, 1, 7), (0, 1, 1, 1), (0, 1, 1, 12)]
+    third += [(0, 1, 1, 10), (11, 1, 1, 10), (13, 4, 2, 16)]
+    places = [(3, 6, 0), (4, 5, 1), (0, 4, 4), (2, 0, 5), (5, 1, 2), (1, 2, 6)]
+    system = System(
+        machines=[6, 2, 2],
+        jobs=[first, second, third],
+        mates=[*(dict(enumerate(group)) for group in places), {1: 7, 2: 3}],
+        settings=[eager, never_holds, never_holds],
+        policies=["easy"] * 3,
+        timing=Timing.WITHIN,
+        delay=8,
+    )
+    domains = run(system)
+    check_machines(system, domains)
+
+
 def test_a_reservation_follows_a_held_job_that_starts():
     """The held job starts at 5, so its end moves from 10 to 15. The first of the queue
     then gets its nodes at 12 and leaves 2, not 3, to the job that comes at 6."""

@@ -188,6 +188,10 @@ class CoupledScheduler:
         self._state.commands.append(Reply(event.by, answer))
         if isinstance(event.request, MateStarted):
             self._wake_up(self._state.now_ns)
+        elif isinstance(event.request, ReleaseMate):
+            # The pass that a promise wanted is not due once it is withdrawn: domains that
+            # promise and withdraw in turn would make passes for ever, at one moment.
+            self._wake_up(self._state.now_ns)
         elif isinstance(event.request, PromiseMate) and answer == Done(yes=True):
             # Promised jobs go first, so it may well fit now; nothing else may bring a pass.
             self._wake_ns = self._state.now_ns
