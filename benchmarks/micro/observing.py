@@ -1,9 +1,11 @@
-"""What watching costs the jobs: two that communicate, with everything on and with nothing.
+"""What watching costs the jobs: two that communicate, watched and unwatched by turns.
 
-Two jobs of two ranks share this node's two CPUs in slices of half a second. By turns their
-daemons keep a trace, serve metrics that are asked for every two seconds, and `cosched top`
-is on a terminal; or none of that. The figure is the time until both jobs are done, a ratio
-is of one turn with all to the same turn with none.
+Two jobs of two ranks share this node's two CPUs in slices of half a second, and compute and
+exchange messages without end. Their daemons keep a trace and serve metrics throughout. For
+one window the metrics are asked for every two seconds and `cosched top` is on a terminal,
+for the next one neither; each window has as many whole slices of either job. A window's
+figure is how many messages the jobs sent in a second, a ratio is of two windows that follow
+each other, so that what drifts drifts for both. What the trace takes, bench trace tells.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import argparse
 import json
 import os
 import pty
+import signal
 import statistics
 import subprocess
 import sys
@@ -20,7 +23,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from rich.progress import track
@@ -33,15 +36,15 @@ from cosched.node.client import request
 from cosched.node.lifecycle import NodeOptions, start_node, stop_node
 from cosched.shm.paths import NodePaths
 
-WAVEFRONT = Path(__file__).resolve().parents[1] / "programs" / "wavefront.c"
+BULK = Path(__file__).resolve().parents[1] / "programs" / "bulk.c"
+#: About a third of a millisecond between two messages, and no end.
+WORK = ("--steps", "1000000000", "--work", "300000")
 SETTINGS = {"slice": "0.5s", "gmet": "50ms"}
 ENDPOINT = "127.0.0.1:9435"
 SCRAPE_S = 2.0
 START_S = 60.0
-ARMS = {
-    "nothing": NodeOptions(Settings().changed(SETTINGS), trace="off"),
-    "all": NodeOptions(Settings().changed(SETTINGS), metrics=ENDPOINT),
-}
+#: After a change, before the window that is measured.
+SETTLE_S = 0.5
 
 
 @contextmanager
@@ -111,44 +114,78 @@ def on_a_terminal(run_dir: Path) -> Iterator[int]:
         os.close(ours)
 
 
-def both_jobs(run_dir: Path, mpiexec: Path, program: Path) -> float:
-    """Seconds until two jobs that start together are done."""
-    began = time.monotonic()
+@contextmanager
+def endless_jobs(run_dir: Path, mpiexec: Path, program: Path) -> Iterator[None]:
+    """Two jobs that share the CPUs. CoschedError if they do not come, or end."""
     jobs = [
         subprocess.Popen(
             [
                 *(sys.executable, "-m", "cosched.cli.run", "--run-dir", str(run_dir)),
-                *("--mpi", str(mpiexec), "-n", "2", "--job", name, str(program)),
+                *("--mpi", str(mpiexec), "-n", "2", "--job", name, str(program), *WORK),
             ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
+            stderr=subprocess.DEVNULL,
         )
         for name in ("one", "two")
     ]
-    errors = [job.communicate()[1] for job in jobs]
-    if any(job.returncode != 0 for job in jobs):
-        raise CoschedError(f"a job failed: {''.join(errors).strip().splitlines()[-1:]}")
-    return time.monotonic() - began
+    paths = NodePaths(run_dir, os.uname().nodename)
+    deadline = time.monotonic() + START_S
+    try:
+        while sum(len(job["tasks"]) for job in request(paths, "status")["jobs"]) < 4:
+            if time.monotonic() > deadline:
+                raise CoschedError(f"the jobs did not register within {START_S:g} s")
+            time.sleep(0.05)
+        yield
+        if any(job.poll() is not None for job in jobs):
+            raise CoschedError("a job ended early")
+    finally:
+        for job in jobs:
+            job.terminate()
+        for job in jobs:
+            job.wait()
 
 
-def turn(options: NodeOptions, mpiexec: Path, program: Path) -> tuple[float, float]:
-    """The jobs' time in seconds, and the daemon's CPU as a part of it."""
-    with tempfile.TemporaryDirectory(prefix="cosched-b-", dir="/tmp") as directory:
-        paths = NodePaths(Path(directory), os.uname().nodename)
-        start_node(paths, options)
-        try:
-            with ExitStack() as watchers:
-                if options.metrics != "off":
-                    watchers.enter_context(scraped())
-                    watchers.enter_context(on_a_terminal(Path(directory)))
-                before = request(paths, "status")["daemon_cpu_s"]
-                took_s = both_jobs(Path(directory), mpiexec, program)
-                used_s = request(paths, "status")["daemon_cpu_s"] - before
-        finally:
-            stop_node(paths)
-    return took_s, used_s / took_s
+def messages(paths: NodePaths) -> tuple[int, float]:
+    """How many messages the jobs have sent, and when that was."""
+    jobs = request(paths, "status")["jobs"]
+    sent = sum(task["counters"]["sent"] for job in jobs for task in job["tasks"])
+    return sent, time.monotonic()
+
+
+def rate(paths: NodePaths, seconds: float) -> float:
+    """Messages a second in a window."""
+    time.sleep(SETTLE_S)
+    sent, began = messages(paths)
+    time.sleep(seconds)
+    sent_by_then, ended = messages(paths)
+    return (sent_by_then - sent) / (ended - began)
+
+
+def watched_to_unwatched(
+    paths: NodePaths, mpiexec: Path, program: Path, pairs: int, seconds: float
+) -> list[float]:
+    """The ratio of each pair of windows."""
+    settings = Settings().changed(SETTINGS)
+    start_node(paths, NodeOptions(settings, metrics=ENDPOINT))
+    try:
+        with (
+            endless_jobs(paths.run_dir, mpiexec, program),
+            on_a_terminal(paths.run_dir) as top,
+        ):
+            ratios = []
+            for number in track(range(pairs), "windows", transient=True):
+                found = {}
+                # Whoever goes first differs from pair to pair.
+                for watched in (number % 2 == 0, number % 2 == 1):
+                    os.kill(top, signal.SIGCONT if watched else signal.SIGSTOP)
+                    with scraped() if watched else nullcontext():
+                        found[watched] = rate(paths, seconds)
+                ratios.append(found[True] / found[False])
+            os.kill(top, signal.SIGCONT)
+            return ratios
+    finally:
+        stop_node(paths)
 
 
 def main() -> None:
@@ -158,47 +195,32 @@ def main() -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--mpi", help="an mpiexec or the folder of one")
-    parser.add_argument("--rounds", type=positive, default=9, help="turns (default 9)")
-    parser.add_argument("--preset", default="demo", help="of wavefront (default demo)")
+    parser.add_argument("--pairs", type=positive, default=60, help="(default 60)")
+    parser.add_argument(
+        "--window", type=float, default=4.0, metavar="S", help="(default 4)"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures")
     words = parser.parse_args()
     if len(os.sched_getaffinity(0)) < 2:
         sys.exit("observing: needs two CPUs")
     mpi = installed([words.mpi] if words.mpi else [])[0]
     if mpi.mpicc is None:
-        raise CoschedError(f"{mpi.mpiexec}: no mpicc beside it to build wavefront with")
-    program = build_program(WAVEFRONT, mpi.mpicc, default_cache(os.environ))
-    seen: dict[str, list[tuple[float, float]]] = {arm: [] for arm in ARMS}
-    for number in track(range(words.rounds + 1), "turns", transient=True):
-        # Whoever goes first differs from turn to turn; the very first is to warm up.
-        for arm in list(ARMS)[:: 1 if number % 2 else -1]:
-            figures = turn(ARMS[arm], mpi.mpiexec, program)
-            if number > 0:
-                seen[arm].append(figures)
-    median = {
-        arm: tuple(map(statistics.median, zip(*figures, strict=True)))
-        for arm, figures in seen.items()
-    }
-    ratios = [a[0] / n[0] for a, n in zip(seen["all"], seen["nothing"], strict=True)]
-    middle = statistics.median(ratios)
+        raise CoschedError(f"{mpi.mpiexec}: no mpicc beside it to build bulk with")
+    program = build_program(BULK, mpi.mpicc, default_cache(os.environ))
+    with tempfile.TemporaryDirectory(prefix="cosched-b-", dir="/tmp") as directory:
+        paths = NodePaths(Path(directory), os.uname().nodename)
+        ratios = watched_to_unwatched(
+            paths, mpi.mpiexec, program, words.pairs, words.window
+        )
     family = f"{mpi.family.title} {mpi.version}"
-    (all_s, all_part), (nothing_s, nothing_part) = median["all"], median["nothing"]
+    middle = statistics.median(ratios)
+    low, _, high = statistics.quantiles(ratios, n=4, method="inclusive")
     print(
-        f"{family}: all {all_s:.2f} s, nothing {nothing_s:.2f} s, "
-        f"ratio {middle:.3f} ({min(ratios):.3f}-{max(ratios):.3f})\n"
-        f"scheduler daemon: {100 * all_part:.2f}% of a core, "
-        f"without {100 * nothing_part:.2f}%"
+        f"{family}: watched / unwatched {middle:.4f} of the messages a second\n"
+        f"quartiles {low:.3f} to {high:.3f} of {len(ratios)} pairs"
     )
-    row = {
-        "family": family,
-        "all_s": all_s,
-        "nothing_s": nothing_s,
-        "all_daemon": all_part,
-        "nothing_daemon": nothing_part,
-        "ratio": middle,
-        "ratios": sorted(ratios),
-    }
     if words.json:
+        row = {"family": family, "ratio": middle, "ratios": sorted(ratios)}
         words.json.write_text(json.dumps(row, indent=2))
 
 
