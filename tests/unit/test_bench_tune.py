@@ -19,7 +19,13 @@ from cosched.bench.workload import Workload
 from cosched.cli.main import cosched
 from cosched.cli.options import run_cli
 from cosched.core.units import NS_PER_MS, parse_duration
+from tests.tools.json_fields import differences, sections
 
+#: What cosched bench and cosched tune tell of where they ran.
+SETTING = (
+    *("command_line", "started", "cosched", "kernel", "mpi", "lab", "hosts"),
+    *("settings", "nodes"),
+)
 WORKLOAD = '[[job]]\nname = "a"\ncommand = "true"\nranks = 2\n'
 
 
@@ -133,6 +139,8 @@ def test_it_recommends_the_best_and_writes_it_down(tuning, tmp_path, capsys):
     found = json.loads(files["json"].read_text())
     assert found["recommended"] == {"slice": "500ms", "gmet": "50ms", "align": "on"}
     assert len(found["runs"]) == len(tuning.made)
+    own = {name: value for name, value in found.items() if name not in SETTING}
+    assert differences(sections()["cosched tune"], own) == ([], [])
     assert files["png"].read_bytes().startswith(b"\x89PNG")
     assert '\n[node]\nslice = "500ms"\ngmet = "50ms"\nalign = true\n' in (
         files["toml"].read_text()

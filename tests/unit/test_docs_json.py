@@ -36,6 +36,12 @@ SMALL = {
         *("--json", "-"),
     ),
     "cosched sim nodes": ("sim", "nodes", "--nodes", "2", "--work", "1s", "--json", "-"),
+    "cosched sim symbiosis pairs": (
+        *("sim", "symbiosis", "pairs", "--rounds", "1", "--json", "-"),
+    ),
+    "cosched sim symbiosis log": (
+        *("sim", "symbiosis", "log", "a.swf", "--repeat", "1", "--json", "-"),
+    ),
     "cosched sim symbiosis stream": (
         *("sim", "symbiosis", "stream", "--repeat", "1", "--jobs", "20"),
         *("--json", "-"),
