@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from cosched.cli.options import asked_run_dir_option, json_option, nodes_option
-from cosched.cli.spans import parse_span
+from cosched.cli.spans import is_span, parse_span
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.node.books import state_directory
@@ -33,6 +33,15 @@ _HEADER = (
 )
 
 
+def _number_of_jobs(_: click.Context, __: click.Parameter, text: str) -> int:
+    """From 1 on; who writes a time is told where that belongs."""
+    if is_span(text):
+        raise click.BadParameter(f"'{text}' is a time: --since {text}")
+    if not text.isdecimal() or int(text) < 1:
+        raise click.BadParameter(f"'{text}' is not a number of jobs.")
+    return int(text)
+
+
 @click.command("history")
 @asked_run_dir_option
 @click.option("--job", help="Only jobs of this name, or UID.NAME.")
@@ -46,8 +55,8 @@ _HEADER = (
 )
 @click.option(
     "--last",
-    type=click.IntRange(min=1),
-    default=30,
+    callback=_number_of_jobs,
+    default="30",
     show_default=True,
     metavar="N",
     help="At most the last N; --json has all.",

@@ -11,6 +11,11 @@ _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 _SPAN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(s|min|m|h|d)\s*")
 
 
+def is_span(text: str) -> bool:
+    """Whether that is a time with its unit."""
+    return _SPAN.fullmatch(text) is not None
+
+
 def parse_span(text: str, option: str) -> int:
     """Nanoseconds; ``option`` names in an error who wants to know."""
     match = _SPAN.fullmatch(text)
