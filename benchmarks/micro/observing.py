@@ -22,7 +22,7 @@ import tempfile
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
@@ -40,6 +40,7 @@ BULK = Path(__file__).resolve().parents[1] / "programs" / "bulk.c"
 #: About a third of a millisecond between two messages, and no end.
 WORK = ("--steps", "1000000000", "--work", "300000")
 SETTINGS = {"slice": "0.5s", "gmet": "50ms"}
+WATCHERS = ("top", "metrics")
 ENDPOINT = "127.0.0.1:9435"
 SCRAPE_S = 2.0
 START_S = 60.0
@@ -163,9 +164,14 @@ def rate(paths: NodePaths, seconds: float) -> float:
 
 
 def watched_to_unwatched(
-    paths: NodePaths, mpiexec: Path, program: Path, pairs: int, seconds: float
+    paths: NodePaths,
+    mpiexec: Path,
+    program: Path,
+    pairs: int,
+    seconds: float,
+    watchers: Collection[str],
 ) -> list[float]:
-    """The ratio of each pair of windows."""
+    """The ratio of each pair of windows. watchers: of ``WATCHERS``."""
     settings = Settings().changed(SETTINGS)
     start_node(paths, NodeOptions(settings, metrics=ENDPOINT))
     try:
@@ -178,8 +184,10 @@ def watched_to_unwatched(
                 found = {}
                 # Whoever goes first differs from pair to pair.
                 for watched in (number % 2 == 0, number % 2 == 1):
-                    os.kill(top, signal.SIGCONT if watched else signal.SIGSTOP)
-                    with scraped() if watched else nullcontext():
+                    shown = watched and "top" in watchers
+                    os.kill(top, signal.SIGCONT if shown else signal.SIGSTOP)
+                    asked = watched and "metrics" in watchers
+                    with scraped() if asked else nullcontext():
                         found[watched] = rate(paths, seconds)
                 ratios.append(found[True] / found[False])
             os.kill(top, signal.SIGCONT)
@@ -199,6 +207,9 @@ def main() -> None:
     parser.add_argument(
         "--window", type=float, default=4.0, metavar="S", help="(default 4)"
     )
+    parser.add_argument(
+        "--watch", choices=WATCHERS, help="by this alone, not by both at once"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures")
     words = parser.parse_args()
     if len(os.sched_getaffinity(0)) < 2:
@@ -210,7 +221,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="cosched-b-", dir="/tmp") as directory:
         paths = NodePaths(Path(directory), os.uname().nodename)
         ratios = watched_to_unwatched(
-            paths, mpi.mpiexec, program, words.pairs, words.window
+            paths,
+            mpi.mpiexec,
+            program,
+            words.pairs,
+            words.window,
+            (words.watch,) if words.watch else WATCHERS,
         )
     family = f"{mpi.family.title} {mpi.version}"
     middle = statistics.median(ratios)
