@@ -36,7 +36,7 @@ _HEADER = (
 def _number_of_jobs(_: click.Context, __: click.Parameter, text: str) -> int:
     """From 1 on; who writes a time is told where that belongs."""
     if is_span(text):
-        raise click.BadParameter(f"'{text}' is a time: --since {text}")
+        raise click.BadParameter(f"'{text}' is a time; write --since {text}.")
     if not text.isdecimal() or int(text) < 1:
         raise click.BadParameter(f"'{text}' is not a number of jobs.")
     return int(text)

@@ -75,7 +75,7 @@ def test_cosched_run_help():
         (["set", "slice=1s", "--run-dir", "/nonexistent"], "cosched up"),
         (["status", "--run-dir", "/nonexistent"], "cosched up"),
         (["status", "--run-dir", "/nonexistent", "--node", "x"], "node x"),
-        (["history", "--last", "1d"], "'1d' is a time: --since 1d"),
+        (["history", "--last", "1d"], "'1d' is a time; write --since 1d."),
         (["down", "--run-dir", "/nonexistent"], "no daemons are up"),
     ],
 )
