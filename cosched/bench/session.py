@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,6 @@ from cosched.core.units import NS_PER_S
 NOTHING_REGISTERED = Failure(
     "no task took part in coscheduling; run a job with 'cosched-run -v' to see why"
 )
-DEFAULT_SLICE_S = Settings().slice_ns / NS_PER_S
 
 _Measured = tuple[tuple[JobResult, ...], OutsideLoad | None, Activity | None]
 
@@ -79,12 +78,9 @@ class Session:
             stack.enter_context(daemons.mode_changed(site, cell.arm.mode))
             stack.enter_context(daemons.settings_changed(site, cell.settings))
             before = daemons.ask(site)
-            slice_s = next(
-                (answer["settings"]["slice_s"] for answer in before.values()),
-                DEFAULT_SLICE_S,
-            )
+            set_to = next((one["settings"] for one in before.values()), {})
             stack.enter_context(daemons.settings_changed(site, cell.arm.settings))
-            gang = Gang(site, slice_s) if cell.arm is Arm.GANG else None
+            gang = Gang(site, _gang_slice_s(set_to)) if cell.arm is Arm.GANG else None
             told = site.cpus if cell.arm is not Arm.SLURM_GANG else None
             meter = LoadMeter(told, daemons.pids(before)) if told else None
             sample = meter.sample() if meter else None
@@ -114,3 +110,9 @@ class Session:
 
         with tempfile.TemporaryDirectory(prefix="cosched-bench-") as folder:
             return run_jobs(submissions, cell.at_most, Path(folder), attend, self.limit_s)
+
+
+def _gang_slice_s(live: Mapping[str, str]) -> float:
+    """The slice that the nodes are set to, in seconds; the driver's does not adapt."""
+    settings = Settings().changed({"slice": live["slice"]} if live else {})
+    return settings.fixed_slice_ns / NS_PER_S

@@ -328,7 +328,7 @@ class SchedulerDaemon:
         if refusal is not None:
             raise CoschedError(refusal)
         self.feed(SettingsChanged(**clocks(), settings=settings))
-        return {"settings": asdict(settings), "warnings": settings.warnings()}
+        return {"settings": settings.texts(), "warnings": settings.warnings()}
 
     def _choose_mode(self, job: str, mode: Mode) -> None:
         self.feed(ModeChosen(**clocks(), job=job, mode=mode))

@@ -26,7 +26,7 @@ from cosched.core.config.layers import (
 from cosched.core.config.schema import BY_PATH, KEYS
 from cosched.core.config.values import Limits, Origin, Setting, Source
 from cosched.core.errors import CoschedError
-from cosched.core.settings import Settings
+from cosched.core.settings import Settings, Span
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.node.configuration import Places, examine, load, read_text, usual_places
 from cosched.node.configuration_save import edited, save
@@ -220,7 +220,7 @@ def test_a_clash_between_two_files_is_told_to_who_spoke_last(places):
 
 def test_what_a_file_must_not_say_an_option_may_try(places):
     config, doubts = load({}, {"node.gmet": ("5s", "--gmet")}, places)
-    assert config.node.gmet_ns == 5 * NS_PER_S
+    assert config.node.gmet == Span(5 * NS_PER_S)
     assert [doubt.where for doubt in doubts] == ["--gmet"]
 
 
@@ -299,7 +299,7 @@ def test_saving_keeps_comments_and_order(tmp_path):
     path = tmp_path / "c.toml"
     path.write_text(COMMENTED)
     path.chmod(0o640)
-    save(path, {"node.slice": NS_PER_S, "limits.jobs_per_user": 3}, operator=True)
+    save(path, {"node.slice": Span(NS_PER_S), "limits.jobs_per_user": 3}, operator=True)
     expected = COMMENTED.replace('"2s"', '"1s"') + "\n[limits]\njobs_per_user = 3\n"
     assert path.read_text() == expected
     assert path.stat().st_mode & 0o777 == 0o640
@@ -309,10 +309,10 @@ def test_saving_keeps_comments_and_order(tmp_path):
 @pytest.mark.parametrize(
     ("text", "value", "words"),
     [
-        (COMMENTED, {"node.gmet": 9 * NS_PER_S}, "no message would ever pull a switch"),
-        ("[node\n", {"node.gmet": 1}, "not TOML"),
-        ("node = 1\n", {"node.gmet": 1}, "node is a section"),
-        ("[node]\nslyce = 1\n", {"node.gmet": NS_PER_MS}, "slyce"),
+        (COMMENTED, {"node.gmet": Span(9 * NS_PER_S)}, "no message would ever pull a switch"),
+        ("[node\n", {"node.gmet": Span(1)}, "not TOML"),
+        ("node = 1\n", {"node.gmet": Span(1)}, "node is a section"),
+        ("[node]\nslyce = 1\n", {"node.gmet": Span(NS_PER_MS)}, "slyce"),
     ],
 )
 def test_what_would_be_wrong_is_not_saved(tmp_path, text, value, words):
