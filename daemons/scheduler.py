@@ -39,8 +39,8 @@ def parser() -> argparse.ArgumentParser:
     add("--run-dir", type=Path, default=Path("/run/cosched"), help="[default: %(default)s]")
     node = os.uname().nodename
     add("--node", default=node, help="the node's name  [default: the host's]")
-    add("--slice", help="time slice")
-    add("--gmet", help="guaranteed minimum execution time")
+    add("--slice", metavar="TIME|auto", help="time slice")
+    add("--gmet", metavar="TIME|auto", help="guaranteed minimum execution time")
     align = "whether slices start at multiples in wall-clock time: on or off"
     add("--align", help=align)
     add("--class-scheduler", help="auto, cgroup2, cgroup1 or dutycycle")

@@ -48,7 +48,7 @@ is not scheduled.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from cosched.core.branches import Branch
 from cosched.core.contention import shares
@@ -123,6 +123,11 @@ class NodeScheduler:
             return self.settings.slice_ns
         return turn_ns(self._table.group_of(state), self._table, self.settings)
 
+    def remember(self, ended_ns: Iterable[int]) -> None:
+        """For how long jobs were scheduled that ended before this machine began, the last
+        one last. To be told before the first event."""
+        self._table.ended_ns.extend(ended_ns)
+
     def snapshot(self) -> NodeSnapshot:
         """Everything this machine knows, for ``restored``."""
         return NodeSnapshot(
@@ -144,7 +149,7 @@ class NodeScheduler:
         machine._shares = snapshot.shares
         machine._orders = snapshot.orders
         machine._alarm_ns = snapshot.alarm_ns
-        machine._table.ended_ns.extend(snapshot.ended_ns)
+        machine.remember(snapshot.ended_ns)
         machine._table.regroup()
         return machine
 
@@ -232,7 +237,8 @@ class NodeScheduler:
         else:
             self.counters[Branch.OUT_JOB] += 1
             del self._table.jobs[job.key]
-            self._table.ended_ns.append(job.received_ns + job.ran_ns(event.now_ns))
+            if job.mode.takes_part:
+                self._table.ended_ns.append(job.received_ns + job.ran_ns(event.now_ns))
             self._table.regroup()
             if has_class:
                 commands.append(DestroyClass(job.key))
@@ -407,13 +413,8 @@ class NodeScheduler:
         if settings.align and not settings.slice_auto:
             ordered = by_turn(table.groups, event.wall_ns, settings.slice_ns)
         else:
-            ordered = by_need(table.groups, event.now_ns, self._grain_ns)
+            ordered = by_need(table, settings, event.now_ns)
         return self._raised_first(ordered)
-
-    @property
-    def _grain_ns(self) -> int:
-        """CPU times that differ by less are equal."""
-        return self.settings.slice_ns // (1 if self.settings.align else 4)
 
     def _raised_first(self, ordered: list[JobState]) -> list[JobState]:
         if self._table.raised:
@@ -428,7 +429,7 @@ class NodeScheduler:
             # What no longer fits beside those before it steps back.
             if not is_barred(job, table.raised) and table.fits([*kept, job]):
                 kept.append(job)
-        order = self._raised_first(by_need(table.groups, event.now_ns, self._grain_ns))
+        order = self._raised_first(by_need(table, self.settings, event.now_ns))
         return self._switch(table.fitting.fill(kept, order), event, cause)
 
     def _switch(

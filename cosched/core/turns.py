@@ -38,15 +38,25 @@ def by_turn(
     return ordered
 
 
-def by_need(
-    groups: Iterable[Sequence[JobState]], now_ns: int, grain_ns: int
-) -> list[JobState]:
-    """The least CPU time first; times that differ by less than the grain are equal, and
+def by_need(table: ProcessTable, settings: Settings, now_ns: int) -> list[JobState]:
+    """The least CPU time first; times that differ by less than a grain are equal, and
     equal jobs go by precedence: nodes whose accounts differ slightly choose alike."""
-    return sorted(
-        (job for group in groups for job in group),
-        key=lambda job: (round(job.used_ns(now_ns) / max(1, grain_ns)), job.precedence),
-    )
+    keyed = []
+    for group in table.groups:
+        grain_ns = max(1, _grain_ns(group, table, settings))
+        keyed += [(round(job.used_ns(now_ns) / grain_ns), job) for job in group]
+    keyed.sort(key=lambda pair: (pair[0], pair[1].precedence))
+    return [job for _, job in keyed]
+
+
+def _grain_ns(
+    group: Sequence[JobState], table: ProcessTable, settings: Settings
+) -> int:
+    """Turns that grow are long: who came first and has had a little more than the others
+    is not to wait for a turn of each of them."""
+    if settings.slice_auto:
+        return turn_ns(group, table, settings)
+    return settings.slice_ns // (1 if settings.align else 4)
 
 
 def due(table: ProcessTable, settings: Settings, now_ns: int) -> list[JobState]:

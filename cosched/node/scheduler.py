@@ -164,9 +164,11 @@ class SchedulerDaemon:
         and returns after CMDDWN or a signal to end."""
         self._watch_signals()
         self._loop.watch(self._bell, self._hear_timer)
-        self.recorder.open(self.paths.directory, self.options.trace_bytes)
         if self.options.history is not None:
             self.books.open(self.options.history)
+            self.machine.remember(self.books.scheduled_ns())
+        # After that: the trace begins with all that the machine knows.
+        self.recorder.open(self.paths.directory, self.options.trace_bytes)
         self._members.adopt(self._take_over)
         if not self.jobs:
             self.classes.close()  # of jobs that ended while no daemon was up

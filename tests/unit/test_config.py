@@ -68,6 +68,9 @@ def values(key):
         return st.booleans()
     if form == "duration":
         return st.integers(1, 10**6).map(lambda ms: ms * NS_PER_MS)
+    if form.startswith("duration | auto"):
+        fixed = st.integers(1, 10**6).map(lambda ms: Span(ms * NS_PER_MS))
+        return st.one_of(fixed, st.just(key.kind.parse("auto")))
     if form.startswith("SIZE"):
         return st.integers(0, 10**12)
     if form == "count":
