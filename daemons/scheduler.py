@@ -10,7 +10,12 @@ import socket
 import sys
 from pathlib import Path
 
-from cosched.core.config.limits import limits_for, refuse_private, refuse_settings
+from cosched.core.config.limits import (
+    bounded,
+    limits_for,
+    refuse_private,
+    refuse_settings,
+)
 from cosched.core.errors import CoschedError
 from cosched.linux.descriptors import raise_descriptor_limit
 from cosched.linux.priority import raise_daemon_priority
@@ -71,6 +76,7 @@ def serve(options: argparse.Namespace, ready_fd: int) -> None:
     refusal = refuse_private(limits) or refuse_settings(limits, settings)
     if refusal is not None:
         raise CoschedError(refusal)
+    settings = bounded(limits, settings)
     paths = NodePaths(options.run_dir, options.node)
     make_node_directory(paths, os.geteuid(), private=options.private)
     lock = DaemonLock(paths.scheduler_lock)

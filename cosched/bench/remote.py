@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 
 from cosched.core.errors import CoschedError
-from cosched.core.settings import Settings
+from cosched.core.settings import USUAL
 
 WITHIN_S = 60.0
 
@@ -21,7 +21,7 @@ class RemoteSettings:
 
     def __init__(self, command: Sequence[str]) -> None:
         self._command = tuple(command)
-        self.now = Settings().texts()
+        self.now = USUAL.texts()
 
     def change(self, changes: Mapping[str, str]) -> None:
         """Sets these on all nodes; CoschedError with the command's words if it fails."""

@@ -32,7 +32,7 @@ from cosched.bench.search import (
 from cosched.bench.virtual import calibration_of, virtual_ground
 from cosched.bench.workload import Workload, load_workload
 from cosched.core.errors import CoschedError
-from cosched.core.settings import Settings, Span, write_gmet, write_slice
+from cosched.core.settings import USUAL, Span, write_gmet, write_slice
 
 FORMAT = "cosched-tune-1"
 #: What a variant's words set, beyond slice and GMET.
@@ -200,12 +200,11 @@ def _grid(options: TuneOptions) -> Grid:
         for mode in modes
         for align in options.aligns
     )
-    default = Settings()
     grid = Grid(
         variants=variants,
         slices=tuple(sorted(options.slices)),
         gmets=tuple(sorted(options.gmets)),
-        default=Setting(variants[0], default.slice, default.gmet),
+        default=Setting(variants[0], USUAL.slice, USUAL.gmet),
     )
     if not grid.points():
         raise CoschedError("every GMET reaches the longest slice; give shorter ones")

@@ -52,13 +52,13 @@ GMET_LEAST_NS = 20 * NS_PER_MS
 GMET_MOST_NS = 500 * NS_PER_MS
 
 
-def turn_ns(age_ns: int, ended_ns: Sequence[int], least_ns: int) -> int:
+def turn_ns(age_ns: int, ended_ns: Sequence[int], least_ns: int, most_ns: int) -> int:
     """The turn of jobs of which the youngest has had ``age_ns`` of CPU time, where jobs
-    that have ended had had ``ended_ns``."""
+    that have ended had had ``ended_ns``; ``least_ns`` to ``most_ns``."""
     rest_ns = _guess_ns(age_ns, ended_ns)
     if rest_ns is None:
-        return grown_ns(age_ns, least_ns)
-    return min(max(rest_ns + rest_ns // MARGIN, least_ns), LONGEST * least_ns)
+        return min(grown_ns(age_ns, least_ns), most_ns)
+    return min(max(rest_ns + rest_ns // MARGIN, least_ns), most_ns)
 
 
 def _guess_ns(age_ns: int, ended_ns: Sequence[int]) -> int | None:

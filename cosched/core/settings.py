@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from cosched.core.adapting import (
     FIXED_NS,
     GMET_LEAST_NS,
-    GMET_MOST_NS,
     LEAST_NS,
     LONGEST,
     guaranteed_ns,
@@ -42,6 +41,8 @@ class Settings:
     slice_auto: ``slice_ns`` is the least slice, which grows with the jobs' age; see
         ``adapting``.
     gmet_auto: the guaranteed time follows the slice, from ``gmet_ns`` on.
+    slice_most_ns, gmet_most_ns: what these two may come to by themselves; None: as far as
+        suits.
     """
 
     slice_ns: int = 2 * NS_PER_S
@@ -49,6 +50,8 @@ class Settings:
     align: bool = True
     slice_auto: bool = False
     gmet_auto: bool = False
+    slice_most_ns: int | None = None
+    gmet_most_ns: int | None = None
 
     def __post_init__(self) -> None:
         if self.slice_ns < SLICE_MIN_NS:
@@ -70,13 +73,22 @@ class Settings:
         return Span(self.gmet_ns, self.gmet_auto)
 
     @property
+    def longest_slice_ns(self) -> int:
+        """The longest that a job stays scheduled while others wait."""
+        if not self.slice_auto:
+            return self.slice_ns
+        return max(self.slice_ns, _at_most(LONGEST * self.slice_ns, self.slice_most_ns))
+
+    @property
     def fixed_slice_ns(self) -> int:
         """The slice of a driver that gives all jobs the same."""
         return FIXED_NS if self.slice_auto else self.slice_ns
 
     def gmet_within_ns(self, turn_ns: int) -> int:
         """The guaranteed time within turns of ``turn_ns``."""
-        return guaranteed_ns(turn_ns) if self.gmet_auto else self.gmet_ns
+        if not self.gmet_auto:
+            return self.gmet_ns
+        return _at_most(guaranteed_ns(turn_ns), self.gmet_most_ns)
 
     def texts(self) -> dict[str, str]:
         """What ``changed`` takes to come to these settings."""
@@ -124,6 +136,10 @@ def _parse_switch(text: str, what: str) -> bool:
     raise CoschedError(f"{what}: '{text}' is neither on nor off")
 
 
+#: What nodes are set to unless told otherwise.
+USUAL = Settings(LEAST_NS, GMET_LEAST_NS, align=True, slice_auto=True, gmet_auto=True)
+
+
 def parse_slice(text: str, what: str) -> Span:
     """``2s``, ``auto``, or ``auto:500ms`` for slices of that and more."""
     word, colon, least = text.strip().partition(":")
@@ -151,11 +167,5 @@ def write_gmet(span: Span) -> str:
     return AUTO if span.auto else format_duration(span.ns)
 
 
-def longest_slice_ns(span: Span) -> int:
-    """The longest that a job stays scheduled while others wait."""
-    return span.ns * (LONGEST if span.auto else 1)
-
-
-def most_gmet_ns(span: Span) -> int:
-    """The most that is guaranteed."""
-    return GMET_MOST_NS if span.auto else span.ns
+def _at_most(ns: int, most_ns: int | None) -> int:
+    return ns if most_ns is None else min(ns, most_ns)

@@ -15,7 +15,9 @@ def turn_ns(group: Sequence[JobState], table: ProcessTable, settings: Settings) 
     if not settings.slice_auto:
         return settings.slice_ns
     youngest_ns = min(job.received_ns for job in group)
-    return adapting.turn_ns(youngest_ns, table.ended_ns, settings.slice_ns)
+    return adapting.turn_ns(
+        youngest_ns, table.ended_ns, settings.slice_ns, settings.longest_slice_ns
+    )
 
 
 def guaranteed_ns(

@@ -185,7 +185,7 @@ def test_it_says_so_if_the_default_will_do(tuning, capsys):
     tuning.surface = lambda cell: 20.0 if cell.arm is Arm.KERNEL else 10.0
     assert tuning.cli() == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert "Keep the default (slice 2s, gmet 100ms): none is better. It takes 50%" in text
+    assert "Keep the default (slice auto, gmet auto): none is better. It takes 50%" in text
 
 
 def test_it_says_so_if_coscheduling_does_not_pay(tuning, tmp_path, capsys):

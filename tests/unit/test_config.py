@@ -184,9 +184,9 @@ def test_where_the_users_file_is(environ, user):
             "every 200ms, never within a slice",
         ),
         ("[limits]\nslice_min = '3s'\nslice_max = '2s'", 2, "no slice is allowed"),
-        ("[limits]\nslice_max = '1s'", 2, "slice 2s is above the limit slice_max 1s"),
-        ("[limits]\nslice_min = '3s'", 2, "slice 2s is below the limit slice_min 3s"),
-        ("[limits]\ngmet_max = '50ms'", 2, "gmet 100ms is above the limit"),
+        ("[limits]\nslice_max = '0.5s'", 2, "slice 1s is above the limit slice_max 500ms"),
+        ("[limits]\nslice_min = '3s'", 2, "slice 1s is below the limit slice_min 3s"),
+        ("[node]\ngmet = '100ms'\n[limits]\ngmet_max = '50ms'", 4, "gmet 100ms is above"),
         ("[limits]\nwaits = ['block']", 2, "wait 'spin' is not allowed here"),
         (
             "[run]\nstatus = 'prefix'\n[limits]\ncarriers = ['shadow']",
@@ -422,7 +422,7 @@ def test_check_tells_each_problem_in_a_line_and_fails(tmp_path):
     assert result.returncode == 1
     first, second = result.stderr.splitlines()
     assert first.startswith(f"{path}:2: 'slyce'")
-    assert second.startswith(f"{path}:3: gmet 9s is not below slice 2s")
+    assert second.startswith(f"{path}:3: gmet 9s is not below slice 1s")
     path.write_text("[node]\ngmet = '50ms'\n")
     assert cosched("config", "check", str(path)).returncode == 0
     assert cosched("config", "check", str(tmp_path / "none")).returncode == 1

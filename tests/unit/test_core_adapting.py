@@ -135,21 +135,24 @@ def test_seen_enough_it_is_as_good_as_the_best_fixed_slice(work_s, submits_s, al
 
 @given(LENGTHS, st.lists(LENGTHS, max_size=8), st.integers(4, 10 * NS_PER_S))
 def test_a_turn_is_within_bounds_whatever_was_seen(age_ns, ended_ns, least_ns):
-    assert least_ns <= turn_ns(age_ns, ended_ns, least_ns) <= LONGEST * least_ns
+    most_ns = max(least_ns, age_ns // 2)
+    found_ns = turn_ns(age_ns, ended_ns, least_ns, most_ns)
+    assert least_ns <= found_ns <= most_ns
     older = [end_ns for end_ns in ended_ns if end_ns > age_ns]
     if len(older) < ENOUGH:
-        assert turn_ns(age_ns, ended_ns, least_ns) == grown_ns(age_ns, least_ns)
+        assert found_ns == min(grown_ns(age_ns, least_ns), most_ns)
 
 
 def test_the_turn_is_what_most_have_left_for_the_time_spent():
     s = NS_PER_S
     alike = [20 * s, 20 * s + 1, 20 * s + 2]
-    assert turn_ns(0, alike, s) == (20 * s + 2) * 5 // 4
-    assert turn_ns(15 * s, alike, s) == (5 * s + 2) * 5 // 4
-    assert turn_ns(20 * s + 1, alike, s) == 16 * s, "older than most: as if none were seen"
+    assert turn_ns(0, alike, s, 64 * s) == (20 * s + 2) * 5 // 4
+    assert turn_ns(15 * s, alike, s, 64 * s) == (5 * s + 2) * 5 // 4
+    assert turn_ns(20 * s + 1, alike, s, 64 * s) == 16 * s, "as if none had been seen"
     few_long = [2 * s] * 6 + [40 * s] * 2
-    assert turn_ns(0, few_long, s) == 2 * s * 5 // 4
-    assert turn_ns(3 * s, few_long, s) == 37 * s * 5 // 4
+    assert turn_ns(0, few_long, s, 64 * s) == 2 * s * 5 // 4
+    assert turn_ns(3 * s, few_long, s, 64 * s) == 37 * s * 5 // 4
+    assert turn_ns(3 * s, few_long, s, 10 * s) == 10 * s
 
 
 def test_a_snapshot_remembers_who_ended():

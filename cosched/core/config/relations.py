@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from cosched.core.config.values import Config, Origin, Problem, Source
-from cosched.core.settings import longest_slice_ns, most_gmet_ns
 from cosched.core.units import NS_PER_MS, format_duration
 
 #: A switch has taken effect on both sides, and messages are trapped: see cosched.linux.kick
@@ -103,11 +102,11 @@ def _limits_contradict(config: Config) -> Iterable[Clash]:
         )
     if low is not None and node.slice.ns < low:
         yield _outside("slice", node.slice.ns, "slice_min", low)
-    longest_ns, most_ns = longest_slice_ns(node.slice), most_gmet_ns(node.gmet)
-    if high is not None and longest_ns > high:
-        yield _outside("slice", longest_ns, "slice_max", high)
-    if limits.gmet_max_ns is not None and most_ns > limits.gmet_max_ns:
-        yield _outside("gmet", most_ns, "gmet_max", limits.gmet_max_ns)
+    if high is not None and node.slice.ns > high:
+        yield _outside("slice", node.slice.ns, "slice_max", high)
+    most_ns = limits.gmet_max_ns
+    if most_ns is not None and not node.gmet.auto and node.gmet.ns > most_ns:
+        yield _outside("gmet", node.gmet.ns, "gmet_max", most_ns)
 
 
 def _outside(name: str, ns: int, limit: str, bound_ns: int) -> Clash:

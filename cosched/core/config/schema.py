@@ -25,11 +25,10 @@ from cosched.core.config.kinds import (
     one_of,
     some_of,
 )
-from cosched.core.settings import Settings
+from cosched.core.settings import USUAL
 from cosched.core.units import NS_PER_S
 
 TRACE_BYTES = 16 * 1024 * 1024
-_USUAL = Settings()
 CARRIERS = ("none", "prefix", "shadow")
 
 
@@ -69,7 +68,7 @@ KEYS = (
         "node",
         "slice",
         SLICE,
-        _USUAL.slice,
+        USUAL.slice,
         "How long a job keeps the CPUs.",
         True,
     ),
@@ -77,7 +76,7 @@ KEYS = (
         "node",
         "gmet",
         GMET,
-        _USUAL.gmet,
+        USUAL.gmet,
         "Guaranteed minimum: no message takes the CPUs before.",
         True,
     ),
