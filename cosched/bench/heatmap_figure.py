@@ -43,10 +43,10 @@ def draw(document: dict[str, Any], path: Path) -> None:
             rows, cmap="viridis_r", vmin=min(shades), vmax=max(shades), aspect="auto"
         )
         for (turn, gmet), value in by_place.items():
-            where = (gmets.index(gmet), slices.index(turn))
+            spot = (gmets.index(gmet), slices.index(turn))
             dark = value > (min(shades) + max(shades)) / 2
             panel.text(
-                *where,
+                *spot,
                 f"{value:.2f}",
                 ha="center",
                 va="center",

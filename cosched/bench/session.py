@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ from cosched.bench.processes import RunFailed, run_jobs
 from cosched.bench.progress import Progress
 from cosched.bench.results import Activity, Failure, JobResult, Run
 from cosched.bench.workload import JobInstance, Workload
-from cosched.core.settings import Settings
+from cosched.core.settings import USUAL
 from cosched.core.units import NS_PER_S
 
 NOTHING_REGISTERED = Failure(
@@ -78,9 +78,9 @@ class Session:
             stack.enter_context(daemons.mode_changed(site, cell.arm.mode))
             stack.enter_context(daemons.settings_changed(site, cell.settings))
             before = daemons.ask(site)
-            set_to = next((one["settings"] for one in before.values()), {})
+            gang_slice_s = _gang_slice_s(before)
             stack.enter_context(daemons.settings_changed(site, cell.arm.settings))
-            gang = Gang(site, _gang_slice_s(set_to)) if cell.arm is Arm.GANG else None
+            gang = Gang(site, gang_slice_s) if cell.arm is Arm.GANG else None
             told = site.cpus if cell.arm is not Arm.SLURM_GANG else None
             meter = LoadMeter(told, daemons.pids(before)) if told else None
             sample = meter.sample() if meter else None
@@ -112,7 +112,9 @@ class Session:
             return run_jobs(submissions, cell.at_most, Path(folder), attend, self.limit_s)
 
 
-def _gang_slice_s(live: Mapping[str, str]) -> float:
+def _gang_slice_s(answers: daemons.Answers) -> float:
     """The slice that the nodes are set to, in seconds; the driver's does not adapt."""
-    settings = Settings().changed({"slice": live["slice"]} if live else {})
+    settings = USUAL
+    for answer in answers.values():
+        settings = settings.changed({"slice": answer["settings"]["slice"]})
     return settings.fixed_slice_ns / NS_PER_S

@@ -102,7 +102,9 @@ OF_EQUAL_JOBS = ("dom", "pattern", "grain", "work", "imbalance")
     show_default=True,
     help="Share that ranks may need less than the slowest.",
 )
-@click.option("--slice", "slice_", default="auto", show_default=True, help="Time slice, or auto.")
+@click.option(
+    "--slice", "slice_", default="auto", show_default=True, help="Time slice, or auto."
+)
 @click.option("--gmet", default="auto", show_default=True, help="Guaranteed time, or auto.")
 @click.option("--align", type=click.Choice(["on", "off"]), default="on", show_default=True)
 @click.option(

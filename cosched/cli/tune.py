@@ -160,9 +160,7 @@ def _write_config(config: str | None, path: Path) -> None:
     )
 
 
-def _times(
-    text: str, option: str, parse: Callable[[str, str], Span]
-) -> tuple[Span, ...]:
+def _times(text: str, option: str, parse: Callable[[str, str], Span]) -> tuple[Span, ...]:
     found = tuple(parse(word.strip(), option) for word in text.split(","))
     if len(set(found)) != len(found):
         raise CoschedError(f"{option}: '{text}' names a time twice")

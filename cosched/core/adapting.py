@@ -1,4 +1,4 @@
-"""``slice=auto`` and ``gmet=auto``: how long a turn lasts, and how much of it is guaranteed,
+"""``slice=auto`` and ``gmet=auto``: how long a turn lasts, and what of it is guaranteed,
 from what a node sees of its jobs.
 
 Which slice is best depends on how long jobs run, which nobody knows before they end: jobs

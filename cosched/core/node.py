@@ -259,9 +259,7 @@ class NodeScheduler:
         ]
         order = self._order(event)
         if not self.settings.align:  # aligned slices end at once anyhow
-            for job in in_the_way(
-                table, ending, kept, order, self.settings, event.now_ns
-            ):
+            for job in in_the_way(table, ending, kept, order, self.settings, event.now_ns):
                 kept.remove(job)
         chosen = table.fitting.fill(kept, order)
         for job in ending:  # who stays begins another slice
@@ -283,9 +281,7 @@ class NodeScheduler:
             self.counters[Branch.SCH_REFUSED_UNKNOWN] += 1
             return [RefuseRequest(event.job, event.task, Refusal.UNKNOWN)]
         group = table.group_of(job) if job.mode.takes_part else []
-        against = objection(
-            job, event.epoch, group, table, self.settings, event.now_ns
-        )
+        against = objection(job, event.epoch, group, table, self.settings, event.now_ns)
         if against is not None:
             return self._refuse(job, event.task, against)
         self.counters[Branch.SCH_GRANTED] += 1

@@ -51,9 +51,7 @@ def by_need(table: ProcessTable, settings: Settings, now_ns: int) -> list[JobSta
     return [job for _, job in keyed]
 
 
-def _grain_ns(
-    group: Sequence[JobState], table: ProcessTable, settings: Settings
-) -> int:
+def _grain_ns(group: Sequence[JobState], table: ProcessTable, settings: Settings) -> int:
     """Turns that grow are long: who came first and has had a little more than the others
     is not to wait for a turn of each of them."""
     if settings.slice_auto:

@@ -246,8 +246,12 @@ def test_wrong_usage_gets_one_line(tuning, capsys, words, status, message):
 
 
 def test_a_contestant_becomes_what_a_run_needs():
-    cell = tune.cell_of(Setting("strict align=off", Span(500 * NS_PER_MS), Span(20 * NS_PER_MS)))
+    cell = tune.cell_of(
+        Setting("strict align=off", Span(500 * NS_PER_MS), Span(20 * NS_PER_MS))
+    )
     assert cell.arm is Arm.STRICT
     assert cell.settings == {"slice": "500ms", "gmet": "20ms", "align": "off"}
-    assert tune.cell_of(Setting("", Span(NS_PER_MS * 2), Span(NS_PER_MS))).arm is Arm.COSCHED
+    assert (
+        tune.cell_of(Setting("", Span(NS_PER_MS * 2), Span(NS_PER_MS))).arm is Arm.COSCHED
+    )
     assert tune.cell_of(Setting("align=off", Span(2), Span(1))).settings["align"] == "off"
