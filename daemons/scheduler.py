@@ -10,7 +10,12 @@ import socket
 import sys
 from pathlib import Path
 
-from cosched.core.config.limits import limits_for, refuse_private, refuse_settings
+from cosched.core.config.limits import (
+    bounded,
+    limits_for,
+    refuse_private,
+    refuse_settings,
+)
 from cosched.core.errors import CoschedError
 from cosched.linux.descriptors import raise_descriptor_limit
 from cosched.linux.priority import raise_daemon_priority
@@ -39,8 +44,8 @@ def parser() -> argparse.ArgumentParser:
     add("--run-dir", type=Path, default=Path("/run/cosched"), help="[default: %(default)s]")
     node = os.uname().nodename
     add("--node", default=node, help="the node's name  [default: the host's]")
-    add("--slice", help="time slice")
-    add("--gmet", help="guaranteed minimum execution time")
+    add("--slice", metavar="TIME|auto", help="time slice")
+    add("--gmet", metavar="TIME|auto", help="guaranteed minimum execution time")
     align = "whether slices start at multiples in wall-clock time: on or off"
     add("--align", help=align)
     add("--class-scheduler", help="auto, cgroup2, cgroup1 or dutycycle")
@@ -71,6 +76,7 @@ def serve(options: argparse.Namespace, ready_fd: int) -> None:
     refusal = refuse_private(limits) or refuse_settings(limits, settings)
     if refusal is not None:
         raise CoschedError(refusal)
+    settings = bounded(limits, settings)
     paths = NodePaths(options.run_dir, options.node)
     make_node_directory(paths, os.geteuid(), private=options.private)
     lock = DaemonLock(paths.scheduler_lock)

@@ -104,11 +104,7 @@ def compare(workload: Path, folder: Path, seeds: int) -> list[dict[str, Any]]:
 
 
 def _settings(live: Mapping[str, Any]) -> dict[str, str]:
-    return {
-        "slice": f"{live['slice_s']:.9f}s",
-        "gmet": f"{live['gmet_s']:.9f}s",
-        "align": "on" if live["align"] else "off",
-    }
+    return {**live, "align": "on" if live["align"] else "off"}
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:

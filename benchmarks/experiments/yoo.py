@@ -5,6 +5,7 @@ fig3   mean response at a degree of multiprogramming (DOM) of 2 to 5
 fig4   mean wait of many jobs, two of them long, by slice and DOM, and under batch
 fig5   mean response by GMET
 fig6   mean response by the slice
+auto   mean response with fixed slices, and with slice=auto
 fleet  cosched against the kernel over grain, DOM and placement of ranks
 all    one after the other
 

@@ -159,6 +159,25 @@ def _fig6(document: Document) -> list[Claim]:
     return result
 
 
+def _auto(document: Document) -> list[Claim]:
+    result = []
+    for series, by_x in values(document).items():
+        fixed = {x: value for x, value in by_x.items() if x != "auto"}
+        if "auto" not in by_x or not fixed:
+            continue
+        best = min(fixed, key=lambda x: fixed[x])
+        to_best = by_x["auto"] / fixed[best]
+        result.append(
+            Claim(
+                f"slice=auto to the best fixed slice ({series.partition(', ')[2]})",
+                "",
+                f"{to_best:.2f} (best: {best})",
+                to_best <= 1 + EQUAL_WITHIN,
+            )
+        )
+    return result
+
+
 def _fleet(document: Document) -> list[Claim]:
     found = values(document)
     result = []
@@ -183,6 +202,7 @@ CLAIMS: Mapping[str, Callable[[Document], list[Claim]]] = {
     "fig4": _fig4,
     "fig5": _fig5,
     "fig6": _fig6,
+    "auto": _auto,
     "fleet": _fleet,
 }
 

@@ -151,5 +151,6 @@ DRAWN = {
     "fig4": _bars,
     "fig5": _lines,
     "fig6": _lines,
+    "auto": _lines,
     "fleet": _map,
 }

@@ -20,6 +20,7 @@ from cosched.bench.workload import JobSpec, Workload, load_workload
 ROOT = Path(__file__).parents[2]
 WORKLOADS = ROOT / "benchmarks" / "workloads"
 BULK = ROOT / "benchmarks" / "programs" / "bulk.c"
+AUTO = {"slice": "auto", "gmet": "auto"}
 THREE = ("workload1", "workload2", "workload3")
 
 #: The fleet's work a rank: some 1.5 s; its grains, in units of a nanosecond or so.
@@ -45,6 +46,7 @@ class Scale:
     gmets: tuple[str, ...]
     slice_gmet: str
     slices: tuple[str, ...]
+    auto_slices: tuple[str, ...]
     limit_s: float
 
 
@@ -59,6 +61,7 @@ SCALES = {
         gmets=("0.02s", "0.1s", "0.5s", "1s", "2s"),
         slice_gmet="0.3s",
         slices=("0.5s", "1s", "2s", "4s"),
+        auto_slices=("1s", "2s", "4s", "8s"),
         limit_s=180.0,
     ),
     "paper": Scale(
@@ -72,6 +75,7 @@ SCALES = {
         gmets=("2s", "5s", "10s", "15s", "20s"),
         slice_gmet="5s",
         slices=("5s", "10s", "15s", "20s", "30s"),
+        auto_slices=("5s", "15s", "60s", "240s"),
         limit_s=4 * 3600.0,
     ),
 }
@@ -249,6 +253,17 @@ def _fig6(scale: Scale, load: Load, _arms: Sequence[Arm] | None) -> Plan:
 # --- beyond the paper ---
 
 
+def _auto(scale: Scale, load: Load, _arms: Sequence[Arm] | None) -> Plan:
+    """Three workloads with fixed slices, and with one that adapts itself."""
+    points = [*((s, {"slice": s}) for s in scale.auto_slices), ("auto", AUTO)]
+    ways = tuple(
+        Way(load(name), Cell(Arm.COSCHED, settings), f"cosched, workload {name[-1]}", x)
+        for name in THREE
+        for x, settings in points
+    )
+    return Plan("auto", "Mean response by the slice, and slice=auto", "slice", ways, 2)
+
+
 def fleet_workload(
     grain: int, dom: int, placement: str, work: int = FLEET_WORK
 ) -> Workload:
@@ -300,5 +315,6 @@ PLANS: Mapping[str, Callable[[Scale, Load, Sequence[Arm] | None], Plan]] = {
     "fig4": _fig4,
     "fig5": _fig5,
     "fig6": _fig6,
+    "auto": _auto,
     "fleet": _fleet,
 }

@@ -61,7 +61,7 @@ def describe(answers: Answers) -> list[dict[str, Any]]:
         {
             "name": paths.node,
             "settings": {
-                name: answer["settings"][name] for name in ("slice_s", "gmet_s", "align")
+                name: answer["settings"][name] for name in ("slice", "gmet", "align")
             },
             "class_scheduler": {
                 name: answer["class_scheduler"][name] for name in ("name", "mode")
@@ -142,11 +142,7 @@ def _changed_remotely(remote: RemoteSettings, changes: Mapping[str, str]) -> Ite
 
 
 def _put_back(paths: NodePaths, before: Mapping[str, Any], changes: Iterable[str]) -> None:
-    old = {
-        "slice": f"{before['slice_s']:.9f}s",
-        "gmet": f"{before['gmet_s']:.9f}s",
-        "align": "on" if before["align"] else "off",
-    }
+    old = {**before, "align": "on" if before["align"] else "off"}
     try:
         request(paths, "set", settings={name: old[name] for name in changes})
     except NoDaemon:

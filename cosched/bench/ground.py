@@ -101,8 +101,8 @@ class Ground:
         )
         if self.nodes:
             settings = self.nodes[0]["settings"]
-            parts.append(f"slice {settings['slice_s']:g} s")
-            parts.append(f"gmet {settings['gmet_s']:g} s")
+            parts.append(f"slice {settings['slice']}")
+            parts.append(f"gmet {settings['gmet']}")
             parts.append(f"align {'on' if settings['align'] else 'off'}")
         return ", ".join(parts)
 

@@ -10,7 +10,7 @@ import math
 from statistics import median
 
 from cosched.bench.search import KERNEL, MARGIN, Advice, Grid, Observed, Setting
-from cosched.core.units import format_duration
+from cosched.core.settings import write_gmet, write_slice
 
 WIDTH = 80
 _CELL = 10
@@ -37,17 +37,17 @@ def heat_map(grid: Grid, observed: Observed, advice: Advice) -> list[str]:
 
 def _one_map(grid: Grid, observed: Observed, advice: Advice, variant: str) -> list[str]:
     tried = [one for one in observed if isinstance(one, Setting) and one.variant == variant]
-    gmets = sorted({*grid.gmets_ns, *(one.gmet_ns for one in tried)})
-    slices = sorted({*grid.slices_ns, *(one.slice_ns for one in tried)})
+    gmets = sorted({*grid.gmets, *(one.gmet for one in tried)})
+    slices = sorted({*grid.slices, *(one.slice for one in tried)})
     shown = gmets[: (WIDTH - _LABEL) // _CELL]
     points = {*grid.points(), *tried}
-    head = "".join(f"{format_duration(gmet):>{_CELL - 2}}  " for gmet in shown)
+    head = "".join(f"{write_gmet(gmet):>{_CELL - 2}}  " for gmet in shown)
     lines = [f"{variant}: slice by GMET" if variant else "slice by GMET"]
     lines.append((" " * _LABEL + head).rstrip())
-    for slice_ns in slices:
-        row = [Setting(variant, slice_ns, gmet) for gmet in shown]
+    for turn in slices:
+        row = [Setting(variant, turn, gmet) for gmet in shown]
         cells = [_cell(one, points, observed, advice) for one in row]
-        label = f"{format_duration(slice_ns):>{_LABEL}}"
+        label = f"{write_slice(turn):>{_LABEL}}"
         lines.append((label + "".join(f"{cell:>{_CELL}}" for cell in cells)).rstrip())
     return lines
 

@@ -10,14 +10,14 @@ import matplotlib as mpl
 from matplotlib import pyplot as plt
 from matplotlib.patches import Rectangle
 
-from cosched.core.units import format_duration, parse_duration
+from cosched.core.settings import Span, parse_gmet, parse_slice, write_gmet, write_slice
 
 
 def draw(document: dict[str, Any], path: Path) -> None:
     """A panel a variant, from the document of ``cosched tune``; the best is framed."""
     mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "cosched"})
     kernel = _kernel_s(document)
-    cells: dict[str, dict[tuple[int, int], float]] = {}
+    cells: dict[str, dict[tuple[Span, Span], float]] = {}
     for point in document["points"]:
         values = [value for value in point["mean_response_s"] if value is not None]
         if point["settings"] is not None and values:
@@ -42,11 +42,11 @@ def draw(document: dict[str, Any], path: Path) -> None:
         picture = panel.imshow(
             rows, cmap="viridis_r", vmin=min(shades), vmax=max(shades), aspect="auto"
         )
-        for (slice_ns, gmet_ns), value in by_place.items():
-            where = (gmets.index(gmet_ns), slices.index(slice_ns))
+        for (turn, gmet), value in by_place.items():
+            spot = (gmets.index(gmet), slices.index(turn))
             dark = value > (min(shades) + max(shades)) / 2
             panel.text(
-                *where,
+                *spot,
                 f"{value:.2f}",
                 ha="center",
                 va="center",
@@ -54,8 +54,8 @@ def draw(document: dict[str, Any], path: Path) -> None:
                 color="white" if dark else "black",
             )
         _frame(panel, document, variant, slices, gmets)
-        panel.set_xticks(range(len(gmets)), [format_duration(g) for g in gmets])
-        panel.set_yticks(range(len(slices)), [format_duration(s) for s in slices])
+        panel.set_xticks(range(len(gmets)), [write_gmet(g) for g in gmets])
+        panel.set_yticks(range(len(slices)), [write_slice(s) for s in slices])
         panel.set_xlabel("GMET")
         panel.set_title(variant, fontsize=9)
     panels[0][0].set_ylabel("slice")
@@ -68,18 +68,22 @@ def draw(document: dict[str, Any], path: Path) -> None:
 
 
 def _frame(
-    panel: Any, document: dict[str, Any], variant: str, slices: list[int], gmets: list[int]
+    panel: Any,
+    document: dict[str, Any],
+    variant: str,
+    slices: list[Span],
+    gmets: list[Span],
 ) -> None:
     best = document["recommended"]
     if best is None or _variant(best) != variant:
         return
-    slice_ns, gmet_ns = _place(best)
-    corner = (gmets.index(gmet_ns) - 0.5, slices.index(slice_ns) - 0.5)
+    turn, gmet = _place(best)
+    corner = (gmets.index(gmet) - 0.5, slices.index(turn) - 0.5)
     panel.add_patch(Rectangle(corner, 1, 1, fill=False, edgecolor="#d62728", lw=2.5))
 
 
-def _place(settings: dict[str, str]) -> tuple[int, int]:
-    return parse_duration(settings["slice"], ""), parse_duration(settings["gmet"], "")
+def _place(settings: dict[str, str]) -> tuple[Span, Span]:
+    return parse_slice(settings["slice"], ""), parse_gmet(settings["gmet"], "")
 
 
 def _variant(settings: dict[str, str]) -> str:

@@ -11,8 +11,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 
 from cosched.core.errors import CoschedError
-from cosched.core.settings import Settings
-from cosched.core.units import format_duration
+from cosched.core.settings import USUAL
 
 WITHIN_S = 60.0
 
@@ -22,12 +21,7 @@ class RemoteSettings:
 
     def __init__(self, command: Sequence[str]) -> None:
         self._command = tuple(command)
-        default = Settings()
-        self.now = {
-            "slice": format_duration(default.slice_ns),
-            "gmet": format_duration(default.gmet_ns),
-            "align": "on" if default.align else "off",
-        }
+        self.now = USUAL.texts()
 
     def change(self, changes: Mapping[str, str]) -> None:
         """Sets these on all nodes; CoschedError with the command's words if it fails."""

@@ -27,6 +27,8 @@ from dataclasses import dataclass
 from enum import Enum
 from statistics import median
 
+from cosched.core.settings import Span
+
 #: A point further than this from the best is clearly worse.
 MARGIN = 0.15
 #: Means closer than this are equal.
@@ -38,8 +40,8 @@ class Setting:
     """A point of the grid. variant: mode and align, in the words that set them."""
 
     variant: str
-    slice_ns: int
-    gmet_ns: int
+    slice: Span
+    gmet: Span
 
 
 #: The rival: jobs shared by the kernel alone.
@@ -53,24 +55,24 @@ class Grid:
     """Everything that may be tried. ``default`` is tried even if it is no point of it."""
 
     variants: tuple[str, ...]
-    slices_ns: tuple[int, ...]
-    gmets_ns: tuple[int, ...]
+    slices: tuple[Span, ...]
+    gmets: tuple[Span, ...]
     default: Setting
 
     def points(self) -> list[Setting]:
         """All with a GMET below the slice; with a longer one no message pulls a switch."""
         return [
-            Setting(variant, slice_ns, gmet_ns)
+            Setting(variant, turn, gmet)
             for variant in self.variants
-            for slice_ns in self.slices_ns
-            for gmet_ns in self.gmets_ns
-            if gmet_ns < slice_ns
+            for turn in self.slices
+            for gmet in self.gmets
+            if gmet.auto or gmet.ns < turn.ns
         ]
 
     def scouts(self) -> list[Setting]:
         """Every other point and the edges, for the first look."""
-        slices, gmets = _every_other(self.slices_ns), _every_other(self.gmets_ns)
-        found = [p for p in self.points() if p.slice_ns in slices and p.gmet_ns in gmets]
+        slices, gmets = _every_other(self.slices), _every_other(self.gmets)
+        found = [p for p in self.points() if p.slice in slices and p.gmet in gmets]
         return list(dict.fromkeys([self.default, *found]))
 
     def neighbours(self, point: Setting) -> list[Setting]:
@@ -80,8 +82,8 @@ class Grid:
             for other in self.points()
             if other != point
             and other.variant == point.variant
-            and _next_to(self.slices_ns, other.slice_ns, point.slice_ns)
-            and _next_to(self.gmets_ns, other.gmet_ns, point.gmet_ns)
+            and _next_to(self.slices, other.slice, point.slice)
+            and _next_to(self.gmets, other.gmet, point.gmet)
         ]
 
 
@@ -208,11 +210,11 @@ def _failed(values: Iterable[float]) -> bool:
     return any(math.isinf(value) for value in values)
 
 
-def _every_other(lengths: Sequence[int]) -> set[int]:
+def _every_other(lengths: Sequence[Span]) -> set[Span]:
     return {*lengths[::2], *lengths[-1:]}
 
 
-def _next_to(lengths: Sequence[int], one: int, other: int) -> bool:
+def _next_to(lengths: Sequence[Span], one: Span, other: Span) -> bool:
     """At most one step apart. A length that is no point of the axis is between two."""
     axis = sorted({*lengths, one, other})
     return abs(axis.index(one) - axis.index(other)) <= 1

@@ -20,13 +20,12 @@ from cosched.bench.processes import RunFailed, run_jobs
 from cosched.bench.progress import Progress
 from cosched.bench.results import Activity, Failure, JobResult, Run
 from cosched.bench.workload import JobInstance, Workload
-from cosched.core.settings import Settings
+from cosched.core.settings import USUAL
 from cosched.core.units import NS_PER_S
 
 NOTHING_REGISTERED = Failure(
     "no task took part in coscheduling; run a job with 'cosched-run -v' to see why"
 )
-DEFAULT_SLICE_S = Settings().slice_ns / NS_PER_S
 
 _Measured = tuple[tuple[JobResult, ...], OutsideLoad | None, Activity | None]
 
@@ -79,12 +78,9 @@ class Session:
             stack.enter_context(daemons.mode_changed(site, cell.arm.mode))
             stack.enter_context(daemons.settings_changed(site, cell.settings))
             before = daemons.ask(site)
-            slice_s = next(
-                (answer["settings"]["slice_s"] for answer in before.values()),
-                DEFAULT_SLICE_S,
-            )
+            gang_slice_s = _gang_slice_s(before)
             stack.enter_context(daemons.settings_changed(site, cell.arm.settings))
-            gang = Gang(site, slice_s) if cell.arm is Arm.GANG else None
+            gang = Gang(site, gang_slice_s) if cell.arm is Arm.GANG else None
             told = site.cpus if cell.arm is not Arm.SLURM_GANG else None
             meter = LoadMeter(told, daemons.pids(before)) if told else None
             sample = meter.sample() if meter else None
@@ -114,3 +110,11 @@ class Session:
 
         with tempfile.TemporaryDirectory(prefix="cosched-bench-") as folder:
             return run_jobs(submissions, cell.at_most, Path(folder), attend, self.limit_s)
+
+
+def _gang_slice_s(answers: daemons.Answers) -> float:
+    """The slice that the nodes are set to, in seconds; the driver's does not adapt."""
+    settings = USUAL
+    for answer in answers.values():
+        settings = settings.changed({"slice": answer["settings"]["slice"]})
+    return settings.fixed_slice_ns / NS_PER_S

@@ -32,8 +32,7 @@ from cosched.bench.search import (
 from cosched.bench.virtual import calibration_of, virtual_ground
 from cosched.bench.workload import Workload, load_workload
 from cosched.core.errors import CoschedError
-from cosched.core.settings import Settings
-from cosched.core.units import format_duration
+from cosched.core.settings import USUAL, Span, write_gmet, write_slice
 
 FORMAT = "cosched-tune-1"
 #: What a variant's words set, beyond slice and GMET.
@@ -52,8 +51,8 @@ class TuneOptions:
 
     workload: Path
     ground: GroundOptions
-    slices_ns: tuple[int, ...]
-    gmets_ns: tuple[int, ...]
+    slices: tuple[Span, ...]
+    gmets: tuple[Span, ...]
     modes: tuple[str, ...] = ()
     aligns: tuple[str, ...] = ("on",)
     repeats: int = 3
@@ -201,12 +200,11 @@ def _grid(options: TuneOptions) -> Grid:
         for mode in modes
         for align in options.aligns
     )
-    default = Settings()
     grid = Grid(
         variants=variants,
-        slices_ns=tuple(sorted(options.slices_ns)),
-        gmets_ns=tuple(sorted(options.gmets_ns)),
-        default=Setting(variants[0], default.slice_ns, default.gmet_ns),
+        slices=tuple(sorted(options.slices)),
+        gmets=tuple(sorted(options.gmets)),
+        default=Setting(variants[0], USUAL.slice, USUAL.gmet),
     )
     if not grid.points():
         raise CoschedError("every GMET reaches the longest slice; give shorter ones")
@@ -222,8 +220,8 @@ def cell_of(one: Contestant) -> Cell:
     return Cell(
         Arm(mode) if mode else Arm.COSCHED,
         {
-            "slice": format_duration(one.slice_ns),
-            "gmet": format_duration(one.gmet_ns),
+            "slice": write_slice(one.slice),
+            "gmet": write_gmet(one.gmet),
             "align": align if align in ALIGN else "on",
         },
     )
@@ -233,7 +231,7 @@ def _name(one: Contestant) -> str:
     """As the progress and the result call it."""
     if not isinstance(one, Setting):
         return one
-    words = f"slice {format_duration(one.slice_ns)}, gmet {format_duration(one.gmet_ns)}"
+    words = f"slice {write_slice(one.slice)}, gmet {write_gmet(one.gmet)}"
     return f"{words}, {one.variant}" if one.variant else words
 
 

@@ -18,7 +18,7 @@ from cosched.bench.progress import Progress
 from cosched.bench.results import JobResult, Run
 from cosched.bench.workload import JobSpec, Workload
 from cosched.core.errors import CoschedError
-from cosched.core.settings import Settings
+from cosched.core.settings import USUAL
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.sim.nodes_model import Cluster, Program
 from cosched.sim.nodes_runs import NodesRun, carry_out
@@ -133,7 +133,7 @@ class VirtualSession:
             raise CoschedError(f"{what}: cannot be simulated; run cosched bench")
         cluster = cluster_of(self.calibration, self.nodes, cell.arm is not Arm.STRICT)
         programs = programs_of(self.workload, self.calibration, cluster)
-        settings = Settings().changed(dict(cell.settings))
+        settings = USUAL.changed(dict(cell.settings))
         return NodesRun(arm, programs, cluster, settings, seed)
 
 

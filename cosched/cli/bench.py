@@ -100,8 +100,8 @@ Exit status: 0, or 1 if a job of any run failed.
 )
 @json_file_option("Also write everything to FILE ('-': to stdout, instead of the table).")
 @click.option("--mpi", metavar="MPI", help="As for cosched-run: mpich, openmpi or a path.")
-@click.option("--slice", "slice_", metavar="TIME", help="Slice during the bench.")
-@click.option("--gmet", metavar="TIME", help="GMET during the bench.")
+@click.option("--slice", "slice_", metavar="TIME|auto", help="Slice during the bench.")
+@click.option("--gmet", metavar="TIME|auto", help="GMET during the bench.")
 @click.option("--align", type=click.Choice(["on", "off"]), help="Align during the bench.")
 @click.option(
     "--set-with",

@@ -14,7 +14,6 @@ from cosched.core.config.kinds import suggest
 from cosched.core.config.schema import BY_PATH, LIVE, Key
 from cosched.core.errors import CoschedError
 from cosched.core.settings import Settings
-from cosched.core.units import NS_PER_S
 from cosched.node.client import NoDaemon, nodes_in, request
 from cosched.shm.paths import NodePaths
 
@@ -99,11 +98,8 @@ def _set_live(run_dir: Path, nodes: tuple[str, ...], live: Mapping[str, str]) ->
                 raise
             continue
         reached += 1
-        now = answer["settings"]
-        click.echo(
-            f"node {paths.node}: slice={now['slice_ns'] / NS_PER_S:g}s "
-            f"gmet={now['gmet_ns'] / NS_PER_S:g}s align={'on' if now['align'] else 'off'}"
-        )
+        now = " ".join(f"{name}={text}" for name, text in answer["settings"].items())
+        click.echo(f"node {paths.node}: {now}")
         for warning in answer["warnings"]:
             click.echo(f"cosched: warning: node {paths.node}: {warning}", err=True)
     return reached

@@ -18,8 +18,7 @@ from cosched.cli.bench import check_writable, parse_hosts, parse_limit
 from cosched.cli.options import EXIT_FAILURE, lab_nodes_option, run_dir_option
 from cosched.cli.sim_calibrate import calibration_option
 from cosched.core.errors import CoschedError
-from cosched.core.settings import Settings
-from cosched.core.units import parse_duration
+from cosched.core.settings import Settings, Span, parse_gmet, parse_slice
 
 HELP = """\
 Find the slice and the GMET that suit a workload.
@@ -119,8 +118,8 @@ def command(
             mpi=mpi,
             limit_s=parse_limit(run_limit),
         ),
-        slices_ns=_times(slices, "--slices"),
-        gmets_ns=_times(gmets, "--gmets"),
+        slices=_times(slices, "--slices", parse_slice),
+        gmets=_times(gmets, "--gmets", parse_gmet),
         modes=_words(modes, MODES, "--modes") if modes else (),
         aligns=ALIGN if aligns == "both" else _words(aligns, ALIGN, "--align"),
         repeats=repeats,
@@ -129,8 +128,8 @@ def command(
         simulate=simulate,
         calibration=calibration,
     )
-    for slice_ns in options.slices_ns:
-        Settings(slice_ns=slice_ns)
+    for turn in options.slices:
+        Settings(slice_ns=turn.ns)
     for path, name in ((write, "--write"), (figure, "--figure"), (json_file, "--json")):
         check_writable(path, name)
     draw = _drawer(figure)
@@ -161,8 +160,8 @@ def _write_config(config: str | None, path: Path) -> None:
     )
 
 
-def _times(text: str, option: str) -> tuple[int, ...]:
-    found = tuple(parse_duration(word.strip(), option) for word in text.split(","))
+def _times(text: str, option: str, parse: Callable[[str, str], Span]) -> tuple[Span, ...]:
+    found = tuple(parse(word.strip(), option) for word in text.split(","))
     if len(set(found)) != len(found):
         raise CoschedError(f"{option}: '{text}' names a time twice")
     return found

@@ -18,8 +18,8 @@ METRICS_USUAL = "127.0.0.1:9434"
 @click.command("up")
 @run_dir_option
 @click.option("--node", default=lambda: os.uname().nodename, show_default="this host")
-@click.option("--slice", "slice_", metavar="TIME", help="Time slice.")
-@click.option("--gmet", metavar="TIME", help="Guaranteed minimum execution time.")
+@click.option("--slice", "slice_", metavar="TIME|auto", help="Time slice.")
+@click.option("--gmet", metavar="TIME|auto", help="Guaranteed minimum execution time.")
 @click.option(
     "--align/--no-align",
     default=None,

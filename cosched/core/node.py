@@ -37,6 +37,7 @@ Where it goes beyond the paper
   choose alike without a message; arrivals correct what differs. A job that came to run
   between two boundaries is not cut short by the next one; amid a slice, when a job has
   ended, the job follows that has had the least CPU time in whole slices.
+- ``slice=auto``: turns grow with the age of the jobs (``adapting``).
 - A job's owner may suspend it, release it, or have it run alone (``modes``).
 
 Invariants, after every event: the scheduled jobs fit side by side; no other job that takes
@@ -47,7 +48,7 @@ is not scheduled.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from cosched.core.branches import Branch
 from cosched.core.contention import shares
@@ -83,7 +84,15 @@ from cosched.core.process_table import JobState, ProcessTable, date
 from cosched.core.pulls import Objection, guaranteed_until_ns, objection
 from cosched.core.settings import Settings
 from cosched.core.snapshot import JobSnapshot, NodeSnapshot
-from cosched.core.turns import by_need, by_turn, due, in_order_of_stay, in_the_way
+from cosched.core.turns import (
+    by_need,
+    by_turn,
+    due,
+    guaranteed_ns,
+    in_order_of_stay,
+    in_the_way,
+    turn_ns,
+)
 
 
 class NodeScheduler:
@@ -107,6 +116,18 @@ class NodeScheduler:
         """Each job's percentage of its CPUs."""
         return dict(self._shares)
 
+    def slice_ns(self, job: Job) -> int:
+        """How long the job keeps its CPUs at a time while others wait, as things are."""
+        state = self._table.jobs[job]
+        if not state.mode.takes_part:
+            return self.settings.slice_ns
+        return turn_ns(self._table.group_of(state), self._table, self.settings)
+
+    def remember(self, ended_ns: Iterable[int]) -> None:
+        """For how long jobs were scheduled that ended before this machine began, the last
+        one last. To be told before the first event."""
+        self._table.ended_ns.extend(ended_ns)
+
     def snapshot(self) -> NodeSnapshot:
         """Everything this machine knows, for ``restored``."""
         return NodeSnapshot(
@@ -116,6 +137,7 @@ class NodeScheduler:
             self._orders,
             self._alarm_ns,
             dict(self.counters),
+            tuple(self._table.ended_ns),
         )
 
     @classmethod
@@ -127,6 +149,7 @@ class NodeScheduler:
         machine._shares = snapshot.shares
         machine._orders = snapshot.orders
         machine._alarm_ns = snapshot.alarm_ns
+        machine.remember(snapshot.ended_ns)
         machine._table.regroup()
         return machine
 
@@ -214,6 +237,8 @@ class NodeScheduler:
         else:
             self.counters[Branch.OUT_JOB] += 1
             del self._table.jobs[job.key]
+            if job.mode.takes_part:
+                self._table.ended_ns.append(job.received_ns + job.ran_ns(event.now_ns))
             self._table.regroup()
             if has_class:
                 commands.append(DestroyClass(job.key))
@@ -234,8 +259,7 @@ class NodeScheduler:
         ]
         order = self._order(event)
         if not self.settings.align:  # aligned slices end at once anyhow
-            earliest_ns = event.now_ns - self.settings.gmet_ns
-            for job in in_the_way(table, ending, kept, order, earliest_ns):
+            for job in in_the_way(table, ending, kept, order, self.settings, event.now_ns):
                 kept.remove(job)
         chosen = table.fitting.fill(kept, order)
         for job in ending:  # who stays begins another slice
@@ -257,9 +281,7 @@ class NodeScheduler:
             self.counters[Branch.SCH_REFUSED_UNKNOWN] += 1
             return [RefuseRequest(event.job, event.task, Refusal.UNKNOWN)]
         group = table.group_of(job) if job.mode.takes_part else []
-        against = objection(
-            job, event.epoch, group, table.raised, self.settings, event.now_ns
-        )
+        against = objection(job, event.epoch, group, table, self.settings, event.now_ns)
         if against is not None:
             return self._refuse(job, event.task, against)
         self.counters[Branch.SCH_GRANTED] += 1
@@ -344,11 +366,9 @@ class NodeScheduler:
         return commands
 
     def _gmet_end_ns(self, job: JobState) -> int:
-        ends = [
-            guaranteed_until_ns(other, job, self.settings.gmet_ns)
-            for other in self._table.group_of(job)
-            if other.scheduled
-        ]
+        group = self._table.group_of(job)
+        gmet_ns = guaranteed_ns(group, self._table, self.settings)
+        ends = [guaranteed_until_ns(o, job, gmet_ns) for o in group if o.scheduled]
         return max(ends, default=0)
 
     def _set_alarm(self) -> list[Command]:
@@ -385,11 +405,11 @@ class NodeScheduler:
 
     def _order(self, event: Event) -> list[JobState]:
         """All jobs that take part: the raised ones, then those whose turn it is."""
-        table, slice_ns = self._table, self.settings.slice_ns
-        if self.settings.align:
-            ordered = by_turn(table.groups, event.wall_ns, slice_ns)
+        table, settings = self._table, self.settings
+        if settings.align and not settings.slice_auto:
+            ordered = by_turn(table.groups, event.wall_ns, settings.slice_ns)
         else:
-            ordered = by_need(table.groups, event.now_ns, slice_ns // 4)
+            ordered = by_need(table, settings, event.now_ns)
         return self._raised_first(ordered)
 
     def _raised_first(self, ordered: list[JobState]) -> list[JobState]:
@@ -405,8 +425,7 @@ class NodeScheduler:
             # What no longer fits beside those before it steps back.
             if not is_barred(job, table.raised) and table.fits([*kept, job]):
                 kept.append(job)
-        grain_ns = slice_ns if self.settings.align else slice_ns // 4
-        order = self._raised_first(by_need(table.groups, event.now_ns, grain_ns))
+        order = self._raised_first(by_need(table, self.settings, event.now_ns))
         return self._switch(table.fitting.fill(kept, order), event, cause)
 
     def _switch(
@@ -465,10 +484,12 @@ class NodeScheduler:
         settings = self.settings
         deadline_ns = 0
         if contended and not settings.align:
-            deadline_ns = max(
-                event.now_ns,
-                min(job.since_ns for job in contended) + settings.slice_ns,
-            )
+            ends = [
+                min(job.since_ns for job in group if job.scheduled)
+                + turn_ns(group, self._table, settings)
+                for group in contended
+            ]
+            deadline_ns = max(event.now_ns, min(ends))
         orders = OrderTimer(not contended, settings.align, settings.slice_ns, deadline_ns)
         if orders == self._orders:
             return []

@@ -3,10 +3,11 @@ competes with whom."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from cosched.core.adapting import REMEMBERED
 from cosched.core.contention import Fitting, groups
 from cosched.core.messages import Cause, Job, Mode, Refusal, Task
 from cosched.core.units import NS_PER_S
@@ -91,6 +92,8 @@ class ProcessTable:
         self.groups: list[list[JobState]] = []  #: of those that take part, by precedence
         self.raised: list[JobState] = []
         self.fitting = Fitting()
+        #: How long the jobs that ended last had been scheduled, the last one last.
+        self.ended_ns: deque[int] = deque(maxlen=REMEMBERED)
 
     def regroup(self) -> None:
         """To be called when jobs, CPU sets or modes changed: groups follow from those."""
@@ -112,14 +115,13 @@ class ProcessTable:
         """Those it competes with, itself among them; only for a job that takes part."""
         return next(group for group in self.groups if job in group)
 
-    def contended(self) -> list[JobState]:
-        """Scheduled jobs in whose group somebody waits."""
+    def contended(self) -> list[list[JobState]]:
+        """The groups in which somebody runs and somebody waits."""
         return [
-            job
+            group
             for group in self.groups
-            if not all(job.scheduled for job in group)
-            for job in group
-            if job.scheduled
+            if any(job.scheduled for job in group)
+            and not all(job.scheduled for job in group)
         ]
 
     def fits(self, jobs: Sequence[JobState]) -> bool:

@@ -6,13 +6,14 @@ guaranteed minimum execution time (GMET).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cosched.core.messages import Cause, Mode, Refusal
 from cosched.core.modes import is_barred
-from cosched.core.process_table import JobState
+from cosched.core.process_table import JobState, ProcessTable
 from cosched.core.settings import Settings
+from cosched.core.turns import guaranteed_ns, turn_ns
 
 #: How far ahead of the neediest waiting job a job may be and still pull a switch.
 LEAD_SLICES = 2
@@ -52,7 +53,7 @@ def objection(
     job: JobState,
     epoch: int,
     group: Sequence[JobState],
-    raised: Iterable[JobState],
+    table: ProcessTable,
     settings: Settings,
     now_ns: int,
 ) -> Objection | None:
@@ -67,11 +68,13 @@ def objection(
         return Objection(Refusal.SCHEDULED)
     if (job.epoch ^ epoch) & 0xFFFFFFFF:
         return Objection(Refusal.STALE)
-    barring = list(raised)
-    if is_barred(job, barring):
+    if is_barred(job, table.raised):
         return Objection(Refusal.BARRED)
-    return _too_soon(job, group, settings.gmet_ns, now_ns) or _too_far_ahead(
-        job, [other for other in group if not is_barred(other, barring)], settings, now_ns
+    rivals = [other for other in group if not is_barred(other, table.raised)]
+    gmet_ns = guaranteed_ns(group, table, settings)
+    lead_ns = LEAD_SLICES * turn_ns(group, table, settings)
+    return _too_soon(job, group, gmet_ns, now_ns) or _too_far_ahead(
+        job, rivals, lead_ns, now_ns
     )
 
 
@@ -92,13 +95,13 @@ def _too_soon(
 
 
 def _too_far_ahead(
-    job: JobState, group: Sequence[JobState], settings: Settings, now_ns: int
+    job: JobState, group: Sequence[JobState], lead_ns: int, now_ns: int
 ) -> Objection | None:
     neediest = min(
         (other for other in group if not other.scheduled),
         key=lambda other: (other.used_ns(now_ns), other.precedence),
     )
     ahead_ns = job.used_ns(now_ns) - neediest.used_ns(now_ns)
-    if ahead_ns > LEAD_SLICES * settings.slice_ns:
+    if ahead_ns > lead_ns:
         return Objection(Refusal.AHEAD, ahead_ns, neediest)
     return None

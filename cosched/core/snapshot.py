@@ -60,3 +60,4 @@ class NodeSnapshot:
     orders: OrderTimer | None = None
     alarm_ns: int | None = None
     counters: dict[Branch, int] = field(default_factory=dict)
+    ended_ns: tuple[int, ...] = ()

@@ -24,7 +24,9 @@ from cosched.core.errors import CoschedError
 from cosched.core.messages import Command, Event, Job, Task
 from cosched.core.snapshot import NodeSnapshot
 
-VERSION = 2
+VERSION = 3
+#: Older ones that say the same in fewer words: settings without ``auto``.
+READABLE = (2, VERSION)
 
 _EVENTS = {kind.__name__: kind for kind in Event.__subclasses__()}
 _COMMANDS = {kind.__name__: kind for kind in Command.__subclasses__()}
@@ -83,10 +85,10 @@ def decode(line: bytes) -> Line:
             return event, said
         if "task" in plain:
             return _convert(plain["task"], TaskNote)
-        if plain["cosched_trace"] != VERSION:
+        if plain["cosched_trace"] not in READABLE:
             raise CoschedError(
                 f"written in version {plain['cosched_trace']} of the trace's format; "
-                f"this cosched reads version {VERSION}"
+                f"this cosched reads {' and '.join(map(str, READABLE))}"
             )
         return _convert(plain, Header)
     except (msgspec.MsgspecError, KeyError, TypeError, ValueError) as error:

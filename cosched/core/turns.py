@@ -4,9 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from cosched.core import adapting
 from cosched.core.messages import Cause
 from cosched.core.process_table import JobState, ProcessTable
 from cosched.core.settings import Settings
+
+
+def turn_ns(group: Sequence[JobState], table: ProcessTable, settings: Settings) -> int:
+    """How long the jobs of a group keep their CPUs at a time while others wait."""
+    if not settings.slice_auto:
+        return settings.slice_ns
+    youngest_ns = min(job.received_ns for job in group)
+    return adapting.turn_ns(
+        youngest_ns, table.ended_ns, settings.slice_ns, settings.longest_slice_ns
+    )
+
+
+def guaranteed_ns(
+    group: Sequence[JobState], table: ProcessTable, settings: Settings
+) -> int:
+    """GMET of the jobs of a group."""
+    return settings.gmet_within_ns(turn_ns(group, table, settings))
 
 
 def by_turn(
@@ -22,15 +40,23 @@ def by_turn(
     return ordered
 
 
-def by_need(
-    groups: Iterable[Sequence[JobState]], now_ns: int, grain_ns: int
-) -> list[JobState]:
-    """The least CPU time first; times that differ by less than the grain are equal, and
+def by_need(table: ProcessTable, settings: Settings, now_ns: int) -> list[JobState]:
+    """The least CPU time first; times that differ by less than a grain are equal, and
     equal jobs go by precedence: nodes whose accounts differ slightly choose alike."""
-    return sorted(
-        (job for group in groups for job in group),
-        key=lambda job: (round(job.used_ns(now_ns) / max(1, grain_ns)), job.precedence),
-    )
+    keyed = []
+    for group in table.groups:
+        grain_ns = max(1, _grain_ns(group, table, settings))
+        keyed += [(round(job.used_ns(now_ns) / grain_ns), job) for job in group]
+    keyed.sort(key=lambda pair: (pair[0], pair[1].precedence))
+    return [job for _, job in keyed]
+
+
+def _grain_ns(group: Sequence[JobState], table: ProcessTable, settings: Settings) -> int:
+    """Turns that grow are long: who came first and has had a little more than the others
+    is not to wait for a turn of each of them."""
+    if settings.slice_auto:
+        return turn_ns(group, table, settings)
+    return settings.slice_ns // (1 if settings.align else 4)
 
 
 def due(table: ProcessTable, settings: Settings, now_ns: int) -> list[JobState]:
@@ -39,10 +65,12 @@ def due(table: ProcessTable, settings: Settings, now_ns: int) -> list[JobState]:
     An aligned slice ends at a boundary, which comes sooner or later by as much as the
     clocks were set and the switch was late: hence the tolerance.
     """
-    after_ns = settings.slice_ns
-    if settings.align:
-        after_ns -= after_ns // 8
-    return [job for job in table.contended() if job.ran_ns(now_ns) >= after_ns]
+    early_ns = settings.slice_ns // 8 if settings.align else 0
+    found: list[JobState] = []
+    for group in table.contended():
+        after_ns = turn_ns(group, table, settings) - early_ns
+        found += [job for job in group if job.scheduled and job.ran_ns(now_ns) >= after_ns]
+    return found
 
 
 def in_the_way(
@@ -50,17 +78,19 @@ def in_the_way(
     ending: Sequence[JobState],
     kept: Sequence[JobState],
     order: Sequence[JobState],
-    earliest_ns: int,
+    settings: Settings,
+    now_ns: int,
 ) -> list[JobState]:
     """Of ``kept``, those amid a slice that a job with the right to the next one wants
-    CPUs of: they give way if they run since ``earliest_ns`` or longer, for a job that
-    wants many CPUs would never find all of them free at once."""
+    CPUs of: they give way if they have had GMET, for a job that wants many CPUs would
+    never find all of them free at once."""
     found: list[JobState] = []
     for group in table.groups:
         first = next(job for job in order if job in group)
         held_up = not first.scheduled and not table.fits([*kept, first])
         if held_up and any(job in ending for job in group):
-            found += [job for job in group if job in kept and job.since_ns <= earliest_ns]
+            gmet_ns = guaranteed_ns(group, table, settings)
+            found += [j for j in group if j in kept and j.ran_ns(now_ns) >= gmet_ns]
     return found
 
 

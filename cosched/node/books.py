@@ -96,6 +96,14 @@ class Books:
         except OSError as error:
             log.warning("no history: %s: %s", place.directory, error.strerror)
 
+    def scheduled_ns(self) -> list[int]:
+        """For how long each job was scheduled that was seen from its begin to its end."""
+        return [
+            round(record.scheduled_s * NS_PER_S)
+            for record in self._records
+            if not record.partial and record.scheduled_s > 0
+        ]
+
     def adopt(self, job: LiveJob) -> None:
         """The job has run without this daemon before."""
         self._tally(job).partial = True

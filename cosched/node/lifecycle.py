@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from cosched.core.errors import CoschedError
 from cosched.core.messages import Mode
 from cosched.core.settings import Settings
-from cosched.core.units import format_duration
 from cosched.linux.classes import NAMES
 from cosched.linux.pidfd import open_pidfd, send_signal
 from cosched.linux.probe import attach
@@ -46,14 +45,10 @@ class NodeOptions:
 
     def arguments(self) -> list[str]:
         """The same as command-line arguments of ``coschedd``."""
-        settings = self.settings
-        words = [
-            "--slice",
-            format_duration(settings.slice_ns),
-            "--gmet",
-            format_duration(settings.gmet_ns),
-            "--align",
-            "on" if settings.align else "off",
+        words: list[str] = []
+        for name, text in self.settings.texts().items():
+            words += [f"--{name}", text]
+        words += [
             "--class-scheduler",
             self.class_scheduler,
             "--mode",

@@ -12,7 +12,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from cosched.core.config.kinds import OFF
@@ -164,9 +164,11 @@ class SchedulerDaemon:
         and returns after CMDDWN or a signal to end."""
         self._watch_signals()
         self._loop.watch(self._bell, self._hear_timer)
-        self.recorder.open(self.paths.directory, self.options.trace_bytes)
         if self.options.history is not None:
             self.books.open(self.options.history)
+            self.machine.remember(self.books.scheduled_ns())
+        # After that: the trace begins with all that the machine knows.
+        self.recorder.open(self.paths.directory, self.options.trace_bytes)
         self._members.adopt(self._take_over)
         if not self.jobs:
             self.classes.close()  # of jobs that ended while no daemon was up
@@ -328,7 +330,7 @@ class SchedulerDaemon:
         if refusal is not None:
             raise CoschedError(refusal)
         self.feed(SettingsChanged(**clocks(), settings=settings))
-        return {"settings": asdict(settings), "warnings": settings.warnings()}
+        return {"settings": settings.texts(), "warnings": settings.warnings()}
 
     def _choose_mode(self, job: str, mode: Mode) -> None:
         self.feed(ModeChosen(**clocks(), job=job, mode=mode))

@@ -46,11 +46,11 @@ def standing(status: Status | None, key: str, told: Sequence[Told]) -> str:
         others = [job for job in rivals if not job["scheduled"]]
         if not others:
             return f"runs{span}; nothing waits for its CPUs"
-        return f"runs{span}; {_names(others)} wait{_s(others)}; {_slice(status)}"
+        return f"runs{span}; {_names(others)} wait{_s(others)}; {_slice(status, live)}"
     others = [job for job in rivals if job["scheduled"]]
     if not others:
         return f"does not run{span}"
-    return f"waits{span}: {_names(others)} run{_s(others)}; {_slice(status)}"
+    return f"waits{span}: {_names(others)} run{_s(others)}; {_slice(status, live)}"
 
 
 def last_change_wall_ns(told: Sequence[Told]) -> int | None:
@@ -89,9 +89,9 @@ def _s(jobs: Sequence[Mapping[str, Any]]) -> str:
     return "s" if len(jobs) == 1 else ""
 
 
-def _slice(status: Status) -> str:
-    slice_s = status["settings"]["slice_s"]
-    if not status["settings"]["align"]:
+def _slice(status: Status, live: Mapping[str, Any]) -> str:
+    settings, slice_s = status["settings"], live["slice_s"]
+    if not settings["align"] or slice_s > settings["slice_s"]:
         return f"slices last {slice_s:g} s"
     left_s = slice_s - status["wall_ns"] / NS_PER_S % slice_s
     return f"the slice ends in {left_s:.2f} s"

@@ -42,8 +42,8 @@ def _node_text(status: Status) -> str:
     )
     align = "aligned" if settings["align"] else "free"
     lines = [
-        f"{status['node']}: slice {settings['slice_s']:g}s ({align}), "
-        f"gmet {settings['gmet_s']:g}s, {classes['name']} {classes['mode']}",
+        f"{status['node']}: slice {settings['slice']} ({align}), "
+        f"gmet {settings['gmet']}, {classes['name']} {classes['mode']}",
         f"  daemons: pid {status['pid']} and {timer['pid'] or '-'}, {status['priority']}, "
         f"up {_span(status['uptime_s'])}, cpu {status['daemon_cpu_s']:.2f}s",
     ]

@@ -63,8 +63,8 @@ class NodeRow:
     those that the node has no memory for yet."""
 
     name: str
-    slice_s: float
-    gmet_s: float
+    slice: str
+    gmet: str
     align: bool
     enforced_by: str
     jobs: int
@@ -145,8 +145,8 @@ def _node_row(before: Status | None, now: Status, elapsed_s: float) -> NodeRow:
     cpu_s = now["daemon_cpu_s"] - (before or now)["daemon_cpu_s"]
     return NodeRow(
         name=now["node"],
-        slice_s=settings["slice_s"],
-        gmet_s=settings["gmet_s"],
+        slice=settings["slice"],
+        gmet=settings["gmet"],
         align=settings["align"],
         enforced_by=f"{classes['name']} {classes['mode']}",
         jobs=len(now["jobs"]),

@@ -104,7 +104,7 @@ def node_line(node: NodeRow) -> str:
     """A node in at most 80 columns."""
     align = "aligned" if node.align else "free"
     tail = (
-        f"slice {node.slice_s:g}s {align}, gmet {node.gmet_s:g}s, "
+        f"slice {node.slice} {align}, gmet {node.gmet}, "
         f"{rate(node.switches_rate)} sw/s, {rate(node.refused_rate)} ref/s, "
         f"cpu {node.daemon_cpu * 100:.1f}%"
     )

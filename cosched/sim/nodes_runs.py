@@ -49,8 +49,8 @@ class NodesRun:
         """The arm, the nodes and the settings that matter."""
         settings = self.settings
         align = "align" if settings.align and self.arm == "cosched" else "free"
-        slice_s, gmet_s = settings.slice_ns / NS_PER_S, settings.gmet_ns / NS_PER_S
-        rest = f" {slice_s:g}s {gmet_s:g}s {align}" if self.arm in SHARING else ""
+        said = settings.texts()
+        rest = f" {said['slice']} {said['gmet']} {align}" if self.arm in SHARING else ""
         return f"{self.arm} {self.cluster.nodes}{rest}"
 
 
@@ -148,7 +148,7 @@ def _ends(
         return [end_ns / NS_PER_S for end_ns in ends_ns], {}, kernel.events
     settings, slice_ns = run.settings, None
     if run.arm == "gang":
-        slice_ns = settings.slice_ns
+        slice_ns = settings.fixed_slice_ns
         settings = Settings(slice_ns=NEVER_NS, gmet_ns=NEVER_NS, align=False)
     elif run.arm == "messages":
         settings = replace(settings, align=False)

@@ -159,7 +159,7 @@ def test_the_lab_that_is_up_serves_and_keeps_its_settings(start_bench, tmp_path,
         assert bench.returncode == 0, text + progress
         during = json.loads(result.read_text())["nodes"]
         assert [node["settings"] for node in during] == [
-            {"slice_s": 0.25, "gmet_s": 0.04, "align": False}
+            {"slice": "250ms", "gmet": "40ms", "align": False}
         ] * 2
         for node in ("lab1", "lab2"):
             status = request(NodePaths(run_dir / "r", node), "status")

@@ -265,7 +265,7 @@ def test_set_changes_live_nodes_without_touching_jobs(node):
     node.up()
     task = node.task("one")
     said = cosched("config", "set", "--run-dir", str(node.paths.run_dir), "slice=3s")
-    assert said.stdout == "node node1: slice=3s gmet=0.001s align=off\n"
+    assert said.stdout == "node node1: slice=3s gmet=1ms align=off\n"
     assert task.scheduled
     assert node.status()["settings"]["slice_s"] == 3
 

@@ -87,7 +87,7 @@ def test_settings_change_while_jobs_run(node, align):
     node.up(slice="60s")
     tasks = [node.task(name) for name in "ab"]
     answer = request(node.paths, "set", settings={"slice": "100ms", "align": align})
-    assert answer["settings"]["slice_ns"] == 100_000_000
+    assert answer["settings"] == {"slice": "100ms", "gmet": "100ms", "align": align}
     for task in [*tasks, *tasks]:
         eventually(lambda t=task: t.scheduled, "its turn")
 

@@ -98,7 +98,7 @@ def test_tune_on_a_lab(start, tmp_path):
     found = json.loads((tmp_path / "found.json").read_text())
     assert found["verdict"] in ("setting", "default", "kernel")
     assert [point["name"] for point in found["points"]] == [
-        *("kernel", "slice 2s, gmet 100ms", "slice 200ms, gmet 20ms"),
+        *("kernel", "slice auto, gmet auto", "slice 200ms, gmet 20ms"),
     ]
     assert all(point["mean_response_s"][0] > 0 for point in found["points"])
 

@@ -30,7 +30,7 @@ def test_what_is_changed_goes_back_in_turn(log):
         pass
     assert log.read_text().splitlines() == [
         *("slice=15s gmet=5s", "slice=5s", "align=off"),
-        *("align=on", "slice=15s", "slice=2s gmet=100ms"),
+        *("align=on", "slice=15s", "slice=auto gmet=auto"),
     ]
 
 
@@ -38,7 +38,7 @@ def test_it_goes_back_after_an_error(log):
     nodes = site("sh", "-c", f'echo "$@" >> {log}', "set")
     with pytest.raises(KeyboardInterrupt), daemons.settings_changed(nodes, {"gmet": "1s"}):
         raise KeyboardInterrupt
-    assert log.read_text().splitlines() == ["gmet=1s", "gmet=100ms"]
+    assert log.read_text().splitlines() == ["gmet=1s", "gmet=auto"]
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,18 @@ from cosched.bench.search import (
     next_round,
     runs_left,
 )
+from cosched.core.settings import Span
 
 MS = 10**6
-SLICES = tuple(ms * MS for ms in (250, 500, 1000, 2000, 4000))
-GMETS = tuple(ms * MS for ms in (10, 50, 100, 200, 500))
-DEFAULT = Setting("proportional", 2000 * MS, 100 * MS)
+SLICES = tuple(Span(ms * MS) for ms in (250, 500, 1000, 2000, 4000))
+GMETS = tuple(Span(ms * MS) for ms in (10, 50, 100, 200, 500))
+
+
+def point(slice_ms, gmet_ms, variant="proportional"):
+    return Setting(variant, Span(slice_ms * MS), Span(gmet_ms * MS))
+
+
+DEFAULT = point(2000, 100)
 GRID = Grid(("proportional",), SLICES, GMETS, DEFAULT)
 
 
@@ -44,8 +51,8 @@ def valley(best, kernel=30.0, depth=10.0):
     def surface(one):
         if one == KERNEL:
             return kernel
-        away = math.log2(one.slice_ns / best.slice_ns) ** 2
-        away += (math.log2(one.gmet_ns / best.gmet_ns) / 2) ** 2
+        away = math.log2(one.slice.ns / best.slice.ns) ** 2
+        away += (math.log2(one.gmet.ns / best.gmet.ns) / 2) ** 2
         return depth * (1 + 0.2 * away)
 
     return surface
@@ -61,8 +68,8 @@ def test_it_finds_the_valley_wherever_it_is(best):
 
 
 def test_what_lies_among_clearly_worse_ones_is_not_tried():
-    observed, order = search(valley(Setting("proportional", 250 * MS, 10 * MS)))
-    far = Setting("proportional", 4000 * MS, 200 * MS)
+    observed, order = search(valley(point(250, 10)))
+    far = point(4000, 200)
     assert far in GRID.points()
     assert far not in observed
     everything = 3 * (len(GRID.points()) + 1)
@@ -70,7 +77,7 @@ def test_what_lies_among_clearly_worse_ones_is_not_tried():
 
 
 def test_better_ones_run_more_often():
-    best = Setting("proportional", 500 * MS, 50 * MS)
+    best = point(500, 50)
     observed, _ = search(valley(best))
     counts = {one: len(values) for one, values in observed.items()}
     assert counts[best] == counts[KERNEL] == counts[DEFAULT] == 3
@@ -97,7 +104,7 @@ def test_the_kernel_is_best_and_it_says_so():
 
 
 def test_a_setting_that_fails_is_out_at_once():
-    broken = Setting("proportional", 250 * MS, 10 * MS)
+    broken = point(250, 10)
     surface = valley(broken)
     observed, _ = search(lambda one: math.inf if one == broken else surface(one))
     assert observed[broken] == [math.inf]
@@ -122,24 +129,24 @@ def test_without_the_kernels_figure_there_is_no_ratio_to_it():
 
 def test_variants_are_grids_of_their_own():
     grid = Grid(("proportional", "strict"), SLICES, GMETS, DEFAULT)
-    surface = valley(Setting("x", 1000 * MS, 100 * MS))
+    surface = valley(point(1000, 100, "x"))
 
     def two(one):
         return surface(one) * (2.0 if one != KERNEL and one.variant == "strict" else 1.0)
 
     observed, _ = search(two, grid)
-    assert advise(grid, observed).best == Setting("proportional", 1000 * MS, 100 * MS)
+    assert advise(grid, observed).best == point(1000, 100)
     tried = [one for one in observed if one != KERNEL and one.variant == "strict"]
     assert set(tried) <= set(grid.scouts())
 
 
 def test_a_gmet_that_reaches_the_slice_is_no_point():
-    assert all(point.gmet_ns < point.slice_ns for point in GRID.points())
-    assert Setting("proportional", 250 * MS, 500 * MS) not in GRID.points()
+    assert all(one.gmet.ns < one.slice.ns for one in GRID.points())
+    assert point(250, 500) not in GRID.points()
 
 
 def test_a_default_off_the_grid_is_tried_all_the_same():
-    odd = Setting("proportional", 3000 * MS, 70 * MS)
+    odd = point(3000, 70)
     grid = Grid(("proportional",), SLICES, GMETS, odd)
     observed, _ = search(valley(DEFAULT), grid)
     assert len(observed[odd]) == 3
@@ -175,7 +182,7 @@ def test_on_any_surface_it_ends_and_never_runs_more_than_forecast(data, repeats)
 
 def test_half_as_many_each_time():
     observed = {
-        Setting("proportional", slice_ns, GMETS[0]): [float(n)] * 3
-        for n, slice_ns in enumerate(SLICES, 1)
+        Setting("proportional", turn, GMETS[0]): [float(n)] * 3
+        for n, turn in enumerate(SLICES, 1)
     }
     assert [len(contenders(GRID, observed, n)) for n in (1, 2, 3)] == [5, 3, 2]

@@ -255,7 +255,7 @@ def test_a_coscheduled_run_in_which_no_task_registers_fails(bench, monkeypatch):
     answer = {
         "pid": os.getpid(),
         "timer": {"pid": os.getpid()},
-        "settings": {"slice_s": 1.0, "gmet_s": 0.1, "align": True},
+        "settings": {"slice": "1s", "gmet": "100ms", "align": True},
         "class_scheduler": {"name": "cgroup2", "mode": "proportional"},
         "counters": {"reg_new_job": 3},
     }
@@ -265,7 +265,7 @@ def test_a_coscheduled_run_in_which_no_task_registers_fails(bench, monkeypatch):
     assert outcome.failed
     assert outcome.document["arms"]["kernel"]["makespan_s"] > 0
     assert "failed: cosched, repeat 1: no task took part in coscheduling" in outcome.text
-    assert "slice 1 s, gmet 0.1 s, align on" in outcome.text
+    assert "slice 1s, gmet 100ms, align on" in outcome.text
 
 
 def test_ranks_that_do_not_fit_are_refused_before_anything_starts(bench):

@@ -15,11 +15,11 @@ from cosched.bench.session import NOTHING_REGISTERED
 from cosched.bench.table import conclude, describe_run, render
 from cosched.bench.workload import parse_workload
 
-SETTING = "MPICH 5.0.2, 2 nodes of the lab, slice 1 s, gmet 0.1 s, align on"
+SETTING = "MPICH 5.0.2, 2 nodes of the lab, slice 1s, gmet 100ms, align on"
 
 GOLDEN = """\
 twins: two pipelines at once
-MPICH 5.0.2, 2 nodes of the lab, slice 1 s, gmet 0.1 s, align on
+MPICH 5.0.2, 2 nodes of the lab, slice 1s, gmet 100ms, align on
 
 seconds      mean response                       makespan
 batch                 2.40  (2.35 - 2.50)            3.20  (3.10 - 3.30)

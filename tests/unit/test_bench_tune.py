@@ -18,6 +18,7 @@ from cosched.bench.search import Setting
 from cosched.bench.workload import Workload
 from cosched.cli.main import cosched
 from cosched.cli.options import run_cli
+from cosched.core.settings import Span, parse_gmet, parse_slice
 from cosched.core.units import NS_PER_MS, parse_duration
 from tests.tools.json_fields import differences, sections
 
@@ -73,7 +74,8 @@ def valley(best_slice, best_gmet, kernel=30.0):
         if cell.arm is Arm.KERNEL:
             return kernel
         slice_ns, gmet_ns = (
-            parse_duration(cell.settings[name], name) for name in ("slice", "gmet")
+            parse(cell.settings[name], name).ns
+            for name, parse in (("slice", parse_slice), ("gmet", parse_gmet))
         )
         away = math.log2(slice_ns / parse_duration(best_slice, "")) ** 2
         away += (math.log2(gmet_ns / parse_duration(best_gmet, "")) / 2) ** 2
@@ -183,7 +185,7 @@ def test_it_says_so_if_the_default_will_do(tuning, capsys):
     tuning.surface = lambda cell: 20.0 if cell.arm is Arm.KERNEL else 10.0
     assert tuning.cli() == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert "Keep the default (slice 2s, gmet 100ms): none is better. It takes 50%" in text
+    assert "Keep the default (slice auto, gmet auto): none is better. It takes 50%" in text
 
 
 def test_it_says_so_if_coscheduling_does_not_pay(tuning, tmp_path, capsys):
@@ -244,8 +246,12 @@ def test_wrong_usage_gets_one_line(tuning, capsys, words, status, message):
 
 
 def test_a_contestant_becomes_what_a_run_needs():
-    cell = tune.cell_of(Setting("strict align=off", 500 * NS_PER_MS, 20 * NS_PER_MS))
+    cell = tune.cell_of(
+        Setting("strict align=off", Span(500 * NS_PER_MS), Span(20 * NS_PER_MS))
+    )
     assert cell.arm is Arm.STRICT
     assert cell.settings == {"slice": "500ms", "gmet": "20ms", "align": "off"}
-    assert tune.cell_of(Setting("", NS_PER_MS * 2, NS_PER_MS)).arm is Arm.COSCHED
-    assert tune.cell_of(Setting("align=off", 2, 1)).settings["align"] == "off"
+    assert (
+        tune.cell_of(Setting("", Span(NS_PER_MS * 2), Span(NS_PER_MS))).arm is Arm.COSCHED
+    )
+    assert tune.cell_of(Setting("align=off", Span(2), Span(1))).settings["align"] == "off"

@@ -26,7 +26,7 @@ from cosched.core.config.layers import (
 from cosched.core.config.schema import BY_PATH, KEYS
 from cosched.core.config.values import Limits, Origin, Setting, Source
 from cosched.core.errors import CoschedError
-from cosched.core.settings import Settings
+from cosched.core.settings import Settings, Span
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.node.configuration import Places, examine, load, read_text, usual_places
 from cosched.node.configuration_save import edited, save
@@ -68,6 +68,9 @@ def values(key):
         return st.booleans()
     if form == "duration":
         return st.integers(1, 10**6).map(lambda ms: ms * NS_PER_MS)
+    if form.startswith("duration | auto"):
+        fixed = st.integers(1, 10**6).map(lambda ms: Span(ms * NS_PER_MS))
+        return st.one_of(fixed, st.just(key.kind.parse("auto")))
     if form.startswith("SIZE"):
         return st.integers(0, 10**12)
     if form == "count":
@@ -181,9 +184,9 @@ def test_where_the_users_file_is(environ, user):
             "every 200ms, never within a slice",
         ),
         ("[limits]\nslice_min = '3s'\nslice_max = '2s'", 2, "no slice is allowed"),
-        ("[limits]\nslice_max = '1s'", 2, "slice 2s is above the limit slice_max 1s"),
-        ("[limits]\nslice_min = '3s'", 2, "slice 2s is below the limit slice_min 3s"),
-        ("[limits]\ngmet_max = '50ms'", 2, "gmet 100ms is above the limit"),
+        ("[limits]\nslice_max = '0.5s'", 2, "slice 1s is above the limit slice_max 500ms"),
+        ("[limits]\nslice_min = '3s'", 2, "slice 1s is below the limit slice_min 3s"),
+        ("[node]\ngmet = '100ms'\n[limits]\ngmet_max = '50ms'", 2, "gmet 100ms is above"),
         ("[limits]\nwaits = ['block']", 2, "wait 'spin' is not allowed here"),
         (
             "[run]\nstatus = 'prefix'\n[limits]\ncarriers = ['shadow']",
@@ -220,7 +223,7 @@ def test_a_clash_between_two_files_is_told_to_who_spoke_last(places):
 
 def test_what_a_file_must_not_say_an_option_may_try(places):
     config, doubts = load({}, {"node.gmet": ("5s", "--gmet")}, places)
-    assert config.node.gmet_ns == 5 * NS_PER_S
+    assert config.node.gmet == Span(5 * NS_PER_S)
     assert [doubt.where for doubt in doubts] == ["--gmet"]
 
 
@@ -299,7 +302,7 @@ def test_saving_keeps_comments_and_order(tmp_path):
     path = tmp_path / "c.toml"
     path.write_text(COMMENTED)
     path.chmod(0o640)
-    save(path, {"node.slice": NS_PER_S, "limits.jobs_per_user": 3}, operator=True)
+    save(path, {"node.slice": Span(NS_PER_S), "limits.jobs_per_user": 3}, operator=True)
     expected = COMMENTED.replace('"2s"', '"1s"') + "\n[limits]\njobs_per_user = 3\n"
     assert path.read_text() == expected
     assert path.stat().st_mode & 0o777 == 0o640
@@ -309,10 +312,14 @@ def test_saving_keeps_comments_and_order(tmp_path):
 @pytest.mark.parametrize(
     ("text", "value", "words"),
     [
-        (COMMENTED, {"node.gmet": 9 * NS_PER_S}, "no message would ever pull a switch"),
-        ("[node\n", {"node.gmet": 1}, "not TOML"),
-        ("node = 1\n", {"node.gmet": 1}, "node is a section"),
-        ("[node]\nslyce = 1\n", {"node.gmet": NS_PER_MS}, "slyce"),
+        (
+            COMMENTED,
+            {"node.gmet": Span(9 * NS_PER_S)},
+            "no message would ever pull a switch",
+        ),
+        ("[node\n", {"node.gmet": Span(1)}, "not TOML"),
+        ("node = 1\n", {"node.gmet": Span(1)}, "node is a section"),
+        ("[node]\nslyce = 1\n", {"node.gmet": Span(NS_PER_MS)}, "slyce"),
     ],
 )
 def test_what_would_be_wrong_is_not_saved(tmp_path, text, value, words):
@@ -419,7 +426,7 @@ def test_check_tells_each_problem_in_a_line_and_fails(tmp_path):
     assert result.returncode == 1
     first, second = result.stderr.splitlines()
     assert first.startswith(f"{path}:2: 'slyce'")
-    assert second.startswith(f"{path}:3: gmet 9s is not below slice 2s")
+    assert second.startswith(f"{path}:3: gmet 9s is not below slice 1s")
     path.write_text("[node]\ngmet = '50ms'\n")
     assert cosched("config", "check", str(path)).returncode == 0
     assert cosched("config", "check", str(tmp_path / "none")).returncode == 1

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from cosched.core.adapting import GMET_LEAST_NS, LONGEST
 from cosched.core.branches import Branch
 from cosched.core.contention import fits, groups
 from cosched.core.messages import (
@@ -577,9 +578,15 @@ class NodeMachine(RuleBasedStateMachine):
             job.awaits_gmet and job.scheduled for job in self.node.machine.jobs.values()
         )
 
-    @rule(align=st.booleans(), slice_s=st.integers(1, 3), gmet_ms=st.integers(0, 2000))
-    def change(self, align, slice_s, gmet_ms):
-        new = Settings(slice_s * NS_PER_S, gmet_ms * NS_PER_MS, align)
+    @rule(
+        slice_s=st.integers(1, 3),
+        gmet_ms=st.integers(0, 2000),
+        switches=st.tuples(st.booleans(), st.booleans(), st.booleans()),
+    )
+    def change(self, slice_s, gmet_ms, switches):
+        align, slice_auto, gmet_auto = switches
+        gmet_ns = GMET_LEAST_NS if gmet_auto else gmet_ms * NS_PER_MS
+        new = Settings(slice_s * NS_PER_S, gmet_ns, align, slice_auto, gmet_auto)
         self.send(SettingsChanged, settings=new)
 
     @invariant()
@@ -665,16 +672,18 @@ TestNodeMachine.settings = settings(max_examples=150, stateful_step_count=60, de
 @given(
     count=st.integers(2, 6),
     align=st.booleans(),
+    auto=st.booleans(),
     traps=st.lists(st.tuples(st.integers(0, 5), st.integers(1, 400)), max_size=300),
 )
-def test_no_job_starves_while_the_timer_ticks(count, align, traps):
+def test_no_job_starves_while_the_timer_ticks(count, align, auto, traps):
     """However messages pull, each job is scheduled at least once in a bounded number of
     slices, given a timer that keeps its orders."""
-    node = Node(Settings(NS_PER_S, 100 * NS_PER_MS, align))
+    node = Node(Settings(NS_PER_S, 100 * NS_PER_MS, align, slice_auto=auto))
     jobs = "abcdef"[:count]
     for job in jobs:
         node.register(job)
     bound_ns = (count + LEAD_SLICES) * (LEAD_SLICES + 2) * NS_PER_S
+    bound_ns *= LONGEST if auto else 1
     last_seen = dict.fromkeys(jobs, node.now_ns)
     pulls = iter(traps)
 

@@ -101,7 +101,7 @@ def made_up_lab(monkeypatch, tmp_path):
         }
         document = {
             "workload": {"title": "two"},
-            "settings": {"slice_s": 0.5, "gmet_s": 0.1, "align": True},
+            "settings": {"slice": "500ms", "gmet": "100ms", "align": True},
             "hosts": ["lab1", "lab2"],
             "arms": arms,
         }

@@ -12,13 +12,14 @@ from cosched.observe.standing import last_change_wall_ns, standing
 NOW = 1_700_000_000 * NS_PER_S + NS_PER_S // 2
 
 
-def job(name, scheduled, mode="coscheduled", cpus=(0,)):
+def job(name, scheduled, mode="coscheduled", cpus=(0,), slice_s=2.0):
     return {
         "key": f"0.{name}",
         "name": name,
         "scheduled": scheduled,
         "mode": mode,
         "cpus": list(cpus),
+        "slice_s": slice_s,
     }
 
 
@@ -51,6 +52,10 @@ CHANGED = told((NOW - NS_PER_S, "slice", True), (NOW - NS_PER_S // 4, "gmet", No
         (
             status(job("a", False), job("b", True), job("c", True), align=True),
             "waits for 1.00 s: b, c run; the slice ends in 1.50 s",
+        ),
+        (
+            status(job("a", True, slice_s=8.0), job("b", False), align=True),
+            "runs for 1.00 s; b waits; slices last 8 s",
         ),
         (
             status(job("a", True), job("b", True, cpus=(1,))),

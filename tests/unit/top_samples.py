@@ -50,7 +50,10 @@ def status(node, jobs, *, scheduled=None, counters=(), pid=100, cpu_s=0.0, waiti
         "private": False,
         "priority": "SCHED_FIFO 1",
         "class_scheduler": {"name": "cgroup1", "mode": "proportional", "chosen": ""},
-        "settings": {"slice_s": 2.0, "gmet_s": 0.1, "align": True, "warnings": []},
+        "settings": {
+            **{"slice": "2s", "gmet": "100ms", "align": True, "warnings": []},
+            **{"slice_s": 2.0, "gmet_s": 0.1},
+        },
         "timer": {
             "pid": 101,
             "restarts": 0,

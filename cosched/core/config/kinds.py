@@ -9,13 +9,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from cosched.core.errors import CoschedError
+from cosched.core.settings import AUTO, parse_gmet, parse_slice, write_gmet, write_slice
 from cosched.core.units import format_duration, parse_bytes, parse_duration
 
 OFF = "off"
-AUTO = "auto"
 WAITS = ("spin", "yield", "block", "auto")
 _TIMED_WAITS = ("block", "auto")
 _SWITCH = {
@@ -23,6 +23,8 @@ _SWITCH = {
     **dict.fromkeys(("off", "no", "false", "0"), False),
 }
 _PORT_MAX = 65535
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +52,20 @@ def _shown(raw: Any) -> str:
     return str(raw).lower() if isinstance(raw, bool) else str(raw)
 
 
-def _parse_duration(raw: Any) -> int:
-    if isinstance(raw, (int, float)) and not isinstance(raw, bool):
-        raise CoschedError(f'{raw} has no unit; write it like "{raw}s" or "{raw}ms"')
-    text = _text(raw, 'a duration; write it like "500ms"')
-    try:
-        return parse_duration(text, "")
-    except CoschedError as error:
-        raise CoschedError(str(error).removeprefix(": ")) from None
+def _timed(parse: Callable[[str, str], T]) -> Callable[[Any], T]:
+    def parsed(raw: Any) -> T:
+        if isinstance(raw, (int, float)) and not isinstance(raw, bool):
+            raise CoschedError(f'{raw} has no unit; write it like "{raw}s" or "{raw}ms"')
+        text = _text(raw, 'a duration; write it like "500ms"')
+        try:
+            return parse(text, "")
+        except CoschedError as error:
+            raise CoschedError(str(error).removeprefix(": ")) from None
+
+    return parsed
+
+
+_parse_duration = _timed(parse_duration)
 
 
 def _parse_switch(raw: Any) -> bool:
@@ -167,6 +175,8 @@ def some_of(*words: str) -> Kind:
 
 
 DURATION = Kind("duration", _parse_duration, format_duration)
+SLICE = Kind("duration | auto[:LEAST]", _timed(parse_slice), write_slice)
+GMET = Kind("duration | auto", _timed(parse_gmet), write_gmet)
 SWITCH = Kind("true | false", _parse_switch, bool)
 COUNT = Kind("count", _parse_count, int)
 ADDRESS = Kind("HOST:PORT | off", _parse_address, str)

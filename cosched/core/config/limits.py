@@ -5,6 +5,8 @@ Root is bound by nothing: the operator is root.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cosched.core.config.values import Limits
 from cosched.core.settings import Settings
 from cosched.core.units import format_duration
@@ -24,9 +26,16 @@ def refuse_settings(limits: Limits, settings: Settings) -> str | None:
         return _beyond("slice", settings.slice_ns, "least", low)
     if high is not None and settings.slice_ns > high:
         return _beyond("slice", settings.slice_ns, "most", high)
-    if gmet is not None and settings.gmet_ns > gmet:
+    if gmet is not None and not settings.gmet_auto and settings.gmet_ns > gmet:
         return _beyond("gmet", settings.gmet_ns, "most", gmet)
     return None
+
+
+def bounded(limits: Limits, settings: Settings) -> Settings:
+    """The settings, of which what adapts itself stays within the limits."""
+    return replace(
+        settings, slice_most_ns=limits.slice_max_ns, gmet_most_ns=limits.gmet_max_ns
+    )
 
 
 def refuse_task(limits: Limits, carrier: str, other_jobs: int) -> str | None:

@@ -52,18 +52,18 @@ def clashes(config: Config) -> list[Clash]:
 
 def _gmet_reaches_slice(config: Config) -> Iterable[Clash]:
     node = config.node
-    if node.gmet_ns >= node.slice_ns:
+    if not node.gmet.auto and node.gmet.ns >= node.slice.ns:
         yield Clash(
             ("node.gmet", "node.slice"),
-            f"gmet {format_duration(node.gmet_ns)} is not below slice "
-            f"{format_duration(node.slice_ns)}: no message would ever pull a switch",
+            f"gmet {format_duration(node.gmet.ns)} is not below slice "
+            f"{format_duration(node.slice.ns)}: no message would ever pull a switch",
         )
 
 
 def _slice_too_short(config: Config) -> Iterable[Clash]:
     node = config.node
-    slice_text = format_duration(node.slice_ns)
-    if node.slice_ns < SETTLED_NS:
+    slice_text = format_duration(node.slice.ns)
+    if node.slice.ns < SETTLED_NS:
         why = (
             "aligned slices would end before the kernel has carried out the switch"
             if node.align
@@ -76,14 +76,14 @@ def _slice_too_short(config: Config) -> Iterable[Clash]:
     if (
         node.mode == "strict"
         and node.class_scheduler != "dutycycle"
-        and node.slice_ns < QUOTA_PERIOD_NS
+        and node.slice.ns < QUOTA_PERIOD_NS
     ):
         yield Clash(
             ("node.slice", "node.mode"),
             f"slice {slice_text} with mode strict: quotas count over "
             f"{format_duration(QUOTA_PERIOD_NS)}, so they would not hold in a slice",
         )
-    if node.class_scheduler == "dutycycle" and node.slice_ns <= DUTY_CYCLE_NS:
+    if node.class_scheduler == "dutycycle" and node.slice.ns <= DUTY_CYCLE_NS:
         yield Clash(
             ("node.slice", "node.class_scheduler"),
             f"slice {slice_text} with dutycycle: an unscheduled job looks at its "
@@ -100,12 +100,13 @@ def _limits_contradict(config: Config) -> Iterable[Clash]:
             f"slice_min {format_duration(low)} is above slice_max "
             f"{format_duration(high)}: no slice is allowed",
         )
-    if low is not None and node.slice_ns < low:
-        yield _outside("slice", node.slice_ns, "slice_min", low)
-    if high is not None and node.slice_ns > high:
-        yield _outside("slice", node.slice_ns, "slice_max", high)
-    if limits.gmet_max_ns is not None and node.gmet_ns > limits.gmet_max_ns:
-        yield _outside("gmet", node.gmet_ns, "gmet_max", limits.gmet_max_ns)
+    if low is not None and node.slice.ns < low:
+        yield _outside("slice", node.slice.ns, "slice_min", low)
+    if high is not None and node.slice.ns > high:
+        yield _outside("slice", node.slice.ns, "slice_max", high)
+    most_ns = limits.gmet_max_ns
+    if most_ns is not None and not node.gmet.auto and node.gmet.ns > most_ns:
+        yield _outside("gmet", node.gmet.ns, "gmet_max", most_ns)
 
 
 def _outside(name: str, ns: int, limit: str, bound_ns: int) -> Clash:

@@ -14,7 +14,9 @@ from cosched.core.config.kinds import (
     CAPACITY,
     COUNT,
     DURATION,
+    GMET,
     OFF,
+    SLICE,
     STORAGE,
     SWITCH,
     WAIT,
@@ -23,7 +25,8 @@ from cosched.core.config.kinds import (
     one_of,
     some_of,
 )
-from cosched.core.units import NS_PER_MS, NS_PER_S
+from cosched.core.settings import USUAL
+from cosched.core.units import NS_PER_S
 
 TRACE_BYTES = 16 * 1024 * 1024
 CARRIERS = ("none", "prefix", "shadow")
@@ -61,12 +64,19 @@ class Key:
 
 
 KEYS = (
-    Key("node", "slice", DURATION, 2 * NS_PER_S, "How long a job keeps the CPUs.", True),
+    Key(
+        "node",
+        "slice",
+        SLICE,
+        USUAL.slice,
+        "How long a job keeps the CPUs.",
+        True,
+    ),
     Key(
         "node",
         "gmet",
-        DURATION,
-        100 * NS_PER_MS,
+        GMET,
+        USUAL.gmet,
         "Guaranteed minimum: no message takes the CPUs before.",
         True,
     ),

@@ -9,7 +9,7 @@ from typing import Any
 
 from cosched.core.config.kinds import OFF, WAITS
 from cosched.core.config.schema import CARRIERS, TRACE_BYTES
-from cosched.core.settings import Settings
+from cosched.core.settings import Settings, Span
 from cosched.core.units import NS_PER_S
 
 
@@ -57,8 +57,8 @@ class Problem:
 class NodeConfig:
     """[node]: how this node's daemons schedule."""
 
-    slice_ns: int
-    gmet_ns: int
+    slice: Span
+    gmet: Span
     align: bool
     class_scheduler: str
     mode: str
@@ -69,7 +69,13 @@ class NodeConfig:
 
     def settings(self) -> Settings:
         """What the scheduler starts with; CoschedError if it makes no sense."""
-        return Settings(self.slice_ns, self.gmet_ns, self.align)
+        return Settings(
+            slice_ns=self.slice.ns,
+            gmet_ns=self.gmet.ns,
+            align=self.align,
+            slice_auto=self.slice.auto,
+            gmet_auto=self.gmet.auto,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +135,8 @@ def config_of(merged: Mapping[str, Setting]) -> Config:
 
     return Config(
         node=NodeConfig(
-            slice_ns=value("node.slice"),
-            gmet_ns=value("node.gmet"),
+            slice=value("node.slice"),
+            gmet=value("node.gmet"),
             align=value("node.align"),
             class_scheduler=value("node.class_scheduler"),
             mode=value("node.mode"),

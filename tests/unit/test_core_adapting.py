@@ -1,0 +1,212 @@
+"""``slice=auto`` and ``gmet=auto``: turns that grow with the age of the jobs."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as given_settings
+from hypothesis import strategies as st
+
+from cosched.core.adapting import ENOUGH, GROWTH, LONGEST, grown_ns, guaranteed_ns, turn_ns
+from cosched.core.messages import (
+    AlarmRang,
+    Refusal,
+    RefuseRequest,
+    SliceEnded,
+    TaskExited,
+)
+from cosched.core.node import NodeScheduler
+from cosched.core.settings import Settings
+from cosched.core.units import NS_PER_MS, NS_PER_S
+from cosched.sim.nodes_model import Cluster, Pattern, Program
+from cosched.sim.nodes_runs import NodesRun, carry_out
+from tests.unit.test_core_node import Node
+from tests.unit.test_core_node_wide import run_by_timer
+
+LENGTHS = st.integers(4, 10_000 * NS_PER_S)
+
+
+def auto(*, align=True):
+    return Settings(slice_ns=NS_PER_S, align=align, slice_auto=True, gmet_auto=True)
+
+
+def turns(node, seconds):
+    """Who ran how long, in seconds, one after the other."""
+    found = []
+    until_ns = node.now_ns + seconds * NS_PER_S
+    (running,), since_ns = node.running, node.now_ns
+    for _ in run_by_timer(node, until_ns):
+        if node.running != {running}:
+            found.append((running, (node.now_ns - since_ns) / NS_PER_S))
+            (running,), since_ns = node.running, node.now_ns
+    return found
+
+
+@given(LENGTHS, LENGTHS, st.integers(4, 10 * NS_PER_S))
+def test_the_older_the_longer_within_bounds(age_ns, other_ns, least_ns):
+    young_ns, old_ns = sorted((age_ns, other_ns))
+    turn_ns = grown_ns(young_ns, least_ns)
+    assert least_ns <= turn_ns <= grown_ns(old_ns, least_ns) <= LONGEST * least_ns
+    assert turn_ns <= max(least_ns, 2 * GROWTH * young_ns), "out of proportion to its age"
+
+
+@given(LENGTHS, LENGTHS)
+def test_what_is_guaranteed_is_short_against_the_turn(turn_ns, other_ns):
+    assert guaranteed_ns(turn_ns) <= turn_ns // 4
+    assert guaranteed_ns(min(turn_ns, other_ns)) <= guaranteed_ns(max(turn_ns, other_ns))
+
+
+@pytest.mark.parametrize("align", [True, False])
+def test_turns_of_jobs_that_last_grow(align):
+    node = Node(auto(align=align), now_ns=20 * NS_PER_S)
+    node.register("a")
+    node.register("b")
+    expected = [(job, length) for length in (1, 4, 16, 64, 64) for job in "ab"]
+    assert turns(node, 300) == expected
+
+
+@pytest.mark.parametrize("align", [True, False])
+def test_a_newcomer_waits_for_short_turns_alone(align):
+    node = Node(auto(align=align), now_ns=20 * NS_PER_S)
+    node.register("a")
+    node.register("b")
+    turns(node, 300)
+    node.register("c", after_ns=NS_PER_S // 2)
+    came_ns = node.now_ns
+    for _ in run_by_timer(node, came_ns + 60 * NS_PER_S):
+        if "c" in node.running:
+            break
+    assert node.now_ns - came_ns <= 3 * NS_PER_S
+    node.send(TaskExited, job="c", task=ord("c"), after_ns=NS_PER_S // 2)
+    assert max(length for _, length in turns(node, 300)) >= 64
+
+
+def mean_response_s(work_s, submits_s, of=None, **how):
+    """Of the jobs submitted from the moment ``of`` on, simulated on two nodes."""
+    programs = tuple(
+        Program(
+            f"job{n}",
+            Pattern.BULK,
+            NS_PER_MS,
+            round(each_s * NS_PER_S),
+            submit_ns=submit_s * NS_PER_S,
+        )
+        for n, (each_s, submit_s) in enumerate(zip(work_s, submits_s, strict=True))
+    )
+    responses_s = carry_out(
+        NodesRun("cosched", programs, Cluster(2), Settings(**how), 1)
+    ).responses_s
+    counted = [r for r, s in zip(responses_s, submits_s, strict=True) if s >= (of or 0)]
+    return sum(counted) / len(counted)
+
+
+@pytest.mark.parametrize("align", [True, False])
+@pytest.mark.parametrize(
+    ("work_s", "submits_s"),
+    [
+        ([5.5] * 3, [0] * 3),
+        ([7] * 5, [0] * 5),
+        ([6] * 6, [0, 1, 2, 12, 14, 16]),
+        ([4, 6, 2, 5, 3, 2], [0] * 6),
+        ([1, 20, 1, 20], [0] * 4),
+        ([0.5, 0.5, 9], [0] * 3),
+        ([6] * 5 + [0.7] * 3, [0] * 8),
+        ([20, 20, 1, 1, 1, 1], [0, 0, 5, 10, 15, 20]),
+        ([30, 30, 5, 5], [0, 0, 10, 30]),
+    ],
+)
+def test_seen_enough_it_is_as_good_as_the_best_fixed_slice(work_s, submits_s, align):
+    fixed_s = [
+        mean_response_s(work_s, submits_s, slice_ns=ms * NS_PER_MS, align=align)
+        for ms in (500, 1000, 2000, 4000, 8000)
+    ]
+    later_s = [400 + submit_s for submit_s in submits_s]
+    adapted_s = mean_response_s(
+        work_s * 2,
+        submits_s + later_s,
+        400,
+        slice_ns=NS_PER_S,
+        slice_auto=True,
+        gmet_auto=True,
+        align=align,
+    )
+    assert adapted_s < 1.05 * min(fixed_s)
+
+
+@given(LENGTHS, st.lists(LENGTHS, max_size=8), st.integers(4, 10 * NS_PER_S))
+def test_a_turn_is_within_bounds_whatever_was_seen(age_ns, ended_ns, least_ns):
+    most_ns = max(least_ns, age_ns // 2)
+    found_ns = turn_ns(age_ns, ended_ns, least_ns, most_ns)
+    assert least_ns <= found_ns <= most_ns
+    older = [end_ns for end_ns in ended_ns if end_ns > age_ns]
+    if len(older) < ENOUGH:
+        assert found_ns == min(grown_ns(age_ns, least_ns), most_ns)
+
+
+def test_the_turn_is_what_most_have_left_for_the_time_spent():
+    s = NS_PER_S
+    alike = [20 * s, 20 * s + 1, 20 * s + 2]
+    assert turn_ns(0, alike, s, 64 * s) == (20 * s + 2) * 5 // 4
+    assert turn_ns(15 * s, alike, s, 64 * s) == (5 * s + 2) * 5 // 4
+    assert turn_ns(20 * s + 1, alike, s, 64 * s) == 16 * s, "as if none had been seen"
+    few_long = [2 * s] * 6 + [40 * s] * 2
+    assert turn_ns(0, few_long, s, 64 * s) == 2 * s * 5 // 4
+    assert turn_ns(3 * s, few_long, s, 64 * s) == 37 * s * 5 // 4
+    assert turn_ns(3 * s, few_long, s, 10 * s) == 10 * s
+
+
+def test_a_snapshot_remembers_who_ended():
+    node = Node(auto())
+    for number in range(3):
+        job = "abc"[number]
+        node.register(job)
+        node.send(TaskExited, job=job, task=ord(job), after_ns=(7 + number) * NS_PER_S)
+    restored = NodeScheduler.restored(node.machine.snapshot())
+    assert restored.snapshot() == node.machine.snapshot()
+    assert restored.snapshot().ended_ns == (7 * NS_PER_S, 8 * NS_PER_S, 9 * NS_PER_S)
+
+
+def test_gmet_and_the_lead_follow_the_turn():
+    node = Node(auto(), now_ns=20 * NS_PER_S)
+    node.register("a")
+    node.register("b")
+    turns(node, 300)
+    turn_ns = node.machine.slice_ns("a")
+    assert turn_ns == 64 * NS_PER_S
+    (ran,) = node.running
+    for _ in run_by_timer(node, node.now_ns + 2 * turn_ns):
+        if ran not in node.running:
+            break
+    refused = [c for c in node.trap(ran) if isinstance(c, RefuseRequest)]
+    assert [(c.reason, c.by_ns) for c in refused] == [(Refusal.GMET, 500 * NS_PER_MS)]
+    node.now_ns += 500 * NS_PER_MS
+    node.send(AlarmRang)
+    node.trap(ran)
+    assert ran in node.running, "a turn ahead of the other is no reason to refuse it"
+
+
+@pytest.mark.parametrize("pattern", [Pattern.BULK, Pattern.WAVEFRONT, Pattern.ALLTOALL])
+@pytest.mark.parametrize("align", [True, False])
+def test_nodes_agree_though_their_turns_grow(pattern, align):
+    programs = tuple(Program(f"j{n}", pattern, NS_PER_MS, 6 * NS_PER_S) for n in range(4))
+    run = NodesRun("cosched", programs, Cluster(32), auto(align=align), 1)
+    assert carry_out(run).efficiency > 0.95
+
+
+@given_settings(max_examples=15, deadline=None)
+@given(st.integers(0, 2**16), st.integers(2, 5), st.sampled_from([2, 8, 16]))
+def test_nodes_agree_whatever_the_jobs(seed, dom, nodes):
+    programs = tuple(
+        Program(f"j{n}", Pattern.BULK, NS_PER_MS, (1 + (seed >> n) % 7) * NS_PER_S)
+        for n in range(dom)
+    )
+    run = NodesRun("cosched", programs, Cluster(nodes), auto(), seed)
+    assert carry_out(run).efficiency > 0.9
+
+
+def test_the_slice_may_be_asked_for_at_any_time():
+    node = Node(auto())
+    node.register("a")
+    assert node.machine.slice_ns("a") == NS_PER_S
+    node.send(SliceEnded)
+    assert node.machine.slice_ns("a") == NS_PER_S
