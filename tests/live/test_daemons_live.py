@@ -86,8 +86,9 @@ def test_jobs_take_turns_by_the_timer(node):
 def test_settings_change_while_jobs_run(node, align):
     node.up(slice="60s")
     tasks = [node.task(name) for name in "ab"]
-    answer = request(node.paths, "set", settings={"slice": "100ms", "align": align})
-    assert answer["settings"] == {"slice": "100ms", "gmet": "100ms", "align": align}
+    wanted = {"slice": "100ms", "gmet": "5ms", "align": align}
+    answer = request(node.paths, "set", settings=wanted)
+    assert answer["settings"] == wanted
     for task in [*tasks, *tasks]:
         eventually(lambda t=task: t.scheduled, "its turn")
 

@@ -51,8 +51,8 @@ def status(node, jobs, *, scheduled=None, counters=(), pid=100, cpu_s=0.0, waiti
         "priority": "SCHED_FIFO 1",
         "class_scheduler": {"name": "cgroup1", "mode": "proportional", "chosen": ""},
         "settings": {
-            **{"slice": "2s", "gmet": "100ms", "align": True, "warnings": []},
-            **{"slice_s": 2.0, "gmet_s": 0.1},
+            **{"slice": "2s", "gmet": "100ms", "align": True},
+            **{"slice_s": 2.0, "gmet_s": 0.1, "warnings": []},
         },
         "timer": {
             "pid": 101,
