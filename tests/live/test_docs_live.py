@@ -21,8 +21,11 @@ SCRIPTS = {
     *("./scripts/demo", "./scripts/test", "./scripts/dev", "scripts/dev"),
     "scripts/slurm-lab",
 }
-#: Shown, but run for minutes: the live tests of these commands run their short siblings.
-LONG = re.compile(r"cosched (?:bench|tune|sim calibrate) (benchmarks/workloads/\S+)")
+#: Shown, but run for minutes, or simulate what such a one measured: the live tests of these
+#: commands run their short siblings.
+LONG = re.compile(
+    r"cosched (?:bench|tune|sim (?:calibrate|nodes)) (benchmarks/workloads/\S+)"
+)
 #: The environment of these very tests is what it makes.
 INSTALL = re.compile(r"pip install ")
 #: Their commands need each other: test_docs_control.py runs them.
