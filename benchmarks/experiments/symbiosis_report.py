@@ -41,7 +41,7 @@ def section(results: Mapping[str, Result]) -> str:
         lines += ["", *_streams(results["stream"])]
     if "log" in results:
         log = results["log"]
-        lines += ["", f"The log, labels drawn {log['seeds']} times:", "", "```"]
+        lines += ["", f"The log, labels drawn {log['seeds']} times:", "", "```text"]
         lines += [*log["text"].rstrip().splitlines(), "```"]
     return "\n".join(lines)
 
