@@ -36,6 +36,8 @@ from cosched.shm.paths import NodePaths
 START_S = 30.0
 #: A program's first moments (imports, the first picture) are not what it costs.
 SETTLE_S = 4.0
+#: How often metrics are asked for, often enough to count in a few seconds.
+SCRAPE_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,7 @@ def measure(jobs: int, seconds: float, settle_s: float) -> list[Share]:
                     time.sleep(settle_s)
                     pids = {"daemon": daemon, "top": top}
                     found += shares(pids, "top is on a terminal", seconds)
-                with scraped(endpoint):
+                with scraped(SCRAPE_S, endpoint):
                     time.sleep(settle_s)
                     pids = {"daemon": daemon, "metrics": metrics}
                     found += shares(pids, "metrics are asked for", seconds)
