@@ -95,8 +95,12 @@ def _node_metrics(status: Status, now_s: float) -> Iterator[Metric]:
     yield _counter(
         "cosched_daemon_cpu_seconds", "CPU time of the daemon", status["daemon_cpu_s"]
     )
-    yield _one("cosched_slice_seconds", "Slice", settings["slice_s"])
-    yield _one("cosched_gmet_seconds", "Guaranteed minimum time", settings["gmet_s"])
+    yield _one(
+        "cosched_slice_seconds",
+        "Slice, or the least one where it adapts",
+        settings["slice_s"],
+    )
+    yield _one("cosched_gmet_seconds", "Guaranteed time, or its least", settings["gmet_s"])
     yield _one(
         "cosched_align", "1: slices start at wall-clock multiples", settings["align"]
     )
