@@ -71,12 +71,11 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 def serve(options: argparse.Namespace, ready_fd: int) -> None:
     """Runs the daemon until it is told to end."""
     config, doubts = load(os.environ, given(options))
-    settings = config.node.settings()
+    settings = bounded(config.limits, config.node.settings())
     limits = limits_for(config.limits, os.geteuid())
     refusal = refuse_private(limits) or refuse_settings(limits, settings)
     if refusal is not None:
         raise CoschedError(refusal)
-    settings = bounded(limits, settings)
     paths = NodePaths(options.run_dir, options.node)
     make_node_directory(paths, os.geteuid(), private=options.private)
     lock = DaemonLock(paths.scheduler_lock)

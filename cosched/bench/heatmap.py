@@ -14,7 +14,7 @@ from cosched.core.settings import write_gmet, write_slice
 
 WIDTH = 80
 _CELL = 10
-_LABEL = 9
+_LABEL = 11
 #: From near the best to much worse: each from so far above the best on.
 _BOUNDS = (0.05, MARGIN, 2 * MARGIN)
 _SHADES = (" ", "\N{LIGHT SHADE}", "\N{MEDIUM SHADE}", "\N{DARK SHADE}")

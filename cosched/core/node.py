@@ -20,11 +20,12 @@ Where it goes beyond the paper
   (``process_table.date``): equal jobs go in that order; of jobs that start together the
   first one runs, whichever registers first; who came in amid a slice keeps its CPUs longer
   from those submitted later (``pulls``).
-- CPU times that differ by less than a quarter of a slice are equal. So nodes whose accounts
-  differ slightly still choose the same job.
+- CPU times that differ by less than a quarter of a slice (or a turn that grows) are equal.
+  So nodes whose accounts differ slightly still choose the same job.
 - A newcomer starts with the CPU time of the job that has had most, but not more than a
-  slice behind the neediest: lest it keep the CPU until it has caught up with jobs that have
-  run for hours, or short jobs that come one after the other keep a long one waiting.
+  (least) slice behind the neediest: lest it keep the CPU until it has caught up with jobs
+  that have run for hours, or short jobs that come one after the other keep a long one
+  waiting.
 - A pulled switch restarts the slice, so that free-running timers fall into step.
 - A job that wants several CPUs takes them, when it has had the least CPU time and the slice
   of one is over, also from jobs amid their slices, but for GMET.
@@ -33,10 +34,10 @@ Where it goes beyond the paper
 - A job whose request was refused for lack of time may ask again when that is over: its
   epoch is raised then. (The paper discards the request; the task asks at each message.)
 - ``align``: slices end at multiples of the slice in wall-clock time, and whose turn it is
-  follows from the number of the slice. Nodes with the same jobs and synchronised clocks
-  choose alike without a message; arrivals correct what differs. A job that came to run
-  between two boundaries is not cut short by the next one; amid a slice, when a job has
-  ended, the job follows that has had the least CPU time in whole slices.
+  follows from the number of the slice, unless turns grow. Nodes with the same jobs and
+  synchronised clocks choose alike without a message; arrivals correct what differs. A job
+  that came to run between two boundaries is not cut short by the next one; amid a slice,
+  when a job has ended, the job follows that has had the least CPU time in whole slices.
 - ``slice=auto``: turns grow with the age of the jobs (``adapting``).
 - A job's owner may suspend it, release it, or have it run alone (``modes``).
 
@@ -93,6 +94,9 @@ from cosched.core.turns import (
     in_the_way,
     turn_ns,
 )
+
+#: How many of the longest slices the CPU times of jobs that compete may be apart.
+ACCOUNTS_APART = 3
 
 
 class NodeScheduler:
@@ -195,7 +199,8 @@ class NodeScheduler:
             submitted_ns = event.submitted_ns
             if not event.adopted:
                 submitted_ns = date(submitted_ns, event.wall_ns)
-            job = self._table.jobs[event.job] = JobState(event.job, submitted_ns)
+            job = JobState(event.job, submitted_ns, whole=not event.adopted)
+            self._table.jobs[event.job] = job
             newcomer = True
         else:
             self.counters[Branch.REG_NEW_TASK] += 1
@@ -219,6 +224,15 @@ class NodeScheduler:
         if used:
             newcomer.credit_ns = min(max(used), min(used) + self.settings.slice_ns)
 
+    def _bound_accounts(self, now_ns: int) -> None:
+        """Who ran alone for an hour is not to wait for as long when a group is joined."""
+        most_ns = ACCOUNTS_APART * self.settings.longest_slice_ns
+        for group in self._table.groups:
+            neediest_ns = min(job.used_ns(now_ns) for job in group)
+            for job in group:
+                ahead_ns = job.used_ns(now_ns) - neediest_ns
+                job.credit_ns -= max(0, ahead_ns - most_ns)
+
     # -- CMDOUT ---------------------------------------------------------------------
 
     def _exit(self, event: TaskExited) -> list[Command]:
@@ -237,7 +251,7 @@ class NodeScheduler:
         else:
             self.counters[Branch.OUT_JOB] += 1
             del self._table.jobs[job.key]
-            if job.mode.takes_part:
+            if job.whole:
                 self._table.ended_ns.append(job.received_ns + job.ran_ns(event.now_ns))
             self._table.regroup()
             if has_class:
@@ -258,9 +272,9 @@ class NodeScheduler:
             if job not in ending and not is_barred(job, table.raised)
         ]
         order = self._order(event)
-        if not self.settings.align:  # aligned slices end at once anyhow
-            for job in in_the_way(table, ending, kept, order, self.settings, event.now_ns):
-                kept.remove(job)
+        if self.settings.slices_end_apart:
+            ended = [group for group in table.groups if any(j in ending for j in group)]
+            self._give_way(ended, kept, order, event)
         chosen = table.fitting.fill(kept, order)
         for job in ending:  # who stays begins another slice
             if job in chosen:
@@ -336,6 +350,7 @@ class NodeScheduler:
             job.account(event.now_ns)
             job.scheduled = job.awaits_gmet = False
         commands = change_mode(job, event.mode)
+        job.whole = job.whole and event.mode is not Mode.RELEASED
         self._table.regroup()
         if event.mode is Mode.COSCHEDULED or event.mode.takes_part > before.takes_part:
             self._restart_account(job, event.now_ns, before)
@@ -384,6 +399,8 @@ class NodeScheduler:
     def _change_settings(self, event: SettingsChanged) -> list[Command]:
         self.counters[Branch.SETTINGS_CHANGED] += 1
         self.settings = event.settings
+        if event.settings.slice_auto:  # turns went by the number of the slice before
+            self._bound_accounts(event.now_ns)
         return []
 
     def _shut_down(self) -> tuple[Command, ...]:
@@ -419,6 +436,7 @@ class NodeScheduler:
 
     def _settle(self, event: Event, cause: Cause) -> list[Command]:
         """Restores the invariants after jobs or tasks came or went."""
+        self._bound_accounts(event.now_ns)
         table, slice_ns = self._table, self.settings.slice_ns
         kept: list[JobState] = []
         for job in in_order_of_stay(table, slice_ns, event.now_ns):
@@ -426,7 +444,22 @@ class NodeScheduler:
             if not is_barred(job, table.raised) and table.fits([*kept, job]):
                 kept.append(job)
         order = self._raised_first(by_need(table, self.settings, event.now_ns))
+        if cause is Cause.FREED and self.settings.slice_auto:
+            # Where turns are guessed to outlast their jobs, slices end by jobs' ends alone.
+            self._give_way(table.groups, kept, order, event)
         return self._switch(table.fitting.fill(kept, order), event, cause)
+
+    def _give_way(
+        self,
+        groups: Iterable[Sequence[JobState]],
+        kept: list[JobState],
+        order: Sequence[JobState],
+        event: Event,
+    ) -> None:
+        """Takes those from ``kept`` that a job of these groups waits for."""
+        table, settings = self._table, self.settings
+        for job in in_the_way(groups, table, kept, order, settings, event.now_ns):
+            kept.remove(job)
 
     def _switch(
         self, chosen: Sequence[JobState], event: Event, cause: Cause

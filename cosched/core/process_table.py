@@ -36,6 +36,7 @@ class JobState:
     switches: int = 0  #: times it was scheduled
     granted: int = 0
     refused: Counter[Refusal] = field(default_factory=Counter)
+    whole: bool = True  #: ``received_ns`` is all the CPU time it has had
 
     @property
     def alone(self) -> bool:

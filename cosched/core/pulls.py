@@ -72,7 +72,9 @@ def objection(
         return Objection(Refusal.BARRED)
     rivals = [other for other in group if not is_barred(other, table.raised)]
     gmet_ns = guaranteed_ns(group, table, settings)
-    lead_ns = LEAD_SLICES * turn_ns(group, table, settings)
+    lead_ns = LEAD_SLICES * settings.slice_ns
+    if settings.slice_auto:  # a turn ahead is who has just had his
+        lead_ns = settings.slice_ns + turn_ns(group, table, settings)
     return _too_soon(job, group, gmet_ns, now_ns) or _too_far_ahead(
         job, rivals, lead_ns, now_ns
     )

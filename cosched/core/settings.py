@@ -80,6 +80,11 @@ class Settings:
         return max(self.slice_ns, _at_most(LONGEST * self.slice_ns, self.slice_most_ns))
 
     @property
+    def slices_end_apart(self) -> bool:
+        """Whether jobs side by side may each be amid a slice whenever one ends."""
+        return self.slice_auto or not self.align
+
+    @property
     def fixed_slice_ns(self) -> int:
         """The slice of a driver that gives all jobs the same."""
         return FIXED_NS if self.slice_auto else self.slice_ns
@@ -101,10 +106,11 @@ class Settings:
     def warnings(self) -> tuple[str, ...]:
         """Settings that are allowed but may not mean what the operator thinks."""
         if not self.gmet_auto and self.gmet_ns >= self.slice_ns:
+            which = "the least slice" if self.slice_auto else "slice"
             return (
-                f"gmet {format_duration(self.gmet_ns)} is not below slice "
-                f"{format_duration(self.slice_ns)}: no message will pull a switch, "
-                "only the timer switches jobs",
+                f"gmet {format_duration(self.gmet_ns)} is not below {which} "
+                f"{format_duration(self.slice_ns)}: no message will pull a switch "
+                "there, only the timer switches jobs",
             )
         return ()
 

@@ -36,6 +36,7 @@ class JobSnapshot:
     switches: int
     granted: int
     refused: dict[Refusal, int]
+    whole: bool = True
 
     @classmethod
     def of(cls, job: JobState) -> JobSnapshot:

@@ -12,12 +12,15 @@ from cosched.core.settings import Settings
 
 def turn_ns(group: Sequence[JobState], table: ProcessTable, settings: Settings) -> int:
     """How long the jobs of a group keep their CPUs at a time while others wait."""
+    least_ns, longest_ns = settings.slice_ns, settings.longest_slice_ns
     if not settings.slice_auto:
-        return settings.slice_ns
+        return least_ns
     youngest_ns = min(job.received_ns for job in group)
-    return adapting.turn_ns(
-        youngest_ns, table.ended_ns, settings.slice_ns, settings.longest_slice_ns
-    )
+    wanted_ns = adapting.turn_ns(youngest_ns, table.ended_ns, least_ns, longest_ns)
+    if not settings.align:
+        return wanted_ns
+    # Turns end at boundaries: nodes whose guesses differ slightly mean the same one.
+    return min(-(-wanted_ns // least_ns), longest_ns // least_ns) * least_ns
 
 
 def guaranteed_ns(
@@ -46,7 +49,7 @@ def by_need(table: ProcessTable, settings: Settings, now_ns: int) -> list[JobSta
     keyed = []
     for group in table.groups:
         grain_ns = max(1, _grain_ns(group, table, settings))
-        keyed += [(round(job.used_ns(now_ns) / grain_ns), job) for job in group]
+        keyed += [((job.used_ns(now_ns) + grain_ns // 2) // grain_ns, job) for job in group]
     keyed.sort(key=lambda pair: (pair[0], pair[1].precedence))
     return [job for _, job in keyed]
 
@@ -74,21 +77,20 @@ def due(table: ProcessTable, settings: Settings, now_ns: int) -> list[JobState]:
 
 
 def in_the_way(
+    groups: Iterable[Sequence[JobState]],
     table: ProcessTable,
-    ending: Sequence[JobState],
     kept: Sequence[JobState],
     order: Sequence[JobState],
     settings: Settings,
     now_ns: int,
 ) -> list[JobState]:
-    """Of ``kept``, those amid a slice that a job with the right to the next one wants
-    CPUs of: they give way if they have had GMET, for a job that wants many CPUs would
-    never find all of them free at once."""
+    """Of ``kept``, those amid a slice that a job of these groups with the right to the next
+    one wants CPUs of: they give way if they have had GMET, for a job that wants many CPUs
+    would never find all of them free at once."""
     found: list[JobState] = []
-    for group in table.groups:
+    for group in groups:
         first = next(job for job in order if job in group)
-        held_up = not first.scheduled and not table.fits([*kept, first])
-        if held_up and any(job in ending for job in group):
+        if first not in kept and not table.fits([*kept, first]):
             gmet_ns = guaranteed_ns(group, table, settings)
             found += [j for j in group if j in kept and j.ran_ns(now_ns) >= gmet_ns]
     return found

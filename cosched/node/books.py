@@ -97,11 +97,11 @@ class Books:
             log.warning("no history: %s: %s", place.directory, error.strerror)
 
     def scheduled_ns(self) -> list[int]:
-        """For how long each job was scheduled that was seen from its begin to its end."""
+        """For how long each job was scheduled of which that is all it has had."""
         return [
             round(record.scheduled_s * NS_PER_S)
             for record in self._records
-            if not record.partial and record.scheduled_s > 0
+            if not record.partial and not record.released_s and record.scheduled_s > 0
         ]
 
     def adopt(self, job: LiveJob) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cosched.core.config.kinds import OFF
-from cosched.core.config.limits import limits_for, refuse_settings
+from cosched.core.config.limits import bounded, limits_for, refuse_settings
 from cosched.core.config.schema import TRACE_BYTES
 from cosched.core.config.values import Limits
 from cosched.core.errors import CoschedError
@@ -325,6 +325,7 @@ class SchedulerDaemon:
         settings = self.machine.settings.changed(
             {str(name): str(value) for name, value in assignments.items()}
         )
+        settings = bounded(self.options.limits, settings)
         limits = limits_for(self.options.limits, os.geteuid())
         refusal = refuse_settings(limits, settings)
         if refusal is not None:

@@ -170,7 +170,8 @@ def test_where_the_users_file_is(environ, user):
         ("[node]\nslice = \n", 2, "not TOML"),
         ("[node\n", 1, "not TOML"),
         # Combinations that do nothing, or the opposite.
-        ("[node]\ngmet = '2s'", 2, "no message would ever pull a switch"),
+        ("[node]\ngmet = '2s'", 2, "the least slice 1s: no message would ever pull"),
+        ("[node]\nslice = '2s'\ngmet = '2s'", 3, "slice 2s: no message would ever"),
         ("[node]\nslice = '10ms'\ngmet = '1ms'", 2, "before the kernel has carried out"),
         (
             "[node]\nslice = '10ms'\ngmet = '1ms'\nalign = false",
@@ -185,7 +186,7 @@ def test_where_the_users_file_is(environ, user):
         ),
         ("[limits]\nslice_min = '3s'\nslice_max = '2s'", 2, "no slice is allowed"),
         ("[limits]\nslice_max = '0.5s'", 2, "slice 1s is above the limit slice_max 500ms"),
-        ("[limits]\nslice_min = '3s'", 2, "slice 1s is below the limit slice_min 3s"),
+        ("[node]\nslice = '2s'\n[limits]\nslice_min = '3s'", 2, "slice 2s is below the"),
         ("[node]\ngmet = '100ms'\n[limits]\ngmet_max = '50ms'", 2, "gmet 100ms is above"),
         ("[limits]\nwaits = ['block']", 2, "wait 'spin' is not allowed here"),
         (
@@ -426,7 +427,7 @@ def test_check_tells_each_problem_in_a_line_and_fails(tmp_path):
     assert result.returncode == 1
     first, second = result.stderr.splitlines()
     assert first.startswith(f"{path}:2: 'slyce'")
-    assert second.startswith(f"{path}:3: gmet 9s is not below slice 1s")
+    assert second.startswith(f"{path}:3: gmet 9s is not below the least slice 1s")
     path.write_text("[node]\ngmet = '50ms'\n")
     assert cosched("config", "check", str(path)).returncode == 0
     assert cosched("config", "check", str(tmp_path / "none")).returncode == 1

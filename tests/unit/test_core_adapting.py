@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import settings as given_settings
 from hypothesis import strategies as st
 
 from cosched.core.adapting import ENOUGH, GROWTH, LONGEST, grown_ns, guaranteed_ns, turn_ns
+from cosched.core.config.limits import bounded
+from cosched.core.config.values import Limits
 from cosched.core.messages import (
     AlarmRang,
+    Mode,
     Refusal,
     RefuseRequest,
     SliceEnded,
@@ -183,6 +188,109 @@ def test_gmet_and_the_lead_follow_the_turn():
     node.send(AlarmRang)
     node.trap(ran)
     assert ran in node.running, "a turn ahead of the other is no reason to refuse it"
+
+
+def crowd(node, until_ns, running_for):
+    """Ends slices as ordered; the longest that a job waited, by job. running_for: how long
+    each job takes, by its first letter; it comes again, as often as it ends."""
+    jobs = node.machine.jobs
+    waits = Counter()
+    seen_ns = dict.fromkeys(jobs, node.now_ns)
+    while node.now_ns < until_ns:
+        slice_ns = node.machine.settings.slice_ns
+        boundary_ns = (node.now_ns // slice_ns + 1) * slice_ns
+        slice_end_ns = boundary_ns if node.orders.align else node.orders.deadline_ns
+        ends = {
+            key: node.now_ns
+            + running_for[key[0]] * NS_PER_S
+            - job.received_ns
+            - job.ran_ns(node.now_ns)
+            for key, job in jobs.items()
+            if job.scheduled and key[0] in running_for
+        }
+        first = min(ends, key=lambda key: (ends[key], key), default=None)
+        if first is not None and ends[first] <= slice_end_ns:
+            node.now_ns = max(node.now_ns, ends[first])
+            tasks = dict(jobs[first].tasks)
+            for task in tasks:
+                node.send(TaskExited, job=first, task=task)
+            again = f"{first[0]}{int(first[1:] or 0) + 4}"
+            for task, cpus in tasks.items():
+                node.register(again, task, cpus)
+            seen_ns[again] = node.now_ns
+        else:
+            node.now_ns = max(node.now_ns, slice_end_ns)
+            node.send(SliceEnded)
+        for key in jobs:
+            if key in node.running:
+                seen_ns[key] = node.now_ns
+            waits[key[0]] = max(waits[key[0]], node.now_ns - seen_ns[key])
+    return {key: wait_ns / NS_PER_S for key, wait_ns in waits.items()}
+
+
+@pytest.mark.parametrize("align", [True, False])
+def test_a_wide_job_has_its_turn_beside_narrow_ones_that_last(align):
+    node = Node(auto(align=align), now_ns=20 * NS_PER_S)
+    for job, cpu in (("a", 0), ("b", 1), ("c", 0)):
+        node.register(job, cpus=frozenset({cpu}))
+    node.register("w", 1, frozenset({0}))
+    node.register("w", 2, frozenset({1}))
+    for _ in run_by_timer(node, node.now_ns + 700 * NS_PER_S):
+        pass
+    node.send(TaskExited, job="a", task=ord("a"), after_ns=NS_PER_S // 3)
+    waits_s = crowd(node, node.now_ns + 4000 * NS_PER_S, {})
+    assert max(waits_s.values()) <= 4 * LONGEST
+
+
+@pytest.mark.parametrize("align", [True, False])
+def test_a_wide_job_has_its_turn_in_a_stream_of_narrow_ones(align):
+    node = Node(auto(align=align), now_ns=20 * NS_PER_S)
+    node.machine.remember([10 * NS_PER_S] * 8)
+    both = frozenset({0, 1})
+    for number in range(4):
+        node.register(f"n{number}", number + 10, both)
+    node.register("w", 1, both)
+    node.register("w", 2, both)
+    waits_s = crowd(node, node.now_ns + 1500 * NS_PER_S, {"n": 10})
+    assert waits_s["w"] <= 4 * LONGEST
+
+
+@pytest.mark.parametrize("settings", [auto(), auto(align=False), Settings(align=False)])
+def test_who_ran_alone_does_not_pay_for_it_when_a_group_is_joined(settings):
+    node = Node(settings, now_ns=20 * NS_PER_S)
+    node.register("a", cpus=frozenset({0}))
+    node.register("b", cpus=frozenset({1}), after_ns=3600 * NS_PER_S)
+    node.register("w", 1, frozenset({0}), after_ns=100 * NS_PER_S)
+    node.register("w", 2, frozenset({1}))
+    node.register("d", cpus=frozenset({0}))
+    waits_s = crowd(node, node.now_ns + 4000 * NS_PER_S, {})
+    assert waits_s["a"] <= 5 * settings.longest_slice_ns / NS_PER_S
+
+
+def test_ages_that_are_not_whole_are_not_remembered():
+    node = Node(auto())
+    node.register("a", adopted=True)
+    node.send(TaskExited, job="a", task=ord("a"), after_ns=NS_PER_S)
+    node.register("b")
+    node.choose("b", Mode.RELEASED, after_ns=NS_PER_S)
+    node.choose("b", Mode.COSCHEDULED, after_ns=NS_PER_S)
+    node.send(TaskExited, job="b", task=ord("b"), after_ns=NS_PER_S)
+    assert node.machine.snapshot().ended_ns == ()
+
+
+def test_what_adapts_stays_within_the_limits():
+    limits = Limits(
+        slice_min_ns=2 * NS_PER_S, slice_max_ns=5 * NS_PER_S, gmet_max_ns=30 * NS_PER_MS
+    )
+    settings = bounded(limits, auto())
+    assert (settings.slice_ns, settings.longest_slice_ns) == (2 * NS_PER_S, 5 * NS_PER_S)
+    assert settings.gmet_within_ns(5 * NS_PER_S) == 30 * NS_PER_MS
+    node = Node(settings, now_ns=20 * NS_PER_S)
+    node.register("a")
+    node.register("b")
+    assert {length for _, length in turns(node, 60)} == {2.0, 4.0}, "at boundaries"
+    fixed = Settings(slice_ns=NS_PER_S)
+    assert bounded(limits, fixed).longest_slice_ns == NS_PER_S
 
 
 @pytest.mark.parametrize("pattern", [Pattern.BULK, Pattern.WAVEFRONT, Pattern.ALLTOALL])

@@ -6,6 +6,7 @@ from hypothesis import example, given
 from hypothesis import settings as given_settings
 from hypothesis import strategies as st
 
+from cosched.core.adapting import LONGEST
 from cosched.core.messages import SliceEnded
 from cosched.core.settings import Settings
 from cosched.core.units import NS_PER_MS, NS_PER_S
@@ -33,15 +34,17 @@ def run_by_timer(node, until_ns):
 @example(
     arrivals=[(frozenset({0}), 0), (frozenset({1}), 300), (frozenset({0, 1}), 300)],
     align=False,
+    auto=False,
 )
 @given(
     arrivals=st.lists(st.tuples(CPU_SETS, st.integers(0, 1500)), min_size=2, max_size=5),
     align=st.booleans(),
+    auto=st.booleans(),
 )
-def test_no_job_starves_whatever_cpus_it_wants(arrivals, align):
+def test_no_job_starves_whatever_cpus_it_wants(arrivals, align, auto):
     """One task for each CPU of its set: a wide job needs them all free at once, and those
     that have them began at different times."""
-    node = Node(Settings(NS_PER_S, GMET_NS, align))
+    node = Node(Settings(NS_PER_S, GMET_NS, align, slice_auto=auto))
     last_seen = {}
     for number, (cpus, after_ms) in enumerate(arrivals):
         if node.orders is not None:
@@ -50,7 +53,7 @@ def test_no_job_starves_whatever_cpus_it_wants(arrivals, align):
         for cpu in cpus:
             node.register("abcde"[number], 10 * number + cpu, frozenset({cpu}))
         last_seen["abcde"[number]] = node.now_ns
-    bound_ns = 4 * len(arrivals) * NS_PER_S
+    bound_ns = 4 * len(arrivals) * NS_PER_S * (LONGEST if auto else 1)
     for _ in run_by_timer(node, node.now_ns + 3 * bound_ns):
         for job in node.running:
             last_seen[job] = node.now_ns

@@ -32,9 +32,16 @@ def refuse_settings(limits: Limits, settings: Settings) -> str | None:
 
 
 def bounded(limits: Limits, settings: Settings) -> Settings:
-    """The settings, of which what adapts itself stays within the limits."""
+    """The settings, of which what adapts itself stays within the limits, whoever runs the
+    daemons: that refuses nobody anything."""
+    least_ns = settings.slice_ns
+    if settings.slice_auto and limits.slice_min_ns is not None:
+        least_ns = max(least_ns, limits.slice_min_ns)
     return replace(
-        settings, slice_most_ns=limits.slice_max_ns, gmet_most_ns=limits.gmet_max_ns
+        settings,
+        slice_ns=least_ns,
+        slice_most_ns=limits.slice_max_ns,
+        gmet_most_ns=limits.gmet_max_ns,
     )
 
 

@@ -53,10 +53,11 @@ def clashes(config: Config) -> list[Clash]:
 def _gmet_reaches_slice(config: Config) -> Iterable[Clash]:
     node = config.node
     if not node.gmet.auto and node.gmet.ns >= node.slice.ns:
+        which = "the least slice" if node.slice.auto else "slice"
         yield Clash(
             ("node.gmet", "node.slice"),
-            f"gmet {format_duration(node.gmet.ns)} is not below slice "
-            f"{format_duration(node.slice.ns)}: no message would ever pull a switch",
+            f"gmet {format_duration(node.gmet.ns)} is not below {which} "
+            f"{format_duration(node.slice.ns)}: no message would ever pull a switch there",
         )
 
 
@@ -100,7 +101,8 @@ def _limits_contradict(config: Config) -> Iterable[Clash]:
             f"slice_min {format_duration(low)} is above slice_max "
             f"{format_duration(high)}: no slice is allowed",
         )
-    if low is not None and node.slice.ns < low:
+    # What adapts itself begins no lower than the limit: see ``limits.bounded``.
+    if low is not None and not node.slice.auto and node.slice.ns < low:
         yield _outside("slice", node.slice.ns, "slice_min", low)
     if high is not None and node.slice.ns > high:
         yield _outside("slice", node.slice.ns, "slice_max", high)
