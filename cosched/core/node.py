@@ -52,7 +52,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from cosched.core.branches import Branch
-from cosched.core.contention import shares
+from cosched.core.fairness import bound_accounts, restart_account, start_account
 from cosched.core.messages import (
     AlarmRang,
     Cause,
@@ -64,13 +64,11 @@ from cosched.core.messages import (
     Mode,
     ModeChosen,
     OrderTimer,
-    PublishContention,
     PublishStatus,
     Refusal,
     RefuseRequest,
     RemoveTask,
     SetAlarm,
-    SetShares,
     SettingsChanged,
     ShutdownRequested,
     SliceEnded,
@@ -85,18 +83,16 @@ from cosched.core.process_table import JobState, ProcessTable, date
 from cosched.core.pulls import Objection, guaranteed_until_ns, objection
 from cosched.core.settings import Settings
 from cosched.core.snapshot import JobSnapshot, NodeSnapshot
+from cosched.core.switching import switch, tell_contention
 from cosched.core.turns import (
     by_need,
-    by_turn,
     due,
     guaranteed_ns,
+    in_order,
     in_order_of_stay,
     in_the_way,
     turn_ns,
 )
-
-#: How many of the longest slices the CPU times of jobs that compete may be apart.
-ACCOUNTS_APART = 3
 
 
 class NodeScheduler:
@@ -106,7 +102,6 @@ class NodeScheduler:
         self.settings = settings
         self.counters: Counter[Branch] = Counter()
         self._table = ProcessTable()
-        self._shares: tuple[tuple[Job, int], ...] = ()
         self._orders: OrderTimer | None = None
         self._alarm_ns: int | None = None
 
@@ -118,7 +113,7 @@ class NodeScheduler:
     @property
     def shares(self) -> Mapping[Job, int]:
         """Each job's percentage of its CPUs."""
-        return dict(self._shares)
+        return dict(self._table.shares)
 
     def slice_ns(self, job: Job) -> int:
         """How long the job keeps its CPUs at a time while others wait, as things are."""
@@ -137,7 +132,7 @@ class NodeScheduler:
         return NodeSnapshot(
             self.settings,
             tuple(JobSnapshot.of(job) for job in self._table.jobs.values()),
-            self._shares,
+            self._table.shares,
             self._orders,
             self._alarm_ns,
             dict(self.counters),
@@ -150,7 +145,7 @@ class NodeScheduler:
         machine = cls(snapshot.settings)
         machine.counters.update(snapshot.counters)
         machine._table.jobs = {job.key: job.restored() for job in snapshot.jobs}
-        machine._shares = snapshot.shares
+        machine._table.shares = snapshot.shares
         machine._orders = snapshot.orders
         machine._alarm_ns = snapshot.alarm_ns
         machine.remember(snapshot.ended_ns)
@@ -182,7 +177,7 @@ class NodeScheduler:
                 raise TypeError(f"not an event of a node: {event!r}")
         return (
             *commands,
-            *self._tell_contention(),
+            *tell_contention(self._table),
             *self._order_timer(event),
             *self._set_alarm(),
         )
@@ -213,25 +208,10 @@ class NodeScheduler:
             self._table.regroup()
         commands = admit_task(job, event.task, cpus_grew=cpus_grew)
         if newcomer:
-            self._start_account(job, event.now_ns)
+            start_account(job, self._table, self.settings, event.now_ns)
             # Its tasks look at a status from the first moment on.
             commands.append(PublishStatus(job.key, job.epoch, False, Cause.FIRST))
         return commands + self._settle(event, Cause.FIRST if newcomer else Cause.FREED)
-
-    def _start_account(self, newcomer: JobState, now_ns: int) -> None:
-        group = self._table.group_of(newcomer)
-        used = [job.used_ns(now_ns) for job in group if job is not newcomer]
-        if used:
-            newcomer.credit_ns = min(max(used), min(used) + self.settings.slice_ns)
-
-    def _bound_accounts(self, now_ns: int) -> None:
-        """Who ran alone for an hour is not to wait for as long when a group is joined."""
-        most_ns = ACCOUNTS_APART * self.settings.longest_slice_ns
-        for group in self._table.groups:
-            neediest_ns = min(job.used_ns(now_ns) for job in group)
-            for job in group:
-                ahead_ns = job.used_ns(now_ns) - neediest_ns
-                job.credit_ns -= max(0, ahead_ns - most_ns)
 
     # -- CMDOUT ---------------------------------------------------------------------
 
@@ -271,7 +251,7 @@ class NodeScheduler:
             for job in table.scheduled()
             if job not in ending and not is_barred(job, table.raised)
         ]
-        order = self._order(event)
+        order = in_order(table, self.settings, event)
         if self.settings.slices_end_apart:
             ended = [group for group in table.groups if any(j in ending for j in group)]
             self._give_way(ended, kept, order, event)
@@ -284,7 +264,7 @@ class NodeScheduler:
             self.counters[Branch.CSW_KEPT] += 1
             return []
         self.counters[Branch.CSW_SWITCHED] += 1
-        return self._switch(chosen, event, Cause.SLICE)
+        return switch(table, chosen, event.now_ns, Cause.SLICE)
 
     # -- CMDSCH ---------------------------------------------------------------------
 
@@ -313,8 +293,9 @@ class NodeScheduler:
         """Schedules the job in the place of its whole group."""
         group = self._table.group_of(job)
         kept = [other for other in self._table.scheduled() if other not in group]
-        chosen = self._table.fitting.fill([*kept, job], self._order(event))
-        return self._switch(chosen, event, cause)
+        order = in_order(self._table, self.settings, event)
+        chosen = self._table.fitting.fill([*kept, job], order)
+        return switch(self._table, chosen, event.now_ns, cause)
 
     # -- a turn given from outside ----------------------------------------------------
 
@@ -353,18 +334,9 @@ class NodeScheduler:
         job.whole = job.whole and event.mode is not Mode.RELEASED
         self._table.regroup()
         if event.mode is Mode.COSCHEDULED or event.mode.takes_part > before.takes_part:
-            self._restart_account(job, event.now_ns, before)
+            restart_account(job, before, self._table, self.settings, event.now_ns)
         cause = cause_of(event.mode) if event.mode.takes_part else Cause.FREED
         return commands + self._settle(event, cause)
-
-    def _restart_account(self, job: JobState, now_ns: int, before: Mode) -> None:
-        """A job that comes back has saved nothing up meanwhile; nor does it pay for the
-        time in which it was raised."""
-        job.account(now_ns)
-        own_ns = job.credit_ns
-        self._start_account(job, now_ns)
-        if before is not Mode.RAISED:
-            job.credit_ns = max(job.credit_ns, own_ns)
 
     # -- the alarm: GMET is over for those who were refused for it -------------------
 
@@ -400,7 +372,7 @@ class NodeScheduler:
         self.counters[Branch.SETTINGS_CHANGED] += 1
         self.settings = event.settings
         if event.settings.slice_auto:  # turns went by the number of the slice before
-            self._bound_accounts(event.now_ns)
+            bound_accounts(self._table, self.settings, event.now_ns)
         return []
 
     def _shut_down(self) -> tuple[Command, ...]:
@@ -415,39 +387,25 @@ class NodeScheduler:
                 commands.append(DestroyClass(job.key))
         self._table.jobs.clear()
         self._table.regroup()
-        self._shares = ()
+        self._table.shares = ()
         return tuple(commands)
 
     # -- who runs -------------------------------------------------------------------
 
-    def _order(self, event: Event) -> list[JobState]:
-        """All jobs that take part: the raised ones, then those whose turn it is."""
-        table, settings = self._table, self.settings
-        if settings.align and not settings.slice_auto:
-            ordered = by_turn(table.groups, event.wall_ns, settings.slice_ns)
-        else:
-            ordered = by_need(table, settings, event.now_ns)
-        return self._raised_first(ordered)
-
-    def _raised_first(self, ordered: list[JobState]) -> list[JobState]:
-        if self._table.raised:
-            ordered.sort(key=lambda job: not job.alone)
-        return ordered
-
     def _settle(self, event: Event, cause: Cause) -> list[Command]:
         """Restores the invariants after jobs or tasks came or went."""
-        self._bound_accounts(event.now_ns)
+        bound_accounts(self._table, self.settings, event.now_ns)
         table, slice_ns = self._table, self.settings.slice_ns
         kept: list[JobState] = []
         for job in in_order_of_stay(table, slice_ns, event.now_ns):
             # What no longer fits beside those before it steps back.
             if not is_barred(job, table.raised) and table.fits([*kept, job]):
                 kept.append(job)
-        order = self._raised_first(by_need(table, self.settings, event.now_ns))
+        order = by_need(table, self.settings, event.now_ns)
         if cause is Cause.FREED and self.settings.slice_auto:
             # Where turns are guessed to outlast their jobs, slices end by jobs' ends alone.
             self._give_way(table.groups, kept, order, event)
-        return self._switch(table.fitting.fill(kept, order), event, cause)
+        return switch(table, table.fitting.fill(kept, order), event.now_ns, cause)
 
     def _give_way(
         self,
@@ -460,57 +418,6 @@ class NodeScheduler:
         table, settings = self._table, self.settings
         for job in in_the_way(groups, table, kept, order, settings, event.now_ns):
             kept.remove(job)
-
-    def _switch(
-        self, chosen: Sequence[JobState], event: Event, cause: Cause
-    ) -> list[Command]:
-        """Schedules exactly the chosen jobs: who leaves hears of it first, then the
-        shares move, then who comes is woken."""
-        leaving = [job for job in self._table.scheduled() if job not in chosen]
-        coming = [job for job in chosen if not job.scheduled]
-        out = Cause.CROWDED if cause in (Cause.FIRST, Cause.FREED) else Cause.DISPLACED
-        commands: list[Command] = []
-        for job in sorted(leaving, key=lambda j: j.key):
-            job.account(event.now_ns)
-            job.scheduled = False
-            job.epoch += 1
-            commands.append(
-                PublishStatus(
-                    job.key,
-                    job.epoch,
-                    False,
-                    Cause.SLICE if cause is Cause.SLICE else out,
-                )
-            )
-        for job in coming:
-            job.scheduled = True
-            job.awaits_gmet = False
-            job.came_by = cause
-            job.since_ns = event.now_ns
-            job.epoch += 1
-            job.switches += 1
-        percents = shares(
-            self._table.groups, frozenset(job.key for job in self._table.scheduled())
-        )
-        if percents != self._shares:
-            self._shares = percents
-            if percents:
-                commands.append(SetShares(percents))
-        commands.extend(
-            PublishStatus(job.key, job.epoch, True, cause)
-            for job in sorted(coming, key=lambda j: j.key)
-        )
-        return commands
-
-    def _tell_contention(self) -> list[Command]:
-        commands: list[Command] = []
-        for group in self._table.groups:
-            contended = not all(job.scheduled for job in group)
-            for job in group:
-                if job.contended != contended:
-                    job.contended = contended
-                    commands.append(PublishContention(job.key, contended))
-        return commands
 
     def _order_timer(self, event: Event) -> list[Command]:
         contended = self._table.contended()

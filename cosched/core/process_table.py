@@ -93,6 +93,7 @@ class ProcessTable:
         self.groups: list[list[JobState]] = []  #: of those that take part, by precedence
         self.raised: list[JobState] = []
         self.fitting = Fitting()
+        self.shares: tuple[tuple[Job, int], ...] = ()  #: each job's percentage, by key
         #: How long the jobs that ended last had been scheduled, the last one last.
         self.ended_ns: deque[int] = deque(maxlen=REMEMBERED)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from cosched.core import adapting
-from cosched.core.messages import Cause
+from cosched.core.messages import Cause, Event
 from cosched.core.process_table import JobState, ProcessTable
 from cosched.core.settings import Settings
 
@@ -30,11 +30,19 @@ def guaranteed_ns(
     return settings.gmet_within_ns(turn_ns(group, table, settings))
 
 
+def in_order(table: ProcessTable, settings: Settings, event: Event) -> list[JobState]:
+    """All jobs that take part: the raised ones, then those whose turn it is."""
+    if settings.align and not settings.slice_auto:
+        ordered = by_turn(table.groups, event.wall_ns, settings.slice_ns)
+        return _raised_first(ordered, table)
+    return by_need(table, settings, event.now_ns)
+
+
 def by_turn(
     groups: Iterable[Sequence[JobState]], wall_ns: int, slice_ns: int
 ) -> list[JobState]:
-    """Aligned slices: turns go round from the slice in which a group's first job was
-    submitted, so that nodes with the same jobs choose alike, and it runs first."""
+    """Aligned slices of one length: turns go round from the slice in which a group's first
+    job was submitted, so that nodes with the same jobs choose alike, and it runs first."""
     ordered: list[JobState] = []
     for group in groups:
         turn = wall_ns // slice_ns - group[0].submitted_ns // slice_ns
@@ -44,14 +52,21 @@ def by_turn(
 
 
 def by_need(table: ProcessTable, settings: Settings, now_ns: int) -> list[JobState]:
-    """The least CPU time first; times that differ by less than a grain are equal, and
-    equal jobs go by precedence: nodes whose accounts differ slightly choose alike."""
+    """The raised jobs, then the least CPU time first; times that differ by less than a
+    grain are equal, and equal jobs go by precedence: nodes whose accounts differ slightly
+    choose alike."""
     keyed = []
     for group in table.groups:
         grain_ns = max(1, _grain_ns(group, table, settings))
         keyed += [((job.used_ns(now_ns) + grain_ns // 2) // grain_ns, job) for job in group]
     keyed.sort(key=lambda pair: (pair[0], pair[1].precedence))
-    return [job for _, job in keyed]
+    return _raised_first([job for _, job in keyed], table)
+
+
+def _raised_first(ordered: list[JobState], table: ProcessTable) -> list[JobState]:
+    if table.raised:
+        ordered.sort(key=lambda job: not job.alone)
+    return ordered
 
 
 def _grain_ns(group: Sequence[JobState], table: ProcessTable, settings: Settings) -> int:
