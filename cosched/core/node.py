@@ -91,6 +91,7 @@ from cosched.core.turns import (
     in_order,
     in_order_of_stay,
     in_the_way,
+    turn_end_ns,
     turn_ns,
 )
 
@@ -228,15 +229,15 @@ class NodeScheduler:
             commands.append(RemoveTask(job.key, event.task))
         if job.tasks:
             self.counters[Branch.OUT_TASK] += 1
-        else:
-            self.counters[Branch.OUT_JOB] += 1
-            del self._table.jobs[job.key]
-            if job.whole:
-                self._table.ended_ns.append(job.received_ns + job.ran_ns(event.now_ns))
-            self._table.regroup()
-            if has_class:
-                commands.append(DestroyClass(job.key))
-        return commands + self._settle(event, Cause.FREED)
+            return commands + self._settle(event, Cause.FREED)
+        self.counters[Branch.OUT_JOB] += 1
+        del self._table.jobs[job.key]
+        if job.whole:
+            self._table.ended_ns.append(job.received_ns + job.ran_ns(event.now_ns))
+        self._table.regroup()
+        if has_class:
+            commands.append(DestroyClass(job.key))
+        return commands + self._settle_after_turn(event)
 
     # -- CMDCSW ---------------------------------------------------------------------
 
@@ -335,8 +336,9 @@ class NodeScheduler:
         self._table.regroup()
         if event.mode is Mode.COSCHEDULED or event.mode.takes_part > before.takes_part:
             restart_account(job, before, self._table, self.settings, event.now_ns)
-        cause = cause_of(event.mode) if event.mode.takes_part else Cause.FREED
-        return commands + self._settle(event, cause)
+        if not event.mode.takes_part:
+            return commands + self._settle_after_turn(event)
+        return commands + self._settle(event, cause_of(event.mode))
 
     # -- the alarm: GMET is over for those who were refused for it -------------------
 
@@ -394,18 +396,31 @@ class NodeScheduler:
 
     def _settle(self, event: Event, cause: Cause) -> list[Command]:
         """Restores the invariants after jobs or tasks came or went."""
+        kept, order = self._who_stays(event)
+        chosen = self._table.fitting.fill(kept, order)
+        return switch(self._table, chosen, event.now_ns, cause)
+
+    def _settle_after_turn(self, event: Event) -> list[Command]:
+        """The same after a job left whose turn may have been on. Where turns are guessed
+        to outlast their jobs, this is how they end: a job that wants many CPUs would
+        otherwise wait for a boundary that never comes."""
+        kept, order = self._who_stays(event)
+        if self.settings.slice_auto:
+            self._give_way(self._table.groups, kept, order, event)
+        chosen = self._table.fitting.fill(kept, order)
+        return switch(self._table, chosen, event.now_ns, Cause.FREED)
+
+    def _who_stays(self, event: Event) -> tuple[list[JobState], list[JobState]]:
+        """Those who keep their CPUs when jobs or tasks came or went, and the order in
+        which all are considered."""
         bound_accounts(self._table, self.settings, event.now_ns)
-        table, slice_ns = self._table, self.settings.slice_ns
+        table, settings = self._table, self.settings
         kept: list[JobState] = []
-        for job in in_order_of_stay(table, slice_ns, event.now_ns):
+        for job in in_order_of_stay(table, settings.slice_ns, event.now_ns):
             # What no longer fits beside those before it steps back.
             if not is_barred(job, table.raised) and table.fits([*kept, job]):
                 kept.append(job)
-        order = by_need(table, self.settings, event.now_ns)
-        if cause is Cause.FREED and self.settings.slice_auto:
-            # Where turns are guessed to outlast their jobs, slices end by jobs' ends alone.
-            self._give_way(table.groups, kept, order, event)
-        return switch(table, table.fitting.fill(kept, order), event.now_ns, cause)
+        return kept, by_need(table, settings, event.now_ns)
 
     def _give_way(
         self,
@@ -424,11 +439,7 @@ class NodeScheduler:
         settings = self.settings
         deadline_ns = 0
         if contended and not settings.align:
-            ends = [
-                min(job.since_ns for job in group if job.scheduled)
-                + turn_ns(group, self._table, settings)
-                for group in contended
-            ]
+            ends = [turn_end_ns(group, self._table, settings) for group in contended]
             deadline_ns = max(event.now_ns, min(ends))
         orders = OrderTimer(not contended, settings.align, settings.slice_ns, deadline_ns)
         if orders == self._orders:

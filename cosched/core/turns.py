@@ -23,6 +23,12 @@ def turn_ns(group: Sequence[JobState], table: ProcessTable, settings: Settings) 
     return min(-(-wanted_ns // least_ns), longest_ns // least_ns) * least_ns
 
 
+def turn_end_ns(group: Sequence[JobState], table: ProcessTable, settings: Settings) -> int:
+    """When the first turn of those that are scheduled is over, if slices run freely."""
+    began_ns = min(job.since_ns for job in group if job.scheduled)
+    return began_ns + turn_ns(group, table, settings)
+
+
 def guaranteed_ns(
     group: Sequence[JobState], table: ProcessTable, settings: Settings
 ) -> int:

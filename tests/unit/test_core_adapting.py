@@ -255,6 +255,21 @@ def test_a_wide_job_has_its_turn_in_a_stream_of_narrow_ones(align):
     assert waits_s["w"] <= 4 * LONGEST
 
 
+@pytest.mark.parametrize("align", [True, False])
+def test_a_job_whose_ranks_end_one_by_one_keeps_its_cpus_to_its_end(align):
+    node = Node(auto(align=align), now_ns=20 * NS_PER_S)
+    both = frozenset({0, 1})
+    for job in ("a", "b"):
+        node.register(job, ord(job), both)
+        node.register(job, ord(job) + 1000, both)
+    turns(node, 100)
+    (running,) = node.running
+    node.send(TaskExited, job=running, task=ord(running), after_ns=2 * NS_PER_S)
+    assert node.running == {running}
+    node.send(TaskExited, job=running, task=ord(running) + 1000, after_ns=NS_PER_MS)
+    assert node.running == {"a", "b"} - {running}
+
+
 @pytest.mark.parametrize("settings", [auto(), auto(align=False), Settings(align=False)])
 def test_who_ran_alone_does_not_pay_for_it_when_a_group_is_joined(settings):
     node = Node(settings, now_ns=20 * NS_PER_S)
