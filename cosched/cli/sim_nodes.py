@@ -103,9 +103,11 @@ OF_EQUAL_JOBS = ("dom", "pattern", "grain", "work", "imbalance")
     help="Share that ranks may need less than the slowest.",
 )
 @click.option(
-    "--slice", "slice_", default="auto", show_default=True, help="Time slice, or auto."
+    "--slice", "slice_", default="2s", show_default=True, help="Time slice, or auto."
 )
-@click.option("--gmet", default="auto", show_default=True, help="Guaranteed time, or auto.")
+@click.option(
+    "--gmet", default="100ms", show_default=True, help="Guaranteed time, or auto."
+)
 @click.option("--align", type=click.Choice(["on", "off"]), default="on", show_default=True)
 @click.option(
     "--arms",

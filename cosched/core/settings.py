@@ -150,7 +150,7 @@ def parse_slice(text: str, what: str) -> Span:
     """``2s``, ``auto``, or ``auto:500ms`` for slices of that and more."""
     word, colon, least = text.strip().partition(":")
     if word != AUTO:
-        return Span(parse_duration(text, what))
+        return _fixed(text, what)
     return Span(parse_duration(least, what) if colon else LEAST_NS, auto=True)
 
 
@@ -165,7 +165,14 @@ def parse_gmet(text: str, what: str) -> Span:
     """``100ms``, or ``auto``."""
     if text.strip() == AUTO:
         return Span(GMET_LEAST_NS, auto=True)
-    return Span(parse_duration(text, what))
+    return _fixed(text, what)
+
+
+def _fixed(text: str, what: str) -> Span:
+    try:
+        return Span(parse_duration(text, what))
+    except CoschedError as error:
+        raise CoschedError(f"{error}, or {AUTO}") from None
 
 
 def write_gmet(span: Span) -> str:
