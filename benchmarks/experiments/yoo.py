@@ -1,4 +1,4 @@
-"""Figures 2 to 6 of Yoo and Jette (IPPS 2001), and where coscheduling pays.
+"""Figures 2 to 6 of Yoo and Jette (IPDPS 2001), and where coscheduling pays.
 
 fig2   mean response of three workloads, from hardly any messages to very many
 fig3   mean response at a degree of multiprogramming (DOM) of 2 to 5

@@ -36,8 +36,9 @@ from cosched.sim.workload import Estimates
 def command() -> None:
     """Try scheduling decisions in virtual time.
 
-    The policies are those of the live system; a log of jobs, or a generated
-    one, takes the place of users and nodes. A year takes seconds.
+    sim nodes has the live scheduler; the other policies exist here alone. A
+    log of jobs, or a generated one, takes the place of users and nodes. A
+    year takes seconds.
 
     \b
     Examples:

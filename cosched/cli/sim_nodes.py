@@ -27,7 +27,7 @@ from cosched.sim.parallel import carry_out_all
 from cosched.sim.progress import open_progress
 
 HELP = """\
-Run the node's scheduler on many simulated nodes (Yoo and Jette 2000).
+Run the node's scheduler on many simulated nodes (Yoo and Jette 2001).
 
 Equal jobs, each with a rank on every node, share the nodes: under cosched,
 under an ideal central driver (gang), one after the other (batch), or under the

@@ -1,0 +1,137 @@
+"""Slices that adapt beside fixed ones: mean response of simulated jobs on two nodes.
+
+Each mix of jobs runs with slices of 2 s, with the best of several fixed ones, with
+slice=auto on nodes that have seen no job end, and on nodes that have seen the same jobs
+before. Nothing here depends on chance or on the speed of the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean
+
+from rich.progress import track
+
+from cosched.core.settings import USUAL, Settings
+from cosched.core.units import NS_PER_MS, NS_PER_S
+from cosched.sim.nodes_model import Cluster, Pattern, Program
+from cosched.sim.nodes_runs import NodesRun, carry_out
+
+FIXED_S = (0.5, 1.0, 2.0, 4.0, 8.0)
+#: Between the jobs that nodes have seen before and the same again.
+LATER_S = 400.0
+NODES = 2
+SEED = 1  # of the ranks' starts
+
+
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """Jobs: how long each computes, and when it is submitted; seconds."""
+
+    title: str
+    work_s: tuple[float, ...]
+    submit_s: tuple[float, ...]
+
+
+def at_once(title: str, *work_s: float) -> Mix:
+    """Jobs that are submitted together."""
+    return Mix(title, work_s, (0.0,) * len(work_s))
+
+
+MIXES = (
+    at_once("three of 5.5", 5.5, 5.5, 5.5),
+    at_once("five of 7", 7, 7, 7, 7, 7),
+    at_once("three of 20", 20, 20, 20),
+    at_once("1, 20, 1, 20", 1, 20, 1, 20),
+    at_once("five of 6, then three of 0.7", 6, 6, 6, 6, 6, 0.7, 0.7, 0.7),
+    at_once("4, 6, 2, 5, 3, 2", 4, 6, 2, 5, 3, 2),
+    Mix("two of 20; one of 1 every 5 s", (20, 20, 1, 1, 1, 1), (0, 0, 5, 10, 15, 20)),
+    Mix("30, 30; 5 after 10 s, 5 after 30 s", (30, 30, 5, 5), (0, 0, 10, 30)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Mean response in seconds. best_slice_s: the fixed slice that made ``best_s``."""
+
+    mix: str
+    usual_s: float
+    best_s: float
+    best_slice_s: float
+    unseen_s: float
+    seen_s: float
+
+
+def responses_s(mix: Mix, settings: Settings) -> list[float]:
+    """Of each job of a mix, in their order."""
+    programs = tuple(
+        Program(
+            f"job{number}",
+            Pattern.BULK,
+            NS_PER_MS,
+            round(work_s * NS_PER_S),
+            submit_ns=round(submit_s * NS_PER_S),
+        )
+        for number, (work_s, submit_s) in enumerate(zip(mix.work_s, mix.submit_s, strict=True))
+    )
+    outcome = carry_out(NodesRun("cosched", programs, Cluster(NODES), settings, SEED))
+    return list(outcome.responses_s)
+
+
+def again(mix: Mix) -> Mix:
+    """A mix, and much later the same once more."""
+    later = tuple(submit_s + LATER_S for submit_s in mix.submit_s)
+    return Mix(mix.title, mix.work_s * 2, mix.submit_s + later)
+
+
+def compare(mix: Mix) -> Row:
+    """One row of the table."""
+    fixed = {
+        slice_s: fmean(responses_s(mix, Settings(slice_ns=round(slice_s * NS_PER_S))))
+        for slice_s in FIXED_S
+    }
+    best_slice_s = min(fixed, key=lambda slice_s: fixed[slice_s])
+    return Row(
+        mix=mix.title,
+        usual_s=fixed[2.0],
+        best_s=fixed[best_slice_s],
+        best_slice_s=best_slice_s,
+        unseen_s=fmean(responses_s(mix, USUAL)),
+        seen_s=fmean(responses_s(again(mix), USUAL)[len(mix.work_s) :]),
+    )
+
+
+def table(rows: Sequence[Row]) -> str:
+    """For docs/results.md."""
+    lines = [
+        "| jobs, s | 2 s | best fixed | auto, nothing seen | auto |",
+        "|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {row.mix} | {row.usual_s:.1f} | {row.best_s:.1f} ({row.best_slice_s:g} s) "
+        f"| {row.unseen_s:.1f} | {row.seen_s:.1f} |"
+        for row in rows
+    ]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="dev bench adapting",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write all here")
+    options = parser.parse_args()
+    rows = [compare(mix) for mix in track(MIXES, "mixes", transient=True)]
+    print(table(rows))
+    if options.json:
+        options.json.write_text(json.dumps([asdict(row) for row in rows], indent=2))
+
+
+if __name__ == "__main__":
+    main()
