@@ -90,7 +90,9 @@ def serve(options: argparse.Namespace, ready_fd: int) -> None:
         found = probe(paths.tag, config.node.class_scheduler, config.node.mode)
         classes = found.scheduler
         chosen = "; ".join(f"{name}: {why}" for name, why in found.tried)
-        priority = raise_daemon_priority().name
+        priority = raise_daemon_priority()
+        if priority.why:
+            logging.info("priority: %s, since %s", priority.name, priority.why)
         survive_torn_regions()
         daemon = SchedulerDaemon(
             paths,
@@ -99,7 +101,7 @@ def serve(options: argparse.Namespace, ready_fd: int) -> None:
             DaemonOptions(
                 options.private,
                 chosen,
-                priority,
+                priority.name,
                 config.limits,
                 config.metrics_listen(private=options.private),
                 config.node.trace_bytes,
@@ -108,7 +110,7 @@ def serve(options: argparse.Namespace, ready_fd: int) -> None:
                 history_place(paths, options.private, os.environ, os.geteuid()),
             ),
         )
-        greeting = f"node {paths.node}: {classes.name}, {classes.mode}, {priority}"
+        greeting = f"node {paths.node}: {classes.name}, {classes.mode}, {priority.name}"
 
         def ready() -> None:
             logging.info("ready: %s (%s)", greeting, chosen)

@@ -43,7 +43,8 @@ need_packages() {
 make_venv() {
     local venv=$root/$1 extras=$2 stamp
     stamp=$(cd "$root" && cat pyproject.toml setup.py cosched/shm/*.c cosched/shm/_build.py \
-        cosched/shm/include/cosched/*.h | sha256sum)-$extras
+        cosched/shm/include/cosched/*.h cosched/linux/*.[ch] cosched/linux/_build.py |
+        sha256sum)-$extras
     [ "$(cat "$venv/.stamp" 2> /dev/null)" = "$stamp" ] && return
     say "preparing ${venv#"$root"/}"
     [ -x "$venv/bin/pip" ] || python3 -m venv "$venv"

@@ -74,7 +74,8 @@ def _made_with(document: dict[str, Any]) -> str:
     titles = {"mpich": "MPICH", "openmpi": "Open MPI"}
     family = f"{titles.get(mpi['family'], mpi['family'])} {mpi['version']}, " if mpi else ""
     kind = "lab nodes" if document["lab"] else "nodes"
-    return f"{family}{len(document['hosts'])} {kind}, Linux {document['kernel'].partition('-')[0]}"
+    linux = document["kernel"].partition("-")[0]  # what follows names somebody's build
+    return f"{family}{len(document['hosts'])} {kind}, Linux {linux}"
 
 
 def picture(name: str, document: dict[str, Any]) -> str:

@@ -19,7 +19,7 @@ def register(paths: NodePaths, job: str, rank: int) -> object:
     part.job, part.rank, part.world, part.carrier = name, rank, 2, 1
     error = lib.cosched_attach(link, str(paths.register_socket).encode(), part, 5000)
     if error:
-        sys.exit(f"switch: {ffi.string(link.reason).decode()}")
+        sys.exit(f"{job}: {ffi.string(link.reason).decode()}")
     return link
 
 

@@ -117,15 +117,17 @@ def measure(mode: str, kind: str, dom: int, count: int, progress: Progress) -> l
             children.append(start(run_measured, paths, cpu, board, waiting))
             os.sched_setaffinity(0, {other})
             link = register(paths, "measured", 1)
-            leave_class()
-            task = progress.add_task(f"{mode}, {kind}", total=count)
-            return sample(paths, link, board, count, lambda: progress.advance(task))
+            try:
+                leave_class()
+                task = progress.add_task(f"{mode}, {kind}", total=count)
+                return sample(paths, link, board, count, lambda: progress.advance(task))
+            finally:
+                lib.cosched_detach(link)
         finally:
             os.sched_setaffinity(0, {cpu, other})
             for child in children:
                 os.kill(child, signal.SIGKILL)
                 os.waitpid(child, 0)
-            lib.cosched_detach(link)
             stop_node(paths)
 
 

@@ -31,6 +31,7 @@ from cffi.recompiler import make_c_source
 from numpy.typing import NDArray
 
 from cosched.core.errors import CoschedError
+from cosched.linux.homes import cache_home
 
 SOURCES = Path(__file__).parent / "c"
 #: No -ffast-math: the published values hold for IEEE arithmetic.
@@ -98,13 +99,7 @@ def declarations(header: str) -> str:
 
 def default_cache(environ: Mapping[str, str]) -> Path:
     """Where this user's builds are kept."""
-    base = environ.get("XDG_CACHE_HOME", "")
-    if os.path.isabs(base):
-        return Path(base, "cosched", "npb")
-    try:
-        return Path.home() / ".cache" / "cosched" / "npb"
-    except RuntimeError:
-        raise CoschedError("no home directory: set XDG_CACHE_HOME") from None
+    return cache_home(environ) / "cosched" / "npb"
 
 
 def _fingerprint(compiler: list[str], name: str) -> str:

@@ -76,7 +76,9 @@ def responses_s(mix: Mix, settings: Settings) -> list[float]:
             round(work_s * NS_PER_S),
             submit_ns=round(submit_s * NS_PER_S),
         )
-        for number, (work_s, submit_s) in enumerate(zip(mix.work_s, mix.submit_s, strict=True))
+        for number, (work_s, submit_s) in enumerate(
+            zip(mix.work_s, mix.submit_s, strict=True)
+        )
     )
     outcome = carry_out(NodesRun("cosched", programs, Cluster(NODES), settings, SEED))
     return list(outcome.responses_s)

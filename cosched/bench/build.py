@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
+from cosched.linux.homes import cache_home
 
 FLAGS = ("-std=c11", "-O3", "-Wall", "-Wextra")
 LIBRARIES = ("-lm",)
@@ -23,11 +24,7 @@ COMPILE_TIMEOUT_S = 300
 
 def default_cache(environ: Mapping[str, str]) -> Path:
     """The folder for built programs, as the XDG rules say."""
-    base = environ.get("XDG_CACHE_HOME", "")
-    if not os.path.isabs(base):
-        home = environ.get("HOME") or os.path.expanduser("~")
-        base = os.path.join(home, ".cache")
-    return Path(base, "cosched", "programs")
+    return cache_home(environ) / "cosched" / "programs"
 
 
 def build_program(source: Path, mpicc: Path, cache: Path) -> Path:

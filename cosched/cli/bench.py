@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import sys
@@ -21,6 +20,7 @@ from cosched.cli.options import (
     lab_nodes_option,
     run_dir_option,
 )
+from cosched.cli.output import check_writable, write_json
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S, parse_duration
 
@@ -156,7 +156,7 @@ def command(
         resume=resume,
         command_line=tuple(sys.argv),
     )
-    check_writable(json_file, "--json")
+    check_writable(json_file)
     try:
         with interruptible():
             outcome = run_bench(options, os.environ, sys.stderr)
@@ -167,9 +167,7 @@ def command(
     if json_file != Path("-"):
         click.echo(outcome.text, nl=False)
     if json_file is not None:
-        with click.open_file(str(json_file), "w", encoding="utf-8") as stream:
-            json.dump(outcome.document, stream, indent=1)
-            stream.write("\n")
+        write_json(json_file, outcome.document)
     return EXIT_FAILURE if outcome.failed else 0
 
 
@@ -202,11 +200,3 @@ def parse_hosts(text: str | None) -> tuple[str, ...]:
 
 def _given(**settings: str | None) -> dict[str, str]:
     return {name: value for name, value in settings.items() if value is not None}
-
-
-def check_writable(path: Path | None, option: str) -> None:
-    """Finds out before the runs, not after them."""
-    if path is None or path == Path("-"):
-        return
-    if not os.access(path.parent, os.W_OK):
-        raise click.BadParameter(f"cannot write into '{path.parent}'.", param_hint=option)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import click
 
@@ -25,7 +26,15 @@ def writing(path: Path) -> Iterator[IO[str]]:
         raise CoschedError(f"{path}: cannot be written ({error.strerror})") from error
 
 
-def check_writable(path: Path | None) -> None:
+def write_json(path: Path, document: Mapping[str, Any]) -> None:
+    """JSON for scripts into a file, or to stdout for ``-``."""
+    with writing(path) as stream:
+        json.dump(document, stream, indent=1)
+        stream.write("\n")
+
+
+def check_writable(*paths: Path | None) -> None:
     """Finds out before long work, not after it."""
-    if path not in (None, Path("-")) and not os.access(path.parent, os.W_OK):
-        raise CoschedError(f"{path}: its folder cannot be written to")
+    for path in paths:
+        if path not in (None, Path("-")) and not os.access(path.parent, os.W_OK):
+            raise CoschedError(f"{path}: its folder cannot be written to")

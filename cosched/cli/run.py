@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -16,7 +17,7 @@ from cosched.cli.options import (
     run_cli,
     run_dir_option_with,
 )
-from cosched.cli.run_choices import choose
+from cosched.cli.run_choices import Choices, choose
 from cosched.cli.run_site import (
     check_hosts,
     find_site,
@@ -157,8 +158,6 @@ def command(
       cosched-run --wait block -n 4 ./app
       cosched-run --memory 8G -n 4 ./app
     """
-    from cosched.launch.process import exit_like
-
     if not argv:
         raise click.UsageError("Missing PROGRAM.", ctx)
     if as_json and not dry_run:
@@ -177,51 +176,78 @@ def command(
     )
     for warning in resolved.warnings:
         _warn(warning)
-    name = job or default_job_name(resolved.label, os.urandom(_NOISE_BYTES))
-    submitted_ns = submission_ns(os.environ, time.time_ns())
-    tasks: Mapping[str, str] = {}
-    if not no_shim:
-        shim = _shim(resolved)
+    start = Start(
+        resolved,
+        job or default_job_name(resolved.label, os.urandom(_NOISE_BYTES)),
+        run_dir,
+        need_bytes,
+        choices,
+    )
+    tasks = {} if no_shim else start.task_environment(part=not waits_only, verbose=verbose)
+    if dry_run:
+        _print_plan(resolved, start.name, tasks, as_json=as_json)
+        return 0
+    return start.carry_out(tasks, account=account, verbose=verbose)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A job that is to be started. need_bytes: memory on each node, 0 for any."""
+
+    job: Job
+    name: str
+    run_dir: Path
+    need_bytes: int
+    choices: Choices
+
+    def task_environment(self, *, part: bool, verbose: bool) -> Mapping[str, str]:
+        """What the ranks find in their environment. part: they are coscheduled."""
+        shim = _shim(self.job)
         carrier = carrier_for(
-            choices.status,
+            self.choices.status,
             interposer=shim is not None,
-            surely_shimmed=resolved.surely_shimmed,
-            wrapped=resolved.wrapped,
+            surely_shimmed=self.job.surely_shimmed,
+            wrapped=self.job.wrapped,
         )
-        choices.check_carrier(carrier)
-        tasks = task_environment(
+        self.choices.check_carrier(carrier)
+        submitted_ns = submission_ns(os.environ, time.time_ns())
+        return task_environment(
             os.environ,
-            part=None
-            if waits_only
-            else Part(name, run_dir, carrier, need_bytes, submitted_ns),
-            wait=choices.policy,
+            part=Part(self.name, self.run_dir, carrier, self.need_bytes, submitted_ns)
+            if part
+            else None,
+            wait=self.choices.policy,
             shim=shim,
             verbose=verbose,
         )
-    if dry_run:
-        _print_plan(resolved, name, tasks, as_json=as_json)
-        return 0
-    lease = None
-    takes_part = "COSCHED_JOB" in tasks
-    if takes_part and resolved.site.names:
-        check_hosts(resolved.site, run_dir, name, choices.limits.jobs_per_user, need_bytes)
-    elif takes_part:
-        lease = lease_here(run_dir, name, choices.limits.jobs_per_user, need_bytes, _warn)
-        tasks = tasks if lease else {}
-    if verbose:
-        _say_what(resolved, name, tasks)
-    began_wall_ns = time.time_ns()
-    status_word = _run(resolved, tasks)
-    if (account or verbose) and "COSCHED_JOB" in tasks:
-        from cosched.cli.run_account import say_account
 
-        say_account(
-            local_nodes(resolved.site, run_dir),
-            name,
-            began_wall_ns,
-            of=max(1, len(resolved.site.names)),
-        )
-    return exit_like(status_word)
+    def carry_out(self, tasks: Mapping[str, str], *, account: bool, verbose: bool) -> int:
+        """Runs the launcher; the status to exit with, which is the launcher's."""
+        from cosched.launch.process import exit_like
+
+        lease = None
+        if "COSCHED_JOB" in tasks:
+            jobs_per_user = self.choices.limits.jobs_per_user
+            wanted = (self.run_dir, self.name, jobs_per_user, self.need_bytes)
+            if self.job.site.names:
+                check_hosts(self.job.site, *wanted)
+            else:
+                lease = lease_here(*wanted, _warn)
+                tasks = tasks if lease else {}
+        if verbose:
+            _say_what(self.job, self.name, tasks)
+        began_wall_ns = time.time_ns()
+        status_word = _run(self.job, tasks)
+        if (account or verbose) and "COSCHED_JOB" in tasks:
+            from cosched.cli.run_account import say_account
+
+            say_account(
+                local_nodes(self.job.site, self.run_dir),
+                self.name,
+                began_wall_ns,
+                of=max(1, len(self.job.site.names)),
+            )
+        return exit_like(status_word)
 
 
 def main() -> None:

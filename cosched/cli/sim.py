@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import sys
@@ -14,7 +13,7 @@ import click
 
 from cosched.cli.choose import choose
 from cosched.cli.options import json_file_option
-from cosched.cli.output import check_writable, writing
+from cosched.cli.output import check_writable, write_json, writing
 from cosched.cli.sim_calibrate import calibrate_workload
 from cosched.cli.sim_couple import couple
 from cosched.cli.sim_fit import fit_log
@@ -175,9 +174,7 @@ def queue(
             "version": version("cosched"),
             "runs": [outcome.document() for outcome in outcomes],
         }
-        with writing(json_file) as stream:
-            json.dump(document, stream, indent=1)
-            stream.write("\n")
+        write_json(json_file, document)
 
 
 def _check_files(runs: Sequence[Run], save_in: Path | None, json_file: Path | None) -> None:

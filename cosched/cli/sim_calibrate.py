@@ -14,8 +14,9 @@ from cosched.bench.interrupts import interruptible
 from cosched.bench.models import write_calibration
 from cosched.bench.processes import RunFailed
 from cosched.bench.virtual import default_calibration
-from cosched.cli.bench import check_writable, parse_hosts, parse_limit
+from cosched.cli.bench import parse_hosts, parse_limit
 from cosched.cli.options import run_dir_option
+from cosched.cli.output import check_writable, writing
 
 HELP = """\
 See how the programs of a workload communicate, for simulations.
@@ -82,7 +83,7 @@ def calibrate_workload(
     run_dir: Path,
 ) -> None:
     out = out or default_calibration(workload)
-    check_writable(out, "--out")
+    check_writable(out)
     options = GroundOptions(
         run_dir=run_dir,
         nodes=nodes,
@@ -98,8 +99,7 @@ def calibrate_workload(
             click.echo(f"  | {line}", err=True)
         raise
     text = f"# From cosched sim calibrate, of {workload.name}.\n{write_calibration(found)}"
-    if out == Path("-"):
-        click.echo(text, nl=False)
-        return
-    out.write_text(text)
-    click.echo(f"{out} is written", err=True)
+    with writing(out) as stream:
+        stream.write(text)
+    if out != Path("-"):
+        click.echo(f"{out} is written", err=True)

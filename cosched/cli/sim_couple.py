@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import shlex
 import sys
@@ -14,7 +13,7 @@ from pathlib import Path
 import click
 
 from cosched.cli.options import json_file_option
-from cosched.cli.output import check_writable, writing
+from cosched.cli.output import check_writable, write_json
 from cosched.core.coupling.messages import Scheme, Timing
 from cosched.core.coupling.settings import CouplingSettings
 from cosched.core.queue.scheduler import POLICIES
@@ -164,9 +163,7 @@ def couple(
             "traces": [str(trace) for trace in traces],
             "runs": [outcome.document() for outcome in outcomes],
         }
-        with writing(json_file) as stream:
-            json.dump(document, stream, indent=1)
-            stream.write("\n")
+        write_json(json_file, document)
 
 
 def _combinations(text: str | None, machines: int) -> list[tuple[Scheme, ...]]:

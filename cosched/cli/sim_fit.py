@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import sys
@@ -11,7 +10,7 @@ from pathlib import Path
 import click
 
 from cosched.cli.options import json_file_option
-from cosched.cli.output import check_writable, writing
+from cosched.cli.output import check_writable, write_json
 from cosched.sim.fit import LogModel, fit
 from cosched.sim.swf import Log, read_swf
 
@@ -61,9 +60,7 @@ def fit_log(
             "command": shlex.join(["cosched", *sys.argv[1:]]),
             "jobs": len(log.workload),
         }
-        with writing(json_file) as stream:
-            json.dump(document, stream, indent=1)
-            stream.write("\n")
+        write_json(json_file, document)
 
 
 def _begins_s(begins: str | None, log: Log) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import sys
@@ -14,7 +13,7 @@ from typing import Any, TypeAlias
 import click
 
 from cosched.cli.options import json_file_option
-from cosched.cli.output import check_writable, writing
+from cosched.cli.output import check_writable, write_json
 from cosched.core.malleable.execution import EXECUTIONS
 from cosched.core.malleable.settings import Control
 from cosched.core.units import parse_duration
@@ -221,9 +220,7 @@ def malleable(
             "version": version("cosched"),
             "sources": [_document(*result) for result in results],
         }
-        with writing(json_file) as stream:
-            json.dump(document, stream, indent=1)
-            stream.write("\n")
+        write_json(json_file, document)
 
 
 def _title(outcome: MalleableOutcome, traces: int, figures: Figures) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import sys
@@ -16,7 +15,7 @@ from click.core import ParameterSource
 from cosched.bench.virtual import SPREAD_NS, calibration_of, programs_of
 from cosched.bench.workload import load_workload
 from cosched.cli.options import json_file_option
-from cosched.cli.output import check_writable, writing
+from cosched.cli.output import check_writable, write_json
 from cosched.cli.sim_calibrate import calibration_option
 from cosched.core.settings import Settings
 from cosched.core.units import parse_duration
@@ -194,9 +193,7 @@ def nodes(
             "version": version("cosched"),
             "runs": [outcome.document() for outcome in outcomes],
         }
-        with writing(json_file) as stream:
-            json.dump(document, stream, indent=1)
-            stream.write("\n")
+        write_json(json_file, document)
 
 
 def _source(option: str) -> ParameterSource | None:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import click
 
 from cosched.cli.options import json_file_option
-from cosched.cli.output import writing
+from cosched.cli.output import write_json
 from cosched.core.errors import CoschedError
 from cosched.core.symbiosis.datastar import MODELS
 from cosched.core.symbiosis.matrix import Model, parse_model
@@ -89,11 +89,7 @@ def runs_document(
 
 def write_document(json_file: Path, document: dict[str, Any]) -> None:
     """Writes it with the command that made it."""
-    with writing(json_file) as out:
-        json.dump(
-            {"command": _words(), "version": version("cosched"), **document}, out, indent=1
-        )
-        out.write("\n")
+    write_json(json_file, {"command": _words(), "version": version("cosched"), **document})
 
 
 def _words() -> str:

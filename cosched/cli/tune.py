@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable
@@ -14,8 +13,9 @@ from cosched.bench.ground import GroundOptions
 from cosched.bench.interrupts import interruptible
 from cosched.bench.processes import RunFailed
 from cosched.bench.tune import ALIGN, MODES, TuneOptions, tune
-from cosched.cli.bench import check_writable, parse_hosts, parse_limit
+from cosched.cli.bench import parse_hosts, parse_limit
 from cosched.cli.options import EXIT_FAILURE, lab_nodes_option, run_dir_option
+from cosched.cli.output import check_writable, write_json, writing
 from cosched.cli.sim_calibrate import calibration_option
 from cosched.core.errors import CoschedError
 from cosched.core.settings import Settings, Span, parse_gmet, parse_slice
@@ -130,8 +130,7 @@ def command(
     )
     for turn in options.slices:
         Settings(slice_ns=turn.ns)
-    for path, name in ((write, "--write"), (figure, "--figure"), (json_file, "--json")):
-        check_writable(path, name)
+    check_writable(write, figure, json_file)
     draw = _drawer(figure)
     try:
         with interruptible():
@@ -140,9 +139,10 @@ def command(
         for line in error.failure.output:
             click.echo(f"  | {line}", err=True)
         raise
-    click.echo(found.text, nl=False)
+    if json_file != Path("-"):
+        click.echo(found.text, nl=False)
     if json_file is not None:
-        json_file.write_text(json.dumps(found.document, indent=1) + "\n")
+        write_json(json_file, found.document)
     if draw is not None and figure is not None:
         draw(found.document, figure)
     if write is not None:
@@ -154,7 +154,8 @@ def _write_config(config: str | None, path: Path) -> None:
     if config is None:
         click.echo(f"{path} is not written: there is nothing to set", err=True)
         return
-    path.write_text(config)
+    with writing(path) as stream:
+        stream.write(config)
     click.echo(
         f"{path} is written; check it in with: cosched config check {path}", err=True
     )

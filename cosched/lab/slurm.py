@@ -25,6 +25,8 @@ from pathlib import Path
 
 from cosched.core.errors import CoschedError
 from cosched.lab.lab import Lab, require_root
+from cosched.lab.plan import mark_prefix
+from cosched.linux.namespaces import bears_mark
 from cosched.shm.paths import default_run_dir
 
 SLICE_S = 5
@@ -97,7 +99,10 @@ def up(run_dir: Path, environ: Mapping[str, str]) -> Path:
     try:
         return _start(lab, folder, environ)
     except BaseException:
-        down(run_dir, environ)
+        try:
+            down(run_dir, environ)
+        except CoschedError as error:  # what it began with is the error to tell
+            print(f"slurm-lab: not taken down: {error}", file=sys.stderr)
         raise
 
 
@@ -178,19 +183,22 @@ def down(run_dir: Path, environ: Mapping[str, str]) -> bool:
         words = ["scancel", "--full", "--signal=KILL", "--partition=gang"]
         run_inside(lab, lab.nodes[0].name, conf, words, environ, check=False)
     for name in ("slurmctld", *(f"slurmd.{node.name}" for node in lab.nodes), "munged"):
-        _end(folder / f"{name}.pid")
+        _end(folder / f"{name}.pid", mark_prefix(run_dir.resolve()))
     shutil.rmtree(folder)
     return True
 
 
-def _end(pid_file: Path) -> None:
-    """Ends the daemon that wrote this file, and waits for it."""
+def _end(pid_file: Path, lab_mark: str) -> None:
+    """Ends the daemon that wrote this file, and waits for it; not whoever has its number
+    since, outside of the lab."""
     try:
         pid = int(pid_file.read_text())
         pidfd = os.pidfd_open(pid)
     except (FileNotFoundError, ProcessLookupError, ValueError):
         return
     try:
+        if not bears_mark(pid, lab_mark):
+            return
         signal.pidfd_send_signal(pidfd, signal.SIGTERM)
         with selectors.DefaultSelector() as selector:
             selector.register(pidfd, selectors.EVENT_READ)

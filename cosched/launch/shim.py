@@ -32,6 +32,7 @@ import cosched.shm
 from cosched.core.errors import CoschedError
 from cosched.launch import intel
 from cosched.launch.elf import build_id
+from cosched.linux.homes import cache_home
 
 Progress = Callable[[int, int], None]
 
@@ -161,13 +162,7 @@ def compile_program(build: ShimBuild, source: Path, program: Path) -> Path:
 
 def default_cache(environ: Mapping[str, str]) -> Path:
     """Where the builds of this user are kept."""
-    base = environ.get("XDG_CACHE_HOME", "")
-    if os.path.isabs(base):
-        return Path(base, "cosched", "shim")
-    try:
-        return Path.home() / ".cache" / "cosched" / "shim"
-    except RuntimeError:
-        raise CoschedError("no home directory: set XDG_CACHE_HOME") from None
+    return cache_home(environ) / "cosched" / "shim"
 
 
 def sources() -> tuple[Path, ...]:

@@ -13,19 +13,18 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import re
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from cosched.core.errors import CoschedError
 from cosched.linux import proc
+from cosched.linux.mounts import parse_mountinfo
 
 PREFIX = "cosched-"
 REST = "cosched.rest"
 """Leaf for the processes of a group that got classes as children (version 2)."""
 
 _PROCS = "cgroup.procs"
-_OCTAL = re.compile(r"\\([0-7]{3})")
 # trusted.* is root's and works on both versions; user.* is anybody's, on version 2.
 _ORIGIN_ATTRIBUTES = ("trusted.cosched.origin", "user.cosched.origin")
 # A process that forks while its group is emptied leaves children for another round.
@@ -77,34 +76,23 @@ def hierarchies(root: Path = proc.ROOT) -> list[Hierarchy]:
     """
     text = proc.read_text(root / "proc/self/mountinfo") or ""
     visible: dict[str, Hierarchy | None] = {}
-    for line in text.splitlines():
-        mount, _, source = line.partition(" - ")
-        fields, kind = mount.split(" "), source.split(" ")
-        if len(fields) < 6 or len(kind) < 3:
-            continue
-        mount_root, mount_point = _plain(fields[3]), _plain(fields[4])
-        for hidden in [
-            p for p in visible if p == mount_point or p.startswith(mount_point + "/")
-        ]:
+    for mount in parse_mountinfo(text):
+        point, options = mount.point, mount.super_options
+        for hidden in [p for p in visible if p == point or p.startswith(point + "/")]:
             visible[hidden] = None
-        if kind[0] not in ("cgroup", "cgroup2"):
+        if mount.fstype not in ("cgroup", "cgroup2"):
             continue
-        options = frozenset(kind[2].split(","))
-        version = 2 if kind[0] == "cgroup2" else 1
-        visible[mount_point] = Hierarchy(
+        version = 2 if mount.fstype == "cgroup2" else 1
+        visible[point] = Hierarchy(
             version=version,
             controllers=options - {"rw", "ro"} if version == 1 else frozenset(),
-            mount_point=root / mount_point.lstrip("/"),
-            mount_root=mount_root,
-            read_only="ro" in fields[5].split(",") or "ro" in options,
+            mount_point=root / point.lstrip("/"),
+            mount_root=mount.root,
+            read_only="ro" in mount.options or "ro" in options,
             root=root,
         )
     found = [hierarchy for hierarchy in visible.values() if hierarchy is not None]
     return sorted(found, key=lambda h: (h.read_only, h.mount_root != "/"))
-
-
-def _plain(escaped: str) -> str:
-    return _OCTAL.sub(lambda match: chr(int(match[1], 8)), escaped)
 
 
 def own_base(hierarchy: Hierarchy) -> Path | None:

@@ -21,7 +21,6 @@ import contextlib
 import ctypes
 import errno
 import os
-import re
 import select
 import signal
 import time
@@ -31,6 +30,7 @@ from pathlib import Path
 
 from cosched.core.errors import CoschedError
 from cosched.linux import pidfd, proc
+from cosched.linux.mounts import Mount, parse_mountinfo
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUTS = 0x04000000
@@ -44,8 +44,6 @@ MS_REC = 16384
 MS_SLAVE = 1 << 19
 
 SYS = Path("/sys")
-
-_OCTAL = re.compile(r"\\([0-7]{3})")
 
 
 # --- system calls -------------------------------------------------------------------
@@ -107,30 +105,6 @@ def network_of(pid: int) -> Iterator[None]:
 # --- mounts -------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Mount:
-    """One line of mountinfo."""
-
-    point: Path
-    fstype: str
-    source: str
-
-
-def parse_mountinfo(text: str) -> list[Mount]:
-    """The mounts that ``/proc/PID/mountinfo`` lists, oldest first."""
-    mounts = []
-    for line in text.splitlines():
-        before, _, after = line.partition(" - ")
-        fields, kind = before.split(" "), after.split(" ")
-        if len(fields) >= 5 and len(kind) >= 2:
-            mounts.append(Mount(Path(_plain(fields[4])), kind[0], _plain(kind[1])))
-    return mounts
-
-
-def _plain(escaped: str) -> str:
-    return _OCTAL.sub(lambda match: chr(int(match[1], 8)), escaped)
-
-
 def _mounts_of(pid: int, root: Path) -> list[Mount]:
     path = root / "proc" / str(pid) / "mountinfo"
     try:
@@ -141,7 +115,8 @@ def _mounts_of(pid: int, root: Path) -> list[Mount]:
 
 def outermost_below(mounts: Iterable[Mount], top: Path) -> list[Path]:
     """Mount points below ``top`` that lie below no other mount point below ``top``."""
-    points = sorted({mount.point for mount in mounts if top in mount.point.parents})
+    seen = {Path(mount.point) for mount in mounts}
+    points = sorted(point for point in seen if top in point.parents)
     return [point for point in points if not set(points) & set(point.parents)]
 
 

@@ -69,18 +69,6 @@ def parent(pid: int, root: Path = ROOT) -> int | None:
     return int(fields[_PARENT]) or None if fields else None
 
 
-def comm(pid: int, root: Path = ROOT) -> str | None:
-    """The short name of the program."""
-    text = read_text(root / "proc" / str(pid) / "comm")
-    return text.rstrip("\n") if text is not None else None
-
-
-def process_uid(pid: int, root: Path = ROOT) -> int | None:
-    """The real user id."""
-    value = _status_line(root / "proc" / str(pid) / "status", "Uid")
-    return int(value.split()[0]) if value else None
-
-
 def process_uids(pid: int, root: Path = ROOT) -> tuple[int, int] | None:
     """The real and the effective user id."""
     value = _status_line(root / "proc" / str(pid) / "status", "Uid")

@@ -21,6 +21,7 @@ from cosched.core.history import (
     line_of,
 )
 from cosched.core.units import NS_PER_S
+from cosched.linux.homes import state_home
 from cosched.node.bounded_file import BoundedFile, Place
 from cosched.node.jobs import LiveJob, LiveTask
 from cosched.node.recorder import Recorder
@@ -51,11 +52,8 @@ def history_place(
 
 def state_directory(environ: Mapping[str, str]) -> Path | None:
     """The user's directory for what outlives a restart; None where he has no home."""
-    base = environ.get("XDG_STATE_HOME") or ""
-    if not os.path.isabs(base):
-        home = environ.get("HOME") or ""
-        base = os.path.join(home, ".local", "state") if os.path.isabs(home) else ""
-    return Path(base, "cosched") if base else None
+    base = state_home(environ)
+    return base / "cosched" if base else None
 
 
 @dataclass(slots=True)

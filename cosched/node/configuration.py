@@ -24,6 +24,7 @@ from cosched.core.config.layers import (
 from cosched.core.config.relations import judge
 from cosched.core.config.values import Config, Problem
 from cosched.core.errors import CoschedError
+from cosched.linux.homes import config_home
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -49,12 +50,8 @@ class Places:
 
 def usual_places(environ: Mapping[str, str]) -> Places:
     """The operator's file and that of the user with this environment."""
-    base = environ.get("XDG_CONFIG_HOME") or ""
-    if not os.path.isabs(base):
-        home = environ.get("HOME") or ""
-        base = os.path.join(home, ".config") if os.path.isabs(home) else ""
-    user = Path(base, "cosched", "config.toml") if base else None
-    return Places(OPERATOR_FILE, user)
+    base = config_home(environ)
+    return Places(OPERATOR_FILE, base / "cosched" / "config.toml" if base else None)
 
 
 def load(

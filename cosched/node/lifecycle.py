@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cosched.core.errors import CoschedError
@@ -300,8 +299,3 @@ def _release_tasks(paths: NodePaths) -> tuple[dict[str, dict[int, int]], list[st
 def _await_end(daemon: int, what: str) -> None:
     if not select.select([daemon], [], [], STOP_TIMEOUT_S)[0]:
         raise CoschedError(f"{what} did not end in {STOP_TIMEOUT_S:g} s")
-
-
-def node_names(names: Sequence[str]) -> list[str]:
-    """The nodes asked for, or this host."""
-    return list(names) or [os.uname().nodename]

@@ -58,7 +58,7 @@ class Owners:
         if mode is Mode.RAISED and not self.may_raise(uid):
             raise CoschedError(
                 f"job '{job.name}' may not run alone here; the operator has to allow it: "
-                "raise = true in [limits]"
+                "allow_raise = true in [node]"
             )
         before = self._machine.jobs[job.key].mode
         self._choose(job.key, mode)

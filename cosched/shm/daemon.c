@@ -44,12 +44,6 @@ void cosched_beat(struct cosched_heartbeat *heartbeat) {
     __atomic_store_n(&heartbeat->beat_ns, monotonic_ns(), __ATOMIC_RELEASE);
 }
 
-uint64_t cosched_beat_age_ns(const struct cosched_heartbeat *heartbeat) {
-    uint64_t beat = __atomic_load_n(&heartbeat->beat_ns, __ATOMIC_ACQUIRE);
-    uint64_t now = monotonic_ns();
-    return now > beat ? now - beat : 0;
-}
-
 void cosched_status_publish(struct cosched_status *status, uint64_t epoch, int scheduled) {
     uint32_t *futex = (uint32_t *)&status->word;
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__

@@ -163,10 +163,6 @@ class Region:
         """Shows tasks and timer that the scheduler daemon lives."""
         lib.cosched_beat(ffi.addressof(self.data.heartbeat))
 
-    def beat_age_ns(self) -> int:
-        """Nanoseconds since the last beat."""
-        return int(lib.cosched_beat_age_ns(ffi.addressof(self.data.heartbeat)))
-
     def take_requests(self) -> list[Request]:
         """The requests in the ring, at most one lap, so that no task can hold us here.
 

@@ -1,4 +1,4 @@
-"""The table of slices that adapt (docs/results.md), by its mixes that are simulated soonest."""
+"""The table of slices that adapt (docs/results.md), by mixes that are simulated soon."""
 
 from __future__ import annotations
 

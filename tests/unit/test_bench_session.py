@@ -316,7 +316,7 @@ def test_the_command_fails_if_a_job_did(bench, capsys):
         (["--arms", "none"], 1, "cosched: --arms: 'none' is not an arm; "),
         (["--hosts", "a,,b"], 2, "cosched bench: Invalid value for --hosts: 'a,,b': "),
         (["--repeat", "0"], 2, "cosched bench: Invalid value for '--repeat': "),
-        (["--json", "/nonexistent/x"], 2, "cosched bench: Invalid value for --json: "),
+        (["--json", "/nonexistent/x"], 1, "cosched: /nonexistent/x: its folder cannot be "),
         (["--set-with", "pdsh 'x"], 1, "cosched: --set-with: 'pdsh 'x': No closing"),
         (["--gmet", "soon"], 1, "cosched: gmet: 'soon' is not a duration; "),
     ],

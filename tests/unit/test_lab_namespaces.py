@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from cosched.linux.mounts import Mount, parse_mountinfo
 from cosched.linux.namespaces import (
-    Mount,
     ProcessId,
     bears_mark,
     end_processes,
     outermost_below,
-    parse_mountinfo,
     processes_inside,
 )
 
@@ -31,8 +30,9 @@ MOUNTINFO = r"""22 1 254:0 / / rw,relatime - ext4 /dev/vda rw
 def test_mountinfo_is_parsed_with_its_escapes():
     mounts = parse_mountinfo(MOUNTINFO)
     assert len(mounts) == 6
-    assert mounts[1] == Mount(Path("/sys"), "sysfs", "sysfs")
-    assert mounts[-1] == Mount(Path("/mnt/a b"), "9p", "host\\share")
+    rw = frozenset({"rw"})
+    assert mounts[1] == Mount("/", "/sys", rw | {"relatime"}, "sysfs", "sysfs", rw)
+    assert mounts[-1] == Mount("/my dir", "/mnt/a b", rw, "9p", "host\\share", rw)
     assert parse_mountinfo("\nnonsense\n") == []
 
 

@@ -40,8 +40,7 @@ def root(tmp_path: Path) -> Path:
 def test_one_process(root: Path) -> None:
     assert proc.start_ticks(42, root) == 22
     assert proc.state(42, root) == "S"
-    assert proc.comm(42, root) == "a ) b"
-    assert proc.process_uid(42, root) == 1000
+    assert proc.process_uids(42, root) == (1000, 1001)
     assert proc.threads(42, root) == [42, 43]
     assert proc.cpu_affinity(42, root) == {0, 1, 4}
 
@@ -49,8 +48,7 @@ def test_one_process(root: Path) -> None:
 def test_a_process_that_is_gone(root: Path) -> None:
     assert proc.start_ticks(43, root) is None
     assert proc.state(43, root) is None
-    assert proc.comm(43, root) is None
-    assert proc.process_uid(43, root) is None
+    assert proc.process_uids(43, root) is None
     assert proc.threads(43, root) == []
     assert proc.cpu_affinity(43, root) == frozenset()
     assert proc.process_cpu_ns(1 << 22) is None
@@ -70,7 +68,7 @@ def test_cpu_lists(text: str, cpus: set[int]) -> None:
 
 def test_this_process() -> None:
     me = os.getpid()
-    assert proc.process_uid(me) == os.getuid()
+    assert proc.process_uids(me) == (os.getuid(), os.geteuid())
     assert proc.cpu_affinity(me) >= os.sched_getaffinity(0)
     before, own = proc.process_cpu_ns(me), time.process_time_ns()
     assert before is not None
@@ -119,26 +117,6 @@ def test_what_is_not_a_process() -> None:
 
 
 # --- priority -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("slice_ns", [0, 99_999, 100_000_001])
-def test_slice_requests_have_bounds(slice_ns: int) -> None:
-    with pytest.raises(CoschedError, match="slice request"):
-        priority.request_slice(os.getpid(), slice_ns)
-
-
-def test_slice_request_of_a_child(child: subprocess.Popen[bytes]) -> None:
-    nice = os.getpriority(os.PRIO_PROCESS, child.pid)
-    taken = priority.request_slice(child.pid, 500_000)
-    assert os.sched_getscheduler(child.pid) == os.sched_getscheduler(0)
-    assert os.getpriority(os.PRIO_PROCESS, child.pid) == nice
-    if taken:
-        assert priority.slice_request(child.pid) == 500_000
-
-
-def test_slice_request_of_nobody() -> None:
-    assert not priority.request_slice(1 << 22, 500_000)
-    assert priority.slice_request(1 << 22) is None
 
 
 def forbid(*_: object) -> None:

@@ -129,10 +129,6 @@ def _write_storage(size: int) -> str:
     return str(size) if size else OFF
 
 
-def _write_capacity(size: int) -> str:
-    return _write_storage(size)
-
-
 def _parse_wait(raw: Any) -> str:
     text = _text(raw, "a way to wait")
     word, colon, duration = text.partition(":")
@@ -180,6 +176,6 @@ GMET = Kind("duration | auto", _timed(parse_gmet), write_gmet)
 SWITCH = Kind("true | false", _parse_switch, bool)
 COUNT = Kind("count", _parse_count, int)
 ADDRESS = Kind("HOST:PORT | off", _parse_address, str)
-CAPACITY = Kind("SIZE | auto | off", _parse_capacity, _write_capacity)
+CAPACITY = Kind("SIZE | auto | off", _parse_capacity, _write_storage)
 STORAGE = Kind("SIZE | off", _parse_storage, _write_storage)
 WAIT = Kind("spin | yield | block[:TIME] | auto[:TIME]", _parse_wait, str)

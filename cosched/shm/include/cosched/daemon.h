@@ -18,9 +18,6 @@ int cosched_header_check(const struct cosched_header *header, uint32_t kind, uin
 
 void cosched_beat(struct cosched_heartbeat *heartbeat);
 
-/* Nanoseconds since the last beat. */
-uint64_t cosched_beat_age_ns(const struct cosched_heartbeat *heartbeat);
-
 /* Stores (epoch << 1) | scheduled and wakes the waiters that sleep on it. */
 void cosched_status_publish(struct cosched_status *status, uint64_t epoch, int scheduled);
 /* Tells a scheduled job whether another one waits for its CPUs. */

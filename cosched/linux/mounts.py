@@ -1,0 +1,48 @@
+"""The mounts that a process sees, as the kernel lists them (proc(5), mountinfo)."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_OCTAL = re.compile(r"\\([0-7]{3})")
+_FIELDS, _KIND = 6, 3
+
+
+class Mount(NamedTuple):
+    """One line of mountinfo.
+
+    root: which part of its file system is mounted at ``point``. options: of the mount;
+    super_options: of the file system.
+    """
+
+    root: str
+    point: str
+    options: frozenset[str]
+    fstype: str
+    source: str
+    super_options: frozenset[str]
+
+
+def parse_mountinfo(text: str) -> list[Mount]:
+    """The mounts that ``/proc/PID/mountinfo`` lists, oldest first."""
+    mounts = []
+    for line in text.splitlines():
+        before, _, after = line.partition(" - ")
+        fields, kind = before.split(" "), after.split(" ")
+        if len(fields) >= _FIELDS and len(kind) >= _KIND:
+            mounts.append(
+                Mount(
+                    root=_plain(fields[3]),
+                    point=_plain(fields[4]),
+                    options=frozenset(fields[5].split(",")),
+                    fstype=kind[0],
+                    source=_plain(kind[1]),
+                    super_options=frozenset(kind[2].split(",")),
+                )
+            )
+    return mounts
+
+
+def _plain(escaped: str) -> str:
+    return _OCTAL.sub(lambda match: chr(int(match[1], 8)), escaped)
