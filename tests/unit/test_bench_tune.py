@@ -233,7 +233,7 @@ def test_without_daemons_in_reach_nothing_is_run(tuning, capsys):
         (["--slices", "20ms", "--gmets", "20ms"], 1, "cosched: every GMET reaches the"),
         (["--modes", "loose"], 1, "cosched: --modes: 'loose' is none of proportional, st"),
         (["--align", "maybe"], 1, "cosched: --align: 'maybe' is none of on, off"),
-        (["--json", "/nonexistent/x"], 2, "cosched tune: Invalid value for --json: "),
+        (["--json", "/nonexistent/x"], 1, "cosched: /nonexistent/x: its folder cannot be "),
         (["--repeat", "0"], 2, "cosched tune: Invalid value for '--repeat': "),
     ],
 )
