@@ -64,6 +64,7 @@ from cosched.core.messages import (
     Mode,
     ModeChosen,
     OrderTimer,
+    PublishContention,
     PublishStatus,
     Refusal,
     RefuseRequest,
@@ -383,7 +384,10 @@ class NodeScheduler:
         for job in self._table.by_key():
             if job.mode is Mode.SUSPENDED:
                 commands.append(ThawClass(job.key))
-            # Nobody will wake a sleeping waiter any more: let them all run.
+            # Nobody will wake a sleeping waiter any more, nor say that the CPUs are its
+            # own again: let them all run.
+            if job.contended:
+                commands.append(PublishContention(job.key, False))
             commands.append(PublishStatus(job.key, job.epoch + 1, True, Cause.SHUTDOWN))
             if job.mode is not Mode.RELEASED:
                 commands.append(DestroyClass(job.key))

@@ -484,6 +484,21 @@ def test_shutdown_lets_everything_run():
     assert sum(isinstance(c, DestroyClass) for c in commands) == 2
 
 
+def test_shutdown_leaves_nobody_with_a_neighbour_that_waits():
+    """Nobody would ever tell its tasks that their CPUs are their own again."""
+    node = Node()
+    node.register("c", 1, frozenset({1}))  # has its CPU to itself: nothing to take back
+    for job in "ab":
+        node.register(job)
+    commands = node.send(ShutdownRequested)
+    assert [c.job for c in commands if isinstance(c, PublishContention)] == ["a", "b"]
+    told = [c for c in commands if not isinstance(c, DestroyClass) and c.job == "b"]
+    assert told == [
+        PublishContention("b", False),
+        PublishStatus("b", 1, True, Cause.SHUTDOWN),
+    ]
+
+
 def test_an_unknown_event_is_a_programming_error():
     with pytest.raises(TypeError):
         NodeScheduler(FREE).handle(Event(now_ns=0, wall_ns=0))
