@@ -208,6 +208,8 @@ class NodeScheduler:
         if cpus_grew:
             job.cpus |= event.cpus
             self._table.regroup()
+            if job.mode.takes_part:
+                self._table.shares = ()  # a percent is of all its CPUs: said again
         commands = admit_task(job, event.task, cpus_grew=cpus_grew)
         if newcomer:
             start_account(job, self._table, self.settings, event.now_ns)
