@@ -14,6 +14,7 @@ import pytest
 from cosched.core.errors import CoschedError
 from cosched.core.messages import AddTask, CreateClass, DestroyClass, Mode, SetShares
 from cosched.core.units import NS_PER_S
+from cosched.linux.classes import ShareRefused
 from cosched.node import child, members, memory
 from cosched.node.child import start_child
 from cosched.node.effects import Effects
@@ -58,13 +59,13 @@ class Classes:
         return ONE
 
 
-def effects(classes):
+def effects(classes, kick=lambda _: None):
     jobs = SimpleNamespace(get=lambda _: None)
     return Effects(
         classes,
         jobs,
         None,
-        kick=lambda _: None,
+        kick=kick,
         ring_timer=lambda: None,
         set_alarm=lambda _: None,
     )
@@ -86,6 +87,21 @@ def test_a_class_that_could_not_be_made_does_not_freeze_the_shares_of_others(cap
     node.carry_out([DestroyClass("b"), SetShares((("a", 100), ("b", 1)))])
     assert classes.shares == {"a": 100, "b": 99}
     assert [record.levelname for record in caplog.records] == ["ERROR"] * 3
+
+
+def test_a_class_that_refuses_its_share_costs_the_others_no_kick(caplog):
+    """Their new shares would else count from the next tick on."""
+    classes, kicked = Classes(), []
+    node = effects(classes, kicked.append)
+    node.carry_out([CreateClass("a", ONE), SetShares((("a", 100),))])
+
+    def refuse(_percents):
+        raise ShareRefused("class b: someone removed it", frozenset({1}))
+
+    classes.set_shares = refuse
+    node.carry_out([SetShares((("a", 1), ("b", 99)))])
+    assert kicked == [ONE, frozenset({1})]
+    assert "someone removed it" in caplog.text
 
 
 # -- helpers that cannot be started ---------------------------------------------------
