@@ -220,6 +220,7 @@ class Applicant:
         self.hello = Hello(job, 0, 1, 0, need_bytes)
         self.peer = SimpleNamespace(pid=os.getpid(), uid=1000)
         self.inside = False
+        self.refusals = []
 
     def answer(self, register):
         register(self.peer, self.hello, -1)
@@ -231,6 +232,9 @@ class Applicant:
     def ask_to_wait(self, _reason):
         pass
 
+    def refuse(self, refusal):
+        self.refusals.append(str(refusal))
+
 
 class Door:
     """A gate of a node with 1 GiB; time and the loop's calls are the test's."""
@@ -239,13 +243,14 @@ class Door:
         monkeypatch.setattr(memory, "held_bytes", lambda _pids: 0)
         monkeypatch.setattr(memory, "pressure_percent", lambda: 0.0)
         self.jobs, self.calls = {}, []
+        self.now_ns = NS_PER_S
         self.gate = MemoryGate(
             "n",
             Table(self.jobs),
             SimpleNamespace(call_at=lambda _at, call: self.calls.append(call)),
             self._register,
             MemoryTerms(GIB),
-            now_ns=lambda: NS_PER_S,
+            now_ns=lambda: self.now_ns,
         )
 
     def _register(self, peer, hello, _pidfd):
@@ -296,6 +301,19 @@ def test_what_is_taken_over_is_no_more_than_the_node_has(monkeypatch):
         job.region.memory_bytes = written
         door.gate.take_over(job)
         assert job.declared_bytes == counts
+
+
+def test_a_job_that_is_refused_is_told_once_each_time_that_it_is_started(monkeypatch):
+    door, told = Door(monkeypatch), []
+    for after_ns in (0, 0, 5 * NS_PER_S, 9 * NS_PER_S, 10 * NS_PER_S, 0):
+        door.now_ns += after_ns
+        (refusal,) = door.come("a", 2 * GIB).refusals
+        told.append(bool(refusal))
+    assert told == [True, False, False, False, True, False]
+    for number in range(100):
+        door.now_ns += 10 * NS_PER_S
+        door.come(f"b{number}", 2 * GIB)
+    assert len(door.gate._told_ns) == 1
 
 
 def test_who_waits_is_looked_at_again_when_memory_could_not_be_measured(
