@@ -1,10 +1,10 @@
 """Whether this thread shares its CPU with somebody now, for COSCHED_WAIT=auto.
 
-The scheduler daemon knows of other jobs. Without it the kernel tells: who spins without a
-pause and is taken off the CPU again and again (involuntary context switches), shares it.
-Who sleeps is not taken off, so the verdict "shared" is kept for a while and then found
-anew: a task that sleeps in its waits spins for some milliseconds a second to find out. The
-C interposer judges alike (sharing.c).
+The scheduler daemon knows of other jobs. Without it, or once it is gone, the kernel tells:
+who spins without a pause and is taken off the CPU again and again (involuntary context
+switches), shares it. Who sleeps is not taken off, so the verdict "shared" is kept for a
+while and then found anew: a task that sleeps in its waits spins for some milliseconds a
+second to find out. The C interposer judges alike (sharing.c).
 
 Only the spinning of waits is watched: time between two waits does not count.
 """

@@ -138,8 +138,12 @@ class Task:
         unscheduled, or if it waits long and another job wants the CPU."""
         return self.attached and self._lib.cosched_linger(self._link, spell) == 1
 
+    def is_attended(self) -> bool:
+        """Whether a daemon lives that knows of other jobs."""
+        return self.attached and bool(self._lib.cosched_is_attended(self._link))
+
     def is_contended(self) -> bool:
-        """Whether another job wants the CPUs of this one; a registered task knows."""
+        """Whether another job wants the CPUs of this one; an attended task knows."""
         return bool(self._lib.cosched_is_contended(self._link))
 
     def count_waited(self, since_ns: int, now_ns: int) -> None:

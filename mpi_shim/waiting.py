@@ -59,7 +59,7 @@ class Turns:
         task.count_waited(self._since_ns, time.monotonic_ns())
 
     def _shares(self) -> bool:
-        return task.is_contended() if task.attached else sharing.is_shared(self._tests)
+        return task.is_contended() if task.is_attended() else sharing.is_shared(self._tests)
 
     def _spin_then_nap(self) -> None:
         """Spin first: a message under way comes sooner than a sleeper wakes up."""

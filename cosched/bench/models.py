@@ -227,12 +227,19 @@ def program_of(
 
 
 def _as_long(program: Program, messages: int, cluster: Cluster, alone: float) -> Program:
-    """The program with as much work that it takes ``alone`` seconds alone."""
+    """The program with as much work that it takes ``alone`` seconds alone. CoschedError if
+    its messages take longer, however cheap they are."""
     if program.pattern is Pattern.WAVEFRONT:
         messages = max(BLOCKS, messages)
     floor_s = alone_s(replace(program, grain_ns=1, work_ns=messages), cluster)
     if floor_s >= alone:  # its messages alone take longer here: cheaper ones
-        cheaper_ns = max(1, round(program.message_of(cluster) * 0.5 * alone / floor_s))
+        message_ns = program.message_of(cluster)
+        if message_ns <= 1:
+            raise CoschedError(
+                f"job '{program.name}': {messages} messages take longer than the {alone:g} "
+                "s that it takes alone; give its model fewer messages, or a greater alone"
+            )
+        cheaper_ns = max(1, round(message_ns * 0.5 * alone / floor_s))
         return _as_long(replace(program, message_ns=cheaper_ns), messages, cluster, alone)
     work_ns = float(program.work_ns)
     for _ in range(50):

@@ -52,7 +52,9 @@ GMET_LEAST_NS = 20 * NS_PER_MS
 GMET_MOST_NS = 500 * NS_PER_MS
 
 
-def turn_ns(age_ns: int, ended_ns: Sequence[int], least_ns: int, most_ns: int) -> int:
+def turn_by_age_ns(
+    age_ns: int, ended_ns: Sequence[int], least_ns: int, most_ns: int
+) -> int:
     """The turn of jobs of which the youngest has had ``age_ns`` of CPU time, where jobs
     that have ended had had ``ended_ns``; ``least_ns`` to ``most_ns``."""
     rest_ns = _guess_ns(age_ns, ended_ns)
@@ -91,7 +93,7 @@ def grown_ns(age_ns: int, least_ns: int) -> int:
     return turn_ns
 
 
-def guaranteed_ns(turn_ns: int) -> int:
+def gmet_of_turn_ns(turn_ns: int) -> int:
     """GMET within turns of ``turn_ns``; always shorter."""
     least_ns = min(GMET_LEAST_NS, turn_ns // 4)
     return min(max(turn_ns // GMET_PART, least_ns), GMET_MOST_NS)

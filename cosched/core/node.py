@@ -49,7 +49,7 @@ is not scheduled.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from cosched.core.branches import Branch
 from cosched.core.fairness import bound_accounts, restart_account, start_account
@@ -64,6 +64,7 @@ from cosched.core.messages import (
     Mode,
     ModeChosen,
     OrderTimer,
+    PublishContention,
     PublishStatus,
     Refusal,
     RefuseRequest,
@@ -82,18 +83,10 @@ from cosched.core.modes import admit_task, cause_of, change_mode, is_barred
 from cosched.core.process_table import JobState, ProcessTable, date
 from cosched.core.pulls import Objection, guaranteed_until_ns, objection
 from cosched.core.settings import Settings
+from cosched.core.settling import give_way, settle, settle_after_turn
 from cosched.core.snapshot import JobSnapshot, NodeSnapshot
 from cosched.core.switching import switch, tell_contention
-from cosched.core.turns import (
-    by_need,
-    due,
-    guaranteed_ns,
-    in_order,
-    in_order_of_stay,
-    in_the_way,
-    turn_end_ns,
-    turn_ns,
-)
+from cosched.core.turns import due, guaranteed_ns, in_order, turn_end_ns, turn_ns
 
 
 class NodeScheduler:
@@ -207,12 +200,15 @@ class NodeScheduler:
         if cpus_grew:
             job.cpus |= event.cpus
             self._table.regroup()
+            if job.mode.takes_part:
+                self._table.shares = ()  # a percent is of all its CPUs: said again
         commands = admit_task(job, event.task, cpus_grew=cpus_grew)
         if newcomer:
             start_account(job, self._table, self.settings, event.now_ns)
             # Its tasks look at a status from the first moment on.
             commands.append(PublishStatus(job.key, job.epoch, False, Cause.FIRST))
-        return commands + self._settle(event, Cause.FIRST if newcomer else Cause.FREED)
+        cause = Cause.FIRST if newcomer else Cause.FREED
+        return commands + settle(self._table, self.settings, event, cause)
 
     # -- CMDOUT ---------------------------------------------------------------------
 
@@ -229,7 +225,7 @@ class NodeScheduler:
             commands.append(RemoveTask(job.key, event.task))
         if job.tasks:
             self.counters[Branch.OUT_TASK] += 1
-            return commands + self._settle(event, Cause.FREED)
+            return commands + settle(self._table, self.settings, event, Cause.FREED)
         self.counters[Branch.OUT_JOB] += 1
         del self._table.jobs[job.key]
         if job.whole:
@@ -237,7 +233,7 @@ class NodeScheduler:
         self._table.regroup()
         if has_class:
             commands.append(DestroyClass(job.key))
-        return commands + self._settle_after_turn(event)
+        return commands + settle_after_turn(self._table, self.settings, event)
 
     # -- CMDCSW ---------------------------------------------------------------------
 
@@ -255,7 +251,7 @@ class NodeScheduler:
         order = in_order(table, self.settings, event)
         if self.settings.slices_end_apart:
             ended = [group for group in table.groups if any(j in ending for j in group)]
-            self._give_way(ended, kept, order, event)
+            give_way(ended, table, kept, order, self.settings, event.now_ns)
         chosen = table.fitting.fill(kept, order)
         for job in ending:  # who stays begins another slice
             if job in chosen:
@@ -337,8 +333,8 @@ class NodeScheduler:
         if event.mode is Mode.COSCHEDULED or event.mode.takes_part > before.takes_part:
             restart_account(job, before, self._table, self.settings, event.now_ns)
         if not event.mode.takes_part:
-            return commands + self._settle_after_turn(event)
-        return commands + self._settle(event, cause_of(event.mode))
+            return commands + settle_after_turn(self._table, self.settings, event)
+        return commands + settle(self._table, self.settings, event, cause_of(event.mode))
 
     # -- the alarm: GMET is over for those who were refused for it -------------------
 
@@ -383,7 +379,10 @@ class NodeScheduler:
         for job in self._table.by_key():
             if job.mode is Mode.SUSPENDED:
                 commands.append(ThawClass(job.key))
-            # Nobody will wake a sleeping waiter any more: let them all run.
+            # Nobody will wake a sleeping waiter any more, nor say that the CPUs are its
+            # own again: let them all run.
+            if job.contended:
+                commands.append(PublishContention(job.key, False))
             commands.append(PublishStatus(job.key, job.epoch + 1, True, Cause.SHUTDOWN))
             if job.mode is not Mode.RELEASED:
                 commands.append(DestroyClass(job.key))
@@ -392,47 +391,7 @@ class NodeScheduler:
         self._table.shares = ()
         return tuple(commands)
 
-    # -- who runs -------------------------------------------------------------------
-
-    def _settle(self, event: Event, cause: Cause) -> list[Command]:
-        """Restores the invariants after jobs or tasks came or went."""
-        kept, order = self._who_stays(event)
-        chosen = self._table.fitting.fill(kept, order)
-        return switch(self._table, chosen, event.now_ns, cause)
-
-    def _settle_after_turn(self, event: Event) -> list[Command]:
-        """The same after a job left whose turn may have been on. Where turns are guessed
-        to outlast their jobs, this is how they end: a job that wants many CPUs would
-        otherwise wait for a boundary that never comes."""
-        kept, order = self._who_stays(event)
-        if self.settings.slice_auto:
-            self._give_way(self._table.groups, kept, order, event)
-        chosen = self._table.fitting.fill(kept, order)
-        return switch(self._table, chosen, event.now_ns, Cause.FREED)
-
-    def _who_stays(self, event: Event) -> tuple[list[JobState], list[JobState]]:
-        """Those who keep their CPUs when jobs or tasks came or went, and the order in
-        which all are considered."""
-        bound_accounts(self._table, self.settings, event.now_ns)
-        table, settings = self._table, self.settings
-        kept: list[JobState] = []
-        for job in in_order_of_stay(table, settings.slice_ns, event.now_ns):
-            # What no longer fits beside those before it steps back.
-            if not is_barred(job, table.raised) and table.fits([*kept, job]):
-                kept.append(job)
-        return kept, by_need(table, settings, event.now_ns)
-
-    def _give_way(
-        self,
-        groups: Iterable[Sequence[JobState]],
-        kept: list[JobState],
-        order: Sequence[JobState],
-        event: Event,
-    ) -> None:
-        """Takes those from ``kept`` that a job of these groups waits for."""
-        table, settings = self._table, self.settings
-        for job in in_the_way(groups, table, kept, order, settings, event.now_ns):
-            kept.remove(job)
+    # -- the timer ------------------------------------------------------------------
 
     def _order_timer(self, event: Event) -> list[Command]:
         contended = self._table.contended()

@@ -9,7 +9,7 @@ from cosched.core.adapting import (
     GMET_LEAST_NS,
     LEAST_NS,
     LONGEST,
-    guaranteed_ns,
+    gmet_of_turn_ns,
 )
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_MS, NS_PER_S, format_duration, parse_duration
@@ -93,7 +93,7 @@ class Settings:
         """The guaranteed time within turns of ``turn_ns``."""
         if not self.gmet_auto:
             return self.gmet_ns
-        return _at_most(guaranteed_ns(turn_ns), self.gmet_most_ns)
+        return _at_most(gmet_of_turn_ns(turn_ns), self.gmet_most_ns)
 
     def texts(self) -> dict[str, str]:
         """What ``changed`` takes to come to these settings."""

@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from cosched.core.messages import (
     Cause,
     Command,
-    DestroyClass,
     Event,
     Job,
     MessageTrapped,
     PublishStatus,
     RefuseRequest,
-    ShutdownRequested,
     Task,
 )
+from cosched.core.roll import Roll
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,26 +44,18 @@ ENDED = "ended"
 
 
 def notes_about(
-    job: Job, steps: Iterable[tuple[Event, tuple[Command, ...]]]
+    job: Job,
+    steps: Iterable[tuple[Event, tuple[Command, ...]]],
+    tasks: Iterable[Task] = (),
 ) -> Iterator[Note]:
-    """The job's story, in order."""
+    """The job's story, in order. ``tasks``: those that it had before the first step."""
+    roll = Roll({job: tasks})
     for event, commands in steps:
         for command in commands:
             if isinstance(command, (PublishStatus, RefuseRequest)) and command.job == job:
                 yield _note(event, command, commands)
-            elif command == DestroyClass(job) and not _goes_on(job, event, commands):
-                yield Note(event.now_ns, event.wall_ns, ENDED)
-
-
-def _goes_on(job: Job, event: Event, commands: tuple[Command, ...]) -> bool:
-    """Whether the job outlives the end of its class: it was released, by its owner or
-    because the daemon ends."""
-    return isinstance(event, ShutdownRequested) or any(
-        isinstance(command, PublishStatus)
-        and command.job == job
-        and command.cause is Cause.RELEASED
-        for command in commands
-    )
+        if roll.take(event) == job:
+            yield Note(event.now_ns, event.wall_ns, ENDED)
 
 
 def _note(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from cosched.core import adapting
+from cosched.core.adapting import turn_by_age_ns
 from cosched.core.messages import Cause, Event
 from cosched.core.process_table import JobState, ProcessTable
 from cosched.core.settings import Settings
@@ -16,7 +16,7 @@ def turn_ns(group: Sequence[JobState], table: ProcessTable, settings: Settings) 
     if not settings.slice_auto:
         return least_ns
     youngest_ns = min(job.received_ns for job in group)
-    wanted_ns = adapting.turn_ns(youngest_ns, table.ended_ns, least_ns, longest_ns)
+    wanted_ns = turn_by_age_ns(youngest_ns, table.ended_ns, least_ns, longest_ns)
     if not settings.align:
         return wanted_ns
     # Turns end at boundaries: nodes whose guesses differ slightly mean the same one.

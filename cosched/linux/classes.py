@@ -31,6 +31,15 @@ NAMES = ("cgroup2", "cgroup1", "dutycycle")
 _KEY = re.compile(r"(?!cgroup\.|cpu\.|cpuacct\.|\.)[A-Za-z0-9._-]{1,200}")
 
 
+class ShareRefused(CoschedError):
+    """A class refused its share. The others have theirs: the kernel should now choose anew
+    on the CPUs in ``touched``."""
+
+    def __init__(self, reason: str, touched: frozenset[int]) -> None:
+        super().__init__(reason)
+        self.touched = touched
+
+
 class ClassScheduler(Protocol):
     """Gives the classes of one node their shares. One object a scheduler daemon."""
 
@@ -74,7 +83,7 @@ class ClassScheduler(Protocol):
         their percent. A percent is of every CPU that the job may use, so classes on
         disjoint CPUs may sum up to more than 100. Returns the CPUs on which the kernel
         should now choose anew (``linux.kick``). A class that refuses its share keeps no
-        other from its own; CoschedError once they are written.
+        other from its own; ShareRefused once they are written.
         """
 
     def cpu_ns(self, job: str) -> int | None:

@@ -44,7 +44,7 @@ from pathlib import Path
 from cosched.core.errors import CoschedError
 from cosched.linux import freezer, proc
 from cosched.linux.cgroupfs import Hierarchy, Tree, members, why, write
-from cosched.linux.classes import check_key, check_mode, unknown_class
+from cosched.linux.classes import ShareRefused, check_key, check_mode, unknown_class
 from cosched.linux.shares import (
     UNLIMITED_US,
     WeightScale,
@@ -249,7 +249,7 @@ class GroupClasses(ABC):
             written[job] = value
             touched |= groups[job].cpus
         if failed is not None:
-            raise failed
+            raise ShareRefused(str(failed), touched)
         return touched
 
     def _write_error(self, job: str, error: OSError) -> CoschedError:

@@ -13,6 +13,7 @@ from cosched.core.messages import (
     CreateClass,
     DestroyClass,
     FreezeClass,
+    Job,
     OrderTimer,
     PublishContention,
     PublishMode,
@@ -23,7 +24,7 @@ from cosched.core.messages import (
     SetShares,
     ThawClass,
 )
-from cosched.linux.classes import ClassScheduler
+from cosched.linux.classes import ClassScheduler, ShareRefused
 from cosched.node.jobs import JobTable
 from cosched.shm.region import JobRegion, NodeRegion
 
@@ -74,9 +75,7 @@ class Effects:
             case ThawClass(job):
                 self._classes.thaw(job)
             case SetShares(percents):
-                # One class that could not be made must not freeze the shares of others.
-                named = {job: share for job, share in percents if job in self._classed}
-                self._kick(self._classes.set_shares(named))
+                self._set_shares(percents)
             case OrderTimer(idle, align, slice_ns, deadline_ns):
                 self._region.give_orders(
                     slice_ns=slice_ns, deadline_ns=deadline_ns, align=align, idle=idle
@@ -100,6 +99,16 @@ class Effects:
                 log.debug("%s task %d refused: %s, by %d ns", job, task, reason, by_ns)
             case _:
                 raise TypeError(f"not a command of a node: {command!r}")
+
+    def _set_shares(self, percents: Iterable[tuple[Job, int]]) -> None:
+        # One class that could not be made must not freeze the shares of others.
+        named = {job: share for job, share in percents if job in self._classed}
+        try:
+            touched = self._classes.set_shares(named)
+        except ShareRefused as refused:
+            self._kick(refused.touched)
+            raise
+        self._kick(touched)
 
 
 def _publish(

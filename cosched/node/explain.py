@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from cosched.core.errors import CoschedError
+from cosched.core.roll import tasks_before
 from cosched.core.story import notes_about
 from cosched.node.recorder import Recorder
 
@@ -25,7 +26,8 @@ def explain(recorder: Recorder, request: Mapping[str, Any], uid: int) -> Mapping
     check_owner(job, uid)
     reach_ns = max(since_wall_ns, recorder.reaches_back_to_wall_ns)
     steps = [step for step in recorder.recent if step[0].wall_ns >= reach_ns]
-    notes = list(notes_about(job, steps))
+    before = tasks_before(job, steps, recorder.tasks_of(job))
+    notes = list(notes_about(job, steps, before))
     omitted = max(0, len(notes) - NOTES_MAX)
     if omitted:
         notes = notes[omitted:]

@@ -35,6 +35,9 @@ log = logging.getLogger(__name__)
 
 LOOK_NS = 500 * NS_PER_MS
 PATIENCE_NS = 600 * NS_PER_S
+#: A job of which no task asked for so long is another run when it comes again: its user is
+#: told anew that it is refused.
+TOLD_NS = 10 * NS_PER_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,7 @@ class MemoryGate:
         self._terms = terms
         self._now_ns = now_ns
         self._lines: dict[str, _Line] = {}
-        self._told: set[str] = set()
+        self._told_ns: dict[str, int] = {}  # when a refused job last asked
         self._looking = False
         self._blind = False
 
@@ -198,10 +201,16 @@ class MemoryGate:
         reason = (
             f"job {line.name} is not coscheduled on node {self._node}: {decision.reason}"
         )
+        now_ns = self._now_ns()
+        self._told_ns = {
+            key: asked_ns
+            for key, asked_ns in self._told_ns.items()
+            if now_ns - asked_ns < TOLD_NS
+        }
         for applicant in line.applicants:
             # Its tasks come one by one: only the first one's user is told.
-            first = line.key not in self._told
-            self._told.add(line.key)
+            first = line.key not in self._told_ns
+            self._told_ns[line.key] = now_ns
             applicant.refuse(RegistrationRefused(errno.ENOMEM, reason if first else ""))
 
     def _left(self, line: _Line, applicant: Applicant) -> None:

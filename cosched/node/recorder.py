@@ -91,6 +91,11 @@ class Recorder:
         recent = self.recent
         return self.began_wall_ns if len(recent) < RECENT else recent[0][0].wall_ns
 
+    def tasks_of(self, job: Job) -> Iterable[Task]:
+        """The job's tasks after the last step."""
+        state = self._machine.jobs.get(job)
+        return () if state is None else state.tasks
+
     def flush(self) -> None:
         """Books and writes what has come since the last time."""
         if not self._pending:

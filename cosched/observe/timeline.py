@@ -4,8 +4,9 @@ A node's timeline follows from what its machine said, not from what it was told:
 span begins and ends with a published status. Times are nanoseconds of the wall clock, the
 one that nodes have in common; where it was set back, a node's time stands still meanwhile.
 
-A daemon that ends, and a job that is released, run freely: that is no span. Where a daemon
-was killed the spans end with its last event.
+A daemon that ends, and a job that is released, run freely: that is no span, though a
+released job stays on the node until its last task has left. Where a daemon was killed the
+spans end with its last event.
 """
 
 from __future__ import annotations
@@ -16,14 +17,16 @@ from dataclasses import dataclass, field
 from cosched.core.messages import (
     Cause,
     Command,
-    CreateClass,
-    DestroyClass,
+    Event,
     Job,
     PublishStatus,
     Refusal,
     RefuseRequest,
+    ShutdownRequested,
     Task,
+    TaskRegistered,
 )
+from cosched.core.roll import Roll
 from cosched.observe.trace import Segment, Trace
 
 #: After these a job is "scheduled" in that nobody is: it runs at the kernel's shares.
@@ -87,12 +90,14 @@ class _Reader:
         self._line = NodeTimeline(header.node, header.wall_ns, header.wall_ns)
         self._open: dict[Job, Span] = {}
         self._here: dict[Job, int] = {}
+        self._roll = Roll({})
 
     def read(self) -> NodeTimeline:
         for segment in self._segments:
             self._begin(segment)
             for entry in segment.entries:
                 self._now_ns = max(self._now_ns, entry.event.wall_ns)
+                self._hear(entry.event)
                 for command in entry.commands:
                     self._follow(command)
         for job in list(self._open):
@@ -107,6 +112,7 @@ class _Reader:
     def _begin(self, segment: Segment) -> None:
         """A file that goes on, or a daemon that knows less than the last one."""
         jobs = {job.key: job for job in segment.header.state.jobs}
+        self._roll = Roll({key: job.tasks for key, job in jobs.items()})
         running = {
             key for key, job in jobs.items() if job.scheduled and job.mode.takes_part
         }
@@ -120,6 +126,18 @@ class _Reader:
         for key in sorted(running - set(self._open)):
             self._run(key, Cause.FIRST)
 
+    def _hear(self, event: Event) -> None:
+        """Who comes and who goes."""
+        ended = self._roll.take(event)
+        if isinstance(event, TaskRegistered):
+            self._here.setdefault(event.job, self._now_ns)
+        elif isinstance(event, ShutdownRequested):
+            for job in list(self._here):
+                self._leave(job)
+        elif ended is not None:
+            self._close(ended)
+            self._leave(ended)
+
     def _follow(self, command: Command) -> None:
         match command:
             case PublishStatus(job, _, scheduled, cause):
@@ -131,11 +149,6 @@ class _Reader:
                 self._line.refused.append(
                     Refused(command.job, command.task, self._now_ns, command.reason)
                 )
-            case CreateClass():
-                self._here.setdefault(command.job, self._now_ns)
-            case DestroyClass():
-                self._close(command.job)
-                self._leave(command.job)
 
     def _run(self, job: Job, cause: Cause) -> None:
         if job in self._open:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,10 +30,13 @@ class Entry(NamedTuple):
 
 @dataclass(slots=True)
 class Segment:
-    """The machine's state and what it was told from there on."""
+    """The machine's state and what it was told from there on; iterates as a Trace does."""
 
     header: Header
     entries: list[Entry] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[Step]:
+        return ((entry.event, entry.commands) for entry in self.entries)
 
 
 @dataclass(slots=True)
@@ -61,7 +65,7 @@ class Trace:
         return (entry for segment in self.segments for entry in segment.entries)
 
     def __iter__(self) -> Iterator[Step]:
-        return ((entry.event, entry.commands) for entry in self.entries)
+        return chain.from_iterable(self.segments)
 
 
 def trace_files(directory: Path) -> list[Path]:

@@ -4,7 +4,7 @@ where that does not reach back far enough and the traces may be read, from these
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -87,7 +87,7 @@ def _on_node(paths: NodePaths, asker: Asker) -> list[Story]:
         if reach_ns > asker.since_wall_ns and past.trace is not None:
             older = [
                 note
-                for note in notes_about(key, past.trace)
+                for note in _notes_in(past.trace, key)
                 if asker.since_wall_ns <= note.wall_ns < reach_ns
             ]
             notes = [*older, *notes]
@@ -99,6 +99,12 @@ def _on_node(paths: NodePaths, asker: Asker) -> list[Story]:
             reach_ns = max(reach_ns, asker.since_wall_ns)
             found.append(Story(paths.node, key, status, reach_ns, tell_all(teller, notes)))
     return found
+
+
+def _notes_in(trace: Trace, key: str) -> Iterator[Note]:
+    for segment in trace.segments:
+        jobs = {job.key: job for job in segment.header.state.jobs}
+        yield from notes_about(key, segment, jobs[key].tasks if key in jobs else ())
 
 
 def _status(paths: NodePaths) -> Status | None:

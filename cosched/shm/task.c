@@ -270,6 +270,11 @@ static int is_stale(const struct cosched_job_region *region) {
     return now > beat && now - beat > STALE_NS;
 }
 
+int cosched_is_attended(const struct cosched_link *link) {
+    const struct cosched_job_region *region = region_of(link);
+    return region != NULL && !is_stale(region);
+}
+
 /* Counters have one writer, the task; its threads may race, hence the atomics, which
  * are paid on the rare path alone. */
 static void count(uint64_t *counter, uint64_t by) { __atomic_fetch_add(counter, by, __ATOMIC_RELAXED); }

@@ -282,6 +282,8 @@ int cosched_do_Request_get_status(MPI_Request request, int *flag, MPI_Status *st
             rc = cosched_requests_peek(record, status);
         cosched_requests_unclaim(record);
     }
+    if (rc == MPI_SUCCESS && !*flag)
+        cosched_looked(&cosched_shim.link);
     return rc;
 }
 
@@ -335,6 +337,8 @@ int cosched_do_Request_get_status_some(int count, cosched_requests_seen requests
     if (rc == MPI_SUCCESS && *outcount != MPI_UNDEFINED && batch.count != 0)
         for (int i = 0; i < *outcount; i++)
             batch_peek(&batch, indices[i], &batch.statuses[i], &rc);
+    if (rc == MPI_SUCCESS && *outcount == 0)
+        cosched_looked(&cosched_shim.link);
     batch_close(&batch);
     return rc;
 }

@@ -26,7 +26,7 @@ bool cosched_sharing(uint32_t turn) {
     } seen;
     struct rusage used;
     uint64_t now;
-    if (cosched_shim_attached())
+    if (cosched_is_attended(&cosched_shim.link))
         return cosched_shim_contended();
     if (turn % TURNS_A_LOOK != 0)
         return seen.until_ns != 0;

@@ -68,8 +68,6 @@ static inline enum cosched_shim_mode cosched_shim_mode(void) {
     return __builtin_expect(mode != COSCHED_SHIM_UNKNOWN, 1) ? mode : cosched_shim_start();
 }
 
-static inline bool cosched_shim_attached(void) { return cosched_shim.link.region != NULL; }
-
 /* As cosched_is_scheduled and cosched_is_contended, for the path of each message. */
 static inline int cosched_shim_scheduled(void) {
     const struct cosched_job_region *region = cosched_shim.link.region;

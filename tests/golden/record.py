@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from cosched.core.trace_codec import Header, decode, encode
@@ -127,7 +128,7 @@ def record(scenario: Callable[[LiveNode], None]) -> None:
     header, *rest = lines
     first = decode(header)
     assert isinstance(first, Header)
-    named = Header(1, "node1", first.now_ns, first.wall_ns, first.state, first.tasks)
+    named = replace(first, node="node1")
     path = HERE / f"{scenario.__name__}.jsonl"
     path.write_bytes(encode([named]) + b"".join(line + b"\n" for line in rest))
     print(f"{path.name}: {len(rest)} lines, {path.stat().st_size} bytes")

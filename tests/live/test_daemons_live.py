@@ -266,6 +266,17 @@ def test_a_job_that_is_alone_after_a_restart_is_told_so(node):
     region.close()
 
 
+def test_jobs_that_outlive_their_daemon_are_told_that_nobody_waits(node):
+    node.up()
+    tasks = [node.task(name) for name in "ab"]
+    region = JobRegion.attach(node.paths.job_region(job_key(os.geteuid(), "a")))
+    assert region.data.status.contended == 1
+    assert node.down()
+    assert region.data.status.contended == 0
+    assert all(task.scheduled for task in tasks)
+    region.close()
+
+
 def test_who_stops_waiting_for_a_daemon_does_not_end_it(node):
     read_end, write_end = os.pipe()
     os.close(read_end)

@@ -16,6 +16,8 @@ CMDOUT, CMDSCH = lib.COSCHED_CMDOUT, lib.COSCHED_CMDSCH
 MESSAGES = ("recv", "any", "wait", "waitany", "probe", "mprobe", "sendrecv")
 MEETINGS = ("allreduce", "barrier", "bcast", "fence", "iallreduce", "inter")
 ROUNDS = "5"
+#: Ways to look for a message again and again without waiting for it.
+POLLS = ("status", "some")
 
 
 @pytest.fixture
@@ -60,6 +62,17 @@ def test_an_arrival_is_trapped(mpi, meet, run_dir, mode):
             assert counters["trapped"] + counters["stale"] >= int(ROUNDS)
         assert sender.counters(0)["told"] == 0  # its status never changed
         assert counters["told"] == 1 or mode not in ("barrier", "allreduce", "sendrecv")
+
+
+@pytest.mark.parametrize("mode", POLLS)
+def test_an_arrival_is_trapped_by_who_only_asks_for_it(mpi, meet, run_dir, mode):
+    if mode == "some" and not (mpi.family is Family.MPICH and mpi.version.startswith("5")):
+        pytest.skip(f"{mpi.family.title} {mpi.version} has no MPI_Request_get_status_some")
+    with FakeNode(run_dir, "a") as a, FakeNode(run_dir, "b", scheduled=False) as b:
+        _, receiver = meet(mode, a, b)
+        counters = receiver.counters(1)
+    # All of them, but for what came while the receiver was kept from its CPU.
+    assert counters["trapped"] > int(ROUNDS) // 2
 
 
 @pytest.mark.parametrize("mode", ["recv", "wait", "allreduce"])

@@ -68,3 +68,16 @@ def test_messages_of_more_bytes_than_an_int_counts(mpi, tmp_path):
     done = run_job(mpi.launch("-n", "1", str(program)), {})
     assert done.stdout == "laid out\n", done.stderr
     assert done.returncode == 0, done.stderr
+
+
+def test_a_daemon_that_is_gone_tells_nobody_that_his_cpu_is_shared(mpi, tmp_path):
+    sources = (PROGRAMS / "sharing.c", INTERPOSER / "sharing.c")
+    objects = []
+    for number, source in enumerate((*sources, INCLUDE.parent / "task.c")):
+        folder = tmp_path / str(number)  # two of the same name
+        folder.mkdir()
+        objects.append(compile_object(mpi, source, folder))
+    program = tmp_path / "sharing"
+    subprocess.run(["gcc", *objects, "-o", program], check=True)
+    done = run_job([program], {})
+    assert done.stdout == "alone 0\nattended 1\nleft 0\n", done.stderr

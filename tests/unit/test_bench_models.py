@@ -49,6 +49,13 @@ def test_a_program_alone_takes_what_its_model_says(model, nodes):
     assert (program.legs == 3) == ((model.bytes or 0) > 65536)
 
 
+@pytest.mark.parametrize("pattern", [Pattern.BULK, Pattern.WAVEFRONT])
+def test_more_messages_than_fit_into_the_time_are_an_error(pattern):
+    model = Model(pattern, alone_s=1e-6, messages=1000)
+    with pytest.raises(CoschedError, match=r"^job 'a': 1000 messages take longer"):
+        program_of("a", model, Cluster(2), count=2)
+
+
 @settings(max_examples=50, deadline=None)
 @given(st.dictionaries(st.sampled_from(["a", "lu-w.1", "x_y"]), models, min_size=1))
 def test_a_calibration_reads_as_it_was_written(programs):

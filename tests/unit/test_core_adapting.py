@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import settings as given_settings
 from hypothesis import strategies as st
 
-from cosched.core.adapting import ENOUGH, GROWTH, LONGEST, grown_ns, guaranteed_ns, turn_ns
+from cosched.core.adapting import (
+    ENOUGH,
+    GROWTH,
+    LONGEST,
+    gmet_of_turn_ns,
+    grown_ns,
+    turn_by_age_ns,
+)
 from cosched.core.config.limits import bounded
 from cosched.core.config.values import Limits
 from cosched.core.messages import (
@@ -57,8 +64,9 @@ def test_the_older_the_longer_within_bounds(age_ns, other_ns, least_ns):
 
 @given(LENGTHS, LENGTHS)
 def test_what_is_guaranteed_is_short_against_the_turn(turn_ns, other_ns):
-    assert guaranteed_ns(turn_ns) <= turn_ns // 4
-    assert guaranteed_ns(min(turn_ns, other_ns)) <= guaranteed_ns(max(turn_ns, other_ns))
+    assert gmet_of_turn_ns(turn_ns) <= turn_ns // 4
+    less_ns, more_ns = sorted((turn_ns, other_ns))
+    assert gmet_of_turn_ns(less_ns) <= gmet_of_turn_ns(more_ns)
 
 
 @pytest.mark.parametrize("align", [True, False])
@@ -141,7 +149,7 @@ def test_seen_enough_it_is_as_good_as_the_best_fixed_slice(work_s, submits_s, al
 @given(LENGTHS, st.lists(LENGTHS, max_size=8), st.integers(4, 10 * NS_PER_S))
 def test_a_turn_is_within_bounds_whatever_was_seen(age_ns, ended_ns, least_ns):
     most_ns = max(least_ns, age_ns // 2)
-    found_ns = turn_ns(age_ns, ended_ns, least_ns, most_ns)
+    found_ns = turn_by_age_ns(age_ns, ended_ns, least_ns, most_ns)
     assert least_ns <= found_ns <= most_ns
     older = [end_ns for end_ns in ended_ns if end_ns > age_ns]
     if len(older) < ENOUGH:
@@ -151,13 +159,13 @@ def test_a_turn_is_within_bounds_whatever_was_seen(age_ns, ended_ns, least_ns):
 def test_the_turn_is_what_most_have_left_for_the_time_spent():
     s = NS_PER_S
     alike = [20 * s, 20 * s + 1, 20 * s + 2]
-    assert turn_ns(0, alike, s, 64 * s) == (20 * s + 2) * 5 // 4
-    assert turn_ns(15 * s, alike, s, 64 * s) == (5 * s + 2) * 5 // 4
-    assert turn_ns(20 * s + 1, alike, s, 64 * s) == 16 * s, "as if none had been seen"
+    assert turn_by_age_ns(0, alike, s, 64 * s) == (20 * s + 2) * 5 // 4
+    assert turn_by_age_ns(15 * s, alike, s, 64 * s) == (5 * s + 2) * 5 // 4
+    assert turn_by_age_ns(20 * s + 1, alike, s, 64 * s) == 16 * s, "as if none was seen"
     few_long = [2 * s] * 6 + [40 * s] * 2
-    assert turn_ns(0, few_long, s, 64 * s) == 2 * s * 5 // 4
-    assert turn_ns(3 * s, few_long, s, 64 * s) == 37 * s * 5 // 4
-    assert turn_ns(3 * s, few_long, s, 10 * s) == 10 * s
+    assert turn_by_age_ns(0, few_long, s, 64 * s) == 2 * s * 5 // 4
+    assert turn_by_age_ns(3 * s, few_long, s, 64 * s) == 37 * s * 5 // 4
+    assert turn_by_age_ns(3 * s, few_long, s, 10 * s) == 10 * s
 
 
 def test_a_snapshot_remembers_who_ended():

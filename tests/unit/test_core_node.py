@@ -62,6 +62,8 @@ class Node:
     published: dict = field(default_factory=dict)
     members: dict = field(default_factory=dict)
     shares: dict = field(default_factory=dict)
+    widths: dict = field(default_factory=dict)
+    shared: dict = field(default_factory=dict)
     contended: set = field(default_factory=set)
     modes: dict = field(default_factory=dict)
     frozen: dict = field(default_factory=dict)
@@ -86,15 +88,17 @@ class Node:
                 assert epoch >= self.published.get(job, (0, None))[0]
                 assert not (scheduled and job in self.frozen)
                 self.published[job] = (epoch, scheduled)
-            case CreateClass(job):
+            case CreateClass(job, cpus):
                 self.members.setdefault(job, set())
+                self.widths[job] = cpus
             case AddTask(job, task):
                 self.members[job].add(task)
             case RemoveTask(job, task):
                 self.members[job].remove(task)
             case DestroyClass(job):
                 del self.members[job]
-                self.shares.pop(job, None)
+                for record in (self.shares, self.widths, self.shared):
+                    record.pop(job, None)
                 self.contended.discard(job)
             case FreezeClass(job):
                 self.frozen[job] = set(self.members[job])
@@ -104,6 +108,7 @@ class Node:
                 self.modes[job] = mode
             case SetShares(percents):
                 self.shares = dict(percents)
+                self.shared = {job: self.widths[job] for job in self.shares}
             case SetAlarm(at_ns):
                 self.alarm_ns = at_ns
             case OrderTimer():
@@ -158,6 +163,19 @@ def test_second_task_of_a_job_joins_its_class():
     node.register("a", 2, frozenset({1}))
     assert node.members == {"a": {1, 2}}
     assert node.machine.jobs["a"].cpus == {0, 1}
+
+
+def test_a_job_that_gains_cpus_is_given_its_share_of_them():
+    """Also if the percents stay: a class has its weight or quota by the CPUs it had."""
+    node = Node()
+    node.register("a", 1, frozenset({0}))
+    commands = node.register("a", 2, frozenset({1}))
+    assert SetShares((("a", 100),)) in commands
+    assert commands.index(CreateClass("a", frozenset({0, 1}))) < commands.index(
+        SetShares((("a", 100),))
+    )
+    commands = node.register("a", 3, frozenset({1}))
+    assert not any(isinstance(c, SetShares) for c in commands)
 
 
 def test_cmdout_of_the_last_task_destroys_the_job_and_schedules_the_next():
@@ -484,6 +502,21 @@ def test_shutdown_lets_everything_run():
     assert sum(isinstance(c, DestroyClass) for c in commands) == 2
 
 
+def test_shutdown_leaves_nobody_with_a_neighbour_that_waits():
+    """Nobody would ever tell its tasks that their CPUs are their own again."""
+    node = Node()
+    node.register("c", 1, frozenset({1}))  # has its CPU to itself: nothing to take back
+    for job in "ab":
+        node.register(job)
+    commands = node.send(ShutdownRequested)
+    assert [c.job for c in commands if isinstance(c, PublishContention)] == ["a", "b"]
+    told = [c for c in commands if not isinstance(c, DestroyClass) and c.job == "b"]
+    assert told == [
+        PublishContention("b", False),
+        PublishStatus("b", 1, True, Cause.SHUTDOWN),
+    ]
+
+
 def test_an_unknown_event_is_a_programming_error():
     with pytest.raises(TypeError):
         NodeScheduler(FREE).handle(Event(now_ns=0, wall_ns=0))
@@ -614,6 +647,7 @@ class NodeMachine(RuleBasedStateMachine):
         for group in groups(part):
             assert sum(self.node.shares[job.key] for job in group) == 100
             for job in group:
+                assert self.node.shared[job.key] == job.cpus
                 if not job.scheduled:
                     assert self.node.shares[job.key] == 1
 

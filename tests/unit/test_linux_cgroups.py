@@ -14,6 +14,7 @@ from fake_cgroups import SELF, FakeKernel
 
 from cosched.core.errors import CoschedError
 from cosched.linux import cgroup2, cgroupfs, freezer, groupclasses, proc
+from cosched.linux.classes import ShareRefused
 from cosched.linux.groupclasses import GroupClasses
 from cosched.linux.probe import attach, probe
 
@@ -163,8 +164,9 @@ def test_a_class_that_refuses_its_share_keeps_no_other_from_its_own(
         return pwrite(fd, text, offset)
 
     monkeypatch.setattr(os, "pwrite", refuse)
-    with pytest.raises(CoschedError, match=r"class 0\.a: someone removed"):
+    with pytest.raises(ShareRefused, match=r"class 0\.a: someone removed") as refused:
         classes.set_shares({"0.a": 1, "0.b": 98, "0.c": 1})
+    assert refused.value.touched == ONE  # where the others are to be chosen anew
     after = {job: kernel.value(file) for job, file in files.items()}
     assert after["0.a"] == before["0.a"]
     assert after["0.b"] == before["0.a"]

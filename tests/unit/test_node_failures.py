@@ -14,6 +14,7 @@ import pytest
 from cosched.core.errors import CoschedError
 from cosched.core.messages import AddTask, CreateClass, DestroyClass, Mode, SetShares
 from cosched.core.units import NS_PER_S
+from cosched.linux.classes import ShareRefused
 from cosched.node import child, members, memory
 from cosched.node.child import start_child
 from cosched.node.effects import Effects
@@ -58,13 +59,13 @@ class Classes:
         return ONE
 
 
-def effects(classes):
+def effects(classes, kick=lambda _: None):
     jobs = SimpleNamespace(get=lambda _: None)
     return Effects(
         classes,
         jobs,
         None,
-        kick=lambda _: None,
+        kick=kick,
         ring_timer=lambda: None,
         set_alarm=lambda _: None,
     )
@@ -86,6 +87,21 @@ def test_a_class_that_could_not_be_made_does_not_freeze_the_shares_of_others(cap
     node.carry_out([DestroyClass("b"), SetShares((("a", 100), ("b", 1)))])
     assert classes.shares == {"a": 100, "b": 99}
     assert [record.levelname for record in caplog.records] == ["ERROR"] * 3
+
+
+def test_a_class_that_refuses_its_share_costs_the_others_no_kick(caplog):
+    """Their new shares would else count from the next tick on."""
+    classes, kicked = Classes(), []
+    node = effects(classes, kicked.append)
+    node.carry_out([CreateClass("a", ONE), SetShares((("a", 100),))])
+
+    def refuse(_percents):
+        raise ShareRefused("class b: someone removed it", frozenset({1}))
+
+    classes.set_shares = refuse
+    node.carry_out([SetShares((("a", 1), ("b", 99)))])
+    assert kicked == [ONE, frozenset({1})]
+    assert "someone removed it" in caplog.text
 
 
 # -- helpers that cannot be started ---------------------------------------------------
@@ -204,6 +220,7 @@ class Applicant:
         self.hello = Hello(job, 0, 1, 0, need_bytes)
         self.peer = SimpleNamespace(pid=os.getpid(), uid=1000)
         self.inside = False
+        self.refusals = []
 
     def answer(self, register):
         register(self.peer, self.hello, -1)
@@ -215,6 +232,9 @@ class Applicant:
     def ask_to_wait(self, _reason):
         pass
 
+    def refuse(self, refusal):
+        self.refusals.append(str(refusal))
+
 
 class Door:
     """A gate of a node with 1 GiB; time and the loop's calls are the test's."""
@@ -223,13 +243,14 @@ class Door:
         monkeypatch.setattr(memory, "held_bytes", lambda _pids: 0)
         monkeypatch.setattr(memory, "pressure_percent", lambda: 0.0)
         self.jobs, self.calls = {}, []
+        self.now_ns = NS_PER_S
         self.gate = MemoryGate(
             "n",
             Table(self.jobs),
             SimpleNamespace(call_at=lambda _at, call: self.calls.append(call)),
             self._register,
             MemoryTerms(GIB),
-            now_ns=lambda: NS_PER_S,
+            now_ns=lambda: self.now_ns,
         )
 
     def _register(self, peer, hello, _pidfd):
@@ -280,6 +301,19 @@ def test_what_is_taken_over_is_no_more_than_the_node_has(monkeypatch):
         job.region.memory_bytes = written
         door.gate.take_over(job)
         assert job.declared_bytes == counts
+
+
+def test_a_job_that_is_refused_is_told_once_each_time_that_it_is_started(monkeypatch):
+    door, told = Door(monkeypatch), []
+    for after_ns in (0, 0, 5 * NS_PER_S, 9 * NS_PER_S, 10 * NS_PER_S, 0):
+        door.now_ns += after_ns
+        (refusal,) = door.come("a", 2 * GIB).refusals
+        told.append(bool(refusal))
+    assert told == [True, False, False, False, True, False]
+    for number in range(100):
+        door.now_ns += 10 * NS_PER_S
+        door.come(f"b{number}", 2 * GIB)
+    assert len(door.gate._told_ns) == 1
 
 
 def test_who_waits_is_looked_at_again_when_memory_could_not_be_measured(

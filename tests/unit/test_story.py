@@ -15,12 +15,14 @@ from cosched.core.messages import (
     ModeChosen,
     PublishStatus,
     RefuseRequest,
+    ShutdownRequested,
     SliceEnded,
     TaskExited,
     TaskRegistered,
     TurnGiven,
 )
 from cosched.core.node import NodeScheduler
+from cosched.core.roll import tasks_before
 from cosched.core.settings import Settings
 from cosched.core.story import ENDED, notes_about
 from cosched.core.units import NS_PER_MS, NS_PER_S
@@ -164,6 +166,16 @@ def test_the_end(node):
     assert node.last("0.b") == "scheduled: what it waited for ended or shrank"
 
 
+def test_the_end_of_a_released_job(node):
+    """It has no class whose end would tell."""
+    node.register("0.a", 12)
+    node.send(ModeChosen, 10, job="0.a", mode=Mode.RELEASED)
+    node.send(TaskExited, 10, job="0.a", task=11)
+    assert node.last("0.a") == "scheduled: its owner released it: it runs at normal shares"
+    node.send(TaskExited, 10, job="0.a", task=12)
+    assert node.last("0.a") == "ended: its last task left"
+
+
 def test_an_unknown_rank_is_told_by_its_process():
     node = Node()
     node.register("0.a", 77)
@@ -190,3 +202,24 @@ def test_every_change_and_every_refusal_is_told_once(settings, choices, job):
         text = teller.tell(note)
         assert "\n" not in text
         assert text not in (*Cause._value2member_map_,)  # a sentence, not a code word
+
+
+@hypothesis_settings(deadline=None)
+@given(SETTINGS, CHOICES, st.sampled_from(JOBS), st.integers(0, 60))
+def test_an_end_is_told_wherever_the_steps_begin(settings, choices, job, cut):
+    """Of a machine that lives on; it is told of no exit of a task that it does not have."""
+    machine = NodeScheduler(settings)
+    choices = [choice for choice in choices if choice[0] is not ShutdownRequested]
+    steps, ends, before = [], [], set()
+    for event, commands in run_choices(machine, choices):
+        now = set(machine.jobs[job].tasks) if job in machine.jobs else set()
+        about = isinstance(event, TaskExited) and event.job == job
+        if not about or now != before:
+            steps.append((event, commands))
+        if before and not now:
+            ends.append(len(steps) - 1)
+        before = now
+    tasks = tasks_before(job, steps[cut:], before)
+    notes = list(notes_about(job, steps[cut:], tasks))
+    told = [note.now_ns for note in notes if note.why == ENDED]
+    assert told == [steps[number][0].now_ns for number in ends if number >= cut]

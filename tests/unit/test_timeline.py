@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosched.core.messages import Cause, Refusal, ShutdownRequested
+from cosched.core.messages import Cause, Mode, ModeChosen, Refusal, ShutdownRequested
 from cosched.observe.agreement import agreements, follows, length_ns
 from cosched.observe.timeline import timelines
 from cosched.observe.trace import read_trace
@@ -108,6 +108,24 @@ def test_what_runs_freely_is_no_span(tmp_path):
     node.tell(ShutdownRequested, 30)
     (line_,) = timelines([node.trace(tmp_path)])
     assert spans(line_) == [("0.a", 0, 30, Cause.FIRST)]
+
+
+@pytest.mark.parametrize("rotated", [False, True])
+def test_a_released_job_stays_until_its_last_task_leaves(tmp_path, rotated):
+    node = TracedNode("n1")
+    node.register(0, "0.a", 1)
+    node.register(0, "0.a", 2)
+    node.register(10, "0.b", 3)
+    node.tell(ModeChosen, 20, job="0.a", mode=Mode.RELEASED)
+    if rotated:
+        node.begin(30)
+    node.exit(40, "0.a", 1)
+    node.exit(50, "0.a", 2)
+    node.exit(90, "0.b", 3)
+    (line_,) = timelines([node.trace(tmp_path)])
+    assert spans(line_) == [("0.a", 0, 20, Cause.FIRST), ("0.b", 20, 90, Cause.FREED)]
+    stays = [(job, ms(b), ms(e)) for job, b, e in line_.present]
+    assert stays == [("0.a", 0, 50), ("0.b", 10, 90)]
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)

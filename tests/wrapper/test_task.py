@@ -15,7 +15,7 @@ from mpi_shim.errors import UnprefixedMessageError, not_covered
 from mpi_shim.settings import WaitPolicy, read_settings
 from mpi_shim.sharing import Sharing
 from mpi_shim.task import Task
-from tests.fakes import FakeNode
+from tests.fakes import FakeNode, eventually
 
 
 def test_no_job_no_settings():
@@ -305,6 +305,23 @@ def test_an_unregistered_waiter_finds_out_by_itself(monkeypatch, shared):
     assert waiting.wait(lambda: next(polls), lambda: False)
     assert turns == [1, 2, 3, 4]
     assert len(naps) == (4 if shared else 0)
+
+
+def test_a_waiter_whose_daemon_is_gone_finds_out_by_itself(node, task, monkeypatch):
+    monkeypatch.setattr(waiting, "task", task)
+    task.wait = WaitPolicy("auto")
+    job, turns = node.jobs["j"], []
+    job.schedule(True)
+    job.region.publish_contention(True)
+    assert task.is_attended()
+    node.beating = False
+    assert eventually(lambda: not task.is_attended())
+    sharing = SimpleNamespace(is_shared=turns.append)
+    monkeypatch.setattr(waiting, "sharing", sharing)
+    polls = iter([None] * 4 + [True])
+    assert waiting.wait(lambda: next(polls), lambda: False)
+    assert turns == [1, 2, 3, 4]
+    assert job.counters(2)["naps"] == 0
 
 
 class Kernel:

@@ -67,6 +67,18 @@ static void round_of(const char *mode, int value, MPI_Win win, int *shared) {
             MPI_Irecv(&got, 1, MPI_INT, other, 7, comm, &requests[0]);
             requests[1] = MPI_REQUEST_NULL;
             MPI_Waitany(2, requests, &index, MPI_STATUS_IGNORE);
+        } else if (strcmp(mode, "status") == 0) {
+            MPI_Irecv(&got, 1, MPI_INT, other, 7, comm, &request);
+            for (int flag = 0; !flag;)
+                MPI_Request_get_status(request, &flag, MPI_STATUS_IGNORE);
+            MPI_Wait(&request, MPI_STATUS_IGNORE);
+#if MPI_VERSION > 4 || (MPI_VERSION == 4 && MPI_SUBVERSION >= 1)
+        } else if (strcmp(mode, "some") == 0) {
+            MPI_Irecv(&got, 1, MPI_INT, other, 7, comm, &request);
+            for (int count = 0; count == 0;)
+                MPI_Request_get_status_some(1, &request, &count, &index, MPI_STATUSES_IGNORE);
+            MPI_Wait(&request, MPI_STATUS_IGNORE);
+#endif
         } else if (strcmp(mode, "probe") == 0) {
             MPI_Probe(MPI_ANY_SOURCE, 7, comm, &status);
             MPI_Recv(&got, 1, MPI_INT, status.MPI_SOURCE, 7, comm, MPI_STATUS_IGNORE);

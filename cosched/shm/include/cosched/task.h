@@ -63,6 +63,10 @@ int cosched_is_scheduled(const struct cosched_link *link);
 /* 1 if another job wants the CPUs of this one, whichever of them has them now. */
 int cosched_is_contended(const struct cosched_link *link);
 
+/* 1 while the scheduler daemon that knows of other jobs lives; 0 if this task is not
+ * attached, or its daemon stopped beating: what the region says may be true no more. */
+int cosched_is_attended(const struct cosched_link *link);
+
 /* A task looked for a message and found none. A message that it finds at a later look
  * arrived in between, so what it says of its sender is true now. */
 void cosched_looked(struct cosched_link *link);
