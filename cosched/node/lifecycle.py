@@ -27,6 +27,7 @@ from cosched.shm.paths import NodePaths
 START_TIMEOUT_S = 20.0
 STOP_TIMEOUT_S = 10.0
 AWAIT_S = 0.02
+_UP_ALREADY = "its daemons are up already"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ def _wait_for_room(paths: NodePaths) -> None:
             answer = request(paths, "retire")
             if not answer["retired"]:
                 raise CoschedError(
-                    f"node {paths.node}: its daemons are up already (pid {answer['pid']}); "
+                    f"node {paths.node}: {_UP_ALREADY} (pid {answer['pid']}); "
                     "stop them first: cosched down"
                 )
         _await_change(paths, deadline)
@@ -107,13 +108,15 @@ def _start_or_join(paths: NodePaths, options: NodeOptions) -> str:
         if lock_holder(paths.scheduler_lock) is None:
             try:
                 return _spawn(paths, options)
-            except CoschedError:
-                if lock_holder(paths.scheduler_lock) is None:
+            except CoschedError as error:
+                # Somebody was quicker, though he may have ended since.
+                quicker = lock_holder(paths.scheduler_lock) is not None
+                if not quicker and _UP_ALREADY not in str(error):
                     raise
-                continue  # somebody was quicker
+                continue
         with contextlib.suppress(NoDaemon):
             pid = request(paths, "status")["pid"]
-            return f"node {paths.node}: its daemons are up already (pid {pid})"
+            return f"node {paths.node}: {_UP_ALREADY} (pid {pid})"
         _await_change(paths, deadline)
 
 
@@ -229,7 +232,7 @@ def lock_node(paths: NodePaths) -> DaemonLock:
     while not lock.acquire():
         with contextlib.suppress(NoDaemon):
             pid = request(paths, "status")["pid"]
-            raise CoschedError(f"its daemons are up already (pid {pid})")
+            raise CoschedError(f"{_UP_ALREADY} (pid {pid})")
         _await_change(paths, deadline)
     return lock
 
