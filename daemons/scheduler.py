@@ -22,8 +22,7 @@ from cosched.linux.priority import raise_daemon_priority
 from cosched.linux.probe import probe
 from cosched.node.books import history_place
 from cosched.node.configuration import load
-from cosched.node.lifecycle import end_orphans
-from cosched.node.lock import DaemonLock
+from cosched.node.lifecycle import end_orphans, lock_node
 from cosched.node.log_file import open_log
 from cosched.node.memory import MemoryTerms
 from cosched.node.scheduler import DaemonOptions, SchedulerDaemon
@@ -68,7 +67,33 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     return parser().parse_args(arguments)
 
 
-def serve(options: argparse.Namespace, ready_fd: int) -> None:
+class Starter:
+    """Who started the daemon, and reads at a descriptor how that went."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self.knows = False  #: that the daemon is ready
+
+    def tell_ready(self, greeting: str) -> None:
+        """READY, after which nobody listens any more."""
+        self.knows = True
+        try:
+            os.write(self._fd, f"READY {greeting}\n".encode())
+        except OSError as error:
+            # Who started us has left; others may have come to rely on us meanwhile.
+            logging.info("nobody hears that we are ready: %s", error.strerror)
+        if self._fd > 2:
+            os.close(self._fd)
+
+    def tell_error(self, error: CoschedError) -> None:
+        """Why there is no daemon, or why one that was ready has ended."""
+        if self.knows:
+            logging.error("%s", error)  # the descriptor is closed, or another file's by now
+        elif self._fd != 1:
+            os.write(self._fd, f"ERROR {error}\n".encode())
+
+
+def serve(options: argparse.Namespace, starter: Starter) -> None:
     """Runs the daemon until it is told to end."""
     config, doubts = load(os.environ, given(options))
     settings = bounded(config.limits, config.node.settings())
@@ -78,13 +103,11 @@ def serve(options: argparse.Namespace, ready_fd: int) -> None:
         raise CoschedError(refusal)
     paths = NodePaths(options.run_dir, options.node)
     make_node_directory(paths, os.geteuid(), private=options.private)
-    lock = DaemonLock(paths.scheduler_lock)
-    if not lock.acquire():
-        raise CoschedError("its daemons are up already")
+    lock = lock_node(paths)
     try:
         raise_descriptor_limit()
         end_orphans(paths)
-        open_log(paths.log, verbose=options.verbose, capture=ready_fd > 2)
+        open_log(paths.log, verbose=options.verbose, capture=options.ready_fd > 2)
         for doubt in doubts:
             logging.warning("%s", doubt)
         found = probe(paths.tag, config.node.class_scheduler, config.node.mode)
@@ -114,14 +137,8 @@ def serve(options: argparse.Namespace, ready_fd: int) -> None:
 
         def ready() -> None:
             logging.info("ready: %s (%s)", greeting, chosen)
-            try:
-                os.write(ready_fd, f"READY {greeting}\n".encode())
-            except OSError as error:
-                # Who started us has left; others may have come to rely on us meanwhile.
-                logging.info("nobody hears that we are ready: %s", error.strerror)
+            starter.tell_ready(greeting)
             notify_systemd()
-            if ready_fd > 2:
-                os.close(ready_fd)
 
         gc.freeze()  # what is loaded by now stays; no collection need look at it
         daemon.run(ready)
@@ -162,14 +179,12 @@ def notify_systemd() -> None:
 def main() -> None:
     """Entry point of ``coschedd``: READY or ERROR on the ready descriptor."""
     options = parse(sys.argv[1:])
+    starter = Starter(options.ready_fd)
     try:
-        serve(options, options.ready_fd)
+        serve(options, starter)
     except CoschedError as error:
-        message = f"ERROR {error}\n".encode()
-        if options.ready_fd == 1:
-            sys.exit(f"coschedd: {error}")
-        os.write(options.ready_fd, message)
-        sys.exit(1)
+        starter.tell_error(error)
+        sys.exit(f"coschedd: {error}" if options.ready_fd == 1 else 1)
 
 
 if __name__ == "__main__":

@@ -12,9 +12,9 @@ from cosched.bench.remote import RemoteSettings
 from cosched.bench.results import Activity
 from cosched.bench.site import Site
 from cosched.core.branches import Branch
-from cosched.core.errors import CoschedError
+from cosched.core.errors import CoschedError, NoDaemon
 from cosched.lab import life
-from cosched.node.client import NoDaemon, request
+from cosched.node.client import request
 from cosched.shm.paths import NodePaths
 
 Answers = dict[NodePaths, dict[str, Any]]

@@ -7,9 +7,9 @@ import sys
 import time
 from collections.abc import Sequence
 
-from cosched.core.errors import CoschedError
+from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.history import JobRecord
-from cosched.node.client import NoDaemon, request
+from cosched.node.client import request
 from cosched.observe.history import gather, in_words, summary
 from cosched.shm.paths import NodePaths, job_key
 

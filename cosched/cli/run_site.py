@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cosched.core.errors import CoschedError
+from cosched.core.errors import CoschedError, NoDaemon
 from cosched.launch.command import Site
 from cosched.shm.paths import NodePaths
 
@@ -119,7 +119,7 @@ def lease_here(
 
 def connect(paths: NodePaths) -> Control | None:
     """The node's daemon; None if it has none."""
-    from cosched.node.client import ControlClient, NoDaemon
+    from cosched.node.client import ControlClient
 
     try:
         return ControlClient(paths)

@@ -12,9 +12,9 @@ import click
 from cosched.cli.options import asked_run_dir_option, nodes_option
 from cosched.core.config.kinds import suggest
 from cosched.core.config.schema import BY_PATH, LIVE, Key
-from cosched.core.errors import CoschedError
+from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.settings import Settings
-from cosched.node.client import NoDaemon, nodes_in, request
+from cosched.node.client import nodes_in, request
 from cosched.shm.paths import NodePaths
 
 

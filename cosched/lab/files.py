@@ -23,12 +23,11 @@ from cosched.lab.agent import agent_places
 from cosched.lab.plan import mark_prefix
 from cosched.lab.state import read_state, state_path
 from cosched.linux.namespaces import processes_inside
+from cosched.node.remains import remove_regions
 from cosched.shm.paths import NodePaths
 
 LOCK_WITHIN_S = 2.0
 LOCK_POLL_S = 0.02
-
-_REGIONS = Path("/dev/shm")
 
 
 @contextlib.contextmanager
@@ -99,10 +98,8 @@ def remove_if_empty(run_dir: Path) -> None:
 
 
 def _remove_node(paths: NodePaths) -> None:
+    remove_regions(paths)
     shutil.rmtree(paths.directory, ignore_errors=True)
-    for pattern in (paths.node_region, paths.job_region_prefix + "*"):
-        for region in _REGIONS.glob(pattern.removeprefix("/")):
-            region.unlink(missing_ok=True)
 
 
 def forget_dead(run_dir: Path) -> None:

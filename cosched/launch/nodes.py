@@ -7,13 +7,14 @@ nothing of sockets.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
-from cosched.core.errors import CoschedError
+from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.units import format_bytes
 from cosched.shm.paths import NodePaths
 
@@ -94,21 +95,27 @@ def lease_node(
     name, has ``most`` jobs here, or needs more memory than the node has; any other
     CoschedError if there is no way to have daemons here.
     """
+
+    def lease(control: Control) -> Control:
+        try:
+            control.request("lease")
+            status = control.request("status")
+            _check_jobs(status, paths.node, uid, job, most)
+            _check_memory(status, paths.node, need_bytes)
+        except BaseException:
+            control.close()
+            raise
+        return control
+
+    control = connect(paths)
+    if control is not None:
+        with contextlib.suppress(NoDaemon):  # private daemons that were just ending
+            return lease(control)
+    start_private_pair(paths)
     control = connect(paths)
     if control is None:
-        start_private_pair(paths)
-        control = connect(paths)
-    if control is None:
         raise CoschedError(f"no daemon answers at {paths.control_socket}")
-    try:
-        control.request("lease")
-        status = control.request("status")
-        _check_jobs(status, paths.node, uid, job, most)
-        _check_memory(status, paths.node, need_bytes)
-    except BaseException:
-        control.close()
-        raise
-    return control
+    return lease(control)
 
 
 def start_private_pair(paths: NodePaths) -> None:

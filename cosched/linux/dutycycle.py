@@ -30,6 +30,7 @@ knows the pids must call ``restore``.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 from collections.abc import Mapping
@@ -38,6 +39,8 @@ from dataclasses import dataclass, field
 from cosched.core.errors import CoschedError
 from cosched.linux import pidfd, proc
 from cosched.linux.classes import check_key, check_mode, unknown_class
+
+log = logging.getLogger(__name__)
 
 CYCLE_NS = 200_000_000
 # Strict: alone on the CPU, and at once. Proportional: a kernel tick at 250 Hz, or a task
@@ -57,9 +60,17 @@ class _Job:
     """Stopped until it is thawed; it gets no pulses."""
 
     def signal(self, signum: int) -> None:
-        for pid, fd in list(self.pidfds.items()):
-            if not pidfd.send_signal(fd, signum):
-                self.let_go(pid)
+        for pid in list(self.pidfds):
+            self.signal_one(pid, signum)
+
+    def signal_one(self, pid: int, signum: int) -> None:
+        """Forgets a process that has ended, or that may not be signalled any more."""
+        try:
+            if pidfd.send_signal(self.pidfds[pid], signum):
+                return
+        except PermissionError:
+            log.warning("process %d is another user's by now: it runs on its own", pid)
+        self.let_go(pid)
 
     def let_go(self, pid: int) -> None:
         """Forgets a process; it is up to the caller that it is not left stopped."""
@@ -121,14 +132,14 @@ class DutyCycle:
             return
         known.pidfds[pid] = fd
         # SIGCONT too: a scheduler that died may have left it stopped.
-        pidfd.send_signal(fd, signal.SIGSTOP if known.stopped else signal.SIGCONT)
+        known.signal_one(pid, signal.SIGSTOP if known.stopped else signal.SIGCONT)
 
     def remove(self, job: str, pid: int) -> None:
         known = self._jobs.get(job)
         if known is None or pid not in known.pidfds:
             return
         known.read_cpu_ns()
-        pidfd.send_signal(known.pidfds[pid], signal.SIGCONT)
+        known.signal_one(pid, signal.SIGCONT)
         known.let_go(pid)
 
     def destroy(self, job: str) -> None:

@@ -48,19 +48,20 @@ def thaw(group: Path) -> None:
         _signal_member(group, pid, signal.SIGCONT)
 
 
-def let_go(group: Path, pid: int) -> None:
-    """Continues a process that was moved out of a group that is frozen."""
-    if not (group / _FREEZE).exists():
-        _send(pid, signal.SIGCONT, lambda: True)
+def let_go(group: Path, pid: int, start_ticks: int) -> None:
+    """Continues the process that was moved out of a group that is frozen, and started then:
+    nobody who has its number by now."""
+    if (group / _FREEZE).exists():
+        return
+    _send(pidfd.open_identified(pid, start_ticks), signal.SIGCONT)
 
 
 def _signal_member(group: Path, pid: int, number: int) -> None:
     # Looked up again once it is held: by then the number may be somebody else's.
-    _send(pid, number, lambda: pid in members(group))
+    _send(pidfd.open_pidfd(pid), number, lambda: pid in members(group))
 
 
-def _send(pid: int, number: int, is_meant: Callable[[], bool]) -> None:
-    fd = pidfd.open_pidfd(pid)
+def _send(fd: int | None, number: int, is_meant: Callable[[], bool] = lambda: True) -> None:
     if fd is None:
         return
     try:

@@ -38,7 +38,7 @@ import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
@@ -54,7 +54,8 @@ from cosched.linux.shares import (
     weights,
 )
 
-# How long ``close`` waits for processes that are on their way out.
+# How long ``close`` waits for processes that are on their way out, and how often it looks:
+# version 1 tells nobody when the last one has gone.
 _CLOSE_PATIENCE_S = 1.0
 _CLOSE_INTERVAL_S = 0.005
 
@@ -67,6 +68,8 @@ class _Group:
     knob: int
     """Descriptor of the file that a switch writes."""
     usage: int | None
+    starts: dict[int, int] = field(default_factory=dict)
+    """When those that were added started, by pid."""
 
     def close(self) -> None:
         os.close(self.knob)
@@ -162,17 +165,23 @@ class GroupClasses(ABC):
     def add(self, job: str, pid: int, start_ticks: int | None = None) -> None:
         if job not in self._groups:
             raise unknown_class(job)
+        if start_ticks is None:
+            start_ticks = proc.start_ticks(pid, self._trees[0].hierarchy.root)
         try:
             for tree in self._trees:
                 tree.move_in(job, pid, start_ticks)
         except OSError as error:
             raise CoschedError(f"class {job}: {_move_error(pid, error)}") from None
+        if start_ticks is not None:
+            self._groups[job].starts[pid] = start_ticks
 
     def remove(self, job: str, pid: int) -> None:
+        group = self._groups.get(job)
+        start_ticks = group.starts.pop(pid, None) if group is not None else None
         for tree in self._trees:
             tree.give_back(job, pid)
-        if job in self._frozen:
-            freezer.let_go(self._trees[0].path(job), pid)
+        if job in self._frozen and start_ticks is not None:
+            freezer.let_go(self._trees[0].path(job), pid, start_ticks)
 
     def destroy(self, job: str) -> None:
         if job in self._frozen:
@@ -197,10 +206,17 @@ class GroupClasses(ABC):
 
     def _remove_leftovers(self) -> None:
         """Removes groups without members; one with processes that are dying waits."""
+        failed: CoschedError | None = None
         for job in sorted(self._leftovers):
-            removed = [tree.remove(job) for tree in self._trees]
+            try:
+                removed = [tree.remove(job) for tree in self._trees]
+            except OSError as error:
+                failed = CoschedError(f"class {job}: cannot be removed: {why(error)}")
+                continue
             if all(removed):
                 self._leftovers.discard(job)
+        if failed is not None:
+            raise failed
 
     # -- suspension ---------------------------------------------------------------------
 
@@ -309,18 +325,21 @@ class GroupClasses(ABC):
             return
         widths = {job: self._widths.get(job) or self._measured_width(job) for job in jobs}
         normal = normal_weights(widths, self.scale)
+        failed: CoschedError | None = None
         for job, weight in normal.items():
             try:
                 self._normalise(job, weight)
             except OSError as error:
                 if error.errno not in (errno.ENOENT, errno.ENODEV):
-                    raise self._write_error(job, error) from None
+                    failed = failed or self._write_error(job, error)
         self._top_weight = None
         # Gone since we looked means that nothing is left that needs a weight.
         with contextlib.suppress(CoschedError):
             self._set_top_weight(sum(normal.values()))
         self._percents = {}
         self._restored = True
+        if failed is not None:
+            raise failed
 
     def _measured_width(self, job: str) -> int:
         """The CPUs that the members may use, for a class that another process made."""
@@ -331,8 +350,17 @@ class GroupClasses(ABC):
         return max(1, len(cpus))
 
     def close(self) -> None:
-        for job in {*self._groups, *(job for tree in self._trees for job in tree.jobs())}:
-            self.destroy(job)
+        # One that cannot be removed keeps no other from its removal.
+        with contextlib.ExitStack() as steps:
+            steps.callback(self._remove_last)
+            for job in {
+                *self._groups,
+                *(job for tree in self._trees for job in tree.jobs()),
+            }:
+                steps.callback(self.destroy, job)
+
+    def _remove_last(self) -> None:
+        """What is still there when every class has been destroyed."""
         deadline = time.monotonic() + _CLOSE_PATIENCE_S
         while self._leftovers and time.monotonic() < deadline:
             time.sleep(_CLOSE_INTERVAL_S)

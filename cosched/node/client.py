@@ -7,14 +7,10 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from cosched.core.errors import CoschedError
+from cosched.core.errors import CoschedError, NoDaemon
 from cosched.shm.paths import NodePaths
 
 TIMEOUT_S = 10.0
-
-
-class NoDaemon(CoschedError):
-    """Nobody answers at the node's control socket."""
 
 
 class ControlClient:
@@ -49,16 +45,21 @@ class ControlClient:
         self._socket.close()
 
     def request(self, op: str, **arguments: Any) -> dict[str, Any]:
-        """The daemon's answer; an ``error`` in it is raised as CoschedError."""
+        """The daemon's answer; an ``error`` in it is raised as CoschedError. NoDaemon if
+        the daemon ends before it has answered."""
         try:
             self._socket.sendall(json.dumps({"op": op, **arguments}).encode() + b"\n")
             line = self._reader.readline()
+        except ConnectionError:
+            line = b""
         except OSError as error:
             raise CoschedError(
                 f"node {self.node}: the daemon does not answer: {error}"
             ) from None
-        if not line:
-            raise CoschedError(f"node {self.node}: the daemon ended before it answered")
+        if not line.endswith(b"\n"):
+            raise NoDaemon(
+                f"node {self.node}: the daemon ended before it answered; try again"
+            )
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             raise CoschedError(f"node {self.node}: {answer['error']}")

@@ -8,16 +8,20 @@ regions, bells and classes; or until a new scheduler daemon takes over and ends 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cosched.core.errors import CoschedError
 from cosched.core.messages import Mode
 from cosched.linux.classes import ClassScheduler
 from cosched.node.jobs import LiveTask, attach_left, left_regions, live_tasks
+from cosched.node.lock import locked
 from cosched.node.loop import Loop
+from cosched.node.remains import remove_remains
 from cosched.shm.paths import NodePaths
 from cosched.shm.region import JobRegion, unlink_region
 
@@ -34,7 +38,10 @@ class Ward:
 
 
 class Guardian:
-    """Restores a node, then removes what its jobs leave."""
+    """Restores a node, then removes what its jobs leave.
+
+    What fails for one job is logged, and done for the others.
+    """
 
     def __init__(self, paths: NodePaths, classes: ClassScheduler) -> None:
         self._paths = paths
@@ -47,19 +54,22 @@ class Guardian:
         new scheduler daemon takes over."""
         self._loop.stop_on([signal.SIGTERM])
         self._find_wards()
-        self._classes.restore(
-            {
-                ward.key: {task.pid: task.start_ticks for task in ward.tasks.values()}
-                for ward in self._wards.values()
-            }
-        )
-        for ward in list(self._wards.values()):
+        wards = list(self._wards.values())
+        # First of all: who believes that he is not scheduled sleeps, whatever his share.
+        for ward in wards:
+            ward.region.let_run_freely()
+        with _logged():
+            self._classes.restore(
+                {
+                    ward.key: {task.pid: task.start_ticks for task in ward.tasks.values()}
+                    for ward in wards
+                }
+            )
+        for ward in wards:
             # Also those that their owners suspended: nobody is here to resume them.
             if ward.region.mode is Mode.SUSPENDED:
-                self._classes.thaw(ward.key)
-            # No daemon will publish again: scheduled, for good.
-            epoch, _ = ward.region.status()
-            ward.region.publish_status(epoch + 1, True)
+                with _logged():
+                    self._classes.thaw(ward.key)
             for task in ward.tasks.values():
                 self._loop.watch(task.pidfd, lambda w=ward, t=task: self._task_ended(w, t))  # type: ignore[misc]
             self._forget_if_empty(ward)
@@ -88,7 +98,8 @@ class Guardian:
     def _forget_if_empty(self, ward: Ward) -> None:
         if ward.tasks:
             return
-        self._classes.destroy(ward.key)
+        with _logged():
+            self._classes.destroy(ward.key)
         ward.region.close()
         ward.region.unlink()
         self._paths.bell(ward.key).unlink(missing_ok=True)
@@ -97,12 +108,18 @@ class Guardian:
             self._loop.stop()
 
     def _remove_node(self) -> None:
-        self._classes.close()
-        unlink_region(self._paths.node_region)
-        for path in (
-            self._paths.bell("@timer"),
-            self._paths.register_socket,
-            self._paths.control_socket,
-            self._paths.scheduler_lock,
-        ):
-            path.unlink(missing_ok=True)
+        with locked(self._paths.scheduler_lock) as mine:
+            if not mine:
+                return  # a new scheduler daemon begins: all of it is that one's by now
+            with _logged():
+                self._classes.close()
+            remove_remains(self._paths)
+
+
+@contextlib.contextmanager
+def _logged() -> Iterator[None]:
+    """What fails in the block ends there, with a line in the log."""
+    try:
+        yield
+    except (CoschedError, OSError) as error:
+        log.error("%s", error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -10,21 +11,22 @@ import sys
 import time
 from dataclasses import dataclass
 
-from cosched.core.errors import CoschedError
+from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.messages import Mode
 from cosched.core.settings import Settings
 from cosched.linux.classes import NAMES
 from cosched.linux.pidfd import open_pidfd, send_signal
 from cosched.linux.probe import attach
-from cosched.node.client import ControlClient, NoDaemon, request
+from cosched.node.client import ControlClient, request
 from cosched.node.jobs import attach_left, left_regions, live_tasks
-from cosched.node.lock import hold_daemon, lock_holder
+from cosched.node.lock import DaemonLock, hold_daemon, lock_holder, locked
+from cosched.node.remains import remove_remains
 from cosched.shm.paths import NodePaths
-from cosched.shm.region import unlink_region
 
 START_TIMEOUT_S = 20.0
 STOP_TIMEOUT_S = 10.0
 AWAIT_S = 0.02
+_UP_ALREADY = "its daemons are up already"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,29 +88,15 @@ def _wait_for_room(paths: NodePaths) -> None:
     """Ends private daemons that are unused, and waits for those that are on their way
     out; CoschedError if daemons are up."""
     deadline = time.monotonic() + START_TIMEOUT_S
-    while (daemon := hold_daemon(paths.scheduler_lock)) is not None:
-        try:
+    while lock_holder(paths.scheduler_lock) is not None:
+        with contextlib.suppress(NoDaemon):
             answer = request(paths, "retire")
-        except NoDaemon:
-            if time.monotonic() > deadline:
-                raise _silent(paths, lock_holder(paths.scheduler_lock)) from None
-            select.select([daemon], [], [], AWAIT_S)  # it begins, or it ends
-        else:
             if not answer["retired"]:
                 raise CoschedError(
-                    f"node {paths.node}: its daemons are up already (pid {answer['pid']}); "
+                    f"node {paths.node}: {_UP_ALREADY} (pid {answer['pid']}); "
                     "stop them first: cosched down"
                 )
-            _await_end(daemon, f"node {paths.node}: the private scheduler daemon")
-        finally:
-            os.close(daemon)
-
-
-def _silent(paths: NodePaths, holder: int | None) -> CoschedError:
-    return CoschedError(
-        f"node {paths.node}: the scheduler daemon (pid {holder}) did not answer for "
-        f"{START_TIMEOUT_S:g} s; see {paths.log}"
-    )
+        _await_change(paths, deadline)
 
 
 def _start_or_join(paths: NodePaths, options: NodeOptions) -> str:
@@ -116,22 +104,36 @@ def _start_or_join(paths: NodePaths, options: NodeOptions) -> str:
     about to end."""
     deadline = time.monotonic() + START_TIMEOUT_S
     while True:
-        holder = lock_holder(paths.scheduler_lock)
-        if holder is None:
+        if lock_holder(paths.scheduler_lock) is None:
             try:
                 return _spawn(paths, options)
-            except CoschedError:
-                if lock_holder(paths.scheduler_lock) is None:
+            except CoschedError as error:
+                # Somebody was quicker, though he may have ended since.
+                quicker = lock_holder(paths.scheduler_lock) is not None
+                if not quicker and _UP_ALREADY not in str(error):
                     raise
-                continue  # somebody was quicker
-        try:
+                continue
+        with contextlib.suppress(NoDaemon):
             pid = request(paths, "status")["pid"]
-        except NoDaemon:
-            if time.monotonic() > deadline:
-                raise _silent(paths, holder) from None
-            time.sleep(AWAIT_S)  # its socket comes, or its lock goes
-        else:
-            return f"node {paths.node}: its daemons are up already (pid {pid})"
+            return f"node {paths.node}: {_UP_ALREADY} (pid {pid})"
+        _await_change(paths, deadline)
+
+
+def _await_change(paths: NodePaths, deadline: float) -> None:
+    """Waits for whoever has the node's lock and does not answer: until he ends, or for a
+    moment, in which he may begin to. CoschedError after ``deadline``."""
+    daemon = hold_daemon(paths.scheduler_lock)
+    try:
+        if time.monotonic() > deadline:
+            raise CoschedError(
+                f"node {paths.node}: the scheduler daemon (pid "
+                f"{lock_holder(paths.scheduler_lock)}) neither answered nor ended in "
+                f"{START_TIMEOUT_S:g} s; see {paths.log}"
+            )
+        select.select([] if daemon is None else [daemon], [], [], AWAIT_S)
+    finally:
+        if daemon is not None:
+            os.close(daemon)
 
 
 def _spawn(paths: NodePaths, options: NodeOptions) -> str:
@@ -188,20 +190,50 @@ def _last_words(paths: NodePaths) -> str:
 def stop_node(paths: NodePaths) -> bool:
     """Stops the daemons and waits for their end; False if none was up.
 
-    Also removes what killed daemons left behind.
+    Also removes what killed daemons left behind, but nothing while a daemon has the node's
+    lock: that one has not begun to answer yet, or ends by itself.
     """
-    try:
-        with ControlClient(paths) as client:
-            daemon = open_pidfd(int(client.request("status")["pid"]))
-            client.request("down")  # it is there to answer: the descriptor is the right one
-    except NoDaemon:
-        return _clean_dead_node(paths)
-    if daemon is not None:
-        try:
-            _await_end(daemon, f"node {paths.node}: the scheduler daemon")
-        finally:
-            os.close(daemon)
+    deadline = time.monotonic() + START_TIMEOUT_S
+    waited = False
+    while not _end_daemons(paths):
+        if not paths.directory.exists():
+            return waited
+        with locked(paths.scheduler_lock) as mine:
+            if mine:
+                return _clean_dead_node(paths) or waited
+        waited = True
+        _await_change(paths, deadline)
     return True
+
+
+def _end_daemons(paths: NodePaths) -> bool:
+    """Tells the daemons to end and waits until they have; False if none answers."""
+    with contextlib.ExitStack() as held:
+        try:
+            with ControlClient(paths) as client:
+                daemon = open_pidfd(int(client.request("status")["pid"]))
+                if daemon is not None:
+                    held.callback(os.close, daemon)
+                # It is there to answer: the descriptor is the right one.
+                client.request("down")
+        except NoDaemon:
+            return False
+        if daemon is not None:
+            _await_end(daemon, f"node {paths.node}: the scheduler daemon")
+        return True
+
+
+def lock_node(paths: NodePaths) -> DaemonLock:
+    """The lock of the node's scheduler daemon, for this process; CoschedError if daemons
+    are up. Who just ends, or cleans up as a guardian does, is waited for."""
+    lock = DaemonLock(paths.scheduler_lock)
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while not lock.acquire():
+        with contextlib.suppress(NoDaemon):
+            pid = request(paths, "status")["pid"]
+            raise CoschedError(f"{_UP_ALREADY} (pid {pid})")
+        _await_change(paths, deadline)
+    return lock
 
 
 def end_orphans(paths: NodePaths) -> None:
@@ -228,16 +260,18 @@ def free_jobs(paths: NodePaths) -> bool:
         raise CoschedError(f"node {paths.node}: its daemons are up (pid {holder})")
     if not left_regions(paths):
         return False
-    # A guardian that lives does the same, and cleans up after the last task.
+    # A guardian that lives does the same, and cleans up after the last task; a daemon that
+    # has the lock by now takes the jobs over.
     if lock_holder(paths.timer_lock) is None:
-        _restore_shares(paths, keep=True)
+        with locked(paths.scheduler_lock) as mine:
+            if mine:
+                _restore_shares(paths, keep=True)
     return True
 
 
 def _clean_dead_node(paths: NodePaths) -> bool:
-    """Does for killed daemons what they would have done themselves at their end."""
-    if not paths.directory.exists():
-        return False
+    """Does for killed daemons what they would have done themselves at their end; False if
+    they left nothing. For who has their lock."""
     left = (
         lock_holder(paths.timer_lock) is not None
         or bool(left_regions(paths))
@@ -245,17 +279,7 @@ def _clean_dead_node(paths: NodePaths) -> bool:
     )
     end_orphans(paths)
     _restore_shares(paths, keep=False)
-    for name in [paths.node_region, *left_regions(paths)]:
-        unlink_region(name)
-    for path in [
-        *paths.bells.glob("*"),
-        paths.register_socket,
-        paths.control_socket,
-        paths.scheduler_lock,
-        paths.timer_lock,
-        paths.metrics_lock,
-    ]:
-        path.unlink(missing_ok=True)
+    remove_remains(paths)
     return left
 
 
@@ -263,16 +287,18 @@ def _restore_shares(paths: NodePaths, *, keep: bool) -> None:
     """Every task awake, every class back to the kernel's normal shares; ``keep``: the
     classes stay for a daemon that takes their jobs over."""
     pids, suspended = _release_tasks(paths)
-    for name in NAMES:
-        try:
-            classes = attach(paths.tag, name)
-        except CoschedError:
-            continue  # this machine has no such classes, so none are left
-        classes.restore(pids)
-        for key in suspended:
-            classes.thaw(key)
-        if not keep:
-            classes.close()
+    # The step named last is done first; one that fails keeps no other from its turn.
+    with contextlib.ExitStack() as steps:
+        for name in reversed(NAMES):
+            try:
+                classes = attach(paths.tag, name)
+            except CoschedError:
+                continue  # this machine has no such classes, so none are left
+            if not keep:
+                steps.callback(classes.close)
+            for key in suspended:
+                steps.callback(classes.thaw, key)
+            steps.callback(classes.restore, pids)
 
 
 def _release_tasks(paths: NodePaths) -> tuple[dict[str, dict[int, int]], list[str]]:
@@ -291,7 +317,7 @@ def _release_tasks(paths: NodePaths) -> tuple[dict[str, dict[int, int]], list[st
             suspended.append(key)
         for task in tasks:
             os.close(task.pidfd)
-        region.publish_status(region.status()[0] + 1, True)
+        region.let_run_freely()
         region.close()
     return found, suspended
 

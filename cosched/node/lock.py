@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import fcntl
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
@@ -23,9 +26,9 @@ class DaemonLock:
         self._fd: int | None = None
 
     def acquire(self) -> bool:
-        """False if another live process holds it."""
+        """False if another live process holds it; CoschedError if it is another user's."""
         while True:
-            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fd = self._open()
             os.fchmod(fd, 0o600)
             if not _lock(fd):
                 os.close(fd)
@@ -41,11 +44,38 @@ class DaemonLock:
         return True
 
     def release(self) -> None:
-        """Unlocks and removes the file."""
+        """Unlocks and removes the file; one that took its place meanwhile is not ours."""
         if self._fd is not None:
-            self.path.unlink(missing_ok=True)
+            if _is_at(self._fd, self.path):
+                self.path.unlink(missing_ok=True)
             os.close(self._fd)
             self._fd = None
+
+    def _open(self) -> int:
+        # Not through a link: root may clean up a directory that is another user's.
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            return os.open(self.path, flags, 0o600)
+        except PermissionError:
+            raise _not_ours(self.path) from None
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                raise
+            raise CoschedError(f"{self.path}: is a link; remove it") from None
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[bool]:
+    """Holds the lock within the block; yields False if another live process has it."""
+    lock = DaemonLock(path)
+    try:
+        mine = lock.acquire()
+    except FileNotFoundError:
+        mine = True  # without its directory nobody can get it
+    try:
+        yield mine
+    finally:
+        lock.release()
 
 
 def _lock(fd: int) -> bool:
@@ -78,6 +108,10 @@ def _is_at(fd: int, path: Path) -> bool:
         return False
 
 
+def _not_ours(path: Path) -> CoschedError:
+    return CoschedError(f"{path}: the daemons there are another user's")
+
+
 def lock_holder(path: Path) -> int | None:
     """The pid of the live daemon that holds the lock, or None.
 
@@ -89,7 +123,7 @@ def lock_holder(path: Path) -> int | None:
     except FileNotFoundError:
         return None
     except PermissionError:
-        raise CoschedError(f"{path}: the daemons there are another user's") from None
+        raise _not_ours(path) from None
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:

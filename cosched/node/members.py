@@ -20,7 +20,7 @@ from cosched.linux.proc import started_wall_ns
 from cosched.node.books import Books
 from cosched.node.effects import silence
 from cosched.node.jobs import JobTable, LiveJob
-from cosched.node.listener import Peer
+from cosched.node.listener import USERS_SHARE, Peer
 from cosched.node.loop import Loop
 from cosched.node.pacing import BURST_NS, Allowance
 from cosched.node.recorder import Recorder
@@ -30,6 +30,10 @@ from cosched.shm._native import lib
 from cosched.shm.region import Request
 
 log = logging.getLogger(__name__)
+
+#: How many jobs of one user the daemon holds: each needs a region, and of those it can map
+#: only so many.
+USERS_JOBS = lib.COSCHED_GUARDED_MAX // USERS_SHARE
 
 
 def clocks() -> dict[str, int]:
@@ -112,6 +116,7 @@ class Members:
         job = self._jobs.get(f"{peer.uid}.{hello.job}")
         if job is not None:
             return job
+        self._check_share(peer)
         try:
             job = self._jobs.create(hello.job, peer.uid, peer.gid)
         except OSError as error:
@@ -120,6 +125,17 @@ class Members:
             ) from None
         self._watch_job(job)
         return job
+
+    def _check_share(self, peer: Peer) -> None:
+        """The regions of one user leave room for those of others."""
+        if peer.uid in (0, os.geteuid()):
+            return
+        if sum(job.uid == peer.uid for job in self._jobs) >= USERS_JOBS:
+            raise RegistrationRefused(
+                errno.ENOSPC,
+                f"{USERS_JOBS} jobs of yours run here, as many as a user may have at once; "
+                "start it when one has ended",
+            )
 
     def _introduce(
         self,

@@ -74,7 +74,6 @@ class MetricsProcess:
         if self._child is not None:
             self._child.process.terminate()
             self._forget(self._child)
-        self._paths.metrics_lock.unlink(missing_ok=True)
         self._socket.close()
 
     def _ended(self) -> None:

@@ -7,12 +7,14 @@ commands that come back are carried out at once.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from cosched.core.config.kinds import OFF
@@ -51,6 +53,7 @@ from cosched.node.recorder import Recorder
 from cosched.node.registration import (
     RegistrationSocket,
 )
+from cosched.node.remains import remove_remains
 from cosched.node.status import node_status
 from cosched.node.timer_process import TimerProcess
 from cosched.shm._native import lib
@@ -220,21 +223,28 @@ class SchedulerDaemon:
     def _shut_down(self) -> None:
         for job in self.jobs:
             self.books.daemon_leaves(job)
+        # Should this fail, the timer daemon is still there to restore the node.
         self.feed(ShutdownRequested(**clocks()))
-        for job in self.jobs:
-            self.books.job_ended(job)
-            self._members.forget(job)
-        self.recorder.close()
-        self.books.close()
-        self.timer.stop()
-        if self._metrics is not None:
-            self._metrics.stop()
-        self._kicker.close()
-        self.classes.close()
-        self.region.close()
-        self.region.unlink()
-        self.paths.bell("@timer").unlink(missing_ok=True)
-        self._loop.close()
+        steps = (
+            *(partial(self._let_go, job) for job in self.jobs),
+            self.recorder.close,
+            self.books.close,
+            self.timer.stop,
+            *(() if self._metrics is None else (self._metrics.stop,)),
+            self._kicker.close,
+            self.classes.close,
+            self.region.close,
+            partial(remove_remains, self.paths),
+            self._loop.close,
+        )
+        # From here on nobody else does what is left undone: one that fails skips no other.
+        with contextlib.ExitStack() as left:
+            for step in reversed(steps):
+                left.callback(step)
+
+    def _let_go(self, job: LiveJob) -> None:
+        self.books.job_ended(job)
+        self._members.forget(job)
 
     def _watch_signals(self) -> None:
         self._loop.stop_on([signal.SIGTERM, signal.SIGINT])

@@ -11,11 +11,11 @@ from typing import Any
 
 import msgspec
 
-from cosched.core.errors import CoschedError
+from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.history import JobRecord, decode_record
 from cosched.core.units import NS_PER_S, NS_PER_US
 from cosched.node.bounded_file import Place
-from cosched.node.client import NoDaemon, request
+from cosched.node.client import request
 from cosched.observe.overlap import Interval, clipped, shared
 from cosched.shm.paths import NodePaths
 
@@ -83,8 +83,8 @@ def read_place(place: Place, since_wall_ns: int) -> list[JobRecord]:
     """The records in a history's files; CoschedError, with file and line, for what is none.
     A last line that was cut short is left out."""
     records = []
-    for path in place.files:
-        lines = path.read_bytes().splitlines(keepends=True)
+    for path, content in _contents(place):
+        lines = content.splitlines(keepends=True)
         for number, line in enumerate(lines, 1):
             try:
                 records.append(decode_record(line))
@@ -93,6 +93,19 @@ def read_place(place: Place, since_wall_ns: int) -> list[JobRecord]:
                     continue
                 raise CoschedError(f"{path}:{number}: {error}") from None
     return [record for record in records if record.ended_wall_ns >= since_wall_ns]
+
+
+def _contents(place: Place) -> list[tuple[Path, bytes]]:
+    """Each file with all that is in it; CoschedError for one that cannot be read."""
+    while True:
+        try:
+            return [(path, path.read_bytes()) for path in place.files]
+        except FileNotFoundError:
+            continue  # the daemon has just begun another file: what was in it moved on
+        except OSError as error:
+            raise CoschedError(
+                f"{error.filename}: cannot be read ({error.strerror})"
+            ) from None
 
 
 def saved_places(state: Path | None) -> list[Place]:

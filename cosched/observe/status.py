@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from cosched.node.client import NoDaemon, nodes_in, request
+from cosched.core.errors import NoDaemon
+from cosched.node.client import nodes_in, request
 from cosched.shm.paths import NodePaths
 
 Status = dict[str, Any]

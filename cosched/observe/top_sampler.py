@@ -7,8 +7,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from cosched.core.errors import CoschedError
-from cosched.node.client import ControlClient, NoDaemon, nodes_in
+from cosched.core.errors import CoschedError, NoDaemon
+from cosched.node.client import ControlClient, nodes_in
 from cosched.observe.top_model import WINDOW_NS, Sample, Status
 from cosched.shm.paths import NodePaths
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cosched.core.errors import CoschedError
+from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.story import Note, notes_about
-from cosched.node.client import NoDaemon, request
+from cosched.node.client import request
 from cosched.observe.reasons import Teller, Told, tell_all
 from cosched.observe.standing import find_job, find_waiting, standing
 from cosched.observe.trace import Trace, read_trace, trace_files

@@ -7,17 +7,15 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define GUARDED_MAX 1024u
-
 /* A signal handler can know nothing but what is static. */
 static struct guarded {
     uintptr_t begin; /* 0: a free entry */
     uint64_t bytes;
     uint32_t torn;
-} table[GUARDED_MAX];
+} table[COSCHED_GUARDED_MAX];
 
 static struct guarded *find(uintptr_t begin) {
-    for (uint32_t i = 0; i < GUARDED_MAX; i++)
+    for (uint32_t i = 0; i < COSCHED_GUARDED_MAX; i++)
         if (table[i].begin == begin)
             return &table[i];
     return NULL;
@@ -27,7 +25,7 @@ static void on_sigbus(int number, siginfo_t *info, void *context) {
     (void)context;
     int saved = errno;
     uintptr_t address = (uintptr_t)info->si_addr;
-    for (uint32_t i = 0; i < GUARDED_MAX; i++) {
+    for (uint32_t i = 0; i < COSCHED_GUARDED_MAX; i++) {
         struct guarded *g = &table[i];
         if (g->begin == 0 || address < g->begin || address - g->begin >= g->bytes)
             continue;

@@ -231,6 +231,12 @@ class JobRegion(Region):
         """Tells the job's tasks whether another job waits for their CPUs."""
         lib.cosched_status_contend(ffi.addressof(self.data.status), int(contended))
 
+    def let_run_freely(self) -> None:
+        """Tells the job's tasks that they are scheduled and nobody waits for their CPUs:
+        for good, as no daemon will publish again."""
+        self.publish_contention(False)
+        self.publish_status(self.status()[0] + 1, True)
+
     def publish_mode(self, mode: Mode) -> None:
         """Writes down what the job's owner chose, for whoever outlives the daemon."""
         self.data.status.mode = _MODES.index(mode)

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from cosched.core.errors import CoschedError
+from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.units import NS_PER_S
-from cosched.node.client import ControlClient, NoDaemon, request
+from cosched.node.client import ControlClient, request
 from cosched.shm.paths import job_key
 from cosched.shm.region import JobRegion
 from tests.live.conftest import eventually
@@ -260,6 +260,8 @@ def test_a_job_that_is_alone_after_a_restart_is_told_so(node):
     assert region.data.status.contended == 1
     os.kill(node.scheduler_pid, signal.SIGKILL)
     eventually(lambda: all(task.scheduled for task in tasks), "the guardian")
+    assert region.data.status.contended == 0  # for good, if nobody comes
+    region.publish_contention(True)
     tasks[1].kill()
     node.up()
     assert region.data.status.contended == 0
@@ -317,6 +319,41 @@ def test_down_lets_running_jobs_run(node):
     assert all(task.scheduled for task in tasks)
     assert node.remains() == []
     assert tasks[1].ask("leave") == "bye"
+
+
+def test_down_waits_for_a_daemon_that_begins(node):
+    """It has the lock, but does not answer yet: what is there is no remains."""
+    daemon = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "cosched_daemons.scheduler"),
+            *("--run-dir", str(node.paths.run_dir), "--node", node.paths.node),
+        ],
+        stdout=subprocess.PIPE,
+    )
+    try:
+        eventually(lambda: node.scheduler_pid is not None, "its lock")
+        assert node.down()
+        assert daemon.wait(60) == 0
+    finally:
+        daemon.kill()
+        daemon.communicate()
+    assert node.remains() == []
+    assert not node.paths.scheduler_lock.exists()
+
+
+def test_down_and_up_at_once_leave_one_whole_node_or_none(node):
+    for _ in range(3):
+        with ThreadPoolExecutor() as threads:
+            starts = [threads.submit(node.up, private=True) for _ in range(2)]
+            downs = [threads.submit(node.down) for _ in range(2)]
+        assert all(start.result() for start in starts)
+        for down in downs:
+            down.result()
+        if node.scheduler_pid is not None:
+            assert node.status()["pid"] == node.scheduler_pid
+            assert node.task("a").ask("leave") == "bye"
+            assert node.down()
+        assert node.remains() == []
 
 
 def test_down_without_daemons_says_so(node):

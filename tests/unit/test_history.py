@@ -257,6 +257,29 @@ def test_a_cut_last_line_is_left_out_and_another_is_an_error(run_dir):
         read_place(place, 0)
 
 
+def test_a_file_that_is_put_aside_while_it_is_read_is_read_there(run_dir, monkeypatch):
+    place = Place(run_dir / "n1", "history", 0)
+    whole = len(read_place(place, 0))
+    place.previous.write_bytes(place.current.read_bytes())
+    read, rotated = Path.read_bytes, []
+
+    def rotate_first(path):
+        if path == place.current and not rotated:
+            rotated.append(path.replace(place.previous))  # the next one is still to be made
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", rotate_first)
+    assert len(read_place(place, 0)) == whole
+    assert rotated
+
+
+def test_a_history_that_cannot_be_read_is_one_line(run_dir):
+    place = Place(run_dir / "n1", "history", 0)
+    place.previous.mkdir()
+    with pytest.raises(CoschedError, match=r"history\.1\.jsonl: cannot be read \(Is a dir"):
+        read_place(place, 0)
+
+
 def test_what_is_told_twice_counts_once(run_dir):
     nodes = [NodePaths(run_dir, "n1"), NodePaths(run_dir, "n2")]
     saved = [Place(run_dir / "n1", "history", 0)]

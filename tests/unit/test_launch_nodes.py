@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cosched.core.errors import CoschedError
+from cosched.core.errors import CoschedError, NoDaemon
 from cosched.launch import nodes
 from cosched.launch.nodes import JobNameTaken, JobRefused, check_nodes, lease_node
 from cosched.shm.paths import NodePaths
@@ -81,6 +81,21 @@ def test_a_private_pair_is_started_where_none_is_up(monkeypatch):
     lease = lease_node(DOWN, lambda _: answers.pop(0), uid=7, job="mine")
     assert started == [DOWN]
     assert lease.asked[0] == "lease"
+
+
+def test_a_pair_that_ends_before_it_gives_the_lease_is_replaced(monkeypatch):
+    ending, next_one = FakeControl(), FakeControl()
+
+    def end(_op):
+        raise NoDaemon("node up: the daemon ended before it answered")
+
+    ending.request = end
+    answers, started = [ending, next_one], []
+    monkeypatch.setattr(nodes, "start_private_pair", started.append)
+    assert lease_node(UP, lambda _: answers.pop(0), uid=7, job="mine") is next_one
+    assert started == [UP]
+    assert ending.closed
+    assert not next_one.closed
 
 
 def test_a_pair_that_does_not_come_up_is_an_error(monkeypatch):

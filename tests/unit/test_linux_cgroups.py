@@ -289,6 +289,30 @@ def test_a_guardian_restores_what_it_finds(
             assert quota.split()[0] == UNLIMITED[dead.name]
 
 
+def test_a_class_that_cannot_be_restored_keeps_no_other_from_it(
+    kernel: FakeKernel, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dead = find(kernel)
+    jobs = ["0.a", "0.b", "0.c"]
+    for job in jobs:
+        dead.create(job, ONE)
+    dead.set_shares({"0.a": 1, "0.b": 1, "0.c": 98})
+    name, top = WEIGHT[dead.name], base / "cosched-n"
+    before = kernel.value(top / "0.a" / name)
+
+    def refuse(path: Path, text: str) -> None:
+        if path.parent.name == "0.a" and path.name == name:
+            raise OSError(errno.EIO, "Input/output error")
+        kernel.write(path, text)
+
+    monkeypatch.setattr(groupclasses, "write", refuse)
+    with pytest.raises(CoschedError, match=r"class 0\.a: .* refuses its share"):
+        attach("n", dead.name, root=kernel.root).restore({})
+    after = [kernel.value(top / job / name) for job in jobs]
+    assert after == [before, *[str(DEFAULT[dead.name])] * 2]
+    assert kernel.value(top / name) == str(3 * DEFAULT[dead.name])
+
+
 def test_shares_are_all_written_after_restore(kernel: FakeKernel, base: Path) -> None:
     classes = find(kernel)
     classes.create("0.a", ONE)
@@ -329,6 +353,29 @@ def test_close_says_what_is_in_the_way(
     monkeypatch.setattr("cosched.linux.groupclasses._CLOSE_PATIENCE_S", 0.01)
     with pytest.raises(CoschedError, match=r"cosched-n/0\.a: still in use"):
         classes.close()
+
+
+def test_a_class_that_cannot_be_removed_keeps_no_other_from_it(
+    kernel: FakeKernel, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    classes = find(kernel)
+    jobs = {"0.a", "0.b", "0.c"}
+    for job in jobs:
+        classes.create(job, ONE)
+    rmdir, refused = os.rmdir, []
+
+    def refuse(path: Path) -> None:
+        """Whichever comes first, from then on."""
+        if path.name in jobs and not refused:
+            refused.append(path.name)
+        if path.name in refused:
+            raise OSError(errno.EACCES, "Permission denied", str(path))
+        rmdir(path)
+
+    monkeypatch.setattr(os, "rmdir", refuse)
+    with pytest.raises(CoschedError, match=r"cannot be removed: .*: Permission denied"):
+        classes.close()
+    assert {path.name for path in (base / "cosched-n").glob("0.*")} == {*refused}
 
 
 def test_a_group_in_use_is_removed_later(kernel: FakeKernel, base: Path) -> None:
@@ -577,3 +624,43 @@ def test_version_1_stops_every_member_by_signal(tmp_path: Path) -> None:
         for process in processes:
             process.kill()
             process.communicate()
+
+
+def test_who_leaves_a_stopped_class_is_continued_and_no_namesake(tmp_path: Path) -> None:
+    process = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+    try:
+        process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+        start = proc.start_ticks(process.pid)
+        assert start is not None
+        freezer.let_go(tmp_path, process.pid, start + 1)
+        seen = os.WCONTINUED | os.WNOHANG
+        assert os.waitid(os.P_PID, process.pid, seen) is None
+        freezer.let_go(tmp_path, process.pid, start)
+        assert os.waitid(os.P_PID, process.pid, os.WCONTINUED) is not None
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_who_is_let_go_is_who_was_added(
+    kernel: FakeKernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = v1_joint(kernel)
+    classes = find(kernel)
+    kernel.spawn(200)
+    kernel.spawn(201)
+    starts = {200: 7, 201: 8}
+    monkeypatch.setattr(proc, "start_ticks", lambda pid, _root=None: starts.get(pid))
+    let_go: list[tuple[Path, int, int]] = []
+    monkeypatch.setattr(freezer, "freeze", lambda _group: None)
+    monkeypatch.setattr(freezer, "let_go", lambda *who: let_go.append(who))
+    classes.create("0.a", ONE)
+    classes.add("0.a", 200, 7)
+    classes.add("0.a", 201)
+    classes.freeze("0.a")
+    starts[200] = 9  # it has ended, and another has its number
+    for pid in (200, 201, 202):
+        classes.remove("0.a", pid)
+    job = base / "cosched-n/0.a"
+    assert let_go == [(job, 200, 7), (job, 201, 8)]

@@ -124,6 +124,31 @@ def test_pulses_take_turns(spawn: Spawn, mode: str, seen: list[str]) -> None:
     classes.close()
 
 
+def test_a_process_that_became_another_users_ends_no_pulse(
+    spawn: Spawn, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    classes, pids = cycle(spawn, "strict")
+    classes.set_shares({"a": 98, "b": 1, "c": 1})
+    strange, send = classes._jobs["a"].pidfds[pids["a"]], pidfd.send_signal
+
+    def refuse(fd: int, number: int) -> bool:
+        if fd == strange:
+            raise PermissionError
+        return send(fd, number)
+
+    monkeypatch.setattr(pidfd, "send_signal", refuse)
+    found = []
+    for _ in range(4):
+        classes.pulse()
+        found.append(who_runs(pids))
+    assert found == ["ab", "a", "ac", "a"]  # it runs on its own
+    assert [
+        f"process {pids['a']} is another" in r.getMessage() for r in caplog.records
+    ] == [True]
+    classes.close()
+    assert who_runs(pids) == "abc"
+
+
 def test_a_switch_ends_a_pulse(spawn: Spawn) -> None:
     classes, pids = cycle(spawn, "strict")
     classes.set_shares({"a": 98, "b": 1, "c": 1})

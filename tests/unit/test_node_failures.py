@@ -23,8 +23,9 @@ from cosched.node.memory import MemoryGate, MemoryTerms
 from cosched.node.metrics_process import MetricsProcess
 from cosched.node.owners import Owners
 from cosched.node.pacing import BURST_NS, REST
-from cosched.node.registration import Hello, Welcome
+from cosched.node.registration import Hello, RegistrationRefused, Welcome
 from cosched.node.timer_process import TimerProcess
+from cosched.shm._native import lib
 from cosched.shm.paths import NodePaths, job_key
 
 ONE = frozenset({0})
@@ -405,3 +406,39 @@ def test_a_bell_that_rings_without_end_is_heard_now_and_then(monkeypatch, bell):
         node.forget(job)
         loop.calls[1][1]()  # another job may have its key by then
         assert not loop.watched
+
+
+# -- a user's share of the regions ----------------------------------------------------
+
+
+def test_a_user_with_as_many_jobs_as_he_may_have_leaves_room_for_others(monkeypatch):
+    monkeypatch.setattr(members, "USERS_JOBS", 3)
+    jobs = {}
+    table = Table(jobs)
+
+    def create(name, uid, _gid):
+        key = job_key(uid, name)
+        jobs[key] = SimpleNamespace(key=key, uid=uid, bell=len(jobs))
+        return jobs[key]
+
+    table.create = create
+    node = members.Members(None, table, Bells(), None, None, None, None, None)
+
+    def come(uid, name):
+        peer = SimpleNamespace(pid=1, uid=uid, gid=uid)
+        return node._find_or_create(peer, Hello(name, 0, 1, 0, 0))
+
+    several = [come(12345, name) for name in "abc"]
+    with pytest.raises(RegistrationRefused, match="3 jobs of yours run here") as refused:
+        come(12345, "d")
+    assert refused.value.errno == errno.ENOSPC
+    assert len(str(refused.value)) < lib.COSCHED_REASON_BYTES
+    assert come(12345, "c") is several[2]  # one more task of a job that is there
+    assert come(12346, "a").uid == 12346
+    for uid in {0, os.geteuid()}:
+        for name in "abcd":
+            come(uid, name)
+
+
+def test_one_users_share_of_the_regions_is_a_small_part_of_them():
+    assert 64 <= members.USERS_JOBS <= lib.COSCHED_GUARDED_MAX // 8

@@ -11,6 +11,10 @@
 #include <stdint.h>
 
 /* cdef: begin */
+enum cosched_guard_limits {
+    COSCHED_GUARDED_MAX = 4096 /* mappings of one process */
+};
+
 /* Handles SIGBUS from now on; one outside guarded memory still ends the process.
  * 0 or -errno. */
 int cosched_guard_install(void);
