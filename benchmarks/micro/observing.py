@@ -1,14 +1,12 @@
 """What watching costs the jobs: two that communicate, watched and unwatched by turns.
 
 Two jobs of two ranks share this node's two CPUs in slices of half a second, and compute
-and exchange messages without end. Their daemons keep a trace and serve metrics
-throughout. For one window the metrics are asked for, as often as Prometheus's example
-configuration does, and `cosched top` is on a terminal, for the next one neither; each
-window has as many whole slices of either job. A window's figure is how many messages the
-jobs sent in a second, a ratio is of two windows that follow each other, so that what
-drifts drifts for both. What the trace takes, bench trace tells. Short windows count what
-happens when watching begins, too: `top` is stopped meanwhile, and finds its memory out of
-the caches.
+and exchange messages without end. Their daemons keep a trace and serve metrics throughout.
+For one window the metrics are asked for and `cosched top` is on a terminal, for the next
+neither; each window has as many whole slices of either job. A window's figure is how many
+messages the jobs sent in a second, a ratio is of two windows that follow each other: what
+drifts drifts for both. What the trace takes, bench trace tells. Between windows `top` is
+suspended and continued as by Ctrl-Z and `fg`.
 """
 
 from __future__ import annotations
@@ -47,7 +45,7 @@ WATCHERS = ("top", "metrics")
 ENDPOINT = "127.0.0.1:9435"
 START_S = 60.0
 #: After a change, before the window that is measured.
-SETTLE_S = 0.5
+SETTLE_S = 1.0
 
 
 @contextmanager
@@ -115,6 +113,18 @@ def on_a_terminal(run_dir: Path) -> Iterator[int]:
         top.wait()
         reader.join()
         os.close(ours)
+
+
+@contextmanager
+def suspended(top: int) -> Iterator[None]:
+    """Our child `top` does nothing meanwhile. SIGSTOP would not do: its library takes each
+    SIGCONT that follows no SIGTSTP for a start, and has one thread more that polls."""
+    os.kill(top, signal.SIGTSTP)
+    os.waitid(os.P_PID, top, os.WSTOPPED)
+    try:
+        yield
+    finally:
+        os.kill(top, signal.SIGCONT)
 
 
 @contextmanager
@@ -188,12 +198,13 @@ def watched_to_unwatched(
                 # Whoever goes first differs from pair to pair.
                 for watched in (number % 2 == 0, number % 2 == 1):
                     shown = watched and "top" in watchers
-                    os.kill(top, signal.SIGCONT if shown else signal.SIGSTOP)
                     asked = watched and "metrics" in watchers
-                    with scraped(scrape_s) if asked else nullcontext():
+                    with (
+                        nullcontext() if shown else suspended(top),
+                        scraped(scrape_s) if asked else nullcontext(),
+                    ):
                         found[watched] = rate(paths, seconds)
                 ratios.append(found[True] / found[False])
-            os.kill(top, signal.SIGCONT)
             return ratios
     finally:
         stop_node(paths)
@@ -206,16 +217,16 @@ def main() -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--mpi", help="an mpiexec or the folder of one")
-    parser.add_argument("--pairs", type=positive, default=20, help="(default 20)")
+    parser.add_argument("--pairs", type=positive, default=40, help="(default 40)")
     parser.add_argument(
-        "--window", type=float, default=16.0, metavar="S", help="(default 16)"
+        "--window", type=float, default=4.0, metavar="S", help="(default 4)"
     )
     parser.add_argument(
         "--scrape",
         type=float,
-        default=15.0,
+        default=4.0,
         metavar="S",
-        help="how often metrics are asked for, less than a window (default 15)",
+        help="metrics are asked for every S, once a window at least (default 4)",
     )
     parser.add_argument(
         "--watch", choices=WATCHERS, help="by this alone, not by both at once"
