@@ -13,8 +13,15 @@ from cosched.core.malleable.messages import MalleableJob
 from cosched.core.malleable.settings import Control
 from cosched.sim.fit import LogModel, generate_like, model_of
 from cosched.sim.log_models import MODELS
+from cosched.sim.malleable import MalleableSchedule
 from cosched.sim.malleable_jobs import TEMPLATES, malleable, users_jobs
-from cosched.sim.malleable_policies import HARVESTING, figures, no_worse, run_stream
+from cosched.sim.malleable_policies import (
+    HARVESTING,
+    QUEUES,
+    figures,
+    no_worse,
+    run_stream,
+)
 from cosched.sim.runs import Beat, ignore
 from cosched.sim.swf import read_swf
 
@@ -137,9 +144,12 @@ def carry_out(run: MalleableRun, beat: Beat = ignore) -> MalleableOutcome:
     """
     found: dict[Case, dict[str, float]] = {}
     nodes = 0
+    reference: MalleableSchedule | None = None
     for percent in dict.fromkeys(case.percent for case in run.cases):
         jobs, nodes = run.source.jobs(percent, run.execution)
-        reference = run_stream(jobs, nodes, run.reference) if run.reference else None
+        if run.reference and (reference is None or run.reference not in QUEUES):
+            # A queue knows no minimum: its schedule is the same at every percent.
+            reference = run_stream(jobs, nodes, run.reference)
         for case in run.cases:
             if case.percent == percent:
                 schedule = run_stream(jobs, nodes, case.policy, case.degree, run.control)
