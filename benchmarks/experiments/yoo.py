@@ -130,6 +130,12 @@ def point_document(way: Way, found: Runs) -> dict[str, Any]:
         "mean_response_s": _spread(summary.mean_response_s),
         "mean_wait_s": _spread(summary.mean_wait_s),
         "makespan_s": _spread(summary.makespan_s),
+        "probe_us": _spread(summary.probe_us),
+        "level": {
+            "mean_response_s": _spread(summary.level_response),
+            "mean_wait_s": _spread(summary.level_wait),
+            "makespan_s": _spread(summary.level_makespan),
+        },
         "counted": len(summary.counted),
         "disturbed": summary.all_disturbed,
         "outside_load": _outside(summary),

@@ -9,6 +9,7 @@ from benchmarks.experiments.yoo_table import Document, places, ratio, values
 
 #: Means this close are equal: what runs of the same thing differ by.
 EQUAL_WITHIN = 0.05
+RESPONSE = "mean_response_s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,20 @@ def _fig2(document: Document) -> list[Claim]:
             ", ".join(_shown(value) for value in (one, two, three)),
             most,
         ),
+        *_yardsticks(document, "2", "workload"),
+    ]
+
+
+def _yardsticks(document: Document, figure: str, by: str) -> list[Claim]:
+    """Beside what the paper has not: a central driver, and no sharing at all."""
+
+    def beside(other: str, value: str) -> str:
+        found = [ratio(document, "cosched", other, x, value) for x in places(document)]
+        return ", ".join(map(_shown, found))
+
+    return [
+        Claim(f"{figure}: mean response to gang's, by {by}", "", beside("gang", RESPONSE)),
+        Claim(f"{figure}: makespan to batch's, by {by}", "", beside("batch", "makespan_s")),
     ]
 
 
@@ -82,6 +97,7 @@ def _fig3(document: Document) -> list[Claim]:
             text,
             known == sorted(known) if whole else None,
         ),
+        *_yardsticks(document, "3", "DOM"),
     ]
 
 

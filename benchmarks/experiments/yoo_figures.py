@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.experiments.yoo_table import Document, places, values
+from benchmarks.experiments.yoo_table import Document, places, spread, values
 
 COLOURS = {
     "batch": "#878787",
@@ -48,14 +48,15 @@ def _bars(plt: Any, document: Document) -> Any:
     xs, found = places(document), values(document)
     beside = max((sum(x in by_x for by_x in found.values()) for x in xs), default=1)
     width = 0.8 / max(1, beside)
-    spreads = {(p["series"], p["x"]): p[document["value"]] for p in document["points"]}
+    spreads = {(p["series"], p["x"]): spread(document, p) for p in document["points"]}
+    ended = {place: around for place, around in spreads.items() if around is not None}
     for place, (series, by_x) in enumerate(found.items()):
         offset = width * (place - (len(found) - 1) / 2) if beside > 1 else 0.0
         where = [xs.index(x) + offset for x in by_x]
         ranges: tuple[list[float], list[float]] = ([], [])
         for x, value in by_x.items():
-            ranges[0].append(value - spreads[series, x]["low"])
-            ranges[1].append(spreads[series, x]["high"] - value)
+            ranges[0].append(value - ended[series, x]["low"])
+            ranges[1].append(ended[series, x]["high"] - value)
         axes.bar(where, by_x.values(), width * 0.92, color=COLOURS[series], label=series)
         axes.errorbar(where, by_x.values(), ranges, fmt="none", ecolor="black", lw=0.8)
     axes.set_xticks(range(len(xs)), xs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,25 +10,49 @@ Document = Mapping[str, Any]
 WIDTH = 80
 
 
-def median(document: Document, point: Mapping[str, Any]) -> float | None:
-    """What the figure shows of a point, in seconds; None if no run of it ended well."""
-    spread = point[document["value"]]
-    return None if spread is None else float(spread["median"])
+def spread(
+    document: Document, point: Mapping[str, Any], value: str | None = None
+) -> dict[str, float] | None:
+    """What the runs of a point gave, in seconds: median, low and high. None if none of them
+    ended well. value: such as ``makespan_s``; what the figure shows unless told.
+
+    Where all points' runs had a probe of the machine's speed, as at its usual speed.
+    """
+    value = value or document["value"]
+    usual_us = usual_probe_us(document)
+    if usual_us is None:
+        found: dict[str, float] | None = point[value]
+        return found
+    level = point["level"][value]
+    return level and {name: figure * usual_us for name, figure in level.items()}
 
 
-def values(document: Document) -> dict[str, dict[str, float]]:
-    """What ended well: by series, and there by x; both in the order of the plan."""
+def usual_probe_us(document: Document) -> float | None:
+    """The probe's time at the machine's usual speed: the median over the points. None if
+    the speed is unknown for any point that has a value."""
+    ended = [point for point in document["points"] if point[document["value"]] is not None]
+    probes = [point.get("probe_us") for point in ended]
+    if not probes or None in probes:
+        return None
+    return float(statistics.median(probe["median"] for probe in probes))
+
+
+def values(document: Document, value: str | None = None) -> dict[str, dict[str, float]]:
+    """Medians of what ended well: by series, and there by x; both in the order of the plan.
+    value: as for ``spread``."""
     found: dict[str, dict[str, float]] = {}
     for point in document["points"]:
-        value = median(document, point)
-        if value is not None:
-            found.setdefault(point["series"], {})[point["x"]] = value
+        seconds = spread(document, point, value)
+        if seconds is not None:
+            found.setdefault(point["series"], {})[point["x"]] = seconds["median"]
     return found
 
 
-def ratio(document: Document, series: str, other: str, x: str) -> float | None:
+def ratio(
+    document: Document, series: str, other: str, x: str, value: str | None = None
+) -> float | None:
     """One series over another at one place; None if either is missing."""
-    found = values(document)
+    found = values(document, value)
     top, bottom = found.get(series, {}).get(x), found.get(other, {}).get(x)
     return None if top is None or bottom is None else top / bottom
 
@@ -46,22 +71,22 @@ def text_table(document: Document) -> str:
     for x in places(document):
         lines.append(x)
         lines += [_line(document, p, label) for p in points if p["x"] == x]
-    lines += ["", *_notes(points)]
+    lines += ["", *_notes(points), *_speed(document)]
     return "\n".join(lines).rstrip() + "\n"
 
 
 def _line(document: Document, point: Mapping[str, Any], label: int) -> str:
     start = f"  {point['series']:<{label}}"
-    spread = point[document["value"]]
-    if spread is None:
+    found = spread(document, point)
+    if found is None:
         return start + "  failed"
-    line = f"{start}{spread['median']:>8.2f}"
-    if spread["low"] != spread["high"]:
-        line += f"  ({spread['low']:.2f} - {spread['high']:.2f})"
+    line = f"{start}{found['median']:>8.2f}"
+    if found["low"] != found["high"]:
+        line += f"  ({found['low']:.2f} - {found['high']:.2f})"
     reference = "batch" if document["value"] == "mean_wait_s" else _kernel(point["series"])
     beside = _beside(document, reference, point["x"])
     if beside and point["series"] != reference:
-        line += f"  {spread['median'] / beside:.2f} of {reference.partition(',')[0]}'s"
+        line += f"  {found['median'] / beside:.2f} of {reference.partition(',')[0]}'s"
     return line
 
 
@@ -101,6 +126,19 @@ def _notes(points: Sequence[Mapping[str, Any]]) -> list[str]:
         if point["failure"]
     ]
     return lines
+
+
+def _speed(document: Document) -> list[str]:
+    usual_us = usual_probe_us(document)
+    if usual_us is None:
+        return []
+    probes = [point["probe_us"] for point in document["points"] if point["probe_us"]]
+    least = usual_us / max(probe["high"] for probe in probes)
+    most = usual_us / min(probe["low"] for probe in probes)
+    return [
+        f"the machine ran at {least:.2f} to {most:.2f} of its usual speed; seconds are as",
+        "at the usual speed, as the clock told them in the JSON",
+    ]
 
 
 def _clip(text: str) -> str:

@@ -2,7 +2,8 @@
 
 ``arms.NAME.mean_response_s``, ``arms.NAME.makespan_s`` and ``arms.NAME.jobs[]`` hold the
 medians over the runs that count; they are null, or empty, where no run of the arm ended
-well. ``arms.NAME.repeats[]`` holds every run as it was. ``ratios`` are of the medians.
+well. ``arms.NAME.repeats[]`` holds every run as it was. ``ratios`` are of the medians;
+those called level are at equal speed of the machine, as ``probe_us`` tells it.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ def document(
             f"{ratio.arm.value}/{ratio.other.value}": {
                 "mean_response": ratio.mean_response,
                 "makespan": ratio.makespan,
+                "level_response": ratio.level_response,
+                "level_makespan": ratio.level_makespan,
             }
             for ratio in ratios(summaries)
         },
@@ -69,10 +72,12 @@ def _arm(summary: ArmSummary) -> dict[str, Any]:
         "mean_response_s": _median(summary.mean_response_s),
         "mean_wait_s": _median(summary.mean_wait_s),
         "makespan_s": _median(summary.makespan_s),
+        "probe_us": _median(summary.probe_us),
         "spread": {
             "mean_response_s": _range(summary.mean_response_s),
             "mean_wait_s": _range(summary.mean_wait_s),
             "makespan_s": _range(summary.makespan_s),
+            "probe_us": _range(summary.probe_us),
         },
         "jobs": [
             {
@@ -108,6 +113,7 @@ def _run(run: Run, counted: bool) -> dict[str, Any]:
         ],
         "outside_load": _load(run.load),
         "activity": None if run.activity is None else asdict(run.activity),
+        "probe_us": run.probe_us,
         "discarded": run.disturbed,
         "counted": counted,
         "failure": _failure(run.failure),

@@ -19,6 +19,7 @@ def encode_run(run: Run) -> dict[str, Any]:
 def decode_run(found: Mapping[str, Any]) -> Run:
     """What ``encode_run`` was given; KeyError, TypeError or ValueError if it was not it."""
     failure = found["failure"]
+    probe_us = found.get("probe_us")  # runs kept before there was a probe have none
     return Run(
         arm=Arm(found["arm"]),
         repeat=int(found["repeat"]),
@@ -28,4 +29,5 @@ def decode_run(found: Mapping[str, Any]) -> Run:
         failure=None
         if failure is None
         else Failure(failure["line"], tuple(failure["output"])),
+        probe_us=None if probe_us is None else float(probe_us),
     )

@@ -19,6 +19,7 @@ from cosched.bench.meter import LoadMeter
 from cosched.bench.processes import RunFailed, run_jobs
 from cosched.bench.progress import Progress
 from cosched.bench.results import Activity, Failure, JobResult, Run
+from cosched.bench.speed import SpeedMeter
 from cosched.bench.workload import JobInstance, Workload
 from cosched.core.settings import USUAL
 from cosched.core.units import NS_PER_S
@@ -27,7 +28,13 @@ NOTHING_REGISTERED = Failure(
     "no task took part in coscheduling; run a job with 'cosched-run -v' to see why"
 )
 
-_Measured = tuple[tuple[JobResult, ...], OutsideLoad | None, Activity | None]
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    jobs: tuple[JobResult, ...]
+    load: OutsideLoad | None
+    activity: Activity | None
+    probe_us: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +71,10 @@ class Session:
             run = self._run_prepared(self.workload.instances(), cell, progress)
         except RunFailed as error:
             return Run(cell.arm, repeat, (), failure=error.failure)
-        jobs, load, activity = run
+        activity = run.activity
         if cell.arm.coscheduled and activity and activity.tasks == 0:
             return Run(cell.arm, repeat, (), failure=NOTHING_REGISTERED)
-        return Run(cell.arm, repeat, jobs, load, activity)
+        return Run(cell.arm, repeat, run.jobs, run.load, activity, probe_us=run.probe_us)
 
     def _run_prepared(
         self, instances: Sequence[JobInstance], cell: Cell, progress: Progress
@@ -84,13 +91,15 @@ class Session:
             told = site.cpus if cell.arm is not Arm.SLURM_GANG else None
             meter = LoadMeter(told, daemons.pids(before)) if told else None
             sample = meter.sample() if meter else None
-            jobs = self._run_jobs(instances, cell, gang, progress)
+            with SpeedMeter(told or ()) as speed:
+                jobs = self._run_jobs(instances, cell, gang, progress)
             load = None
             if meter and sample:
                 jobs_s = sum(job.cpu_s for job in jobs)
                 load = outside_load(sample, meter.sample(), jobs_s, len(meter.cpus))
             now, then = daemons.activity(daemons.ask(site)), daemons.activity(before)
-            return jobs, load, now.since(then) if now and then else None
+            activity = now.since(then) if now and then else None
+            return _Measured(jobs, load, activity, speed.probe_us)
 
     def _run_jobs(
         self,

@@ -13,6 +13,8 @@ from cosched.bench.results import ArmSummary, JobSummary, Ratio, Run, Spread, ra
 WIDTH = 80
 JOB_LINES_MAX = 40
 SAME_WITHIN = 0.03
+#: Runs between which the machine's speed differs by more are compared at equal speed, too.
+SPEED_WITHIN = 0.03
 
 _LABEL = 17
 _FIGURE = 9
@@ -33,8 +35,8 @@ def render(title: str, setting: str, summaries: Sequence[ArmSummary]) -> str:
         [_clip(title, WIDTH), _clip(setting, WIDTH)],
         _arm_block(ended),
         _job_block(ended),
-        _ratio_block(compared),
-        [*_switch_lines(ended), *_load_lines(summaries)],
+        _ratio_block(compared, level=_uneven(ended)),
+        [*_switch_lines(ended), *_load_lines(summaries), *_speed_lines(ended)],
         _failure_block(summaries),
         conclude(compared, disturbed=any(s.all_disturbed for s in ended)),
     )
@@ -156,18 +158,50 @@ def _response(job: JobSummary) -> str:
     return f"{_figure(job.response_s.median):>{_FIGURE}}"
 
 
-def _ratio_block(compared: Sequence[Ratio]) -> list[str]:
+def _ratio_block(compared: Sequence[Ratio], *, level: bool) -> list[str]:
+    """A line a ratio. level: in brackets what it is at equal speed of the machine."""
     if not compared:
         return []
     names = [f"{ratio.arm.value}/{ratio.other.value}" for ratio in compared]
     label = max(_LABEL, 1 + max(map(len, names)))
+    width = _FIGURE + 6
+    beside = 7 if level else 0
+    lines = [f"{'ratio':<{label}}{'mean response':>{width}}{'makespan':>{width + beside}}"]
+    for name, ratio in zip(names, compared, strict=True):
+        line = f"{name:<{label}}{ratio.mean_response:>{width}.2f}"
+        line += _level(ratio.level_response) if level else ""
+        line += f"{ratio.makespan:>{width}.2f}"
+        line += _level(ratio.level_makespan) if level else ""
+        lines.append(line.rstrip())
+    return lines
+
+
+def _level(ratio: float | None) -> str:
+    return " " * 7 if ratio is None else f" ({ratio:.2f})"
+
+
+def _probes_us(ended: Sequence[ArmSummary]) -> list[float]:
+    """Of all runs that count; none unless each arm has them, so that they compare."""
+    if any(summary.probe_us is None for summary in ended):
+        return []
+    runs = [run for summary in ended for run in summary.counted]
+    return [run.probe_us for run in runs if run.probe_us is not None]
+
+
+def _uneven(ended: Sequence[ArmSummary]) -> bool:
+    """Whether the machine's speed differed between the runs."""
+    probes = _probes_us(ended)
+    return bool(probes) and max(probes) > min(probes) * (1 + SPEED_WITHIN)
+
+
+def _speed_lines(ended: Sequence[ArmSummary]) -> list[str]:
+    if not _uneven(ended):
+        return []
+    probes = _probes_us(ended)
+    usual = median(probes)
     return [
-        f"{'ratio':<{label}}{'mean response':>{_FIGURE + 6}}{'makespan':>{_FIGURE + 6}}",
-        *(
-            f"{name:<{label}}"
-            f"{ratio.mean_response:>{_FIGURE + 6}.2f}{ratio.makespan:>{_FIGURE + 6}.2f}"
-            for name, ratio in zip(names, compared, strict=True)
-        ),
+        f"the machine ran at {usual / max(probes):.2f} to {usual / min(probes):.2f} of its "
+        "usual speed; (ratio) at equal speed"
     ]
 
 

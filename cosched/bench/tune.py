@@ -127,9 +127,18 @@ class _Search:
             for one in batch:
                 progress.plan([_name(left) for left in self._left(batch)])
                 run = self._run(one, progress)
-                value = math.inf if run.failure else run.mean_response_s
-                self.observed.setdefault(one, []).append(value)
                 self.runs.append((one, run))
+                self.observed.setdefault(one, []).append(self._response_s(run))
+
+    def _response_s(self, run: Run) -> float:
+        """The run's mean response as it would have been at the speed that the machine had
+        in the first run: points of a grid are measured far apart."""
+        if run.failure:
+            return math.inf
+        first_us = next((r.probe_us for _, r in self.runs if r.probe_us is not None), None)
+        if first_us is None or run.probe_us is None:
+            return run.mean_response_s
+        return run.mean_response_s * first_us / run.probe_us
 
     def _left(self, batch: Sequence[Contestant]) -> list[Contestant]:
         return runs_left(self.grid, self.observed, self.repeats) or list(batch)

@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 from pathlib import PurePath
 
 import pytest
@@ -53,6 +54,46 @@ def test_the_whole_table():
     assert text == GOLDEN
 
 
+def probed(runs, *probes_us):
+    return [replace(run, probe_us=us) for run, us in zip(runs, probes_us, strict=True)]
+
+
+def test_where_the_machines_speed_differs_ratios_at_equal_speed_stand_beside():
+    kernel = probed(KERNEL[:2], 450.0, 450.0)
+    arms = summaries(
+        probed(BATCH, 300.0, 300.0, 300.0), kernel, probed(COSCHED, 300.0, 310.0, 300.0)
+    )
+    text = render("t", "s", arms)
+    assert max(map(len, text.splitlines())) <= 80
+    assert text[text.index("ratio") :].splitlines()[:4] == [
+        "ratio              mean response              makespan",
+        "cosched/kernel              0.75 (1.12)           0.79 (1.19)",
+        "cosched/batch               1.31 (1.31)           1.06 (1.06)",
+        "kernel/batch                1.76 (1.17)           1.34 (0.90)",
+    ]
+    assert (
+        "the machine ran at 0.67 to 1.00 of its usual speed; (ratio) at equal speed" in text
+    )
+    workload = parse_workload(
+        '[[job]]\nname = "a"\ncommand = "true"\nranks = 1\n', PurePath("t.toml")
+    )
+    made = json.loads(json.dumps(document(workload, arms, {})))
+    assert made["ratios"]["kernel/batch"]["level_makespan"] == pytest.approx(
+        0.896, abs=1e-3
+    )
+    assert made["arms"]["kernel"]["probe_us"] == 450.0
+    assert made["arms"]["kernel"]["repeats"][0]["probe_us"] == 450.0
+
+
+def test_where_it_is_even_or_unknown_they_do_not():
+    even = summaries(probed(BATCH, 300.0, 301.0, 302.0), probed(KERNEL[:2], 300.0, 305.0))
+    unknown = summaries(BATCH, probed(KERNEL[:2], 300.0, 450.0))
+    for arms in (even, unknown):
+        text = render("t", "s", arms)
+        assert "usual speed" not in text
+        assert text[text.index("ratio") :].splitlines()[1].count("(") == 0
+
+
 def test_failures_and_disturbed_arms_are_told():
     disturbed = [run(Arm.KERNEL, 1, (4.0, 4.2), share=0.2)]
     text = render("t", "s", summaries(disturbed, [failed_run(Arm.COSCHED, 1)]))
@@ -96,12 +137,14 @@ def test_no_line_is_wider_than_80_columns(seconds):
     ],
 )
 def test_the_words_at_the_end(ratio, overlap, words):
-    lines = conclude([Ratio(Arm.COSCHED, Arm.KERNEL, ratio, 1.0, overlap)], False)
+    lines = conclude(
+        [Ratio(Arm.COSCHED, Arm.KERNEL, ratio, 1.0, None, None, overlap)], False
+    )
     assert " ".join(lines) == f"Coscheduled, a job answered on average {words}."
 
 
 def test_no_words_without_cosched():
-    assert conclude([Ratio(Arm.KERNEL, Arm.BATCH, 2.0, 2.0, False)], False) == []
+    assert conclude([Ratio(Arm.KERNEL, Arm.BATCH, 2.0, 2.0, None, None, False)], False) == []
 
 
 def test_no_conclusion_from_disturbed_runs():
