@@ -2,7 +2,8 @@
 
 For each workload: ``cosched sim calibrate`` (each program alone), ``cosched bench`` under
 the arms, and the same jobs on as many simulated nodes, told nothing but the calibration.
-The table has the mean response of each arm on the lab, simulated, and the difference.
+The table has the mean response of each arm on the lab, simulated, and the difference; all
+as at the speed that the machine had when it was calibrated.
 
 Everything that has run is kept in the folder, so that the same command goes on after an
 interruption, and only draws the table when all is there. Each MPI has a folder of its own
@@ -94,13 +95,21 @@ def compare(workload: Path, folder: Path, seeds: int) -> list[dict[str, Any]]:
                 "mpi": calibration.mpi,
                 "workload": bench["workload"]["title"],
                 "arm": name,
-                "lab_s": figures["mean_response_s"],
+                "lab_s": _lab_s(figures, "mean_response_s", calibration.probe_us),
                 "simulated_s": response_s,
-                "lab_makespan_s": figures["makespan_s"],
+                "lab_makespan_s": _lab_s(figures, "makespan_s", calibration.probe_us),
                 "simulated_makespan_s": makespan_s,
             }
         )
     return rows
+
+
+def _lab_s(figures: Mapping[str, Any], value: str, probe_us: float | None) -> float:
+    """An arm's median on the lab, as at the speed of the calibration, where it is known."""
+    runs = [run for run in figures["repeats"] if run["counted"]]
+    if probe_us is None or any(run.get("probe_us") is None for run in runs):
+        return float(figures[value])
+    return float(statistics.median(run[value] * probe_us / run["probe_us"] for run in runs))
 
 
 def _settings(live: Mapping[str, Any]) -> dict[str, str]:

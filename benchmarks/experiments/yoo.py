@@ -38,9 +38,10 @@ from cosched.bench.campaign import Point, Runs, run_all, to_run
 from cosched.bench.ground import Ground, GroundOptions, open_ground
 from cosched.bench.interrupts import interruptible
 from cosched.bench.ledger import open_ledger
+from cosched.bench.level import levelled, speeds, usual_probe_us
 from cosched.bench.processes import RunFailed
 from cosched.bench.progress import open_progress
-from cosched.bench.results import ArmSummary, Spread, summarise
+from cosched.bench.results import ArmSummary, Run, Spread, summarise
 from cosched.bench.run_codec import encode_run
 from cosched.bench.workload import JobSpec
 from cosched.core.errors import CoschedError
@@ -78,7 +79,8 @@ def carry_out(plan: Plan, options: argparse.Namespace) -> dict[str, Any]:
         "started": started,
         "repeats": options.repeats or plan.repeats,
         **context,
-        "points": [point_document(way, found) for way in plan.ways],
+        "speeds": speeds(run for runs in found.values() for run in runs),
+        "points": point_documents(plan.ways, found),
     }
 
 
@@ -115,11 +117,19 @@ def _build_kernels(specs: Any) -> None:
         load_kernels(name)
 
 
-def point_document(way: Way, found: Runs) -> dict[str, Any]:
-    """A point of the figure: how it was run, what it gave, and every run. ``found`` as from
-    ``run_all``."""
-    runs = found[way.workload.title, way.cell.name]
+def point_documents(ways: Sequence[Way], found: Runs) -> list[dict[str, Any]]:
+    """The points of the figure: how each was run, what it gave, and every run; in ``level``
+    what they gave at equal speed of the machine, if it differed. ``found``: of ``run_all``.
+    """
+    usual_us = usual_probe_us(run for runs in found.values() for run in runs)
+    return [_point(way, found[way.workload.title, way.cell.name], usual_us) for way in ways]
+
+
+def _point(way: Way, runs: Sequence[Run], usual_us: float | None) -> dict[str, Any]:
     summary = summarise(way.cell.arm, runs)
+    level = None
+    if usual_us is not None:
+        level = summarise(way.cell.arm, [levelled(run, usual_us) for run in runs])
     return {
         "workload": way.workload.title,
         "series": way.series,
@@ -127,20 +137,21 @@ def point_document(way: Way, found: Runs) -> dict[str, Any]:
         "arm": way.cell.arm.value,
         "settings": dict(way.cell.settings),
         "dom": way.cell.dom,
-        "mean_response_s": _spread(summary.mean_response_s),
-        "mean_wait_s": _spread(summary.mean_wait_s),
-        "makespan_s": _spread(summary.makespan_s),
-        "probe_us": _spread(summary.probe_us),
-        "level": {
-            "mean_response_s": _spread(summary.level_response),
-            "mean_wait_s": _spread(summary.level_wait),
-            "makespan_s": _spread(summary.level_makespan),
-        },
+        **_figures(summary),
+        "level": _figures(level) if level else None,
         "counted": len(summary.counted),
         "disturbed": summary.all_disturbed,
         "outside_load": _outside(summary),
         "failure": next((run.failure.line for run in runs if run.failure), None),
         "runs": [encode_run(run) for run in runs],
+    }
+
+
+def _figures(summary: ArmSummary) -> dict[str, dict[str, float] | None]:
+    return {
+        "mean_response_s": _spread(summary.mean_response_s),
+        "mean_wait_s": _spread(summary.mean_wait_s),
+        "makespan_s": _spread(summary.makespan_s),
     }
 
 

@@ -139,7 +139,8 @@ def _microseconds(units: str) -> str:
 
 def _finish(figure: Any, axes: Any, document: Document) -> Any:
     axes.set_xlabel(document["xlabel"])
-    axes.set_ylabel(SECONDS[document["value"]])
+    speed = " at the usual speed" if document.get("speeds") else ""
+    axes.set_ylabel(SECONDS[document["value"]] + speed)
     axes.set_ylim(bottom=0)
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_title(document["title"], fontsize=10)

@@ -34,7 +34,8 @@ FLEET_PLACEMENTS = ("spread", "double", "uneven")
 class Scale:
     """Lengths that belong together. Seconds.
 
-    arms: of Figs. 2 and 3, and their settings; none for the defaults. limit_s: of one run.
+    arms: of Figs. 2 (with waits beside) and 3, and their settings; none for the defaults.
+    limit_s: of one run.
     """
 
     folder: str
@@ -170,13 +171,19 @@ def _compared(names: Mapping[str, str], load: Load, arms: Sequence[Arm]) -> tupl
     )
 
 
+def _beside_waits(arms: Sequence[Arm]) -> list[Arm]:
+    """The same, and after the kernel alone the ways in which waiting ranks give up CPUs."""
+    place = arms.index(Arm.KERNEL) + 1
+    return [*arms[:place], Arm.YIELD, Arm.BLOCK, *arms[place:]]
+
+
 def _fig2(scale: Scale, load: Load, arms: Sequence[Arm] | None) -> Plan:
     names = {name: name[-1] for name in THREE}
     return Plan(
         "fig2",
         "Mean response of three workloads (Fig. 2)",
         "workload",
-        _compared(names, load, arms or scale.arms),
+        _compared(names, load, arms or _beside_waits(scale.arms)),
         repeats=2,
         settings=scale.settings,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,28 +12,14 @@ WIDTH = 80
 def spread(
     document: Document, point: Mapping[str, Any], value: str | None = None
 ) -> dict[str, float] | None:
-    """What the runs of a point gave, in seconds: median, low and high. None if none of them
-    ended well. value: such as ``makespan_s``; what the figure shows unless told.
+    """What the runs of a point gave, in seconds: median, low and high; at equal speed of
+    the machine, if it differed between the runs. None if none of them ended well.
 
-    Where all points' runs had a probe of the machine's speed, as at its usual speed.
+    value: such as ``makespan_s``; what the figure shows unless told.
     """
-    value = value or document["value"]
-    usual_us = usual_probe_us(document)
-    if usual_us is None:
-        found: dict[str, float] | None = point[value]
-        return found
-    level = point["level"][value]
-    return level and {name: figure * usual_us for name, figure in level.items()}
-
-
-def usual_probe_us(document: Document) -> float | None:
-    """The probe's time at the machine's usual speed: the median over the points. None if
-    the speed is unknown for any point that has a value."""
-    ended = [point for point in document["points"] if point[document["value"]] is not None]
-    probes = [point.get("probe_us") for point in ended]
-    if not probes or None in probes:
-        return None
-    return float(statistics.median(probe["median"] for probe in probes))
+    figures = point.get("level") or point
+    found: dict[str, float] | None = figures[value or document["value"]]
+    return found
 
 
 def values(document: Document, value: str | None = None) -> dict[str, dict[str, float]]:
@@ -129,15 +114,13 @@ def _notes(points: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _speed(document: Document) -> list[str]:
-    usual_us = usual_probe_us(document)
-    if usual_us is None:
+    found = document.get("speeds")
+    if found is None:
         return []
-    probes = [point["probe_us"] for point in document["points"] if point["probe_us"]]
-    least = usual_us / max(probe["high"] for probe in probes)
-    most = usual_us / min(probe["low"] for probe in probes)
+    least, most = found
     return [
-        f"the machine ran at {least:.2f} to {most:.2f} of its usual speed; seconds are as",
-        "at the usual speed, as the clock told them in the JSON",
+        f"the machine ran at {least:.2f} to {most:.2f} of its usual speed; seconds here",
+        "are as at the usual speed, the JSON has the clock's",
     ]
 
 

@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import signal
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -79,4 +78,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -27,7 +27,7 @@ from benchmarks.micro.load import idle, start
 from cosched.node.client import request
 from cosched.node.recorder import Recorder
 from cosched.shm.paths import NodePaths
-from daemons.scheduler import parse, serve
+from daemons.scheduler import Starter, parse, serve
 
 CLOCK_SAMPLES = 10_000
 
@@ -53,7 +53,7 @@ def timed_daemon(figures: Path, arguments: list[str]) -> None:
     for name in ("record", "flush"):
         setattr(Recorder, name, timed(getattr(Recorder, name)))
     thread_ns, process_ns = clock(), time.process_time_ns()  # what starting took
-    serve(parse(arguments), 1)
+    serve(parse(arguments), Starter(sys.stdout.fileno()))
     row = {
         **spent,
         "thread_ns": clock() - thread_ns,

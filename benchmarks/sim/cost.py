@@ -2,7 +2,8 @@
 jobs and the length of the queue.
 
 Times of a shared machine say nothing by themselves, so each is given as a multiple of the
-first of its row. What holds for any machine: how they grow. Each is the least of some runs.
+first of its row. What holds for any machine: how they grow. Each is the least of some runs,
+made in rounds, since a machine may be slow for as long as a row takes.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ import time
 import tracemalloc
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from rich.console import Console
+from rich.progress import track
 
 from cosched.core.units import NS_PER_S
 from cosched.sim.generate import Recipe, generate
@@ -26,6 +30,8 @@ QUEUES = (10, 100, 1_000, 3_000)
 OVERLOADED_JOBS = (1_000, 2_000, 4_000, 8_000)
 LOAD, OVERLOAD = 0.7, 1.2
 FEW_JOBS = 300
+BY_JOBS, OVERLOADED = "jobs", f"jobs at load {OVERLOAD}"
+BY_QUEUE = "jobs that wait"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +55,20 @@ def bytes_a_job(log: Workload) -> tuple[float, float]:
     return read / len(log), both / len(log)
 
 
-def cost(log: Workload, policy: str, repeats: int) -> float:
-    """CPU microseconds a job."""
-    taken = []
-    for _ in range(repeats):
-        began_s = time.process_time()
-        simulate(log, policy, Estimates.LOG)
-        taken.append(time.process_time() - began_s)
-    return min(taken) / len(log) * 1e6
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is timed, and the number it is drawn over."""
+
+    table: str
+    policy: str
+    count: int
+    log: Workload
+
+    def cost_us(self) -> float:
+        """CPU microseconds a job, once."""
+        began_s = time.thread_time()  # not what the progress bar takes beside it
+        simulate(self.log, self.policy, Estimates.LOG)
+        return (time.thread_time() - began_s) / len(self.log) * 1e6
 
 
 def queue_of(length: int) -> Workload:
@@ -71,24 +83,37 @@ def queue_of(length: int) -> Workload:
     return log
 
 
-def measure(repeats: int) -> tuple[list[Cost], list[Cost], list[Cost]]:
+def cases() -> list[Case]:
     """Against the number of jobs, at a load that the machine can bear and at one that it
     cannot, so that ever more wait; and against the queue's length."""
 
-    def of(jobs: int, load: float, policy: str) -> Cost:
-        log = generate(Recipe(jobs, 128, load=load, seed=3))
-        return Cost(policy, jobs, cost(log, policy, repeats))
+    def generated(table: str, load: float, counts: tuple[int, ...]) -> list[Case]:
+        logs = [generate(Recipe(jobs, 128, load=load, seed=3)) for jobs in counts]
+        return [Case(table, policy, len(log), log) for policy in POLICIES for log in logs]
 
-    by_jobs = [of(jobs, LOAD, policy) for policy in POLICIES for jobs in JOBS]
-    overloaded = [
-        of(jobs, OVERLOAD, policy) for policy in POLICIES for jobs in OVERLOADED_JOBS
+    queues = [(length, queue_of(length)) for length in QUEUES]
+    return [
+        *generated(BY_JOBS, LOAD, JOBS),
+        *generated(OVERLOADED, OVERLOAD, OVERLOADED_JOBS),
+        *(
+            Case(BY_QUEUE, policy, length, log)
+            for policy in ("fcfs", "easy", "wfp")
+            for length, log in queues
+        ),
     ]
-    by_queue = [
-        Cost(policy, length, cost(queue_of(length), policy, repeats))
-        for policy in ("fcfs", "easy", "wfp")
-        for length in QUEUES
-    ]
-    return by_jobs, overloaded, by_queue
+
+
+def measure(repeats: int) -> dict[str, list[Cost]]:
+    """The tables, by their names."""
+    timed = cases()
+    taken: list[list[float]] = [[] for _ in timed]
+    rounds = [*zip(timed, taken, strict=True)] * repeats
+    for case, us in track(rounds, "simulations", console=Console(stderr=True)):
+        us.append(case.cost_us())
+    found: dict[str, list[Cost]] = {}
+    for case, us in zip(timed, taken, strict=True):
+        found.setdefault(case.table, []).append(Cost(case.policy, case.count, min(us)))
+    return found
 
 
 def render(title: str, costs: list[Cost]) -> str:
@@ -102,16 +127,15 @@ def render(title: str, costs: list[Cost]) -> str:
     return "\n".join(lines)
 
 
-def draw(by_jobs: list[Cost], by_queue: list[Cost], path: Path) -> None:
-    """Both tables as lines."""
+def draw(tables: dict[str, list[Cost]], path: Path) -> None:
+    """A panel a table, a line a policy."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    figure, panels = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
-    titles = ("jobs in the log", "jobs that wait")
-    for panel, costs, title in zip(panels, (by_jobs, by_queue), titles, strict=True):
+    figure, panels = plt.subplots(1, len(tables), figsize=(12, 4), layout="constrained")
+    for panel, (title, costs) in zip(panels, tables.items(), strict=True):
         for policy in dict.fromkeys(cost.policy for cost in costs):
             row = [cost for cost in costs if cost.policy == policy]
             heights = [cost.us / row[0].us for cost in row]
@@ -145,18 +169,17 @@ def main() -> None:
         print(f"{log.name}: {len(log)} jobs, EASY in {taken_s:.1f} s of CPU time")
     read, both = bytes_a_job(log)
     print(f"{read:.0f} bytes a job read, {both:.0f} with its schedule")
-    by_jobs, overloaded, by_queue = measure(options.repeat)
-    print(render("jobs", by_jobs))
-    print(render(f"jobs at load {OVERLOAD}", overloaded))
-    print(render("jobs that wait", by_queue))
+    tables = measure(options.repeat)
+    for title, costs in tables.items():
+        print(render(title, costs))
     if options.picture:
-        draw(by_jobs, by_queue, options.picture)
+        draw(tables, options.picture)
     if options.json:
         document = {
             "bytes_a_job": {"read": read, "with_schedule": both},
-            "by_jobs": [asdict(cost) for cost in by_jobs],
-            "overloaded": [asdict(cost) for cost in overloaded],
-            "by_queue": [asdict(cost) for cost in by_queue],
+            "by_jobs": [asdict(cost) for cost in tables[BY_JOBS]],
+            "overloaded": [asdict(cost) for cost in tables[OVERLOADED]],
+            "by_queue": [asdict(cost) for cost in tables[BY_QUEUE]],
         }
         options.json.write_text(json.dumps(document))
 

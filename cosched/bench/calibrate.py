@@ -29,6 +29,7 @@ from cosched.bench.models import (
 from cosched.bench.processes import run_jobs
 from cosched.bench.progress import Progress, open_progress
 from cosched.bench.session import Session
+from cosched.bench.speed import SpeedMeter, whole_cores
 from cosched.bench.workload import JobInstance, load_workload
 from cosched.core.errors import CoschedError
 from cosched.core.history import JobRecord
@@ -69,11 +70,12 @@ def calibrate(
         session = ground.sessions[workload.title]
         with open_progress(log, []) as progress:
             session.warm_up((Arm.KERNEL, Arm.COSCHED), progress)
-            programs = {
+            found = {
                 spec.name: _calibrate(session, first[spec.name], repeats, progress)
                 for spec in workload.jobs
             }
         mpi = ground.mpi
+        programs, probe_us = at_one_speed(found)
         return Calibration(
             programs,
             nodes=len(ground.site.hosts),
@@ -84,21 +86,39 @@ def calibrate(
                 else EAGER_BYTES
             ),
             mpi=f"{mpi.family.title} {mpi.version}" if mpi else "",
+            probe_us=probe_us,
             origin=str(path),
         )
 
 
+def at_one_speed(
+    found: Mapping[str, tuple[Model, float | None]],
+) -> tuple[dict[str, Model], float | None]:
+    """The models, each with the probe's time beside its runs, as at the speed that the
+    machine had for the first one; that probe's time, None if one is unknown. Pure."""
+    probes = [us for _, us in found.values() if us is not None]
+    if not probes or len(probes) < len(found):
+        return {name: model for name, (model, _) in found.items()}, None
+    first_us = probes[0]
+    scaled = {
+        name: model.slower(first_us / us)
+        for (name, (model, _)), us in zip(found.items(), probes, strict=True)
+    }
+    return scaled, first_us
+
+
 def _calibrate(
     session: Session, instance: JobInstance, repeats: int, progress: Progress
-) -> Model:
+) -> tuple[Model, float | None]:
+    """The program, and the probe's time at the speed that its times are as at."""
     progress.say(f"{instance.spec.name} alone")
-    alone_s = median(
+    alone = [
         _run(session, instance, Arm.BATCH, _Watcher(session, "", progress))
         for _ in range(repeats)
-    )
+    ]
     watcher = _Watcher(session, instance.name, progress)
     began_wall_ns = time.time_ns()
-    took_s = _run(session, instance, Arm.COSCHED, watcher)
+    took = _run(session, instance, Arm.COSCHED, watcher)
     records = _records(session, instance.name, began_wall_ns)
     if not records:
         raise CoschedError(
@@ -106,7 +126,9 @@ def _calibrate(
             "with 'cosched-run -v' to see why"
         )
     counted = Counted(records, watcher.by_rank)
-    return model_of(instance.spec.model.pattern, alone_s, took_s, counted)
+    alone_s = median(one.seconds_at(took.probe_us) for one in alone)
+    model = model_of(instance.spec.model.pattern, alone_s, took.seconds, counted)
+    return model, took.probe_us
 
 
 def model_of(
@@ -163,14 +185,31 @@ def _mean_bytes(by_rank: Sequence[Counters]) -> float:
     return sum(counters["bytes_sent"] for counters in by_rank) / sent if sent else 0.0
 
 
-def _run(session: Session, instance: JobInstance, arm: Arm, watcher: _Watcher) -> float:
-    """Seconds from submission to end."""
+@dataclass(frozen=True, slots=True)
+class _Took:
+    """Seconds from submission to end, and the probe's time beside them."""
+
+    seconds: float
+    probe_us: float | None
+
+    def seconds_at(self, probe_us: float | None) -> float:
+        """As at that speed of the machine; as they are if one is unknown."""
+        if self.probe_us is None or probe_us is None:
+            return self.seconds
+        return self.seconds * probe_us / self.probe_us
+
+
+def _run(session: Session, instance: JobInstance, arm: Arm, watcher: _Watcher) -> _Took:
     submission = session.launcher.submission(instance, arm)
-    with tempfile.TemporaryDirectory(prefix="cosched-calibrate-") as folder:
+    cpus = whole_cores(session.launcher.site.cpus or frozenset())
+    with (
+        tempfile.TemporaryDirectory(prefix="cosched-calibrate-") as folder,
+        SpeedMeter(cpus) as speed,
+    ):
         (result,) = run_jobs(
             [submission], None, Path(folder), watcher.attend, session.limit_s
         )
-    return result.ended_s - result.started_s
+    return _Took(result.ended_s - result.started_s, speed.probe_us)
 
 
 class _Watcher:

@@ -3,7 +3,8 @@
 ``arms.NAME.mean_response_s``, ``arms.NAME.makespan_s`` and ``arms.NAME.jobs[]`` hold the
 medians over the runs that count; they are null, or empty, where no run of the arm ended
 well. ``arms.NAME.repeats[]`` holds every run as it was. ``ratios`` are of the medians;
-those called level are at equal speed of the machine, as ``probe_us`` tells it.
+``level_ratios`` are the same at equal speed of the machine, null if it was equal, or is
+unknown.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from cosched.bench.level import at_usual_speed
 from cosched.bench.load import OutsideLoad
 from cosched.bench.results import ArmSummary, Failure, Run, Spread, ratios
 from cosched.bench.workload import JobSpec, Workload
@@ -28,6 +30,7 @@ def document(
 
     ``context``: how it was run (settings, MPI, kernel, command line), taken over as is.
     """
+    level = at_usual_speed(summaries)
     return {
         "format": FORMAT,
         "workload": {
@@ -37,15 +40,18 @@ def document(
         },
         **context,
         "arms": {summary.arm.value: _arm(summary) for summary in summaries},
-        "ratios": {
-            f"{ratio.arm.value}/{ratio.other.value}": {
-                "mean_response": ratio.mean_response,
-                "makespan": ratio.makespan,
-                "level_response": ratio.level_response,
-                "level_makespan": ratio.level_makespan,
-            }
-            for ratio in ratios(summaries)
-        },
+        "ratios": _ratios(summaries),
+        "level_ratios": _ratios(level) if level else None,
+    }
+
+
+def _ratios(summaries: Sequence[ArmSummary]) -> dict[str, dict[str, float]]:
+    return {
+        f"{ratio.arm.value}/{ratio.other.value}": {
+            "mean_response": ratio.mean_response,
+            "makespan": ratio.makespan,
+        }
+        for ratio in ratios(summaries)
     }
 
 
@@ -72,12 +78,10 @@ def _arm(summary: ArmSummary) -> dict[str, Any]:
         "mean_response_s": _median(summary.mean_response_s),
         "mean_wait_s": _median(summary.mean_wait_s),
         "makespan_s": _median(summary.makespan_s),
-        "probe_us": _median(summary.probe_us),
         "spread": {
             "mean_response_s": _range(summary.mean_response_s),
             "mean_wait_s": _range(summary.mean_wait_s),
             "makespan_s": _range(summary.makespan_s),
-            "probe_us": _range(summary.probe_us),
         },
         "jobs": [
             {

@@ -9,6 +9,7 @@ writes::
     lab = true
     mpi = "MPICH 5.0.2"
     eager = 65536
+    probe = 301.7
 
     [program.lu-w]
     pattern = "wavefront"
@@ -24,6 +25,9 @@ messages: how often a rank has to hear from a peer before it goes on; waited: se
 which the rank that waits least waited for that. bytes: of a message, on average; one of
 more than ``eager`` needs its receiver's consent first. imbalance: ranks need up to this
 share less than the slowest one.
+
+probe: the CPU time in microseconds of the probe (``speed``) at the machine's speed that all
+times are as at; missing where that is unknown.
 
 All jobs share all nodes' CPUs with each other: a rank of the simulator stands for all
 tasks of a job on a node.
@@ -73,6 +77,12 @@ class Model:
     imbalance: float | None = None
     bytes: int | None = None
 
+    def slower(self, factor: float) -> Model:
+        """The model on a machine that takes ``factor`` times as long."""
+        times = ("alone_s", "launch_s", "waited_s")
+        known = {name: getattr(self, name) for name in times}
+        return replace(self, **{k: v * factor for k, v in known.items() if v is not None})
+
     def over(self, other: Model) -> Model:
         """This model, and the other one's word where this one is silent."""
         known = {name: getattr(self, name) for name in _NAMES.values()}
@@ -104,6 +114,7 @@ class Calibration:
     lab: bool = False
     mpi: str = ""
     eager_bytes: int = EAGER_BYTES
+    probe_us: float | None = None
     origin: str = "no calibration"
 
 
@@ -139,7 +150,9 @@ def parse_calibration(text: str, origin: str) -> Calibration:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise CoschedError(f"{origin}: not valid TOML: {error}") from error
-    reader = Table(table, origin, ("format", "nodes", "lab", "mpi", "eager", "program"))
+    reader = Table(
+        table, origin, ("format", "nodes", "lab", "mpi", "eager", "probe", "program")
+    )
     if reader.require("format", fields.text) != FORMAT:
         raise CoschedError(
             f"{origin}: not a calibration of this version ({FORMAT}); make one with "
@@ -155,6 +168,7 @@ def parse_calibration(text: str, origin: str) -> Calibration:
         lab=reader.get("lab", fields.truth, False),
         mpi=reader.get("mpi", fields.one_line, ""),
         eager_bytes=reader.get("eager", fields.whole(0, _COUNT_MAX), EAGER_BYTES),
+        probe_us=reader.get("probe", _microseconds, None),
         origin=origin,
     )
 
@@ -168,6 +182,8 @@ def write_calibration(calibration: Calibration) -> str:
         f'mpi = "{calibration.mpi}"',
         f"eager = {calibration.eager_bytes}",
     ]
+    if calibration.probe_us is not None:
+        lines.append(f"probe = {round(calibration.probe_us, 3)!r}")
     for name, model in calibration.programs.items():
         lines += ["", f'[program."{name}"]']
         for key, field in _NAMES.items():
@@ -258,6 +274,12 @@ def _pattern(value: object) -> Pattern | None:
     if value not in known:
         raise Mismatch(f"one of {', '.join(known)}")
     return Pattern(value)
+
+
+def _microseconds(value: object) -> float | None:
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not value > 0:
+        raise Mismatch("a number of microseconds above 0")
+    return float(value)
 
 
 def _share(value: object) -> float | None:

@@ -6,7 +6,7 @@ outside load disturbed count only if their arm has no other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
@@ -113,12 +113,7 @@ class JobSummary:
 
 @dataclass(frozen=True, slots=True)
 class ArmSummary:
-    """One arm over its runs; the figures are None if no run ended well.
-
-    level_response, level_wait, level_makespan: each run's time in seconds by the probe's
-    in microseconds. Their ratio between arms is that at equal speed of the machine. None,
-    as probe_us, unless all runs that count have a probe.
-    """
+    """One arm over its runs; the figures are None if no run ended well."""
 
     arm: Arm
     runs: tuple[Run, ...]
@@ -126,10 +121,6 @@ class ArmSummary:
     mean_response_s: Spread | None
     mean_wait_s: Spread | None
     makespan_s: Spread | None
-    probe_us: Spread | None
-    level_response: Spread | None
-    level_wait: Spread | None
-    level_makespan: Spread | None
     jobs: tuple[JobSummary, ...]
 
     @property
@@ -154,7 +145,6 @@ class ArmSummary:
 class Ratio:
     """One arm's medians over another's; below 1 the first arm is faster.
 
-    level_response, level_makespan: at equal speed of the machine; None if that is unknown.
     responses_overlap: some run of the slower arm was as fast as some of the faster one.
     """
 
@@ -162,8 +152,6 @@ class Ratio:
     other: Arm
     mean_response: float
     makespan: float
-    level_response: float | None
-    level_makespan: float | None
     responses_overlap: bool
 
 
@@ -178,29 +166,13 @@ def summarise(arm: Arm, runs: Sequence[Run]) -> ArmSummary:
     own = tuple(run for run in runs if run.arm is arm)
     ended = tuple(run for run in own if run.failure is None)
     counted = tuple(run for run in ended if not run.disturbed) or ended
-
-    def of(value: Callable[[Run], float]) -> Spread | None:
-        return spread(map(value, counted)) if counted else None
-
-    probes_us = [run.probe_us for run in counted if run.probe_us is not None]
-    probed = len(probes_us) == len(counted)
-
-    def level(value: Callable[[Run], float]) -> Spread | None:
-        if not probes_us or not probed:
-            return None
-        return spread(value(r) / us for r, us in zip(counted, probes_us, strict=True))
-
     return ArmSummary(
         arm=arm,
         runs=own,
         counted=counted,
-        mean_response_s=of(lambda run: run.mean_response_s),
-        mean_wait_s=of(lambda run: run.mean_wait_s),
-        makespan_s=of(lambda run: run.makespan_s),
-        probe_us=spread(probes_us) if probes_us and probed else None,
-        level_response=level(lambda run: run.mean_response_s),
-        level_wait=level(lambda run: run.mean_wait_s),
-        level_makespan=level(lambda run: run.makespan_s),
+        mean_response_s=spread(r.mean_response_s for r in counted) if counted else None,
+        mean_wait_s=spread(r.mean_wait_s for r in counted) if counted else None,
+        makespan_s=spread(r.makespan_s for r in counted) if counted else None,
         jobs=_summarise_jobs(counted),
     )
 
@@ -241,13 +213,7 @@ def _compare(top: ArmSummary | None, bottom: ArmSummary | None) -> Ratio | None:
         other=bottom.arm,
         mean_response=response.median / other_response.median,
         makespan=makespan.median / other_makespan.median,
-        level_response=_over(top.level_response, bottom.level_response),
-        level_makespan=_over(top.level_makespan, bottom.level_makespan),
         responses_overlap=(
             response.low <= other_response.high and other_response.low <= response.high
         ),
     )
-
-
-def _over(top: Spread | None, bottom: Spread | None) -> float | None:
-    return top.median / bottom.median if top is not None and bottom is not None else None

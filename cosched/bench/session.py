@@ -19,7 +19,7 @@ from cosched.bench.meter import LoadMeter
 from cosched.bench.processes import RunFailed, run_jobs
 from cosched.bench.progress import Progress
 from cosched.bench.results import Activity, Failure, JobResult, Run
-from cosched.bench.speed import SpeedMeter
+from cosched.bench.speed import SpeedMeter, whole_cores
 from cosched.bench.workload import JobInstance, Workload
 from cosched.core.settings import USUAL
 from cosched.core.units import NS_PER_S
@@ -91,7 +91,7 @@ class Session:
             told = site.cpus if cell.arm is not Arm.SLURM_GANG else None
             meter = LoadMeter(told, daemons.pids(before)) if told else None
             sample = meter.sample() if meter else None
-            with SpeedMeter(told or ()) as speed:
+            with SpeedMeter(whole_cores(site.cpus or frozenset())) as speed:
                 jobs = self._run_jobs(instances, cell, gang, progress)
             load = None
             if meter and sample:

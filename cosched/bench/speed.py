@@ -7,8 +7,8 @@ are then compared by luck. So a probe, always the same small computation, visits
 in turn while a run lasts, and the CPU time it takes goes with the run's result.
 
 The probe has its numbers in registers and the nearest cache: it tells the speed of the
-CPUs, not of the memory. Where two of the nodes' CPUs are threads of one core it also feels
-what the jobs do there, and so counts some of the jobs' own doing as the machine's.
+CPUs, not of the memory. It is for CPUs that are cores: on a thread of one it would feel
+what the jobs do on the other, and count the jobs' own doing as the machine's.
 """
 
 from __future__ import annotations
@@ -20,11 +20,19 @@ from collections.abc import Collection
 from statistics import fmean
 from types import TracebackType
 
+from cosched.lab.life import usable_siblings
+
 #: Between two rounds. With some 0.3 ms a visit a CPU loses less than 0.2% of its time.
 PAUSE_S = 0.2
 NS_PER_US = 1000
 
 _BASE, _EXPONENT, _MODULUS = 3, (1 << 60) - 1, (1 << 1024) - 105
+
+
+def whole_cores(cpus: frozenset[int]) -> frozenset[int]:
+    """The same CPUs if each is a core of its own; none if two share one."""
+    shared = any(len(core & cpus) > 1 for core in usable_siblings())
+    return frozenset() if shared else cpus
 
 
 class SpeedMeter:

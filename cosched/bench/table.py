@@ -7,20 +7,20 @@ from collections.abc import Callable, Iterable, Sequence
 from statistics import median
 
 from cosched.bench.arms import Arm
+from cosched.bench.level import at_usual_speed, speeds
 from cosched.bench.load import DISCARD_ABOVE
 from cosched.bench.results import ArmSummary, JobSummary, Ratio, Run, Spread, ratios
 
 WIDTH = 80
 JOB_LINES_MAX = 40
 SAME_WITHIN = 0.03
-#: Runs between which the machine's speed differs by more are compared at equal speed, too.
-SPEED_WITHIN = 0.03
 
 _LABEL = 17
 _FIGURE = 9
 _RANGE = 22
 _JOB = 18
 _CPU = 7
+_LEVEL = 7
 _ALONE = {Arm.KERNEL: "under the kernel alone", Arm.BATCH: "one after the other"}
 
 
@@ -31,14 +31,15 @@ def render(title: str, setting: str, summaries: Sequence[ArmSummary]) -> str:
     """
     ended = [summary for summary in summaries if summary.counted]
     compared = ratios(ended)
+    level = ratios(at_usual_speed(ended) or ())
     blocks = (
         [_clip(title, WIDTH), _clip(setting, WIDTH)],
         _arm_block(ended),
         _job_block(ended),
-        _ratio_block(compared, level=_uneven(ended)),
+        _ratio_block(compared, level),
         [*_switch_lines(ended), *_load_lines(summaries), *_speed_lines(ended)],
         _failure_block(summaries),
-        conclude(compared, disturbed=any(s.all_disturbed for s in ended)),
+        conclude(level or compared, any(s.all_disturbed for s in ended), bool(level)),
     )
     return "\n".join("\n".join(block) + "\n" for block in blocks if block)
 
@@ -55,8 +56,8 @@ def describe_run(run: Run, way: str) -> str:
     return f"{line}  outside {run.load.share:.1%}{verdict}"
 
 
-def conclude(compared: Iterable[Ratio], disturbed: bool) -> list[str]:
-    """What the figures say of cosched, in plain words."""
+def conclude(compared: Iterable[Ratio], disturbed: bool, level: bool = False) -> list[str]:
+    """What the figures say of cosched, in plain words. level: they are at equal speed."""
     findings = [
         _finding(ratio)
         for ratio in compared
@@ -64,7 +65,8 @@ def conclude(compared: Iterable[Ratio], disturbed: bool) -> list[str]:
     ]
     if not findings:
         return []
-    words = f"Coscheduled, a job answered on average {' and '.join(findings)}."
+    speed = ", at equal speed of the machine," if level else ""
+    words = f"Coscheduled, a job answered on average{speed} {' and '.join(findings)}."
     if disturbed:
         words = (
             "No conclusion: other programs kept the nodes' CPUs busy. "
@@ -158,51 +160,31 @@ def _response(job: JobSummary) -> str:
     return f"{_figure(job.response_s.median):>{_FIGURE}}"
 
 
-def _ratio_block(compared: Sequence[Ratio], *, level: bool) -> list[str]:
-    """A line a ratio. level: in brackets what it is at equal speed of the machine."""
+def _ratio_block(compared: Sequence[Ratio], level: Sequence[Ratio]) -> list[str]:
+    """A line a ratio. level: the same at equal speed of the machine, or nothing."""
     if not compared:
         return []
     names = [f"{ratio.arm.value}/{ratio.other.value}" for ratio in compared]
     label = max(_LABEL, 1 + max(map(len, names)))
     width = _FIGURE + 6
-    beside = 7 if level else 0
+    beside = _LEVEL if level else 0
     lines = [f"{'ratio':<{label}}{'mean response':>{width}}{'makespan':>{width + beside}}"]
-    for name, ratio in zip(names, compared, strict=True):
+    for number, (name, ratio) in enumerate(zip(names, compared, strict=True)):
+        even = level[number] if level else None
         line = f"{name:<{label}}{ratio.mean_response:>{width}.2f}"
-        line += _level(ratio.level_response) if level else ""
+        line += f"{f'({even.mean_response:.2f})':>{_LEVEL}}" if even else ""
         line += f"{ratio.makespan:>{width}.2f}"
-        line += _level(ratio.level_makespan) if level else ""
-        lines.append(line.rstrip())
-    return lines
-
-
-def _level(ratio: float | None) -> str:
-    return " " * 7 if ratio is None else f" ({ratio:.2f})"
-
-
-def _probes_us(ended: Sequence[ArmSummary]) -> list[float]:
-    """Of all runs that count; none unless each arm has them, so that they compare."""
-    if any(summary.probe_us is None for summary in ended):
-        return []
-    runs = [run for summary in ended for run in summary.counted]
-    return [run.probe_us for run in runs if run.probe_us is not None]
-
-
-def _uneven(ended: Sequence[ArmSummary]) -> bool:
-    """Whether the machine's speed differed between the runs."""
-    probes = _probes_us(ended)
-    return bool(probes) and max(probes) > min(probes) * (1 + SPEED_WITHIN)
+        line += f"{f'({even.makespan:.2f})':>{_LEVEL}}" if even else ""
+        lines.append(line)
+    return [*lines, "(at equal speed of the machine)"] if level else lines
 
 
 def _speed_lines(ended: Sequence[ArmSummary]) -> list[str]:
-    if not _uneven(ended):
+    found = speeds(run for summary in ended for run in summary.counted)
+    if found is None:
         return []
-    probes = _probes_us(ended)
-    usual = median(probes)
-    return [
-        f"the machine ran at {usual / max(probes):.2f} to {usual / min(probes):.2f} of its "
-        "usual speed; (ratio) at equal speed"
-    ]
+    least, most = found
+    return [f"the machine ran at {least:.2f} to {most:.2f} of its usual speed"]
 
 
 def _switch_lines(ended: Sequence[ArmSummary]) -> list[str]:

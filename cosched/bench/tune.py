@@ -16,6 +16,7 @@ from cosched.bench.cell import Cell
 from cosched.bench.ground import GroundOptions, open_ground
 from cosched.bench.heatmap import WIDTH, heat_map
 from cosched.bench.ledger import Ledger, open_ledger
+from cosched.bench.level import levelled, speeds
 from cosched.bench.progress import Progress, open_progress
 from cosched.bench.results import Run
 from cosched.bench.run_codec import encode_run
@@ -135,10 +136,9 @@ class _Search:
         in the first run: points of a grid are measured far apart."""
         if run.failure:
             return math.inf
-        first_us = next((r.probe_us for _, r in self.runs if r.probe_us is not None), None)
-        if first_us is None or run.probe_us is None:
-            return run.mean_response_s
-        return run.mean_response_s * first_us / run.probe_us
+        first_us = next(r.probe_us for _, r in self.runs if not r.failure)
+        even = run if first_us is None else levelled(run, first_us)
+        return even.mean_response_s
 
     def _left(self, batch: Sequence[Contestant]) -> list[Contestant]:
         return runs_left(self.grid, self.observed, self.repeats) or list(batch)
@@ -250,7 +250,7 @@ def _name(one: Contestant) -> str:
 def _text(head: str, search: _Search, advice: Advice) -> str:
     lines = [*head.splitlines(), ""]
     lines += heat_map(search.grid, search.observed, advice)
-    lines += ["", *_loads(search), *_failures(search)]
+    lines += ["", *_loads(search), *_speeds(search), *_failures(search)]
     for sentence in _sentences(search, advice):
         lines += textwrap.wrap(sentence, WIDTH)
     return "\n".join(lines) + "\n"
@@ -297,6 +297,18 @@ def _loads(search: _Search) -> list[str]:
     return [
         f"{disturbed} of {len(loads)} runs were disturbed, outside load up to {share:.0%}:",
         "tune again on a quiet machine",
+        "",
+    ]
+
+
+def _speeds(search: _Search) -> list[str]:
+    found = speeds(run for _, run in search.runs)
+    if found is None:
+        return []
+    least, most = found
+    return [
+        f"the machine ran at {least:.2f} to {most:.2f} of its usual speed: times are as at",
+        "the speed of the first run",
         "",
     ]
 

@@ -54,7 +54,8 @@ class Loop:
         self._running = False
 
     def stop_on(self, numbers: Iterable[int]) -> None:
-        """Ends ``run`` on these signals; only in the main thread, for one loop at a time.
+        """Ends ``run`` on these signals, and on those that ``hold_back`` kept; only in the
+        main thread, for one loop at a time.
 
         The interpreter restarts an interrupted wait, so a signal must also be a byte in
         a descriptor that is waited for.
@@ -64,9 +65,16 @@ class Loop:
             end.setblocking(False)
         signal.set_wakeup_fd(write_end.fileno(), warn_on_full_buffer=False)
         self._signal_ends = (read_end, write_end)
+        numbers = list(numbers)
         for number in numbers:
             signal.signal(number, lambda *_: self.stop())
         self.watch(read_end.fileno(), lambda: _empty(read_end))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it was told to stop."""
+        return self._stopped
 
     def run(self) -> None:
         """Waits and calls until ``stop``, also one that came before."""
@@ -95,6 +103,13 @@ class Loop:
         if not self._times:
             return None
         return max(0, self._times[0][0] - time.monotonic_ns()) / 1e9
+
+
+def hold_back(numbers: Iterable[int]) -> None:
+    """Keeps these signals back until the next loop stops on them, so that none is lost on
+    the way from one loop to another; for a process of one thread. What came before has been
+    heard when this returns."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
 
 
 def _empty(end: socket.socket) -> None:

@@ -9,18 +9,15 @@ and the server with it.
 
 from __future__ import annotations
 
-import logging
 import os
 import socket
-import time
 
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.node.child import Child, start_child
+from cosched.node.kept_child import KeptChild
 from cosched.node.loop import Loop
 from cosched.shm.paths import NodePaths
-
-log = logging.getLogger(__name__)
 
 RESTART_DELAY_NS = NS_PER_S
 _BACKLOG = 16
@@ -45,20 +42,26 @@ class MetricsProcess:
 
     def __init__(self, loop: Loop, paths: NodePaths, listen: str) -> None:
         self.listen = listen
-        self._loop = loop
         self._paths = paths
         self._socket = bind(listen)
-        self._child: Child | None = None
-        self._stopping = False
+        self._kept = KeptChild(loop, "metrics server", self._launch, RESTART_DELAY_NS)
 
     @property
     def pid(self) -> int | None:
         """The server's pid while it runs."""
-        return self._child.process.pid if self._child else None
+        return self._kept.pid
 
     def start(self) -> None:
         """Starts the server; who connects before it is ready waits for it."""
-        self._child = start_child(
+        self._kept.start()
+
+    def stop(self) -> None:
+        """Ends it, waits for its end and lets the address go."""
+        self._kept.stop()
+        self._socket.close()
+
+    def _launch(self) -> Child:
+        return start_child(
             "cosched_daemons.metrics",
             [
                 *("--run-dir", str(self._paths.run_dir), "--node", self._paths.node),
@@ -66,38 +69,3 @@ class MetricsProcess:
             ],
             pass_fds=[self._socket.fileno()],
         )
-        self._loop.watch(self._child.pidfd, self._ended)
-
-    def stop(self) -> None:
-        """Ends it, waits for its end and lets the address go."""
-        self._stopping = True
-        if self._child is not None:
-            self._child.process.terminate()
-            self._forget(self._child)
-        self._socket.close()
-
-    def _ended(self) -> None:
-        assert self._child is not None
-        status = self._forget(self._child)
-        log.warning("the metrics server ended with status %d; starting another", status)
-        self._start_later()
-
-    def _start_later(self) -> None:
-        self._loop.call_at(time.monotonic_ns() + RESTART_DELAY_NS, self._start_again)
-
-    def _start_again(self) -> None:
-        if self._stopping:
-            return
-        try:
-            self.start()
-        except OSError as error:
-            log.error("no metrics server for now: %s", error)
-            self._start_later()
-
-    def _forget(self, child: Child) -> int:
-        """Waits for its end and returns its status."""
-        status = child.process.wait()
-        self._child = None
-        self._loop.unwatch(child.pidfd)
-        child.close()
-        return status

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from cosched.core.errors import CoschedError
 from cosched.node.effects import ring
-from cosched.node.loop import Loop
+from cosched.node.loop import Loop, hold_back
 from cosched.shm._native import lib
 from cosched.shm.region import NodeRegion, TimerOrders
 
@@ -72,9 +72,11 @@ class TimerDaemon:
     def _hear_scheduler(self) -> None:
         if os.read(STDIN, 4096):
             self._arm()
-        else:
-            self._orphaned = True
-            self._loop.stop()
+            return
+        # Who tells this process to end now means the guardian that it becomes.
+        hold_back([signal.SIGTERM])
+        self._orphaned = not self._loop.stopped
+        self._loop.stop()
 
     def _expired(self, fd: int, clock: Callable[[], int]) -> Callable[[], None]:
         def expired() -> None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import logging
 import os
 import subprocess
-import time
 from collections.abc import Callable, Sequence
 from typing import IO
 
 from cosched.core.units import NS_PER_MS
 from cosched.node.child import Child, start_child
 from cosched.node.effects import ring
+from cosched.node.kept_child import KeptChild
 from cosched.node.loop import Loop
 
 log = logging.getLogger(__name__)
@@ -29,29 +29,40 @@ class TimerProcess:
     def __init__(self, loop: Loop, arguments: Sequence[str]) -> None:
         self._loop = loop
         self._arguments = arguments
-        self._child: Child | None = None
-        self._stopping = False
+        self._kept = KeptChild(loop, "timer daemon", self._launch, RESTART_DELAY_NS)
         self._on_ready: Callable[[], None] | None = None
-        self.restarts = 0
 
     @property
     def pid(self) -> int | None:
         """The timer daemon's pid while it runs."""
-        return self._child.process.pid if self._child else None
+        return self._kept.pid
+
+    @property
+    def restarts(self) -> int:
+        """How often it ended, and was or will be replaced."""
+        return self._kept.restarts
 
     def start(self, on_ready: Callable[[], None]) -> None:
         """Starts it; ``on_ready`` is called once it, or one that had to take its place,
         times slices and guards the node."""
         self._on_ready = on_ready
-        self._start()
+        self._kept.start()
 
-    def _start(self) -> None:
+    def ring(self) -> None:
+        """Tells the timer daemon to read its orders."""
+        if self._kept.pipe is not None:
+            ring(self._kept.pipe)
+
+    def stop(self) -> None:
+        """Ends it and waits for its end."""
+        self._kept.stop()
+
+    def _launch(self) -> Child:
         module = "cosched_daemons.timer"
         child = start_child(module, self._arguments, stdout=subprocess.PIPE)
         assert child.process.stdout is not None
-        self._child = child
         self._watch_readiness(child.process.stdout)
-        self._loop.watch(child.pidfd, self._ended)
+        return child
 
     def _watch_readiness(self, stdout: IO[bytes]) -> None:
         def readable() -> None:
@@ -67,46 +78,3 @@ class TimerProcess:
                 log.info("another timer daemon is ready")
 
         self._loop.watch(stdout.fileno(), readable)
-
-    def ring(self) -> None:
-        """Tells the timer daemon to read its orders."""
-        if self._child is not None:
-            ring(self._child.pipe)
-
-    def stop(self) -> None:
-        """Ends it and waits for its end."""
-        self._stopping = True
-        if self._child is not None:
-            self._child.process.terminate()
-            self._forget(self._child)
-
-    def _ended(self) -> None:
-        assert self._child is not None
-        status = self._forget(self._child)
-        self.restarts += 1
-        log.warning("the timer daemon ended with status %d; starting another", status)
-        self._start_later()
-
-    def _start_later(self) -> None:
-        self._loop.call_at(
-            time.monotonic_ns() + min(self.restarts, 50) * RESTART_DELAY_NS,
-            self._start_again,
-        )
-
-    def _start_again(self) -> None:
-        if self._stopping:
-            return
-        try:
-            self._start()
-        except OSError as error:
-            log.error("no timer daemon for now: %s", error)
-            self._start_later()
-
-    def _forget(self, child: Child) -> int:
-        """Waits for its end and returns its status."""
-        # Before its pipe is closed, or it would become the guardian.
-        status = child.process.wait()
-        self._child = None
-        self._loop.unwatch(child.pidfd)
-        child.close()
-        return status

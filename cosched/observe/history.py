@@ -96,16 +96,25 @@ def read_place(place: Place, since_wall_ns: int) -> list[JobRecord]:
 
 
 def _contents(place: Place) -> list[tuple[Path, bytes]]:
-    """Each file with all that is in it; CoschedError for one that cannot be read."""
+    """Each file with all that is in it; CoschedError for one that cannot be read. Read anew
+    if the daemon began another file meanwhile: what was in one has moved to the other."""
     while True:
         try:
-            return [(path, path.read_bytes()) for path in place.files]
+            before = list(map(_identity, place.files))
+            found = [(path, path.read_bytes()) for path in place.files]
+            if list(map(_identity, place.files)) == before:
+                return found
         except FileNotFoundError:
-            continue  # the daemon has just begun another file: what was in it moved on
+            pass
         except OSError as error:
             raise CoschedError(
                 f"{error.filename}: cannot be read ({error.strerror})"
             ) from None
+
+
+def _identity(path: Path) -> tuple[Path, int, int]:
+    status = path.stat()
+    return path, status.st_dev, status.st_ino
 
 
 def saved_places(state: Path | None) -> list[Place]:

@@ -253,6 +253,7 @@ def _bench(bench: Mapping[str, Any]) -> Json:
         "title": bench["workload"]["title"],
         "about": bench["workload"].get("description") or "",
         "ratios": bench.get("ratios", {}),
+        "level_ratios": bench.get("level_ratios"),
         "arms": [
             {
                 "name": name,

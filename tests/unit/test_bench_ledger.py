@@ -26,12 +26,19 @@ runs = st.builds(
     st.none() | st.just(load(0.02)),
     st.none() | st.builds(Activity, counts, counts, counts),
     st.none() | st.builds(Failure, st.text(), st.lists(st.text()).map(tuple)),
+    st.none() | st.floats(1.0, 1e6),
 )
 
 
 @given(runs)
 def test_a_run_survives_its_way_through_json(run):
     assert decode_run(json.loads(json.dumps(encode_run(run)))) == run
+
+
+def test_a_run_from_before_there_was_a_probe_is_read():
+    kept = encode_run(Run(Arm.BATCH, 1, ()))
+    del kept["probe_us"]
+    assert decode_run(kept) == Run(Arm.BATCH, 1, ())
 
 
 @pytest.fixture

@@ -39,6 +39,7 @@ class FakeSession:
     made: list
     stop_at: float = math.inf
     outside: float = 0.01
+    probe_us: Any = None
 
     def warm_up(self, arms, progress):
         progress.say("warming up")
@@ -51,8 +52,11 @@ class FakeSession:
         seconds = self.surface(cell)
         if math.isinf(seconds):
             return Run(cell.arm, repeat, (), failure=Failure("job 'a' ended with status 1"))
-        jobs = (JobResult("a", 0.0, 0.0, seconds + repeat / 1000, 1.0),)
-        return Run(cell.arm, repeat, jobs, load(self.outside))
+        probe_us = self.probe_us and self.probe_us(len(self.made))
+        slower = probe_us / self.probe_us(1) if probe_us else 1.0
+        ended_s = (seconds + repeat / 1000) * slower
+        jobs = (JobResult("a", 0.0, 0.0, ended_s, 1.0),)
+        return Run(cell.arm, repeat, jobs, load(self.outside), probe_us=probe_us)
 
 
 @dataclass
@@ -96,6 +100,7 @@ def tuning(tmp_path, monkeypatch):
         stop_at = math.inf
         nodes = ({"name": "lab1"},)
         outside = 0.01
+        probe_us = None
 
         def __init__(self):
             self.made = []
@@ -108,7 +113,12 @@ def tuning(tmp_path, monkeypatch):
     @contextmanager
     def ground(workloads, _options, _environ):
         session = FakeSession(
-            workloads[0], tuning.surface, tuning.made, tuning.stop_at, tuning.outside
+            workloads[0],
+            tuning.surface,
+            tuning.made,
+            tuning.stop_at,
+            tuning.outside,
+            tuning.probe_us,
         )
         yield FakeGround({workloads[0].title: session}, tuning.nodes)
 
@@ -167,6 +177,22 @@ def test_an_interrupted_search_goes_on_and_finds_the_same(tuning, tmp_path, caps
     assert tuning.cli("--resume", str(runs)) == 0
     assert tuning.made == made
     assert "warming up" not in capsys.readouterr().err
+
+
+def test_a_machine_that_becomes_slower_changes_no_recommendation(tuning, tmp_path):
+    even, slowing = tmp_path / "even.json", tmp_path / "slowing.json"
+    assert tuning.cli("--json", str(even)) == 0
+    tuning.made = []
+    # The 20 runs or so take up to twice as long; the probe beside them does, too.
+    tuning.probe_us = staticmethod(lambda number: 300 * (1 + number / 20))
+    assert tuning.cli("--json", str(slowing)) == 0
+    found, expected = (json.loads(path.read_text()) for path in (slowing, even))
+    assert found["recommended"] == expected["recommended"]
+    assert [p["name"] for p in found["points"]] == [p["name"] for p in expected["points"]]
+    for point, even_point in zip(found["points"], expected["points"], strict=True):
+        assert point["mean_response_s"] == pytest.approx(even_point["mean_response_s"])
+    raw = [run["jobs"][0]["ended_s"] for run in found["runs"]]
+    assert raw[-1] > 1.5 * found["points"][-1]["mean_response_s"][-1]
 
 
 def test_modes_and_alignment_are_swept(tuning, tmp_path, capsys):

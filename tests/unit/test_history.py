@@ -273,6 +273,26 @@ def test_a_file_that_is_put_aside_while_it_is_read_is_read_there(run_dir, monkey
     assert rotated
 
 
+def test_a_file_that_is_put_aside_between_two_reads_is_not_left_out(run_dir, monkeypatch):
+    place = Place(run_dir / "n1", "history", 0)
+    middle = place.current.read_bytes()
+    place.previous.write_bytes(encode_record(record(node="n1", name="old", job="0.old")))
+    read, rotated = Path.read_bytes, []
+
+    def rotate_after(path):
+        content = read(path)
+        if path == place.previous and not rotated:
+            rotated.append(place.current.replace(place.previous))
+            place.current.write_bytes(b"")
+        return content
+
+    monkeypatch.setattr(Path, "read_bytes", rotate_after)
+    names = [found.name for found in read_place(place, 0)]
+    assert rotated
+    assert len(names) == len(middle.splitlines())
+    assert "old" not in names  # as in the files that there are now
+
+
 def test_a_history_that_cannot_be_read_is_one_line(run_dir):
     place = Place(run_dir / "n1", "history", 0)
     place.previous.mkdir()

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
@@ -26,6 +27,7 @@ from cosched.node.lifecycle import free_jobs, lock_node, stop_node
 from cosched.node.lock import DaemonLock, lock_holder
 from cosched.node.remains import remove_remains
 from cosched.node.scheduler import SchedulerDaemon
+from cosched.node.timer import TimerDaemon
 from cosched.shm.objects import path_of
 from cosched.shm.paths import NodePaths
 from cosched.shm.region import NodeRegion
@@ -218,6 +220,46 @@ def test_a_guardian_frees_every_job_whatever_fails_for_one(paths, left, guard, c
     ]
     assert left_regions(paths) == []
     assert list(paths.bells.iterdir()) == []
+
+
+@pytest.fixture
+def timer(paths, monkeypatch):
+    """A timer daemon in this process, whose standard input is at its end."""
+    before = signal.getsignal(signal.SIGTERM)
+    region = NodeRegion.create(paths.node_region)
+    os.mkfifo(paths.bell("@timer"))
+    read_end, write_end = os.pipe()
+    os.close(write_end)
+    monkeypatch.setattr("cosched.node.timer.STDIN", read_end)
+    yield TimerDaemon(region, paths.bell("@timer"))
+    os.close(read_end)
+    signal.signal(signal.SIGTERM, before)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+    region.close()
+    region.unlink()
+
+
+def test_who_ends_a_timer_daemon_as_it_becomes_a_guardian_ends_the_guardian(
+    paths, left, timer, guard
+):
+    """Between the two nobody listens; the signal waits."""
+    assert timer.run() is True
+    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+    guard(Classes())
+    assert left_regions(paths)  # as it is, for the daemon that takes over
+
+
+def test_a_timer_daemon_that_was_told_to_end_becomes_no_guardian(timer, monkeypatch):
+    """Also if that was while it saw its standard input end."""
+    read = os.read
+
+    def told_meanwhile(fd, count):
+        found = read(fd, count)
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+        return found
+
+    monkeypatch.setattr("cosched.node.timer.os.read", told_meanwhile)
+    assert timer.run() is False
 
 
 def test_a_guardian_removes_nothing_of_a_daemon_that_begins(paths, guard):

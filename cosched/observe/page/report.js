@@ -170,7 +170,9 @@ function benchSection(bench) {
   const names = bench.arms.map((arm) => arm.name);
   const jobs = (bench.arms.find((arm) => arm.jobs.length) || {jobs: []}).jobs.map(([name]) => name);
   const rows = jobs.map((name, index) => [name, ...bench.arms.map((arm) => arm.jobs[index] ? arm.jobs[index][1].toFixed(2) : "-")]);
-  const ratios = Object.entries(bench.ratios).map(([name, ratio]) => [name, ratio.mean_response.toFixed(2), ratio.makespan.toFixed(2)]);
+  const level = bench.level_ratios || {};
+  const ratios = Object.entries(bench.ratios).map(([name, ratio]) => [name, ...["mean_response", "makespan"].map((key) =>
+    ratio[key].toFixed(2) + (level[name] ? ` (${level[name][key].toFixed(2)})` : ""))]);
   return make("section", {},
     make("h2", {}, bench.title),
     bench.about ? make("p", {}, bench.about) : null,
@@ -178,7 +180,7 @@ function benchSection(bench) {
     make("h2", {}, "Mean response"), arms(bench, "mean_response_s", 0),
     make("h2", {}, "Makespan"), arms(bench, "makespan_s", 1),
     ratios.length ? make("h2", {}, "Ratios") : null,
-    ratios.length ? table(["of medians", "mean response", "makespan"], ratios) : null,
+    ratios.length ? table([bench.level_ratios ? "of medians (at equal speed of the machine)" : "of medians", "mean response", "makespan"], ratios) : null,
     rows.length ? make("h2", {style: "margin-top: 16px"}, "Response of each job, s") : null,
     rows.length ? table(["job", ...names], rows) : null);
 }
