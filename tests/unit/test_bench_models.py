@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosched.bench.arms import Arm
-from cosched.bench.calibrate import Counted, model_of
+from cosched.bench.calibrate import Counted, at_one_speed, model_of
 from cosched.bench.cell import Cell
 from cosched.bench.models import (
     Calibration,
@@ -59,7 +59,9 @@ def test_more_messages_than_fit_into_the_time_are_an_error(pattern):
 @settings(max_examples=50, deadline=None)
 @given(st.dictionaries(st.sampled_from(["a", "lu-w.1", "x_y"]), models, min_size=1))
 def test_a_calibration_reads_as_it_was_written(programs):
-    calibration = Calibration(programs, nodes=3, lab=True, mpi="MPICH 5.0.2", origin="f")
+    calibration = Calibration(
+        programs, nodes=3, lab=True, mpi="MPICH 5.0.2", probe_us=301.25, origin="f"
+    )
     assert parse_calibration(write_calibration(calibration), "f") == calibration
 
 
@@ -72,6 +74,10 @@ def test_a_calibration_reads_as_it_was_written(programs):
         (
             'format = "cosched-calibration-1"\n[program.a]\npattern = "star"',
             "f, program 'a': pattern = 'star' is not one of bulk, wavefront",
+        ),
+        (
+            'format = "cosched-calibration-1"\nprobe = 0\n[program.a]\n',
+            "f: probe = 0 is not a number of microseconds above 0",
         ),
         (
             'format = "cosched-calibration-1"\n[program.a]\nimbalance = 1',
@@ -194,6 +200,21 @@ def workload(tmp_path):
     path.write_text(WORKLOAD)
     (tmp_path / "mine.calibration.toml").write_text(write_calibration(KNOWN))
     return path
+
+
+def test_programs_that_were_measured_at_different_speeds_are_as_at_one():
+    model = Model(Pattern.BULK, alone_s=3.0, launch_s=0.3, messages=10, waited_s=0.6)
+    found = {"a": (model, 300.0), "b": (model, 450.0)}
+    programs, probe_us = at_one_speed(found)
+    assert probe_us == 300.0
+    assert programs["a"] == model
+    assert programs["b"].alone_s == pytest.approx(2.0)
+    assert programs["b"].launch_s == pytest.approx(0.2)
+    assert programs["b"].waited_s == pytest.approx(0.4)
+    assert programs["b"].messages == 10
+    unknown, no_probe = at_one_speed({**found, "c": (model, None)})
+    assert no_probe is None
+    assert set(unknown.values()) == {model}
 
 
 def test_sim_nodes_of_a_workload(workload, tmp_path, capsys):

@@ -89,14 +89,25 @@ def made_up_lab(monkeypatch, tmp_path):
         calls.append("calibrate")
         model = Model(Pattern.BULK, alone_s=2.0, messages=1000)
         wave = replace(model, messages=8000, launch_s=0.2)
-        return Calibration({"wave": wave, "other": model}, mpi=ground.mpi or "mpich")
+        programs = {"wave": wave, "other": model}
+        return Calibration(programs, mpi=ground.mpi or "mpich", probe_us=300.0)
 
     def benched(options, _environ, _log):
         calls.append("bench")
         assert options.resume.name == "two.runs.jsonl"
         seconds = {"batch": 3.0, "kernel": 20.0, "gang": 3.75, "cosched": 3.7}
         arms = {
-            arm.value: {"mean_response_s": seconds[arm.value], "makespan_s": 4.0}
+            # The machine is slower than when it was calibrated.
+            arm.value: {
+                "repeats": [
+                    {
+                        "counted": True,
+                        "mean_response_s": seconds[arm.value] * 1.5,
+                        "makespan_s": 6.0,
+                        "probe_us": 450.0,
+                    }
+                ]
+            }
             for arm in options.arms
         }
         document = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -183,9 +184,21 @@ def test_where_the_machines_speed_is_known_seconds_are_as_at_the_usual_one(tmp_p
     assert "the machine ran at 0.67 to 1.00 of its usual speed; seconds here" in text
     yoo.write(document, tmp_path, "fig2")
     assert "mean response, s at the usual speed" in (tmp_path / "fig2.svg").read_text()
+    assert not any("probe" in claim.what for claim in claims(document))  # no EP in them
     one_without = dict(found)
     one_without["workload 1", "batch"] = made_up(plan.ways[0], 2, 20.0)
     assert "usual speed" not in text_table(document_of("fig2", found=one_without))
+
+
+def test_a_probe_that_favours_an_arm_is_seen():
+    plan = make_plan("fig2", SCALES["lab"], None, quick=False)
+    found = {}
+    for way in plan.ways:
+        probe_us = 330.0 if way.cell.arm is Arm.GANG else 300.0  # while EP takes the same
+        run = Run(way.cell.arm, 1, (JobResult("ep-a.1", 0.0, 0.0, 9.0, 6.0),))
+        found[way.workload.title, way.cell.name] = [replace(run, probe_us=probe_us)]
+    told = [c.ours for c in claims(document_of("fig2", found=found)) if "probe" in c.what]
+    assert told == ["0.91 to 1.00"]
 
 
 def slowed(way, probes_us):
