@@ -33,7 +33,7 @@ from cosched.bench.speed import SpeedMeter, whole_cores
 from cosched.bench.workload import JobInstance, load_workload
 from cosched.core.errors import CoschedError
 from cosched.core.history import JobRecord
-from cosched.launch.family import Family
+from cosched.launch.family import Family, Mpi
 from cosched.node.client import request
 from cosched.sim.nodes_model import Pattern
 
@@ -44,6 +44,9 @@ PATIENCE_S = 3.0
 AWAIT_S = 0.02
 #: Fewer messages a second than these are none.
 FEW_A_SECOND = 5.0
+
+#: The first version of MPICH whose waits yield.
+YIELDING_MPICH = 5
 
 Counters = Mapping[str, int]
 
@@ -86,9 +89,19 @@ def calibrate(
                 else EAGER_BYTES
             ),
             mpi=f"{mpi.family.title} {mpi.version}" if mpi else "",
+            yields=mpi is not None and yields(mpi),
             probe_us=probe_us,
             origin=str(path),
         )
+
+
+def yields(mpi: Mpi) -> bool:
+    """Whether its ranks that wait call sched_yield, as MPICH's do since version 5; Intel's
+    MPI, of MPICH's family too, counts years."""
+    major = mpi.version.partition(".")[0]
+    if mpi.family is not Family.MPICH or mpi.intel or not major.isdigit():
+        return False
+    return int(major) >= YIELDING_MPICH
 
 
 def at_one_speed(

@@ -9,6 +9,7 @@ writes::
     lab = true
     mpi = "MPICH 5.0.2"
     eager = 65536
+    yields = true
     probe = 301.7
 
     [program.lu-w]
@@ -26,6 +27,7 @@ which the rank that waits least waited for that. bytes: of a message, on average
 more than ``eager`` needs its receiver's consent first. imbalance: ranks need up to this
 share less than the slowest one.
 
+yields: a rank that waits offers its CPU to others by itself, as MPICH's do since version 5.
 probe: the CPU time in microseconds of the probe (``speed``) at the machine's speed that all
 times are as at; missing where that is unknown.
 
@@ -89,6 +91,7 @@ class Model:
         return replace(other, **{k: v for k, v in known.items() if v is not None})
 
 
+_KEYS = ("format", "nodes", "lab", "mpi", "eager", "yields", "probe", "program")
 #: What a file calls them.
 _NAMES = {
     "pattern": "pattern",
@@ -114,6 +117,7 @@ class Calibration:
     lab: bool = False
     mpi: str = ""
     eager_bytes: int = EAGER_BYTES
+    yields: bool = False
     probe_us: float | None = None
     origin: str = "no calibration"
 
@@ -150,9 +154,7 @@ def parse_calibration(text: str, origin: str) -> Calibration:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise CoschedError(f"{origin}: not valid TOML: {error}") from error
-    reader = Table(
-        table, origin, ("format", "nodes", "lab", "mpi", "eager", "probe", "program")
-    )
+    reader = Table(table, origin, _KEYS)
     if reader.require("format", fields.text) != FORMAT:
         raise CoschedError(
             f"{origin}: not a calibration of this version ({FORMAT}); make one with "
@@ -168,6 +170,7 @@ def parse_calibration(text: str, origin: str) -> Calibration:
         lab=reader.get("lab", fields.truth, False),
         mpi=reader.get("mpi", fields.one_line, ""),
         eager_bytes=reader.get("eager", fields.whole(0, _COUNT_MAX), EAGER_BYTES),
+        yields=reader.get("yields", fields.truth, False),
         probe_us=reader.get("probe", _microseconds, None),
         origin=origin,
     )
@@ -181,6 +184,7 @@ def write_calibration(calibration: Calibration) -> str:
         f"lab = {'true' if calibration.lab else 'false'}",
         f'mpi = "{calibration.mpi}"',
         f"eager = {calibration.eager_bytes}",
+        f"yields = {'true' if calibration.yields else 'false'}",
     ]
     if calibration.probe_us is not None:
         lines.append(f"probe = {round(calibration.probe_us, 3)!r}")

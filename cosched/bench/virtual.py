@@ -128,6 +128,8 @@ class VirtualSession:
     def run_of(self, cell: Cell, seed: int) -> NodesRun:
         """What the simulator is given."""
         arm = SIMULATED.get(cell.arm)
+        if cell.arm is Arm.KERNEL and self.calibration.yields:
+            arm = SIMULATED[Arm.YIELD]
         if arm is None or cell.dom is not None:
             what = f"arm {cell.arm.value}" if arm is None else "a limit of jobs at a time"
             raise CoschedError(f"{what}: cannot be simulated; run cosched bench")

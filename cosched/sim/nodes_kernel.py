@@ -2,7 +2,7 @@
 
 A rank computes until its grain is done or the kernel takes the CPU from it; then it waits
 for its peers. A waiting rank either spins, which takes CPU time as computing would (Open
-MPI, MPICH 4), or yields, which leaves it to the others.
+MPI, MPICH 4), or yields (MPICH 5), which leaves it to the others.
 
 What the kernel does is what CFS and EEVDF have in common for tasks of one weight: next
 comes the rank that has had least CPU time; it has the CPU until the first tick by which it

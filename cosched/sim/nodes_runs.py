@@ -6,7 +6,7 @@ cosched  ``core.node`` on every node
 gang     the same nodes under one driver that switches them all at the same moment
 batch    one job after the other, as nodes are free (computed, not simulated)
 messages cosched with timers that know nothing of each other
-kernel   the kernel alone, waiting ranks spin (Open MPI, MPICH); also called spin
+kernel   the kernel alone, waiting ranks spin (Open MPI, MPICH 4); also called spin
 yield    the kernel alone, waiting ranks leave the CPU to others at once
 """
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosched.bench.arms import Arm
-from cosched.bench.calibrate import Counted, at_one_speed, model_of
+from cosched.bench.calibrate import Counted, at_one_speed, model_of, yields
 from cosched.bench.cell import Cell
 from cosched.bench.models import (
     Calibration,
@@ -25,6 +27,7 @@ from cosched.cli.main import cosched
 from cosched.cli.options import run_cli
 from cosched.core.errors import CoschedError
 from cosched.core.history import JobRecord
+from cosched.launch.family import Engine, Family, Mpi
 from cosched.sim.nodes_model import Cluster, Pattern
 from cosched.sim.nodes_runs import alone_s
 
@@ -60,7 +63,13 @@ def test_more_messages_than_fit_into_the_time_are_an_error(pattern):
 @given(st.dictionaries(st.sampled_from(["a", "lu-w.1", "x_y"]), models, min_size=1))
 def test_a_calibration_reads_as_it_was_written(programs):
     calibration = Calibration(
-        programs, nodes=3, lab=True, mpi="MPICH 5.0.2", probe_us=301.25, origin="f"
+        programs,
+        nodes=3,
+        lab=True,
+        mpi="MPICH 5.0.2",
+        yields=True,
+        probe_us=301.25,
+        origin="f",
     )
     assert parse_calibration(write_calibration(calibration), "f") == calibration
 
@@ -147,6 +156,9 @@ def test_a_simulated_run_is_a_run(tmp_path):
     assert [job.name for job in batch.jobs] == ["wave.1", "wave.2", "ep"]
     assert batch.jobs[0].response_s == pytest.approx(2.0, rel=0.01)
     assert runs[Arm.KERNEL].mean_response_s > runs[Arm.COSCHED].mean_response_s
+    yielding = replace(session, calibration=replace(KNOWN, yields=True))
+    kernel, waits = (yielding.run_of(Cell(a), 1).arm for a in (Arm.KERNEL, Arm.YIELD))
+    assert kernel == waits == "yield"
     with pytest.raises(CoschedError, match="arm slurm-gang: cannot be simulated"):
         session.run_once(Cell(Arm.SLURM_GANG), 1, progress)
 
@@ -200,6 +212,20 @@ def workload(tmp_path):
     path.write_text(WORKLOAD)
     (tmp_path / "mine.calibration.toml").write_text(write_calibration(KNOWN))
     return path
+
+
+@pytest.mark.parametrize(
+    ("family", "version", "intel", "says"),
+    [
+        (Family.MPICH, "5.0.2", False, True),
+        (Family.MPICH, "4.0.2", False, False),
+        (Family.MPICH, "2021.17", True, False),
+        (Family.OPENMPI, "5.0.11", False, False),
+    ],
+)
+def test_whose_waits_yield(family, version, intel, says):
+    mpi = Mpi(family, Engine.HYDRA, version, Path("mpiexec"), None, intel)
+    assert yields(mpi) is says
 
 
 def test_programs_that_were_measured_at_different_speeds_are_as_at_one():
