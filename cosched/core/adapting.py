@@ -57,22 +57,26 @@ def turn_by_age_ns(
 ) -> int:
     """The turn of jobs of which the youngest has had ``age_ns`` of CPU time, where jobs
     that have ended had had ``ended_ns``; ``least_ns`` to ``most_ns``."""
-    rest_ns = _guess_ns(age_ns, ended_ns)
+    rest_ns = _guess_ns(age_ns, ended_ns, least_ns)
     if rest_ns is None:
         return min(grown_ns(age_ns, least_ns), most_ns)
     return min(max(rest_ns + rest_ns // MARGIN, least_ns), most_ns)
 
 
-def _guess_ns(age_ns: int, ended_ns: Sequence[int]) -> int | None:
-    """In what time jobs of this age end most often for the time spent on them."""
+def _guess_ns(age_ns: int, ended_ns: Sequence[int], least_ns: int) -> int | None:
+    """In what time, of those that a turn may last, jobs of this age end most often for the
+    time spent on them."""
     rests_ns = sorted(end_ns - age_ns for end_ns in ended_ns if end_ns > age_ns)
     if len(rests_ns) < ENOUGH:
         return None
     best_ns, best_rate, spent_ns = rests_ns[-1], 0.0, 0
     for number, rest_ns in enumerate(rests_ns, 1):
-        # Those that end within it take what they need, the others all of it.
-        rate = number / (spent_ns + rest_ns * (len(rests_ns) - number + 1))
         spent_ns += rest_ns
+        if number < len(rests_ns) and rests_ns[number] <= least_ns:
+            continue  # all of these end within the shortest turn there is
+        # Those that end within it take what they need, the others all of it.
+        turn_ns = max(rest_ns, least_ns)
+        rate = number / (spent_ns + turn_ns * (len(rests_ns) - number))
         if rate >= best_rate:
             best_ns, best_rate = rest_ns, rate
     return best_ns

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from fractions import Fraction
 
 import pytest
 from hypothesis import given
@@ -166,6 +167,32 @@ def test_the_turn_is_what_most_have_left_for_the_time_spent():
     assert turn_by_age_ns(0, few_long, s, 64 * s) == 2 * s * 5 // 4
     assert turn_by_age_ns(3 * s, few_long, s, 64 * s) == 37 * s * 5 // 4
     assert turn_by_age_ns(3 * s, few_long, s, 10 * s) == 10 * s
+
+
+def test_one_job_that_is_over_at_once_makes_no_turn_that_ends_no_other():
+    """Workload 1 of the lab: a turn of the least slice would end one job of seven."""
+    ends_ns = [round(s * NS_PER_S) for s in (0.2, 1.6, 1.6, 2.1, 3.0, 3.5, 3.5)]
+    turn_ns = turn_by_age_ns(0, ends_ns, NS_PER_S, 64 * NS_PER_S)
+    assert turn_ns == ends_ns[-1] + ends_ns[-1] // 4
+    many_short_ns = [NS_PER_S // 5] * 4 + ends_ns
+    assert turn_by_age_ns(0, many_short_ns, NS_PER_S, 64 * NS_PER_S) == NS_PER_S
+
+
+@given(
+    st.lists(st.integers(1, 100), min_size=ENOUGH, max_size=8),
+    st.integers(1, 100),
+)
+def test_of_the_turns_there_are_it_ends_most_jobs_for_the_time(ends, least):
+    def rate(turn):
+        return Fraction(
+            sum(end <= turn for end in ends), sum(min(end, turn) for end in ends)
+        )
+
+    best = max(rate(max(end, least)) for end in ends)
+    scale = 1000  # so that the margin is not rounded away
+    turn = turn_by_age_ns(0, [end * scale for end in ends], least * scale, 10**9)
+    guesses = [end for end in ends if max(end * scale * 5 // 4, least * scale) == turn]
+    assert any(rate(max(end, least)) == best for end in guesses)
 
 
 def test_a_snapshot_remembers_who_ended():
