@@ -7,7 +7,9 @@ import pytest
 from benchmarks.sim.adapting import MIXES, Mix, again, compare, table
 
 
-@pytest.mark.parametrize("title", ["three of 5.5", "4, 6, 2, 5, 3, 2"])
+@pytest.mark.parametrize(
+    "title", ["three of 5.5", "4, 6, 2, 5, 3, 2", "1.6, 1.6, 3.5, 3.5, 3, 0.2, 2.1"]
+)
 def test_nodes_that_have_seen_such_jobs_are_at_the_best_fixed_slice(title: str) -> None:
     mix = next(mix for mix in MIXES if mix.title == title)
     row = compare(mix)
