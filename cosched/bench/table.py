@@ -20,7 +20,6 @@ _FIGURE = 9
 _RANGE = 22
 _JOB = 18
 _CPU = 7
-_LEVEL = 7
 _ALONE = {Arm.KERNEL: "under the kernel alone", Arm.BATCH: "one after the other"}
 
 
@@ -36,7 +35,8 @@ def render(title: str, setting: str, summaries: Sequence[ArmSummary]) -> str:
         [_clip(title, WIDTH), _clip(setting, WIDTH)],
         _arm_block(ended),
         _job_block(ended),
-        _ratio_block(compared, level),
+        _ratio_block(compared, "ratio"),
+        _ratio_block(level, "at equal speed"),
         [*_switch_lines(ended), *_load_lines(summaries), *_speed_lines(ended)],
         _failure_block(summaries),
         conclude(level or compared, any(s.all_disturbed for s in ended), bool(level)),
@@ -160,23 +160,19 @@ def _response(job: JobSummary) -> str:
     return f"{_figure(job.response_s.median):>{_FIGURE}}"
 
 
-def _ratio_block(compared: Sequence[Ratio], level: Sequence[Ratio]) -> list[str]:
-    """A line a ratio. level: the same at equal speed of the machine, or nothing."""
+def _ratio_block(compared: Sequence[Ratio], head: str) -> list[str]:
     if not compared:
         return []
     names = [f"{ratio.arm.value}/{ratio.other.value}" for ratio in compared]
     label = max(_LABEL, 1 + max(map(len, names)))
-    width = _FIGURE + 6
-    beside = _LEVEL if level else 0
-    lines = [f"{'ratio':<{label}}{'mean response':>{width}}{'makespan':>{width + beside}}"]
-    for number, (name, ratio) in enumerate(zip(names, compared, strict=True)):
-        even = level[number] if level else None
-        line = f"{name:<{label}}{ratio.mean_response:>{width}.2f}"
-        line += f"{f'({even.mean_response:.2f})':>{_LEVEL}}" if even else ""
-        line += f"{ratio.makespan:>{width}.2f}"
-        line += f"{f'({even.makespan:.2f})':>{_LEVEL}}" if even else ""
-        lines.append(line)
-    return [*lines, "(at equal speed of the machine)"] if level else lines
+    return [
+        f"{head:<{label}}{'mean response':>{_FIGURE + 6}}{'makespan':>{_FIGURE + 6}}",
+        *(
+            f"{name:<{label}}"
+            f"{ratio.mean_response:>{_FIGURE + 6}.2f}{ratio.makespan:>{_FIGURE + 6}.2f}"
+            for name, ratio in zip(names, compared, strict=True)
+        ),
+    ]
 
 
 def _speed_lines(ended: Sequence[ArmSummary]) -> list[str]:
