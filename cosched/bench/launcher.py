@@ -13,8 +13,17 @@ from cosched.bench.workload import JobInstance
 from cosched.launch.command import is_launcher
 from cosched.launch.family import Family
 
-COSCHED_RUN = (sys.executable, "-m", "cosched.cli.run")
-SLURM_JOB = (sys.executable, "-m", "cosched.bench.slurm_job")
+
+def module_command(name: str) -> tuple[str, ...]:
+    """What runs a module of ours from any working directory: ``python -m`` looks for it
+    there first, and a bench in a clone of cosched would find sources that are not built."""
+    run = f"import runpy; runpy.run_module({name!r}, run_name='__main__', alter_sys=True)"
+    path = "import sys; sys.path[:] = filter(None, sys.path)"
+    return (sys.executable, "-c", f"{path}; {run}")
+
+
+COSCHED_RUN = module_command("cosched.cli.run")
+SLURM_JOB = module_command("cosched.bench.slurm_job")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +31,6 @@ class Launcher:
     """How every job of a bench is started.
 
     A program that is itself a launcher (srun, mpiexec) says where its ranks run.
-
 
     programs: what each job executes, by the name of its ``[[job]]`` table.
     mpi: what the user gave for ``--mpi``.

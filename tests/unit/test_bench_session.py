@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -357,6 +358,18 @@ def test_what_the_workload_says_is_handed_on():
     )
     assert made.env["A"] == "1"
     assert (made.start_s, made.timeout_s) == (2.0, 9.0)
+
+
+@pytest.mark.parametrize("command", [launcher.COSCHED_RUN, launcher.SLURM_JOB])
+def test_a_job_does_not_start_with_what_is_in_the_working_directory(command, tmp_path):
+    """As in a clone of cosched that is not built."""
+    (tmp_path / "cosched").mkdir()
+    (tmp_path / "cosched/__init__.py").write_text("raise ImportError('not this one')")
+    run = subprocess.run(
+        [*command, "--help"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout.lower().startswith("usage: ")
 
 
 def test_a_launcher_says_itself_where_its_ranks_run():
