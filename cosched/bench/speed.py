@@ -20,11 +20,11 @@ from collections.abc import Collection
 from statistics import fmean
 from types import TracebackType
 
+from cosched.core.units import NS_PER_US
 from cosched.lab.life import usable_siblings
 
 #: Between two rounds. With some 0.3 ms a visit a CPU loses less than 0.2% of its time.
 PAUSE_S = 0.2
-NS_PER_US = 1000
 
 _BASE, _EXPONENT, _MODULUS = 3, (1 << 60) - 1, (1 << 1024) - 105
 
