@@ -92,6 +92,7 @@ class FakeNode:
         self.directory.mkdir(parents=True, exist_ok=True)
         self.node = node
         self.jobs: dict[str, FakeJob] = {}
+        self.launched: list[tuple[int, int, int]] = []  # pid, rank, world
         self.beating = True
         self._scheduled, self._on_request, self._refuse = scheduled, on_request, refuse
         self._prepare, self._abi = prepare, abi
@@ -155,6 +156,10 @@ class FakeNode:
         if self._refuse:
             welcome.error = -self._refuse
             welcome.reason = b"refused by a fake"
+            connection.send(bytes(ffi.buffer(welcome)))
+            return
+        if hello.phase == lib.COSCHED_PHASE_LAUNCHED:
+            self.launched.append((pid, hello.rank, hello.world))
             connection.send(bytes(ffi.buffer(welcome)))
             return
         name = ffi.string(hello.job).decode()

@@ -154,7 +154,7 @@ def model_of(
     """
     records = counted.records
     ranks = max(1, sum(len(record.ranks) for record in records))
-    run_s = max(record.response_s for record in records)
+    run_s = max(record.response_s - record.launch_s for record in records)
     sent = sum(record.sent for record in records) / ranks
     messages = round(sent)
     if pattern is not Pattern.WAVEFRONT:  # there, each message is a block's

@@ -11,6 +11,7 @@ class Branch(str, Enum):
     REG_NEW_JOB = "reg_new_job"
     REG_NEW_TASK = "reg_new_task"
     REG_AGAIN = "reg_again"
+    REG_MOVED = "reg_moved"
     OUT_TASK = "out_task"
     OUT_JOB = "out_job"
     OUT_UNKNOWN = "out_unknown"

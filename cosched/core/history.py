@@ -27,6 +27,8 @@ class JobRecord:
     response_s: how long it was there, whatever it got: no run time where CPUs are shared.
         It is the sum of scheduled_s, unscheduled_s (at 1%, or asleep), suspended_s
         (stopped by its owner) and released_s (at the kernel's normal shares).
+    launch_s: of response_s, before the last of its tasks here came to MPI: all of it for
+        a program that never did.
     cpu_s: CPU time of all its processes; None where it cannot be told.
     switches: times it was scheduled. granted, refused: its requests (trapped messages).
     trapped, sent, received: messages. waited_s: inside calls that wait, summed over tasks.
@@ -50,6 +52,7 @@ class JobRecord:
     unscheduled_s: float
     suspended_s: float
     released_s: float
+    launch_s: float = 0.0
     cpu_s: float | None
     switches: int
     granted: int

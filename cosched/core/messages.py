@@ -77,7 +77,8 @@ class TaskRegistered(Event):
     ``submitted_ns`` is when its job was submitted, by the wall clock (since 1970) of the
     host from which it was, so all its nodes hear the same; 0: it does not say. ``adopted``:
     the task was here before this machine, and ``submitted_ns`` is the date by which another
-    one put the job in order.
+    one put the job in order. ``replaces``: the task of the job that it takes the place of,
+    such as itself when it was launched, or the shell that has started it.
     """
 
     job: Job
@@ -85,6 +86,7 @@ class TaskRegistered(Event):
     cpus: frozenset[int]
     submitted_ns: int = 0
     adopted: bool = False
+    replaces: Task | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

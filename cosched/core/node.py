@@ -4,7 +4,8 @@ Yoo and Jette, "A Coscheduling Technique for Symmetric Multiprocessor Clusters",
 2.2.3. ``NodeScheduler.handle`` is the paper's switch over five requests:
 
     CMDREG  TaskRegistered     an entry and a class for a new job, 1% at first; it is
-                               scheduled if nothing competes with it
+                               scheduled if nothing competes with it. Once when the task
+                               is launched, and once more when it comes to MPI
     CMDOUT  TaskExited         the job's last task ends the job; the next one follows
     CMDCSW  SliceEnded         the job with the least CPU time is scheduled
     CMDSCH  MessageTrapped     the asking job is scheduled if what runs has had its
@@ -180,9 +181,10 @@ class NodeScheduler:
 
     def _register(self, event: TaskRegistered) -> list[Command]:
         job = self._table.jobs.get(event.job)
-        if job is not None and event.task in job.tasks:
-            self.counters[Branch.REG_AGAIN] += 1
-            return []
+        if job is not None:
+            for before in (event.task, event.replaces):
+                if before in job.tasks:
+                    return self._register_again(job, before, event)
         if job is None:
             self.counters[Branch.REG_NEW_JOB] += 1
             submitted_ns = event.submitted_ns
@@ -209,6 +211,29 @@ class NodeScheduler:
             commands.append(PublishStatus(job.key, job.epoch, False, Cause.FIRST))
         cause = Cause.FIRST if newcomer else Cause.FREED
         return commands + settle(self._table, self.settings, event, cause)
+
+    def _register_again(
+        self, job: JobState, before: Task, event: TaskRegistered
+    ) -> list[Command]:
+        """A task that was launched comes to MPI: perhaps as another process, and bound to
+        other CPUs. To the job it is the same one."""
+        commands: list[Command] = []
+        if before != event.task and job.mode is not Mode.RELEASED:
+            commands.append(RemoveTask(job.key, before))
+        moved = job.tasks.pop(before) != event.cpus
+        job.tasks[event.task] = event.cpus
+        if moved:
+            self.counters[Branch.REG_MOVED] += 1
+            job.cpus = frozenset().union(*job.tasks.values())
+            self._table.regroup()
+            self._table.shares = ()  # a percent is of all its CPUs: said again
+        else:
+            self.counters[Branch.REG_AGAIN] += 1
+        # It may be elsewhere by now: a container's runtime moves its processes, too.
+        commands += admit_task(job, event.task, cpus_grew=moved)
+        if moved:
+            commands += settle(self._table, self.settings, event, Cause.FREED)
+        return commands
 
     # -- CMDOUT ---------------------------------------------------------------------
 

@@ -29,7 +29,9 @@ class Roll:
         """Takes the next event; the job that ended with it, if one did."""
         match event:
             case TaskRegistered():
-                self._tasks.setdefault(event.job, set()).add(event.task)
+                known = self._tasks.setdefault(event.job, set())
+                known.discard(event.replaces or event.task)
+                known.add(event.task)
             case TaskExited() if event.task in self._tasks.get(event.job, ()):
                 self._tasks[event.job].discard(event.task)
                 if not self._tasks[event.job]:
@@ -47,6 +49,8 @@ def tasks_before(
     exits_first: dict[Task, bool] = {}
     for event, _ in steps:
         if isinstance(event, (TaskRegistered, TaskExited)) and event.job == job:
+            if isinstance(event, TaskRegistered) and event.replaces is not None:
+                exits_first.setdefault(event.replaces, True)
             exits_first.setdefault(event.task, isinstance(event, TaskExited))
     there = {task for task, exits in exits_first.items() if exits}
     return there.union(task for task in now if task not in exits_first)

@@ -24,9 +24,10 @@ from cosched.core.errors import CoschedError
 from cosched.core.messages import Command, Event, Job, Task
 from cosched.core.snapshot import NodeSnapshot
 
-VERSION = 3
-#: Older ones that say the same in fewer words: settings without ``auto``.
-READABLE = (2, VERSION)
+VERSION = 4
+#: Older ones that say the same in fewer words: settings without ``auto``, tasks that
+#: register but once.
+READABLE = (2, 3, VERSION)
 
 _EVENTS = {kind.__name__: kind for kind in Event.__subclasses__()}
 _COMMANDS = {kind.__name__: kind for kind in Command.__subclasses__()}
@@ -88,7 +89,7 @@ def decode(line: bytes) -> Line:
         if plain["cosched_trace"] not in READABLE:
             raise CoschedError(
                 f"written in version {plain['cosched_trace']} of the trace's format; "
-                f"this cosched reads {' and '.join(map(str, READABLE))}"
+                f"this cosched reads {', '.join(map(str, READABLE))}"
             )
         return _convert(plain, Header)
     except (msgspec.MsgspecError, KeyError, TypeError, ValueError) as error:

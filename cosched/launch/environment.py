@@ -12,6 +12,8 @@ from pathlib import Path
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_US, parse_duration
 
+#: By which a process knows that it is a rank; as in mpi_shim/interposer/launch.c.
+RANK_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
 _VARIABLE_OPTIONS = ("-x", "-env", "-genv", "--env", "--genv")
 _LABEL_MAX = 40
 #: About what it costs to put a task to sleep and to wake it: the competitive choice.
@@ -62,6 +64,9 @@ def task_environment(
         added["COSCHED_JOB"] = part.job
         added["COSCHED_RUN_DIR"] = os.path.abspath(part.run_dir)
         added["COSCHED_STATUS"] = part.status
+        if any(name in environ for name in RANK_VARIABLES):
+            # They are an outer job's: the launcher would take itself for a rank.
+            added["COSCHED_LAUNCHED"] = f"{part.job}:0"
         if part.memory_bytes:
             added["COSCHED_MEMORY"] = str(part.memory_bytes)
         if part.submitted_ns:

@@ -168,8 +168,9 @@ def default_cache(environ: Mapping[str, str]) -> Path:
 def sources() -> tuple[Path, ...]:
     """The C files that make up the interposer; CoschedError if they are not installed."""
     shm, interposer = _source_folders()
-    found = (*sorted(interposer.glob("*.c")), shm / "task.c")
-    if len(found) < 2 or not found[-1].is_file():
+    tasks_side = (shm / "task.c", shm / "register.c")
+    found = (*sorted(interposer.glob("*.c")), *tasks_side)
+    if len(found) == len(tasks_side) or not all(file.is_file() for file in tasks_side):
         raise CoschedError(f"the interposer's sources are missing from {interposer}")
     return found
 

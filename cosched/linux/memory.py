@@ -6,8 +6,8 @@ ranks of a node map the same segments. Pages of files are left out: the kernel t
 back at will.
 
 Not memory.current of the job's control group: a process that is moved into a group leaves
-what it had charged to the old one (version 2), and the ranks are moved in after MPI_Init.
-Huge pages from the hugetlb pool are in neither.
+what it had charged to the old one (version 2), and ranks are moved in when they begin, or
+even after MPI_Init. Huge pages from the hugetlb pool are in neither.
 """
 
 from __future__ import annotations

@@ -66,6 +66,8 @@ class _Tally:
     counters: Counter[str] = field(default_factory=Counter)
     cpu_ns: int | None = None
     partial: bool = False
+    in_mpi: set[int] = field(default_factory=set)  # the ranks that have come to MPI
+    in_mpi_ns: int | None = None  # when the last one of them did, CLOCK_MONOTONIC
 
 
 class Books:
@@ -105,6 +107,16 @@ class Books:
     def adopt(self, job: LiveJob) -> None:
         """The job has run without this daemon before."""
         self._tally(job).partial = True
+        for task in job.tasks.values():
+            if not task.launched:
+                self.came_to_mpi(job, task)
+
+    def came_to_mpi(self, job: LiveJob, task: LiveTask) -> None:
+        """One of its tasks has initialised MPI; only the first process of a rank counts."""
+        tally = self._tally(job)
+        if task.rank not in tally.in_mpi:
+            tally.in_mpi.add(task.rank)
+            tally.in_mpi_ns = time.monotonic_ns()
 
     def task_leaves(self, job: LiveJob, task: LiveTask) -> None:
         """Takes over a task's counters; call it before its slot is given away."""
@@ -133,8 +145,9 @@ class Books:
         tally = self._tallies.pop(job.key, None)
         if tally is None:
             return
-        account = self._recorder.close_account(job.key, time.monotonic_ns(), time.time_ns())
-        record = _record(self._node, job, tally, account)
+        now_ns = time.monotonic_ns()
+        account = self._recorder.close_account(job.key, now_ns, time.time_ns())
+        record = _record(self._node, job, tally, account, now_ns)
         self._records.append(record)
         log.info("%s", line_of(record))
         if self._file is not None:
@@ -170,9 +183,13 @@ class Books:
         return self._tallies.setdefault(job.key, _Tally())
 
 
-def _record(node: str, job: LiveJob, tally: _Tally, account: Account) -> JobRecord:
+def _record(
+    node: str, job: LiveJob, tally: _Tally, account: Account, ended_ns: int
+) -> JobRecord:
     counters = tally.counters
     lasted_ns = account.spent_ns.total()
+    in_mpi_ns = 0 if tally.in_mpi_ns is None else ended_ns - tally.in_mpi_ns
+    launch_ns = max(0, lasted_ns - in_mpi_ns)
     return JobRecord(
         node=node,
         job=job.key,
@@ -189,6 +206,7 @@ def _record(node: str, job: LiveJob, tally: _Tally, account: Account) -> JobReco
         unscheduled_s=account.spent_s(Standing.UNSCHEDULED),
         suspended_s=account.spent_s(Standing.SUSPENDED),
         released_s=account.spent_s(Standing.RELEASED),
+        launch_s=launch_ns / NS_PER_S,
         cpu_s=None if tally.cpu_ns is None else tally.cpu_ns / NS_PER_S,
         switches=account.switches,
         granted=account.granted,

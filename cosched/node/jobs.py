@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from cosched.core.errors import CoschedError
 from cosched.linux import proc
 from cosched.linux.pidfd import exited
+from cosched.shm._native import lib
 from cosched.shm.objects import SHM
 from cosched.shm.paths import NodePaths, check_job_name, job_key
 from cosched.shm.region import JobRegion, unlink_region
@@ -24,7 +25,8 @@ from cosched.shm.region import JobRegion, unlink_region
 @dataclass(slots=True)
 class LiveTask:
     """A registered process. ``pidfd`` becomes readable when it ends; pid and
-    ``start_ticks`` together are no other process's."""
+    ``start_ticks`` together are no other process's. ``launched``: it has not come to MPI
+    yet, so that it does not know of its slot."""
 
     pid: int
     pidfd: int
@@ -32,6 +34,7 @@ class LiveTask:
     rank: int
     world: int
     start_ticks: int
+    launched: bool = False
 
 
 @dataclass(slots=True)
@@ -51,6 +54,13 @@ class LiveJob:
     def task_in_slot(self, slot: int) -> LiveTask | None:
         """The live task that owns a slot; requests name slots, not pids."""
         return next((t for t in self.tasks.values() if t.slot == slot), None)
+
+    def above(self, pid: int) -> LiveTask | None:
+        """The nearest of its tasks that has started this process, through others or not."""
+        above = proc.parent(pid)
+        while above is not None and above not in self.tasks:
+            above = proc.parent(above)
+        return None if above is None else self.tasks[above]
 
 
 class JobTable:
@@ -89,7 +99,15 @@ class JobTable:
         return job
 
     def add_task(
-        self, job: LiveJob, pid: int, held: int, *, rank: int, world: int, carrier: int
+        self,
+        job: LiveJob,
+        pid: int,
+        held: int,
+        *,
+        rank: int,
+        world: int,
+        carrier: int,
+        launched: bool = False,
     ) -> LiveTask:
         """A slot and a pidfd, a copy of ``held``, for a process that registers.
 
@@ -103,10 +121,35 @@ class JobTable:
             raise ProcessLookupError(f"process {pid} has ended")
         pidfd = os.dup(held)
         job.region.occupy(
-            slot, pid=pid, start_ticks=ticks, rank=rank, world=world, carrier=carrier
+            slot,
+            pid=pid,
+            start_ticks=ticks,
+            rank=rank,
+            world=world,
+            carrier=carrier,
+            launched=launched,
         )
         job.carrier = carrier
-        task = job.tasks[pid] = LiveTask(pid, pidfd, slot, rank, world, ticks)
+        task = LiveTask(pid, pidfd, slot, rank, world, ticks, launched)
+        job.tasks[pid] = task
+        return task
+
+    def renew_task(
+        self, job: LiveJob, pid: int, *, rank: int, world: int, carrier: int, launched: bool
+    ) -> LiveTask:
+        """The same for one that has registered before; what it counted then is gone."""
+        task = job.tasks[pid]
+        job.region.occupy(
+            task.slot,
+            pid=pid,
+            start_ticks=task.start_ticks,
+            rank=rank,
+            world=world,
+            carrier=carrier,
+            launched=launched,
+        )
+        job.carrier = carrier
+        task.rank, task.world, task.launched = rank, world, launched
         return task
 
     def remove_task(self, job: LiveJob, pid: int) -> None:
@@ -217,7 +260,8 @@ def live_tasks(region: JobRegion, uid: int) -> list[LiveTask]:
             known = pid in (task.pid for task in found)
             if same and not known and proc.process_uids(pid) == (uid, uid):
                 rank, world = int(identity.rank), int(identity.world)
-                found.append(LiveTask(pid, pidfd, slot, rank, world, ticks))
+                launched = identity.phase == lib.COSCHED_PHASE_LAUNCHED
+                found.append(LiveTask(pid, pidfd, slot, rank, world, ticks, launched))
             else:
                 os.close(pidfd)
     return found

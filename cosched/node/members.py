@@ -16,10 +16,11 @@ from cosched.core.errors import CoschedError
 from cosched.core.messages import Event, MessageTrapped, TaskExited, TaskRegistered
 from cosched.core.node import NodeScheduler
 from cosched.core.process_table import old_date
+from cosched.linux.pidfd import exited
 from cosched.linux.proc import started_wall_ns
 from cosched.node.books import Books
 from cosched.node.effects import silence
-from cosched.node.jobs import JobTable, LiveJob
+from cosched.node.jobs import JobTable, LiveJob, LiveTask
 from cosched.node.listener import USERS_SHARE, Peer
 from cosched.node.loop import Loop
 from cosched.node.pacing import BURST_NS, Allowance
@@ -27,6 +28,7 @@ from cosched.node.recorder import Recorder
 from cosched.node.registration import Hello, RegistrationRefused, Welcome
 from cosched.node.status import CARRIERS
 from cosched.shm._native import lib
+from cosched.shm.paths import job_key
 from cosched.shm.region import Request
 
 log = logging.getLogger(__name__)
@@ -77,33 +79,107 @@ class Members:
         self._resting: set[str] = set()  # jobs whose bell is not watched for a while
 
     def register(self, peer: Peer, hello: Hello, pidfd: int) -> Welcome:
-        """Makes a process a task of its job; RegistrationRefused if it cannot be one."""
-        before = self._jobs.job_of(peer.pid)
-        if before is not None:  # it initialises MPI again, or became another program
-            self._task_left(before, peer.pid)
+        """Makes a process a task of its job; RegistrationRefused if it cannot be one, and
+        then it is none, whatever it was before."""
+        self._hear_last_requests(peer.pid)
+        try:
+            return self._register(peer, hello, pidfd)
+        except RegistrationRefused:
+            self._let_go(peer.pid, hello)
+            raise
+
+    def _hear_last_requests(self, pid: int) -> None:
+        """What a process asked for before it registers again is not meant for what it is
+        then: CMDOUT, if it has become another program after MPI_Finalize."""
+        job = self._jobs.job_of(pid)
+        if job is not None:
+            self._take_requests(job)
+
+    def _let_go(self, pid: int, hello: Hello) -> None:
+        """Who runs on his own from now on takes no turns."""
+        for job in self._jobs:
+            task = job.tasks.get(pid)
+            if task is None and not hello.launched:
+                task = job.above(pid)
+                task = task if task is not None and task.launched else None
+            if task is not None:
+                self._task_left(job, task.pid)
+
+    def _register(self, peer: Peer, hello: Hello, pidfd: int) -> Welcome:
+        before = self._known(peer, hello)
         if self._terms.private and peer.uid != os.geteuid():
             raise RegistrationRefused(errno.EACCES, "these daemons are another user's")
         self._check_limits(peer, hello)
         job = self._find_or_create(peer, hello)
+        if before is None:
+            before = job.above(peer.pid)
+            if before is not None and hello.launched:
+                # A process that the task has started: it is in its class by birth.
+                raise RegistrationRefused(errno.EEXIST, "")
+            if before is not None and not before.launched:
+                before = None  # a program within a rank's program that uses MPI, too
         try:
             cpus = frozenset(os.sched_getaffinity(peer.pid))
-            task = self._jobs.add_task(
-                job,
-                peer.pid,
-                pidfd,
-                rank=hello.rank,
-                world=hello.world,
-                carrier=hello.carrier,
-            )
+            task = self._take_in(job, peer.pid, hello, pidfd, before)
         except (CoschedError, OSError) as error:
             self._forget_if_empty(job)
             raise RegistrationRefused(errno.ENOSPC, str(error)) from None
-        self._loop.watch(task.pidfd, lambda: self._task_left(job, peer.pid))
         self._recorder.introduce(job, task)
-        self._introduce(job, peer.pid, cpus, hello.submitted_ns)
+        replaces = None if before is None else before.pid
+        self._introduce(job, peer.pid, cpus, hello.submitted_ns, replaces=replaces)
+        if not hello.launched:
+            self._books.came_to_mpi(job, task)
         # For whoever outlives this daemon: nodes are to go on in the same order.
         job.region.record_submission(self._machine.jobs[job.key].submitted_ns)
         return Welcome(task.slot, job.region.size(), job.region.fd, job.bell)
+
+    def _known(self, peer: Peer, hello: Hello) -> LiveTask | None:
+        """The task of the job that this process is already: it comes to MPI, does so again,
+        or has become another program. It is no other job's from now on."""
+        job = self._jobs.job_of(peer.pid)
+        if job is None:
+            return None
+        known = job.tasks[peer.pid]
+        same_job = job.key == job_key(peer.uid, hello.job)
+        if same_job and not exited(known.pidfd):
+            return known
+        self._task_left(job, peer.pid)
+        return None
+
+    def _take_in(
+        self,
+        job: LiveJob,
+        pid: int,
+        hello: Hello,
+        pidfd: int,
+        before: LiveTask | None,
+    ) -> LiveTask:
+        """Gives it a slot, and takes that of the one it replaces, if that is another."""
+        if before is not None:
+            self._books.task_leaves(job, before)
+        if before is not None and before.pid == pid:
+            return self._jobs.renew_task(
+                job,
+                pid,
+                rank=hello.rank,
+                world=hello.world,
+                carrier=hello.carrier,
+                launched=hello.launched,
+            )
+        task = self._jobs.add_task(
+            job,
+            pid,
+            pidfd,
+            rank=hello.rank,
+            world=hello.world,
+            carrier=hello.carrier,
+            launched=hello.launched,
+        )
+        self._loop.watch(task.pidfd, lambda: self._task_left(job, pid))
+        if before is not None:
+            self._loop.unwatch(before.pidfd)
+            self._jobs.remove_task(job, before.pid)
+        return task
 
     def _check_limits(self, peer: Peer, hello: Hello) -> None:
         limits = limits_for(self._terms.limits, peer.uid)
@@ -145,6 +221,7 @@ class Members:
         submitted_ns: int,
         *,
         adopted: bool = False,
+        replaces: int | None = None,
     ) -> None:
         self._feed(
             TaskRegistered(
@@ -154,6 +231,7 @@ class Members:
                 cpus=cpus,
                 submitted_ns=submitted_ns,
                 adopted=adopted,
+                replaces=replaces,
             )
         )
 
@@ -163,8 +241,7 @@ class Members:
     def _hear_job(self, job: LiveJob) -> None:
         began_ns = time.thread_time_ns()
         silence(job.bell)
-        for request in job.region.take_requests():
-            self._take_request(job, request)
+        self._take_requests(job)
         if job.uid in (0, os.geteuid()) or self._jobs.get(job.key) is not job:
             return
         # The daemon's work and not the time that passed: who was preempted is not slowed.
@@ -181,6 +258,10 @@ class Members:
         if self._jobs.get(job.key) is job:
             self._resting.discard(job.key)
             self._watch_job(job)
+
+    def _take_requests(self, job: LiveJob) -> None:
+        for request in job.region.take_requests():
+            self._take_request(job, request)
 
     def _take_request(self, job: LiveJob, request: Request) -> None:
         task = job.task_in_slot(request.slot)

@@ -1,7 +1,8 @@
 """The door of a node: jobs whose memory does not fit wait before they begin.
 
 ``core.memory`` decides; this module measures, and holds back the answer to the registration
-of a job's tasks. They sleep in MPI_Init meanwhile, with the little that they have by then.
+of a job's tasks. They sleep in MPI_Init meanwhile, with the little that they have by then;
+who has just begun is let in, or not, at once.
 Twice a second a waiting task is told that it waits: if the daemon dies or stands still, it
 runs on its own.
 """
@@ -65,6 +66,10 @@ class _Line:
     reason: str = ""
     applicants: list[Applicant] = field(default_factory=list)
 
+    def join(self, applicant: Applicant) -> None:
+        self.declared_bytes = max(self.declared_bytes, applicant.hello.memory_bytes)
+        self.applicants.append(applicant)
+
     def need(self) -> Need:
         return Need(self.declared_bytes, held_bytes({a.peer.pid for a in self.applicants}))
 
@@ -103,18 +108,40 @@ class MemoryGate:
         if self._terms.capacity_bytes == 0 or self._jobs.get(key) is not None:
             applicant.answer(self._register)
             return
+        if hello.launched:
+            self._admit_launched(applicant, key)
+            return
         line = self._lines.get(key)
         if line is None:
-            uid = applicant.peer.uid
-            line = self._lines[key] = _Line(key, hello.job, uid, self._now_ns())
-        line.declared_bytes = max(line.declared_bytes, hello.memory_bytes)
-        line.applicants.append(applicant)
+            line = self._lines[key] = self._line(key, applicant)
+        else:
+            line.join(applicant)
         applicant.await_answer(lambda: self._left(line, applicant))
         self._look()
         if key in self._lines:
             # One of its tasks tells the user; the others need not repeat it.
             applicant.ask_to_wait(line.reason if line.applicants[0] is applicant else "")
             self._keep_looking()
+
+    def _admit_launched(self, applicant: Applicant, key: str) -> None:
+        """One that has just begun never waits: in MPI_Init there is time for that."""
+        line = self._line(key, applicant)
+        if not self._lines and self._fits(line):  # nobody is overtaken
+            self._begin(line)
+        else:
+            applicant.refuse(RegistrationRefused(errno.EAGAIN, ""))
+
+    def _fits(self, line: _Line) -> bool:
+        try:
+            (decision,) = self._judge([line])
+        except OSError:  # as in _look
+            return False
+        return decision.verdict not in (Verdict.WAITS, Verdict.REFUSED)
+
+    def _line(self, key: str, first: Applicant) -> _Line:
+        line = _Line(key, first.hello.job, first.peer.uid, self._now_ns())
+        line.join(first)
+        return line
 
     def take_over(self, job: LiveJob) -> None:
         """What it declared to a daemon that died. Its user can write there meanwhile: it
@@ -190,6 +217,9 @@ class MemoryGate:
             return
         if decision.verdict is Verdict.OVERDUE:
             log.warning("job %s begins: %s", line.key, decision.reason)
+        self._begin(line)
+
+    def _begin(self, line: _Line) -> None:
         for applicant in line.applicants:
             applicant.answer(self._register)
         job = self._jobs.get(line.key)

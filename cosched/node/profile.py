@@ -19,11 +19,16 @@ def profile_of(
         (status, job)
         for status in statuses
         for job in status["jobs"]
-        if job["key"] == key and job["tasks"]
+        if job["key"] == key and not all(task["launched"] for task in job["tasks"])
     ]
     if not parts:
         return None
-    counters = [task["counters"] for _, job in parts for task in job["tasks"]]
+    counters = [
+        task["counters"]
+        for _, job in parts
+        for task in job["tasks"]
+        if not task["launched"]
+    ]
     # What a task slept while it was unscheduled is no idling of its own making.
     idle_ns = sum(max(0, c["waited_ns"] - c["paused_ns"]) for c in counters)
     counted = any(job["carrier"] != "none" for _, job in parts)

@@ -1,4 +1,4 @@
-"""CMDREG: the socket at which tasks register.
+"""CMDREG: the socket at which tasks register, when they begin and when they come to MPI.
 
 The kernel says who registers (SO_PEERCRED, and a pidfd, since a connection may outlive
 whoever made it); the message only says for which of that user's jobs, and which rank. The
@@ -43,11 +43,12 @@ class Hello:
     carrier: int
     memory_bytes: int
     submitted_ns: int = 0
+    launched: bool = False  #: it has just begun, and is not yet an MPI process
 
 
 @dataclass(frozen=True, slots=True)
 class Welcome:
-    """What a registered task gets."""
+    """What a registered task gets; the descriptors only once it is an MPI process."""
 
     slot: int
     region_bytes: int
@@ -84,8 +85,16 @@ def parse_hello(data: bytes) -> Hello:
         raise RegistrationRefused(errno.EINVAL, str(error)) from None
     if hello.carrier not in _CARRIERS:
         raise RegistrationRefused(errno.EINVAL, "unknown carrier of the sender's status")
+    if hello.phase not in (lib.COSCHED_PHASE_TASK, lib.COSCHED_PHASE_LAUNCHED):
+        raise RegistrationRefused(errno.EINVAL, "unknown phase of a process")
     return Hello(
-        job, hello.rank, hello.world, hello.carrier, hello.memory_bytes, hello.submitted_ns
+        job,
+        hello.rank,
+        hello.world,
+        hello.carrier,
+        hello.memory_bytes,
+        hello.submitted_ns,
+        hello.phase == lib.COSCHED_PHASE_LAUNCHED,
     )
 
 
@@ -129,7 +138,8 @@ class Applicant:
         finally:
             os.close(pidfd)
         answer = _pack_welcome(0, welcome.slot, welcome.region_bytes, "")
-        self._send(answer, [welcome.region_fd, welcome.bell_fd])
+        launched = self.hello.launched
+        self._send(answer, [] if launched else [welcome.region_fd, welcome.bell_fd])
         self.leave()
 
     def refuse(self, refused: RegistrationRefused) -> None:

@@ -122,6 +122,7 @@ def _job_status(
                 "pid": task.pid,
                 "rank": task.rank,
                 "world": task.world,
+                "launched": task.launched,
                 "counters": job.region.counters(task.slot),
             }
             for task in sorted(job.tasks.values(), key=lambda t: t.rank)

@@ -37,7 +37,7 @@ ffibuilder.set_source(
     #include "cosched/daemon.h"
     #include "cosched/guard.h"
     """,
-    sources=["cosched/shm/task.c", "cosched/shm/daemon.c", "cosched/shm/guard.c"],
+    sources=[f"cosched/shm/{name}.c" for name in ("task", "register", "daemon", "guard")],
     include_dirs=[str(INCLUDE.relative_to(Path.cwd()))]
     if INCLUDE.is_relative_to(Path.cwd())
     else [str(INCLUDE)],

@@ -7,16 +7,12 @@
 #include <stddef.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "cosched/clock.h"
 #include "cosched/ring.h"
 
-static uint64_t monotonic_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
+static uint64_t monotonic_ns(void) { return cosched_clock_ns(CLOCK_MONOTONIC); }
 
 static void futex_wake_all(uint32_t *word) {
     (void)syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);

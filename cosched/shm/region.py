@@ -286,13 +286,15 @@ class JobRegion(Region):
         rank: int,
         world: int,
         carrier: int,
+        launched: bool = False,
     ) -> None:
-        """Writes a task's identity into a free slot."""
+        """Writes a task's identity into its slot, and counters of zero."""
         task = ffi.addressof(self.data.tasks, slot)
         ffi.memmove(task, bytes(ffi.sizeof("struct cosched_task")), ffi.sizeof(task[0]))
         identity = task.identity
         identity.pid, identity.start_ticks = pid, start_ticks
         identity.rank, identity.world, identity.carrier = rank, world, carrier
+        identity.phase = lib.COSCHED_PHASE_LAUNCHED if launched else lib.COSCHED_PHASE_TASK
         identity.state = lib.COSCHED_TASK_LIVE
 
     def vacate(self, slot: int) -> None:

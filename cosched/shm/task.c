@@ -2,20 +2,16 @@
 #include "cosched/task.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/futex.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/time.h>
-#include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "cosched/clock.h"
+#include "cosched/register.h"
 #include "cosched/ring.h"
 
 /* How long an unscheduled waiter sleeps between two looks at its messages. */
@@ -30,95 +26,18 @@
 /* Without a beat for so long the daemon is taken for gone, and the task for scheduled. */
 #define STALE_NS UINT64_C(600000000)
 
-static uint64_t monotonic_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
+static uint64_t monotonic_ns(void) { return cosched_clock_ns(CLOCK_MONOTONIC); }
 
-static int fail(struct cosched_link *link, int error, const char *what) {
-    snprintf(link->reason, sizeof link->reason, "%s: %s", what, strerror(-error));
-    return error;
-}
-
-static uint64_t deadline_in(int timeout_ms) {
-    return monotonic_ns() + (uint64_t)timeout_ms * UINT64_C(1000000);
-}
-
-/* Whether a socket call that failed is to be made again: a signal came, and there is time
- * left, to which `option` then limits the next try. A program whose timer ticks faster than
- * the daemon answers would else wait the whole time anew with each tick. */
-static int is_worth_a_try(int fd, int option, uint64_t deadline) {
-    uint64_t now = monotonic_ns();
-    uint64_t left_us = now < deadline ? (deadline - now) / 1000 + 1 : 0;
-    struct timeval limit = {.tv_sec = (time_t)(left_us / 1000000),
-                            .tv_usec = (suseconds_t)(left_us % 1000000)};
-    if (left_us == 0) {
-        errno = EAGAIN;
-        return 0;
-    }
-    (void)setsockopt(fd, SOL_SOCKET, option, &limit, sizeof limit);
-    return 1;
-}
-
-static int because(int error) { return error == EAGAIN ? -ETIMEDOUT : -error; }
-
-/* A local socket is connected at once or not at all: after a signal, try again. */
-static int reach(int fd, const struct sockaddr_un *address, uint64_t deadline) {
-    errno = EINTR;
-    while (errno == EINTR && is_worth_a_try(fd, SO_SNDTIMEO, deadline))
-        if (connect(fd, (const struct sockaddr *)address, sizeof *address) == 0)
-            return 0;
-    return because(errno);
-}
-
-static int say_hello(int fd, const struct cosched_hello *hello, uint64_t deadline) {
-    errno = EINTR;
-    while (errno == EINTR && is_worth_a_try(fd, SO_SNDTIMEO, deadline))
-        if (send(fd, hello, sizeof *hello, MSG_NOSIGNAL) == (ssize_t)sizeof *hello)
-            return 0;
-    return because(errno);
-}
-
-/* Receives the answer and the descriptors that come with it. */
-static int receive_welcome(int fd, struct cosched_welcome *welcome, int fds[2],
-                           uint64_t deadline) {
-    union {
-        struct cmsghdr align;
-        char bytes[CMSG_SPACE(2 * sizeof(int))];
-    } control;
-    struct iovec part = {.iov_base = welcome, .iov_len = sizeof *welcome};
-    struct msghdr message = {.msg_iov = &part,
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = sizeof control.bytes};
-    ssize_t got = -1;
-    memset(welcome, 0, sizeof *welcome);
-    errno = EINTR;
-    while (got < 0 && errno == EINTR && is_worth_a_try(fd, SO_RCVTIMEO, deadline))
-        got = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
-    if (got < 0)
-        return because(errno);
-    for (struct cmsghdr *c = CMSG_FIRSTHDR(&message); c != NULL; c = CMSG_NXTHDR(&message, c))
-        if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
-            size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-            memcpy(fds, CMSG_DATA(c), (count > 2 ? 2 : count) * sizeof(int));
-        }
-    if ((size_t)got != sizeof *welcome)
-        return -EPROTO;
-    return 0;
-}
-
-static int map_region(struct cosched_link *link, int fd, const struct cosched_welcome *welcome) {
+static int map_region(struct cosched_link *link, const struct cosched_admission *admission) {
     struct stat file;
     struct cosched_job_region *region;
-    if (welcome->region_bytes != sizeof *region || welcome->slot >= COSCHED_TASKS_MAX)
+    if (admission->region_bytes != sizeof *region || admission->slot >= COSCHED_TASKS_MAX)
         return -EPROTO;
-    if (fstat(fd, &file) != 0)
+    if (fstat(admission->region, &file) != 0)
         return -errno;
     if ((uint64_t)file.st_size < sizeof *region)
         return -EPROTO;
-    region = mmap(NULL, sizeof *region, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    region = mmap(NULL, sizeof *region, PROT_READ | PROT_WRITE, MAP_SHARED, admission->region, 0);
     if (region == MAP_FAILED)
         return -errno;
     if (region->header.magic != COSCHED_REGION_MAGIC || region->header.abi != COSCHED_ABI ||
@@ -128,84 +47,29 @@ static int map_region(struct cosched_link *link, int fd, const struct cosched_we
         return -EPROTO;
     }
     link->region_bytes = sizeof *region;
-    link->slot = welcome->slot;
-    link->task = &region->tasks[welcome->slot];
+    link->slot = admission->slot;
+    link->task = &region->tasks[admission->slot];
     /* Last: who sees the region, such as a thread of the MPI library, sees the rest, too. */
     __atomic_store_n(&link->region, region, __ATOMIC_RELEASE);
     return 0;
 }
 
-static int is_ours(const struct cosched_welcome *welcome) {
-    return welcome->magic == COSCHED_HELLO_MAGIC && welcome->abi == COSCHED_ABI;
-}
-
-/* The last answer, after those that ask for patience: each of them in its own time. */
-static int await_welcome(int fd, struct cosched_welcome *welcome, int fds[2],
-                         const struct cosched_part *part, int timeout_ms) {
-    int told = 0;
-    for (;;) {
-        int error = receive_welcome(fd, welcome, fds, deadline_in(timeout_ms));
-        if (error != 0 || !is_ours(welcome) || welcome->error != -EINPROGRESS)
-            return error;
-        welcome->reason[sizeof welcome->reason - 1] = '\0';
-        if (!told && welcome->reason[0] != '\0' && part->told_to_wait != NULL) {
-            told = 1;
-            part->told_to_wait(welcome->reason);
-        }
-    }
-}
-
 int cosched_attach(struct cosched_link *link, const char *socket_path,
                    const struct cosched_part *part, int timeout_ms) {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    struct cosched_hello hello = {.magic = COSCHED_HELLO_MAGIC,
-                                  .abi = COSCHED_ABI,
-                                  .rank = part->rank,
-                                  .world = part->world,
-                                  .carrier = part->carrier,
-                                  .memory_bytes = part->memory_bytes,
-                                  .submitted_ns = part->submitted_ns};
-    struct cosched_welcome welcome;
-    int fds[2] = {-1, -1};
-    int error = 0;
-
+    struct cosched_admission admission;
     memset(link, 0, sizeof *link);
     link->bell = -1;
-    if (strlen(socket_path) >= sizeof address.sun_path)
-        return fail(link, -ENAMETOOLONG, "registration socket");
-    if (strlen(part->job) >= sizeof hello.job)
-        return fail(link, -ENAMETOOLONG, "job name");
-    memcpy(address.sun_path, socket_path, strlen(socket_path) + 1);
-    memcpy(hello.job, part->job, strlen(part->job) + 1);
-
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return fail(link, -errno, "socket");
-    if ((error = reach(fd, &address, deadline_in(timeout_ms))) != 0)
-        error = fail(link, error, "no scheduler daemon");
-    else if ((error = say_hello(fd, &hello, deadline_in(timeout_ms))) != 0)
-        error = fail(link, error, "registration not sent");
-    else if ((error = await_welcome(fd, &welcome, fds, part, timeout_ms)) != 0)
-        error = fail(link, error, "registration not answered");
-    else if (!is_ours(&welcome))
-        error = fail(link, -EPROTO, "the daemon speaks another version");
-    else if (welcome.error != 0) {
-        welcome.reason[sizeof welcome.reason - 1] = '\0';
-        memcpy(link->reason, welcome.reason, sizeof link->reason);
-        error = welcome.error;
-    } else if (fds[0] < 0 || fds[1] < 0)
-        error = fail(link, -EPROTO, "registration answered without a region");
-    else if ((error = map_region(link, fds[0], &welcome)) != 0)
-        error = fail(link, error, "the job's region");
-    close(fd);
-    if (fds[0] >= 0)
-        close(fds[0]);
+    int error = cosched_register(&admission, socket_path, part, timeout_ms, link->reason);
+    if (error != 0)
+        return error;
+    error = map_region(link, &admission);
+    close(admission.region);
     if (error != 0) {
-        if (fds[1] >= 0)
-            close(fds[1]);
+        close(admission.bell);
+        snprintf(link->reason, sizeof link->reason, "the job's region: %s", strerror(-error));
         return error;
     }
-    link->bell = fds[1];
+    link->bell = admission.bell;
     link->pid = (int32_t)getpid();
     link->carrier = part->carrier;
     return 0;

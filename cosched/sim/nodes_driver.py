@@ -8,8 +8,8 @@ job there). An unscheduled one has its 1% while the scheduled job keeps the CPU 
 that waits for its peers, and unused time goes to the others, the jobs of the node divide
 the CPU between them.
 
-A job that is launched belongs to nobody yet: its launchers share the CPU evenly with each
-other and with the jobs that run there.
+A job's launch is its own work, in its own turns: when its ranks have registered, each does
+it on its node at the speed that it has there, without a message, until all have done it.
 
 Decisions are felt on a grid of half the time that a switch takes, so that nodes that
 switch together are computed together. The rank that leaves stops at once, the one that
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from math import ceil
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -67,22 +67,27 @@ class _Node:
         self.fired_ns = 0
 
 
+def launch_of(program: Program) -> Program:
+    """What its ranks do before all of them meet for the first time."""
+    return replace(program, pattern=Pattern.NONE, work_ns=program.launch_ns, imbalance=0.0)
+
+
 class SimulatedJob:
     """A job, and what its nodes have told its ranks."""
 
     def __init__(self, program: Program, nodes: range, seed: int) -> None:
         self.program = program
+        #: What its ranks do at present: the launch, then the program proper.
+        self.part = launch_of(program) if program.launch_ns else program
         self.key = f"0.{program.name}"
         self.nodes = nodes
         ranks = len(nodes)
         self.chance = np.random.default_rng(seed)
-        self.launch_left_ns = float(program.launch_ns)
-        self.launch_version = 0
         self.registered = 0
         self.ranks: Ranks | None = None  # until all have registered
-        self.start_ns: int | None = None
+        self.start_ns: int | None = None  # of the program proper
         self.end_ns: int | None = None
-        self.version = 0  # of the prediction of its end
+        self.version = 0  # of the prediction of its part's end
         self.scheduled = np.zeros(ranks, dtype=np.bool_)  # as published
         self.on = np.zeros(ranks, dtype=np.bool_)  # as felt
         self.epoch = np.zeros(ranks, dtype=np.int64)
@@ -131,9 +136,6 @@ class Coscheduled:
         self._grid_ns = max(1, cluster.switch_ns // GRID)
         self._felt: dict[int, list[tuple[SimulatedJob, int]]] = {}
         self._sharing = np.zeros(cluster.nodes)  # jobs a node
-        self._launching: dict[SimulatedJob, float] = {}  # and at what share of a CPU
-        self._launchers = np.zeros(cluster.nodes)
-        self._launched_ns = 0  # until then the launchers have computed
         for job in self.jobs:
             self._engine.at(job.program.submit_ns, SUBMIT, self._submit, job)
 
@@ -167,38 +169,6 @@ class Coscheduled:
     # -- a job's life ---------------------------------------------------------------
 
     def _submit(self, job: SimulatedJob) -> None:
-        if job.program.launch_ns:
-            self._launching[job] = 0.0
-            self._launchers[job.nodes.start : job.nodes.stop] += 1.0
-            self._share_launchers()
-        else:
-            self._spread(job)
-
-    def _share_launchers(self) -> None:
-        """Whoever launches computes until now, and goes on beside whoever is there now."""
-        now_ns = self._engine.now_ns
-        for job, share in self._launching.items():
-            job.launch_left_ns -= share * (now_ns - self._launched_ns)
-        self._launched_ns = now_ns
-        beside = self._launchers + (self._sharing > 0.0)
-        for job in self._launching:
-            share = 1.0 / float(beside[job.nodes.start : job.nodes.stop].max())
-            self._launching[job] = share
-            job.launch_version += 1
-            at_ns = now_ns + max(0, ceil(job.launch_left_ns / share))
-            self._engine.at(at_ns, SUBMIT, self._launched, (job, job.launch_version))
-        self._feel_at(now_ns)
-
-    def _launched(self, what: tuple[SimulatedJob, int]) -> None:
-        job, version = what
-        if version != job.launch_version or job not in self._launching:
-            return
-        del self._launching[job]
-        self._launchers[job.nodes.start : job.nodes.stop] -= 1.0
-        self._share_launchers()
-        self._spread(job)
-
-    def _spread(self, job: SimulatedJob) -> None:
         """Its ranks register one after the other."""
         for rank in range(len(job.nodes)):
             later_ns = self._chance.randrange(self._cluster.spread_ns + 1)
@@ -227,20 +197,25 @@ class Coscheduled:
         )
         job.registered += 1
         if job.registered == len(job.nodes):
-            now_ns = self._engine.now_ns
-            job.start_ns = now_ns
-            job.ranks = make_ranks(
-                job.program, len(job.nodes), self._cluster, job.chance, now_ns
-            )
-            self._feel_at(now_ns)
-            if self._launching:
-                self._share_launchers()
+            self._begin(job)
             if self._gang_slice_ns is not None and self._turn < 0:
                 self._next_turn(None)
+
+    def _begin(self, job: SimulatedJob) -> None:
+        """Its ranks begin their present part."""
+        now_ns = self._engine.now_ns
+        if job.part is job.program:
+            job.start_ns = now_ns
+        job.ranks = make_ranks(job.part, len(job.nodes), self._cluster, job.chance, now_ns)
+        self._feel_at(now_ns)
 
     def _ended(self, what: tuple[SimulatedJob, int]) -> None:
         job, version = what
         if version != job.version:
+            return
+        if job.part is not job.program:
+            job.part = job.program
+            self._begin(job)
             return
         job.end_ns = self._engine.now_ns
         for rank, number in enumerate(job.nodes):
@@ -250,8 +225,6 @@ class Coscheduled:
                 number, TaskExited(now_ns=now_ns, wall_ns=wall_ns, job=job.key, task=rank)
             )
         self._feel_at(job.end_ns)
-        if self._launching:
-            self._share_launchers()
         if self._gang_slice_ns is not None and self.jobs[self._turn] is job:
             self._next_turn(None)
 
@@ -365,7 +338,7 @@ class Coscheduled:
             job.on[rank] = job.scheduled[rank]
         busy = np.zeros(self._cluster.nodes, dtype=np.bool_)
         for job in jobs:
-            if job.program.pattern is Pattern.NONE or not self._cluster.fills:
+            if job.part.pattern is Pattern.NONE or not self._cluster.fills:
                 busy[job.nodes.start : job.nodes.stop] |= job.on
             elif job.on.all():
                 busy[job.nodes.start : job.nodes.stop] = True
@@ -385,10 +358,9 @@ class Coscheduled:
         unscheduled = np.where(busy[here], trickle, 1.0 / sharing)
         if not self._cluster.fills:
             unscheduled[:] = trickle
-        speed = np.where(
+        return np.where(
             job.on, np.maximum(0.5, 1.0 - trickle * (sharing - 1.0)), unscheduled
         )
-        return speed / (1.0 + self._launchers[here])
 
     def _plan_traps(self, job: SimulatedJob) -> None:
         """An unscheduled rank asks once an epoch: when a scheduled peer's message comes."""

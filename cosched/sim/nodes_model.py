@@ -46,7 +46,8 @@ class Program:
 
     imbalance: ranks need up to this share less than the slowest one (bulk, alltoall).
     first, count: its nodes, from which one and how many; all if ``count`` is 0.
-    launch_ns: the CPU time that it takes on each of its nodes before its ranks register.
+    launch_ns: the CPU time that it takes on each of its nodes before its ranks all meet for
+        the first time (MPI_Init).
     message_ns: as the cluster's, if not 0. legs: how often a message goes back and forth:
     1, or 3 for a large one (request, consent, data).
     """

@@ -6,7 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "cosched/clock.h"
 #include "shadow.h"
 
 _Thread_local struct cosched_idle cosched_idle;

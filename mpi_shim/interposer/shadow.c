@@ -4,15 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clock.h"
+#include "cosched/clock.h"
 #include "wait.h"
 
 #define TAG 1
 
 /* How long a rank waits for the others to join. Who is late joins all the same; a rank
- * without the shim never does. */
-#define JOIN_NS UINT64_C(10000000000)
+ * without the shim never does. Ranks that take turns may wait for theirs on another node. */
+#define JOIN_S 10
+#define JOIN_TAKING_TURNS_S 60
 #define LAST_CALL_NS UINT64_C(1000000000)
+
+/* No two looks of a process that runs are further apart. */
+#define LOOK_NS UINT64_C(20000000)
 
 /* How often a task that has no other reason reads what it was told. */
 #define LISTEN_NS UINT64_C(1000000000)
@@ -30,28 +34,34 @@ static long taken;      /* how often this one was, as far as it has read */
 static enum { OUTSIDE, ENTERING, AGREEING, INSIDE } stage;
 static int equipped; /* this rank; at last, every rank */
 
-static bool step(uint64_t deadline) {
+/* Looks until the step is over or patience ends. What counts is the time that this process
+ * ran: between two looks it may have been suspended, or have waited for its job's turn. */
+static bool step(uint64_t *patience_ns) {
     struct cosched_wait wait = {0};
+    uint64_t last = cosched_clock_ns(CLOCK_MONOTONIC);
     int flag = 0;
     while (cosched_pmpi.Test(&joining, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS && !flag) {
-        if (cosched_clock_ns(CLOCK_MONOTONIC) > deadline)
+        uint64_t now = cosched_clock_ns(CLOCK_MONOTONIC);
+        uint64_t passed = now - last < LOOK_NS ? now - last : LOOK_NS;
+        if (passed >= *patience_ns)
             return false;
+        *patience_ns -= passed;
+        last = now;
         cosched_wait_turn(&wait);
     }
     return flag != 0;
 }
 
 /* Whether every rank has joined. */
-static bool join(uint64_t limit_ns) {
-    uint64_t deadline = cosched_clock_ns(CLOCK_MONOTONIC) + limit_ns;
-    if (stage == ENTERING && step(deadline)) {
+static bool join(uint64_t patience_ns) {
+    if (stage == ENTERING && step(&patience_ns)) {
         cosched_pmpi.Comm_set_errhandler(cosched_shadow.comm, MPI_ERRORS_RETURN);
         stage = cosched_pmpi.Iallreduce(MPI_IN_PLACE, &equipped, 1, MPI_INT, MPI_MIN,
                                         cosched_shadow.comm, &joining) == MPI_SUCCESS
                     ? AGREEING
                     : OUTSIDE;
     }
-    if (stage == AGREEING && step(deadline))
+    if (stage == AGREEING && step(&patience_ns))
         stage = INSIDE;
     return stage == INSIDE;
 }
@@ -70,10 +80,11 @@ void cosched_shadow_open(void) {
     if (cosched_pmpi.Comm_idup(MPI_COMM_WORLD, &shadow->comm, &joining) != MPI_SUCCESS)
         return;
     stage = ENTERING;
-    if (!join(JOIN_NS)) {
+    int patience_s = cosched_shim.announced ? JOIN_TAKING_TURNS_S : JOIN_S;
+    if (!join((uint64_t)patience_s * UINT64_C(1000000000))) {
         cosched_shim_warn("after %d s not every rank has joined: is one without the shim? "
                           "This one goes on, and traps no messages",
-                          (int)(JOIN_NS / UINT64_C(1000000000)));
+                          patience_s);
         return;
     }
     if (!equipped) {

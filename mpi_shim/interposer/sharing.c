@@ -3,7 +3,7 @@
 
 #include <sys/resource.h>
 
-#include "clock.h"
+#include "cosched/clock.h"
 #include "shim.h"
 
 /* How many turns go by between two looks at the clock. */

@@ -14,11 +14,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "comms.h"
 #include "do.h"
+#include "environment.h"
 #include "idle.h"
 #include "requests.h"
 #include "shadow.h"
@@ -71,21 +71,6 @@ int cosched_shim_refuse_because(const char *what, const char *why) {
     return MPI_ERR_OTHER;
 }
 
-static bool is_set(const char *name) {
-    const char *value = getenv(name);
-    return value != NULL && value[0] != '\0';
-}
-
-/* What follows `name` in `text`, if it is a number to its end. */
-static bool read_number(const char *text, const char *name, uint64_t *number) {
-    size_t length = strlen(name);
-    char *end = NULL;
-    if (strncmp(text, name, length) != 0)
-        return false;
-    *number = strtoull(text + length, &end, 10);
-    return end != text + length && *end == '\0';
-}
-
 /* spin, yield, block:NANOSECONDS or auto:NANOSECONDS, as cosched-run writes it. */
 static struct cosched_wait_policy choose_wait(const char *text) {
     struct cosched_wait_policy wait = {.kind = COSCHED_WAIT_SPIN};
@@ -93,31 +78,15 @@ static struct cosched_wait_policy choose_wait(const char *text) {
         return wait;
     if (strcmp(text, "yield") == 0)
         wait.kind = COSCHED_WAIT_YIELD;
-    else if (read_number(text, "block:", &wait.spin_ns))
+    else if (cosched_environment_number(text, "block:", &wait.spin_ns))
         wait.kind = COSCHED_WAIT_BLOCK;
-    else if (read_number(text, "auto:", &wait.spin_ns))
+    else if (cosched_environment_number(text, "auto:", &wait.spin_ns))
         wait.kind = COSCHED_WAIT_AUTO;
     else
         cosched_shim_say("COSCHED_WAIT=%s is not spin, yield, block:NANOSECONDS or "
                          "auto:NANOSECONDS: spin is used",
                          text);
     return wait;
-}
-
-static const char *const carriers[] = {
-    [COSCHED_CARRIER_NONE] = "none",
-    [COSCHED_CARRIER_PREFIX] = "prefix",
-    [COSCHED_CARRIER_SHADOW] = "shadow",
-};
-
-static enum cosched_carrier choose_carrier(const char *text) {
-    if (text == NULL || text[0] == '\0')
-        return COSCHED_CARRIER_NONE;
-    for (int i = 0; i <= COSCHED_CARRIER_SHADOW; i++)
-        if (strcmp(text, carriers[i]) == 0)
-            return (enum cosched_carrier)i;
-    cosched_shim_say("COSCHED_STATUS=%s is not prefix, shadow or none: none is used", text);
-    return COSCHED_CARRIER_NONE;
 }
 
 static void start(void) {
@@ -128,10 +97,10 @@ static void start(void) {
     cosched_shim.wait = choose_wait(getenv("COSCHED_WAIT"));
     if (cosched_pmpi_load(broken_why, sizeof broken_why) != 0)
         mode = COSCHED_SHIM_BROKEN;
-    else if (is_set("COSCHED_JOB") || cosched_shim.wait.kind != COSCHED_WAIT_SPIN) {
+    else if (cosched_environment_has("COSCHED_JOB") || cosched_shim.wait.kind != COSCHED_WAIT_SPIN) {
         mode = COSCHED_SHIM_ACTIVE;
         cosched_shim.copies = cosched_copies_safe;
-        cosched_shim.carrier = choose_carrier(getenv("COSCHED_STATUS"));
+        cosched_shim.carrier = cosched_environment_carrier();
     }
     __atomic_store_n(&cosched_shim.mode, mode, __ATOMIC_RELEASE);
 }
@@ -143,7 +112,7 @@ enum cosched_shim_mode cosched_shim_start(void) {
 
 /* For the mpi4py wrapper, which finds this name and then leaves the work to the interposer. */
 __attribute__((visibility("default"))) int cosched_interposer_active(void) {
-    return is_set("COSCHED_JOB") || choose_wait(getenv("COSCHED_WAIT")).kind != COSCHED_WAIT_SPIN;
+    return cosched_environment_has("COSCHED_JOB") || choose_wait(getenv("COSCHED_WAIT")).kind != COSCHED_WAIT_SPIN;
 }
 
 static void forget_in_child(void) {
@@ -156,33 +125,14 @@ static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, forget_in_child
 /* The user would wonder why nothing happens. */
 static void told_to_wait(const char *reason) { cosched_shim_warn("%s", reason); }
 
-/* What the environment says of the job; 0 where it does not say. */
-static uint64_t declared(const char *variable, const char *unit) {
-    const char *text = getenv(variable);
-    uint64_t number = 0;
-    if (text != NULL && !read_number(text, "", &number))
-        cosched_shim_say("%s=%s is not a number of %s: it is ignored", variable, text, unit);
-    return number;
-}
-
 static void attach(void) {
-    struct utsname host;
-    struct cosched_part part = {.job = getenv("COSCHED_JOB"),
-                                .carrier = cosched_shim.carrier,
-                                .memory_bytes = declared("COSCHED_MEMORY", "bytes"),
-                                .submitted_ns = declared("COSCHED_SUBMITTED", "nanoseconds"),
-                                .told_to_wait = told_to_wait};
-    char path[sizeof cosched_shim.link.reason * 4];
-    const char *run_dir = getenv("COSCHED_RUN_DIR");
-    const char *node = getenv("COSCHED_NODE");
-    if (node == NULL || node[0] == '\0')
-        node = uname(&host) == 0 ? host.nodename : "localhost";
-    if (run_dir == NULL || run_dir[0] == '\0')
-        run_dir = "/run/cosched";
-    if (snprintf(path, sizeof path, "%s/%s/register.sock", run_dir, node) >= (int)sizeof path) {
+    struct cosched_part part;
+    char path[COSCHED_SOCKET_PATH_BYTES];
+    if (cosched_environment_part(&part, path) != 0) {
         cosched_shim_say("not attached: COSCHED_RUN_DIR is too long");
         return;
     }
+    part.told_to_wait = told_to_wait;
     cosched_pmpi.Comm_rank(MPI_COMM_WORLD, &part.rank);
     cosched_pmpi.Comm_size(MPI_COMM_WORLD, &part.world);
     int error = cosched_attach(&cosched_shim.link, path, &part, ATTACH_TIMEOUT_MS);
@@ -196,7 +146,8 @@ static void attach(void) {
     cosched_shim.counters = &cosched_shim.link.task->counters;
     pthread_once(&fork_watched, watch_forks);
     cosched_shim_say("rank %d of %d registered as task %u of job %s on %s, status by %s", part.rank,
-                     part.world, cosched_shim.link.slot, part.job, node, carriers[cosched_shim.carrier]);
+                     part.world, cosched_shim.link.slot, part.job, cosched_environment_node(),
+                     cosched_carrier_names[cosched_shim.carrier]);
 }
 
 /* MPI deletes the attributes of MPI_COMM_SELF first thing in MPI_Finalize, by whatever
@@ -228,7 +179,7 @@ static void enter(void) {
     cosched_comms_open();
     if (cosched_pmpi.Comm_create_keyval(copy_nothing, leave, &key, NULL) == MPI_SUCCESS)
         cosched_pmpi.Comm_set_attr(MPI_COMM_SELF, key, NULL);
-    if (!is_set("COSCHED_JOB"))
+    if (!cosched_environment_has("COSCHED_JOB"))
         return; /* only its waits are ours */
     /* The ranks meet before they register: on one node of several a task may wait long for
      * memory, while the others would take it for a rank without the shim. */

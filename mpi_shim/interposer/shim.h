@@ -41,6 +41,7 @@ struct cosched_shim {
      * job must agree on it, since it changes what travels. */
     enum cosched_carrier carrier;
     bool verbose;
+    bool announced; /* to a daemon of this node, when the process began */
     struct cosched_wait_policy wait;
     enum cosched_idles idles;
     struct cosched_copies copies;

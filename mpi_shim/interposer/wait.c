@@ -6,7 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "cosched/clock.h"
 #include "idle.h"
 #include "shadow.h"
 #include "sharing.h"

@@ -4,7 +4,7 @@
  */
 #include <stdio.h>
 
-#include "clock.h"
+#include "cosched/clock.h"
 #include "sharing.h"
 #include "shim.h"
 

@@ -44,8 +44,17 @@ def test_the_account_is_told_and_kept(cosched_run, program, tmp_path):
     assert job["scheduled_s"] == job["response_s"] > 0
 
 
-def test_a_program_without_mpi_has_none(cosched_run):
+def test_a_program_that_never_comes_to_mpi_has_one(cosched_run, any_mpi):
     run = cosched_run("--account", "--job", "app", "-n", "1", "/bin/true")
+    assert run.returncode == 0
+    assert "cosched-run: job app: response 0." in run.stderr
+
+
+def test_a_launcher_that_starts_no_rank_has_none(cosched_run, tmp_path):
+    launcher = tmp_path / "prun"
+    launcher.write_text("#!/bin/sh\n")
+    launcher.chmod(0o755)
+    run = cosched_run("--account", "--job", "app", str(launcher))
     assert run.returncode == 0
     assert "no account: job app was not coscheduled" in run.stderr
 

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.mpi_job
 ROOT = Path(__file__).parent.parent.parent
 INTERPOSER = ROOT / "mpi_shim" / "interposer"
 PROGRAMS = ROOT / "tests" / "c"
+TASKS_SIDE = [INCLUDE.parent / name for name in ("task.c", "register.c")]
 FLAGS = (
     *("-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"),
     # As for the shim itself: MPI_STATUSES_IGNORE is no array, and gcc cannot know it.
@@ -56,7 +57,7 @@ def test_threads_that_meet_a_communicator_at_once_share_its_record(
 
 def test_messages_of_more_bytes_than_an_int_counts(mpi, tmp_path):
     sources = [source for source in INTERPOSER.glob("*.c") if source.stem != "entry"]
-    sources += [INCLUDE.parent / "task.c", PROGRAMS / "large.c"]
+    sources += [*TASKS_SIDE, PROGRAMS / "large.c"]
     objects = [compile_object(mpi, source, tmp_path) for source in sources]
     program = tmp_path / "large"
     path = f"{mpi.mpicc.parent}{os.pathsep}{os.environ['PATH']}"
@@ -73,7 +74,7 @@ def test_messages_of_more_bytes_than_an_int_counts(mpi, tmp_path):
 def test_a_daemon_that_is_gone_tells_nobody_that_his_cpu_is_shared(mpi, tmp_path):
     sources = (PROGRAMS / "sharing.c", INTERPOSER / "sharing.c")
     objects = []
-    for number, source in enumerate((*sources, INCLUDE.parent / "task.c")):
+    for number, source in enumerate((*sources, *TASKS_SIDE)):
         folder = tmp_path / str(number)  # two of the same name
         folder.mkdir()
         objects.append(compile_object(mpi, source, folder))

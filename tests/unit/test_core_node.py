@@ -565,6 +565,23 @@ class NodeMachine(RuleBasedStateMachine):
         self.next_task += 1
 
     @precondition(lambda self: self.node.machine.jobs)
+    @rule(
+        data=st.data(), cpus=CPU_SETS, after=st.integers(0, NS_PER_S), another=st.booleans()
+    )
+    def come_to_mpi(self, data, cpus, after, another):
+        job = data.draw(st.sampled_from(sorted(self.node.machine.jobs)))
+        before = dict(self.node.machine.jobs[job].tasks)
+        old = data.draw(st.sampled_from(sorted(before)))
+        task = self.next_task if another else old
+        self.next_task += another
+        new = {"job": job, "task": task, "cpus": cpus, "replaces": old}
+        self.send(TaskRegistered, after_ns=after, **new)
+        del before[old]
+        state = self.node.machine.jobs[job]
+        assert state.tasks == {**before, task: cpus}
+        assert state.cpus >= cpus
+
+    @precondition(lambda self: self.node.machine.jobs)
     @rule(data=st.data(), after=st.integers(0, NS_PER_S))
     def exit(self, data, after):
         job = data.draw(st.sampled_from(sorted(self.node.machine.jobs)))
@@ -748,6 +765,43 @@ def test_no_job_starves_while_the_timer_ticks(count, align, auto, traps):
     advance_to(node.now_ns + 2 * bound_ns)
 
 
+def test_a_task_that_is_bound_after_its_launch_leaves_the_other_cpus():
+    node = Node()
+    node.register("a")
+    node.register("b")
+    assert node.running == {"a"}
+    node.register("b", cpus=frozenset({1}))
+    assert node.running == {"a", "b"}
+    assert node.machine.jobs["b"].cpus == frozenset({1})
+    node.register("b")
+    assert len(node.running) == 1
+
+
+def test_a_task_that_registers_again_as_it_was_changes_nothing():
+    node = Node()
+    node.register("a")
+    node.register("b")
+    before = node.machine.snapshot()
+    assert node.register("a", after_ns=NS_PER_S) == (AddTask("a", ord("a")),)
+    assert node.machine.snapshot().jobs == before.jobs
+
+
+def test_a_task_in_the_place_of_the_one_that_launched_it_changes_nothing_else():
+    node = Node()
+    node.register("a", 1, frozenset({0, 1}))
+    node.register("b", 2, frozenset({0, 1}))
+    assert node.running == {"a", "b"}  # side by side, with no CPU to spare
+    before = node.machine.snapshot()
+    commands = node.register("b", 3, frozenset({0, 1}), replaces=2)
+    assert commands == (RemoveTask("b", 2), AddTask("b", 3))
+    assert set(node.machine.jobs["b"].tasks) == {3}
+    assert node.machine.snapshot().shares == before.shares
+    assert node.machine.jobs["b"].switches == 1
+    # Bound to one CPU, it leaves the other.
+    node.register("b", 4, frozenset({1}), replaces=3)
+    assert node.machine.jobs["b"].cpus == frozenset({1})
+
+
 def test_every_branch_is_reached_and_counted():
     node = Node()
     node.register("a")
@@ -778,6 +832,7 @@ def test_every_branch_is_reached_and_counted():
         node.send(SliceEnded, after_ns=NS_PER_S)
     kept = Node()
     kept.register("a")
+    kept.register("a", cpus=frozenset({0, 1}))
     kept.register("b")
     kept.trap("b", after_ns=NS_PER_S)
     kept.send(SliceEnded, after_ns=NS_PER_S)

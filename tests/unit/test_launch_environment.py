@@ -66,6 +66,14 @@ def environment(**changed):
     return task_environment({"LD_PRELOAD": "/a.so", "HOME": "/root"}, **chosen)
 
 
+def test_within_a_rank_of_another_job_the_launcher_is_no_rank():
+    part = Part("inner", Path("/run/cosched"), "shadow")
+    for name in ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK"):
+        outer = {name: "0", "COSCHED_LAUNCHED": "outer:12"}
+        added = task_environment(outer, part=part, wait="spin", shim=SHIM, verbose=False)
+        assert added["COSCHED_LAUNCHED"] == "inner:0"
+
+
 def test_the_tasks_environment():
     assert environment() == {
         "COSCHED_JOB": "j",

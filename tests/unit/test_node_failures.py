@@ -217,8 +217,8 @@ def test_a_jobs_name_that_is_anothers_key_does_not_hide_it():
 class Applicant:
     """A task of a job of user 1000 at the door."""
 
-    def __init__(self, job, need_bytes):
-        self.hello = Hello(job, 0, 1, 0, need_bytes)
+    def __init__(self, job, need_bytes, launched=False):
+        self.hello = Hello(job, 0, 1, 0, need_bytes, launched=launched)
         self.peer = SimpleNamespace(pid=os.getpid(), uid=1000)
         self.inside = False
         self.refusals = []
@@ -259,8 +259,8 @@ class Door:
         self.jobs[key] = live_job(key)
         return Welcome(0, 0, -1, -1)
 
-    def come(self, job, need_bytes):
-        applicant = Applicant(job, need_bytes)
+    def come(self, job, need_bytes, launched=False):
+        applicant = Applicant(job, need_bytes, launched)
         self.gate.admit(applicant)
         return applicant
 
@@ -293,6 +293,21 @@ def test_what_a_user_writes_into_his_region_holds_nobody_up(monkeypatch):
     job.region.memory_bytes = 1 << 63
     assert door.come("b", GIB // 2).inside
     assert not door.come("c", 1).inside  # what was declared counts
+
+
+def test_who_has_just_begun_is_in_or_told_at_once_that_he_is_not(monkeypatch):
+    door = Door(monkeypatch)
+    assert door.come("a", GIB // 2, launched=True).inside
+    assert door.jobs[job_key(1000, "a")].declared_bytes == GIB // 2
+    for need_bytes in (GIB, 2 * GIB):  # one that would wait, one that never fits
+        assert door.come("b", need_bytes, launched=True).refusals == [""]
+    assert len(door.gate) == 0
+    # In MPI_Init there is time to wait, and the user is told.
+    assert door.come("b", GIB).refusals == []
+    assert len(door.gate) == 1
+    assert door.come("b", GIB, launched=True).refusals == [""]  # another of its ranks
+    (reason,) = door.come("c", 2 * GIB).refusals
+    assert "not coscheduled" in reason
 
 
 def test_what_is_taken_over_is_no_more_than_the_node_has(monkeypatch):

@@ -316,15 +316,91 @@ def test_messages_bring_nodes_together_whose_timers_are_late():
     assert sum(run.counters()["sch_granted"] for run in runs) > 0
 
 
-def test_a_job_is_launched_beside_others_before_its_ranks_are_there():
-    launched = jobs(2, work_s=1.0, launch_ns=NS_PER_S // 2)
-    run = Coscheduled(Cluster(2, spread_ns=0), launched, Settings(), seed=1)
+LAUNCHED = jobs(2, Pattern.NONE, work_s=1.0, launch_ns=NS_PER_S // 2)
+
+
+def starts_and_ends_s(programs, **more):
+    run = Coscheduled(Cluster(2, spread_ns=0), programs, Settings(), seed=1, **more)
     run.run(lambda: None)
-    assert [job.start_ns for job in run.jobs] == [NS_PER_S, NS_PER_S]
-    later = (launched[0], replace(launched[1], submit_ns=3 * NS_PER_S // 4))
-    run = Coscheduled(Cluster(2, spread_ns=0), later, Settings(), seed=1)
-    run.run(lambda: None)
-    assert [job.start_ns for job in run.jobs] == [NS_PER_S // 2, 7 * NS_PER_S // 4]
+    return [(job.start_ns / NS_PER_S, job.end_ns / NS_PER_S) for job in run.jobs]
+
+
+@pytest.mark.parametrize("pattern", list(Pattern))
+@pytest.mark.parametrize("arm", ["gang", "cosched", "messages"])
+def test_a_job_launched_alone_takes_its_launch_and_its_work(arm, pattern):
+    programs = jobs(1, pattern, launch_ns=NS_PER_S // 2, imbalance=0.2)
+    result = outcome(arm, programs, Cluster(2, spread_ns=0))
+    not_launched = alone_s(replace(programs[0], launch_ns=0), Cluster(2))
+    assert result.responses_s == pytest.approx((0.5 + not_launched,), abs=0.001)
+
+
+@pytest.mark.parametrize("central", [None, 2 * NS_PER_S])
+def test_a_job_is_launched_in_its_own_turn(central):
+    """The first of two takes as long as alone, but for the other's 1%."""
+    first, second = starts_and_ends_s(LAUNCHED, gang_slice_ns=central)
+    assert first == pytest.approx((0.5 / 0.99, 1.5 / 0.99), abs=0.002)
+    left_s = 0.5 - 0.01 * first[1]
+    assert second == pytest.approx((first[1] + left_s, 3.0), abs=0.004)
+
+
+def test_a_job_that_is_launched_later_waits_for_its_turn():
+    programs = (LAUNCHED[0], replace(LAUNCHED[1], submit_ns=3 * NS_PER_S // 4))
+    (_, first), (start, last) = starts_and_ends_s(programs)
+    assert first == pytest.approx(1.5, abs=0.01)
+    assert start == pytest.approx(first + 0.5, abs=0.01)
+    assert last == pytest.approx(3.0, abs=0.004)
+
+
+def test_a_launch_is_interrupted_at_the_end_of_its_turn():
+    launched = jobs(2, Pattern.NONE, work_s=0.5, launch_ns=19 * NS_PER_S // 10)
+    (start, _), (other, _) = starts_and_ends_s(launched, gang_slice_ns=NS_PER_S)
+    own_s = (1.9 - 0.99 - 0.01) / 0.99  # of the second turn of each
+    assert start == pytest.approx(2.0 + own_s, abs=0.005)
+    assert other == pytest.approx(3.0 + own_s - 0.01, abs=0.005)
+
+
+def test_all_ranks_have_launched_before_the_program_begins():
+    """One node is free; on the other one another job has its turn."""
+    taken = Program("taken", Pattern.NONE, NS_PER_MS, NS_PER_S, first=1, count=1)
+    (both,) = jobs(1, submit_ns=10 * NS_PER_MS, launch_ns=NS_PER_S // 2)
+    (_, first), (start, last) = starts_and_ends_s((taken, both))
+    assert first == pytest.approx(1.0 / 0.99, abs=0.003)
+    assert start == pytest.approx(first + 0.5 - 0.01 * first, abs=0.003)
+    assert last == pytest.approx(start + 1.02, abs=0.003)
+
+
+def test_ranks_that_launch_ask_for_no_switch():
+    """Nodes whose clocks are far apart disagree for a while."""
+    launched = jobs(3, work_s=0.001, launch_ns=2 * NS_PER_S)
+    cluster = Cluster(4, clock_ns=500 * NS_PER_MS)
+    asked = [
+        sum(
+            count
+            for branch, count in outcome("cosched", programs, cluster).counters.items()
+            if branch.startswith("sch_")
+        )
+        for programs in (launched, jobs(3, work_s=2.0))
+    ]
+    assert asked[0] == 0 < asked[1]
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    arm=st.sampled_from(["gang", "cosched", "messages"]),
+    launch_ms=st.lists(st.integers(0, 1500), min_size=1, max_size=4),
+    seed=st.integers(0, 1000),
+)
+def test_jobs_that_launch_use_all_of_the_cpus_and_no_more(arm, launch_ms, seed):
+    programs = tuple(
+        replace(job, launch_ns=ms * NS_PER_MS)
+        for job, ms in zip(
+            jobs(len(launch_ms), Pattern.NONE, work_s=0.3), launch_ms, strict=True
+        )
+    )
+    result = outcome(arm, programs, Cluster(2, spread_ns=0), seed=seed)
+    computed_s = sum(p.launch_ns + p.work_ns for p in programs) / NS_PER_S
+    # Until a switch is felt, who comes has its 1%, and nobody what the other leaves.
+    assert result.makespan_s == pytest.approx(computed_s, abs=0.03)
 
 
 @settings(max_examples=25, deadline=None)
@@ -335,8 +411,8 @@ def test_a_job_is_launched_beside_others_before_its_ranks_are_there():
     legs=st.sampled_from([1, 3]),
     seed=st.integers(0, 1000),
 )
-def test_launchers_use_no_more_than_the_cpus(pattern, arm, launch_ms, legs, seed):
-    """Nor less: nodes with something to do are busy."""
+def test_no_arm_launches_with_more_than_the_cpus(pattern, arm, launch_ms, legs, seed):
+    """Nor with much less: nodes with something to do are busy."""
     programs = tuple(
         replace(
             jobs(1, pattern, work_s=0.3, legs=legs)[0],

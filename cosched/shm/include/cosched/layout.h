@@ -24,7 +24,7 @@
 
 /* cdef: begin */
 enum cosched_limits {
-    COSCHED_ABI = 5,           /* raised by any change to this file */
+    COSCHED_ABI = 6,           /* raised by any change to this file */
     COSCHED_NAME_BYTES = 64,   /* a job's name with its final NUL */
     COSCHED_REASON_BYTES = 128,
     COSCHED_RING_CELLS = 64,   /* a power of two */
@@ -47,6 +47,13 @@ enum cosched_request {
 
 /* Life of a task record, written by the scheduler daemon. */
 enum cosched_task_state { COSCHED_TASK_FREE = 0, COSCHED_TASK_LIVE = 1 };
+
+/* What a process registers as. */
+enum cosched_phase {
+    COSCHED_PHASE_TASK = 0,    /* it has initialised MPI: it gets the region and the bell */
+    COSCHED_PHASE_LAUNCHED = 1 /* it has just begun, and is a task of which nothing is heard
+                                * but that it ends or comes again; it is never made to wait */
+};
 
 /* How the status of the sender travels. */
 enum cosched_carrier {
@@ -110,7 +117,8 @@ struct cosched_task_identity {
     int32_t world;
     uint32_t state;   /* enum cosched_task_state */
     uint32_t carrier; /* enum cosched_carrier */
-    uint8_t pad[36];
+    uint32_t phase;   /* enum cosched_phase */
+    uint8_t pad[32];
 };
 
 /* What the task did. Written by the task alone. */
@@ -184,14 +192,14 @@ struct cosched_hello {
     int32_t rank;
     int32_t world;
     uint32_t carrier;
-    uint32_t pad;
+    uint32_t phase;        /* enum cosched_phase */
     uint64_t memory_bytes; /* what the job needs on this node; 0: it does not say */
     uint64_t submitted_ns; /* when it was submitted, since 1970; 0: it does not say */
     char job[64];
 };
 
-/* The answer. With error == 0 two descriptors follow it (SCM_RIGHTS): the job's
- * region and its bell, a FIFO into which one byte is written after each request.
+/* The answer. With error == 0 two descriptors come with it (SCM_RIGHTS), unless the process
+ * was only launched: the job's region and its bell, a FIFO into which one byte is written after each request.
  * Otherwise error is a negative errno and `reason` one line for people, or empty if
  * another task of the job was told. With -EINPROGRESS the job waits for memory and a
  * further answer follows, at least once a second until the last one. */

@@ -50,6 +50,13 @@ struct cosched_part {
 int cosched_attach(struct cosched_link *link, const char *socket_path,
                    const struct cosched_part *part, int timeout_ms);
 
+/* Says that this process, which has just begun, is to become a task of the job, so that the
+ * job takes its turns from here on. Without a link: cosched_attach comes later, if ever. Not
+ * being heard is no error to show; the reason is for whoever asks. The answer comes at once
+ * or never: the caller waits for timeout_ms at most. */
+int cosched_announce(const char *socket_path, const struct cosched_part *part, int timeout_ms,
+                     char reason[128]);
+
 /* Deregisters (CMDOUT). Safe on a link that is not attached, and while other threads use it:
  * the region stays mapped and the bell open until the process ends. */
 void cosched_detach(struct cosched_link *link);

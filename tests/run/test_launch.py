@@ -1,0 +1,120 @@
+"""A job takes part from its launch on: what its processes do before MPI_Init, and those
+that never come to it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from cosched.node.client import request
+from cosched.shm.paths import NodePaths
+from tests.fakes import eventually
+
+PATIENCE_S = 240
+NODE = os.uname().nodename
+
+
+@pytest.fixture
+def here(tmp_path):
+    """This node in the run directory of ``cosched_run``."""
+    return NodePaths(tmp_path / "run", NODE)
+
+
+@pytest.fixture
+def door(tmp_path):
+    """A program that opens it to write waits until ``open_door``."""
+    path = tmp_path / "door"
+    os.mkfifo(path)
+    return path
+
+
+def open_door(path):
+    with path.open("w"):
+        pass
+
+
+def tasks(here):
+    """The tasks of the one job on the node."""
+    jobs = request(here, "status")["jobs"]
+    assert len(jobs) <= 1
+    return jobs[0]["tasks"] if jobs else []
+
+
+@contextmanager
+def shell(start_cosched_run, here, mpi, script):
+    """A rank that begins with ``script``: the job, and its one task, which is launched."""
+    words = ("--mpi", str(mpi.mpiexec), "--job", "mine", "-n", "1")
+    job = start_cosched_run(*words, "sh", "-c", script)
+    try:
+        assert eventually(here.control_socket.exists)
+        assert eventually(lambda: tasks(here))
+        (launched,) = tasks(here)
+        yield job, launched
+    finally:
+        job.send_signal(signal.SIGTERM)
+        job.wait(PATIENCE_S)
+
+
+def test_a_rank_is_a_task_before_it_comes_to_mpi(start_cosched_run, here, mpi, task, door):
+    script = f"read line < {door}; exec {task} wait"
+    with shell(start_cosched_run, here, mpi, script) as (job, launched):
+        assert (launched["rank"], launched["launched"]) == (0, True)
+        (state,) = request(here, "status")["jobs"]
+        assert state["scheduled"]
+        if request(here, "status")["class_scheduler"]["name"].startswith("cgroup"):
+            assert "0.mine" in Path(f"/proc/{launched['pid']}/cgroup").read_text()
+        open_door(door)
+        assert int(job.stdout.readline()) == launched["pid"]
+        (registered,) = tasks(here)
+    assert registered["pid"] == launched["pid"]
+    assert (registered["rank"], registered["world"]) == (0, 1)
+    assert not registered["launched"]
+
+
+def test_a_shell_that_has_started_its_rank_is_no_task(
+    start_cosched_run, here, mpi, task, door
+):
+    script = f"read line < {door}; {task} wait; true"
+    with shell(start_cosched_run, here, mpi, script) as (job, launched):
+        open_door(door)
+        pid = int(job.stdout.readline())
+        (registered,) = tasks(here)
+    assert pid != launched["pid"]
+    assert registered["pid"] == pid
+    assert not registered["launched"]
+
+
+def test_what_a_rank_starts_is_no_task(start_cosched_run, here, mpi, task, door):
+    # cat waits at the door: a process of its own, of the same rank.
+    script = f"cat {door}; exec {task} wait"
+    with shell(start_cosched_run, here, mpi, script) as (job, launched):
+        children = Path(f"/proc/{launched['pid']}/task/{launched['pid']}/children")
+        assert eventually(lambda: children.read_text().split())
+        (only,) = tasks(here)
+        assert only["pid"] == launched["pid"]
+        open_door(door)
+        assert int(job.stdout.readline()) == launched["pid"]
+
+
+def test_ranks_that_never_come_to_mpi_end_as_they_would(cosched_run, any_mpi):
+    done = cosched_run("-n", "2", "sh", "-c", "echo here; exit 3")
+    assert done.stdout == "here\n" * 2
+    assert done.returncode == 3
+
+
+def test_nobody_but_a_rank_says_that_it_begins(start_cosched_run, here, task):
+    """Launchers and their servers have the job's variables, too."""
+    job = start_cosched_run("--job", "mine", "-n", "2", task, "wait")
+    try:
+        pids = {int(job.stdout.readline()) for _ in range(2)}
+        assert {found["pid"] for found in tasks(here)} == pids
+        counters = request(here, "status")["counters"]
+    finally:
+        job.send_signal(signal.SIGTERM)
+        job.wait(PATIENCE_S)
+    assert counters["reg_new_job"] + counters["reg_new_task"] == 2
+    assert counters["reg_again"] + counters.get("reg_moved", 0) == 2
