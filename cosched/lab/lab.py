@@ -19,7 +19,6 @@ from typing import NoReturn
 
 from cosched.core.errors import CoschedError
 from cosched.lab import agent
-from cosched.lab.files import forget_dead
 from cosched.lab.state import LabState, read_state
 
 
@@ -55,6 +54,9 @@ class Lab:
             return None
         dead = [name for name, process in state.keepers if not process.alive()]
         if len(dead) == len(state.keepers):
+            # What a node leaves takes long to import, and each launch in a lab comes here.
+            from cosched.lab.files import forget_dead
+
             forget_dead(run_dir)
             return None
         if dead:
