@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import os
 import sys
 
 from benchmarks.npb.classes import NAMES
-from benchmarks.npb.kernels import load
 from cosched.core.errors import CoschedError
 
 #: Each benchmark and its module; ``is`` is a word of the language.
@@ -37,6 +37,11 @@ def main() -> int:
     """Runs what the command line names; rank 0 reports. The exit status."""
     options = _parser().parse_args()
     name = options.benchmark
+    # NumPy's linear algebra, of which there is none here, would start a thread for each
+    # CPU; they spin for a while, a tenth of a second, on CPUs that are other ranks'.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from benchmarks.npb.kernels import load
+
     try:
         # Before MPI starts: some libraries do not like a process that forks later.
         kernels = load(name)
