@@ -86,6 +86,7 @@ def status(node, tasks, carrier="shadow", scheduled_s=4.0):
                 "tasks": [
                     {
                         "world": 8,
+                        "launched": False,
                         "counters": dict(
                             zip(("sent", "waited_ns", "paused_ns"), c, strict=True),
                             received=7,
@@ -115,6 +116,12 @@ def test_a_profile_is_put_together_over_the_nodes():
         need_bytes=2 * GIB,
         node_bytes=8 * GIB,
     )
+    (launched,) = status("n2", [(0, 0, 0)])["jobs"][0]["tasks"]
+    launched |= {"world": 0, "launched": True}  # it has not come to MPI: it counts nothing
+    two["jobs"][0]["tasks"].append(launched)
+    assert profile_of([one, two], "0.app").tasks == 3
+    two["jobs"][0]["tasks"] = [launched]
+    assert profile_of([two], "0.app") is None
     assert profile_of([one, two], "0.other") is None
     assert (
         profile_of([status("n1", [(0, 0, 0)], carrier="none")], "0.app").exchanges is None
