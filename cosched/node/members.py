@@ -3,6 +3,7 @@ their job's ring, and leave. Each of these becomes an event."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import os
@@ -99,9 +100,10 @@ class Members:
         """Who runs on his own from now on takes no turns."""
         for job in self._jobs:
             task = job.tasks.get(pid)
-            if task is None and not hello.launched:
-                task = job.above(pid)
-                task = task if task is not None and task.launched else None
+            # Without a descriptor to ask by, a shell that has started it stays a task.
+            with contextlib.suppress(OSError):
+                if task is None and not hello.launched:
+                    task = self._launcher(job, pid, hello)
             if task is not None:
                 self._task_left(job, task.pid)
 
@@ -111,16 +113,13 @@ class Members:
             raise RegistrationRefused(errno.EACCES, "these daemons are another user's")
         self._check_limits(peer, hello)
         job = self._find_or_create(peer, hello)
-        if before is None:
-            before = job.above(peer.pid)
-            if before is not None and hello.launched:
-                # A process that the task has started: it is in its class by birth.
-                raise RegistrationRefused(errno.EEXIST, "")
-            if before is not None and not before.launched:
-                before = None  # a program within a rank's program that uses MPI, too
         try:
+            if before is None:
+                before = self._launcher(job, peer.pid, hello)
             cpus = frozenset(os.sched_getaffinity(peer.pid))
             task = self._take_in(job, peer.pid, hello, pidfd, before)
+        except RegistrationRefused:
+            raise
         except (CoschedError, OSError) as error:
             self._forget_if_empty(job)
             raise RegistrationRefused(errno.ENOSPC, str(error)) from None
@@ -132,6 +131,16 @@ class Members:
         # For whoever outlives this daemon: nodes are to go on in the same order.
         job.region.record_submission(self._machine.jobs[job.key].submitted_ns)
         return Welcome(task.slot, job.region.size(), job.region.fd, job.bell)
+
+    @staticmethod
+    def _launcher(job: LiveJob, pid: int, hello: Hello) -> LiveTask | None:
+        """The launched task in whose place this process comes, such as a shell's."""
+        above = job.above(pid)
+        if above is not None and hello.launched:
+            # A process that the task has started: it is in its class by birth.
+            raise RegistrationRefused(errno.EEXIST, "")
+        # In a rank that has come to MPI it is a program beside the rank's own.
+        return above if above is not None and above.launched else None
 
     def _known(self, peer: Peer, hello: Hello) -> LiveTask | None:
         """The task of the job that this process is already: it comes to MPI, does so again,
