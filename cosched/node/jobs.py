@@ -22,6 +22,16 @@ from cosched.shm.paths import NodePaths, check_job_name, job_key
 from cosched.shm.region import JobRegion, unlink_region
 
 
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a process says of itself when it registers."""
+
+    rank: int
+    world: int
+    carrier: int
+    launched: bool
+
+
 @dataclass(slots=True)
 class LiveTask:
     """A registered process. ``pidfd`` becomes readable when it ends; pid and
@@ -98,17 +108,7 @@ class JobTable:
         job = self._jobs[key] = LiveJob(key, name, uid, region, bell)
         return job
 
-    def add_task(
-        self,
-        job: LiveJob,
-        pid: int,
-        held: int,
-        *,
-        rank: int,
-        world: int,
-        carrier: int,
-        launched: bool = False,
-    ) -> LiveTask:
+    def add_task(self, job: LiveJob, pid: int, held: int, claim: Claim) -> LiveTask:
         """A slot and a pidfd, a copy of ``held``, for a process that registers.
 
         Raises CoschedError if the region is full, ProcessLookupError if it is dead.
@@ -120,37 +120,30 @@ class JobTable:
         if ticks is None or exited(held):
             raise ProcessLookupError(f"process {pid} has ended")
         pidfd = os.dup(held)
-        job.region.occupy(
-            slot,
-            pid=pid,
-            start_ticks=ticks,
-            rank=rank,
-            world=world,
-            carrier=carrier,
-            launched=launched,
-        )
-        job.carrier = carrier
-        task = LiveTask(pid, pidfd, slot, rank, world, ticks, launched)
+        task = LiveTask(pid, pidfd, slot, claim.rank, claim.world, ticks, claim.launched)
         job.tasks[pid] = task
+        self._write(job, task, claim)
         return task
 
-    def renew_task(
-        self, job: LiveJob, pid: int, *, rank: int, world: int, carrier: int, launched: bool
-    ) -> LiveTask:
+    def renew_task(self, job: LiveJob, pid: int, claim: Claim) -> LiveTask:
         """The same for one that has registered before; what it counted then is gone."""
         task = job.tasks[pid]
+        task.rank, task.world, task.launched = claim.rank, claim.world, claim.launched
+        self._write(job, task, claim)
+        return task
+
+    @staticmethod
+    def _write(job: LiveJob, task: LiveTask, claim: Claim) -> None:
         job.region.occupy(
             task.slot,
-            pid=pid,
+            pid=task.pid,
             start_ticks=task.start_ticks,
-            rank=rank,
-            world=world,
-            carrier=carrier,
-            launched=launched,
+            rank=claim.rank,
+            world=claim.world,
+            carrier=claim.carrier,
+            launched=claim.launched,
         )
-        job.carrier = carrier
-        task.rank, task.world, task.launched = rank, world, launched
-        return task
+        job.carrier = claim.carrier
 
     def remove_task(self, job: LiveJob, pid: int) -> None:
         """Frees what the table holds for a task that left."""

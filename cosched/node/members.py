@@ -21,7 +21,7 @@ from cosched.linux.pidfd import exited
 from cosched.linux.proc import started_wall_ns
 from cosched.node.books import Books
 from cosched.node.effects import silence
-from cosched.node.jobs import JobTable, LiveJob, LiveTask
+from cosched.node.jobs import Claim, JobTable, LiveJob, LiveTask
 from cosched.node.listener import USERS_SHARE, Peer
 from cosched.node.loop import Loop
 from cosched.node.pacing import BURST_NS, Allowance
@@ -166,24 +166,10 @@ class Members:
         """Gives it a slot, and takes that of the one it replaces, if that is another."""
         if before is not None:
             self._books.task_leaves(job, before)
+        claim = Claim(hello.rank, hello.world, hello.carrier, hello.launched)
         if before is not None and before.pid == pid:
-            return self._jobs.renew_task(
-                job,
-                pid,
-                rank=hello.rank,
-                world=hello.world,
-                carrier=hello.carrier,
-                launched=hello.launched,
-            )
-        task = self._jobs.add_task(
-            job,
-            pid,
-            pidfd,
-            rank=hello.rank,
-            world=hello.world,
-            carrier=hello.carrier,
-            launched=hello.launched,
-        )
+            return self._jobs.renew_task(job, pid, claim)
+        task = self._jobs.add_task(job, pid, pidfd, claim)
         self._loop.watch(task.pidfd, lambda: self._task_left(job, pid))
         if before is not None:
             self._loop.unwatch(before.pidfd)

@@ -16,6 +16,7 @@ from cosched.launch.family import Engine, Family
 from cosched.launch.intel import wrapper_environment
 from cosched.launch.mpi import find_mpicc, launcher_version
 from cosched.launch.program import Program
+from cosched.shm.paths import NodePaths
 
 ROOT = Path(__file__).parent.parent.parent
 SOURCE = Path(__file__).parent / "task.c"
@@ -122,6 +123,12 @@ def own_surroundings(shim_cache, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(shim_cache))
     for name in ("COSCHED_RUN_DIR", "COSCHED_NODE", "LD_PRELOAD"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def here(tmp_path):
+    """This node in the run directory of ``cosched_run``."""
+    return NodePaths(tmp_path / "run", os.uname().nodename)
 
 
 @pytest.fixture

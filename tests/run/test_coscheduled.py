@@ -13,16 +13,8 @@ import sys
 
 import pytest
 
-from cosched.shm.paths import NodePaths
-
 PATIENCE_S = 240
 NODE = os.uname().nodename
-
-
-@pytest.fixture
-def here(tmp_path):
-    """This node in the run directory of ``cosched_run``."""
-    return NodePaths(tmp_path / "run", NODE)
 
 
 @contextlib.contextmanager

@@ -11,17 +11,9 @@ from pathlib import Path
 import pytest
 
 from cosched.node.client import request
-from cosched.shm.paths import NodePaths
 from tests.fakes import eventually
 
 PATIENCE_S = 240
-NODE = os.uname().nodename
-
-
-@pytest.fixture
-def here(tmp_path):
-    """This node in the run directory of ``cosched_run``."""
-    return NodePaths(tmp_path / "run", NODE)
 
 
 @pytest.fixture
