@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 from collections.abc import Callable, Iterable
@@ -29,6 +30,9 @@ from cosched.node.jobs import JobTable
 from cosched.shm.region import JobRegion, NodeRegion
 
 log = logging.getLogger(__name__)
+
+#: What a pipe holds unless somebody makes it larger.
+_BELL_BYTES = 65536
 
 
 class Effects:
@@ -133,9 +137,7 @@ def ring(fd: int) -> None:
 
 
 def silence(fd: int) -> None:
-    """Empties a bell."""
-    try:
-        while len(os.read(fd, 4096)) == 4096:
-            pass
-    except BlockingIOError:
-        return
+    """Empties a bell, or a good part of one that somebody rings without end: it is heard
+    again at once, after everybody else."""
+    with contextlib.suppress(BlockingIOError):
+        os.read(fd, _BELL_BYTES)

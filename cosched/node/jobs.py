@@ -12,6 +12,7 @@ import os
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from cosched.core.errors import CoschedError
 from cosched.linux import proc
@@ -50,13 +51,18 @@ class LiveTask:
 @dataclass(slots=True)
 class LiveJob:
     """A job's region and bell, and its tasks by pid. ``declared_bytes`` is the memory that
-    it said it needs here; not read from the region, into which its user can write."""
+    it said it needs here; not read from the region, into which its user can write.
+
+    The bell is open twice: ``bell`` is heard here, ``bell_rope`` is what tasks get. Whoever
+    holds a descriptor can set the flags of what it stands for, so that a task could else
+    make this daemon's reads wait."""
 
     key: str
     name: str
     uid: int
     region: JobRegion
     bell: int
+    bell_rope: int
     carrier: int = 0
     declared_bytes: int = 0
     tasks: dict[int, LiveTask] = field(default_factory=dict)
@@ -99,13 +105,13 @@ class JobTable:
         region_name = self._paths.job_region(key)
         region = JobRegion.create(region_name, name, uid, gid)
         try:
-            bell = self._make_bell(key, uid, gid)
+            bell, rope = self._make_bell(key, uid, gid)
         except OSError:
             region.close()
             region.unlink()
             self._paths.bell(key).unlink(missing_ok=True)
             raise
-        job = self._jobs[key] = LiveJob(key, name, uid, region, bell)
+        job = self._jobs[key] = LiveJob(key, name, uid, region, bell, rope)
         return job
 
     def add_task(self, job: LiveJob, pid: int, held: int, claim: Claim) -> LiveTask:
@@ -157,6 +163,7 @@ class JobTable:
             self.remove_task(job, pid)
         del self._jobs[job.key]
         os.close(job.bell)
+        os.close(job.bell_rope)
         self._paths.bell(job.key).unlink(missing_ok=True)
         job.region.close()
         job.region.unlink()
@@ -185,15 +192,15 @@ class JobTable:
                 region.unlink()
                 self._paths.bell(key).unlink(missing_ok=True)
                 continue
-            bell = os.open(self._paths.bell(key), os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+            bell, rope = _open_bell(self._paths.bell(key))
             name = key.partition(".")[2]
-            job = self._jobs[key] = LiveJob(key, name, uid, region, bell)
+            job = self._jobs[key] = LiveJob(key, name, uid, region, bell, rope)
             for task in live:
                 job.tasks[task.pid] = task
                 job.carrier = region.data.tasks[task.slot].identity.carrier
         return problems
 
-    def _make_bell(self, key: str, uid: int, gid: int) -> int:
+    def _make_bell(self, key: str, uid: int, gid: int) -> tuple[int, int]:
         # A FIFO rather than an eventfd: it has a name, so that a restarted daemon finds
         # the very pipe that the tasks still write to.
         path = self._paths.bell(key)
@@ -201,8 +208,19 @@ class JobTable:
         os.mkfifo(path, 0o600)
         if (uid, gid) != (os.geteuid(), os.getegid()):
             os.chown(path, uid, gid)
-        # Both ends, as the tasks get it too: no reader missing, hence no SIGPIPE there.
-        return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        return _open_bell(path)
+
+
+def _open_bell(path: Path) -> tuple[int, int]:
+    """A bell to hear, and what its job's tasks get to ring it."""
+    # Both ends of each: no reader is ever missing, hence no SIGPIPE for a task.
+    flags = os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC
+    bell = os.open(path, flags)
+    try:
+        return bell, os.open(path, flags)
+    except OSError:
+        os.close(bell)
+        raise
 
 
 def left_regions(paths: NodePaths) -> list[str]:

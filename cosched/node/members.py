@@ -130,7 +130,7 @@ class Members:
             self._books.came_to_mpi(job, task)
         # For whoever outlives this daemon: nodes are to go on in the same order.
         job.region.record_submission(self._machine.jobs[job.key].submitted_ns)
-        return Welcome(task.slot, job.region.size(), job.region.fd, job.bell)
+        return Welcome(task.slot, job.region.size(), job.region.fd, job.bell_rope)
 
     @staticmethod
     def _launcher(job: LiveJob, pid: int, hello: Hello) -> LiveTask | None:

@@ -11,6 +11,7 @@ import json
 import logging
 import mmap
 import os
+import select
 import shutil
 import signal
 import socket
@@ -31,6 +32,7 @@ from cosched.linux.probe import attach
 from cosched.node import listener, lock, log_file
 from cosched.node.complaints import QUIET_NS, Complaints
 from cosched.node.control import ControlSocket, parse_request
+from cosched.node.effects import silence
 from cosched.node.jobs import JobTable, attach_left
 from cosched.node.listener import hold_peer, peer_of
 from cosched.node.lock import DaemonLock, hold_daemon, lock_holder
@@ -576,6 +578,26 @@ def test_only_regions_whose_bell_a_daemon_made_are_taken_over(tmp_path):
         for region in regions:
             region.close()
             region.unlink()
+
+
+def test_a_task_can_neither_stop_nor_hold_who_hears_its_bell(tmp_path):
+    """What a descriptor stands for has flags and a size that its holder may set."""
+    paths = NodePaths(tmp_path, "n")
+    paths.bells.mkdir(parents=True)
+    jobs = JobTable(paths)
+    job = jobs.create("a", os.geteuid(), os.getegid())
+    try:
+        fcntl.fcntl(job.bell_rope, fcntl.F_SETPIPE_SZ, 1 << 18)
+        os.set_blocking(job.bell_rope, True)
+        os.write(job.bell_rope, b"\1" * (1 << 17))
+        silence(job.bell)
+        assert select.select([job.bell], [], [], 0)[0], "the rest is for later"
+        silence(job.bell)
+        assert not select.select([job.bell], [], [], 0)[0]
+        assert not os.get_blocking(job.bell)
+        silence(job.bell)  # waits for nothing
+    finally:
+        jobs.destroy(job)
 
 
 @pytest.mark.usefixtures("planted")
