@@ -146,23 +146,19 @@ def shares(
 ) -> tuple[tuple[str, int], ...]:
     """The percentage of its CPUs for each job of these groups, sorted by key.
 
-    In each group an unscheduled class gets 1% and the scheduled ones the rest, divided
-    by their tasks where several run side by side; a group's percentages add up to 100.
-    With more than 50 unscheduled classes they share half of the CPU between them, since
-    the paper's rule would leave the scheduled class with less than one of them.
+    In each group an unscheduled class gets 1%, and a scheduled one what these leave of the
+    CPUs that it is on: those side by side have a CPU for each task, and take nothing from
+    each other. With more than 50 unscheduled classes the scheduled one gets as much as all
+    of them together, since the paper's rule would leave it less than that.
     """
     result: dict[str, int] = {}
     for group in grouped:
-        running = [job for job in group if job.key in scheduled]
-        waiting = [job for job in group if job.key not in scheduled]
-        if not running:
-            result.update((job.key, UNSCHEDULED_PERCENT) for job in waiting)
+        waiting = sum(job.key not in scheduled for job in group)
+        if waiting == len(group):
+            result.update((job.key, UNSCHEDULED_PERCENT) for job in group)
             continue
-        rest = max(50, 100 - UNSCHEDULED_PERCENT * len(waiting))
-        result.update((job.key, UNSCHEDULED_PERCENT) for job in waiting)
-        total = sum(len(job.tasks) for job in running)
-        for job in sorted(running, key=lambda j: j.key):
-            part = rest * len(job.tasks) // total if total else rest
-            result[job.key] = part
-            rest, total = rest - part, total - len(job.tasks)
+        low = UNSCHEDULED_PERCENT * waiting
+        high = min(100, max(100 - low, low))
+        for job in group:
+            result[job.key] = high if job.key in scheduled else UNSCHEDULED_PERCENT
     return tuple(sorted(result.items()))

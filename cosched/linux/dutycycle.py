@@ -36,6 +36,7 @@ import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from cosched.core.contention import UNSCHEDULED_PERCENT
 from cosched.core.errors import CoschedError
 from cosched.linux import pidfd, proc
 from cosched.linux.classes import check_key, check_mode, unknown_class
@@ -46,7 +47,6 @@ CYCLE_NS = 200_000_000
 # Strict: alone on the CPU, and at once. Proportional: a kernel tick at 250 Hz, or a task
 # that competes might get no turn at all.
 PULSE_NS = {"strict": 2_000_000, "proportional": 4_000_000}
-UNSCHEDULED_PERCENT = 1
 
 
 @dataclass(slots=True)

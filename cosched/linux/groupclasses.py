@@ -3,7 +3,8 @@
 One group a class, below one group for all classes of the tag:
 
     BASE/cosched-TAG          weight: the default times the CPUs that the classes use
-    BASE/cosched-TAG/JOB      weight or quota: the job's percent times its CPUs
+    BASE/cosched-TAG/JOB      weight or quota: the job's percent times its CPUs, of
+                              which an unscheduled job has no more than it has tasks
 
 **The weight of the top.** The top competes with ordinary programs beside it: daemons,
 launchers, programs that are about to start up and register. On each CPU that the
@@ -52,6 +53,7 @@ from cosched.linux.shares import (
     normal_weights,
     quotas,
     weights,
+    width,
 )
 
 # How long ``close`` waits for processes that are on their way out, and how often it looks:
@@ -174,6 +176,8 @@ class GroupClasses(ABC):
             raise CoschedError(f"class {job}: {_move_error(pid, error)}") from None
         if start_ticks is not None:
             self._groups[job].starts[pid] = start_ticks
+            if job in self._percents:
+                self._write_shares()  # an unscheduled class weighs by its members
 
     def remove(self, job: str, pid: int) -> None:
         group = self._groups.get(job)
@@ -242,17 +246,16 @@ class GroupClasses(ABC):
         if self._restored:
             self._restored = False
             self._weigh_top()
+        for job in percents:
+            if job not in self._groups:
+                raise unknown_class(job)
+        self._percents.update(percents)
+        return self._write_shares()
+
+    def _write_shares(self) -> frozenset[int]:
+        """Of all classes: one whose width is new changes the scale of all weights."""
         groups, written = self._groups, self._written
-        # All classes, as one whose width is new changes the scale of all weights.
-        percents = {**self._percents, **percents}
-        try:
-            if self._strict:
-                wanted = quotas(percents, self._widths)
-            else:
-                wanted = weights(percents, self._widths, self.scale)
-        except KeyError as error:
-            raise unknown_class(error.args[0]) from None
-        self._percents = percents
+        wanted = self._wanted()
         text = self.quota_text if self._strict else str
         touched: frozenset[int] = frozenset()
         failed: CoschedError | None = None
@@ -267,6 +270,17 @@ class GroupClasses(ABC):
         if failed is not None:
             raise ShareRefused(str(failed), touched)
         return touched
+
+    def _wanted(self) -> dict[str, int]:
+        """The weight or the quota that is due to each class that has a share."""
+        widths = {
+            job: width(percent, self._widths[job], len(self._groups[job].starts))
+            for job, percent in self._percents.items()
+        }
+        if self._strict:
+            return quotas(self._percents, widths)
+        widest = max(self._widths.values(), default=1)
+        return weights(self._percents, widths, self.scale, widest)
 
     def _write_error(self, job: str, error: OSError) -> CoschedError:
         path = self._trees[0].path(job)

@@ -4,7 +4,10 @@ Why a weight is multiplied by the job's number of CPUs: the kernel divides the w
 of a group over the CPUs on which the group has runnable tasks. A group of weight 1024
 with a busy task on each of 4 CPUs competes with only 256 on each of them. Two jobs of
 different width meet on a CPU in the ratio of their percents only if each weight is
-percent times width. (A job that leaves some of its CPUs idle weighs more on the others.)
+percent times width. (A job that leaves some of its CPUs idle weighs more on the others.
+So an unscheduled one that may use 64 CPUs and has one task would weigh two thirds of what
+is scheduled: its width is the number of its tasks. A scheduled one has its CPUs to itself
+but for those, and may fill them with threads.)
 
 Weights have a range, and all of it is used: the widest job would have the greatest weight
 for 100%. Only ratios count between classes, so this costs nothing, and gains twice.
@@ -22,6 +25,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+from cosched.core.contention import UNSCHEDULED_PERCENT
 
 PERIOD_US = 100_000
 QUOTA_MIN_US = 1_000
@@ -42,15 +47,26 @@ CPU_SHARES = WeightScale(one_cpu=1024, low=2, high=262_144)
 CPU_WEIGHT = WeightScale(one_cpu=100, low=1, high=10_000)
 
 
+def width(percent: int, cpus: int, members: int) -> int:
+    """The CPUs that a class with this share is to be weighed on: all that it may use, or,
+    while it is unscheduled, no more than it has members, if these are known (not 0)."""
+    if percent > UNSCHEDULED_PERCENT or not members:
+        return cpus
+    return min(cpus, members)
+
+
 def weights(
-    percents: Mapping[str, int], widths: Mapping[str, int], scale: WeightScale
+    percents: Mapping[str, int],
+    widths: Mapping[str, int],
+    scale: WeightScale,
+    widest: int,
 ) -> dict[str, int]:
     """The weight of each job in ``percents``.
 
-    ``widths`` holds the number of CPUs of every class there is, also of those whose
-    percent does not change: all share one factor.
+    ``widths`` has their ``width``. ``widest`` is the most CPUs that any class there is may
+    use, also of those whose percent does not change: all share one factor.
     """
-    numerator, denominator = scale.high, 100 * max(widths.values(), default=1)
+    numerator, denominator = scale.high, 100 * widest
     low, high = scale.low, scale.high
     return {
         job: min(

@@ -111,6 +111,34 @@ def test_weights_are_percent_times_cpus(kernel: FakeKernel, base: Path) -> None:
     assert (kernel.value(top / "0.a" / name), kernel.value(top / "0.b" / name)) == expected
 
 
+@pytest.mark.parametrize("mode", ["proportional", "strict"])
+def test_a_class_that_waits_weighs_by_its_members(
+    kernel: FakeKernel, base: Path, mode: str
+) -> None:
+    classes = find(kernel, mode=mode)
+    name = (QUOTA if mode == "strict" else WEIGHT)[classes.name]
+    for job in ("0.a", "0.b"):
+        classes.create(job, FOUR)
+
+    def add(pid: int) -> None:
+        stat = kernel.root / f"proc/{kernel.spawn(pid)}/stat"
+        stat.write_text(f"{pid} (rank) S 1 {'0 ' * 17}5 0\n")
+        classes.add("0.a", pid)
+
+    add(100)
+    classes.set_shares({"0.a": 1, "0.b": 99})
+    file = base / "cosched-n" / "0.a" / name
+
+    def value() -> int:
+        return int(kernel.value(file).split()[0])
+
+    one = value()
+    add(101)
+    assert value() == pytest.approx(2 * one, abs=1)
+    classes.set_shares({"0.a": 99, "0.b": 1})
+    assert value() == pytest.approx(4 * 99 * one, rel=0.02)
+
+
 def test_strict_writes_quotas(kernel: FakeKernel, base: Path) -> None:
     classes = find(kernel, mode="strict")
     for job, cpus in (("0.a", FOUR), ("0.b", ONE), ("0.c", ONE)):

@@ -17,6 +17,7 @@ from cosched.linux.shares import (
     normal_weights,
     quotas,
     weights,
+    width,
 )
 
 SCALES = pytest.mark.parametrize("scale", [CPU_SHARES, CPU_WEIGHT], ids=["v1", "v2"])
@@ -30,12 +31,34 @@ def split(jobs: dict[str, tuple[int, int]]) -> tuple[dict[str, int], dict[str, i
     return {j: v[0] for j, v in jobs.items()}, {j: v[1] for j, v in jobs.items()}
 
 
+def weigh(
+    percents: dict[str, int], widths: dict[str, int], scale: WeightScale
+) -> dict[str, int]:
+    return weights(percents, widths, scale, max(widths.values()))
+
+
+@given(cpus=WIDTH, members=st.integers(1, 2000))
+def test_who_waits_is_no_wider_than_its_tasks(cpus: int, members: int) -> None:
+    assert width(1, cpus, members) == min(cpus, members)
+    assert width(1, cpus, 0) == width(99, cpus, members) == cpus
+
+
+@SCALES
+def test_one_waiting_task_on_many_cpus_has_a_hundredth_of_one(scale: WeightScale) -> None:
+    """64 jobs of one task are scheduled on 64 CPUs, one more waits."""
+    percents = {"on": 99, "off": 1}
+    widths = {job: width(percent, 64, 1) for job, percent in percents.items()}
+    found = weights(percents, widths, scale, 64)
+    # Each has all of its weight on the one CPU where it runs.
+    assert found["off"] / found["on"] < 0.015
+
+
 @SCALES
 @given(jobs=JOBS)
 def test_weights_stay_in_range(
     scale: WeightScale, jobs: dict[str, tuple[int, int]]
 ) -> None:
-    for weight in weights(*split(jobs), scale).values():
+    for weight in weigh(*split(jobs), scale).values():
         assert scale.low <= weight <= scale.high
 
 
@@ -46,7 +69,7 @@ def test_weight_for_a_cpu_follows_the_percent(
 ) -> None:
     """On a CPU that jobs of any width share, they meet in the ratio of their percents."""
     percents, widths = split(jobs)
-    found = weights(percents, widths, scale)
+    found = weigh(percents, widths, scale)
     unit = scale.high / max(widths.values()) / 100
     for job, weight in found.items():
         exact = percents[job] * widths[job] * unit
@@ -60,7 +83,7 @@ def test_a_greater_percent_never_weighs_less(
 ) -> None:
     percents, widths = split(jobs)
     more = {job: min(100, percent + 1) for job, percent in percents.items()}
-    before, after = weights(percents, widths, scale), weights(more, widths, scale)
+    before, after = weigh(percents, widths, scale), weigh(more, widths, scale)
     assert all(before[job] <= after[job] for job in jobs)
 
 
@@ -71,8 +94,8 @@ def test_a_part_of_the_jobs_gets_what_it_gets_with_all(
 ) -> None:
     percents, widths = split(jobs)
     if one in percents:
-        part = weights({one: percents[one]}, widths, scale)
-        assert part[one] == weights(percents, widths, scale)[one]
+        part = weigh({one: percents[one]}, widths, scale)
+        assert part[one] == weigh(percents, widths, scale)[one]
 
 
 @SCALES
@@ -113,8 +136,8 @@ def test_a_switch_never_gives_the_cpu_twice(widths: dict[str, int]) -> None:
     """At no moment between the writes do two jobs have more than the unscheduled share."""
     jobs = sorted(widths)
     low = dict.fromkeys(jobs, 1)
-    before = weights({**low, jobs[0]: 101 - len(jobs)}, widths, CPU_SHARES)
-    after = weights({**low, jobs[1]: 101 - len(jobs)}, widths, CPU_SHARES)
+    before = weigh({**low, jobs[0]: 101 - len(jobs)}, widths, CPU_SHARES)
+    after = weigh({**low, jobs[1]: 101 - len(jobs)}, widths, CPU_SHARES)
     now = dict(before)
     for job, value in in_order(after, dict(before)):
         now[job] = value
