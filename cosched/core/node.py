@@ -32,8 +32,9 @@ Where it goes beyond the paper
   of one is over, also from jobs amid their slices, but for GMET.
 - A job that is ahead of another waiting one by ``pulls.LEAD_SLICES`` cannot pull a switch:
   two chatty jobs cannot keep a third from its turn.
-- A job whose request was refused for lack of time may ask again when that is over: its
-  epoch is raised then. (The paper discards the request; the task asks at each message.)
+- A job whose request was refused for lack of time may ask again when that is over, and one
+  that was refused for another job's sake at the next switch: its epoch is raised then. (The
+  paper discards the request; the task asks at each message.)
 - ``align``: slices end at multiples of the slice in wall-clock time, and whose turn it is
   follows from the number of the slice, unless turns grow. Nodes with the same jobs and
   synchronised clocks choose alike without a message; arrivals correct what differs. A job
@@ -43,8 +44,8 @@ Where it goes beyond the paper
 - A job's owner may suspend it, release it, or have it run alone (``modes``).
 
 Invariants, after every event: the scheduled jobs fit side by side; no other job that takes
-part would fit beside them; each group's shares add up to 100; a job that does not take part
-is not scheduled.
+part would fit beside them; what an unscheduled job of a group gets is taken from each of
+those that are scheduled; a job that does not take part is not scheduled.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ from cosched.core.messages import (
     AlarmRang,
     Cause,
     Command,
+    CreateClass,
     DestroyClass,
     Event,
     Job,
@@ -224,9 +226,7 @@ class NodeScheduler:
         job.tasks[event.task] = event.cpus
         if moved:
             self.counters[Branch.REG_MOVED] += 1
-            job.cpus = frozenset().union(*job.tasks.values())
-            self._table.regroup()
-            self._table.shares = ()  # a percent is of all its CPUs: said again
+            self._take_cpus_of_tasks(job)
         else:
             self.counters[Branch.REG_AGAIN] += 1
         # It may be elsewhere by now: a container's runtime moves its processes, too.
@@ -235,6 +235,11 @@ class NodeScheduler:
             commands += settle(self._table, self.settings, event, Cause.FREED)
         return commands
 
+    def _take_cpus_of_tasks(self, job: JobState) -> None:
+        job.cpus = frozenset().union(*job.tasks.values())
+        self._table.regroup()
+        self._table.shares = ()  # a percent is of all its CPUs: said again
+
     # -- CMDOUT ---------------------------------------------------------------------
 
     def _exit(self, event: TaskExited) -> list[Command]:
@@ -242,7 +247,7 @@ class NodeScheduler:
         if job is None or event.task not in job.tasks:
             self.counters[Branch.OUT_UNKNOWN] += 1
             return []
-        del job.tasks[event.task]
+        left = job.tasks.pop(event.task)
         self._table.fitting.forget()
         has_class = job.mode is not Mode.RELEASED
         commands: list[Command] = []
@@ -250,6 +255,10 @@ class NodeScheduler:
             commands.append(RemoveTask(job.key, event.task))
         if job.tasks:
             self.counters[Branch.OUT_TASK] += 1
+            if not left <= frozenset().union(*job.tasks.values()):
+                self._take_cpus_of_tasks(job)
+                if has_class:
+                    commands.append(CreateClass(job.key, job.cpus))
             return commands + settle(self._table, self.settings, event, Cause.FREED)
         self.counters[Branch.OUT_JOB] += 1
         del self._table.jobs[job.key]
@@ -308,6 +317,7 @@ class NodeScheduler:
         self.counters[Branch(f"sch_refused_{why.reason.value}")] += 1
         job.refused[why.reason] += 1
         job.awaits_gmet = job.awaits_gmet or why.passes
+        job.awaits_switch = job.awaits_switch or why.holds_until_a_switch
         whom = why.other.key if why.other else None
         return [RefuseRequest(job.key, task, why.reason, why.by_ns, whom)]
 
@@ -351,7 +361,7 @@ class NodeScheduler:
         before = job.mode
         if not event.mode.takes_part:
             job.account(event.now_ns)
-            job.scheduled = job.awaits_gmet = False
+            job.scheduled = job.awaits_gmet = job.awaits_switch = False
         commands = change_mode(job, event.mode)
         job.whole = job.whole and event.mode is not Mode.RELEASED
         self._table.regroup()

@@ -37,6 +37,7 @@ class JobState:
     granted: int = 0
     refused: Counter[Refusal] = field(default_factory=Counter)
     whole: bool = True  #: ``received_ns`` is all the CPU time it has had
+    awaits_switch: bool = False  #: refused in this epoch for a job that waits, or is raised
 
     @property
     def alone(self) -> bool:

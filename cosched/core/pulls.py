@@ -35,6 +35,11 @@ class Objection:
         """Whether it is only a matter of time."""
         return self.reason in (Refusal.GMET, Refusal.PRECEDED)
 
+    @property
+    def holds_until_a_switch(self) -> bool:
+        """Whether it may be gone once others are scheduled, or have left."""
+        return self.reason in (Refusal.AHEAD, Refusal.BARRED)
+
 
 def guaranteed_until_ns(running: JobState, asking: JobState, gmet_ns: int) -> int:
     """Until when a scheduled job keeps its CPUs from one that a message asks for.

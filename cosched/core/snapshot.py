@@ -37,6 +37,7 @@ class JobSnapshot:
     granted: int
     refused: dict[Refusal, int]
     whole: bool = True
+    awaits_switch: bool = False
 
     @classmethod
     def of(cls, job: JobState) -> JobSnapshot:

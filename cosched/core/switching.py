@@ -30,7 +30,7 @@ def switch(
         commands.append(PublishStatus(job.key, job.epoch, False, _cause_of_leaving(cause)))
     for job in coming:
         job.scheduled = True
-        job.awaits_gmet = False
+        job.awaits_gmet = job.awaits_switch = False
         job.came_by = cause
         job.since_ns = now_ns
         job.epoch += 1
@@ -44,6 +44,18 @@ def switch(
         PublishStatus(job.key, job.epoch, True, cause)
         for job in sorted(coming, key=lambda j: j.key)
     )
+    return commands + _rearm(table)
+
+
+def _rearm(table: ProcessTable) -> list[Command]:
+    """Who was refused for the sake of another job may ask again: it may be that one's turn
+    now, or it may have left."""
+    commands: list[Command] = []
+    for job in table.by_key():
+        if job.awaits_switch:
+            job.awaits_switch = False
+            job.epoch += 1
+            commands.append(PublishStatus(job.key, job.epoch, False, Cause.REARMED))
     return commands
 
 

@@ -113,7 +113,13 @@ def in_the_way(
         first = next(job for job in order if job in group)
         if first not in kept and not table.fits([*kept, first]):
             gmet_ns = guaranteed_ns(group, table, settings)
-            found += [j for j in group if j in kept and j.ran_ns(now_ns) >= gmet_ns]
+            found += [
+                job
+                for job in group
+                if job in kept
+                and job.ran_ns(now_ns) >= gmet_ns
+                and not job.cpus.isdisjoint(first.cpus)
+            ]
     return found
 
 

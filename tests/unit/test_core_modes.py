@@ -145,6 +145,17 @@ def test_a_raised_job_has_its_cpus_alone_and_at_once():
     assert node.running == {"b", "c"}
 
 
+def test_who_was_barred_may_ask_again_when_nothing_bars_him():
+    node = node_with("ab")
+    node.choose("b", Mode.RAISED)
+    assert node.trap("a", after_ns=NS_PER_S)[0].reason is Refusal.BARRED
+    commands = node.choose("b", Mode.COSCHEDULED)
+    assert node.running == {"b"}
+    assert published(commands, "a") == [(False, Cause.REARMED)]
+    node.trap("a", after_ns=NS_PER_S)
+    assert node.running == {"a"}
+
+
 def test_two_raised_jobs_take_turns_though_they_would_fit_side_by_side():
     node = Node()
     both = frozenset({0, 1})

@@ -298,6 +298,10 @@ def test_a_job_far_ahead_of_a_waiting_one_cannot_pull_a_switch():
     node.trap("b", after_ns=5 * NS_PER_S)  # the timer is late
     assert node.trap("a", after_ns=200 * NS_PER_MS)[0].reason is Refusal.AHEAD
     assert node.running == {"b"}
+    epoch, _ = node.published["a"]
+    commands = node.send(SliceEnded, after_ns=NS_PER_S)
+    assert node.running == {"c"}
+    assert PublishStatus("a", epoch + 1, False, Cause.REARMED) in commands, "c has its turn"
 
 
 def test_who_came_in_amid_a_slice_keeps_its_cpus_longer_from_later_jobs():
@@ -456,13 +460,63 @@ def test_jobs_that_fit_side_by_side_do_not_take_turns():
         node.register(job, ord(job), cpus)
         node.register(job, ord(job) + 1000, cpus)
     assert node.running == {"a", "b"}
-    assert node.shares == {"a": 50, "b": 50}
+    assert node.shares == {"a": 100, "b": 100}
     node.register("c", 7, cpus)
     assert node.running == {"a", "b"}
-    assert sum(node.shares.values()) == 100
+    assert node.shares == {"a": 99, "b": 99, "c": 1}
     node.send(SliceEnded, after_ns=NS_PER_S)
     assert "c" in node.running
     assert len(node.running) == 2
+
+
+def test_many_jobs_side_by_side_are_all_told_from_one_that_waits():
+    """Their shares once were parts of one: 1% each, as for one that waits."""
+    node = Node()
+    cpus = frozenset(range(64))
+    names = [f"j{number:02}" for number in range(64)]
+    for number, job in enumerate(names):
+        node.register(job, number + 1, cpus)
+    assert node.shares == dict.fromkeys(names, 100)
+    node.register("one-more", 65, cpus)
+    assert node.shares == {**dict.fromkeys(names, 99), "one-more": 1}
+
+
+def test_many_who_wait_leave_half_to_who_is_scheduled():
+    node = Node()
+    for number in range(71):
+        node.register(f"j{number:02}", number + 1, frozenset({0}))
+    (running,) = node.running
+    assert node.shares.pop(running) == 70
+    assert set(node.shares.values()) == {1}
+
+
+def test_a_task_that_ends_gives_its_cpus_back():
+    node = Node()
+    node.register("a", 1, frozenset({0}))
+    node.register("a", 2, frozenset({1}))
+    node.register("b", 3, frozenset({1}))
+    node.choose("a", Mode.RAISED)
+    assert node.running == {"a"}
+    node.send(TaskExited, job="a", task=2)
+    assert node.running == {"a", "b"}
+    assert node.widths == {"a": frozenset({0}), "b": frozenset({1})}
+    assert node.orders.idle
+
+
+def test_only_who_has_its_cpus_gives_way_to_a_wide_job():
+    """x connects the two on CPU 2 with the wide one, but neither is in its way."""
+    node = Node()
+    node.register("a", 1, frozenset({0}))
+    node.register("k", 2, frozenset({2}))
+    node.register("l", 3, frozenset({2}))
+    node.register("x", 4, frozenset({1, 2}))
+    node.register("b", 5, frozenset({0}))
+    node.register("b", 6, frozenset({1}))
+    assert {"a", "k", "x"} == node.running
+    node.send(SliceEnded, after_ns=NS_PER_S // 2)
+    node.machine.jobs["k"].account(node.now_ns)  # amid a slice of its own
+    node.send(SliceEnded, after_ns=NS_PER_S // 2)
+    assert node.running == {"b", "k"}
 
 
 def test_a_job_that_grows_crowds_a_neighbour_out():
@@ -657,16 +711,16 @@ class NodeMachine(RuleBasedStateMachine):
                 assert len(running) == 1
 
     @invariant()
-    def shares_add_up_in_each_group(self):
+    def who_waits_has_one_percent_and_who_is_scheduled_the_rest(self):
         part = taking_part(self.node.machine)
         if part:
             assert set(self.node.shares) == {job.key for job in part}
         for group in groups(part):
-            assert sum(self.node.shares[job.key] for job in group) == 100
+            waiting = [job for job in group if not job.scheduled]
             for job in group:
                 assert self.node.shared[job.key] == job.cpus
-                if not job.scheduled:
-                    assert self.node.shares[job.key] == 1
+                share = 100 - len(waiting) if job.scheduled else 1
+                assert self.node.shares[job.key] == share
 
     @invariant()
     def tasks_see_what_was_decided(self):
