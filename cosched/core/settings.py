@@ -15,6 +15,8 @@ from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_MS, NS_PER_S, format_duration, parse_duration
 
 SLICE_MIN_NS = NS_PER_MS
+#: No slice or GMET is longer: a year. What adds up to a deadline stays below 2^63 ns.
+LENGTH_MAX_NS = 366 * 24 * 3600 * NS_PER_S
 
 AUTO = "auto"
 
@@ -59,6 +61,12 @@ class Settings:
                 f"slice: {format_duration(self.slice_ns)} is too short; "
                 f"the least is {format_duration(SLICE_MIN_NS)}"
             )
+        for name, ns in (("slice", self.slice_ns), ("gmet", self.gmet_ns)):
+            if ns > LENGTH_MAX_NS:
+                raise CoschedError(
+                    f"{name}: {format_duration(ns)} is too long; "
+                    f"the most is {format_duration(LENGTH_MAX_NS)}"
+                )
         if self.gmet_ns < 0:
             raise CoschedError("gmet: must not be negative")
 

@@ -10,6 +10,9 @@ NS_PER_S = 1_000_000_000
 NS_PER_MS = 1_000_000
 NS_PER_US = 1_000
 
+#: What daemons and shims can tell each other: 63 bits.
+_MOST = 9e18
+
 _SCALE = {"ns": 1, "us": NS_PER_US, "ms": NS_PER_MS, "s": NS_PER_S, "min": 60 * NS_PER_S}
 _DURATION = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(ns|us|ms|s|min)\s*")
 
@@ -22,7 +25,10 @@ def parse_duration(text: str, what: str) -> int:
             f"{what}: '{text}' is not a duration; write it like 500ms, 0.5s or 2min"
         )
     number, unit = match.groups()
-    return round(float(number) * _SCALE[unit])
+    exact = float(number) * _SCALE[unit]
+    if exact > _MOST:
+        raise CoschedError(f"{what}: '{text:.40}' is too long; write less than 290 years")
+    return round(exact)
 
 
 def format_duration(ns: int) -> str:
@@ -46,7 +52,10 @@ def parse_bytes(text: str, what: str) -> int:
     if match is None:
         raise CoschedError(f"{what}: '{text}' is not a size; write it like 512M or 8G")
     number, unit = match.groups()
-    return round(float(number) * (1 << 10 * _BYTE_UNITS.index(unit.lower())))
+    exact = float(number) * (1 << 10 * _BYTE_UNITS.index(unit.lower()))
+    if exact > _MOST:
+        raise CoschedError(f"{what}: '{text:.40}' is too large; write less than 8 EiB")
+    return round(exact)
 
 
 def format_bytes(count: int) -> str:

@@ -172,6 +172,12 @@ def test_what_is_no_size_gets_one_line(text):
         parse_bytes(text, "memory")
 
 
+@pytest.mark.parametrize("text", ["9" * 400, "9000000P", "20000000T"])
+def test_more_than_can_be_told_is_refused(text):
+    with pytest.raises(CoschedError, match=r"memory: '.{1,40}' is too large; write less"):
+        parse_bytes(text, "memory")
+
+
 def test_sizes_for_people():
     assert [format_bytes(n) for n in (0, 1024, 3 * GIB // 2)] == [
         "0 B",

@@ -33,6 +33,19 @@ def test_what_is_no_duration_is_refused_by_name(text):
         parse_duration(text, "gmet")
 
 
+@pytest.mark.parametrize("text", ["20000000000s", "9" * 400 + "s", "1" + "0" * 30 + "min"])
+def test_what_no_clock_can_count_is_refused(text):
+    with pytest.raises(CoschedError, match=r"gmet: '.{1,40}' is too long; write less than"):
+        parse_duration(text, "gmet")
+
+
+@pytest.mark.parametrize("name", ["slice", "gmet"])
+def test_a_year_is_the_most(name):
+    for text in ("366000000s", "auto:366000000s") if name == "slice" else ("366000000s",):
+        with pytest.raises(CoschedError, match=f"{name}: .* is too long; the most is"):
+            Settings().changed({name: text})
+
+
 @given(st.integers(0, 3600 * 1000).map(lambda ms: ms * NS_PER_MS))
 def test_written_durations_read_back(ns):
     assert parse_duration(format_duration(ns), "x") == ns
