@@ -13,16 +13,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from benchmarks.kernels.build import Built
 from benchmarks.kernels.matrix import rate_of
 from benchmarks.kernels.occupant import Place, occupied
 from cosched.core.units import NS_PER_S
-from cosched.linux.proc import cpu_busy_ns, read_text
-
-#: Of /proc/stat's first line, after "cpu": what the host gave to other guests.
-STEAL = 7
+from cosched.linux.proc import cpu_busy_ns, cpu_stolen_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,10 +164,5 @@ def _usage() -> tuple[float, float, float, float]:
     times = os.times()
     own = times.user + times.system + times.children_user + times.children_system
     busy = sum(cpu_busy_ns().values()) / NS_PER_S
-    return time.monotonic(), busy, own, _stolen_s()
-
-
-def _stolen_s() -> float:
-    columns: Any = (read_text(Path("/proc/stat")) or "").partition("\n")[0].split()[1:]
-    ticks = int(columns[STEAL]) if len(columns) > STEAL else 0
-    return ticks / float(os.sysconf("SC_CLK_TCK"))
+    stolen = sum(cpu_stolen_ns().values()) / NS_PER_S
+    return time.monotonic(), busy, own, stolen

@@ -27,6 +27,7 @@ class Gang:
         self._nodes = [NodePaths(site.run_dir, host) for host in site.hosts]
         self._slice_s = slice_s
         self._turn: str | None = None
+        self._whole = True  # its turn is a slice, not one cut short
         self._ends_s = 0.0
 
     def attend(self, running: Sequence[str]) -> float | None:
@@ -37,8 +38,8 @@ class Gang:
         for job in self._next(running):
             given = [self._give(paths, job) for paths in self._nodes]
             if any(given):
-                self._turn = job
-                self._ends_s = now_s + (self._slice_s if all(given) else RETRY_S)
+                self._turn, self._whole = job, all(given)
+                self._ends_s = now_s + (self._slice_s if self._whole else RETRY_S)
                 return self._ends_s - now_s
         return RETRY_S if running else None
 
@@ -46,8 +47,8 @@ class Gang:
         """Whose turn it is, best first. A turn cut short by ``RETRY_S`` goes on."""
         if self._turn not in running:
             return list(running)
-        after = running.index(self._turn) + 1
-        return [*running[after:], *running[:after]]
+        first = running.index(self._turn) + self._whole
+        return [*running[first:], *running[:first]]
 
     def _give(self, paths: NodePaths, job: str) -> bool:
         answer = request(paths, "turn", job=job_key(os.getuid(), job))

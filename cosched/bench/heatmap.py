@@ -15,6 +15,8 @@ from cosched.core.settings import write_gmet, write_slice
 WIDTH = 80
 _CELL = 10
 _LABEL = 11
+#: Columns of a map.
+_ACROSS = (WIDTH - _LABEL) // _CELL
 #: From near the best to much worse: each from so far above the best on.
 _BOUNDS = (0.05, MARGIN, 2 * MARGIN)
 _SHADES = (" ", "\N{LIGHT SHADE}", "\N{MEDIUM SHADE}", "\N{DARK SHADE}")
@@ -23,10 +25,15 @@ _NO_POINT = ""
 
 
 def heat_map(grid: Grid, observed: Observed, advice: Advice) -> list[str]:
-    """A map a variant, and how to read it."""
+    """A map a variant, the default in one of its own if it is of none, and how to read
+    them."""
     lines: list[str] = []
     for variant in grid.variants:
         lines += [*_one_map(grid, observed, advice, variant), ""]
+    if grid.default.variant not in grid.variants:
+        alone = Grid((grid.default.variant,), (), (), grid.default)
+        lines += ["the default, as the daemons are set:"]
+        lines += [*_one_map(alone, observed, advice, grid.default.variant), ""]
     unit = "mean response to the kernel's" if _reference(observed) else "mean response, s"
     lines += [
         f"{unit}; * the best; (one run); darker: worse;",
@@ -39,16 +46,17 @@ def _one_map(grid: Grid, observed: Observed, advice: Advice, variant: str) -> li
     tried = [one for one in observed if isinstance(one, Setting) and one.variant == variant]
     gmets = sorted({*grid.gmets, *(one.gmet for one in tried)})
     slices = sorted({*grid.slices, *(one.slice for one in tried)})
-    shown = gmets[: (WIDTH - _LABEL) // _CELL]
     points = {*grid.points(), *tried}
-    head = "".join(f"{write_gmet(gmet):>{_CELL - 2}}  " for gmet in shown)
     lines = [f"{variant}: slice by GMET" if variant else "slice by GMET"]
-    lines.append((" " * _LABEL + head).rstrip())
-    for turn in slices:
-        row = [Setting(variant, turn, gmet) for gmet in shown]
-        cells = [_cell(one, points, observed, advice) for one in row]
-        label = f"{write_slice(turn):>{_LABEL}}"
-        lines.append((label + "".join(f"{cell:>{_CELL}}" for cell in cells)).rstrip())
+    for first in range(0, len(gmets), _ACROSS):  # what does not fit comes below
+        shown = gmets[first : first + _ACROSS]
+        head = "".join(f"{write_gmet(gmet):>{_CELL - 2}}  " for gmet in shown)
+        lines.append((" " * _LABEL + head).rstrip())
+        for turn in slices:
+            row = [Setting(variant, turn, gmet) for gmet in shown]
+            cells = [_cell(one, points, observed, advice) for one in row]
+            label = f"{write_slice(turn):>{_LABEL}}"
+            lines.append((label + "".join(f"{cell:>{_CELL}}" for cell in cells)).rstrip())
     return lines
 
 

@@ -31,17 +31,21 @@ def usual_probe_us(runs: Iterable[Run]) -> float | None:
 
 
 def levelled(run: Run, usual_us: float) -> Run:
-    """The run at that speed: all its times by what the probe took longer."""
+    """The run at that speed: what each of its jobs took, from its submission on, by what
+    the probe took longer. Jobs come when the workload says, however fast the machine is."""
     if run.probe_us is None:
         return run
     slower = run.probe_us / usual_us
+
+    def after(job: JobResult, s: float) -> float:
+        return job.submitted_s + (s - job.submitted_s) / slower
+
     jobs = tuple(
-        JobResult(
-            job.name,
-            job.submitted_s / slower,
-            job.started_s / slower,
-            job.ended_s / slower,
-            job.cpu_s / slower,
+        replace(
+            job,
+            started_s=after(job, job.started_s),
+            ended_s=after(job, job.ended_s),
+            cpu_s=job.cpu_s / slower,
         )
         for job in run.jobs
     )

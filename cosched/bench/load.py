@@ -1,8 +1,8 @@
 """How much of the nodes' CPUs went to something that is not the workload. Pure.
 
-A run is judged by the CPU time that the kernel counted as busy on the nodes' CPUs, less
-what the jobs, the daemons and the bench itself used. Both sides are sampled by the
-kernel's tick on most machines, so small values of either sign mean nothing; a run is
+A run is judged by the time that the kernel counted as busy, or as stolen, on the nodes'
+CPUs, less what the jobs, the daemons and the bench itself used. Both sides are sampled by
+the kernel's tick on most machines, so small values of either sign mean nothing; a run is
 disturbed when the rest is more than ``DISCARD_ABOVE`` of all that the CPUs could give.
 
 Limits. The jobs' own CPU time comes from wait4, so it covers what runs on this machine;
@@ -42,7 +42,7 @@ class OutsideLoad:
 
 @dataclass(frozen=True, slots=True)
 class LoadSample:
-    """What the kernel has counted up to one moment."""
+    """What the kernel has counted up to one moment; busy: or stolen by a hypervisor."""
 
     at_s: float
     busy_s: float

@@ -22,10 +22,11 @@ class LoadMeter:
         self._pids = frozenset(overhead_pids)
 
     def sample(self) -> LoadSample:
-        busy_ns = proc.cpu_busy_ns()
+        busy_ns, stolen_ns = proc.cpu_busy_ns(), proc.cpu_stolen_ns()
         daemons_ns = sum(proc.process_cpu_ns(pid) or 0 for pid in self._pids)
         return LoadSample(
             at_s=time.monotonic(),
-            busy_s=sum(busy_ns.get(cpu, 0) for cpu in self.cpus) / _NS,
+            busy_s=sum(busy_ns.get(cpu, 0) + stolen_ns.get(cpu, 0) for cpu in self.cpus)
+            / _NS,
             overhead_s=time.process_time() + daemons_ns / _NS,
         )

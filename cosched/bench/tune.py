@@ -202,7 +202,8 @@ def _open(
 
 
 def _grid(options: TuneOptions) -> Grid:
-    """The grid; its default is what cosched does unless told otherwise."""
+    """The grid; its default is what cosched does unless told otherwise, in the daemons'
+    mode, whether that is a point of it or not."""
     modes = options.modes or ("",)
     variants = tuple(
         " ".join(filter(None, (mode, "" if align == "on" else f"align={align}")))
@@ -213,7 +214,7 @@ def _grid(options: TuneOptions) -> Grid:
         variants=variants,
         slices=tuple(sorted(options.slices)),
         gmets=tuple(sorted(options.gmets)),
-        default=Setting(variants[0], USUAL.slice, USUAL.gmet),
+        default=Setting("", USUAL.slice, USUAL.gmet),
     )
     if not grid.points():
         raise CoschedError("every GMET reaches the longest slice; give shorter ones")

@@ -16,6 +16,7 @@ _NS_PER_TICK = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 # Of /proc/stat's user nice system idle iowait irq softirq: the columns in which a task
 # or the kernel of this machine worked. Steal and guest (part of user) are left out.
 _BUSY_COLUMNS = (0, 1, 2, 5, 6)
+_STEAL_COLUMN = 7
 # Field numbers of /proc/PID/stat, counted from the one after "(comm)".
 _STATE, _PARENT, _START_TICKS = 0, 1, 19
 
@@ -112,13 +113,27 @@ def parse_cpu_list(text: str) -> frozenset[int]:
 
 def cpu_busy_ns(root: Path = ROOT) -> dict[int, int]:
     """For each CPU that is online, how long it has worked since boot."""
-    busy: dict[int, int] = {}
+    return {
+        cpu: sum(ticks[column] for column in _BUSY_COLUMNS) * _NS_PER_TICK
+        for cpu, ticks in _cpu_ticks(root).items()
+    }
+
+
+def cpu_stolen_ns(root: Path = ROOT) -> dict[int, int]:
+    """For each CPU that is online, how long a hypervisor ran others in its place."""
+    return {
+        cpu: ticks[_STEAL_COLUMN] * _NS_PER_TICK for cpu, ticks in _cpu_ticks(root).items()
+    }
+
+
+def _cpu_ticks(root: Path) -> dict[int, list[int]]:
+    """The columns of each CPU that is online in /proc/stat."""
+    found: dict[int, list[int]] = {}
     for line in (read_text(root / "proc" / "stat") or "").splitlines():
         name, *columns = line.split() or [""]
         if name.startswith("cpu") and name != "cpu":
-            ticks = sum(int(columns[column]) for column in _BUSY_COLUMNS)
-            busy[int(name[3:])] = ticks * _NS_PER_TICK
-    return busy
+            found[int(name[3:])] = [int(column) for column in columns]
+    return found
 
 
 def process_cpu_ns(pid: int) -> int | None:

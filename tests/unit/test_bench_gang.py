@@ -68,8 +68,12 @@ def test_the_next_job_follows_at_once_on_one_that_ended(nodes, driver):
 
 
 def test_a_job_that_is_still_registering_is_asked_again(nodes, driver):
-    nodes.known = {"n1": {"a"}, "n2": set()}
+    nodes.known = {"n1": {"a", "b"}, "n2": {"b"}}
     assert driver.attend(("a", "b")) == pytest.approx(RETRY_S)
+    nodes.now_s += RETRY_S
+    nodes.known["n2"].add("a")
+    assert driver.attend(("a", "b")) == 2.0
+    assert nodes.has == {"n1": "a", "n2": "a"}, "its turn goes on"
     nodes.known = {"n1": set(), "n2": set()}
     assert Gang(driver_site(), 2.0).attend(("a",)) == RETRY_S
     assert Gang(driver_site(), 2.0).attend(()) is None

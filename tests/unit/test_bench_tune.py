@@ -203,8 +203,30 @@ def test_modes_and_alignment_are_swept(tuning, tmp_path, capsys):
     written = (tmp_path / "out.toml").read_text()
     assert written.endswith('align = true\nmode = "proportional"\n')
     arms = {name.split()[0] for name, _ in tuning.made}
-    assert arms == {"kernel", "strict", "proportional"}
+    # The default is in the mode that the daemons are in, and aligned.
+    assert arms == {"kernel", "cosched", "strict", "proportional"}
+    default = next(name for name, _ in tuning.made if name.startswith("cosched"))
+    assert "auto" in default
+    assert "align=off" not in default
     assert any("align=off" in name for name, _ in tuning.made)
+
+
+def test_the_default_is_cosched_s_own_whatever_is_swept(tuning, tmp_path, capsys):
+    tuning.surface = lambda cell: {Arm.KERNEL: 20.0, Arm.COSCHED: 10.0}.get(cell.arm, 15.0)
+    assert tuning.cli("--modes", "strict", "--write", str(tmp_path / "out.toml")) == 0
+    text = capsys.readouterr().out
+    assert "Keep the default (slice auto, gmet auto): none is better." in text
+    assert "the default, as the daemons are set:" in text
+    assert "mode" not in (tmp_path / "out.toml").read_text().partition("[node]")[2]
+
+
+def test_more_columns_than_fit_come_below(tuning, capsys):
+    gmets = [f"{10 * number}ms" for number in range(1, 10)]
+    assert tuning.cli("--gmets", ",".join(gmets)) == 0
+    text = capsys.readouterr().out
+    assert max(map(len, text.splitlines())) <= 80
+    heads = [line.split() for line in text.splitlines() if "ms  " in line]
+    assert all(any(gmet in head for head in heads) for gmet in gmets)
 
 
 def test_it_says_so_if_the_default_will_do(tuning, capsys):

@@ -54,6 +54,10 @@ def test_a_process_that_is_gone(root: Path) -> None:
     assert proc.process_cpu_ns(1 << 22) is None
 
 
+def test_stolen_time_is_told_apart(root: Path) -> None:
+    assert proc.cpu_stolen_ns(root) == {0: 8 * TICK_NS, 3: 80 * TICK_NS}
+
+
 def test_busy_time_leaves_out_idle_iowait_steal_and_guest(root: Path) -> None:
     assert proc.cpu_busy_ns(root) == {0: 19 * TICK_NS, 3: 190 * TICK_NS}
 
