@@ -34,6 +34,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from benchmarks.experiments.endings import in_one_line
 from benchmarks.experiments.hold_yield_report import draw, table
 from cosched.core.coupling.messages import Scheme
 from cosched.core.coupling.settings import CouplingSettings
@@ -225,6 +226,12 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
 
 def main(words: Sequence[str] | None = None) -> None:
     options = parse(words)
+    with in_one_line("hold_yield"):
+        carry_on(options)
+
+
+def carry_on(options: argparse.Namespace) -> None:
+    """Everything, once it is known what is wanted."""
     options.out.mkdir(parents=True, exist_ok=True)
     cases = cases_of(options)
     with open_progress(sys.stderr, len(cases)) as heard:

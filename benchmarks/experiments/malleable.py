@@ -26,6 +26,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.experiments.endings import in_one_line
 from benchmarks.experiments.malleable_claims import CLAIMS, claims_of, table
 from benchmarks.experiments.malleable_figures import draw
 from benchmarks.experiments.malleable_kept import Kept
@@ -125,6 +126,12 @@ def text_of(figures: Sequence[str], points: Measured) -> str:
 
 def main(words: Sequence[str] | None = None) -> None:
     options = parse(words)
+    with in_one_line("malleable"):
+        carry_on(options)
+
+
+def carry_on(options: argparse.Namespace) -> None:
+    """Everything, once it is known what is wanted."""
     options.out.mkdir(parents=True, exist_ok=True)
     figures = options.figures
     points = read_points(options.sources) if options.sources else measure(options, figures)

@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.experiments.endings import in_one_line
 from cosched.core.settings import Settings
 from cosched.core.units import NS_PER_MS, NS_PER_S, parse_duration
 from cosched.sim.nodes_model import Cluster, Pattern, Program
@@ -239,18 +240,26 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     add("--repeat", type=int, default=3, help="seeds of each (default 3)")
     add("--jobs", type=int, default=1, help="runs at a time (default 1)")
     add("--out", type=Path, required=True, help="folder for what is made")
-    return parser.parse_args(words)
+    options = parser.parse_args(words)
+    options.words = sys.argv[1:] if words is None else list(words)
+    return options
 
 
 def main(words: Sequence[str] | None = None) -> None:
     options = parse(words)
+    with in_one_line("nodes"):
+        carry_on(options)
+
+
+def carry_on(options: argparse.Namespace) -> None:
+    """Everything, once it is known what is wanted."""
     options.out.mkdir(parents=True, exist_ok=True)
     cases = cases_of(options)
     with open_progress(sys.stderr, len(cases)) as heard:
         ended = carry_out_all(simulate, cases, options.jobs, heard)
     rows = means(ended)
     document = {
-        "command": shlex.join(["scripts/dev", "bench", "nodes", *(words or sys.argv[1:])]),
+        "command": shlex.join(["scripts/dev", "bench", "nodes", *options.words]),
         "means": rows,
         "runs": [{"name": one.name, **one.outcome.document()} for one in ended],
     }

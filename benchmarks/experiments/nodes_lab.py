@@ -22,13 +22,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.experiments.endings import in_one_line
 from benchmarks.experiments.section import rewrite
 from cosched.bench.arms import Arm, parse_arms
 from cosched.bench.bench import BenchOptions, run_bench
 from cosched.bench.calibrate import calibrate
 from cosched.bench.cell import Cell
 from cosched.bench.ground import GroundOptions
-from cosched.bench.interrupts import interruptible
 from cosched.bench.models import load_calibration, write_calibration
 from cosched.bench.virtual import VirtualSession
 from cosched.bench.workload import load_workload
@@ -52,6 +52,7 @@ WANTED = 0.15
 def measure(workload: Path, folder: Path, options: argparse.Namespace) -> None:
     """Everything of one workload that is not in the folder yet."""
     folder.mkdir(parents=True, exist_ok=True)
+    _keep_to(workload, folder)
     ground = GroundOptions(
         run_dir=own_run_dir(os.environ, os.geteuid()),
         nodes=options.nodes,
@@ -63,7 +64,7 @@ def measure(workload: Path, folder: Path, options: argparse.Namespace) -> None:
         found = calibrate(workload, ground, 1, os.environ, sys.stderr)
         calibration.write_text(write_calibration(found))
     bench = folder / f"{workload.stem}.bench.json"
-    if bench.exists():
+    if bench.exists() and _is_complete(json.loads(bench.read_text()), options):
         return
     outcome = run_bench(
         BenchOptions(
@@ -80,6 +81,25 @@ def measure(workload: Path, folder: Path, options: argparse.Namespace) -> None:
     if outcome.failed:
         raise CoschedError(f"{workload.name}: a run failed:\n{outcome.text}")
     bench.write_text(json.dumps(outcome.document))
+
+
+def _keep_to(workload: Path, folder: Path) -> None:
+    """What is in a folder is of one workload: another one needs a folder of its own."""
+    kept = folder / f"{workload.stem}.workload.toml"
+    if not kept.exists():
+        kept.write_text(workload.read_text())
+    if kept.read_text() != workload.read_text():
+        raise CoschedError(
+            f"{workload.name} has changed since {folder} was made; give another --out"
+        )
+
+
+def _is_complete(document: Mapping[str, Any], options: argparse.Namespace) -> bool:
+    """Whether a bench has all runs that are asked for; otherwise the rest is added."""
+    known = {name: len(figures["repeats"]) for name, figures in document["arms"].items()}
+    asked = [arm.value for arm in parse_arms(options.arms)]
+    enough = all(known.get(name, 0) >= options.repeat for name in asked)
+    return enough and len(document["hosts"]) == options.nodes
 
 
 def compare(workload: Path, folder: Path, seeds: int) -> list[dict[str, Any]]:
@@ -212,11 +232,10 @@ def family(asked: str | None) -> str:
 
 def main(words: Sequence[str] | None = None) -> None:
     options = parse(words)
-    try:
+    with in_one_line("nodes_lab"):
         folder = options.out / family(options.mpi)
-        with interruptible():
-            for workload in options.workloads:
-                measure(workload, folder, options)
+        for workload in options.workloads:
+            measure(workload, folder, options)
         rows = [
             row
             for workload in options.workloads
@@ -226,8 +245,6 @@ def main(words: Sequence[str] | None = None) -> None:
         text = section(list(all_rows(options.out)))
         if options.docs is not None:
             rewrite(options.docs, SECTION, text)
-    except (CoschedError, OSError, ValueError) as error:
-        sys.exit(f"nodes_lab: {error}")
     print(text, end="")
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from cosched.core.errors import CoschedError
+
 
 def marks(name: str) -> tuple[str, str]:
     """The lines before and after the part."""
@@ -16,13 +18,18 @@ def marks(name: str) -> tuple[str, str]:
 
 
 def replaced(page: str, name: str, text: str) -> str:
-    """The page with ``text`` between its markers; raises ValueError if it has not both."""
+    """The page with ``text`` between its markers; CoschedError if it has not both."""
     begin, end = marks(name)
     before, found, rest = page.partition(begin)
     _, also_found, after = rest.partition(end)
     if not (found and also_found):
-        raise ValueError(f"no '<!-- {name}: begin -->' followed by '... end -->'")
+        raise CoschedError(f"no '<!-- {name}: begin -->' followed by '... end -->'")
     return f"{before}{begin}\n{text.strip()}\n\n{end}{after}"
+
+
+def check(page: Path, name: str) -> None:
+    """CoschedError if the part cannot be written into the page: better now than later."""
+    replaced(page.read_text(), name, "")
 
 
 def rewrite(page: Path, name: str, text: str) -> None:

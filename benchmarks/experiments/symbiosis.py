@@ -41,7 +41,8 @@ from rich.console import Console
 from rich.progress import Progress
 
 from benchmarks.experiments import symbiosis_computed as computed
-from benchmarks.experiments.section import rewrite
+from benchmarks.experiments.endings import in_one_line
+from benchmarks.experiments.section import check, rewrite
 from benchmarks.experiments.symbiosis_cells import (
     Cell,
     Rates,
@@ -70,6 +71,8 @@ Document = dict[str, Any]
 PARTS = tuple(CLAIMS)
 MEASURED = (*FIGURES, "table1", "table2")
 EVERYTHING = "all"
+#: Of the page with the results.
+SECTION = "symbiosis"
 
 
 def parse(words: Sequence[str] | None) -> argparse.Namespace:
@@ -198,7 +201,7 @@ def write_docs(page: Path, folder: Path) -> None:
     for part in documents:
         name = f"symbiosis_{part}.png"
         shutil.copyfile(folder / name, figures / name)
-    rewrite(page, "symbiosis", section(documents))
+    rewrite(page, SECTION, section(documents))
 
 
 def _claims_text(part: str, documents: dict[str, Document]) -> str:
@@ -213,11 +216,12 @@ def _claims_text(part: str, documents: dict[str, Document]) -> str:
     )
 
 
-def main(words: Sequence[str] | None = None) -> int:
-    """The exit status."""
+def main(words: Sequence[str] | None = None) -> None:
     options = parse(words)
     given = shlex.join(sys.argv[1:] if words is None else words)
-    try:
+    with in_one_line("symbiosis"):
+        if options.docs is not None:
+            check(options.docs, SECTION)
         options.out.mkdir(parents=True, exist_ok=True)
         for part in options.parts:
             stem = options.out / f"symbiosis_{part}"
@@ -233,11 +237,7 @@ def main(words: Sequence[str] | None = None) -> int:
             print(text, flush=True)
         if options.docs is not None:
             write_docs(options.docs, options.out)
-    except CoschedError as error:
-        print(f"symbiosis: {error}", file=sys.stderr)
-        return 1
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

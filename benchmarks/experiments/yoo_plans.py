@@ -271,9 +271,7 @@ def _auto(scale: Scale, load: Load, _arms: Sequence[Arm] | None) -> Plan:
     return Plan("auto", "Mean response by the slice, and slice=auto", "slice", ways, 2)
 
 
-def fleet_workload(
-    grain: int, dom: int, placement: str, work: int = FLEET_WORK
-) -> Workload:
+def fleet_workload(grain: int, dom: int, placement: str) -> Workload:
     """``dom`` jobs of bulk.c.
 
     spread: a rank on each of two nodes. double: two on each, with half the work. uneven:

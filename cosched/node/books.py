@@ -190,6 +190,7 @@ def _record(
     lasted_ns = account.spent_ns.total()
     in_mpi_ns = 0 if tally.in_mpi_ns is None else ended_ns - tally.in_mpi_ns
     launch_ns = max(0, lasted_ns - in_mpi_ns)
+    released_s = account.spent_s(Standing.RELEASED)
     return JobRecord(
         node=node,
         job=job.key,
@@ -205,9 +206,10 @@ def _record(
         scheduled_s=account.spent_s(Standing.SCHEDULED),
         unscheduled_s=account.spent_s(Standing.UNSCHEDULED),
         suspended_s=account.spent_s(Standing.SUSPENDED),
-        released_s=account.spent_s(Standing.RELEASED),
+        released_s=released_s,
         launch_s=launch_ns / NS_PER_S,
-        cpu_s=None if tally.cpu_ns is None else tally.cpu_ns / NS_PER_S,
+        # Nobody counts what a job uses at the kernel's normal shares.
+        cpu_s=None if tally.cpu_ns is None or released_s else tally.cpu_ns / NS_PER_S,
         switches=account.switches,
         granted=account.granted,
         refused=dict(account.refused),

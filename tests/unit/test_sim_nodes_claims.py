@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -150,6 +151,17 @@ def test_a_lab_run_beside_its_simulation(made_up_lab, tmp_path, capsys):
     both = capsys.readouterr().out
     assert "| two | mpich |" in both
     assert "| two | openmpi |" in both
+
+
+def test_what_is_there_is_not_shown_for_what_is_asked(made_up_lab, capsys):
+    words, calls = made_up_lab
+    nodes_lab.main([*words, "--arms", "kernel"])
+    nodes_lab.main([*words, "--arms", "kernel,batch"])
+    assert calls == ["calibrate", "bench", "bench"]
+    path = Path(words[words.index("--workloads") + 1])
+    path.write_text(path.read_text() + "\n# changed\n")
+    with pytest.raises(SystemExit, match=r"two\.toml has changed since .* give another"):
+        nodes_lab.main(words)
 
 
 def test_what_went_wrong_is_said(made_up_lab, monkeypatch):

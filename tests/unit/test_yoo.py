@@ -277,7 +277,7 @@ def test_several_mpis_and_a_paragraph(docs, tmp_path):
 def test_a_folder_without_figures_and_a_page_without_one_mark(docs, tmp_path, capsys):
     assert yoo_results.main([str(tmp_path), "--docs", str(docs)]) == 1
     assert "no figure's JSON is there; make one: " in capsys.readouterr().err
-    with pytest.raises(CoschedError, match="one of the marks of yoo is missing"):
+    with pytest.raises(CoschedError, match="no '<!-- yoo: begin -->' followed by"):
         yoo_results.placed(f"x\n{yoo_results.BEGIN}\n", "")
 
 
