@@ -86,22 +86,6 @@ static int is_ours(const struct cosched_welcome *welcome) {
     return welcome->magic == COSCHED_HELLO_MAGIC && welcome->abi == COSCHED_ABI;
 }
 
-/* The last answer, after those that ask for patience: each of them in its own time. */
-static int await_welcome(int fd, struct cosched_welcome *welcome, int fds[2],
-                         const struct cosched_part *part, int timeout_ms) {
-    int told = 0;
-    for (;;) {
-        int error = receive_welcome(fd, welcome, fds, deadline_in(timeout_ms));
-        if (error != 0 || !is_ours(welcome) || welcome->error != -EINPROGRESS)
-            return error;
-        welcome->reason[sizeof welcome->reason - 1] = '\0';
-        if (!told && welcome->reason[0] != '\0' && part->told_to_wait != NULL) {
-            told = 1;
-            part->told_to_wait(welcome->reason);
-        }
-    }
-}
-
 /* A conversation with the scheduler daemon: what is said, what came back, and if it failed,
  * why (`reason` has room for 128 bytes). */
 struct talk {
@@ -110,6 +94,30 @@ struct talk {
     int fds[2];
     char *reason;
 };
+
+/* Only a task is made to wait for memory: what has just begun is to begin. */
+static int is_asked_for_patience(const struct talk *talk) {
+    return is_ours(&talk->welcome) && talk->welcome.error == -EINPROGRESS &&
+           talk->hello.phase == COSCHED_PHASE_TASK;
+}
+
+/* The last answer, after those that ask for patience: each of these gives it a new limit. */
+static int await_welcome(int fd, struct talk *talk, const struct cosched_part *part,
+                         uint64_t deadline, int timeout_ms) {
+    struct cosched_welcome *welcome = &talk->welcome;
+    int told = 0;
+    for (;;) {
+        int error = receive_welcome(fd, welcome, talk->fds, deadline);
+        if (error != 0 || !is_asked_for_patience(talk))
+            return error;
+        deadline = deadline_in(timeout_ms);
+        welcome->reason[sizeof welcome->reason - 1] = '\0';
+        if (!told && welcome->reason[0] != '\0' && part->told_to_wait != NULL) {
+            told = 1;
+            part->told_to_wait(welcome->reason);
+        }
+    }
+}
 
 static int failed(const struct talk *talk, int error, const char *what) {
     snprintf(talk->reason, COSCHED_REASON_BYTES, "%s: %s", what, strerror(-error));
@@ -136,12 +144,13 @@ static int prepare(struct talk *talk, const struct cosched_part *part, enum cosc
 
 static int exchange(int fd, struct talk *talk, const struct sockaddr_un *address,
                     const struct cosched_part *part, int timeout_ms) {
+    const uint64_t deadline = deadline_in(timeout_ms);
     int error = 0;
-    if ((error = reach(fd, address, deadline_in(timeout_ms))) != 0)
+    if ((error = reach(fd, address, deadline)) != 0)
         return failed(talk, error, "no scheduler daemon");
-    if ((error = say_hello(fd, &talk->hello, deadline_in(timeout_ms))) != 0)
+    if ((error = say_hello(fd, &talk->hello, deadline)) != 0)
         return failed(talk, error, "registration not sent");
-    if ((error = await_welcome(fd, &talk->welcome, talk->fds, part, timeout_ms)) != 0)
+    if ((error = await_welcome(fd, talk, part, deadline, timeout_ms)) != 0)
         return failed(talk, error, "registration not answered");
     if (!is_ours(&talk->welcome))
         return failed(talk, -EPROTO, "the daemon speaks another version");

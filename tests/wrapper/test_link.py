@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -56,7 +57,6 @@ for thread in threads:
     thread.join()
 print("left")
 """
-
 
 def run_script(script: str, *words: object) -> str:
     done = subprocess.run(
@@ -125,6 +125,61 @@ def test_a_task_that_is_let_in_late_registers_under_a_ticking_timer(silent):
         said = run_script(TICKING, path, 20_000)
     server.join()
     assert said == f"{-errno.EPERM} not today\n"
+
+
+def say_hello(call: str, path, limit_ms: int) -> int:
+    """What cosched_attach or cosched_announce returns."""
+    link, reason = ffi.new("struct cosched_link *"), ffi.new("char[128]")
+    name, part = ffi.new("char[]", b"j"), ffi.new("struct cosched_part *")
+    part.job, part.world = name, 1
+    if call == "attach":
+        return lib.cosched_attach(link, str(path).encode(), part, limit_ms)
+    return lib.cosched_announce(str(path).encode(), part, limit_ms, reason)
+
+
+@pytest.mark.parametrize("call", ["attach", "announce"])
+def test_one_limit_for_all_that_is_waited_for(silent, call):
+    """Who is let in when most of it is over has what is left of it for the answer."""
+    path, listener = silent
+    let_in: list[socket.socket] = []
+
+    def serve() -> None:
+        time.sleep(1.6)
+        let_in.extend(listener.accept()[0] for _ in range(3))
+
+    server = threading.Thread(target=serve)
+    with (
+        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as first,
+        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as second,
+    ):
+        first.connect(str(path))
+        second.connect(str(path))
+        server.start()
+        began = time.monotonic()
+        assert say_hello(call, path, 2000) == -errno.ETIMEDOUT
+        took_s = time.monotonic() - began
+    server.join()
+    for each in let_in:
+        each.close()
+    assert 1.9 < took_s < 3
+
+
+def test_what_has_just_begun_is_not_asked_for_patience(silent):
+    path, listener = silent
+    answer = ffi.new("struct cosched_welcome *")
+    answer.magic, answer.abi = lib.COSCHED_HELLO_MAGIC, lib.COSCHED_ABI
+    answer.error = -errno.EINPROGRESS
+
+    def serve() -> None:
+        with listener.accept()[0] as task:
+            assert task.recv(4096)
+            task.sendall(bytes(ffi.buffer(answer)))
+            task.recv(1)  # until it has gone
+
+    server = threading.Thread(target=serve)
+    server.start()
+    assert say_hello("announce", path, 2000) == -errno.EINPROGRESS
+    server.join()
 
 
 def test_threads_that_wait_outlive_the_link(run_dir):

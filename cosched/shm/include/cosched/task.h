@@ -44,9 +44,10 @@ struct cosched_part {
 };
 
 /* Registers this process (CMDREG) with the scheduler daemon behind the socket
- * RUN_DIR/NODE/register.sock and maps the job's region. Gives up if the daemon is silent for
- * timeout_ms, whatever signals come. While the job's memory does not fit on the node the daemon says so time and
- * again, and the task waits: asleep, and with the little memory that it has by then. */
+ * RUN_DIR/NODE/register.sock and maps the job's region. Gives up if it is not answered within
+ * timeout_ms, whatever signals come. While the job's memory does not fit on the node the daemon
+ * says so time and again, each time within timeout_ms, and the task waits: asleep, and with the
+ * little memory that it has by then. */
 int cosched_attach(struct cosched_link *link, const char *socket_path,
                    const struct cosched_part *part, int timeout_ms);
 
