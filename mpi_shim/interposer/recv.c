@@ -18,36 +18,48 @@ static int finish(struct cosched_wire *wire, int rc, MPI_Comm comm, MPI_Status *
     return rc != MPI_SUCCESS ? rc : cosched_comms_raise(comm, delivered);
 }
 
-static __attribute__((noinline)) int receive_with_care(void *buf, cosched_count count,
+static inline __attribute__((always_inline)) int receive(struct cosched_wire *wire, int source,
+                                                         int tag, MPI_Comm comm,
+                                                         MPI_Status *status) {
+    int rc;
+    if (cosched_shim_waits(COSCHED_IDLES_MOSTLY) && source != MPI_PROC_NULL) {
+        MPI_Request request;
+        rc = cosched_pmpi.COSCHED_LARGE(Irecv)(wire->data, wire->count, wire->type, source, tag,
+                                               comm, &request);
+        if (rc == MPI_SUCCESS)
+            rc = cosched_wait_request(&request, status);
+    } else
+        COSCHED_LIBRARY_WAITS(rc, cosched_pmpi.COSCHED_LARGE(Recv)(wire->data, wire->count,
+                                                                   wire->type, source, tag, comm,
+                                                                   status));
+    if (rc == MPI_SUCCESS && cosched_shadow.on) /* else the status may be nobody's */
+        cosched_shadow_received(comm, source == MPI_ANY_SOURCE ? status->MPI_SOURCE : source);
+    return finish(wire, rc, comm, status);
+}
+
+/* Room for a copy is taken where there is a byte in front of the message, and nowhere else:
+ * the stack of a thread may be small. */
+static __attribute__((noinline)) int receive_with_byte(void *buf, cosched_count count,
                                                        MPI_Datatype type, int source, int tag,
                                                        MPI_Comm comm, MPI_Status *status) {
     struct cosched_wire_room room;
     struct cosched_wire wire;
     MPI_Status own;
-    int rc = MPI_SUCCESS;
-    if (source != MPI_PROC_NULL && cosched_comms_carry(comm)) {
-        rc = cosched_wire_in(&wire, &room, buf, count, type);
-        if (status == MPI_STATUS_IGNORE)
-            status = &own;
-    } else {
-        cosched_wire_plain(&wire, buf, count, type);
-        if (cosched_shadow.on && source == MPI_ANY_SOURCE && status == MPI_STATUS_IGNORE)
-            status = &own;
-    }
+    int rc = cosched_wire_in(&wire, &room, buf, count, type);
     if (rc != MPI_SUCCESS)
         return cosched_comms_raise(comm, rc);
-    if (cosched_shim_waits(COSCHED_IDLES_MOSTLY) && source != MPI_PROC_NULL) {
-        MPI_Request request;
-        rc = cosched_pmpi.COSCHED_LARGE(Irecv)(wire.data, wire.count, wire.type, source, tag, comm,
-                                               &request);
-        if (rc == MPI_SUCCESS)
-            rc = cosched_wait_request(&request, status);
-    } else
-        COSCHED_LIBRARY_WAITS(rc, cosched_pmpi.COSCHED_LARGE(Recv)(
-                                      wire.data, wire.count, wire.type, source, tag, comm, status));
-    if (rc == MPI_SUCCESS && cosched_shadow.on) /* else the status may be nobody's */
-        cosched_shadow_received(comm, source == MPI_ANY_SOURCE ? status->MPI_SOURCE : source);
-    return finish(&wire, rc, comm, status);
+    return receive(&wire, source, tag, comm, status == MPI_STATUS_IGNORE ? &own : status);
+}
+
+static __attribute__((noinline)) int receive_waiting(void *buf, cosched_count count,
+                                                     MPI_Datatype type, int source, int tag,
+                                                     MPI_Comm comm, MPI_Status *status) {
+    struct cosched_wire wire;
+    MPI_Status own;
+    cosched_wire_plain(&wire, buf, count, type);
+    if (cosched_shadow.on && source == MPI_ANY_SOURCE && status == MPI_STATUS_IGNORE)
+        status = &own;
+    return receive(&wire, source, tag, comm, status);
 }
 
 /* The common case, with nothing in front of the message and the wait left to the library. */
@@ -55,8 +67,10 @@ int cosched_do_Recv(void *buf, cosched_count count, MPI_Datatype type, int sourc
                     MPI_Comm comm, MPI_Status *status) {
     MPI_Status own;
     int rc;
-    if (cosched_shim_prefixes() || cosched_shim_waits(COSCHED_IDLES_MOSTLY))
-        return receive_with_care(buf, count, type, source, tag, comm, status);
+    if (cosched_shim_prefixes() && source != MPI_PROC_NULL && cosched_comms_carry(comm))
+        return receive_with_byte(buf, count, type, source, tag, comm, status);
+    if (cosched_shim_waits(COSCHED_IDLES_MOSTLY))
+        return receive_waiting(buf, count, type, source, tag, comm, status);
     if (cosched_shadow.on && source == MPI_ANY_SOURCE && status == MPI_STATUS_IGNORE)
         status = &own;
     COSCHED_LIBRARY_WAITS(
@@ -67,30 +81,41 @@ int cosched_do_Recv(void *buf, cosched_count count, MPI_Datatype type, int sourc
     return rc;
 }
 
-int cosched_do_Mrecv(void *buf, cosched_count count, MPI_Datatype type, MPI_Message *message,
-                     MPI_Status *status) {
-    struct cosched_wire_room room;
-    struct cosched_wire wire;
-    MPI_Status own;
-    int rc = MPI_SUCCESS;
-    if (cosched_messages_carry(*message)) {
-        rc = cosched_wire_in(&wire, &room, buf, count, type);
-        if (status == MPI_STATUS_IGNORE)
-            status = &own;
-    } else
-        cosched_wire_plain(&wire, buf, count, type);
-    if (rc != MPI_SUCCESS)
-        return cosched_comms_raise(MPI_COMM_NULL, rc);
+static inline __attribute__((always_inline)) int
+receive_matched(struct cosched_wire *wire, MPI_Message *message, MPI_Status *status) {
+    int rc;
     if (cosched_shim_waits(COSCHED_IDLES_MOSTLY)) {
         MPI_Request request;
-        rc = cosched_pmpi.COSCHED_LARGE(Imrecv)(wire.data, wire.count, wire.type, message,
+        rc = cosched_pmpi.COSCHED_LARGE(Imrecv)(wire->data, wire->count, wire->type, message,
                                                 &request);
         if (rc == MPI_SUCCESS)
             rc = cosched_wait_request(&request, status);
     } else
-        COSCHED_LIBRARY_WAITS(rc, cosched_pmpi.COSCHED_LARGE(Mrecv)(wire.data, wire.count, wire.type,
-                                                                    message, status));
-    return finish(&wire, rc, MPI_COMM_NULL, status);
+        COSCHED_LIBRARY_WAITS(rc, cosched_pmpi.COSCHED_LARGE(Mrecv)(
+                                      wire->data, wire->count, wire->type, message, status));
+    return finish(wire, rc, MPI_COMM_NULL, status);
+}
+
+static __attribute__((noinline)) int receive_matched_with_byte(void *buf, cosched_count count,
+                                                               MPI_Datatype type,
+                                                               MPI_Message *message,
+                                                               MPI_Status *status) {
+    struct cosched_wire_room room;
+    struct cosched_wire wire;
+    MPI_Status own;
+    int rc = cosched_wire_in(&wire, &room, buf, count, type);
+    if (rc != MPI_SUCCESS)
+        return cosched_comms_raise(MPI_COMM_NULL, rc);
+    return receive_matched(&wire, message, status == MPI_STATUS_IGNORE ? &own : status);
+}
+
+int cosched_do_Mrecv(void *buf, cosched_count count, MPI_Datatype type, MPI_Message *message,
+                     MPI_Status *status) {
+    struct cosched_wire wire;
+    if (cosched_messages_carry(*message))
+        return receive_matched_with_byte(buf, count, type, message, status);
+    cosched_wire_plain(&wire, buf, count, type);
+    return receive_matched(&wire, message, status);
 }
 
 /* The record of a receive with its wire laid out, or NULL and MPI's error, which `comm`'s

@@ -71,6 +71,20 @@ def test_messages_of_more_bytes_than_an_int_counts(mpi, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("name", ["recv", "sendrecv"])
+def test_only_a_byte_in_front_takes_room_on_the_stack(mpi, tmp_path, name):
+    """A thread's stack may be small; without the byte nothing is copied."""
+    flags = ("-O2", "-fstack-usage")
+    compile_object(mpi, INTERPOSER / f"{name}.c", tmp_path, *flags)
+    usage = (tmp_path / f"{name}.su").read_text().splitlines()
+    words = [line.split("\t") for line in usage]
+    frames = {where.split(":")[-1]: int(length) for where, length, _ in words}
+    assert frames
+    large = [function for function, length in frames.items() if length >= 1024]
+    assert large
+    assert all("_with_byte" in function for function in large), large
+
+
 def test_a_daemon_that_is_gone_tells_nobody_that_his_cpu_is_shared(mpi, tmp_path):
     sources = (PROGRAMS / "sharing.c", INTERPOSER / "sharing.c")
     objects = []
