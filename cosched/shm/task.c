@@ -71,7 +71,6 @@ int cosched_attach(struct cosched_link *link, const char *socket_path,
     }
     link->bell = admission.bell;
     link->pid = (int32_t)getpid();
-    link->carrier = part->carrier;
     return 0;
 }
 
@@ -93,15 +92,8 @@ void cosched_abandon(struct cosched_link *link) {
     link->bell = -1;
 }
 
-/* The region as long as this process is attached. Another thread may detach at any moment
- * (the MPI library's own threads wait, too, while MPI_Finalize runs), so each call below
- * asks once and goes on with what it got, which detaching leaves in place. */
-static struct cosched_job_region *region_of(const struct cosched_link *link) {
-    return __atomic_load_n(&link->region, __ATOMIC_ACQUIRE);
-}
-
 void cosched_detach(struct cosched_link *link) {
-    struct cosched_job_region *region = region_of(link);
+    struct cosched_job_region *region = cosched_link_region(link);
     if (region == NULL)
         return;
     if (link->pid != (int32_t)getpid()) {
@@ -114,18 +106,11 @@ void cosched_detach(struct cosched_link *link) {
 }
 
 int cosched_is_scheduled(const struct cosched_link *link) {
-    const struct cosched_job_region *region = region_of(link);
-    return region == NULL || (__atomic_load_n(&region->status.word, __ATOMIC_ACQUIRE) & 1) != 0;
-}
-
-static int is_contended(const struct cosched_job_region *region) {
-    return __atomic_load_n(&region->status.contended, __ATOMIC_RELAXED) != 0 ||
-           (__atomic_load_n(&region->status.word, __ATOMIC_RELAXED) & 1) == 0;
+    return cosched_region_scheduled(cosched_link_region(link));
 }
 
 int cosched_is_contended(const struct cosched_link *link) {
-    const struct cosched_job_region *region = region_of(link);
-    return region != NULL && is_contended(region);
+    return cosched_region_contended(cosched_link_region(link));
 }
 
 static int is_stale(const struct cosched_job_region *region) {
@@ -135,7 +120,7 @@ static int is_stale(const struct cosched_job_region *region) {
 }
 
 int cosched_is_attended(const struct cosched_link *link) {
-    const struct cosched_job_region *region = region_of(link);
+    const struct cosched_job_region *region = cosched_link_region(link);
     return region != NULL && !is_stale(region);
 }
 
@@ -144,13 +129,13 @@ int cosched_is_attended(const struct cosched_link *link) {
 static void count(uint64_t *counter, uint64_t by) { __atomic_fetch_add(counter, by, __ATOMIC_RELAXED); }
 
 void cosched_looked(struct cosched_link *link) {
-    const struct cosched_job_region *region = region_of(link);
+    const struct cosched_job_region *region = cosched_link_region(link);
     if (region != NULL && (__atomic_load_n(&region->status.word, __ATOMIC_RELAXED) & 1) == 0)
         __atomic_store_n(&link->looked, 1, __ATOMIC_RELAXED);
 }
 
 void cosched_arrived(struct cosched_link *link, int sender_scheduled) {
-    struct cosched_job_region *region = region_of(link);
+    struct cosched_job_region *region = cosched_link_region(link);
     if (!sender_scheduled || region == NULL)
         return;
     uint64_t word = __atomic_load_n(&region->status.word, __ATOMIC_ACQUIRE);
@@ -203,19 +188,19 @@ static int pause_in(struct cosched_link *link, struct cosched_job_region *region
 }
 
 int cosched_pause(struct cosched_link *link) {
-    struct cosched_job_region *region = region_of(link);
+    struct cosched_job_region *region = cosched_link_region(link);
     return region != NULL && pause_in(link, region);
 }
 
 int cosched_linger(struct cosched_link *link, struct cosched_spell *spell) {
-    struct cosched_job_region *region = region_of(link);
+    struct cosched_job_region *region = cosched_link_region(link);
     if (region == NULL)
         return 0;
     if (pause_in(link, region)) {
         spell->since_ns = 0; /* from now on it waits as a scheduled task, anew */
         return 1;
     }
-    if (++spell->tests % TESTS_A_LOOK != 0 || !is_contended(region))
+    if (++spell->tests % TESTS_A_LOOK != 0 || !cosched_region_contended(region))
         return 0;
     uint64_t now = monotonic_ns();
     if (spell->since_ns == 0)

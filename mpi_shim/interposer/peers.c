@@ -4,17 +4,13 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "attributes.h"
+
 /* As in comms.c: an attribute, and in front of it what each thread remembers, until a
  * communicator ends whose handle may come back as another one's. */
 static pthread_once_t started = PTHREAD_ONCE_INIT;
 static int key = MPI_KEYVAL_INVALID;
 static uint64_t changes = 1;
-
-static int copy_nothing(MPI_Comm comm, int keyval, void *extra, void *value, void *copy, int *flag) {
-    (void)comm, (void)keyval, (void)extra, (void)value, (void)copy;
-    *flag = 0;
-    return MPI_SUCCESS;
-}
 
 static int delete_peers(MPI_Comm comm, int keyval, void *value, void *extra) {
     (void)comm, (void)keyval, (void)extra;
@@ -24,7 +20,8 @@ static int delete_peers(MPI_Comm comm, int keyval, void *value, void *extra) {
 }
 
 static void start(void) {
-    if (cosched_pmpi.Comm_create_keyval(copy_nothing, delete_peers, &key, NULL) != MPI_SUCCESS)
+    if (cosched_pmpi.Comm_create_keyval(cosched_attribute_stays, delete_peers, &key, NULL) !=
+        MPI_SUCCESS)
         key = MPI_KEYVAL_INVALID;
 }
 

@@ -41,6 +41,12 @@ static int pick_object(struct dl_phdr_info *info, size_t size, void *argument) {
     return 1;
 }
 
+static bool is_in_one_object(const void *one, const void *other) {
+    Dl_info its, others;
+    return dladdr(one, &its) != 0 && dladdr(other, &others) != 0 &&
+           its.dli_fbase == others.dli_fbase;
+}
+
 /* A handle that finds PMPI_Init outside the shim. The preload comes first in the global
  * scope, so RTLD_NEXT sees a library that is in that scope; otherwise every loaded object
  * is asked, one at a time, because dlopen must not be called from inside the iteration. */
@@ -58,9 +64,7 @@ static void *find_library(void) {
         if (handle == NULL)
             continue;
         void *init = dlsym(handle, "PMPI_Init");
-        Dl_info theirs, ours;
-        if (init != NULL && dladdr(init, &theirs) != 0 && dladdr(&cosched_pmpi, &ours) != 0 &&
-            theirs.dli_fbase != ours.dli_fbase)
+        if (init != NULL && !is_in_one_object(init, &cosched_pmpi))
             return handle;
         dlclose(handle);
     }
@@ -69,6 +73,12 @@ static void *find_library(void) {
 static const char *base_name(const char *path) {
     const char *slash = strrchr(path, '/');
     return slash == NULL ? path : slash + 1;
+}
+
+static const char *path_of(const void *code) {
+    Dl_info where;
+    return dladdr(code, &where) != 0 && where.dli_fname != NULL ? where.dli_fname
+                                                                : "the MPI library";
 }
 
 static const char *family_of(void *library, const char *path) {
@@ -94,28 +104,13 @@ static int find_text(struct dl_phdr_info *info, size_t size, void *argument) {
     return 0;
 }
 
-int cosched_pmpi_load(char *why, unsigned long size) {
+/* Fills the tables, with NULL for what the library does not have: the first of that, or NULL. */
+static const char *fill(void *library) {
     const char *missing = NULL;
-    Dl_info where;
-    void *library = find_library();
-    if (library == NULL) {
-        snprintf(why, size, "no MPI library is loaded");
-        return -ENOENT;
-    }
-    void *init = dlsym(library, "PMPI_Init");
-    if (dladdr(init, &where) == 0 || where.dli_fname == NULL)
-        where.dli_fname = "the MPI library";
-    if (strcmp(family_of(library, where.dli_fname), FAMILY) != 0) {
-        snprintf(why, size, "built for " FAMILY ", but the program uses %s (%s)",
-                 family_of(library, where.dli_fname), where.dli_fname);
-        return -ENOENT;
-    }
-    dl_iterate_phdr(find_text, init);
-
 #define FIND(member, symbol)                                                                       \
     do {                                                                                           \
         void *found = dlsym(library, symbol);                                                      \
-        if (found == NULL)                                                                         \
+        if (found == NULL && missing == NULL)                                                      \
             missing = symbol;                                                                      \
         memcpy(&cosched_pmpi.member, &found, sizeof found);                                        \
     } while (0);
@@ -154,16 +149,34 @@ int cosched_pmpi_load(char *why, unsigned long size) {
     cosched_pmpi_objects.name = dlsym(RTLD_DEFAULT, #name);                                        \
     if (cosched_pmpi_objects.name == NULL)                                                         \
         cosched_pmpi_objects.name = dlsym(library, #name);                                         \
-    if (cosched_pmpi_objects.name == NULL)                                                         \
+    if (cosched_pmpi_objects.name == NULL && missing == NULL)                                      \
         missing = #name;
     COSCHED_PMPI_OBJECTS(ONE)
 #undef ONE
     void *yields = dlsym(library, "opal_progress_set_yield_when_idle");
     memcpy(&cosched_pmpi_yield_when_idle, &yields, sizeof yields);
 #endif
+    return missing;
+}
+
+int cosched_pmpi_load(char *why, unsigned long size) {
+    const char *path, *family, *missing;
+    void *library = find_library();
+    if (library == NULL) {
+        snprintf(why, size, "no MPI library is loaded");
+        return -ENOENT;
+    }
+    void *init = dlsym(library, "PMPI_Init");
+    path = path_of(init);
+    family = family_of(library, path);
+    if (strcmp(family, FAMILY) != 0) {
+        snprintf(why, size, "built for " FAMILY ", but the program uses %s (%s)", family, path);
+        return -ENOENT;
+    }
+    dl_iterate_phdr(find_text, init);
+    missing = fill(library);
     if (missing != NULL) {
-        snprintf(why, size, "%s has no %s: build the shim again for this library", where.dli_fname,
-                 missing);
+        snprintf(why, size, "%s has no %s: build the shim again for this library", path, missing);
         return -ENOENT;
     }
     return 0;

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "attributes.h"
 #include "comms.h"
 #include "do.h"
 #include "environment.h"
@@ -166,18 +167,12 @@ static int leave(MPI_Comm comm, int keyval, void *value, void *extra) {
     return MPI_SUCCESS;
 }
 
-static int copy_nothing(MPI_Comm comm, int keyval, void *extra, void *value, void *copy, int *flag) {
-    (void)comm, (void)keyval, (void)extra, (void)value, (void)copy;
-    *flag = 0;
-    return MPI_SUCCESS;
-}
-
 static void enter(void) {
     int key = MPI_KEYVAL_INVALID;
     cosched_idle_open();
     cosched_shim.copies = cosched_copies_choose();
     cosched_comms_open();
-    if (cosched_pmpi.Comm_create_keyval(copy_nothing, leave, &key, NULL) == MPI_SUCCESS)
+    if (cosched_pmpi.Comm_create_keyval(cosched_attribute_stays, leave, &key, NULL) == MPI_SUCCESS)
         cosched_pmpi.Comm_set_attr(MPI_COMM_SELF, key, NULL);
     if (!cosched_environment_has("COSCHED_JOB"))
         return; /* only its waits are ours */

@@ -71,14 +71,11 @@ static inline enum cosched_shim_mode cosched_shim_mode(void) {
 
 /* As cosched_is_scheduled and cosched_is_contended, for the path of each message. */
 static inline int cosched_shim_scheduled(void) {
-    const struct cosched_job_region *region = cosched_shim.link.region;
-    return region == NULL || (__atomic_load_n(&region->status.word, __ATOMIC_ACQUIRE) & 1) != 0;
+    return cosched_region_scheduled(cosched_link_region(&cosched_shim.link));
 }
 
 static inline bool cosched_shim_contended(void) {
-    const struct cosched_job_region *region = cosched_shim.link.region;
-    return region != NULL && (__atomic_load_n(&region->status.contended, __ATOMIC_RELAXED) != 0 ||
-                              (__atomic_load_n(&region->status.word, __ATOMIC_RELAXED) & 1) == 0);
+    return cosched_region_contended(cosched_link_region(&cosched_shim.link)) != 0;
 }
 
 static inline bool cosched_shim_prefixes(void) {

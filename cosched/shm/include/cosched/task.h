@@ -25,9 +25,7 @@ struct cosched_link {
     uint32_t slot;
     int32_t bell; /* descriptor of the job's bell; -1: none */
     int32_t pid;  /* who attached: a forked child is not the task */
-    uint32_t carrier;
     uint32_t looked; /* 1: looked in vain for a message while unscheduled */
-    uint32_t pad;
     char reason[128]; /* why the last attach failed, one line, or "" */
 };
 
@@ -102,5 +100,23 @@ int cosched_pause(struct cosched_link *link);
  * tests. Its peer is not running; the CPU is of more use to the others until it is. */
 int cosched_linger(struct cosched_link *link, struct cosched_spell *spell);
 /* cdef: end */
+
+/* The region as long as this process is attached. Another thread may detach at any moment
+ * (the MPI library's own threads wait, too, while MPI_Finalize runs), so whoever needs it asks
+ * once and goes on with what he got, which detaching leaves in place. */
+static inline struct cosched_job_region *cosched_link_region(const struct cosched_link *link) {
+    return __atomic_load_n(&link->region, __ATOMIC_ACQUIRE);
+}
+
+/* What cosched_is_scheduled and cosched_is_contended say, in line: the shim asks with each
+ * message. NULL: not attached. */
+static inline int cosched_region_scheduled(const struct cosched_job_region *region) {
+    return region == NULL || (__atomic_load_n(&region->status.word, __ATOMIC_ACQUIRE) & 1) != 0;
+}
+
+static inline int cosched_region_contended(const struct cosched_job_region *region) {
+    return region != NULL && (__atomic_load_n(&region->status.contended, __ATOMIC_RELAXED) != 0 ||
+                              (__atomic_load_n(&region->status.word, __ATOMIC_RELAXED) & 1) == 0);
+}
 
 #endif
