@@ -2,6 +2,7 @@
 #include "cosched/task.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,6 +26,11 @@
 
 /* Without a beat for so long the daemon is taken for gone, and the task for scheduled. */
 #define STALE_NS UINT64_C(600000000)
+
+/* The bell's descriptor is kept away from the low numbers, which programs give to files of
+ * their own (dup2) or find free because they have closed 0, 1 or 2. The first of these that
+ * the limit on open files allows; none needs a larger table in the kernel than 1024 do. */
+static const int bell_numbers[] = {1000, 240, 60, 3};
 
 static uint64_t monotonic_ns(void) { return cosched_clock_ns(CLOCK_MONOTONIC); }
 
@@ -54,6 +60,34 @@ static int map_region(struct cosched_link *link, const struct cosched_admission 
     return 0;
 }
 
+static int out_of_the_way(int bell) {
+    for (size_t i = 0; i < sizeof bell_numbers / sizeof *bell_numbers; i++) {
+        int moved = fcntl(bell, F_DUPFD_CLOEXEC, bell_numbers[i]);
+        if (moved >= 0) {
+            close(bell);
+            return moved;
+        }
+    }
+    return bell;
+}
+
+static void keep_bell(struct cosched_link *link, int bell) {
+    struct stat file;
+    link->bell = out_of_the_way(bell);
+    if (fstat(link->bell, &file) == 0) {
+        link->bell_device = file.st_dev;
+        link->bell_inode = file.st_ino;
+    }
+}
+
+/* Whether the descriptor is the bell still: a program may close all that it did not open, and
+ * then have a file of its own there. */
+static int has_bell(const struct cosched_link *link) {
+    struct stat file;
+    return link->bell >= 0 && fstat(link->bell, &file) == 0 && S_ISFIFO(file.st_mode) &&
+           file.st_dev == link->bell_device && file.st_ino == link->bell_inode;
+}
+
 int cosched_attach(struct cosched_link *link, const char *socket_path,
                    const struct cosched_part *part, int timeout_ms) {
     struct cosched_admission admission;
@@ -62,30 +96,32 @@ int cosched_attach(struct cosched_link *link, const char *socket_path,
     int error = cosched_register(&admission, socket_path, part, timeout_ms, link->reason);
     if (error != 0)
         return error;
+    keep_bell(link, admission.bell);
+    link->pid = (int32_t)getpid();
     error = map_region(link, &admission);
     close(admission.region);
     if (error != 0) {
-        close(admission.bell);
+        close(link->bell);
+        link->bell = -1;
         snprintf(link->reason, sizeof link->reason, "the job's region: %s", strerror(-error));
-        return error;
     }
-    link->bell = admission.bell;
-    link->pid = (int32_t)getpid();
-    return 0;
+    return error;
 }
 
 static void ring_bell(const struct cosched_link *link) {
     char byte = 1;
-    /* Non-blocking; a full pipe already says what the byte would. */
-    ssize_t ignored = write(link->bell, &byte, 1);
-    (void)ignored;
+    if (has_bell(link)) {
+        /* Non-blocking; a full pipe already says what the byte would. */
+        ssize_t ignored = write(link->bell, &byte, 1);
+        (void)ignored;
+    }
 }
 
 void cosched_abandon(struct cosched_link *link) {
     if (link->region == NULL)
         return;
     munmap(link->region, link->region_bytes);
-    if (link->bell >= 0)
+    if (has_bell(link))
         close(link->bell);
     link->region = NULL;
     link->task = NULL;

@@ -58,6 +58,44 @@ for thread in threads:
 print("left")
 """
 
+#: Attaches with no stdin, under a limit on open files, and says which number the bell has.
+NUMBERED = """
+import os, resource, sys
+from cosched.shm._native import ffi, lib
+link, name = ffi.new("struct cosched_link *"), ffi.new("char[]", b"j")
+part = ffi.new("struct cosched_part *")
+part.job, part.world = name, 1
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[2]), hard))
+os.close(0)
+assert lib.cosched_attach(link, sys.argv[1].encode(), part, 5000) == 0
+print(link.bell)
+lib.cosched_detach(link)
+"""
+
+#: Puts a file where the bell is, asks for its turn, forks, and leaves.
+REPLACED = """
+import os, sys
+from cosched.shm._native import ffi, lib
+link, name = ffi.new("struct cosched_link *"), ffi.new("char[]", b"j")
+part = ffi.new("struct cosched_part *")
+part.job, part.world = name, 1
+assert lib.cosched_attach(link, sys.argv[1].encode(), part, 5000) == 0
+bell = link.bell
+os.dup2(os.open(sys.argv[2], os.O_RDWR | os.O_CREAT), bell)
+lib.cosched_looked(link)
+lib.cosched_arrived(link, 1)
+assert link.task.counters.posted == 1
+child = os.fork()
+if child == 0:
+    lib.cosched_abandon(link)
+    os.fstat(bell)
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+lib.cosched_detach(link)
+print(os.fstat(bell).st_size)
+"""
+
 def run_script(script: str, *words: object) -> str:
     done = subprocess.run(
         [sys.executable, "-c", script, *map(str, words)],
@@ -180,6 +218,20 @@ def test_what_has_just_begun_is_not_asked_for_patience(silent):
     server.start()
     assert say_hello("announce", path, 2000) == -errno.EINPROGRESS
     server.join()
+
+
+@pytest.mark.parametrize(("limit", "least"), [(1024, 1000), (256, 240), (32, 3)])
+def test_the_bell_is_out_of_the_programs_way(run_dir, limit, least):
+    with FakeNode(run_dir, "n") as node:
+        bell = int(run_script(NUMBERED, node.register_socket, limit))
+    assert least <= bell < limit
+
+
+def test_a_file_in_the_bells_place_is_left_alone(run_dir, tmp_path):
+    with FakeNode(run_dir, "n", scheduled=False) as node:
+        said = run_script(REPLACED, node.register_socket, tmp_path / "log")
+        assert node.jobs["j"].codes() == [lib.COSCHED_CMDSCH, lib.COSCHED_CMDOUT]
+    assert said == "0\n"
 
 
 def test_threads_that_wait_outlive_the_link(run_dir):

@@ -23,8 +23,10 @@ struct cosched_link {
     uint64_t region_bytes;
     uint64_t posted_epoch; /* 1 + the epoch of the last CMDSCH; 0: none yet */
     uint32_t slot;
-    int32_t bell; /* descriptor of the job's bell; -1: none */
-    int32_t pid;  /* who attached: a forked child is not the task */
+    int32_t bell;         /* descriptor of the job's bell; -1: none */
+    uint64_t bell_device; /* which file that is, for the program may have put another there */
+    uint64_t bell_inode;
+    int32_t pid;     /* who attached: a forked child is not the task */
     uint32_t looked; /* 1: looked in vain for a message while unscheduled */
     char reason[128]; /* why the last attach failed, one line, or "" */
 };
