@@ -109,12 +109,14 @@ int cosched_attach(struct cosched_link *link, const char *socket_path,
 }
 
 static void ring_bell(const struct cosched_link *link) {
+    const int error = errno; /* the program's: its call succeeds, whatever becomes of this */
     char byte = 1;
     if (has_bell(link)) {
         /* Non-blocking; a full pipe already says what the byte would. */
         ssize_t ignored = write(link->bell, &byte, 1);
         (void)ignored;
     }
+    errno = error;
 }
 
 void cosched_abandon(struct cosched_link *link) {
@@ -208,8 +210,10 @@ static uint64_t sleep_on_status(struct cosched_job_region *region, uint64_t word
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
     futex++;
 #endif
+    const int error = errno; /* the program's: that time was up is nothing to tell */
     uint64_t before = monotonic_ns();
     (void)syscall(SYS_futex, futex, FUTEX_WAIT, (uint32_t)word, &limit, NULL, 0);
+    errno = error;
     return monotonic_ns() - before;
 }
 

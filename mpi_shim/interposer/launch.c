@@ -11,6 +11,7 @@
  * It fails open: who is not heard registers in MPI_Init all the same.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +54,7 @@ static bool another_has_spoken(const char *own_mark) {
            strcmp(mark, own_mark) != 0;
 }
 
-__attribute__((constructor)) static void announce(void) {
+static void announce(void) {
     struct cosched_part part;
     char path[COSCHED_SOCKET_PATH_BYTES];
     char mark[MARK_BYTES];
@@ -69,4 +70,11 @@ __attribute__((constructor)) static void announce(void) {
     cosched_shim.announced = cosched_announce(path, &part, ANNOUNCE_TIMEOUT_MS, reason) == 0;
     /* Heard or not: what the rank starts has no business to try again. */
     (void)setenv(LAUNCHED, mark, 1);
+}
+
+/* C has errno 0 when main begins, and programs rely on it. */
+__attribute__((constructor)) static void begin(void) {
+    int error = errno;
+    announce();
+    errno = error;
 }

@@ -183,16 +183,19 @@ static void enter(void) {
     attach();
 }
 
-int cosched_do_Init(int *argc, char ***argv) {
-    int rc = cosched_pmpi.Init(argc, argv);
+/* What the program finds in errno is the library's doing. */
+static int initialised(int rc) {
+    int error = errno;
     if (rc == MPI_SUCCESS)
         enter();
+    errno = error;
     return rc;
 }
 
+int cosched_do_Init(int *argc, char ***argv) {
+    return initialised(cosched_pmpi.Init(argc, argv));
+}
+
 int cosched_do_Init_thread(int *argc, char ***argv, int required, int *provided) {
-    int rc = cosched_pmpi.Init_thread(argc, argv, required, provided);
-    if (rc == MPI_SUCCESS)
-        enter();
-    return rc;
+    return initialised(cosched_pmpi.Init_thread(argc, argv, required, provided));
 }

@@ -4,6 +4,7 @@ program gets its messages and ends as it would by itself."""
 from __future__ import annotations
 
 import os
+import subprocess
 import threading
 
 import pytest
@@ -14,6 +15,7 @@ from tests.fakes import FakeNode, eventually
 from tests.run.conftest import INSTALLED, wrapper_works
 from tests.shim.jobs import (
     CROWDED,
+    PROGRAMS,
     compile_program,
     cosched_run,
     launch_on_nodes,
@@ -152,6 +154,14 @@ def test_a_daemon_that_goes_in_mid_run(mpi, build, environ, run_dir, carrier):
 
 
 # The program
+
+
+def test_errno_is_zero_when_main_begins(mpi, shim_for, job_environ, tmp_path):
+    """Though a rank has asked for the daemon, which is not there."""
+    program = tmp_path / "errno"
+    subprocess.run(["gcc", PROGRAMS / "errno.c", "-o", program], check=True)
+    environ = {**job_environ, "PMI_RANK": "0", "LD_PRELOAD": str(shim_for(mpi.mpicc))}
+    assert outcome([program], environ) == ["0"]
 
 
 @pytest.mark.parametrize("carrier", CARRIERS)

@@ -96,6 +96,20 @@ lib.cosched_detach(link)
 print(os.fstat(bell).st_size)
 """
 
+#: Pauses once; prints errno, which was 0.
+PAUSING = """
+import sys
+from cosched.shm._native import ffi, lib
+link, name = ffi.new("struct cosched_link *"), ffi.new("char[]", b"j")
+part = ffi.new("struct cosched_part *")
+part.job, part.world = name, 1
+assert lib.cosched_attach(link, sys.argv[1].encode(), part, 5000) == 0
+ffi.errno = 0
+assert lib.cosched_pause(link) == 1
+print(ffi.errno)
+"""
+
+
 def run_script(script: str, *words: object) -> str:
     done = subprocess.run(
         [sys.executable, "-c", script, *map(str, words)],
@@ -232,6 +246,11 @@ def test_a_file_in_the_bells_place_is_left_alone(run_dir, tmp_path):
         said = run_script(REPLACED, node.register_socket, tmp_path / "log")
         assert node.jobs["j"].codes() == [lib.COSCHED_CMDSCH, lib.COSCHED_CMDOUT]
     assert said == "0\n"
+
+
+def test_a_pause_leaves_errno_alone(run_dir):
+    with FakeNode(run_dir, "n", scheduled=False) as node:
+        assert run_script(PAUSING, node.register_socket) == "0\n"
 
 
 def test_threads_that_wait_outlive_the_link(run_dir):
