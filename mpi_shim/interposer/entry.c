@@ -30,6 +30,7 @@
     case COSCHED_SHIM_ACTIVE:                                                                      \
         if (active)                                                                                \
             return cosched_do_##instead arguments;                                                 \
+        cosched_idle_forget();                                                                     \
         break;                                                                                     \
     case COSCHED_SHIM_UNKNOWN:                                                                     \
     case COSCHED_SHIM_BROKEN:                                                                      \
@@ -84,6 +85,7 @@ static bool from_binding_inside(const void *caller) {
                 after;                                                                             \
             return rc;                                                                             \
         }                                                                                          \
+        cosched_idle_forget();                                                                     \
         break;                                                                                     \
     case COSCHED_SHIM_UNKNOWN:                                                                     \
     case COSCHED_SHIM_BROKEN:                                                                      \

@@ -36,10 +36,15 @@ void cosched_idle_open(void);
 /* Whoever never waits our way hears here what its peers have told. */
 void cosched_idle_listen(void);
 
-/* Forgets a wait in a call that is not in the table. */
-static inline void cosched_idle_enter(void) {
+/* Forgets a wait in a call that is not in the table, or whose own calls are not: the next one
+ * is another, and no longer than it is. */
+static inline void cosched_idle_forget(void) {
     if (__builtin_expect(cosched_idle.wait.began, 0))
         cosched_idle.wait = (struct cosched_wait){0};
+}
+
+static inline void cosched_idle_enter(void) {
+    cosched_idle_forget();
     if (__builtin_expect(++cosched_idle.calls % 64 == 0, 0))
         cosched_idle_listen();
 }

@@ -37,6 +37,19 @@ def compile_program(mpi, name, folder, *flags):
     return str(program)
 
 
+def compile_library(mpi, name, library, *flags):
+    """``programs/NAME.c`` as a shared library: the options that link a program with it."""
+    path = f"{mpi.mpicc.parent}{os.pathsep}{os.environ['PATH']}"
+    words = [mpi.mpicc, "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", *flags]
+    subprocess.run(
+        [*words, PROGRAMS / f"{name}.c", "-o", library],
+        check=True,
+        capture_output=True,
+        env={**os.environ, "PATH": path},
+    )
+    return ("-Wl,--no-as-needed", str(library), f"-Wl,-rpath,{library.parent}")
+
+
 def cosched_run(mpi, *words):
     """The command line of cosched-run with ``mpi``."""
     return [

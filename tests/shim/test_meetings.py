@@ -8,7 +8,13 @@ import pytest
 from cosched.launch.family import Family
 from cosched.shm._native import lib
 from tests.fakes import FakeNode
-from tests.shim.jobs import CROWDED, launch_on_nodes, outcome
+from tests.shim.jobs import (
+    CROWDED,
+    compile_library,
+    compile_program,
+    launch_on_nodes,
+    outcome,
+)
 
 pytestmark = [pytest.mark.mpi_job, pytest.mark.newest_mpi]
 
@@ -94,3 +100,19 @@ def test_a_task_that_may_run_leaves_its_cpu(mpi, meet, run_dir, mode):
         _, job = meet(mode, a, b, COSCHED_WAIT="block:20000")
         counters = job.counters(1)
     assert counters["naps"] > 20
+
+
+def test_waits_for_the_librarys_own_messages_are_told_apart(
+    mpi, shim_for, run_dir, job_environ, tmp_path
+):
+    """Else the second one would nap at once, as if it had lasted since the first began."""
+    if mpi.family is Family.MPICH and not mpi.version.startswith("5"):
+        pytest.skip(f"{mpi.family.title} {mpi.version} never lets the interposer in")
+    linked = compile_library(mpi, "own", tmp_path / "libmca_own.so", "-DLIBRARY")
+    launch = launch_on_nodes(mpi, 2, compile_program(mpi, "own", tmp_path, *linked))
+    environ = {**job_environ, **CROWDED, "SHIM": str(shim_for(mpi.mpicc))}
+    with FakeNode(run_dir, "a"), FakeNode(run_dir, "b") as b:
+        lines = outcome(launch, {**environ, "COSCHED_STATUS": "none"})
+        assert lines == ["0: received", "1: received"]
+        # Of twenty, but for what came while the receiver was kept from its CPU.
+        assert b.jobs["wrapped"].counters(1)["waits"] > 15
