@@ -26,18 +26,13 @@
 #define EXPORTED __attribute__((visibility("default"))) int
 
 #define SERVE(name, active, instead, arguments)                                                    \
-    switch (cosched_shim_mode()) {                                                                 \
-    case COSCHED_SHIM_ACTIVE:                                                                      \
+    enum cosched_shim_mode mode = cosched_shim_mode();                                             \
+    if (mode == COSCHED_SHIM_ACTIVE) {                                                             \
         if (active)                                                                                \
             return cosched_do_##instead arguments;                                                 \
         cosched_idle_forget();                                                                     \
-        break;                                                                                     \
-    case COSCHED_SHIM_UNKNOWN:                                                                     \
-    case COSCHED_SHIM_BROKEN:                                                                      \
+    } else if (mode != COSCHED_SHIM_PASSIVE || cosched_pmpi.name == NULL)                          \
         return cosched_shim_refuse("MPI_" #name);                                                  \
-    case COSCHED_SHIM_PASSIVE:                                                                     \
-        break;                                                                                     \
-    }                                                                                              \
     return cosched_pmpi.name arguments;
 
 #define ENTRIES(name, instead, parameters, arguments)                                              \
@@ -75,8 +70,8 @@ static bool from_binding_inside(const void *caller) {
 /* A call in which ranks meet stays the library's own: the shim says who comes, gets its
  * turns in the waits, and sees who came. */
 #define MEET(name, comm, active, arguments, after)                                                 \
-    switch (cosched_shim_mode()) {                                                                 \
-    case COSCHED_SHIM_ACTIVE:                                                                      \
+    enum cosched_shim_mode mode = cosched_shim_mode();                                             \
+    if (mode == COSCHED_SHIM_ACTIVE) {                                                             \
         if (active) {                                                                              \
             int rc;                                                                                \
             cosched_shadow_meets(comm);                                                            \
@@ -86,13 +81,8 @@ static bool from_binding_inside(const void *caller) {
             return rc;                                                                             \
         }                                                                                          \
         cosched_idle_forget();                                                                     \
-        break;                                                                                     \
-    case COSCHED_SHIM_UNKNOWN:                                                                     \
-    case COSCHED_SHIM_BROKEN:                                                                      \
+    } else if (mode != COSCHED_SHIM_PASSIVE || cosched_pmpi.name == NULL)                          \
         return cosched_shim_refuse("MPI_" #name);                                                  \
-    case COSCHED_SHIM_PASSIVE:                                                                     \
-        break;                                                                                     \
-    }                                                                                              \
     return cosched_pmpi.name arguments;
 
 #define MEETING_ENTRIES(name, comm, parameters, arguments, after)                                  \

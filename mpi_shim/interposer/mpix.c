@@ -19,7 +19,7 @@
 #define MAKES_COMM(name, made, parameters, ...)                                                    \
     EXPORTED MPIX_##name parameters {                                                              \
         enum cosched_shim_mode mode = cosched_shim_mode();                                         \
-        if (mode == COSCHED_SHIM_BROKEN)                                                           \
+        if (mode == COSCHED_SHIM_BROKEN || cosched_pmpi.name == NULL)                              \
             return cosched_shim_refuse("MPIX_" #name);                                             \
         int rc = cosched_pmpi.name(__VA_ARGS__);                                                   \
         if (rc == MPI_SUCCESS && mode == COSCHED_SHIM_ACTIVE)                                      \
@@ -37,10 +37,11 @@ MAKES_COMM(Threadcomm_init, newcomm, (MPI_Comm comm, int threads, MPI_Comm *newc
 
 EXPORTED MPIX_Request_is_complete(MPI_Request request) {
     int complete;
-    if (cosched_shim_mode() == COSCHED_SHIM_BROKEN)
+    enum cosched_shim_mode mode = cosched_shim_mode();
+    if (mode == COSCHED_SHIM_BROKEN || cosched_pmpi.Request_is_complete == NULL)
         return cosched_shim_refuse("MPIX_Request_is_complete");
     complete = cosched_pmpi.Request_is_complete(request);
-    if (complete && cosched_shim_mode() == COSCHED_SHIM_ACTIVE) {
+    if (complete && mode == COSCHED_SHIM_ACTIVE) {
         MPI_Status status;
         cosched_do_Request_get_status(request, &complete, &status);
     }

@@ -176,8 +176,9 @@ int cosched_pmpi_load(char *why, unsigned long size) {
     dl_iterate_phdr(find_text, init);
     missing = fill(library);
     if (missing != NULL) {
-        snprintf(why, size, "%s has no %s: build the shim again for this library", path, missing);
-        return -ENOENT;
+        snprintf(why, size, "%s has no %s: cosched's interposer was built for another version", path,
+                 missing);
+        return -ENOSYS;
     }
     return 0;
 }

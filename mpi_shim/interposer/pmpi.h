@@ -126,8 +126,9 @@ extern struct cosched_pmpi_objects cosched_pmpi_objects;
 extern bool (*cosched_pmpi_yield_when_idle)(bool yields);
 #endif
 
-/* Finds the library and fills the tables above. 0, or -ENOENT with a line in `why` when
- * there is no library, it lacks a call, or it is not the kind this shim was built for. */
+/* Finds the library and fills the tables above. 0, or with a line in `why` -ENOENT when there
+ * is no library or it is not the kind this shim was built for, and -ENOSYS when it lacks a
+ * call: then its own calls can go on to it, and those that it lacks are NULL. */
 int cosched_pmpi_load(char *why, unsigned long size);
 
 /* Whether a code address belongs to the MPI library itself or to one of its plug-ins. */

@@ -90,20 +90,32 @@ static struct cosched_wait_policy choose_wait(const char *text) {
     return wait;
 }
 
+/* What runs without the shim runs with it: only where status bytes would be missing, which
+ * the other ranks expect, is a library that lacks a call refused. */
+static enum cosched_shim_mode choose_mode(bool takes_part) {
+    int error = cosched_pmpi_load(broken_why, sizeof broken_why);
+    if (error == 0)
+        return takes_part ? COSCHED_SHIM_ACTIVE : COSCHED_SHIM_PASSIVE;
+    if (error != -ENOSYS || cosched_shim_prefixes())
+        return COSCHED_SHIM_BROKEN;
+    if (takes_part)
+        cosched_shim_warn("%s; the program runs on without it: name that library's own mpicc with "
+                          "--mpicc", broken_why);
+    return COSCHED_SHIM_PASSIVE;
+}
+
 static void start(void) {
     const char *verbose = getenv("COSCHED_VERBOSE");
-    enum cosched_shim_mode mode = COSCHED_SHIM_PASSIVE;
+    bool takes_part;
     cosched_shim.counters = &private_counters;
     cosched_shim.verbose = verbose != NULL && strcmp(verbose, "1") == 0;
     cosched_shim.wait = choose_wait(getenv("COSCHED_WAIT"));
-    if (cosched_pmpi_load(broken_why, sizeof broken_why) != 0)
-        mode = COSCHED_SHIM_BROKEN;
-    else if (cosched_environment_has("COSCHED_JOB") || cosched_shim.wait.kind != COSCHED_WAIT_SPIN) {
-        mode = COSCHED_SHIM_ACTIVE;
+    takes_part = cosched_environment_has("COSCHED_JOB") || cosched_shim.wait.kind != COSCHED_WAIT_SPIN;
+    if (takes_part) {
         cosched_shim.copies = cosched_copies_safe;
         cosched_shim.carrier = cosched_environment_carrier();
     }
-    __atomic_store_n(&cosched_shim.mode, mode, __ATOMIC_RELEASE);
+    __atomic_store_n(&cosched_shim.mode, choose_mode(takes_part), __ATOMIC_RELEASE);
 }
 
 enum cosched_shim_mode cosched_shim_start(void) {

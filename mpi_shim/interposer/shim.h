@@ -15,7 +15,7 @@
 enum cosched_shim_mode {
     COSCHED_SHIM_UNKNOWN = 0, /* no MPI call so far */
     COSCHED_SHIM_BROKEN,      /* the MPI library underneath cannot be used */
-    COSCHED_SHIM_PASSIVE,     /* not a task of a job: every call goes straight through */
+    COSCHED_SHIM_PASSIVE,     /* takes no part: every call goes straight through */
     COSCHED_SHIM_ACTIVE
 };
 

@@ -9,6 +9,7 @@ import threading
 
 import pytest
 
+from cosched.launch.family import Family
 from cosched.shm._native import lib
 from cosched.shm.paths import NodePaths
 from tests.fakes import FakeNode, eventually
@@ -151,6 +152,68 @@ def test_a_daemon_that_goes_in_mid_run(mpi, build, environ, run_dir, carrier):
             run.join()
     assert found[0].stdout == "met\n", found[0].stderr
     assert found[0].returncode == 0
+
+
+# The library
+
+
+@pytest.fixture(scope="session")
+def lacking(tmp_path_factory):
+    """What to preload so that the interposer does not find the call that LACKING names."""
+    library = tmp_path_factory.mktemp("lacking") / "lacking.so"
+    flags = ("-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror")
+    subprocess.run(["gcc", *flags, PROGRAMS / "lacking.c", "-o", library], check=True)
+    return library
+
+
+def run_lacking(mpi, build, environ, lacking, carrier):
+    environ = {**environ, "COSCHED_STATUS": carrier, "LACKING": "PMPI_Request_get_status"}
+    environ["SHIM"] += f" {lacking}"
+    return run_job(launch_on_nodes(mpi, 2, build("lacked")), environ)
+
+
+def said(run, what):
+    """The interposer's lines with this in them."""
+    lines = run.stderr.splitlines()
+    return [line for line in lines if line.startswith("cosched:") and what in line]
+
+
+@pytest.mark.parametrize("carrier", ["shadow", "none"])
+def test_a_library_that_lacks_a_call(mpi, build, environ, lacking, carrier):
+    """The program runs on, and only that call is refused."""
+    run = run_lacking(mpi, build, environ, lacking, carrier)
+    assert run.returncode == 0, run.stderr
+    assert sorted(run.stdout.splitlines()) == ["0: refused", "1: refused"]
+    warnings = said(run, "the program runs on without it")
+    assert len(warnings) == 2
+    assert all("has no PMPI_Request_get_status:" in line for line in warnings)
+    assert len(said(run, ": MPI_Request_get_status: ")) == 2
+
+
+def test_a_library_that_lacks_a_call_where_status_bytes_travel(
+    mpi, build, environ, lacking
+):
+    run = run_lacking(mpi, build, environ, lacking, "prefix")
+    assert run.returncode != 0
+    assert "has no PMPI_Request_get_status:" in said(run, ": MPI_Init: ")[0]
+
+
+def test_an_older_library_than_the_interposers(shim_for, job_environ, tmp_path):
+    """As where a program has an RPATH of its own."""
+    mpichs = [
+        mpi for mpi in INSTALLED.values() if mpi.family is Family.MPICH and not mpi.intel
+    ]
+    old = [mpi for mpi in mpichs if mpi.version.startswith("4.0")]
+    new = [mpi for mpi in mpichs if mpi.version.startswith("5")]
+    if not old or not new:
+        pytest.skip("there are no two versions of MPICH")
+    program = compile_program(old[0], "life", tmp_path)
+    environ = {**job_environ, "COSCHED_STATUS": "shadow"}
+    environ["SHIM"] = str(shim_for(new[0].mpicc))
+    run = run_job(launch_on_nodes(old[0], 2, program), environ)
+    assert run.returncode == 0, run.stderr
+    assert sorted(run.stdout.splitlines()) == all_around(2)
+    assert len(said(run, "the program runs on without it")) == 2
 
 
 # The program
