@@ -8,6 +8,7 @@
 #include <string.h>
 
 struct cosched_pmpi cosched_pmpi;
+const char *cosched_pmpi_bypassed;
 
 #ifdef OPEN_MPI
 struct cosched_pmpi_objects cosched_pmpi_objects;
@@ -159,6 +160,17 @@ static const char *fill(void *library) {
     return missing;
 }
 
+/* A tool stands with some of the calls in front of the library. Where MPI_x and PMPI_x are two
+ * halves of one library, the half in front has also what no tool has. */
+static const char *find_tool(void *library, const void *init) {
+    void *outer = dlsym(library, "MPI_Init");
+    void *never_a_tools = dlsym(library, "MPI_T_init_thread");
+    if (outer == NULL || never_a_tools == NULL || is_in_one_object(outer, init) ||
+        is_in_one_object(outer, never_a_tools))
+        return NULL;
+    return path_of(outer);
+}
+
 int cosched_pmpi_load(char *why, unsigned long size) {
     const char *path, *family, *missing;
     void *library = find_library();
@@ -180,6 +192,7 @@ int cosched_pmpi_load(char *why, unsigned long size) {
                  missing);
         return -ENOSYS;
     }
+    cosched_pmpi_bypassed = find_tool(library, init);
     return 0;
 }
 

@@ -131,6 +131,10 @@ extern bool (*cosched_pmpi_yield_when_idle)(bool yields);
  * call: then its own calls can go on to it, and those that it lacks are NULL. */
 int cosched_pmpi_load(char *why, unsigned long size);
 
+/* The path of a profiling tool that is linked between the program and the library, which the
+ * shim's calls of PMPI_x pass by; NULL: there is none. */
+extern const char *cosched_pmpi_bypassed;
+
 /* Whether a code address belongs to the MPI library itself or to one of its plug-ins. */
 bool cosched_pmpi_contains(const void *code);
 

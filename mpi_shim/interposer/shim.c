@@ -179,8 +179,22 @@ static int leave(MPI_Comm comm, int keyval, void *value, void *extra) {
     return MPI_SUCCESS;
 }
 
+/* One line a job, from MPI_Init on. */
+static void tell_of_tool(void) {
+    const char *tool = cosched_pmpi_bypassed;
+    int rank = 0;
+    if (tool == NULL)
+        return;
+    cosched_pmpi.Comm_rank(MPI_COMM_WORLD, &rank);
+    if (rank == 0)
+        cosched_shim_warn("%s, linked between the program and MPI, misses the calls that cosched "
+                          "stands in for; LD_PRELOAD=%s cosched-run ... puts it in front",
+                          tool, tool);
+}
+
 static void enter(void) {
     int key = MPI_KEYVAL_INVALID;
+    tell_of_tool();
     cosched_idle_open();
     cosched_shim.copies = cosched_copies_choose();
     cosched_comms_open();
