@@ -268,12 +268,17 @@ int cosched_wire_in(struct cosched_wire *wire, struct cosched_wire_room *room, v
     return rc;
 }
 
-/* A status's count, in bytes. Where it lies is part of the ABI of Open MPI, and of the one
- * that MPICH and its kin share; elsewhere the library is asked. */
+/* A status's count, in bytes, and whether the request was cancelled. Where they lie is part of
+ * the ABI of Open MPI, and of the one that MPICH and its kin share; elsewhere the library is
+ * asked. */
 #if defined(OPEN_MPI)
+static bool was_cancelled(const MPI_Status *status) { return status->_cancelled != 0; }
 static MPI_Count bytes_of(const MPI_Status *status) { return (MPI_Count)status->_ucount; }
 static void set_bytes(MPI_Status *status, MPI_Count bytes) { status->_ucount = (size_t)bytes; }
 #elif !defined(MPI_ABI_VERSION) && (defined(MPICH_NUMVERSION) || defined(I_MPI_VERSION))
+static bool was_cancelled(const MPI_Status *status) {
+    return (status->count_hi_and_cancelled & 1) != 0;
+}
 static MPI_Count bytes_of(const MPI_Status *status) {
     return ((MPI_Count)((unsigned)status->count_hi_and_cancelled >> 1) << 32) |
            (unsigned)status->count_lo;
@@ -284,6 +289,11 @@ static void set_bytes(MPI_Status *status, MPI_Count bytes) {
         (int)((unsigned)(bytes >> 32) << 1) | (status->count_hi_and_cancelled & 1);
 }
 #else
+static bool was_cancelled(const MPI_Status *status) {
+    int cancelled = 0;
+    cosched_pmpi.Test_cancelled(status, &cancelled);
+    return cancelled != 0;
+}
 static MPI_Count bytes_of(const MPI_Status *status) {
     MPI_Count bytes = 0;
     cosched_pmpi.COSCHED_WIDE(Get_elements)(status, MPI_BYTE, &bytes);
@@ -324,23 +334,21 @@ static int hand_over(struct cosched_wire *wire, size_t bytes) {
     return MPI_SUCCESS;
 }
 
-static bool was_cancelled(const MPI_Status *status) {
-    int cancelled = 0;
-    cosched_pmpi.Test_cancelled(status, &cancelled);
-    return cancelled != 0;
-}
-
 int cosched_wire_deliver(struct cosched_wire *wire, MPI_Status *status) {
     struct cosched_task_counters *counters = cosched_shim.counters;
     MPI_Count bytes;
     int rc = MPI_SUCCESS;
     if (wire->shape == COSCHED_WIRE_PLAIN)
         return rc;
+    /* Over UCX a cancelled request keeps the count of a message that it received in a life
+     * before. */
+    if (was_cancelled(status)) {
+        set_bytes(status, 0);
+        return rc;
+    }
     bytes = bytes_of(status);
     if (bytes > 0)
         set_bytes(status, --bytes);
-    else if (was_cancelled(status))
-        return rc;
     if (wire->shape == COSCHED_WIRE_COPIED)
         rc = hand_over(wire, (size_t)bytes);
     cosched_shim_count(&counters->received, 1);

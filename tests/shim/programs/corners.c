@@ -163,6 +163,34 @@ static void halfway(void) {
     barrier();
 }
 
+/* A receive that is cancelled leaves its buffer alone, whatever its request received in a
+ * life before. */
+static void cancelled(void) {
+    enum { N = 1000, TURNS = 5 };
+    unsigned char sent[N], got[N], untouched[N];
+    int flags = 0, spoilt = 0;
+    MPI_Request q;
+    MPI_Status status;
+    fill(sent, N, 31);
+    if (rank < 2)
+        for (int i = 0; i < TURNS; i++) {
+            MPI_Irecv(got, N, MPI_BYTE, 1 - rank, 920, comm, &q);
+            MPI_Send(sent, N, MPI_BYTE, 1 - rank, 920, comm);
+            MPI_Wait(&q, MPI_STATUS_IGNORE);
+            int flag = 0;
+            fill(untouched, N, 32);
+            MPI_Irecv(untouched, N, MPI_BYTE, 1 - rank, 921, comm, &q);
+            MPI_Cancel(&q);
+            MPI_Wait(&q, &status);
+            MPI_Test_cancelled(&status, &flag);
+            flags += flag;
+            spoilt += differs_at(untouched, N, 32) != N;
+        }
+    say("cancelled: %d, of which %d wrote", flags, spoilt);
+    CHECK(spoilt == 0, "%d", spoilt);
+    barrier();
+}
+
 /* What is cancelled, freed early, or was never started */
 static void unfinished(void) {
     int x[300] = {0}, y = 5, flag, index = 9, outcount = 9, indices[2];
@@ -398,6 +426,7 @@ int main(int argc, char **argv) {
     truncated(17000, 16384);
     truncated(200000, 100000);
     halfway();
+    cancelled();
     unfinished();
     wrong();
     barrier();
