@@ -386,8 +386,11 @@ int cosched_do_Startall(int count, MPI_Request requests[]) {
 
 int cosched_do_Request_free(MPI_Request *request) {
     struct cosched_record *record = cosched_requests_claim(*request);
+    int rc = MPI_SUCCESS;
     if (record == NULL || !cosched_requests_release(record))
-        return cosched_pmpi.Request_free(request);
-    *request = MPI_REQUEST_NULL;
-    return MPI_SUCCESS;
+        rc = cosched_pmpi.Request_free(request);
+    else
+        *request = MPI_REQUEST_NULL;
+    cosched_requests_sweep_at_times();
+    return rc;
 }

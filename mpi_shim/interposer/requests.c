@@ -16,6 +16,13 @@ static long held; /* records in the table: without any, lookups cost one load */
 /* Requests that the user freed while their message was moving. */
 struct cosched_record *cosched_requests_orphans;
 
+/* How many of them the last sweep left, and how many calls have gone without one since.
+ * Threads may race for them: a sweep comes early or late. */
+static long left, calls_since;
+
+/* How many of them a call that sends looks at, on average. */
+#define LOOKS_PER_CALL 16
+
 /* Records for the next requests. */
 static struct cosched_record *spare;
 
@@ -273,6 +280,7 @@ static bool is_over(struct cosched_record *record) {
 
 void cosched_requests_sweep_now(void) {
     struct cosched_record *mine, **link;
+    long pending = 0;
     /* The list is taken off, so that no lock is held while MPI works. */
     cosched_lock_take(&lock);
     mine = cosched_requests_orphans;
@@ -282,17 +290,26 @@ void cosched_requests_sweep_now(void) {
         struct cosched_record *record = *link;
         if (!is_over(record)) {
             link = &record->next;
+            pending++;
             continue;
         }
         *link = record->next;
         cosched_requests_drop(record);
     }
+    __atomic_store_n(&left, pending, __ATOMIC_RELAXED);
+    __atomic_store_n(&calls_since, 0, __ATOMIC_RELAXED);
     if (mine == NULL)
         return;
     cosched_lock_take(&lock);
     *link = cosched_requests_orphans;
     cosched_requests_orphans = mine;
     cosched_lock_give(&lock);
+}
+
+void cosched_requests_sweep_at_times_now(void) {
+    long calls = __atomic_add_fetch(&calls_since, 1, __ATOMIC_RELAXED);
+    if (calls * LOOKS_PER_CALL >= __atomic_load_n(&left, __ATOMIC_RELAXED))
+        cosched_requests_sweep_now();
 }
 
 void cosched_requests_forget(void) {

@@ -86,6 +86,15 @@ static inline void cosched_requests_sweep(void) {
         cosched_requests_sweep_now();
 }
 
+/* The same for those who send or free, whom nothing of it concerns: the more is under way, the
+ * more seldom it is looked at, so that a call looks at a few on average. */
+void cosched_requests_sweep_at_times_now(void);
+
+static inline void cosched_requests_sweep_at_times(void) {
+    if (__builtin_expect(__atomic_load_n(&cosched_requests_orphans, __ATOMIC_ACQUIRE) != NULL, 0))
+        cosched_requests_sweep_at_times_now();
+}
+
 /* At the end: gives what was taken over back to MPI, and frees nothing it may still use. */
 void cosched_requests_forget(void);
 

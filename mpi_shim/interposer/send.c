@@ -4,6 +4,7 @@
 #include "comms.h"
 #include "do.h"
 #include "idle.h"
+#include "outgoing.h"
 #include "requests.h"
 #include "shadow.h"
 
@@ -11,22 +12,12 @@
 typedef __typeof__(*cosched_pmpi.COSCHED_LARGE(Send)) blocking_call;
 typedef __typeof__(*cosched_pmpi.COSCHED_LARGE(Isend)) request_call;
 
-static int lay_out(struct cosched_wire *wire, struct cosched_wire_room *room, const void *buf,
-                   cosched_count count, MPI_Datatype type, int dest, MPI_Comm comm) {
-    if (dest != MPI_PROC_NULL && cosched_comms_carry(comm))
-        return cosched_wire_out(wire, room, buf, count, type);
-    if (cosched_shadow_sends(comm, dest))
-        cosched_wire_count(count, type);
-    cosched_wire_plain(wire, buf, count, type);
-    return MPI_SUCCESS;
-}
-
 static __attribute__((noinline)) int
 send_with_care(const void *buf, cosched_count count, MPI_Datatype type, int dest, int tag,
                MPI_Comm comm, blocking_call *call, request_call *request_form, bool always_waits) {
     struct cosched_wire_room room;
     struct cosched_wire wire;
-    int rc = lay_out(&wire, &room, buf, count, type, dest, comm);
+    int rc = cosched_outgoing_lay_out(&wire, &room, buf, count, type, dest, comm);
     if (rc != MPI_SUCCESS)
         return cosched_comms_raise(comm, rc);
     /* A registered task that is going to wait does so in its own way; an unscheduled one had
@@ -77,7 +68,7 @@ static int send_request(const void *buf, cosched_count count, MPI_Datatype type,
                         MPI_Comm comm, MPI_Request *request, request_call *call) {
     struct cosched_wire wire;
     int done = 0;
-    int rc = lay_out(&wire, NULL, buf, count, type, dest, comm);
+    int rc = cosched_outgoing_lay_out(&wire, NULL, buf, count, type, dest, comm);
     if (rc != MPI_SUCCESS)
         return cosched_comms_raise(comm, rc);
     rc = call(wire.data, wire.count, wire.type, dest, tag, comm, request);

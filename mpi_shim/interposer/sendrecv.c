@@ -7,19 +7,9 @@
 #include "comms.h"
 #include "do.h"
 #include "idle.h"
+#include "outgoing.h"
 #include "requests.h"
 #include "shadow.h"
-
-static int lay_out_send(struct cosched_wire *wire, struct cosched_wire_room *room,
-                        const void *buf, cosched_count count, MPI_Datatype type, int dest,
-                        MPI_Comm comm) {
-    if (dest != MPI_PROC_NULL && cosched_comms_carry(comm))
-        return cosched_wire_out(wire, room, buf, count, type);
-    if (cosched_shadow_sends(comm, dest))
-        cosched_wire_count(count, type);
-    cosched_wire_plain(wire, buf, count, type);
-    return MPI_SUCCESS;
-}
 
 static int lay_out_receive(struct cosched_wire *wire, struct cosched_wire_room *room, void *buf,
                            cosched_count count, MPI_Datatype type, int source, MPI_Comm comm) {
@@ -91,7 +81,7 @@ sendrecv_with_byte(const void *sendbuf, cosched_count sendcount, MPI_Datatype se
                    int source, int recvtag, MPI_Comm comm, MPI_Status *status) {
     struct cosched_wire_room out_room, in_room;
     struct cosched_wire out, in;
-    int rc = lay_out_send(&out, &out_room, sendbuf, sendcount, sendtype, dest, comm);
+    int rc = cosched_outgoing_lay_out(&out, &out_room, sendbuf, sendcount, sendtype, dest, comm);
     if (rc != MPI_SUCCESS)
         return cosched_comms_raise(comm, rc);
     rc = lay_out_receive(&in, &in_room, recvbuf, recvcount, recvtype, source, comm);

@@ -58,6 +58,36 @@ def test_the_same_output_with_little_of_the_shim_at_work(mpi, build, run_dir, na
         assert outcome(cosched_run(mpi, *way, *program), environ) == plain, way
 
 
+def test_sends_that_are_freed_heap_up_no_copies(mpi, build, run_dir):
+    """Of a rank that neither receives nor waits."""
+    program = ("-n", "2", build("freed"))
+    environ = {"COSCHED_RUN_DIR": str(run_dir)}
+    for carrier in ("prefix", "shadow"):
+        run = cosched_run(mpi, "--status", carrier, *program)
+        assert outcome(run, environ) == ["1: 200 came"], carrier
+
+
+#: Every message goes by UCX and TCP, as between two nodes. Open MPI may lack UCX: then as ever.
+BY_UCX = {
+    "MPIR_CVAR_NOLOCAL": "1",
+    "UCX_TLS": "tcp,self",
+    "OMPI_MCA_pml": "ucx,ob1",
+    "OMPI_MCA_pml_ucx_tls": "any",
+    "OMPI_MCA_pml_ucx_devices": "any",
+}
+
+
+def test_the_same_output_as_between_two_nodes(mpi, build, run_dir):
+    """Over UCX a request of the library may keep what its last message left in it."""
+    program = ("-n", "2", build("corners"))
+    environ = {"COSCHED_RUN_DIR": str(run_dir), **BY_UCX}
+    plain = outcome(cosched_run(mpi, "--no-shim", *program), environ)
+    assert plain
+    for carrier in ("prefix", "shadow"):
+        run = cosched_run(mpi, "--status", carrier, *program)
+        assert outcome(run, environ) == plain, carrier
+
+
 def test_children_that_were_not_started_with_us(mpi, build, run_dir):
     """MPI_Comm_spawn: what parents and children say to each other carries no status."""
     program = ("-n", "2", build("spawn"))
