@@ -12,12 +12,20 @@ static pthread_once_t started = PTHREAD_ONCE_INIT;
 static int key = MPI_KEYVAL_INVALID;
 static uint64_t changes = 1;
 
-/* A communicator made from a session, in a process that never called MPI_Init. */
+/* A communicator made from a session, in a process that has not called MPI_Init, or has called
+ * MPI_Finalize, too. */
 static MPI_Comm of_session;
 
 /* The shim's own, of this process alone. */
 static MPI_Comm local;
 static bool has_local;
+
+/* Whose error handler hears of errors in calls that have no communicator. */
+#if MPI_VERSION >= 4
+#define OF_NO_COMM MPI_COMM_SELF
+#else
+#define OF_NO_COMM MPI_COMM_WORLD
+#endif
 
 enum verdict { UNKNOWN, CARRIES, LEFT_ALONE, EXEMPT };
 static char verdicts[EXEMPT + 1]; /* an attribute is a pointer to one of these */
@@ -41,6 +49,16 @@ static void start(void) {
         key = MPI_KEYVAL_INVALID;
 }
 
+/* Whether MPI_COMM_WORLD and MPI_COMM_SELF may be named: sessions may be all there is, and they
+ * may outlive MPI_Finalize. */
+static bool has_world(void) {
+    int initialized = 0, finalized = 0;
+    cosched_pmpi.Initialized(&initialized);
+    if (initialized)
+        cosched_pmpi.Finalized(&finalized);
+    return initialized && !finalized;
+}
+
 /* Whether each process of the group is in the world too. */
 static bool is_within(MPI_Group group, MPI_Group world) {
     int size = 0, ranks[256], there[256];
@@ -59,10 +77,10 @@ static bool is_within(MPI_Group group, MPI_Group world) {
 
 static enum verdict judge(MPI_Comm comm) {
     MPI_Group world, group;
-    int initialized = 0, inter = 0;
+    int inter = 0;
     bool within = true;
     /* Sessions alone: there is no MPI_COMM_WORLD to compare with, and no stranger. */
-    if (cosched_pmpi.Initialized(&initialized) != MPI_SUCCESS || !initialized)
+    if (!has_world())
         return CARRIES;
     if (cosched_pmpi.Comm_group(MPI_COMM_WORLD, &world) != MPI_SUCCESS)
         return CARRIES;
@@ -81,10 +99,10 @@ static enum verdict judge(MPI_Comm comm) {
 
 static bool look_up(MPI_Comm comm) {
     char *value = NULL;
-    int found = 0, initialized = 0;
+    int found = 0;
     pthread_once(&started, start);
     /* The one before may have ended, after which every thread comes here again. */
-    if (cosched_pmpi.Initialized(&initialized) == MPI_SUCCESS && !initialized)
+    if (!has_world())
         of_session = comm;
     if (key == MPI_KEYVAL_INVALID)
         return judge(comm) == CARRIES;
@@ -126,27 +144,24 @@ void cosched_comms_close(void) {
     if (has_local)
         cosched_pmpi.Comm_free(&local);
     has_local = false;
-}
-
-/* One of the user's. */
-static MPI_Comm anyone(void) {
-    int initialized = 0;
-    cosched_pmpi.Initialized(&initialized);
-    return initialized ? MPI_COMM_SELF : of_session;
+    /* One of a session that goes on is looked up again, and so remembered as such. */
+    __atomic_fetch_add(&changes, 1, __ATOMIC_RELEASE);
 }
 
 bool cosched_comms_has_local(void) { return has_local; }
 
-MPI_Comm cosched_comms_local(void) { return has_local ? local : anyone(); }
+MPI_Comm cosched_comms_local(void) {
+    if (has_local)
+        return local;
+    return has_world() ? MPI_COMM_SELF : of_session;
+}
 
 int cosched_comms_raise(MPI_Comm comm, int error) {
     if (error == MPI_SUCCESS)
         return error;
-#if MPI_VERSION >= 4
-    cosched_pmpi.Comm_call_errhandler(comm == MPI_COMM_NULL ? anyone() : comm, error);
-#else
-    cosched_pmpi.Comm_call_errhandler(comm == MPI_COMM_NULL ? MPI_COMM_WORLD : comm, error);
-#endif
+    if (comm == MPI_COMM_NULL)
+        comm = has_world() ? OF_NO_COMM : of_session;
+    cosched_pmpi.Comm_call_errhandler(comm, error);
     return error;
 }
 

@@ -1,9 +1,12 @@
 /*
- * sessions - a program that has sessions and never calls MPI_Init: blocking sends of all
- * kinds, replaced buffers and a derived type, on a communicator that outlives another one.
+ * sessions [world] - a program that has sessions and never calls MPI_Init: blocking sends of
+ * all kinds, replaced buffers and a derived type, on a communicator that outlives another one.
+ * With `world`, it calls MPI_Init and MPI_Finalize as well, and its session outlives those.
  * Prints nothing and succeeds where the library has no sessions.
  */
 #include "check.h"
+
+#include <stdbool.h>
 
 #if MPI_VERSION >= 4 || (defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5)
 
@@ -39,15 +42,20 @@ static void talk(MPI_Comm comm, int n) {
     CHECK(out[5] == 1000 * n + 100 * to + 5, "%d", out[5]);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    const bool world = argc > 1;
     MPI_Session session;
     MPI_Comm first, second;
+    if (world)
+        MPI_Init(&argc, &argv);
     MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &session);
     first = made_of(session, "first");
     second = made_of(session, "second");
     MPI_Comm_rank(first, &rank);
     MPI_Comm_size(first, &size);
     talk(first, 1);
+    if (world)
+        MPI_Finalize();
     talk(second, 2);
     MPI_Comm_free(&second);
     talk(first, 3);
