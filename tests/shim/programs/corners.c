@@ -331,6 +331,29 @@ static void buffered(void) {
     free(buffer);
 }
 
+/* A buffer that an int says the size of, if only just. Nobody writes into most of it. */
+static void buffered_in_much(void) {
+    const int room = 1300 * 1000 * 1000;
+    char *buffer = malloc((size_t)room);
+    int x = 0, back_room = 0, rc;
+    void *back = NULL;
+    if (buffer == NULL || rank > 1) {
+        free(buffer);
+        return;
+    }
+    for (int turn = 0; turn < 2; turn++) {
+        rc = MPI_Buffer_attach(buffer, room);
+        CHECK(rc == MPI_SUCCESS, "attach: %s", class_of(rc));
+        MPI_Bsend(&rank, 1, MPI_INT, 1 - rank, 50, comm);
+        MPI_Recv(&x, 1, MPI_INT, 1 - rank, 50, comm, MPI_STATUS_IGNORE);
+        CHECK(x == 1 - rank, "%d", x);
+        rc = MPI_Buffer_detach(&back, &back_room);
+        CHECK(rc == MPI_SUCCESS, "detach: %s", class_of(rc));
+        CHECK(back == buffer && back_room == room, "%p %d", back, back_room);
+    }
+    free(buffer);
+}
+
 /* Requests of other kinds among ours, all in one array */
 static int query(void *extra, MPI_Status *status) {
     (void)extra;
@@ -431,6 +454,8 @@ int main(int argc, char **argv) {
     wrong();
     barrier();
     buffered();
+    barrier();
+    buffered_in_much();
     barrier();
     mixed();
     reused();
