@@ -53,41 +53,56 @@ static void batch_close(struct batch *batch) {
     cosched_requests_sweep();
 }
 
-/* Whether a call that returned rc completed this request. After an error the handle tells:
- * MPI frees what completed, with or without an error of its own. */
-static bool is_complete(const struct cosched_record *record, int rc, MPI_Request after,
-                        const MPI_Status *status) {
-    if (rc == MPI_SUCCESS)
-        return true;
-    if (!record->persistent)
-        return after == MPI_REQUEST_NULL;
-    return rc != MPI_ERR_IN_STATUS || status->MPI_ERROR != MPI_ERR_PENDING;
+/* Whether a call that returned rc completed this request, its only one or one that it named.
+ * After an error the handle tells: MPI frees what completed, with or without an error of its
+ * own, but what is persistent. */
+static bool is_complete(const struct cosched_record *record, int rc, MPI_Request after) {
+    return rc == MPI_SUCCESS || record->persistent || after == MPI_REQUEST_NULL;
+}
+
+/* Whether the statuses tell one by one. */
+static bool is_in_status(int rc) {
+    int class = MPI_SUCCESS;
+    if (rc != MPI_SUCCESS)
+        cosched_pmpi.Error_class(rc, &class);
+    return class == MPI_ERR_IN_STATUS;
 }
 
 /* requests[index], whose status is given, was reported complete. Returns rc, or why the
  * message could not be handed over. */
 static int batch_complete(struct batch *batch, int rc, const MPI_Request requests[], int index,
                           MPI_Status *status, bool waits) {
+    bool in_status = is_in_status(rc);
     int error;
     if (index < 0 || index >= batch->count || batch->found[index] == NULL)
         return rc;
-    if (!is_complete(batch->found[index], rc, requests[index], status)) {
+    if (!is_complete(batch->found[index], rc, requests[index])) {
         /* MPICH's Testall, after an error while others are pending: the statuses tell what
          * has come, and the handles stay. */
-        if (rc == MPI_ERR_IN_STATUS && cosched_wire_arrived(status->MPI_ERROR))
+        if (in_status && cosched_wire_arrived(status->MPI_ERROR))
             cosched_requests_peek(batch->found[index], status);
         return rc;
     }
-    error = rc == MPI_ERR_IN_STATUS ? status->MPI_ERROR : rc;
+    error = in_status ? status->MPI_ERROR : rc;
     error = cosched_requests_complete(batch->found[index], error, status, waits);
     batch->found[index] = NULL;
     return rc != MPI_SUCCESS ? rc : error;
+}
+
+/* Of what is persistent, a call that names nothing says by the statuses alone that it is
+ * complete: whatever else was wrong, it may be under way. */
+static bool may_be_complete(const struct batch *batch, int rc, int index) {
+    const struct cosched_record *record = batch->found[index];
+    return rc == MPI_SUCCESS || record == NULL || !record->persistent ||
+           (is_in_status(rc) && batch->statuses[index].MPI_ERROR != MPI_ERR_PENDING);
 }
 
 static int batch_complete_all(struct batch *batch, int rc, const MPI_Request requests[],
                               bool waits) {
     int result = rc;
     for (int i = 0; i < batch->count; i++) {
+        if (!may_be_complete(batch, rc, i))
+            continue;
         int one = batch_complete(batch, rc, requests, i, &batch->statuses[i], waits);
         result = result != MPI_SUCCESS ? result : one;
     }
@@ -119,7 +134,7 @@ static int test_one(MPI_Request *request, int *flag, MPI_Status *status, bool wa
     else
         COSCHED_LIBRARY_TESTS(rc, cosched_pmpi.Test(request, flag, status));
     if (record != NULL) {
-        if ((wait || *flag || rc != MPI_SUCCESS) && is_complete(record, rc, *request, status))
+        if ((wait || *flag || rc != MPI_SUCCESS) && is_complete(record, rc, *request))
             rc = cosched_requests_complete(record, rc, status, wait);
         else
             cosched_requests_unclaim(record);
@@ -138,7 +153,8 @@ int cosched_do_Test(MPI_Request *request, int *flag, MPI_Status *status) {
     return test_one(request, flag, status, false);
 }
 
-/* Many requests. The waiting forms are the testing ones, again and again. */
+/* Many requests. Where the shim waits, the waiting forms are the testing ones, again and
+ * again; elsewhere the wait is the library's. */
 
 int cosched_do_Testall(int count, MPI_Request requests[], int *flag, MPI_Status statuses[]) {
     struct batch batch;
@@ -196,6 +212,7 @@ int cosched_do_Testany(int count, MPI_Request requests[], int *index, int *flag,
     int rc = batch_open(&batch, count, requests, false, status);
     if (rc != MPI_SUCCESS)
         return rc;
+    *index = MPI_UNDEFINED; /* after an error, the library may not say */
     COSCHED_LIBRARY_TESTS(rc, cosched_pmpi.Testany(count, requests, index, flag, batch.statuses));
     if (rc != MPI_SUCCESS || *flag)
         rc = batch_complete(&batch, rc, requests, *index, batch.statuses, false);
@@ -354,18 +371,25 @@ static int get_ready(struct cosched_record *record) {
         rc = cosched_comms_raise(MPI_COMM_NULL, cosched_wire_load(&record->out));
     else if (record->tells)
         cosched_shadow_tells(record->dest);
-    record->active = rc == MPI_SUCCESS;
+    record->active = record->starting = rc == MPI_SUCCESS;
     return rc;
+}
+
+/* What was got ready was started, or not; what had been active before, still is. */
+static void started(struct cosched_record *record, int rc) {
+    if (record == NULL)
+        return;
+    if (record->starting && rc != MPI_SUCCESS)
+        record->active = false;
+    record->starting = false;
 }
 
 int cosched_do_Start(MPI_Request *request) {
     struct cosched_record *record = cosched_requests_claim(*request);
     int rc = get_ready(record);
-    if (rc == MPI_SUCCESS) {
+    if (rc == MPI_SUCCESS)
         rc = cosched_pmpi.Start(request);
-        if (rc != MPI_SUCCESS && record != NULL)
-            record->active = false;
-    }
+    started(record, rc);
     if (record != NULL)
         cosched_requests_unclaim(record);
     return rc;
@@ -380,6 +404,8 @@ int cosched_do_Startall(int count, MPI_Request requests[]) {
         rc = get_ready(batch.found[i]);
     if (rc == MPI_SUCCESS)
         rc = cosched_pmpi.Startall(count, requests);
+    for (int i = 0; i < batch.count; i++)
+        started(batch.found[i], rc);
     batch_close(&batch);
     return rc;
 }

@@ -47,7 +47,7 @@ struct cosched_record *cosched_requests_new(void) {
     record->from = NULL;
     record->tells = record->meets = false;
     record->sends = record->receives = record->persistent = false;
-    record->active = record->delivered = record->claimed = false;
+    record->active = record->starting = record->delivered = record->claimed = false;
     return record;
 }
 

@@ -32,6 +32,7 @@ struct cosched_record {
     bool receives;    /* in is in use */
     bool persistent;  /* stays when it completes */
     bool active;      /* started and not completed */
+    bool starting;    /* a call that is going to start it has made it active */
     bool delivered;   /* the user has the message, though not yet the request's completion */
     bool claimed;     /* in use by a call */
 };

@@ -163,6 +163,60 @@ static void halfway(void) {
     barrier();
 }
 
+/* Open MPI 5 looks into a request before it looks whether it is one. */
+#if defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5
+#define WAYS 0
+#else
+#define WAYS 4
+#endif
+
+/* What a library refuses, others in the same call are untouched by: what is under way stays
+ * so, and what was not started sends what is there when it is. */
+static void refused(void) {
+    int x, y, flag, index, outcount, indices[2], good = 0;
+    MPI_Request two[2];
+    MPI_Status statuses[2];
+    for (int how = 0; how < WAYS && rank == 1; how++) {
+        int rc = MPI_SUCCESS;
+        x = -1, flag = index = outcount = 0;
+        MPI_Recv_init(&x, 1, MPI_INT, 0, 930, comm, &two[0]);
+        MPI_Start(&two[0]);
+        memset(&two[1], 0, sizeof two[1]); /* no library has such a request */
+        if (how == 0)
+            rc = MPI_Waitall(2, two, statuses);
+        else if (how == 1)
+            rc = MPI_Testall(2, two, &flag, statuses);
+        else if (how == 2)
+            rc = MPI_Testany(2, two, &index, &flag, statuses);
+        else
+            rc = MPI_Testsome(2, two, &outcount, indices, statuses);
+        say("with one that is none: %s", class_of(rc));
+        MPI_Send(NULL, 0, MPI_INT, 0, 931, comm);
+        MPI_Wait(&two[0], statuses);
+        MPI_Get_count(statuses, MPI_INT, &y);
+        good += x == how && y == 1;
+        MPI_Request_free(&two[0]);
+    }
+    for (int how = 0; how < WAYS && rank == 0; how++) {
+        MPI_Recv(NULL, 0, MPI_INT, 1, 931, comm, MPI_STATUS_IGNORE);
+        MPI_Send(&how, 1, MPI_INT, 1, 930, comm);
+    }
+    if (rank == 0) {
+        x = 1;
+        MPI_Send_init(&x, 1, MPI_INT, 1, 932, comm, &two[0]);
+        two[1] = MPI_REQUEST_NULL;
+        say("started with one that is none: %s", class_of(MPI_Startall(2, two)));
+        x = 2;
+        MPI_Start(&two[0]);
+        MPI_Wait(&two[0], MPI_STATUS_IGNORE);
+        MPI_Request_free(&two[0]);
+    } else if (rank == 1) {
+        MPI_Recv(&x, 1, MPI_INT, 0, 932, comm, MPI_STATUS_IGNORE);
+        say("refused: %d came, then %d", good, x);
+    }
+    barrier();
+}
+
 /* A receive that is cancelled leaves its buffer alone, whatever its request received in a
  * life before. */
 static void cancelled(void) {
@@ -443,12 +497,14 @@ int main(int argc, char **argv) {
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN); /* of a matched message */
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);  /* the same, since MPI 4 */
     nobody();
     truncated(100, 40);
     truncated(1, 0);
     truncated(17000, 16384);
     truncated(200000, 100000);
     halfway();
+    refused();
     cancelled();
     unfinished();
     wrong();
