@@ -54,6 +54,18 @@ def test_an_error_of_the_shims_own_is_told_like_the_librarys(
     ]
 
 
+def test_without_memory_for_what_is_only_a_hint_it_is_waited_for(
+    mpi, build, shim_for, scarce, run_dir, job_environ
+):
+    """Out of band: each piece of a kilobyte or more is refused."""
+    environ = {**job_environ, **CROWDED, "SHIM": f"{scarce} {shim_for(mpi.mpicc)}"}
+    environ |= {"COSCHED_STATUS": "shadow", "SCARCE_FROM": "1024"}
+    lines = outcome(launch_on_nodes(mpi, 2, build("errors"), "many"), environ)
+    told = ("startall", "waitall") * 3
+    calls = [f"{what}: ok, handler told 0 times, of ok" for what in told]
+    assert lines == sorted(f"{rank}: {line}" for rank in (0, 1) for line in (*calls, "120 came"))
+
+
 def test_a_rank_without_memory_holds_up_nobody(
     mpi, build, shim_for, scarce, run_dir, job_environ
 ):

@@ -1,7 +1,8 @@
 /*
- * errors [no-memory] - who hears of what is wrong, and how often: the error handler of the
+ * errors [no-memory|many] - who hears of what is wrong, and how often: the error handler of the
  * communicator, once. A type that was never committed, in each call that takes one; with
- * `no-memory`, on rank 1, where the shim gets none (scarce.c), a send that needs a copy.
+ * `no-memory`, on rank 1, where the shim gets none (scarce.c), a send that needs a copy; with
+ * `many`, more persistent requests in one call than the shim has room for without memory.
  */
 #include "check.h"
 
@@ -72,13 +73,36 @@ static void no_memory(void) {
     MPI_Type_free(&type);
 }
 
+static void many(void) {
+    enum { N = 40 };
+    int in[N], out[N], came = 0, other = 1 - rank;
+    MPI_Request q[2 * N];
+    for (int i = 0; i < N; i++) {
+        MPI_Recv_init(&in[i], 1, MPI_INT, other, i, comm, &q[i]);
+        MPI_Send_init(&out[i], 1, MPI_INT, other, i, comm, &q[N + i]);
+    }
+    for (int turn = 0; turn < 3; turn++) {
+        for (int i = 0; i < N; i++)
+            in[i] = -1, out[i] = i * 10 + turn;
+        tell("startall", MPI_Startall(2 * N, q));
+        tell("waitall", MPI_Waitall(2 * N, q, MPI_STATUSES_IGNORE));
+        for (int i = 0; i < N; i++)
+            came += in[i] == i * 10 + turn;
+    }
+    say("%d came", came);
+    for (int i = 0; i < 2 * N; i++)
+        MPI_Request_free(&q[i]);
+}
+
 int main(int argc, char **argv) {
     MPI_Errhandler handler;
     begin(&argc, &argv);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     MPI_Comm_create_errhandler(hear, &handler);
     MPI_Comm_set_errhandler(comm, handler);
-    if (argc > 1)
+    if (argc > 1 && strcmp(argv[1], "many") == 0)
+        many();
+    else if (argc > 1)
         no_memory();
     else
         never_committed();

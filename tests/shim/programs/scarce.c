@@ -1,6 +1,7 @@
 /*
  * scarce.c - preloaded: in the process with COSCHED_NODE=b, which is rank 1 of two
- * (jobs.py), the shim asks for memory and gets none; everybody else does.
+ * (jobs.py), the shim asks for memory and gets none; everybody else does. With SCARCE_FROM, it
+ * gets pieces of fewer bytes than these.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -11,17 +12,20 @@
 extern void *__libc_malloc(size_t bytes);
 extern void *__libc_calloc(size_t count, size_t bytes);
 
-static bool is_refused(const void *caller) {
-    const char *node = getenv("COSCHED_NODE");
+static bool is_refused(const void *caller, size_t bytes) {
+    const char *node = getenv("COSCHED_NODE"), *from = getenv("SCARCE_FROM");
     Dl_info where;
+    if (from != NULL && bytes < strtoul(from, NULL, 10))
+        return false;
     return node != NULL && strcmp(node, "b") == 0 && dladdr(caller, &where) != 0 &&
            where.dli_fname != NULL && strstr(where.dli_fname, "libcosched_mpi") != NULL;
 }
 
 void *malloc(size_t bytes) {
-    return is_refused(__builtin_return_address(0)) ? NULL : __libc_malloc(bytes);
+    return is_refused(__builtin_return_address(0), bytes) ? NULL : __libc_malloc(bytes);
 }
 
 void *calloc(size_t count, size_t bytes) {
-    return is_refused(__builtin_return_address(0)) ? NULL : __libc_calloc(count, bytes);
+    return is_refused(__builtin_return_address(0), count * bytes) ? NULL
+                                                                  : __libc_calloc(count, bytes);
 }
