@@ -1,12 +1,12 @@
 /*
  * calls.h - the one table of the MPI calls that the shim wraps.
  *
- * Who includes it defines three macros first:
+ * Who includes it defines first
  *
  *   CALL(name, parameters, arguments)     a call with one form
  *   COUNTED(name, parameters, arguments)  a call that MPI 4 also has as name_c; its
  *                                         parameters say COUNT where the two differ
- *   COUNT                                 the type of a count in this inclusion
+ *   COUNT                                 if it uses those parameters: the type of a count
  *
  * and, if it likes,
  *
