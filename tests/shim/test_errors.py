@@ -63,7 +63,9 @@ def test_without_memory_for_what_is_only_a_hint_it_is_waited_for(
     lines = outcome(launch_on_nodes(mpi, 2, build("errors"), "many"), environ)
     told = ("startall", "waitall") * 3
     calls = [f"{what}: ok, handler told 0 times, of ok" for what in told]
-    assert lines == sorted(f"{rank}: {line}" for rank in (0, 1) for line in (*calls, "120 came"))
+    assert lines == sorted(
+        f"{rank}: {line}" for rank in (0, 1) for line in (*calls, "120 came")
+    )
 
 
 def test_a_rank_without_memory_holds_up_nobody(

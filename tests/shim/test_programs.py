@@ -76,7 +76,7 @@ def test_sends_that_are_freed_heap_up_no_copies(mpi, build, run_dir):
         assert outcome(run, environ) == ["1: 200 came"], carrier
 
 
-#: Every message goes by UCX and TCP, as between two nodes. Open MPI may lack UCX: then as ever.
+#: Every message goes by UCX and TCP, as between nodes. Open MPI may lack UCX: then as ever.
 BY_UCX = {
     "MPIR_CVAR_NOLOCAL": "1",
     "UCX_TLS": "tcp,self",
