@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from json import JSONDecodeError
 
 from cosched.bench.interrupts import interruptible
 from cosched.core.errors import CoschedError
@@ -20,7 +21,7 @@ def in_one_line(name: str) -> Iterator[None]:
     try:
         with interruptible():
             yield
-    except (CoschedError, OSError) as error:
+    except (CoschedError, OSError, JSONDecodeError) as error:
         sys.exit(f"{name}: {error}")
     except KeyboardInterrupt:
         print(f"{name}: interrupted", file=sys.stderr)

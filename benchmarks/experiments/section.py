@@ -29,9 +29,16 @@ def replaced(page: str, name: str, text: str) -> str:
 
 def check(page: Path, name: str) -> None:
     """CoschedError if the part cannot be written into the page: better now than later."""
-    replaced(page.read_text(), name, "")
+    _with(page, name, "")
 
 
 def rewrite(page: Path, name: str, text: str) -> None:
     """Writes the part into the page."""
-    page.write_text(replaced(page.read_text(), name, text))
+    page.write_text(_with(page, name, text))
+
+
+def _with(page: Path, name: str, text: str) -> str:
+    try:
+        return replaced(page.read_text(), name, text)
+    except CoschedError as error:
+        raise CoschedError(f"{page}: {error}; add both lines") from None

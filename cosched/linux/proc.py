@@ -16,7 +16,8 @@ _NS_PER_TICK = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 # Of /proc/stat's user nice system idle iowait irq softirq: the columns in which a task
 # or the kernel of this machine worked. Steal and guest (part of user) are left out.
 _BUSY_COLUMNS = (0, 1, 2, 5, 6)
-_STEAL_COLUMN = 7
+#: The column after these, or nothing where /proc is made up without it.
+_STEAL_COLUMN = slice(7, 8)
 # Field numbers of /proc/PID/stat, counted from the one after "(comm)".
 _STATE, _PARENT, _START_TICKS = 0, 1, 19
 
@@ -122,7 +123,8 @@ def cpu_busy_ns(root: Path = ROOT) -> dict[int, int]:
 def cpu_stolen_ns(root: Path = ROOT) -> dict[int, int]:
     """For each CPU that is online, how long a hypervisor ran others in its place."""
     return {
-        cpu: ticks[_STEAL_COLUMN] * _NS_PER_TICK for cpu, ticks in _cpu_ticks(root).items()
+        cpu: sum(ticks[_STEAL_COLUMN]) * _NS_PER_TICK
+        for cpu, ticks in _cpu_ticks(root).items()
     }
 
 

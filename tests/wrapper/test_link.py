@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import contextmanager
 
 import pytest
 
@@ -132,6 +133,18 @@ def silent(tmp_path):
         yield path, listener
 
 
+@contextmanager
+def filled(path):
+    """Two have come to it: the next one is not let in."""
+    with (
+        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as first,
+        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as second,
+    ):
+        first.connect(str(path))
+        second.connect(str(path))
+        yield
+
+
 def test_a_ticking_timer_does_not_make_the_registration_endless(silent):
     path, _ = silent
     said = run_script(TICKING, path, 200)
@@ -140,12 +153,7 @@ def test_a_ticking_timer_does_not_make_the_registration_endless(silent):
 
 def test_nor_does_it_end_it_while_others_register(silent):
     path, _ = silent
-    with (
-        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as first,
-        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as second,
-    ):
-        first.connect(str(path))
-        second.connect(str(path))
+    with filled(path):
         said = run_script(TICKING, path, 200)
     assert said == f"{-errno.ETIMEDOUT} no scheduler daemon: {TIMED_OUT}\n"
 
@@ -167,12 +175,7 @@ def test_a_task_that_is_let_in_late_registers_under_a_ticking_timer(silent):
             task.recv(1)  # until it has gone
 
     server = threading.Thread(target=serve)
-    with (
-        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as first,
-        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as second,
-    ):
-        first.connect(str(path))
-        second.connect(str(path))
+    with filled(path):
         server.start()
         said = run_script(TICKING, path, 20_000)
     server.join()
@@ -200,12 +203,7 @@ def test_one_limit_for_all_that_is_waited_for(silent, call):
         let_in.extend(listener.accept()[0] for _ in range(3))
 
     server = threading.Thread(target=serve)
-    with (
-        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as first,
-        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as second,
-    ):
-        first.connect(str(path))
-        second.connect(str(path))
+    with filled(path):
         server.start()
         began = time.monotonic()
         assert say_hello(call, path, 2000) == -errno.ETIMEDOUT
