@@ -27,7 +27,7 @@
 
 #define SERVE(name, active, instead, arguments)                                                    \
     enum cosched_shim_mode mode = cosched_shim_mode();                                             \
-    if (mode == COSCHED_SHIM_ACTIVE) {                                                             \
+    if (__builtin_expect(mode == COSCHED_SHIM_ACTIVE, 1)) {                                        \
         if (active)                                                                                \
             return cosched_do_##instead arguments;                                                 \
         cosched_idle_forget();                                                                     \

@@ -37,10 +37,10 @@ void cosched_idle_open(void);
 void cosched_idle_listen(void);
 
 /* Forgets a wait in a call that is not in the table, or whose own calls are not: the next one
- * is another, and no longer than it is. */
+ * is another, and no longer than it is. Without a look whether there was one: as often as not
+ * there was, and a wrong guess of the processor costs more than to write. */
 static inline void cosched_idle_forget(void) {
-    if (__builtin_expect(cosched_idle.wait.began, 0))
-        cosched_idle.wait = (struct cosched_wait){0};
+    cosched_idle.wait = (struct cosched_wait){0};
 }
 
 static inline void cosched_idle_enter(void) {
@@ -50,10 +50,9 @@ static inline void cosched_idle_enter(void) {
 }
 
 static inline void cosched_idle_leave(void) {
-    if (__builtin_expect(cosched_idle.wait.began, 0)) {
+    if (__builtin_expect(cosched_idle.wait.since_ns != 0, 0))
         cosched_wait_end(&cosched_idle.wait);
-        cosched_idle.wait = (struct cosched_wait){0};
-    }
+    cosched_idle.wait = (struct cosched_wait){0};
 }
 
 /* Makes a call of the library that may wait, and one that never does. */

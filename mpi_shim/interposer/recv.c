@@ -18,6 +18,13 @@ static int finish(struct cosched_wire *wire, int rc, MPI_Comm comm, MPI_Status *
     return rc != MPI_SUCCESS ? rc : cosched_comms_raise(comm, delivered);
 }
 
+/* Out of the way of whoever is scheduled. */
+static __attribute__((noinline, cold)) void trap(int source, MPI_Comm comm,
+                                                 const MPI_Status *status) {
+    if (cosched_shadow.on) /* else the status may be nobody's */
+        cosched_shadow_received(comm, source == MPI_ANY_SOURCE ? status->MPI_SOURCE : source);
+}
+
 static inline __attribute__((always_inline)) int receive(struct cosched_wire *wire, int source,
                                                          int tag, MPI_Comm comm,
                                                          MPI_Status *status) {
@@ -32,8 +39,8 @@ static inline __attribute__((always_inline)) int receive(struct cosched_wire *wi
         COSCHED_LIBRARY_WAITS(rc, cosched_pmpi.COSCHED_LARGE(Recv)(wire->data, wire->count,
                                                                    wire->type, source, tag, comm,
                                                                    status));
-    if (rc == MPI_SUCCESS && cosched_shadow.on) /* else the status may be nobody's */
-        cosched_shadow_received(comm, source == MPI_ANY_SOURCE ? status->MPI_SOURCE : source);
+    if (rc == MPI_SUCCESS && !cosched_shim_scheduled())
+        trap(source, comm, status);
     return finish(wire, rc, comm, status);
 }
 
@@ -75,8 +82,8 @@ int cosched_do_Recv(void *buf, cosched_count count, MPI_Datatype type, int sourc
         status = &own;
     COSCHED_LIBRARY_WAITS(
         rc, cosched_pmpi.COSCHED_LARGE(Recv)(buf, count, type, source, tag, comm, status));
-    if (rc == MPI_SUCCESS && cosched_shadow.on)
-        cosched_shadow_received(comm, source == MPI_ANY_SOURCE ? status->MPI_SOURCE : source);
+    if (rc == MPI_SUCCESS && !cosched_shim_scheduled())
+        trap(source, comm, status);
     cosched_requests_sweep();
     return rc;
 }

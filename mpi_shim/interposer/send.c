@@ -41,12 +41,14 @@ static inline __attribute__((always_inline)) int
 send_blocking(const void *buf, cosched_count count, MPI_Datatype type, int dest, int tag,
               MPI_Comm comm, blocking_call *call, request_call *request_form,
               bool always_waits) {
+    bool sends;
     int rc;
     if (cosched_shim_prefixes() || cosched_shim_waits(COSCHED_IDLES_MOSTLY))
         return send_with_care(buf, count, type, dest, tag, comm, call, request_form, always_waits);
-    if (cosched_shadow_sends(comm, dest))
-        cosched_wire_count(count, type);
+    sends = cosched_shadow_sends(comm, dest);
     COSCHED_LIBRARY_WAITS(rc, call(buf, count, type, dest, tag, comm));
+    if (sends && rc == MPI_SUCCESS) /* counted while it is under way, not before */
+        cosched_wire_count(count, type);
     return rc;
 }
 

@@ -121,10 +121,18 @@ static bool listen(void) {
     }
 }
 
-void cosched_shadow_tell(int world_rank, int scheduled) {
+void cosched_shadow_tell(int world_rank) {
     static const unsigned char statuses[2] = {0, 1}; /* outlive the request */
+    int scheduled = cosched_shim_scheduled();
     MPI_Request request;
-    cosched_shadow.told[world_rank] = (unsigned char)scheduled;
+    unsigned char before;
+    if (world_rank < 0)
+        return;
+    before = __atomic_exchange_n(&cosched_shadow.told[world_rank], (unsigned char)scheduled,
+                                 __ATOMIC_RELAXED);
+    if (before == scheduled)
+        return;
+    __atomic_fetch_add(&cosched_shadow.behind, before - scheduled, __ATOMIC_RELAXED);
     if (cosched_pmpi.Isend(&statuses[scheduled], 1, MPI_BYTE, world_rank, TAG, cosched_shadow.comm,
                            &request) != MPI_SUCCESS)
         return;

@@ -26,9 +26,11 @@ struct cosched_shadow {
     int size;
     MPI_Comm comm;
     /* One entry a rank of MPI_COMM_WORLD: 1 scheduled, 0 not. Threads may race for them: a
-     * peer is told twice, or one message late. */
+     * peer is told one message late, or hears of a switch and of the next one in the wrong
+     * order; it is set right by the one after. */
     unsigned char *told;
     unsigned char *heard;
+    int behind; /* how many of them were last told that this task is not scheduled */
 };
 
 extern struct cosched_shadow cosched_shadow;
@@ -48,25 +50,29 @@ void cosched_shadow_close(void);
 void cosched_shadow_waited(uint64_t now_ns);
 
 /* The rare paths behind the calls below. */
-void cosched_shadow_tell(int world_rank, int scheduled);
+void cosched_shadow_tell(int world_rank);
 void cosched_shadow_tell_partners(const struct cosched_peers *peers);
 void cosched_shadow_trap(int world_rank);
 void cosched_shadow_trap_partners(const struct cosched_peers *peers);
 
+/* Whether there may be anybody to tell: mostly the task is scheduled, and everybody knows. */
+static inline bool cosched_shadow_has_news(void) {
+    return __builtin_expect(!cosched_shim_scheduled() ||
+                                __atomic_load_n(&cosched_shadow.behind, __ATOMIC_RELAXED) != 0,
+                            0);
+}
+
 static inline void cosched_shadow_tells(int world_rank) {
-    int now = cosched_shim_scheduled();
-    if (world_rank >= 0 && __builtin_expect(cosched_shadow.told[world_rank] != now, 0))
-        cosched_shadow_tell(world_rank, now);
+    if (world_rank >= 0 && cosched_shadow_has_news())
+        cosched_shadow_tell(world_rank);
 }
 
 /* Before a message to `dest` leaves. Whether its status travels at all. */
 static inline bool cosched_shadow_sends(MPI_Comm comm, int dest) {
     if (!cosched_shadow.on || dest < 0)
         return false;
-    if (comm == MPI_COMM_WORLD)
-        cosched_shadow_tells(dest < cosched_shadow.size ? dest : -1);
-    else
-        cosched_shadow_tells(cosched_peers_rank(cosched_peers_of(comm), dest));
+    if (cosched_shadow_has_news())
+        cosched_shadow_tell(cosched_peers_rank(cosched_peers_of(comm), dest));
     return true;
 }
 
@@ -78,7 +84,7 @@ static inline void cosched_shadow_received(MPI_Comm comm, int source) {
 
 /* Before and after a call for which all the ranks of a communicator meet. */
 static inline void cosched_shadow_meets(MPI_Comm comm) {
-    if (cosched_shadow.on)
+    if (cosched_shadow.on && cosched_shadow_has_news())
         cosched_shadow_tell_partners(cosched_peers_of(comm));
 }
 

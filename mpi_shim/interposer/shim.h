@@ -79,15 +79,17 @@ static inline bool cosched_shim_contended(void) {
 }
 
 static inline bool cosched_shim_prefixes(void) {
-    return cosched_shim.carrier == COSCHED_CARRIER_PREFIX;
+    return __builtin_expect(cosched_shim.carrier == COSCHED_CARRIER_PREFIX, 0);
 }
 
 /* Whether the shim waits in place of a blocking call, in which the library yields only if
  * its kind is at least `least`. A task alone on its CPUs leaves the wait to the library; if
  * company comes in its midst, that one wait spins to its end. Accepted: the next does not. */
 static inline bool cosched_shim_waits(enum cosched_idles least) {
-    return cosched_shim.idles < least && (cosched_shim.wait.kind != COSCHED_WAIT_SPIN ||
-                                          cosched_shim_contended());
+    return __builtin_expect(cosched_shim.idles < least &&
+                                (cosched_shim.wait.kind != COSCHED_WAIT_SPIN ||
+                                 cosched_shim_contended()),
+                            0);
 }
 
 /* One writer each in a program without MPI threads; where there are several, an increment

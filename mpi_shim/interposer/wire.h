@@ -75,7 +75,9 @@ void cosched_wire_count_new(cosched_count count, MPI_Datatype type);
 
 /* Counts a message whose status travels beside it. */
 static inline void cosched_wire_count(cosched_count count, MPI_Datatype type) {
-    if (cosched_sent_type.type != type || cosched_sent_type.size == 0 || count < 0) {
+    if (__builtin_expect(cosched_sent_type.type != type || cosched_sent_type.size == 0 ||
+                             count < 0,
+                         0)) {
         cosched_wire_count_new(count, type);
         return;
     }

@@ -25,15 +25,18 @@ static void ping_pong(int messages, int bytes) {
     }
 }
 
-/* A message in a new communicator, by requests. */
+/* A message in a new communicator, by persistent requests. */
 static void first_of_a_communicator(void) {
     MPI_Request requests[2];
     MPI_Comm comm;
     int out = rank, in = -1, partner = rank ^ 1;
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-    MPI_Irecv(&in, 1, MPI_INT, partner, 2, comm, &requests[0]);
-    MPI_Isend(&out, 1, MPI_INT, partner, 2, comm, &requests[1]);
+    MPI_Recv_init(&in, 1, MPI_INT, partner, 2, comm, &requests[0]);
+    MPI_Send_init(&out, 1, MPI_INT, partner, 2, comm, &requests[1]);
+    MPI_Startall(2, requests);
     MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    MPI_Request_free(&requests[0]);
+    MPI_Request_free(&requests[1]);
     CHECK(in == partner, "got %d", in);
     MPI_Comm_free(&comm);
 }
