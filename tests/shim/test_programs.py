@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from cosched.launch.family import Family
 from cosched.shm.paths import NodePaths
 from tests.shim.jobs import cosched_run, outcome, run_job
 
@@ -76,10 +77,9 @@ def test_sends_that_are_freed_heap_up_no_copies(mpi, build, run_dir):
         assert outcome(run, environ) == ["1: 200 came"], carrier
 
 
-#: Every message goes by UCX and TCP, as between nodes. Open MPI may lack UCX: then as ever.
+#: Every message goes by UCX, as between nodes. Open MPI may lack UCX: then as ever.
 BY_UCX = {
     "MPIR_CVAR_NOLOCAL": "1",
-    "UCX_TLS": "tcp,self",
     "OMPI_MCA_pml_ucx_tls": "any",
     "OMPI_MCA_pml_ucx_devices": "any",
 }
@@ -88,7 +88,10 @@ BY_UCX = {
 def test_the_same_output_as_between_two_nodes(mpi, build, run_dir):
     """Over UCX a request of the library may keep what its last message left in it."""
     program = ("-n", "2", build("corners"))
-    environ = {"COSCHED_RUN_DIR": str(run_dir), **BY_UCX}
+    # MPICH 4 over TCP hangs in MPI_Finalize at times, with or without us (docs/families.md).
+    old = mpi.family is Family.MPICH and mpi.version.startswith("4")
+    tls = "posix,sysv,self" if old else "tcp,self"
+    environ = {"COSCHED_RUN_DIR": str(run_dir), **BY_UCX, "UCX_TLS": tls}
     plain = outcome(cosched_run(mpi, "--no-shim", *program), environ)
     assert plain
     for carrier in ("prefix", "shadow"):
