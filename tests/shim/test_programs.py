@@ -88,7 +88,7 @@ BY_UCX = {
 def test_the_same_output_as_between_two_nodes(mpi, build, run_dir):
     """Over UCX a request of the library may keep what its last message left in it."""
     program = ("-n", "2", build("corners"))
-    # MPICH 4 over TCP hangs in MPI_Finalize at times, with or without us (docs/families.md).
+    # MPICH 4 over TCP hangs at times, with or without the shim: docs/families.md.
     old = mpi.family is Family.MPICH and mpi.version.startswith("4")
     tls = "posix,sysv,self" if old else "tcp,self"
     environ = {"COSCHED_RUN_DIR": str(run_dir), **BY_UCX, "UCX_TLS": tls}
