@@ -141,6 +141,10 @@ void cosched_shadow_tell(int world_rank) {
     cosched_shim_count(&cosched_shim.counters->told, 1);
 }
 
+void cosched_shadow_tell_dest(MPI_Comm comm, int dest) {
+    cosched_shadow_tell(cosched_peers_rank(cosched_peers_of(comm), dest));
+}
+
 void cosched_shadow_waited(uint64_t now) {
     static uint64_t last_ns; /* threads may race: one listens more */
     uint64_t last = __atomic_load_n(&last_ns, __ATOMIC_RELAXED);

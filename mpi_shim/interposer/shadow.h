@@ -49,17 +49,19 @@ void cosched_shadow_close(void);
  * reads what it was told, since a task that is always scheduled has no other reason to. */
 void cosched_shadow_waited(uint64_t now_ns);
 
-/* The rare paths behind the calls below. */
-void cosched_shadow_tell(int world_rank);
-void cosched_shadow_tell_partners(const struct cosched_peers *peers);
-void cosched_shadow_trap(int world_rank);
-void cosched_shadow_trap_partners(const struct cosched_peers *peers);
+/* The rare paths behind the calls below, which is what the compiler is told. */
+#define RARE __attribute__((cold))
+RARE void cosched_shadow_tell(int world_rank);
+RARE void cosched_shadow_tell_dest(MPI_Comm comm, int dest);
+RARE void cosched_shadow_tell_partners(const struct cosched_peers *peers);
+RARE void cosched_shadow_trap(int world_rank);
+RARE void cosched_shadow_trap_partners(const struct cosched_peers *peers);
+#undef RARE
 
 /* Whether there may be anybody to tell: mostly the task is scheduled, and everybody knows. */
 static inline bool cosched_shadow_has_news(void) {
-    return __builtin_expect(!cosched_shim_scheduled() ||
-                                __atomic_load_n(&cosched_shadow.behind, __ATOMIC_RELAXED) != 0,
-                            0);
+    return !cosched_shim_scheduled() ||
+           __atomic_load_n(&cosched_shadow.behind, __ATOMIC_RELAXED) != 0;
 }
 
 static inline void cosched_shadow_tells(int world_rank) {
@@ -72,7 +74,7 @@ static inline bool cosched_shadow_sends(MPI_Comm comm, int dest) {
     if (!cosched_shadow.on || dest < 0)
         return false;
     if (cosched_shadow_has_news())
-        cosched_shadow_tell(cosched_peers_rank(cosched_peers_of(comm), dest));
+        cosched_shadow_tell_dest(comm, dest);
     return true;
 }
 
