@@ -18,11 +18,11 @@ static int finish(struct cosched_wire *wire, int rc, MPI_Comm comm, MPI_Status *
     return rc != MPI_SUCCESS ? rc : cosched_comms_raise(comm, delivered);
 }
 
-/* Out of the way of whoever is scheduled. */
+/* As cosched_shadow_received, and out of the way of whoever is scheduled. */
 static __attribute__((noinline, cold)) void trap(int source, MPI_Comm comm,
                                                  const MPI_Status *status) {
     if (cosched_shadow.on) /* else the status may be nobody's */
-        cosched_shadow_received(comm, source == MPI_ANY_SOURCE ? status->MPI_SOURCE : source);
+        cosched_shadow_trap_source(comm, source == MPI_ANY_SOURCE ? status->MPI_SOURCE : source);
 }
 
 static inline __attribute__((always_inline)) int receive(struct cosched_wire *wire, int source,

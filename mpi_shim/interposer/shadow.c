@@ -171,10 +171,10 @@ static int opposite(const struct cosched_peers *peers) {
 void cosched_shadow_tell_partners(const struct cosched_peers *peers) {
     if (peers == NULL || peers->size == 0)
         return;
-    cosched_shadow_tells(opposite(peers));
+    cosched_shadow_tell(opposite(peers));
     for (int distance = 1; distance < peers->size; distance *= 2) {
-        cosched_shadow_tells(partner(peers, distance, true));
-        cosched_shadow_tells(partner(peers, distance, false));
+        cosched_shadow_tell(partner(peers, distance, true));
+        cosched_shadow_tell(partner(peers, distance, false));
     }
 }
 
@@ -184,6 +184,10 @@ void cosched_shadow_trap(int world_rank) {
         return;
     cosched_shim_count(&cosched_shim.counters->received, 1);
     cosched_arrived(&cosched_shim.link, cosched_shadow.heard[world_rank]);
+}
+
+void cosched_shadow_trap_source(MPI_Comm comm, int source) {
+    cosched_shadow_trap(cosched_peers_rank(cosched_peers_of(comm), source));
 }
 
 void cosched_shadow_trap_partners(const struct cosched_peers *peers) {

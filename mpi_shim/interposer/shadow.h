@@ -55,6 +55,7 @@ RARE void cosched_shadow_tell(int world_rank);
 RARE void cosched_shadow_tell_dest(MPI_Comm comm, int dest);
 RARE void cosched_shadow_tell_partners(const struct cosched_peers *peers);
 RARE void cosched_shadow_trap(int world_rank);
+RARE void cosched_shadow_trap_source(MPI_Comm comm, int source);
 RARE void cosched_shadow_trap_partners(const struct cosched_peers *peers);
 #undef RARE
 
@@ -65,7 +66,7 @@ static inline bool cosched_shadow_has_news(void) {
 }
 
 static inline void cosched_shadow_tells(int world_rank) {
-    if (world_rank >= 0 && cosched_shadow_has_news())
+    if (cosched_shadow_has_news())
         cosched_shadow_tell(world_rank);
 }
 
@@ -81,7 +82,7 @@ static inline bool cosched_shadow_sends(MPI_Comm comm, int dest) {
 /* A message from `source` has arrived. */
 static inline void cosched_shadow_received(MPI_Comm comm, int source) {
     if (cosched_shadow.on && !cosched_shim_scheduled())
-        cosched_shadow_trap(cosched_peers_rank(cosched_peers_of(comm), source));
+        cosched_shadow_trap_source(comm, source);
 }
 
 /* Before and after a call for which all the ranks of a communicator meet. */
