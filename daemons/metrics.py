@@ -15,7 +15,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
 from cosched.core.errors import CoschedError
-from cosched.node.lock import DaemonLock
+from cosched.node.service.lock import DaemonLock
 from cosched.observe.metrics import NodeCollector
 from cosched.shm.paths import NodePaths
 

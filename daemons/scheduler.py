@@ -20,12 +20,12 @@ from cosched.core.errors import CoschedError
 from cosched.linux.descriptors import raise_descriptor_limit
 from cosched.linux.priority import raise_daemon_priority
 from cosched.linux.probe import probe
-from cosched.node.books import history_place
+from cosched.node.admission import MemoryTerms
 from cosched.node.configuration import load
-from cosched.node.lifecycle import end_orphans, lock_node
-from cosched.node.log_file import open_log
-from cosched.node.memory import MemoryTerms
-from cosched.node.scheduler import DaemonOptions, SchedulerDaemon
+from cosched.node.daemon import DaemonOptions, SchedulerDaemon
+from cosched.node.records.books import history_place
+from cosched.node.records.log_file import open_log
+from cosched.node.service.lifecycle import end_orphans, lock_node
 from cosched.shm.paths import NodePaths
 from cosched.shm.region import survive_torn_regions
 from cosched.shm.userdirs import make_node_directory

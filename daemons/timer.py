@@ -12,10 +12,10 @@ from pathlib import Path
 from cosched.core.errors import CoschedError
 from cosched.linux.priority import raise_daemon_priority
 from cosched.linux.probe import attach
-from cosched.node.guardian import Guardian
-from cosched.node.lock import DaemonLock
-from cosched.node.log_file import join_log
-from cosched.node.timer import TimerDaemon
+from cosched.node.records.log_file import join_log
+from cosched.node.service.lock import DaemonLock
+from cosched.node.timer.guardian import Guardian
+from cosched.node.timer.timer import TimerDaemon
 from cosched.shm.paths import NodePaths
 from cosched.shm.region import NodeRegion, survive_torn_regions
 

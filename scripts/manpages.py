@@ -18,7 +18,7 @@ from pathlib import Path
 import click
 
 from cosched.cli.main import COMMANDS, cosched
-from cosched.cli.run import command as cosched_run
+from cosched.cli.run.main import command as cosched_run
 from daemons import scheduler, timer
 
 ROOT = Path(__file__).parent.parent

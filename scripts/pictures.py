@@ -1,7 +1,7 @@
 """Draws the pictures of docs/how-it-works.md into docs/figures.
 
-Whose turn it is under cosched is not drawn by hand: two machines of ``cosched.core.node``
-are driven in virtual time, one a node. Only the messages, and what the kernel alone would
+Two machines of ``cosched.core.node.machine``, driven in virtual time, choose the job that
+runs under cosched, one a node. Only the messages, and what the kernel alone would
 do, are made up here.
 """
 
@@ -16,8 +16,9 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from cosched.core.messages import AlarmRang as Alarm
-from cosched.core.messages import (
+from cosched.core.node.machine import NodeScheduler
+from cosched.core.node.messages import AlarmRang as Alarm
+from cosched.core.node.messages import (
     Command,
     Event,
     MessageTrapped,
@@ -29,8 +30,7 @@ from cosched.core.messages import (
     SliceEnded,
     TaskRegistered,
 )
-from cosched.core.node import NodeScheduler
-from cosched.core.settings import Settings
+from cosched.core.node.settings import Settings
 from cosched.core.units import NS_PER_MS
 
 FIGURES = Path(__file__).parent.parent / "docs/figures"

@@ -17,9 +17,9 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from cosched.cli.top import why_text
-from cosched.observe.top_sampler import sample
-from cosched.observe.top_screen import TopApp, WhyScreen
+from cosched.cli.jobs.top import why_text
+from cosched.observe.top.sampler import sample
+from cosched.observe.top.screen import TopApp, WhyScreen
 
 ROOT = Path(__file__).parent.parent
 FIGURES = ROOT / "docs/figures"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from json import JSONDecodeError
 
-from cosched.bench.interrupts import interruptible
+from cosched.bench.run.interrupts import interruptible
 from cosched.core.errors import CoschedError
 
 #: What a shell makes of a command that SIGINT ended.

@@ -24,20 +24,20 @@ from typing import Any
 
 from benchmarks.experiments.endings import in_one_line
 from benchmarks.experiments.section import rewrite
-from cosched.bench.arms import Arm, parse_arms
-from cosched.bench.bench import BenchOptions, run_bench
-from cosched.bench.calibrate import calibrate
-from cosched.bench.cell import Cell
-from cosched.bench.ground import GroundOptions
-from cosched.bench.models import load_calibration, write_calibration
-from cosched.bench.virtual import VirtualSession
-from cosched.bench.workload import load_workload
+from cosched.bench.run.arms import Arm, parse_arms
+from cosched.bench.run.bench import BenchOptions, run_bench
+from cosched.bench.run.cell import Cell
+from cosched.bench.run.ground import GroundOptions
+from cosched.bench.simulate.calibrate import calibrate
+from cosched.bench.simulate.models import load_calibration, write_calibration
+from cosched.bench.simulate.virtual import VirtualSession
+from cosched.bench.workload.file import load_workload
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S, parse_duration
 from cosched.launch.mpi import Places, find_mpi
 from cosched.launch.program import inspect
 from cosched.shm.userdirs import own_run_dir
-from cosched.sim.nodes_runs import NodesRun, carry_out
+from cosched.sim.nodes.runs import NodesRun, carry_out
 
 SECTION = "nodes_lab"
 LAB = Path(__file__).parent.parent / "workloads/lab"

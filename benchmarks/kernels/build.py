@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cosched.core.cluster.symbiosis.resources import Limits, Resource
 from cosched.core.errors import CoschedError
-from cosched.core.symbiosis.resources import Limits, Resource
 from cosched.launch.family import Mpi
 from cosched.launch.mpi import Places, find_mpi
 from cosched.launch.program import Program, which

@@ -14,10 +14,10 @@ from typing import Any
 from rich.progress import track
 
 from benchmarks.micro.load import spin, start
-from cosched.core.settings import Settings
+from cosched.core.node.settings import Settings
 from cosched.linux.proc import process_cpu_ns
-from cosched.node.client import request
-from cosched.node.lifecycle import NodeOptions, start_node, stop_node
+from cosched.node.service.lifecycle import NodeOptions, start_node, stop_node
+from cosched.node.sockets.client import request
 from cosched.shm.paths import NodePaths
 
 

@@ -30,11 +30,11 @@ from pathlib import Path
 from rich.progress import track
 
 from benchmarks.micro.shim import installed, positive
-from cosched.bench.build import build_program, default_cache
+from cosched.bench.workload.build import build_program, default_cache
 from cosched.core.errors import CoschedError
-from cosched.core.settings import Settings
-from cosched.node.client import request
-from cosched.node.lifecycle import NodeOptions, start_node, stop_node
+from cosched.core.node.settings import Settings
+from cosched.node.service.lifecycle import NodeOptions, start_node, stop_node
+from cosched.node.sockets.client import request
 from cosched.shm.paths import NodePaths
 
 BULK = Path(__file__).resolve().parents[1] / "programs" / "bulk.c"
@@ -133,7 +133,7 @@ def endless_jobs(run_dir: Path, mpiexec: Path, program: Path) -> Iterator[None]:
     jobs = [
         subprocess.Popen(
             [
-                *(sys.executable, "-m", "cosched.cli.run", "--run-dir", str(run_dir)),
+                *(sys.executable, "-m", "cosched.cli.run.main", "--run-dir", str(run_dir)),
                 *("--mpi", str(mpiexec), "-n", "2", "--job", name, str(program), *WORK),
             ],
             stdin=subprocess.DEVNULL,

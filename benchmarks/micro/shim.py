@@ -24,14 +24,14 @@ from pathlib import Path
 
 from rich.progress import Progress
 
-from cosched.bench.build import build_program, default_cache
+from cosched.bench.workload.build import build_program, default_cache
 from cosched.core.errors import CoschedError
-from cosched.core.settings import Settings
+from cosched.core.node.settings import Settings
 from cosched.lab import life
 from cosched.launch.family import Family, Mpi
 from cosched.launch.mpi import Places, find_mpi
 from cosched.launch.program import inspect
-from cosched.node.lifecycle import NodeOptions, start_node, stop_node
+from cosched.node.service.lifecycle import NodeOptions, start_node, stop_node
 from cosched.shm.paths import NodePaths
 
 PINGPONG = Path(__file__).resolve().parents[1] / "programs" / "pingpong.c"
@@ -119,7 +119,7 @@ def launch(
     """Median half round trip, in microseconds, of each size in one launch."""
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "cosched.cli.run", "-n", "2", *words),
+            *(sys.executable, "-m", "cosched.cli.run.main", "-n", "2", *words),
             *(str(program), "--batches", str(batches), *map(str, SIZES)),
         ],
         env={**os.environ, **environ},

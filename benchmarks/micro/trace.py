@@ -24,8 +24,8 @@ from typing import Any
 from rich.progress import track
 
 from benchmarks.micro.load import idle, start
-from cosched.node.client import request
-from cosched.node.recorder import Recorder
+from cosched.node.records.recorder import Recorder
+from cosched.node.sockets.client import request
 from cosched.shm.paths import NodePaths
 from daemons.scheduler import Starter, parse, serve
 

@@ -27,10 +27,10 @@ from benchmarks.micro.load import idle, start
 from benchmarks.micro.observing import on_a_terminal, scrape_once, scraped
 from benchmarks.micro.shim import positive
 from cosched.core.errors import CoschedError
-from cosched.core.settings import Settings
-from cosched.node.client import request
-from cosched.node.lifecycle import NodeOptions, start_node, stop_node
-from cosched.node.lock import lock_holder
+from cosched.core.node.settings import Settings
+from cosched.node.service.lifecycle import NodeOptions, start_node, stop_node
+from cosched.node.service.lock import lock_holder
+from cosched.node.sockets.client import request
 from cosched.shm.paths import NodePaths
 
 START_S = 30.0

@@ -16,10 +16,10 @@ from statistics import fmean
 
 from rich.progress import track
 
-from cosched.core.settings import USUAL, Settings
+from cosched.core.node.settings import USUAL, Settings
 from cosched.core.units import NS_PER_MS, NS_PER_S
-from cosched.sim.nodes_model import Cluster, Pattern, Program
-from cosched.sim.nodes_runs import NodesRun, carry_out
+from cosched.sim.nodes.model import Cluster, Pattern, Program
+from cosched.sim.nodes.runs import NodesRun, carry_out
 
 FIXED_S = (0.5, 1.0, 2.0, 4.0, 8.0)
 #: Between the jobs that nodes have seen before and the same again.

@@ -19,10 +19,10 @@ from rich.console import Console
 from rich.progress import track
 
 from cosched.core.units import NS_PER_S
-from cosched.sim.generate import Recipe, generate
-from cosched.sim.runs import simulate
-from cosched.sim.swf import read_swf
-from cosched.sim.workload import Estimates, Workload
+from cosched.sim.logs.generate import Recipe, generate
+from cosched.sim.logs.swf import read_swf
+from cosched.sim.logs.workload import Estimates, Workload
+from cosched.sim.queue.runs import simulate
 
 POLICIES = ("fcfs", "easy", "wfp", "conservative")
 JOBS = (2_500, 5_000, 10_000, 20_000, 40_000)

@@ -27,7 +27,7 @@ def run_cli(command: click.Command, arguments: Sequence[str]) -> int:
     Returns the exit status.
     """
     if any(name.startswith("_COSCHED") for name in os.environ):  # a shell asks for words
-        from cosched.cli.completion import register
+        from cosched.cli.tools.completion import register
 
         register()
     try:

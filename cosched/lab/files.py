@@ -23,7 +23,7 @@ from cosched.lab.agent import agent_places
 from cosched.lab.plan import mark_prefix
 from cosched.lab.state import read_state, state_path
 from cosched.linux.namespaces import processes_inside
-from cosched.node.remains import remove_regions
+from cosched.node.service.remains import remove_regions
 from cosched.shm.paths import NodePaths
 
 LOCK_WITHIN_S = 2.0

@@ -7,7 +7,7 @@ turns among them every 5 s, the least that Slurm allows (a smaller value is sile
 replaced by 30).
 
 Limits: root only. Jobs are submitted from inside the first node, since no node can be
-reached from outside (cosched/bench/slurm_job.py).
+reached from outside (cosched/bench/run/slurm_job.py).
 """
 
 from __future__ import annotations

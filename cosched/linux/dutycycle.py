@@ -36,8 +36,8 @@ import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cosched.core.contention import UNSCHEDULED_PERCENT
 from cosched.core.errors import CoschedError
+from cosched.core.node.groups import UNSCHEDULED_PERCENT
 from cosched.linux import pidfd, proc
 from cosched.linux.classes import check_key, check_mode, unknown_class
 

@@ -30,7 +30,7 @@ from pathlib import Path
 
 from cosched.core.errors import CoschedError
 from cosched.linux import pidfd, proc
-from cosched.linux.mounts import Mount, parse_mountinfo
+from cosched.linux.cgroups.mounts import Mount, parse_mountinfo
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUTS = 0x04000000

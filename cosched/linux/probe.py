@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
-from cosched.linux import cgroup1, cgroup2, proc
-from cosched.linux.cgroup1 import Cgroup1Classes
-from cosched.linux.cgroup2 import Cgroup2Classes
-from cosched.linux.cgroupfs import PREFIX, why
+from cosched.linux import proc
+from cosched.linux.cgroups import cgroup1, cgroup2
+from cosched.linux.cgroups.cgroup1 import Cgroup1Classes
+from cosched.linux.cgroups.cgroup2 import Cgroup2Classes
+from cosched.linux.cgroups.cgroupfs import PREFIX, why
+from cosched.linux.cgroups.groupclasses import GroupClasses, Place
 from cosched.linux.classes import NAMES, ClassScheduler, check_mode
 from cosched.linux.dutycycle import DutyCycle
-from cosched.linux.groupclasses import GroupClasses, Place
 
 AUTO = "auto"
 

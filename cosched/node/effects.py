@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterable
 
 from cosched.core.errors import CoschedError
-from cosched.core.messages import (
+from cosched.core.node.messages import (
     AddTask,
     Command,
     CreateClass,

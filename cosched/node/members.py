@@ -14,19 +14,19 @@ from dataclasses import dataclass
 from cosched.core.config.limits import limits_for, refuse_task
 from cosched.core.config.values import Limits
 from cosched.core.errors import CoschedError
-from cosched.core.messages import Event, MessageTrapped, TaskExited, TaskRegistered
-from cosched.core.node import NodeScheduler
-from cosched.core.process_table import old_date
+from cosched.core.node.machine import NodeScheduler
+from cosched.core.node.messages import Event, MessageTrapped, TaskExited, TaskRegistered
+from cosched.core.node.table import old_date
 from cosched.linux.pidfd import exited
 from cosched.linux.proc import started_wall_ns
-from cosched.node.books import Books
 from cosched.node.effects import silence
 from cosched.node.jobs import Claim, JobTable, LiveJob, LiveTask
-from cosched.node.listener import USERS_SHARE, Peer
 from cosched.node.loop import Loop
-from cosched.node.pacing import BURST_NS, Allowance
-from cosched.node.recorder import Recorder
-from cosched.node.registration import Hello, RegistrationRefused, Welcome
+from cosched.node.records.books import Books
+from cosched.node.records.recorder import Recorder
+from cosched.node.sockets.listener import USERS_SHARE, Peer
+from cosched.node.sockets.pacing import BURST_NS, Allowance
+from cosched.node.sockets.registration import Hello, RegistrationRefused, Welcome
 from cosched.node.status import CARRIERS
 from cosched.shm._native import lib
 from cosched.shm.paths import job_key

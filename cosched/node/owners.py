@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from cosched.core.errors import CoschedError
-from cosched.core.messages import Job, Mode
-from cosched.core.node import NodeScheduler
+from cosched.core.node.machine import NodeScheduler
+from cosched.core.node.messages import Job, Mode
 from cosched.node.jobs import JobTable, LiveJob
 
 log = logging.getLogger(__name__)

@@ -9,16 +9,16 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-from cosched.core.intervals import scheduled_intervals
-from cosched.core.memory import Need
-from cosched.core.messages import Mode
-from cosched.core.process_table import JobState
+from cosched.core.node.admission import Need
+from cosched.core.node.messages import Mode
+from cosched.core.node.table import JobState
+from cosched.core.trace.intervals import scheduled_intervals
 from cosched.core.units import NS_PER_S
 from cosched.node.jobs import LiveJob
 from cosched.shm._native import lib
 
 if TYPE_CHECKING:
-    from cosched.node.scheduler import SchedulerDaemon
+    from cosched.node.daemon import SchedulerDaemon
 
 CARRIERS = {
     lib.COSCHED_CARRIER_NONE: "none",

@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 
 from cosched.core.errors import CoschedError, NoDaemon
-from cosched.core.history import JobRecord, decode_record
+from cosched.core.trace.history import JobRecord, decode_record
 from cosched.core.units import NS_PER_S, NS_PER_US
-from cosched.node.bounded_file import Place
-from cosched.node.client import request
-from cosched.observe.overlap import Interval, clipped, shared
+from cosched.node.records.bounded_file import Place
+from cosched.node.sockets.client import request
+from cosched.observe.timeline.overlap import Interval, clipped, shared
 from cosched.shm.paths import NodePaths
 
 

@@ -17,9 +17,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from cosched.core.branches import Branch
-from cosched.core.messages import Refusal
-from cosched.node.client import request
+from cosched.core.node.branches import Branch
+from cosched.core.node.messages import Refusal
+from cosched.node.sockets.client import request
 from cosched.shm.paths import NodePaths
 
 #: However often Prometheus asks, the daemon is not asked more often.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cosched.core.errors import NoDaemon
-from cosched.node.client import nodes_in, request
+from cosched.node.sockets.client import nodes_in, request
 from cosched.shm.paths import NodePaths
 
 Status = dict[str, Any]

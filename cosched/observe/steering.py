@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cosched.core.errors import CoschedError
-from cosched.node.client import request
+from cosched.node.sockets.client import request
 from cosched.observe.status import Status, gather
 from cosched.shm.paths import NodePaths
 

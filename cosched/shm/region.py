@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cosched.core.errors import CoschedError
-from cosched.core.messages import Mode
+from cosched.core.node.messages import Mode
 from cosched.shm._native import ffi, lib
 from cosched.shm.objects import make_object, open_object, remove_object
 

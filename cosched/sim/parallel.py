@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Protocol, TypeAlias, TypeVar
 
 from cosched.core.errors import CoschedError
-from cosched.sim.runs import Beat
+from cosched.sim.queue.runs import Beat
 
 #: How often a caller hears how far the runs are.
 POLL_S = 0.2

@@ -18,7 +18,7 @@ from rich.progress import (
 )
 
 from cosched.sim.parallel import Heard, Named
-from cosched.sim.table import duration
+from cosched.sim.queue.table import duration
 
 #: A line a run says how long the rest will take if that is this long.
 WORTH_SAYING_S = 60.0

@@ -6,13 +6,13 @@ import re
 
 import pytest
 
-from cosched.bench.document import document
-from cosched.bench.workload import Workload
-from cosched.observe.report import report_data
-from cosched.observe.report_page import render_page
-from cosched.observe.timeline import timelines
-from tests.unit.bench_samples import BATCH, COSCHED, KERNEL, summaries
-from tests.unit.timeline_samples import two_nodes
+from cosched.bench.results.document import document
+from cosched.bench.workload.file import Workload
+from cosched.observe.report.contents import report_data
+from cosched.observe.report.page import render_page
+from cosched.observe.timeline.timeline import timelines
+from tests.unit.bench.bench_samples import BATCH, COSCHED, KERNEL, summaries
+from tests.unit.observe.timeline_samples import two_nodes
 
 WAIT_S = 30
 LENGTH_S = 0.2

@@ -27,7 +27,7 @@ def own_surroundings(monkeypatch):
 
 
 def command(run_dir, *words):
-    return [sys.executable, "-m", "cosched.cli.run", "--run-dir", str(run_dir), *words]
+    return [sys.executable, "-m", "cosched.cli.run.main", "--run-dir", str(run_dir), *words]
 
 
 def run_foreign(program, run_dir, *options):

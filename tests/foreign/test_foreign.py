@@ -7,7 +7,7 @@ import contextlib
 
 import pytest
 
-from cosched.cli.run import command as cosched_run
+from cosched.cli.run.main import command as cosched_run
 from tests.foreign.conftest import RANKS, run_foreign
 from tests.foreign.watch import Watch
 

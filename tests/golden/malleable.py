@@ -15,11 +15,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from cosched.core.malleable.settings import Control
+from cosched.core.cluster.malleable.settings import Control
 from cosched.core.units import NS_PER_S
-from cosched.sim.malleable import MalleableSchedule
-from cosched.sim.malleable_policies import BASELINES, HARVESTING, QUEUES, run_stream
-from cosched.sim.malleable_runs import Source
+from cosched.sim.malleable.driver import MalleableSchedule
+from cosched.sim.malleable.policies import BASELINES, HARVESTING, QUEUES, run_stream
+from cosched.sim.malleable.runs import Source
 
 FILE = Path(__file__).with_name("malleable.json")
 JOBS = 240

@@ -1,8 +1,8 @@
 """Records the golden traces anew, by live daemons: python -m tests.golden.record (root).
 
-They hold the decisions of the machine: tests/unit/test_trace.py tells it their events and
-wants the same commands. Record them again only after a decision was changed on purpose, and
-say in the commit what changed.
+They hold the decisions of the machine: tests/unit/core/test_trace.py replays their events
+and expects the same commands. Record them again only after a decision was changed on
+purpose; name the change in the commit.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from cosched.core.trace_codec import Header, decode, encode
-from cosched.node.client import request
+from cosched.core.trace.codec import Header, decode, encode
+from cosched.node.sockets.client import request
 from tests.live.conftest import LiveNode, eventually
 
 HERE = Path(__file__).parent

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from cosched.core.settings import Settings
-from cosched.node.client import request
-from cosched.node.lifecycle import NodeOptions, start_node, stop_node
-from cosched.node.lock import lock_holder
+from cosched.core.node.settings import Settings
+from cosched.node.service.lifecycle import NodeOptions, start_node, stop_node
+from cosched.node.service.lock import lock_holder
+from cosched.node.sockets.client import request
 from cosched.shm.paths import NodePaths
 
 TOOLS = Path(__file__).parent.parent / "tools"

@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from cosched.lab import life
-from cosched.node.client import request
+from cosched.node.sockets.client import request
 from cosched.shm.paths import NodePaths
+from tests.places import ROOT
 
-WORKLOADS = Path(__file__).resolve().parents[2] / "benchmarks" / "workloads" / "lab"
+WORKLOADS = ROOT / "benchmarks" / "workloads" / "lab"
 BIN = Path(sys.executable).parent
 COSCHED = [sys.executable, "-c", "from cosched.cli.main import main; main()"]
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.places import ROOT
+
 pytestmark = [
     pytest.mark.live,
     pytest.mark.mpi_job,
@@ -27,7 +29,7 @@ def test_a_row_for_each_carrier_and_size(tmp_path):
             *(sys.executable, "-m", "benchmarks.micro.shim", "--place", "shm"),
             *("--transport", "ucx", "--rounds", "1", "--batches", "3", "--json", rows),
         ],
-        cwd=Path(__file__).parents[2],
+        cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=300,

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from cosched.bench.models import load_calibration
-from cosched.sim.nodes_model import Pattern
+from cosched.bench.simulate.models import load_calibration
+from cosched.sim.nodes.model import Pattern
+from tests.places import ROOT
 
-WORKLOADS = Path(__file__).resolve().parents[2] / "benchmarks" / "workloads" / "lab"
+WORKLOADS = ROOT / "benchmarks" / "workloads" / "lab"
 BIN = Path(sys.executable).parent
 COSCHED = [sys.executable, "-c", "from cosched.cli.main import main; main()"]
 

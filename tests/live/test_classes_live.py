@@ -18,8 +18,9 @@ from pathlib import Path
 
 import pytest
 
-from cosched.linux import freezer, proc
-from cosched.linux.cgroupfs import hierarchies, move
+from cosched.linux import proc
+from cosched.linux.cgroups import freezer
+from cosched.linux.cgroups.cgroupfs import hierarchies, move
 from cosched.linux.classes import MODES, ClassScheduler
 from cosched.linux.probe import attach, probe
 from tests.live.conftest import eventually

@@ -11,22 +11,21 @@ import subprocess
 import sys
 import urllib.request
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from cosched.core.errors import CoschedError
-from cosched.core.settings import Settings
-from cosched.node.client import request
-from cosched.node.lifecycle import NodeOptions, start_node
-from cosched.node.lock import lock_holder
+from cosched.core.node.settings import Settings
+from cosched.node.service.lifecycle import NodeOptions, start_node
+from cosched.node.service.lock import lock_holder
+from cosched.node.sockets.client import request
 from cosched.shm.paths import NodePaths
 from tests.live.conftest import TOOLS, eventually
+from tests.places import ROOT
 
 pytestmark = pytest.mark.live
 
-ROOT = Path(__file__).parent.parent.parent
 NOBODY = 65534
 #: A daemon whose operator's file is another one than this machine's.
 DAEMON = """\
@@ -35,6 +34,7 @@ from pathlib import Path
 from cosched.node import configuration
 configuration.OPERATOR_FILE = Path(sys.argv.pop(1))
 from cosched_daemons.scheduler import main
+from tests.places import ROOT
 main()
 """
 

@@ -16,14 +16,14 @@ import pytest
 
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.units import NS_PER_S
-from cosched.node.client import ControlClient, request
+from cosched.node.sockets.client import ControlClient, request
 from cosched.shm.paths import job_key
 from cosched.shm.region import JobRegion
 from tests.live.conftest import eventually
+from tests.places import ROOT
 
 pytestmark = pytest.mark.live
 
-ROOT = Path(__file__).parent.parent.parent
 #: How much later than it was a job counts as submitted, in ns.
 DATES = {"zeta": -2 * NS_PER_S, "alpha": 2 * NS_PER_S}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cosched.node.client import request
+from cosched.node.sockets.client import request
 from cosched.shm.paths import NodePaths
 from tests.live.conftest import eventually
 from tests.live.test_docs_live import BIN, ROOT, commands

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.places import ROOT
+
 pytestmark = [pytest.mark.live, pytest.mark.mpi_job]
 
-ROOT = Path(__file__).parent.parent.parent
 BIN = Path(sys.executable).parent
 SCRIPTS = {
     *("./scripts/demo", "./scripts/test", "./scripts/dev", "scripts/dev"),

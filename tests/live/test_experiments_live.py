@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from cosched.lab import life, slurm
+from tests.places import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 
 pytestmark = [

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cosched.node.client import ControlClient
+from cosched.node.sockets.client import ControlClient
 from cosched.shm.region import JobRegion, NodeRegion
 from tests.live.conftest import eventually
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from cosched.node.client import ControlClient, request
-from cosched.observe.replay import replay
-from cosched.observe.trace import read_trace
+from cosched.node.sockets.client import ControlClient, request
+from cosched.observe.timeline.replay import replay
+from cosched.observe.timeline.trace import read_trace
 from cosched.shm.paths import job_key
 from tests.live.conftest import LiveNode, eventually
 

@@ -13,7 +13,7 @@ import pytest
 
 from cosched.core.errors import CoschedError
 from cosched.linux import proc
-from cosched.node.client import request
+from cosched.node.sockets.client import request
 from cosched.shm._native import ffi, lib
 from tests.live.conftest import eventually
 from tests.live.test_daemons_live import class_members

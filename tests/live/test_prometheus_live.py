@@ -12,13 +12,13 @@ import subprocess
 import urllib.error
 import urllib.parse
 import urllib.request
-from pathlib import Path
 
 import pytest
 
-from cosched.core.settings import Settings
-from cosched.node.lifecycle import NodeOptions, start_node
+from cosched.core.node.settings import Settings
+from cosched.node.service.lifecycle import NodeOptions, start_node
 from tests.live.conftest import eventually
+from tests.places import ROOT
 
 pytestmark = [
     pytest.mark.live,
@@ -28,7 +28,6 @@ pytestmark = [
     ),
 ]
 
-ROOT = Path(__file__).parents[2]
 DASHBOARD = json.loads((ROOT / "docs/grafana/cosched.json").read_text())
 PAGE = (ROOT / "docs/metrics.md").read_text()
 #: What Grafana puts there: four scrapes, and all of a variable's values.

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.places import ROOT
 from tests.tools.transcripts import Step, mistakes, run_page, steps_of
 
 pytestmark = [pytest.mark.live, pytest.mark.mpi_job]
 
-ROOT = Path(__file__).parent.parent.parent
 BIN = Path(sys.executable).parent
 PAGES = [p for p in sorted((ROOT / "docs").glob("*.md")) if steps_of(p.read_text())]
 CLUSTER = ROOT / "docs/cluster.md"

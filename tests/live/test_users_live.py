@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.live.conftest import eventually
+from tests.places import ROOT
 
 pytestmark = [pytest.mark.live, pytest.mark.mpi_job]
 
@@ -24,6 +25,7 @@ HOME = "/tmp/home"
 PROGRAM = f"""
 import os, time
 from mpi4py import MPI
+from tests.places import ROOT
 while not os.path.exists("{HOME}/stop"):
     MPI.COMM_WORLD.barrier()
     time.sleep(0.01)
@@ -33,7 +35,7 @@ while not os.path.exists("{HOME}/stop"):
 def opening():
     """Shell commands that let every user reach the interpreter and this tree, though they
     may be in a folder that is closed to others, such as root's home."""
-    needed = {Path(sys.base_prefix), Path(sys.prefix), Path(__file__).parents[2]}
+    needed = {Path(sys.base_prefix), Path(sys.prefix), ROOT}
     script = []
     for number, path in enumerate(sorted(needed)):
         above = [p for p in reversed(path.parents) if not p.stat().st_mode & 0o001]
@@ -99,7 +101,7 @@ class Machine:
 
     def start_job(self, uid, name):
         words = [
-            *(sys.executable, "-m", "cosched.cli.run", "--job", name, "-n", "1"),
+            *(sys.executable, "-m", "cosched.cli.run.main", "--job", name, "-n", "1"),
             *(sys.executable, "-c", PROGRAM),
         ]
         self.jobs.append(

@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from cosched.core.errors import CoschedError
-from cosched.node.client import request
-from cosched.observe.top_sampler import Sampler
+from cosched.node.sockets.client import request
+from cosched.observe.top.sampler import Sampler
 from tests.live.conftest import eventually
+from tests.places import ROOT
 
 pytestmark = pytest.mark.live
-
-ROOT = Path(__file__).parents[2]
 
 
 def test_who_wants_no_memory_gets_all_but_that(node):

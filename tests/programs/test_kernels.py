@@ -17,12 +17,12 @@ from benchmarks.kernels.__main__ import parse_halves
 from benchmarks.kernels.build import KERNELS, NETWORK, SOURCES, build
 from benchmarks.kernels.matrix import model_of
 from benchmarks.kernels.occupant import Occupant, Place, occupied
+from cosched.core.cluster.symbiosis.matrix import parse_model
 from cosched.core.errors import CoschedError
-from cosched.core.symbiosis.matrix import parse_model
+from tests.places import ROOT
 
 pytestmark = pytest.mark.mpi_job
 
-ROOT = Path(__file__).resolve().parents[2]
 SIZE = 1 << 20
 CPUS = tuple(sorted(os.sched_getaffinity(0)))[:1]
 SHORT = 0.02

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cosched.bench.build import FLAGS, build_program
+from cosched.bench.workload.build import FLAGS, build_program
+from tests.places import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "benchmarks" / "programs"
 RANKS = (1, 2, 3, 4)
 

@@ -17,8 +17,8 @@ from cosched.launch.intel import wrapper_environment
 from cosched.launch.mpi import find_mpicc, launcher_version
 from cosched.launch.program import Program
 from cosched.shm.paths import NodePaths
+from tests.places import ROOT
 
-ROOT = Path(__file__).parent.parent.parent
 SOURCE = Path(__file__).parent / "task.c"
 PATIENCE_S = 240
 
@@ -165,5 +165,5 @@ def start_cosched_run(tmp_path):
 
 
 def command(directory, *words):
-    script = "from cosched.cli.run import main; main()"
+    script = "from cosched.cli.run.main import main; main()"
     return [sys.executable, "-c", script, "--run-dir", str(directory / "run"), *words]

@@ -9,7 +9,7 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from cosched.cli.history import command as history
+from cosched.cli.jobs.history import command as history
 from tests.run.conftest import INSTALLED
 
 PROGRAM = (

@@ -136,7 +136,7 @@ def test_ranks_that_do_not_fit_are_one_clear_line(cosched_run, any_mpi):
 
 def test_no_mpi_is_one_clear_line():
     script = "import sys; sys.executable = '/nonexistent/python'\n"
-    script += "from cosched.cli.run import main; main()"
+    script += "from cosched.cli.run.main import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", script, "/bin/true"],
         capture_output=True,

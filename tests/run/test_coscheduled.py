@@ -126,7 +126,14 @@ def test_without_rights_to_daemons_the_program_runs_all_the_same(program, tmp_pa
     """A file stands where the run directory should be."""
     (tmp_path / "file").write_text("")
     done = subprocess.run(
-        [sys.executable, "-m", "cosched.cli.run", "--run-dir", tmp_path / "file", program],
+        [
+            sys.executable,
+            "-m",
+            "cosched.cli.run.main",
+            "--run-dir",
+            tmp_path / "file",
+            program,
+        ],
         capture_output=True,
         text=True,
         check=False,

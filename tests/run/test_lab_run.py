@@ -62,7 +62,7 @@ def lab_task(mpi, task):
 def run(lab):
     def run(*words):
         return subprocess.run(
-            [sys.executable, "-m", "cosched.cli.run", "--run-dir", lab, *words],
+            [sys.executable, "-m", "cosched.cli.run.main", "--run-dir", lab, *words],
             capture_output=True,
             text=True,
             check=False,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cosched.node.client import request
+from cosched.node.sockets.client import request
 from tests.fakes import eventually
 
 PATIENCE_S = 240

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.places import ROOT
 from tests.sanitize.sanitizers import FLAGS, options, runtime
 
-ROOT = Path(__file__).parent.parent.parent
 PARTS = ("cosched", "mpi_shim", "daemons", "tests")
 FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
 #: tests of cosched/shm/*.c and cosched/linux/kick.c.
-TESTS = ("tests/unit/test_shm.py", "tests/wrapper/test_task.py")
+TESTS = ("tests/unit/node/test_shm.py", "tests/wrapper/test_task.py")
 LIVE_TESTS = ("tests/live/test_kick_live.py",)
 PATIENCE_S = 300
 

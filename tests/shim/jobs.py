@@ -53,7 +53,7 @@ def compile_library(mpi, name, library, *flags):
 def cosched_run(mpi, *words):
     """The command line of cosched-run with ``mpi``."""
     return [
-        *(sys.executable, "-m", "cosched.cli.run", "--mpi", str(mpi.mpiexec)),
+        *(sys.executable, "-m", "cosched.cli.run.main", "--mpi", str(mpi.mpiexec)),
         *words,
     ]
 

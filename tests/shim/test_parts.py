@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import subprocess
-from pathlib import Path
 
 import pytest
 
 from cosched.shm._build import INCLUDE
+from tests.places import ROOT
 from tests.shim.jobs import PATIENCE_S, run_job
 
 pytestmark = pytest.mark.mpi_job
 
-ROOT = Path(__file__).parent.parent.parent
 INTERPOSER = ROOT / "mpi_shim" / "interposer"
 PROGRAMS = ROOT / "tests" / "c"
 TASKS_SIDE = [INCLUDE.parent / name for name in ("task.c", "register.c")]

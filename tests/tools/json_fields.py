@@ -7,9 +7,10 @@ data (a job, a reason, a pid), ``**`` all below; with ``?`` it need not be there
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "docs/json.md"
+from tests.places import ROOT
+
+PAGE = ROOT / "docs/json.md"
 _NAME = re.compile(r"`([^`]+)`")
 
 

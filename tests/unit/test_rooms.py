@@ -1,13 +1,18 @@
-"""Imports run one way, and the core is pure: read from the sources."""
+"""Imports run one way and in no circle, the core is pure, folders stay small: read from
+the sources. ``docs/architecture.md`` draws the rooms."""
 
 from __future__ import annotations
 
 import ast
+from collections import Counter
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
-import pytest
+from setuptools import find_packages
 
-ROOT = Path(__file__).parent.parent.parent
+from tests.places import ROOT
+
+#: A room imports only rooms of a lower rank.
 RANK = {
     "cosched.core": 0,
     "cosched.shm": 1,
@@ -22,7 +27,7 @@ RANK = {
     "cosched.cli": 5,
     "cosched_daemons": 5,
 }
-#: Rooms of the same rank that may see each other all the same.
+#: Pairs of rooms of one rank where the first may import the second.
 SIDEWAYS = {("cosched.bench", "cosched.lab")}
 IMPURE = {
     "asyncio",
@@ -39,75 +44,139 @@ IMPURE = {
     "threading",
     "time",
 }
+MOST_FILES = 16
+#: Rooms that read the environment: programs begin there.
+READS_ENVIRONMENT = ("cosched.cli", "cosched_daemons", "mpi_shim")
 
 
-def room_of(module: str) -> str | None:
+class Source:
+    """One Python file: its module name and what it imports, type checking included."""
+
+    def __init__(self, path: Path, module: str) -> None:
+        self.path = path
+        self.module = module
+        self.tree = ast.parse(path.read_text())
+        self.imports: set[str] = set()
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import):
+                self.imports |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                assert node.level == 0, f"{path}: relative import"
+                self.imports |= {f"{node.module}.{alias.name}" for alias in node.names}
+
+    @property
+    def room(self) -> str | None:
+        return room_of(self.module)
+
+
+def sources(folder: str, package: str) -> list[Source]:
+    found = []
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        parts = path.relative_to(ROOT / folder).with_suffix("").parts
+        module = ".".join([package, *(p for p in parts if p != "__init__")])
+        found.append(Source(path, module))
+    return found
+
+
+OURS = [
+    *sources("cosched", "cosched"),
+    *sources("mpi_shim", "mpi_shim"),
+    *sources("daemons", "cosched_daemons"),
+]
+MODULES = {source.module for source in OURS}
+
+
+def room_of(name: str) -> str | None:
     return next(
-        (room for room in RANK if module == room or module.startswith(room + ".")), None
+        (room for room in RANK if name == room or name.startswith(room + ".")), None
     )
 
 
-def modules():
-    for folder, package in (
-        ("cosched", "cosched"),
-        ("mpi_shim", "mpi_shim"),
-        ("daemons", "cosched_daemons"),
-    ):
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            parts = path.relative_to(ROOT / folder).with_suffix("").parts
-            yield path, ".".join([package, *(p for p in parts if p != "__init__")])
+def module_of(name: str) -> str | None:
+    """The module of ours that ``from module import name`` reads."""
+    while name:
+        if name in MODULES:
+            return name
+        name = name.rpartition(".")[0]
+    return None
 
 
-def imports_of(path: Path):
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative import"
-            yield node.module or ""
+def circle(edges: dict[str, set[str]]) -> list[str]:
+    """One circle of the graph, its first node repeated at the end; empty if none."""
+    try:
+        TopologicalSorter(edges).prepare()
+    except CycleError as error:
+        return error.args[1][::-1]
+    return []
 
 
-@pytest.mark.parametrize(("path", "module"), [pytest.param(*m, id=m[1]) for m in modules()])
-def test_imports_run_one_way(path, module):
-    room = room_of(module)
-    if room is None:
-        return
-    for name in imports_of(path):
-        other = room_of(name)
-        if other is None or other == room:
+def test_imports_run_one_way():
+    wrong = [
+        f"{source.module} imports {name}"
+        for source in OURS
+        for name in source.imports
+        if source.room and (other := room_of(name)) and other != source.room
+        if RANK[other] >= RANK[source.room] and (source.room, other) not in SIDEWAYS
+    ]
+    assert not wrong
+
+
+def test_imports_form_no_circle():
+    edges = {
+        source.module: {
+            other
+            for name in source.imports
+            if (other := module_of(name)) and other != source.module
+        }
+        for source in OURS
+    }
+    found = circle(edges)
+    assert not found, " imports ".join(found)
+
+
+def test_circle_is_found():
+    assert circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) in (
+        ["b", "c", "b"],
+        ["c", "b", "c"],
+    )
+    assert circle({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
+
+
+def test_environment_is_read_only_where_programs_begin():
+    for source in OURS:
+        if source.room in READS_ENVIRONMENT:
             continue
-        allowed = RANK[other] < RANK[room] or (room, other) in SIDEWAYS
-        assert allowed, f"{module} imports {name}"
+        tree = source.tree
+        mains = [
+            f for f in tree.body if isinstance(f, ast.FunctionDef) and f.name == "main"
+        ]
+        allowed = {id(node) for function in mains for node in ast.walk(function)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv"):
+                of_os = isinstance(node.value, ast.Name) and node.value.id == "os"
+                assert not of_os or id(node) in allowed, f"{source.path}:{node.lineno}"
 
 
-@pytest.mark.parametrize(("path", "module"), [pytest.param(*m, id=m[1]) for m in modules()])
-def test_the_environment_is_read_where_a_program_begins(path, module):
-    """Everyone else is told what of it matters: by the command line, or by ``main``."""
-    if (
-        room_of(module) in ("cosched.cli", "cosched_daemons")
-        or path.parts[-2] == "mpi_shim"
-    ):
-        return
-    tree = ast.parse(path.read_text())
-    begins = [f for f in tree.body if isinstance(f, ast.FunctionDef) and f.name == "main"]
-    allowed = {id(node) for function in begins for node in ast.walk(function)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv"):
-            of_os = isinstance(node.value, ast.Name) and node.value.id == "os"
-            assert not of_os or id(node) in allowed, f"{path}:{node.lineno}"
+def test_core_is_pure():
+    wrong = [
+        f"{source.module} imports {name}"
+        for source in OURS
+        if source.room == "cosched.core"
+        for name in source.imports
+        if name.split(".")[0] in IMPURE
+    ]
+    assert not wrong
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "cosched/core").rglob("*.py")), ids=str)
-def test_the_core_is_pure(path):
-    used = {name.split(".")[0] for name in imports_of(path)}
-    assert not used & IMPURE
+def test_folders_are_small():
+    folders = Counter(source.path.parent for source in OURS)
+    assert {str(f): n for f, n in folders.items() if n > MOST_FILES} == {}
 
 
-def test_nothing_but_our_packages_is_installed():
-    import tomllib
-
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    packages = project["tool"]["setuptools"]["packages"]
-    assert {p.split(".")[0] for p in packages} == {"cosched", "mpi_shim", "cosched_daemons"}
-    on_disk = {module for path, module in modules() if path.name == "__init__.py"}
-    assert on_disk == set(packages)
+def test_every_package_has_an_init():
+    """setup.py installs a folder only if it has an ``__init__.py``."""
+    packages = find_packages(str(ROOT), include=["cosched*", "mpi_shim*"])
+    folders = {source.path.parent for source in OURS}
+    assert folders == {ROOT / name.replace(".", "/") for name in packages} | {
+        ROOT / "daemons"
+    }

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-FOLDER = Path(__file__).resolve().parents[2] / ".cache" / "vm" / "programs"
+from tests.places import ROOT
+
+FOLDER = ROOT / ".cache" / "vm" / "programs"
 
 
 def program(name: str) -> str:

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
+from tests.places import ROOT
+
+sys.path.append(str(ROOT / "scripts"))
 from vmlib.archive import Archive
 
 

@@ -13,9 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.places import ROOT
+
 pytestmark = pytest.mark.vm
 
-SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "vm"
+SCRIPT = ROOT / "scripts" / "vm"
 DEADLINE_S = 120
 
 

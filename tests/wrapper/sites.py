@@ -12,7 +12,8 @@ from pathlib import Path
 
 import psutil
 
-ROOT = Path(__file__).parent.parent.parent
+from tests.places import ROOT
+
 TIMEOUT_S = 240.0
 OPENMPI_OPTIONS = ("--allow-run-as-root", "--oversubscribe", "--bind-to", "none")
 

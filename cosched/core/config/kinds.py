@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from cosched.core.errors import CoschedError
-from cosched.core.settings import AUTO, parse_gmet, parse_slice, write_gmet, write_slice
+from cosched.core.node.settings import (
+    AUTO,
+    parse_gmet,
+    parse_slice,
+    write_gmet,
+    write_slice,
+)
 from cosched.core.units import format_duration, parse_bytes, parse_duration
 
 OFF = "off"

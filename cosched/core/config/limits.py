@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cosched.core.config.values import Limits
-from cosched.core.settings import Settings
+from cosched.core.node.settings import Settings
 from cosched.core.units import format_duration
 
 ROOT_UID = 0

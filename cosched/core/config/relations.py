@@ -15,7 +15,7 @@ from cosched.core.units import NS_PER_MS, format_duration
 #: A switch has taken effect on both sides, and messages are trapped: see cosched.linux.kick
 #: and the millisecond that an unscheduled task sleeps between two looks.
 SETTLED_NS = 20 * NS_PER_MS
-#: The period of the kernel's quotas, cosched.linux.shares.
+#: The period of the kernel's quotas, cosched.linux.cgroups.shares.
 QUOTA_PERIOD_NS = 100 * NS_PER_MS
 #: How often the duty cycle lets an unscheduled job look, cosched.linux.dutycycle.
 DUTY_CYCLE_NS = 200 * NS_PER_MS

@@ -25,7 +25,7 @@ from cosched.core.config.kinds import (
     one_of,
     some_of,
 )
-from cosched.core.settings import USUAL
+from cosched.core.node.settings import USUAL
 from cosched.core.units import NS_PER_S
 
 TRACE_BYTES = 16 * 1024 * 1024

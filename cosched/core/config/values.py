@@ -9,7 +9,7 @@ from typing import Any
 
 from cosched.core.config.kinds import OFF, WAITS
 from cosched.core.config.schema import CARRIERS, TRACE_BYTES
-from cosched.core.settings import Settings, Span
+from cosched.core.node.settings import Settings, Span
 from cosched.core.units import NS_PER_S
 
 

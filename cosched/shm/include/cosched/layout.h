@@ -62,7 +62,7 @@ enum cosched_carrier {
     COSCHED_CARRIER_SHADOW = 2  /* out of band */
 };
 
-/* How the job's owner wants it treated; see cosched.core.modes. */
+/* How the job's owner wants it treated; see cosched.core.node.modes. */
 enum cosched_mode {
     COSCHED_MODE_COSCHEDULED = 0,
     COSCHED_MODE_RAISED = 1,

@@ -1,0 +1,158 @@
+"""Figures 9 to 16 and Tables 2 and 3 of Weissman, Rao Abburi and England (2003): jobs that
+give up nodes so that others start.
+
+system-centric (Figs. 9 to 14, Table 2): streams of the model that was fitted to SDSC's log,
+on 128 nodes; run times follow the nodes linearly or along a parabola; changes are free.
+
+user-centric (Figs. 15 and 16, Table 3): the problems of the paper's Table 1 on 64 nodes,
+each change at its cost; GE, and STEN, GE and CL mixed.
+
+In full, 100 streams of 10,000 jobs for each point (two hours on one core). It can be
+interrupted: the same command goes on; so does one with more streams. --so-far makes do with
+what is there already, while it runs on as well. --quick: two of 500.
+Without names of figures, all. --held: as if FQ gave nodes to the queue only and held what
+the queue does not want; Figs. 9 to 13 and Table 2, claims and table alone. Written are JSON
+with every point, a picture for each figure, the tables, and the claims of the paper beside
+what was found. --from draws again what was measured before; --docs writes claims and tables
+into a page, between the lines <!-- PART: begin --> and <!-- PART: end -->.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.experiments.endings import in_one_line
+from benchmarks.experiments.malleable.claims import CLAIMS, claims_of, table
+from benchmarks.experiments.malleable.figures import draw
+from benchmarks.experiments.malleable.kept import Kept
+from benchmarks.experiments.malleable.points import (
+    Measured,
+    document,
+    held,
+    measured,
+    points_of,
+    read_points,
+    runs_of,
+)
+from benchmarks.experiments.malleable.tables import (
+    streams,
+    table_2,
+    table_3,
+    table_of_figure_14,
+)
+from benchmarks.experiments.section import rewrite
+from cosched.sim.malleable.runs import MalleableOutcome, carry_out
+from cosched.sim.parallel import Named, carry_out_all
+from cosched.sim.progress import open_progress
+
+TABLES = {"fig14": table_of_figure_14, "table2": table_2, "table3": table_3}
+HELD = ("fig9", "fig10", "fig11", "fig12", "fig13", "table2")
+FULL, QUICK = (100, 10_000), (2, 500)
+
+
+def parse(words: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="dev bench malleable",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "figures", nargs="*", metavar="FIGURE", help=f"of {', '.join(CLAIMS)} (default all)"
+    )
+    parser.add_argument("--repeat", type=int, help=f"streams a point (default {FULL[0]})")
+    parser.add_argument("--count", type=int, help=f"jobs a stream (default {FULL[1]})")
+    parser.add_argument("--quick", action="store_true", help="few and short streams")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time (default 1)")
+    parser.add_argument("--out", type=Path, required=True, help="folder for what is made")
+    parser.add_argument(
+        "--from", dest="sources", type=Path, nargs="+", help="JSON of earlier runs"
+    )
+    parser.add_argument("--so-far", action="store_true", help="simulate nothing more")
+    parser.add_argument("--held", action="store_true", help="FQ: to the queue only")
+    parser.add_argument("--docs", type=Path, help="a page, of which a part is rewritten")
+    parser.add_argument("--part", help="of that page (default malleable or malleable-held)")
+    options = parser.parse_args(words)
+    known = HELD if options.held else tuple(CLAIMS)
+    options.figures = options.figures or list(known)
+    for name in options.figures:
+        if name not in known:
+            parser.error(f"'{name}' is none of {', '.join(known)}")
+    if min(options.repeat or 1, options.count or 1, options.jobs) < 1:
+        parser.error("--repeat, --count and --jobs want 1 or more")
+    options.part = options.part or ("malleable-held" if options.held else "malleable")
+    return options
+
+
+def measure(options: argparse.Namespace, figures: Sequence[str]) -> Measured:
+    """Simulates what the figures need and writes it down."""
+    repeat, count = QUICK if options.quick else FULL
+    repeat, count = options.repeat or repeat, options.count or count
+    runs = runs_of(figures, repeat, count, options.held)
+    kept = Kept(options.out / "malleable.jsonl")
+    if options.so_far:
+        runs = kept.done(runs)
+    left = kept.left(runs)
+    with open_progress(sys.stderr, len(left)) as heard:
+
+        def note(done: float, outcome: Named | None) -> None:
+            if isinstance(outcome, MalleableOutcome):
+                kept.add(outcome)
+            heard(done, outcome)
+
+        carry_out_all(carry_out, left, options.jobs, note)
+    points = measured([kept.outcome(run) for run in runs])
+    whole = {
+        "command": shlex.join(["scripts/dev", "bench", "malleable", *sys.argv[1:]]),
+        "repeat": repeat,
+        "count": count,
+        "points": document(points),
+    }
+    path = options.out / "malleable.json"
+    path.write_text(json.dumps(whole))
+    return read_points([path])
+
+
+def text_of(figures: Sequence[str], points: Measured) -> str:
+    """Claims and tables as Markdown."""
+    blocks = [streams(points), table(claims_of(figures, points))]
+    blocks += [make(points) for name, make in TABLES.items() if name in figures]
+    return "\n".join(blocks)
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    options = parse(words)
+    with in_one_line("malleable"):
+        carry_on(options)
+
+
+def carry_on(options: argparse.Namespace) -> None:
+    """Everything, once it is known what is wanted."""
+    options.out.mkdir(parents=True, exist_ok=True)
+    figures = options.figures
+    points = read_points(options.sources) if options.sources else measure(options, figures)
+    if options.held:
+        points = {
+            shown: points[held(shown)]
+            for figure in figures
+            for shown in points_of(figure)
+            if held(shown) in points
+        }
+    for figure in figures:
+        missing = [point for point in points_of(figure) if point not in points]
+        if missing:
+            raise SystemExit(
+                f"{len(missing)} points of {figure} are not there; "
+                f"measure them with: scripts/dev bench malleable {figure}"
+            )
+        if figure.startswith("fig") and not options.held:
+            draw(figure, points, options.out / f"malleable_{figure}.png")
+    text = text_of(figures, points)
+    (options.out / "malleable.md").write_text(text)
+    if options.docs:
+        rewrite(options.docs, options.part, text)
+    print(text, end="")

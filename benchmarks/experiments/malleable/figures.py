@@ -1,0 +1,183 @@
+"""Figures 9 to 16 of Weissman et al. (2003) as pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+from benchmarks.experiments.malleable.points import (
+    BEST,
+    BETAS,
+    DEGREES,
+    EXAMINED,
+    EXECUTIONS,
+    PERCENTS,
+    USERS,
+    Measured,
+    Point,
+    system,
+    users,
+)
+from cosched.sim.malleable.policies import BASELINES
+
+HOUR = 3600
+AXES = {
+    "mean_wait_s": "mean wait, h",
+    "mean_execution_s": "mean execution, h",
+    "mean_total_s": "mean total, h",
+}
+STYLES = {
+    "ideal-only": ("black", "x", "-"),
+    "ideal-backfill": ("#666666", "s", "-"),
+    "moldable": ("#b58900", "d", "-"),
+    "even-fr": ("#b2182b", "o", "-"),
+    "even-fq": ("#2166ac", "o", "-"),
+    "low-impact-fr": ("#ef8a62", "^", "--"),
+    "low-impact-fq": ("#67a9cf", "^", "--"),
+}
+COMPARED = (*BASELINES, BEST)
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """Lines over an axis: for each policy, a point at each place."""
+
+    title: str
+    column: str
+    places: Sequence[str]
+    axis: str
+    policies: Sequence[str]
+    point: Callable[[str, int], Point]
+    logarithmic: bool = False
+
+
+def _by_degree(column: str, percent: int) -> Panel:
+    return Panel(
+        f"minimum {percent}%", column, _degrees(), "degree of multiprogramming M", EXAMINED,
+        lambda policy, place: system(policy, DEGREES[place], percent, "linear"),
+    )  # fmt: skip
+
+
+def _by_percent(column: str, degree: int | None) -> Panel:
+    return Panel(
+        f"M = {'no limit' if degree is None else degree}", column, _percents(),
+        "minimum, % of the ideal", EXAMINED,
+        lambda policy, place: system(policy, degree, PERCENTS[place], "linear"),
+    )  # fmt: skip
+
+
+def _compared(
+    title: str, column: str, policies: Sequence[str], execution: str, logarithmic: bool
+) -> Panel:
+    return Panel(
+        title, column, _percents(), "minimum, % of the ideal", policies,
+        lambda policy, place: system(policy, None, PERCENTS[place], execution),
+        logarithmic,
+    )  # fmt: skip
+
+
+def _by_beta(source: str, column: str, percent: int) -> Panel:
+    return Panel(
+        f"{source.upper()}, minimum {percent}%", column, [f"{beta:g}" for beta in BETAS],
+        "interarrival parameter beta", COMPARED,
+        lambda policy, place: users(source, BETAS[place], policy, percent),
+        True,
+    )  # fmt: skip
+
+
+def _degrees() -> list[str]:
+    return ["no limit" if degree is None else str(degree) for degree in DEGREES]
+
+
+def _percents() -> list[str]:
+    return [str(percent) for percent in PERCENTS]
+
+
+def _comparison() -> list[Panel]:
+    first = (*BASELINES, "even-fq")
+    panels = []
+    for execution in EXECUTIONS:
+        panels.append(
+            _compared(f"{execution}: wait", "mean_wait_s", first, execution, True)
+        )
+        panels += [
+            _compared(f"{execution}: {name}", column, first[1:], execution, False)
+            for name, column in (
+                ("wait", "mean_wait_s"),
+                ("execution", "mean_execution_s"),
+                ("total", "mean_total_s"),
+            )
+        ]
+    return panels
+
+
+def panels_of(figure: str) -> tuple[str, list[Panel], int]:
+    """Its title, its panels and how many stand in a row."""
+    wait, total = "mean_wait_s", "mean_total_s"
+    if figure == "fig9":
+        return "Even-H-FQ beside the baselines", _comparison(), 4
+    if figure == "fig10":
+        return "Wait by M", [_by_degree(wait, percent) for percent in PERCENTS], 3
+    if figure == "fig11":
+        return "Total by M", [_by_degree(total, percent) for percent in PERCENTS], 3
+    if figure == "fig12":
+        return "Wait by the minimum", [_by_percent(wait, degree) for degree in DEGREES], 3
+    if figure == "fig13":
+        return "Total by the minimum", [_by_percent(total, degree) for degree in DEGREES], 3
+    if figure == "fig14":
+        panels = [
+            _compared(name, column, COMPARED, "linear", True)
+            for name, column in (("wait", wait), ("total", total))
+        ]
+        return "Low-Imp-FR beside the baselines", panels, 2
+    column = {"fig15": wait, "fig16": total}[figure]
+    panels = [_by_beta(*values) for values in product(USERS, [column], (50, 30, 10))]
+    return f"Users' problems: {'wait' if column == wait else 'total'}", panels, 3
+
+
+def draw(figure: str, measured: Measured, path: Path) -> None:
+    """One picture of all panels of a figure."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    title, panels, columns = panels_of(figure)
+    rows = -(-len(panels) // columns)
+    sheet, axes = plt.subplots(
+        rows, columns, figsize=(3.6 * columns, 2.9 * rows), layout="constrained",
+        squeeze=False,
+    )  # fmt: skip
+    for panel, axis in zip(panels, axes.flat, strict=False):
+        for policy in panel.policies:
+            places = range(len(panel.places))
+            colour, marker, line = STYLES[policy]
+            heights = [
+                measured[panel.point(policy, place)][panel.column] / HOUR
+                for place in places
+            ]
+            axis.plot(
+                places,
+                heights,
+                line,
+                color=colour,
+                marker=marker,
+                markersize=4,
+                label=policy,
+            )
+        axis.set_title(panel.title, fontsize=9)
+        axis.set_xticks(range(len(panel.places)), panel.places, fontsize=8)
+        axis.set_xlabel(panel.axis, fontsize=8)
+        axis.set_ylabel(AXES[panel.column], fontsize=8)
+        if panel.logarithmic:
+            axis.set_yscale("log")
+        else:
+            axis.set_ylim(bottom=0)
+    for axis in axes.flat[len(panels) :]:
+        axis.axis("off")
+    axes.flat[0].legend(fontsize=7)
+    sheet.suptitle(f"{title} (Fig. {figure.removeprefix('fig')})", fontsize=10)
+    sheet.savefig(path, dpi=80)
+    plt.close(sheet)

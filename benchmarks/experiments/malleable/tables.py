@@ -1,0 +1,142 @@
+"""Tables 2 and 3 of Weissman et al. (2003), the paper's figures beside ours."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+
+from benchmarks.experiments.malleable.points import (
+    BETAS,
+    DEGREES,
+    EXAMINED,
+    EXECUTIONS,
+    PERCENTS,
+    SYSTEM,
+    Measured,
+    system,
+    users,
+)
+
+HOUR = 3600
+#: Table 2: success in %, harvests a job, % of jobs as good or better; linear, parabolic.
+TABLE_2 = {
+    "even-fq": ((96.7, 1.6, 89.3), (98.4, 1.5, 92.8)),
+    "even-fr": ((99.5, 3.2, 86.4), (99.4, 3.1, 89.0)),
+    "low-impact-fq": ((96.7, 1.6, 89.2), (98.3, 1.5, 92.7)),
+    "low-impact-fr": ((99.0, 3.6, 86.7), (99.4, 3.4, 89.2)),
+}
+#: Table 3: jobs an hour by beta, then minimum, in the order of COLUMNS_3.
+COLUMNS_3 = ("ideal-only", "moldable", "ideal-backfill", "low-impact-fr")
+PERCENTS_3 = (50, 30, 10)
+TABLE_3 = {
+    0.25: ((1.78, 2.45, 1.79, 3.16), (1.78, 2.95, 1.79, 3.73), (1.78, 2.75, 1.79, 4.04)),
+    0.5: ((1.78, 2.35, 1.79, 3.15), (1.78, 2.96, 1.79, 3.71), (1.78, 2.68, 1.79, 3.93)),
+    0.75: ((1.77, 2.39, 1.78, 3.12), (1.77, 2.87, 1.78, 3.67), (1.77, 2.63, 1.78, 3.68)),
+    1.0: ((1.77, 2.40, 1.78, 2.94), (1.77, 2.85, 1.78, 3.01), (1.77, 2.70, 1.78, 2.99)),
+}
+NAMES_3 = {
+    "ideal-only": "IDEAL-ONLY",
+    "moldable": "MOLDABLE",
+    "ideal-backfill": "IDEAL-BACKFILL",
+    "low-impact-fr": "Low-Imp-FR",
+}
+
+
+def average(measured: Measured, policy: str, execution: str, column: str) -> float:
+    """Over all M and all minima; rates over all harvests wanted, all jobs harvested."""
+    found = [
+        measured[system(policy, degree, percent, execution)]
+        for degree in DEGREES
+        for percent in PERCENTS
+    ]
+    if column == "success":
+        wanted = sum(figures["requests"] for figures in found)
+        brought = sum(figures["requests"] * figures["success"] for figures in found)
+        return brought / wanted if wanted else 1.0
+    if column == "of_harvested":
+        harvested = sum(figures["harvested"] for figures in found)
+        return sum(figures["harvests"] for figures in found) / harvested
+    return statistics.fmean(figures[column] for figures in found)
+
+
+def table_2(measured: Measured) -> str:
+    """Harvest statistics, as a table of Markdown: paper / ours."""
+    lines = [
+        "Table 2, paper / ours:\n",
+        "| | success, % | harvests a job | of those harvested | jobs no worse, % |",
+        "|---|---|---|---|---|",
+    ]
+    for policy in EXAMINED:
+        for place, execution in enumerate(EXECUTIONS):
+            success, harvests, better = TABLE_2[policy][place]
+            ours = {
+                column: average(measured, policy, execution, column)
+                for column in ("success", "harvests", "of_harvested", "no_worse")
+            }
+            lines.append(
+                f"| {policy}, {execution} | {success} / {100 * ours['success']:.1f} "
+                f"| {harvests} / {ours['harvests']:.2f} | {ours['of_harvested']:.1f} "
+                f"| {better} / {100 * ours['no_worse']:.1f} |"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def table_3(measured: Measured) -> str:
+    """GE's throughput in jobs an hour, as a table of Markdown: paper / ours."""
+    lines = [
+        "Table 3, GE's jobs an hour, paper / ours:\n",
+        "| beta | minimum | " + " | ".join(NAMES_3[name] for name in COLUMNS_3) + " |",
+        "|---|---|" + "---|" * len(COLUMNS_3),
+    ]
+    for beta in BETAS:
+        for percent, paper in zip(PERCENTS_3, TABLE_3[beta], strict=True):
+            cells = [
+                f"{theirs:.2f} / {throughput(measured, beta, policy, percent):.2f}"
+                for policy, theirs in zip(COLUMNS_3, paper, strict=True)
+            ]
+            lines.append(f"| {beta:g} | {percent}% | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def table_of_figure_14(measured: Measured) -> str:
+    """The paper has bars alone. Hours, with the standard errors of the totals."""
+    lines = [
+        "Figure 14 in hours (+- standard error of the mean over streams):\n",
+        "| minimum | | " + " | ".join(NAMES_3[name] for name in COLUMNS_3) + " |",
+        "|---|---|" + "---|" * len(COLUMNS_3),
+    ]
+    for percent in PERCENTS:
+        found = [measured[system(name, None, percent, "linear")] for name in COLUMNS_3]
+        waits = [f"{figures['mean_wait_s'] / HOUR:.2f}" for figures in found]
+        totals = [
+            " +- ".join(
+                f"{figures[name] / HOUR:.2f}"
+                for name in ("mean_total_s", "error_of_total_s")
+            )
+            for figures in found
+        ]
+        lines.append(f"| {percent}% | wait | " + " | ".join(waits) + " |")
+        lines.append("| | total | " + " | ".join(totals) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def streams(measured: Measured) -> str:
+    """How much was simulated for a point."""
+    counted: dict[str, list[float]] = defaultdict(list)
+    for point, figures in measured.items():
+        execution = f"system-centric, {point.execution}"
+        kind = execution if point.source == SYSTEM else "user-centric"
+        counted[kind].append(figures["streams"])
+    words = [f"{_range(numbers)} ({kind})" for kind, numbers in counted.items()]
+    jobs = max(figures["jobs"] for figures in measured.values())
+    return f"Streams of {jobs:,.0f} jobs a point: {'; '.join(words)}.\n"
+
+
+def _range(numbers: list[float]) -> str:
+    few, many = min(numbers), max(numbers)
+    return f"{few:.0f}" if few == many else f"{few:.0f} to {many:.0f}"
+
+
+def throughput(measured: Measured, beta: float, policy: str, percent: int) -> float:
+    """Of GE, in jobs an hour."""
+    return measured[users("ge", beta, policy, percent)]["throughput_per_h"]

@@ -1,0 +1,5 @@
+"""Runs the experiment: ``python -m benchmarks.experiments.nodes``."""
+
+from benchmarks.experiments.nodes.experiment import main
+
+main()

@@ -1,0 +1,158 @@
+"""Figs. 1 to 4 and Tables 1 and 2, from the rates of cells. Pure.
+
+Figures: all CPUs of a node run the primary benchmark on some and a background one on the
+rest; the slowdown is against one instance on an otherwise idle node.
+
+Tables: a kernel stands for a parallel job, which has half of each of its nodes. So its
+traditional run has the same kernel on the other half; spread over twice as many nodes it
+has nobody there (Table 1), or another kernel (Table 2). What more messages between nodes
+cost is not in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from benchmarks.experiments.symbiosis.cells import Cell, Rates
+from benchmarks.kernels.build import KERNELS
+from cosched.core.cluster.symbiosis.matrix import Model, SpeedupMatrix, model_document
+from cosched.sim.symbiotic.table import matrix_table
+
+Document = dict[str, Any]
+
+#: The paper's benchmarks, and the kernels that stand for them.
+BENCHMARKS: Mapping[str, str] = {
+    "EP": "cpu",
+    "I/O Bench": "io",
+    "STREAM": "stream",
+    "GUPS": "gups",
+}
+FIGURES: Mapping[str, str] = {
+    "fig1": "EP",
+    "fig2": "I/O Bench",
+    "fig3": "STREAM",
+    "fig4": "GUPS",
+}
+#: Table 1: the speedup of the paper's benchmark that limits a kernel's own resource.
+PAPER_1: Mapping[str, tuple[str, float]] = {
+    "cpu": ("EP", 1.00),
+    "stream": ("CG", 1.55),
+    "gups": ("IS", 1.12),
+    "io": ("BTIO FULL", 1.16),
+}
+#: Above this many CPUs not every number of instances is measured.
+ALL_COUNTS = 8
+
+
+def counts(cpus: int) -> list[int]:
+    """How many instances of the primary are measured."""
+    if cpus <= ALL_COUNTS:
+        return list(range(1, cpus + 1))
+    return sorted({1, *range(2, cpus, max(2, cpus // ALL_COUNTS)), cpus})
+
+
+def figure_cells(part: str, cpus: int) -> list[Cell]:
+    """What a figure is made of."""
+    primary = BENCHMARKS[FIGURES[part]]
+    cells = []
+    for instances in counts(cpus):
+        cells.append(Cell(primary, instances))
+        if instances < cpus:
+            cells += [
+                Cell(primary, instances, other, cpus - instances)
+                for other in BENCHMARKS.values()
+                if other != primary
+            ]
+    return cells
+
+
+def figure(part: str, cpus: int, rates: Rates) -> Document:
+    """lines: by background, the slowdown for each number of instances; ``nobody``: with
+    idle CPUs. impact: what a background did beyond that, at most."""
+    name = FIGURES[part]
+    primary = BENCHMARKS[name]
+    one = rates[Cell(primary, 1)]
+
+    def slowdown(cell: Cell) -> float:
+        return one / rates[cell] - 1.0
+
+    lines = {"nobody": [[n, slowdown(Cell(primary, n))] for n in counts(cpus)]}
+    impact = {}
+    for other, kernel in BENCHMARKS.items():
+        if other == name:
+            continue
+        cells = {n: Cell(primary, n, kernel, cpus - n) for n in counts(cpus) if n < cpus}
+        # All CPUs with the primary: every line ends there.
+        lines[other] = [[n, slowdown(cell)] for n, cell in cells.items()]
+        lines[other].append(lines["nobody"][-1])
+        impact[other] = max(
+            rates[Cell(primary, n)] / rates[cell] - 1.0 for n, cell in cells.items()
+        )
+    document = {
+        "primary": name,
+        "cpus": cpus,
+        "lines": lines,
+        "impact": impact,
+        "itself": lines["nobody"][-1][1],
+    }
+    return {**document, "text": "\n".join(_figure_lines(document)) + "\n"}
+
+
+def _figure_lines(document: Document) -> Iterator[str]:
+    yield f"slowdown of {document['primary']}, by instances, on {document['cpus']} CPUs"
+    ticks = [n for n, _ in document["lines"]["nobody"]]
+    yield f"{'beside':<12}" + "".join(f"{n:>7}" for n in ticks)
+    for name, points in document["lines"].items():
+        yield f"{name:<12}" + "".join(f"{value:>7.2f}" for _, value in points)
+
+
+def table_cells(part: str, kernels: Sequence[str], cpus: int) -> list[Cell]:
+    """What a table is made of."""
+    half = cpus // 2
+    return [
+        Cell(one, half, other, half if other else 0)
+        for one in kernels
+        for other in ((one, None) if part == "table1" else (*kernels, None))
+    ]
+
+
+def table1(kernels: Sequence[str], cpus: int, rates: Rates) -> Document:
+    """Each kernel's speedup with nobody on the other half."""
+    half = cpus // 2
+    speedups = {
+        name: rates[Cell(name, half)] / rates[Cell(name, half, name, half)]
+        for name in kernels
+    }
+    lines = [f"{'kernel':<10}{'speedup':>9}  the paper's"]
+    for name, speedup in speedups.items():
+        paper = " ".join(map(str, PAPER_1[name])) if name in PAPER_1 else "-"
+        lines.append(f"{name:<10}{speedup:>9.2f}  {paper}")
+    return {"cpus": cpus, "speedups": speedups, "text": "\n".join(lines) + "\n"}
+
+
+def table2(kernels: Sequence[str], cpus: int, rates: Rates) -> Document:
+    """All kernels beside each other: a model, too, for ``cosched sim symbiosis``."""
+    half = cpus // 2
+
+    def speedup(one: str, other: str | None) -> float:
+        beside = rates[Cell(one, half, other, half if other else 0)]
+        return 1.0 if one == other else beside / rates[Cell(one, half, one, half)]
+
+    model = Model(
+        SpeedupMatrix(
+            tuple(kernels),
+            tuple(tuple(speedup(one, other) for other in kernels) for one in kernels),
+            tuple(speedup(one, None) for one in kernels),
+        ),
+        tuple(KERNELS[one] for one in kernels),
+    )
+    pairs = [speedup(one, other) for one in kernels for other in kernels if one != other]
+    mean = fmean(pairs)
+    return {
+        **model_document(model),
+        "cpus": cpus,
+        "mean": mean,
+        "text": f"{matrix_table(model)}mean of all pairs: {mean:.2f}\n",
+    }

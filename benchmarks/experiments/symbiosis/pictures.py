@@ -1,0 +1,233 @@
+"""The parts of the symbiosis experiment as pictures, PNG and SVG."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.experiments.symbiosis.measured import FIGURES, PAPER_1
+from cosched.core.cluster.symbiosis.resources import Expectation, Resource, expected
+
+Result = Mapping[str, Any]
+
+COLOURS = {
+    Expectation.SLOW: "#b2182b",
+    Expectation.SYMBIOTIC: "#1a7f37",
+    Expectation.UNKNOWN: "#666666",
+}
+BARS = {"whole": "#bbbbbb", "packed": "#888888", "split": "#ef8a62", "labels": "#67a9cf"}
+OTHER_BAR = "#2166ac"
+
+
+def _figure(
+    width: float, height: float, panels: int, share_y: bool = False
+) -> tuple[Any, Any]:
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    # So that the same figures give the same bytes.
+    mpl.rcParams["svg.hashsalt"] = "cosched"
+    from matplotlib import pyplot as plt
+
+    return plt.subplots(
+        1, panels, figsize=(width, height), layout="constrained", sharey=share_y
+    )
+
+
+def _save(figure: Any, stem: Path) -> None:
+    from matplotlib import pyplot as plt
+
+    figure.savefig(stem.with_name(stem.name + ".png"), dpi=80)
+    figure.savefig(stem.with_name(stem.name + ".svg"), metadata={"Date": None})
+    plt.close(figure)
+
+
+def draw_contention(result: Result, stem: Path) -> None:
+    """Figs. 1 to 4: a line for each background."""
+    figure, panel = _figure(6, 3.6, 1)
+    own = result["primary"]
+    for name, points in result["lines"].items():
+        counts, slowdowns = zip(*points, strict=True)
+        style = "--" if name == "nobody" else "-"
+        panel.plot(counts, slowdowns, style, marker="o", label=f"{own} w/ {name}")
+    panel.axhline(0.0, color="black", linewidth=0.7)
+    panel.set_xticks([count for count, _ in result["lines"]["nobody"]])
+    panel.set_xlabel(f"instances of {own}, on {result['cpus']} CPUs")
+    panel.set_ylabel("slowdown")
+    # An effect of a hundredth should not look like one.
+    bottom, top = panel.get_ylim()
+    panel.set_ylim(min(bottom, -0.25), max(top, 0.5))
+    panel.legend(fontsize=8)
+    _save(figure, stem)
+
+
+def draw_table1(result: Result, stem: Path) -> None:
+    """Ours and the paper's side by side."""
+    figure, panel = _figure(6, 3.6, 1)
+    speedups = result["speedups"]
+    names = [
+        f"{name}\n({PAPER_1[name][0]})" if name in PAPER_1 else name for name in speedups
+    ]
+    places = range(len(names))
+    panel.bar(
+        [place - 0.2 for place in places], speedups.values(), 0.4, color=OTHER_BAR,
+        label="here",
+    )  # fmt: skip
+    known = [
+        (place, PAPER_1[name][1]) for place, name in enumerate(speedups) if name in PAPER_1
+    ]
+    panel.bar(
+        [place + 0.2 for place, _ in known], [speedup for _, speedup in known], 0.4,
+        color="#bbbbbb", label="DataStar, the benchmark in brackets",
+    )  # fmt: skip
+    panel.axhline(1.0, color="black", linewidth=0.7)
+    panel.set_xticks(places, names)
+    panel.set_ylabel("speedup on twice as many nodes")
+    panel.set_ylim(0, 1.25 * max(panel.get_ylim()))  # room for the legend
+    panel.legend(fontsize=8)
+    _save(figure, stem)
+
+
+def draw_matrix(result: Result, stem: Path) -> None:
+    """Tables 2 and 4; the colour of a number is what users' labels let one expect."""
+    rows = result["applications"]
+    names = list(rows)
+    limits = {
+        name: frozenset(Resource(limit) for limit in rows[name]["limits"]) for name in names
+    }
+    figure, panel = _figure(8, 4.2, 1)
+    columns = [*names, "nobody"]
+    values = [
+        [*(rows[name]["beside"][other] for other in names), rows[name]["idle"]]
+        for name in names
+    ]
+    panel.imshow(values, cmap="RdYlGn", vmin=0.5, vmax=1.5, alpha=0.35, aspect="auto")
+    for down, name in enumerate(names):
+        for across, other in enumerate(columns):
+            colour = "black"
+            if other in names and other != name:
+                colour = COLOURS[expected(limits[name], limits[other])]
+            panel.text(
+                across, down, f"{values[down][across]:.2f}", color=colour,
+                ha="center", va="center", weight="bold",
+            )  # fmt: skip
+    panel.set_xticks(range(len(columns)), columns)
+    panel.set_yticks(range(len(names)), names)
+    panel.set_title(
+        "speedup beside ...; by users' labels red: to slow down, green: symbiotic",
+        fontsize=9,
+    )
+    _save(figure, stem)
+
+
+def draw_table3(result: Result, stem: Path) -> None:
+    """What users said (x); green: Table 4 shows it, red: it shows something else."""
+    figure, panel = _figure(6, 3.6, 1)
+    kinds = [resource.value for resource in Resource]
+    names = list(result["said"])
+    found = {check["application"]: set(check["found"]) for check in result["labels"]}
+    for down, name in enumerate(names):
+        for across, kind in enumerate(kinds):
+            said, seen = kind in result["said"][name], kind in found[name]
+            judged = kind in ("memory", "io") and (said or seen)
+            colour = "black" if not judged else "#1a7f37" if said and seen else "#b2182b"
+            text = "x" if said else "(seen)" if seen else ""
+            panel.text(
+                across, down, text, ha="center", va="center", color=colour, weight="bold"
+            )
+    panel.set_xlim(-0.5, len(kinds) - 0.5)
+    panel.set_ylim(len(names) - 0.5, -0.5)
+    panel.set_xticks(range(len(kinds)), kinds)
+    panel.set_yticks(range(len(names)), names)
+    panel.set_title(
+        "limits by users' word; memory and I/O green: Table 4 shows it, red: not",
+        fontsize=9,
+    )
+    _save(figure, stem)
+
+
+def draw_learner(result: Result, stem: Path) -> None:
+    """All schedules in order; the rounds of experimenting schedulers; their errors."""
+    figure, (left, middle, right) = _figure(13, 4.2, 3)
+    rows = result["schedules"]
+    colours = [
+        COLOURS[Expectation.SYMBIOTIC if row["guided"] else Expectation.SLOW]
+        for row in rows
+    ]
+    left.barh(
+        range(len(rows)), [100 * (row["throughput"] - 1) for row in rows], color=colours
+    )
+    labels = [
+        " ".join("+".join(name[:2] for name in pair if name) for pair in row["pairs"])
+        for row in rows
+    ]
+    left.set_yticks(range(len(rows)), labels, fontsize=7)
+    left.set_xlabel("gain in throughput, %; red: users' labels warn")
+    for name, ran in result["rounds"].items():
+        rounds = range(1, len(ran) + 1)
+        middle.plot(rounds, [100 * (one["throughput"] - 1) for one in ran], marker=".")
+        right.plot(rounds, [100 * one["error"] for one in ran], marker=".", label=name)
+    guided = [100 * (row["throughput"] - 1) for row in rows if row["guided"]]
+    for level, name in ((max(guided), "best"), (min(guided), "worst user-guided")):
+        middle.axhline(level, color="black", linewidth=0.7)
+        middle.text(1, level, name, ha="left", va="bottom", fontsize=8)
+    middle.set_xlabel("round of an experimenting scheduler")
+    middle.set_ylabel("gain in throughput, %")
+    right.axhline(
+        100 * result["error_before"], color="black", linewidth=0.7, linestyle=":",
+        label="users' labels, before the first round",
+    )  # fmt: skip
+    right.set_ylim(0, 140 * result["error_before"])  # room for the legend
+    right.set_xlabel("round")
+    right.set_ylabel("estimates off by, % on average")
+    right.legend(fontsize=8)
+    _save(figure, stem)
+
+
+def draw_stream(result: Result, stem: Path) -> None:
+    """Speedup over whole nodes: a box over all streams for each placement."""
+    rows = result["rows"]
+    cells = list(dict.fromkeys((row["order"], row["queue"]) for row in rows))
+    figure, panels = _figure(11, 4.2, len(cells), share_y=True)
+    for panel, (order, queue) in zip(panels, cells, strict=True):
+        here = [row for row in rows if (row["order"], row["queue"]) == (order, queue)]
+        boxes = panel.boxplot([row["speedups"] for row in here], patch_artist=True)
+        for box, row in zip(boxes["boxes"], here, strict=True):
+            box.set_facecolor(BARS.get(row["placement"], OTHER_BAR))
+        names = [row["placement"] for row in here]
+        panel.set_xticks(range(1, len(names) + 1), names, rotation=45, fontsize=8)
+        panel.axhline(1.0, color="black", linewidth=0.7)
+        panel.set_title(f"{order}, {queue} queued at most", fontsize=9)
+    panels[0].set_ylabel("makespan on whole nodes / makespan")
+    _save(figure, stem)
+
+
+def draw_log(result: Result, stem: Path) -> None:
+    """Mean wait and response of each placement, each draw of labels a dot."""
+    figure, (left, right) = _figure(9, 3.6, 2)
+    rows = result["rows"]
+    names = [row["placement"] for row in rows]
+    colours = [BARS.get(name, OTHER_BAR) for name in names]
+    left.bar(names, [row["mean_wait_s"] / 3600 for row in rows], color=colours)
+    for place, row in enumerate(rows):
+        left.plot(
+            [place] * len(row["waits_s"]), [wait / 3600 for wait in row["waits_s"]], "k."
+        )
+    left.set_ylabel("mean wait, hours")
+    right.bar(names, [row["mean_response_s"] / 3600 for row in rows], color=colours)
+    right.set_ylabel("mean response, hours")
+    left.set_title(f"{result['trace']}: whole is EASY without sharing", fontsize=9)
+    _save(figure, stem)
+
+
+DRAWN: Mapping[str, Callable[[Result, Path], None]] = {
+    **dict.fromkeys(FIGURES, draw_contention),
+    "table1": draw_table1,
+    "table2": draw_matrix,
+    "table3": draw_table3,
+    "table4": draw_matrix,
+    "learner": draw_learner,
+    "stream": draw_stream,
+    "log": draw_log,
+}

@@ -1,0 +1,91 @@
+"""The symbiosis experiment as a section of a page: paper and result side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from benchmarks.experiments.symbiosis.claims import CLAIMS, claims
+
+Result = Mapping[str, Any]
+
+TITLES: Mapping[str, str] = {
+    "fig1": "Fig. 1: contention, EP",
+    "fig2": "Fig. 2: contention, I/O Bench",
+    "fig3": "Fig. 3: contention, STREAM",
+    "fig4": "Fig. 4: contention, GUPS",
+    "table1": "Table 1: spread over twice as many nodes",
+    "table2": "Table 2: kernels beside each other",
+    "table3": "Table 3: what users say",
+    "table4": "Table 4: applications beside each other",
+    "learner": "all schedules in pairs, and experimenting schedulers",
+    "stream": "the stream under each placement",
+    "log": "a log under each placement",
+}
+
+
+def section(results: Mapping[str, Result]) -> str:
+    """Of all parts that are there, in the paper's order; and what is missing."""
+    there = [part for part in CLAIMS if part in results]
+    missing = [part for part in CLAIMS if part not in results]
+    lines = ["| | claim | paper | ours | holds |", "|---|---|---|---|---|"]
+    for part in there:
+        for one in claims(part, results):
+            cells = (one.part, one.what, one.paper, one.ours, one.verdict)
+            lines.append("| " + " | ".join(cells) + " |")
+    if missing:
+        lines += ["", f"Not measured yet: {', '.join(missing)}."]
+    lines += ["", *_quiet(results)]
+    lines += [f"![{TITLES[part]}](figures/symbiosis_{part}.png)" for part in there]
+    if "stream" in results:
+        lines += ["", *_streams(results["stream"])]
+    if "log" in results:
+        log = results["log"]
+        lines += ["", f"The log, labels drawn {log['seeds']} times:", "", "```text"]
+        lines += [*log["text"].rstrip().splitlines(), "```"]
+    return "\n".join(lines)
+
+
+def _quiet(results: Mapping[str, Result]) -> Iterator[str]:
+    """How quiet the machine was while the figures were measured."""
+    quiet = [result["quiet"] for result in results.values() if "quiet" in result]
+    if not quiet:
+        return
+    median, most, stolen = (
+        max(one[key] for one in quiet)
+        for key in ("outside_median", "outside_most", "stolen_most")
+    )
+    cpus = next(result["cpus"] for result in results.values() if "quiet" in result)
+    rounds = min(result["repeat"] for result in results.values() if "quiet" in result)
+    yield (
+        f"Measured on {cpus} CPUs, medians of {rounds} or more. Others used {median:.1%} "
+        f"of the machine meanwhile (the most in a sample: {most:.1%}; taken by the host: "
+        f"{stolen:.1%})."
+    )
+    yield ""
+
+
+def _streams(streams: Result) -> Iterator[str]:
+    cell = {(row["order"], row["queue"], row["placement"]): row for row in streams["rows"]}
+    columns = list(dict.fromkeys((order, queue) for order, queue, _ in cell))
+    yield (
+        f"Makespans of streams, means of {streams['repeat']}; speedup over whole nodes for "
+        "each job, and"
+    )
+    yield "over packed ones:"
+    yield ""
+    yield "| | " + " | ".join(f"{order}, {queue} queued" for order, queue in columns) + " |"
+    yield "|---" * (1 + len(columns)) + "|"
+    for name in dict.fromkeys(row["placement"] for row in streams["rows"]):
+        values = [
+            f"{cell[order, queue, name]['over_whole']:.2f}, "
+            f"{cell[order, queue, name]['over_packed']:.2f}"
+            for order, queue in columns
+        ]
+        yield f"| {name} | " + " | ".join(values) + " |"
+    split, packed = (cell["largest", 12, name] for name in ("split", "packed"))
+    yield ""
+    yield (
+        f"Of the prototype's {split['compared_over_whole']:.2f}, "
+        f"{packed['compared_over_whole']:.2f} comes with two small jobs on a node alone."
+    )

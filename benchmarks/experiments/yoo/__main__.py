@@ -1,0 +1,7 @@
+"""Runs the experiment: ``python -m benchmarks.experiments.yoo``."""
+
+import sys
+
+from benchmarks.experiments.yoo.experiment import main
+
+sys.exit(main())

@@ -1,0 +1,260 @@
+"""Figures 2 to 6 of Yoo and Jette (IPDPS 2001), and where coscheduling pays.
+
+fig2   mean response of three workloads, from hardly any messages to very many
+fig3   mean response at a degree of multiprogramming (DOM) of 2 to 5
+fig4   mean wait of many jobs, two of them long, by slice and DOM, and under batch
+fig5   mean response by GMET
+fig6   mean response by the slice
+auto   mean response with fixed slices, and with slice=auto
+fleet  cosched against the kernel over grain, DOM and placement of ranks
+all    one after the other
+
+On a lab of two nodes of one core, in minutes; or with --scale paper on --hosts, with the
+sizes, slices and GMET of the paper. Into the folder --out go FIGURE.json with every run,
+FIGURE.txt, FIGURE.png and FIGURE.svg, and FIGURE.runs.jsonl, which holds each run as soon
+as it is over: the same command again goes on where it stopped, with a greater --repeats
+it adds some. A run that fails or takes too long is told in all of them; the others go on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from benchmarks.experiments.yoo.figures import draw
+from benchmarks.experiments.yoo.plans import PLANS, SCALES, Plan, Way, make_plan
+from benchmarks.experiments.yoo.table import text_table
+from benchmarks.npb.kernels import load as load_kernels
+from cosched.bench.measure.level import levelled, speeds, usual_probe_us
+from cosched.bench.results.ledger import open_ledger
+from cosched.bench.results.results import ArmSummary, Run, Spread, summarise
+from cosched.bench.results.run_codec import encode_run
+from cosched.bench.run.arms import parse_arms
+from cosched.bench.run.campaign import Point, Runs, run_all, to_run
+from cosched.bench.run.ground import Ground, GroundOptions, open_ground
+from cosched.bench.run.interrupts import interruptible
+from cosched.bench.run.processes import RunFailed
+from cosched.bench.run.progress import open_progress
+from cosched.bench.workload.file import JobSpec
+from cosched.core.errors import CoschedError
+from cosched.shm.paths import default_run_dir
+
+FORMAT = "cosched-yoo-1"
+ALL = "all"
+
+
+def carry_out(plan: Plan, options: argparse.Namespace) -> dict[str, Any]:
+    """Makes the runs that are missing; the figure as a document."""
+    started = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    ground_options = GroundOptions(
+        run_dir=options.run_dir,
+        nodes=2,
+        hosts=tuple(options.hosts.split(",")) if options.hosts else (),
+        mpi=options.mpi,
+        settings=plan.settings,
+        set_with=tuple(shlex.split(options.set_with or "")),
+        limit_s=options.run_limit or SCALES[options.scale].limit_s,
+    )
+    _build_kernels(spec for workload in plan.workloads for spec in workload.jobs)
+    with open_ground(plan.workloads, ground_options, os.environ) as ground:
+        found = _measure(plan, options, ground)
+        context = ground.context()
+    return {
+        "format": FORMAT,
+        "figure": plan.figure,
+        "title": plan.title,
+        "xlabel": plan.xlabel,
+        "value": plan.value,
+        "command": shlex.join(["scripts/dev", "bench", "yoo", *sys.argv[1:]]),
+        "scale": options.scale,
+        "quick": options.quick,
+        "started": started,
+        "repeats": options.repeats or plan.repeats,
+        **context,
+        "speeds": speeds(run for runs in found.values() for run in runs),
+        "points": point_documents(plan.ways, found),
+    }
+
+
+def _measure(plan: Plan, options: argparse.Namespace, ground: Ground) -> Runs:
+    points = [
+        Point(ground.sessions[way.workload.title], way.cell, f"{way.series} {way.x} #")
+        for way in plan.ways
+    ]
+    repeats = options.repeats or plan.repeats
+    kept = options.out / f"{stem_of(plan.figure, options)}.runs.jsonl"
+    with open_ledger(kept, ground.made_with()) as ledger:
+        left = to_run(points, repeats, ledger)
+        with open_progress(sys.stderr, left) as progress:
+            done = len(points) * repeats - len(left)
+            if done:
+                progress.say(f"runs done already: {done}")
+            if left:
+                arms = {way.cell.arm for way in plan.ways}
+                points[0].session.warm_up(arms, progress)
+            return run_all(points, repeats, ledger, progress)
+
+
+def _need_matplotlib() -> None:
+    """Found out before the runs, not after them."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise CoschedError(f"no matplotlib: {sys.executable} -m pip install matplotlib")
+
+
+def _build_kernels(specs: Any) -> None:
+    """What NAS benchmarks compile at their first use must not count in a run."""
+    module = "benchmarks.npb"
+    jobs: list[JobSpec] = [spec for spec in specs if module in spec.command]
+    for name in sorted({job.command[job.command.index(module) + 1] for job in jobs}):
+        load_kernels(name)
+
+
+def point_documents(ways: Sequence[Way], found: Runs) -> list[dict[str, Any]]:
+    """The points of the figure: how each was run, what it gave, and every run; in ``level``
+    what they gave at equal speed of the machine, if it differed. ``found``: of ``run_all``.
+    """
+    usual_us = usual_probe_us(run for runs in found.values() for run in runs)
+    return [_point(way, found[way.workload.title, way.cell.name], usual_us) for way in ways]
+
+
+def _point(way: Way, runs: Sequence[Run], usual_us: float | None) -> dict[str, Any]:
+    summary = summarise(way.cell.arm, runs)
+    level = None
+    if usual_us is not None:
+        level = summarise(way.cell.arm, [levelled(run, usual_us) for run in runs])
+    return {
+        "workload": way.workload.title,
+        "series": way.series,
+        "x": way.x,
+        "arm": way.cell.arm.value,
+        "settings": dict(way.cell.settings),
+        "dom": way.cell.dom,
+        **_figures(summary),
+        "level": _figures(level) if level else None,
+        "counted": len(summary.counted),
+        "disturbed": summary.all_disturbed,
+        "outside_load": _outside(summary),
+        "failure": next((run.failure.line for run in runs if run.failure), None),
+        "runs": [encode_run(run) for run in runs],
+    }
+
+
+def _figures(summary: ArmSummary) -> dict[str, dict[str, float] | None]:
+    return {
+        "mean_response_s": _spread(summary.mean_response_s),
+        "mean_wait_s": _spread(summary.mean_wait_s),
+        "makespan_s": _spread(summary.makespan_s),
+    }
+
+
+def _spread(spread: Spread | None) -> dict[str, float] | None:
+    if spread is None:
+        return None
+    return {"median": spread.median, "low": spread.low, "high": spread.high}
+
+
+def _outside(summary: ArmSummary) -> float | None:
+    loads = [run.load.share for run in summary.counted if run.load is not None]
+    return max(loads, default=None)
+
+
+def stem_of(figure: str, options: argparse.Namespace) -> str:
+    """What a figure's files are called; a trial's never stand in for the real ones."""
+    return f"{figure}-quick" if options.quick else figure
+
+
+def write(document: dict[str, Any], out: Path, stem: str) -> str:
+    """JSON, table and pictures into ``out``; the table."""
+    (out / f"{stem}.json").write_text(json.dumps(document, indent=1) + "\n")
+    text = text_table(document)
+    (out / f"{stem}.txt").write_text(text)
+    draw(document, [out / f"{stem}.{ending}" for ending in ("png", "svg")])
+    return text
+
+
+def parse(words: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="scripts/dev bench yoo",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="examples:\n"
+        "  scripts/dev bench yoo fig2 --out results\n"
+        "  scripts/dev bench yoo fig5 --out results --repeats 3\n"
+        "  scripts/dev bench yoo fig2 --scale paper --hosts n1,n2 --out results\n",
+    )
+    parser.add_argument("figure", choices=(*PLANS, ALL))
+    parser.add_argument("--out", type=Path, default=Path("results"), help="(results)")
+    parser.add_argument("--repeats", type=int, help="runs of each point; medians count")
+    parser.add_argument("--quick", action="store_true", help="a few tiny jobs: a trial")
+    parser.add_argument("--scale", choices=SCALES, default="lab", help="sizes (lab)")
+    parser.add_argument("--arms", help="of fig2 and fig3, as for cosched bench")
+    parser.add_argument("--hosts", metavar="A,B", help="run on these nodes, not a lab")
+    parser.add_argument(
+        "--set-with", metavar="COMMAND", help="as for cosched bench, to change settings"
+    )
+    parser.add_argument("--mpi", help="as for cosched-run")
+    parser.add_argument("--run-limit", type=float, metavar="S", help="longest run, s")
+    parser.add_argument(
+        "--run-dir", type=Path, default=default_run_dir(os.environ, os.geteuid())
+    )
+    parser.add_argument(
+        "--redraw", action="store_true", help="no runs: table and pictures anew"
+    )
+    options = parser.parse_args(words)
+    if options.repeats is not None and options.repeats < 1:
+        parser.error("--repeats: at least 1")
+    if options.run_limit is not None and options.run_limit <= 0:
+        parser.error("--run-limit: more than 0 seconds")
+    if options.arms and options.figure not in ("fig2", "fig3"):
+        parser.error(f"--arms: {options.figure} has arms of its own")
+    return options
+
+
+def make(figure: str, options: argparse.Namespace) -> bool:
+    """One figure, from its runs to its files; whether every point of it has a value."""
+    stem = stem_of(figure, options)
+    if options.redraw:
+        document = json.loads((options.out / f"{stem}.json").read_text())
+    else:
+        _need_matplotlib()
+        arms = parse_arms(options.arms) if options.arms else None
+        plan = make_plan(figure, SCALES[options.scale], arms, options.quick)
+        document = carry_out(plan, options)
+    print(write(document, options.out, stem), end="", flush=True)
+    return not any(point["failure"] for point in document["points"])
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """0, or 1 if something failed; what fails does not keep further figures from coming."""
+    options = parse(words)
+    whole = True
+    try:
+        options.out.mkdir(parents=True, exist_ok=True)
+        with interruptible():
+            for figure in PLANS if options.figure == ALL else (options.figure,):
+                whole = _make_or_tell(figure, options) and whole
+    except OSError as error:
+        print(f"yoo: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("yoo: interrupted; the same command goes on from here", file=sys.stderr)
+        return 130
+    return 0 if whole else 1
+
+
+def _make_or_tell(figure: str, options: argparse.Namespace) -> bool:
+    try:
+        return make(figure, options)
+    except CoschedError as error:
+        for line in error.failure.output if isinstance(error, RunFailed) else ():
+            print(f"  | {line}", file=sys.stderr)
+        print(f"yoo: {figure}: {error}", file=sys.stderr)
+        return False

@@ -1,0 +1,158 @@
+"""The pictures of Yoo and Jette's figures, with their axes, and the map of the fleet."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.experiments.yoo.table import Document, places, spread, values
+
+COLOURS = {
+    "batch": "#878787",
+    "kernel": "#d6604d",
+    "yield": "#f4a582",
+    "block": "#fddbc7",
+    "gang": "#4d4d4d",
+    "slurm-gang": "#b8a0c8",
+    "messages": "#92c5de",
+    "strict": "#4393c3",
+    "proportional": "#2166ac",
+    "cosched": "#2166ac",
+}
+HUES = {"1": "#2166ac", "2": "#b2182b", "3": "#4d9221"}
+MARKS = {"1": "o", "2": "s", "3": "^"}
+SECONDS = {"mean_response_s": "mean response, s", "mean_wait_s": "mean wait, s"}
+
+
+def draw(document: Document, paths: Sequence[Path]) -> None:
+    """The figure, into each of ``paths``; their endings say the format."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    # Text stays text in SVG, and the same result gives the same file.
+    mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "cosched"})
+    from matplotlib import pyplot as plt
+
+    for path in paths:  # each anew: a second layout of one figure differs from the first
+        figure = DRAWN[document["figure"]](plt, document)
+        stamp = {"Date": None} if path.suffix == ".svg" else {}
+        figure.savefig(path, dpi=110, metadata=stamp)
+        plt.close(figure)
+
+
+def _bars(plt: Any, document: Document) -> Any:
+    """A group of bars at each x, one an arm, with the range of its runs."""
+    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+    xs, found = places(document), values(document)
+    beside = max((sum(x in by_x for by_x in found.values()) for x in xs), default=1)
+    width = 0.8 / max(1, beside)
+    spreads = {(p["series"], p["x"]): spread(document, p) for p in document["points"]}
+    ended = {place: around for place, around in spreads.items() if around is not None}
+    for place, (series, by_x) in enumerate(found.items()):
+        offset = width * (place - (len(found) - 1) / 2) if beside > 1 else 0.0
+        where = [xs.index(x) + offset for x in by_x]
+        ranges: tuple[list[float], list[float]] = ([], [])
+        for x, value in by_x.items():
+            ranges[0].append(value - ended[series, x]["low"])
+            ranges[1].append(ended[series, x]["high"] - value)
+        axes.bar(where, by_x.values(), width * 0.92, color=COLOURS[series], label=series)
+        axes.errorbar(where, by_x.values(), ranges, fmt="none", ecolor="black", lw=0.8)
+    axes.set_xticks(range(len(xs)), xs)
+    if len(found) > 1:
+        figure.legend(loc="outside right center", fontsize=8, frameon=False)
+    return _finish(figure, axes, document)
+
+
+def _lines(plt: Any, document: Document) -> Any:
+    """A colour a workload: cosched's line, messages' dashed, and the kernel's level."""
+    figure, axes = plt.subplots(figsize=(7, 4.4), layout="constrained")
+    xs = [x for x in places(document) if x != "any"]
+    for series, by_x in values(document).items():
+        arm, _, workload = series.partition(", workload ")
+        style = {"color": HUES[workload], "lw": 1.4, "label": series}
+        if arm == "kernel":
+            axes.axhline(by_x["any"], ls=":", **style)
+            continue
+        dashes = "--" if arm == "messages" else "-"
+        where = [xs.index(x) for x in by_x]
+        axes.plot(where, by_x.values(), dashes, marker=MARKS[workload], ms=5, **style)
+    axes.set_xticks(range(len(xs)), xs)
+    figure.legend(loc="outside right center", fontsize=8, frameon=False)
+    return _finish(figure, axes, document)
+
+
+def _map(plt: Any, document: Document) -> Any:
+    """A square a grain and DOM, one panel a placement; blue is where cosched is ahead."""
+    from matplotlib.colors import TwoSlopeNorm
+
+    found, grains = values(document), places(document)
+    ways = [series.split(", ")[1:] for series in found]
+    placements = list(dict.fromkeys(placement for placement, _ in ways))
+    doms = sorted({dom for _, dom in ways}, key=int)
+    figure, panels = plt.subplots(
+        1,
+        len(placements),
+        figsize=(1.2 + 3.1 * len(placements), 2.6),
+        layout="constrained",
+        squeeze=False,
+        sharey=True,
+    )
+    norm = TwoSlopeNorm(1.0, 0.4, 1.6)
+    picture = None
+    for panel, placement in zip(panels[0], placements, strict=True):
+        rows = [[_paid(found, placement, dom, grain) for grain in grains] for dom in doms]
+        picture = panel.imshow(
+            rows, cmap="RdBu_r", norm=norm, aspect="auto", origin="lower"
+        )
+        for row, cells in enumerate(rows):
+            for column, cell in enumerate(cells):
+                text = f"{cell:.2f}" if math.isfinite(cell) else "-"
+                panel.text(column, row, text, ha="center", va="center", fontsize=9)
+        panel.set_xticks(range(len(grains)), [_microseconds(grain) for grain in grains])
+        panel.set_yticks(range(len(doms)), doms)
+        panel.set_title(placement, fontsize=9)
+        panel.set_xlabel(document["xlabel"], fontsize=8)
+    panels[0][0].set_ylabel("jobs at once")
+    figure.colorbar(picture, ax=panels[0].tolist(), label="cosched / kernel")
+    figure.suptitle(document["title"], fontsize=10)
+    return figure
+
+
+def _paid(
+    found: dict[str, dict[str, float]], placement: str, dom: str, grain: str
+) -> float:
+    sides = [found.get(f"{a}, {placement}, {dom}", {}).get(grain) for a in ARMS]
+    top, bottom = sides
+    return float("nan") if top is None or bottom is None else top / bottom
+
+
+ARMS = ("cosched", "kernel")
+
+
+def _microseconds(units: str) -> str:
+    """A unit of bulk.c is about a nanosecond."""
+    us = int(units) / 1000
+    return f"{us:g} us" if us < 1000 else f"{us / 1000:g} ms"
+
+
+def _finish(figure: Any, axes: Any, document: Document) -> Any:
+    axes.set_xlabel(document["xlabel"])
+    speed = " at the usual speed" if document.get("speeds") else ""
+    axes.set_ylabel(SECONDS[document["value"]] + speed)
+    axes.set_ylim(bottom=0)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_title(document["title"], fontsize=10)
+    return figure
+
+
+DRAWN = {
+    "fig2": _bars,
+    "fig3": _bars,
+    "fig4": _bars,
+    "fig5": _lines,
+    "fig6": _lines,
+    "auto": _lines,
+    "fleet": _map,
+}

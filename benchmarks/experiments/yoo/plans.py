@@ -1,0 +1,325 @@
+"""What is run for each of Yoo and Jette's figures (section 3.2), and for the fleet.
+
+Pure but for reading workload files.
+
+A plan is a list of points: a workload, run in one way, with its place in the figure. Sizes
+come twice: ``lab`` for two nodes of one core, minutes a figure, slices and GMET in the
+proportion to the jobs that the paper's had; ``paper`` for a cluster, with its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from cosched.bench.run.arms import Arm
+from cosched.bench.run.cell import Cell
+from cosched.bench.workload.file import JobSpec, Workload, load_workload
+
+ROOT = Path(__file__).parents[3]
+WORKLOADS = ROOT / "benchmarks" / "workloads"
+BULK = ROOT / "benchmarks" / "programs" / "bulk.c"
+AUTO = {"slice": "auto", "gmet": "auto"}
+THREE = ("workload1", "workload2", "workload3")
+
+#: The fleet's work a rank: some 1.5 s; its grains, in units of a nanosecond or so.
+FLEET_WORK = 1_200_000_000
+FLEET_GRAINS = (30_000, 300_000, 3_000_000, 30_000_000)
+FLEET_DOMS = (2, 4)
+FLEET_PLACEMENTS = ("spread", "double", "uneven")
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Lengths that belong together. Seconds.
+
+    arms: of Figs. 2 (with waits beside) and 3, and their settings; none for the defaults.
+    limit_s: of one run.
+    """
+
+    folder: str
+    arms: tuple[Arm, ...]
+    settings: Mapping[str, str]
+    wait_gmet: str
+    wait_slices: tuple[str, ...]
+    gmet_slice: str
+    gmets: tuple[str, ...]
+    slice_gmet: str
+    slices: tuple[str, ...]
+    auto_slices: tuple[str, ...]
+    limit_s: float
+
+
+SCALES = {
+    "lab": Scale(
+        folder="lab",
+        arms=(Arm.BATCH, Arm.KERNEL, Arm.GANG, Arm.MESSAGES, Arm.COSCHED),
+        settings={},
+        wait_gmet="0.1s",
+        wait_slices=("1s", "2s"),
+        gmet_slice="2s",
+        gmets=("0.02s", "0.1s", "0.5s", "1s", "2s"),
+        slice_gmet="0.3s",
+        slices=("0.5s", "1s", "2s", "4s"),
+        auto_slices=("1s", "2s", "4s", "8s"),
+        limit_s=180.0,
+    ),
+    "paper": Scale(
+        folder="paper",
+        # No gang: its driver has to reach all nodes' daemons.
+        arms=(Arm.BATCH, Arm.KERNEL, Arm.MESSAGES, Arm.COSCHED),
+        settings={"slice": "15s", "gmet": "5s"},
+        wait_gmet="2s",
+        wait_slices=("15s", "30s"),
+        gmet_slice="30s",
+        gmets=("2s", "5s", "10s", "15s", "20s"),
+        slice_gmet="5s",
+        slices=("5s", "10s", "15s", "20s", "30s"),
+        auto_slices=("5s", "15s", "60s", "240s"),
+        limit_s=4 * 3600.0,
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A point of a figure. x: its place on the axis; series: the line or bar it is of."""
+
+    workload: Workload
+    cell: Cell
+    series: str
+    x: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A whole figure.
+
+    value: what is drawn, ``mean_response_s`` or ``mean_wait_s``. repeats: as many as take
+    some minutes on the lab.
+    """
+
+    figure: str
+    title: str
+    xlabel: str
+    ways: tuple[Way, ...]
+    repeats: int
+    settings: Mapping[str, str] = field(default_factory=dict)
+    value: str = "mean_response_s"
+
+    @property
+    def workloads(self) -> list[Workload]:
+        """Each once."""
+        return list({way.workload.title: way.workload for way in self.ways}.values())
+
+
+Load = Callable[[str], Workload]
+
+
+def make_plan(figure: str, scale: Scale, arms: Sequence[Arm] | None, quick: bool) -> Plan:
+    """The plan of a figure.
+
+    arms: of Figs. 2 and 3, other than the usual ones. quick: the same with a few jobs of
+    the smallest size, to see that it works; its times mean nothing.
+    """
+
+    def load(name: str) -> Workload:
+        return load_workload(WORKLOADS / scale.folder / f"{name}.toml")
+
+    plan = PLANS[figure](scale, load, arms)
+    return _quick(plan) if quick else plan
+
+
+def _quick(plan: Plan) -> Plan:
+    """The plan's two ends: its first and last workloads and places on the axis."""
+    ends = (plan.ways[0], plan.ways[-1])
+    places = {way.x for way in ends}
+    titles = {way.workload.title for way in ends}
+    ways = tuple(
+        replace(way, workload=shrunk(way.workload))
+        for way in plan.ways
+        if way.x in places and way.workload.title in titles
+    )
+    return replace(plan, ways=ways, repeats=1)
+
+
+def shrunk(workload: Workload) -> Workload:
+    """Two of its jobs, of the smallest size."""
+    first, *others = workload.jobs
+    count = 1 if others else 2
+    jobs = tuple(_shrunk_job(spec, count) for spec in (first, *others[:1]))
+    return replace(workload, jobs=jobs)
+
+
+def _shrunk_job(spec: JobSpec, count: int) -> JobSpec:
+    """Class S of a NAS benchmark, or few steps of bulk.c."""
+    small = tuple("S" if word in ("W", "A", "B") else word for word in spec.command)
+    args = ("--steps", "20", *spec.args[2:]) if spec.source else spec.args
+    return replace(spec, count=count, command=small, args=args)
+
+
+# --- the paper's figures ---
+
+
+def _compared(names: Mapping[str, str], load: Load, arms: Sequence[Arm]) -> tuple[Way, ...]:
+    """Every workload, by its file, under every arm. names: x of each file."""
+    return tuple(
+        Way(load(name), Cell(arm), arm.value, x)
+        for name, x in names.items()
+        for arm in arms
+    )
+
+
+def _beside_waits(arms: Sequence[Arm]) -> list[Arm]:
+    """The same, and after the kernel alone the ways in which waiting ranks give up CPUs."""
+    place = arms.index(Arm.KERNEL) + 1
+    return [*arms[:place], Arm.YIELD, Arm.BLOCK, *arms[place:]]
+
+
+def _fig2(scale: Scale, load: Load, arms: Sequence[Arm] | None) -> Plan:
+    names = {name: name[-1] for name in THREE}
+    return Plan(
+        "fig2",
+        "Mean response of three workloads (Fig. 2)",
+        "workload",
+        _compared(names, load, arms or _beside_waits(scale.arms)),
+        repeats=2,
+        settings=scale.settings,
+    )
+
+
+def _fig3(scale: Scale, load: Load, arms: Sequence[Arm] | None) -> Plan:
+    names = {f"dom{n}": str(n) for n in (2, 3, 4, 5)}
+    return Plan(
+        "fig3",
+        "Mean response by the degree of multiprogramming (Fig. 3)",
+        "degree of multiprogramming",
+        _compared(names, load, arms or scale.arms),
+        repeats=2,
+        settings=scale.settings,
+    )
+
+
+def _fig4(scale: Scale, load: Load, _arms: Sequence[Arm] | None) -> Plan:
+    many = load("many")
+    ways = [Way(many, Cell(Arm.BATCH), "batch", "batch")]
+    for dom in (2, 3, 4):
+        for slice_ in scale.wait_slices:
+            settings = {"slice": slice_, "gmet": scale.wait_gmet}
+            cell = Cell(Arm.COSCHED, settings, dom)
+            ways.append(Way(many, cell, "cosched", f"({slice_}, {dom})"))
+    return Plan(
+        "fig4",
+        "Mean wait of many jobs, two of them long (Fig. 4)",
+        "(slice, degree of multiprogramming)",
+        tuple(ways),
+        repeats=2,
+        value="mean_wait_s",
+    )
+
+
+def _swept(
+    scale_points: Sequence[tuple[str, Mapping[str, str]]], load: Load
+) -> tuple[Way, ...]:
+    """Three workloads over settings, timers aligned and not; the kernel beside them."""
+    ways = []
+    for name in THREE:
+        workload = load(name)
+        number = name[-1]
+        ways.append(Way(workload, Cell(Arm.KERNEL), f"kernel, workload {number}", "any"))
+        for x, settings in scale_points:
+            for arm in (Arm.MESSAGES, Arm.COSCHED):
+                series = f"{arm.value}, workload {number}"
+                ways.append(Way(workload, Cell(arm, settings), series, x))
+    return tuple(ways)
+
+
+def _fig5(scale: Scale, load: Load, _arms: Sequence[Arm] | None) -> Plan:
+    points = [(g, {"slice": scale.gmet_slice, "gmet": g}) for g in scale.gmets]
+    return Plan(
+        "fig5",
+        f"Mean response by GMET, slice {scale.gmet_slice} (Fig. 5)",
+        "GMET",
+        _swept(points, load),
+        repeats=1,
+    )
+
+
+def _fig6(scale: Scale, load: Load, _arms: Sequence[Arm] | None) -> Plan:
+    points = [(s, {"slice": s, "gmet": scale.slice_gmet}) for s in scale.slices]
+    return Plan(
+        "fig6",
+        f"Mean response by the slice, GMET {scale.slice_gmet} (Fig. 6)",
+        "slice",
+        _swept(points, load),
+        repeats=1,
+    )
+
+
+# --- beyond the paper ---
+
+
+def _auto(scale: Scale, load: Load, _arms: Sequence[Arm] | None) -> Plan:
+    """Three workloads with fixed slices, and with one that adapts itself."""
+    points = [*((s, {"slice": s}) for s in scale.auto_slices), ("auto", AUTO)]
+    ways = tuple(
+        Way(load(name), Cell(Arm.COSCHED, settings), f"cosched, workload {name[-1]}", x)
+        for name in THREE
+        for x, settings in points
+    )
+    return Plan("auto", "Mean response by the slice, and slice=auto", "slice", ways, 2)
+
+
+def fleet_workload(grain: int, dom: int, placement: str) -> Workload:
+    """``dom`` jobs of bulk.c.
+
+    spread: a rank on each of two nodes. double: two on each, with half the work. uneven:
+    every other job has both its ranks on the first node, so that the nodes' jobs differ.
+    """
+
+    def job(name: str, ranks: int, ppn: int, count: int) -> JobSpec:
+        steps = FLEET_WORK // ppn // grain
+        args = ("--steps", str(steps), "--work", str(grain))
+        return JobSpec(name, ranks, source=BULK, args=args, count=count, ppn=ppn)
+
+    jobs = {
+        "spread": (job("spread", 2, 1, dom),),
+        "double": (job("double", 4, 2, dom),),
+        "uneven": (job("spread", 2, 1, dom - dom // 2), job("packed", 2, 2, dom // 2)),
+    }[placement]
+    title = f"{placement}, {dom} jobs, grain {grain}"
+    return Workload(title, "", jobs, origin="fleet")
+
+
+def _fleet(_scale: Scale, _load: Load, _arms: Sequence[Arm] | None) -> Plan:
+    ways = [
+        Way(
+            fleet_workload(grain, dom, placement),
+            Cell(arm),
+            f"{arm.value}, {placement}, {dom}",
+            str(grain),
+        )
+        for placement in FLEET_PLACEMENTS
+        for dom in FLEET_DOMS
+        for grain in FLEET_GRAINS
+        for arm in (Arm.KERNEL, Arm.COSCHED)
+    ]
+    return Plan(
+        "fleet",
+        "Where coscheduling pays: mean response, cosched / kernel",
+        "computation between two messages",
+        tuple(ways),
+        repeats=1,
+    )
+
+
+PLANS: Mapping[str, Callable[[Scale, Load, Sequence[Arm] | None], Plan]] = {
+    "fig2": _fig2,
+    "fig3": _fig3,
+    "fig4": _fig4,
+    "fig5": _fig5,
+    "fig6": _fig6,
+    "auto": _auto,
+    "fleet": _fleet,
+}

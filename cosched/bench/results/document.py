@@ -1,0 +1,151 @@
+"""The bench's result as one JSON document. Pure.
+
+``arms.NAME.mean_response_s``, ``arms.NAME.makespan_s`` and ``arms.NAME.jobs[]`` hold the
+medians over the runs that count; they are null, or empty, where no run of the arm ended
+well. ``arms.NAME.repeats[]`` holds every run as it was. ``ratios`` are of the medians;
+``level_ratios`` are the same at equal speed of the machine, null if it was equal, or is
+unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from cosched.bench.measure.level import at_usual_speed
+from cosched.bench.measure.load import OutsideLoad
+from cosched.bench.results.results import ArmSummary, Failure, Run, Spread, ratios
+from cosched.bench.workload.file import JobSpec, Workload
+
+FORMAT = "cosched-bench-1"
+
+
+def document(
+    workload: Workload,
+    summaries: Sequence[ArmSummary],
+    context: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Everything about the bench, ready for ``json.dumps``.
+
+    ``context``: how it was run (settings, MPI, kernel, command line), taken over as is.
+    """
+    level = at_usual_speed(summaries)
+    return {
+        "format": FORMAT,
+        "workload": {
+            "title": workload.title,
+            "description": workload.description,
+            "jobs": [spec_document(spec) for spec in workload.jobs],
+        },
+        **context,
+        "arms": {summary.arm.value: _arm(summary) for summary in summaries},
+        "ratios": _ratios(summaries),
+        "level_ratios": _ratios(level) if level else None,
+    }
+
+
+def _ratios(summaries: Sequence[ArmSummary]) -> dict[str, dict[str, float]]:
+    return {
+        f"{ratio.arm.value}/{ratio.other.value}": {
+            "mean_response": ratio.mean_response,
+            "makespan": ratio.makespan,
+        }
+        for ratio in ratios(summaries)
+    }
+
+
+def spec_document(spec: JobSpec) -> dict[str, Any]:
+    """One ``[[job]]`` table as it was understood."""
+    runs: dict[str, Any] = {"command": list(spec.command)}
+    if spec.source is not None:
+        runs = {"source": str(spec.source), "args": list(spec.args)}
+    return {
+        "name": spec.name,
+        **runs,
+        "ranks": spec.ranks,
+        "count": spec.count,
+        "start_s": spec.start_s,
+        "ppn": spec.ppn,
+        "env": dict(spec.env),
+        "cwd": str(spec.cwd) if spec.cwd else None,
+        "timeout_s": spec.timeout_s,
+    }
+
+
+def _arm(summary: ArmSummary) -> dict[str, Any]:
+    return {
+        "mean_response_s": _median(summary.mean_response_s),
+        "mean_wait_s": _median(summary.mean_wait_s),
+        "makespan_s": _median(summary.makespan_s),
+        "spread": {
+            "mean_response_s": _range(summary.mean_response_s),
+            "mean_wait_s": _range(summary.mean_wait_s),
+            "makespan_s": _range(summary.makespan_s),
+        },
+        "jobs": [
+            {
+                "name": job.name,
+                "response_s": job.response_s.median,
+                "cpu_s": job.cpu_s.median,
+                "spread": {
+                    "response_s": _range(job.response_s),
+                    "cpu_s": _range(job.cpu_s),
+                },
+            }
+            for job in summary.jobs
+        ],
+        "repeats": [_run(run, run in summary.counted) for run in summary.runs],
+    }
+
+
+def _run(run: Run, counted: bool) -> dict[str, Any]:
+    ended = run.failure is None
+    return {
+        "repeat": run.repeat,
+        "mean_response_s": run.mean_response_s if ended else None,
+        "makespan_s": run.makespan_s if ended else None,
+        "jobs": [
+            {
+                "name": job.name,
+                "submitted_s": job.submitted_s,
+                "wait_s": job.wait_s,
+                "response_s": job.response_s,
+                "cpu_s": job.cpu_s,
+            }
+            for job in run.jobs
+        ],
+        "outside_load": _load(run.load),
+        "activity": None if run.activity is None else asdict(run.activity),
+        "probe_us": run.probe_us,
+        "discarded": run.disturbed,
+        "counted": counted,
+        "failure": _failure(run.failure),
+    }
+
+
+def _load(load: OutsideLoad | None) -> dict[str, float] | None:
+    if load is None:
+        return None
+    return {
+        "share": load.share,
+        "outside_s": load.outside_s,
+        "busy_s": load.busy_s,
+        "jobs_s": load.jobs_s,
+        "overhead_s": load.overhead_s,
+        "capacity_s": load.capacity_s,
+    }
+
+
+def _failure(failure: Failure | None) -> dict[str, Any] | None:
+    if failure is None:
+        return None
+    return {"line": failure.line, "output": list(failure.output)}
+
+
+def _median(spread: Spread | None) -> float | None:
+    return None if spread is None else spread.median
+
+
+def _range(spread: Spread | None) -> list[float] | None:
+    return None if spread is None else [spread.low, spread.high]

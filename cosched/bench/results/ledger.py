@@ -1,0 +1,148 @@
+"""What a bench has finished, kept in a file, so that it can go on after an interruption.
+
+The file is JSON lines. The first says what the runs were made with: workloads, machine,
+MPI, nodes, settings. Each further line is one run, written and forced to disk as soon as
+it is over::
+
+    {"format": "cosched-runs-1", "made_with": {...}}
+    {"workload": "mix", "cell": "cosched gmet=50ms", "run": {"repeat": 1, ...}}
+
+Invariants
+* A file is only ever continued by what it was made with; anything else is refused.
+* A last line that the interruption cut in two is dropped: that run is made again.
+* A run that failed is kept, and made again: the interruption may have been its failure.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from cosched.bench.results.results import Run
+from cosched.bench.results.run_codec import decode_run, encode_run
+from cosched.core.errors import CoschedError
+
+FORMAT = "cosched-runs-1"
+SHOWN_MAX = 40
+
+Key = tuple[str, str, int]
+
+
+class Ledger:
+    """The runs that are over, by workload, cell and repeat.
+
+    stream: where further ones go; None keeps them in memory alone.
+    """
+
+    def __init__(self, runs: Mapping[Key, Run], stream: BinaryIO | None = None) -> None:
+        self._runs = dict(runs)
+        self._stream = stream
+
+    def find(self, workload: str, cell: str, repeat: int) -> Run | None:
+        """The run, if it is over and ended well."""
+        run = self._runs.get((workload, cell, repeat))
+        return run if run is not None and run.failure is None else None
+
+    def add(self, workload: str, cell: str, run: Run) -> None:
+        """Keeps a run that is over."""
+        self._runs[workload, cell, run.repeat] = run
+        if self._stream is not None:
+            entry = {"workload": workload, "cell": cell, "run": encode_run(run)}
+            _append(self._stream, _line(entry))
+
+
+@contextmanager
+def open_ledger(path: Path | None, made_with: Mapping[str, Any]) -> Iterator[Ledger]:
+    """The ledger in ``path``, begun if there is none; without a path, one in memory.
+
+    CoschedError if the file was made with anything else, or another bench writes to it.
+    """
+    if path is None:
+        yield Ledger({})
+        return
+    try:
+        stream = path.open("a+b")
+    except OSError as error:
+        raise CoschedError(f"cannot write '{path}': {error.strerror}") from error
+    with stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise CoschedError(
+                f"'{path}' is being written by another bench; wait, or name another file"
+            ) from error
+        runs = _continue(stream, path, made_with)
+        yield Ledger(runs, stream)
+
+
+def _continue(stream: BinaryIO, path: Path, made_with: Mapping[str, Any]) -> dict[Key, Run]:
+    """The runs in the file, which is then ready to be appended to."""
+    stream.seek(0)
+    text = stream.read()
+    whole = text[: text.rfind(b"\n") + 1]
+    if not whole and not _first_line(made_with).startswith(text):
+        raise _no_ledger(path)
+    if not whole:
+        os.ftruncate(stream.fileno(), 0)
+        _append(stream, _first_line(made_with))
+        return {}
+    head, *lines = whole.splitlines()
+    try:
+        _check_same(path, json.loads(head), made_with)
+        runs = dict(map(_entry, lines))
+    except (ValueError, KeyError, TypeError) as error:
+        raise _no_ledger(path) from error
+    os.ftruncate(stream.fileno(), len(whole))
+    return runs
+
+
+def _no_ledger(path: Path) -> CoschedError:
+    return CoschedError(
+        f"'{path}' is no list of finished runs of a bench; name another file"
+    )
+
+
+def _first_line(made_with: Mapping[str, Any]) -> bytes:
+    return _line({"format": FORMAT, "made_with": dict(made_with)})
+
+
+def _entry(line: bytes) -> tuple[Key, Run]:
+    found = json.loads(line)
+    run = decode_run(found["run"])
+    return (found["workload"], found["cell"], run.repeat), run
+
+
+def _check_same(path: Path, head: Mapping[str, Any], made_with: Mapping[str, Any]) -> None:
+    if head["format"] != FORMAT:
+        raise ValueError(head["format"])
+    # As it reads after a way through JSON, where tuples become lists.
+    now = json.loads(json.dumps(dict(made_with)))
+    then = head["made_with"]
+    for name in sorted({*now, *then}):
+        if then.get(name) != now.get(name):
+            raise CoschedError(
+                f"'{path}' cannot be continued: {_difference(name, then, now)}; go on as "
+                "it was begun, or name another file"
+            )
+
+
+def _difference(name: str, then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    old, new = (json.dumps(side.get(name)) for side in (then, now))
+    if max(len(old), len(new)) > SHOWN_MAX:
+        return f"its {name} differs from today's"
+    return f"its {name} was {old}, now it is {new}"
+
+
+def _line(what: Mapping[str, Any]) -> bytes:
+    return json.dumps(what).encode() + b"\n"
+
+
+def _append(stream: BinaryIO, line: bytes) -> None:
+    stream.write(line)
+    stream.flush()
+    os.fsync(stream.fileno())

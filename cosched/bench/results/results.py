@@ -1,0 +1,219 @@
+"""What the runs of a bench gave, and what they say together. Pure.
+
+A run is one arm's pass through the workload. Runs that failed never count. Runs that the
+outside load disturbed count only if their arm has no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+
+from cosched.bench.measure.load import OutsideLoad
+from cosched.bench.run.arms import Arm
+
+
+@dataclass(frozen=True, slots=True)
+class JobResult:
+    """One job of one run. The response counts from its submission to its end, the wait
+    to its start."""
+
+    name: str
+    submitted_s: float
+    started_s: float
+    ended_s: float
+    cpu_s: float
+
+    @property
+    def response_s(self) -> float:
+        return self.ended_s - self.submitted_s
+
+    @property
+    def wait_s(self) -> float:
+        return self.started_s - self.submitted_s
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """What the scheduler daemons did, on all nodes together."""
+
+    tasks: int
+    timer_switches: int
+    message_switches: int
+
+    def since(self, before: Activity) -> Activity:
+        """What was done after ``before``."""
+        return Activity(
+            self.tasks - before.tasks,
+            self.timer_switches - before.timer_switches,
+            self.message_switches - before.message_switches,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a run does not count: one line, and the last lines of the job's output."""
+
+    line: str
+    output: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One arm's pass through the workload. A failed one has no jobs.
+
+    load, activity and probe_us (see speed.py): None where they cannot be told from here.
+    """
+
+    arm: Arm
+    repeat: int
+    jobs: tuple[JobResult, ...]
+    load: OutsideLoad | None = None
+    activity: Activity | None = None
+    failure: Failure | None = None
+    probe_us: float | None = None
+
+    @property
+    def mean_response_s(self) -> float:
+        return fmean(job.response_s for job in self.jobs)
+
+    @property
+    def mean_wait_s(self) -> float:
+        return fmean(job.wait_s for job in self.jobs)
+
+    @property
+    def makespan_s(self) -> float:
+        """From the first submission to the last end."""
+        first = min(job.submitted_s for job in self.jobs)
+        return max(job.ended_s for job in self.jobs) - first
+
+    @property
+    def disturbed(self) -> bool:
+        return self.load is not None and self.load.disturbed
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A figure's median over the runs, its least and its greatest value."""
+
+    median: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class JobSummary:
+    """One job over the runs of an arm."""
+
+    name: str
+    response_s: Spread
+    cpu_s: Spread
+
+
+@dataclass(frozen=True, slots=True)
+class ArmSummary:
+    """One arm over its runs; the figures are None if no run ended well."""
+
+    arm: Arm
+    runs: tuple[Run, ...]
+    counted: tuple[Run, ...]
+    mean_response_s: Spread | None
+    mean_wait_s: Spread | None
+    makespan_s: Spread | None
+    jobs: tuple[JobSummary, ...]
+
+    @property
+    def failed(self) -> bool:
+        """Whether any run failed."""
+        return any(run.failure is not None for run in self.runs)
+
+    @property
+    def discarded(self) -> tuple[Run, ...]:
+        """Runs that ended well and do not count."""
+        return tuple(
+            run for run in self.runs if run.failure is None and run not in self.counted
+        )
+
+    @property
+    def all_disturbed(self) -> bool:
+        """Whether the figures rest on disturbed runs, there being no others."""
+        return bool(self.counted) and all(run.disturbed for run in self.counted)
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """One arm's medians over another's; below 1 the first arm is faster.
+
+    responses_overlap: some run of the slower arm was as fast as some of the faster one.
+    """
+
+    arm: Arm
+    other: Arm
+    mean_response: float
+    makespan: float
+    responses_overlap: bool
+
+
+def spread(values: Iterable[float]) -> Spread:
+    """Median, least and greatest of at least one value."""
+    ordered = sorted(values)
+    return Spread(median(ordered), ordered[0], ordered[-1])
+
+
+def summarise(arm: Arm, runs: Sequence[Run]) -> ArmSummary:
+    """What the arm's runs among ``runs`` say together."""
+    own = tuple(run for run in runs if run.arm is arm)
+    ended = tuple(run for run in own if run.failure is None)
+    counted = tuple(run for run in ended if not run.disturbed) or ended
+    return ArmSummary(
+        arm=arm,
+        runs=own,
+        counted=counted,
+        mean_response_s=spread(r.mean_response_s for r in counted) if counted else None,
+        mean_wait_s=spread(r.mean_wait_s for r in counted) if counted else None,
+        makespan_s=spread(r.makespan_s for r in counted) if counted else None,
+        jobs=_summarise_jobs(counted),
+    )
+
+
+def _summarise_jobs(runs: Sequence[Run]) -> tuple[JobSummary, ...]:
+    if not runs:
+        return ()
+    return tuple(
+        JobSummary(
+            name=same[0].name,
+            response_s=spread(job.response_s for job in same),
+            cpu_s=spread(job.cpu_s for job in same),
+        )
+        for same in zip(*(run.jobs for run in runs), strict=True)
+    )
+
+
+def ratios(summaries: Sequence[ArmSummary]) -> tuple[Ratio, ...]:
+    """Every arm against kernel and batch, and cosched against its ideal, gang."""
+    by_arm = {summary.arm: summary for summary in summaries}
+    sharing = [arm for arm in reversed(Arm) if arm not in (Arm.KERNEL, Arm.BATCH)]
+    pairs: list[tuple[Arm, Arm]]
+    pairs = [(arm, other) for arm in sharing for other in (Arm.KERNEL, Arm.BATCH)]
+    pairs += [(Arm.COSCHED, Arm.GANG), (Arm.KERNEL, Arm.BATCH)]
+    found = (_compare(by_arm.get(arm), by_arm.get(other)) for arm, other in pairs)
+    return tuple(ratio for ratio in found if ratio is not None)
+
+
+def _compare(top: ArmSummary | None, bottom: ArmSummary | None) -> Ratio | None:
+    if top is None or bottom is None:
+        return None
+    response, other_response = top.mean_response_s, bottom.mean_response_s
+    makespan, other_makespan = top.makespan_s, bottom.makespan_s
+    if not (response and other_response and makespan and other_makespan):
+        return None
+    return Ratio(
+        arm=top.arm,
+        other=bottom.arm,
+        mean_response=response.median / other_response.median,
+        makespan=makespan.median / other_makespan.median,
+        responses_overlap=(
+            response.low <= other_response.high and other_response.low <= response.high
+        ),
+    )

@@ -1,0 +1,90 @@
+"""A whole bench: from the workload file to the table and the JSON document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, TextIO
+
+from cosched.bench.results.document import document
+from cosched.bench.results.ledger import open_ledger
+from cosched.bench.results.results import ArmSummary, summarise
+from cosched.bench.results.table import render
+from cosched.bench.run.arms import Arm
+from cosched.bench.run.campaign import Point, run_all, to_run
+from cosched.bench.run.cell import Cell
+from cosched.bench.run.ground import Ground, GroundOptions, open_ground
+from cosched.bench.run.progress import open_progress
+from cosched.bench.workload.file import Workload, load_workload
+
+
+@dataclass(frozen=True, slots=True)
+class BenchOptions:
+    """What the user asked for.
+
+    dom: how many jobs run at a time; None: all. resume: where finished runs are kept.
+    command_line: how the bench was called, for the document.
+    """
+
+    workload: Path
+    arms: tuple[Arm, ...]
+    repeats: int
+    ground: GroundOptions
+    dom: int | None = None
+    warm_up: bool = True
+    resume: Path | None = None
+    command_line: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a bench found."""
+
+    text: str
+    document: dict[str, Any]
+    failed: bool
+
+
+def run_bench(options: BenchOptions, environ: Mapping[str, str], log: TextIO) -> Outcome:
+    """Runs the bench, telling ``log`` how far it is."""
+    workload = load_workload(options.workload)
+    started = datetime.now(timezone.utc)
+    with open_ground([workload], options.ground, environ) as ground:
+        summaries = _measure(options, ground, workload, log)
+        context = {
+            "command_line": list(options.command_line),
+            "started": started.isoformat(timespec="seconds"),
+            "dom": options.dom,
+            **ground.context(),
+        }
+        setting = ground.setting()
+    return Outcome(
+        text=render(_title(workload), setting, summaries),
+        document=document(workload, summaries, context),
+        failed=any(summary.failed for summary in summaries),
+    )
+
+
+def _measure(
+    options: BenchOptions, ground: Ground, workload: Workload, log: TextIO
+) -> list[ArmSummary]:
+    session = ground.sessions[workload.title]
+    points = [Point(session, Cell(arm, dom=options.dom), arm.value) for arm in options.arms]
+    with open_ledger(options.resume, ground.made_with()) as ledger:
+        left = to_run(points, options.repeats, ledger)
+        with open_progress(log, left) as progress:
+            done = len(points) * options.repeats - len(left)
+            if done:
+                progress.say(f"runs done already: {done}")
+            if options.warm_up and left:
+                session.warm_up(options.arms, progress)
+            found = run_all(points, options.repeats, ledger, progress)
+    return [summarise(point.cell.arm, found[point.key]) for point in points]
+
+
+def _title(workload: Workload) -> str:
+    if not workload.description:
+        return workload.title
+    return f"{workload.title}: {workload.description}"

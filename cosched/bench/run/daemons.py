@@ -1,0 +1,149 @@
+"""What a bench asks of the nodes' scheduler daemons: who they are, and their settings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from cosched.bench.results.results import Activity
+from cosched.bench.run.interrupts import shielded
+from cosched.bench.run.remote import RemoteSettings
+from cosched.bench.run.site import Site
+from cosched.core.errors import CoschedError, NoDaemon
+from cosched.core.node.branches import Branch
+from cosched.lab import life
+from cosched.node.sockets.client import request
+from cosched.shm.paths import NodePaths
+
+Answers = dict[NodePaths, dict[str, Any]]
+
+
+def ask(site: Site) -> Answers:
+    """The status of every node whose daemon can be reached from here."""
+    answers: Answers = {}
+    for host in site.hosts:
+        paths = NodePaths(site.run_dir, host)
+        try:
+            answers[paths] = request(paths, "status")
+        except NoDaemon:
+            continue
+    return answers
+
+
+def pids(answers: Answers) -> frozenset[int]:
+    """Scheduler and timer daemons."""
+    return frozenset(
+        pid
+        for answer in answers.values()
+        for pid in (answer["pid"], answer["timer"]["pid"])
+    )
+
+
+def activity(answers: Answers) -> Activity | None:
+    """What these daemons have done since they started; None if there are none."""
+    if not answers:
+        return None
+    total: Counter[str] = Counter()
+    for answer in answers.values():
+        total.update(answer["counters"])
+    return Activity(
+        tasks=total[Branch.REG_NEW_JOB.value] + total[Branch.REG_NEW_TASK.value],
+        timer_switches=total[Branch.CSW_SWITCHED.value],
+        message_switches=total[Branch.SCH_GRANTED.value],
+    )
+
+
+def describe(answers: Answers) -> list[dict[str, Any]]:
+    """The nodes as a bench's document has them."""
+    return [
+        {
+            "name": paths.node,
+            "settings": {
+                name: answer["settings"][name] for name in ("slice", "gmet", "align")
+            },
+            "class_scheduler": {
+                name: answer["class_scheduler"][name] for name in ("name", "mode")
+            },
+        }
+        for paths, answer in answers.items()
+    ]
+
+
+@contextmanager
+def mode_changed(site: Site, mode: str | None) -> Iterator[None]:
+    """The nodes' daemons in ``mode`` within the block; None leaves them as they are.
+
+    A mode is chosen at the start of a daemon, so this restarts them if they are in another.
+    """
+    answers = ask(site) if mode else {}
+    modes = {answer["class_scheduler"]["mode"] for answer in answers.values()}
+    if mode is None or modes == {mode}:
+        yield
+        return
+    if not site.private or len(modes) != 1:
+        raise CoschedError(
+            f"arm {mode}: the nodes' daemons are not in that mode: restart them with "
+            f"'cosched up --mode {mode}', or let the bench make a lab of its own"
+        )
+    try:
+        _restart(site, answers, mode)
+        yield
+    finally:
+        with shielded():
+            _restart(site, answers, modes.pop())
+
+
+def _restart(site: Site, answers: Answers, mode: str) -> None:
+    life.restart_daemons(site.run_dir, "--mode", mode)
+    for paths, answer in answers.items():
+        _put_back(paths, answer["settings"], ("slice", "gmet", "align"))
+
+
+@contextmanager
+def settings_changed(site: Site, changes: Mapping[str, str]) -> Iterator[None]:
+    """The nodes with ``changes`` applied within the block, as by ``cosched set``."""
+    if not changes:
+        yield
+        return
+    if site.remote is not None:
+        with _changed_remotely(site.remote, changes):
+            yield
+        return
+    before = ask(site)
+    reached = {paths.node for paths in before}
+    missing = [host for host in site.hosts if host not in reached]
+    if missing:
+        raise CoschedError(
+            f"cannot change the settings of {', '.join(missing)} from here: run 'cosched "
+            "set' there, and the bench without --slice, --gmet, --align and the arms "
+            "gang and messages; or say with --set-with how to set them"
+        )
+    try:
+        for paths in before:
+            request(paths, "set", settings=dict(changes))
+        yield
+    finally:
+        with shielded():
+            for paths, answer in before.items():
+                _put_back(paths, answer["settings"], changes)
+
+
+@contextmanager
+def _changed_remotely(remote: RemoteSettings, changes: Mapping[str, str]) -> Iterator[None]:
+    before = {name: remote.now[name] for name in changes}
+    try:
+        remote.change(changes)
+        yield
+    finally:
+        with shielded():
+            remote.change(before)
+
+
+def _put_back(paths: NodePaths, before: Mapping[str, Any], changes: Iterable[str]) -> None:
+    old = {**before, "align": "on" if before["align"] else "off"}
+    try:
+        request(paths, "set", settings={name: old[name] for name in changes})
+    except NoDaemon:
+        return  # its settings ended with it

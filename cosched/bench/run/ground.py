@@ -1,0 +1,210 @@
+"""What a bench stands on: its nodes, its MPI, and what it may be compared by."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from cosched.bench.results.document import spec_document
+from cosched.bench.run import daemons
+from cosched.bench.run.launcher import COSCHED_RUN, Launcher
+from cosched.bench.run.remote import RemoteSettings
+from cosched.bench.run.session import Session
+from cosched.bench.run.site import Site, host_site, lab_site
+from cosched.bench.workload.build import build_program, default_cache
+from cosched.bench.workload.file import JobSpec, Workload
+from cosched.core.errors import CoschedError
+from cosched.core.node.settings import Settings
+from cosched.launch.family import Mpi
+from cosched.launch.mpi import Places, find_mpi
+from cosched.launch.program import inspect, which
+
+
+@dataclass(frozen=True, slots=True)
+class GroundOptions:
+    """Where and how jobs run.
+
+    hosts: empty for the lab. settings: changes for the whole bench. limit_s: of one run.
+    set_with: see remote.py; empty where the daemons of all hosts can be reached.
+    """
+
+    run_dir: Path
+    nodes: int = 2
+    cores_per_node: int = 1
+    hosts: tuple[str, ...] = ()
+    mpi: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    limit_s: float = float("inf")
+    cosched_run: tuple[str, ...] = COSCHED_RUN
+    set_with: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """Nodes that are up, and sessions on them by the titles of their workloads.
+
+    nodes: what their daemons say of themselves; none where none can be reached.
+    """
+
+    site: Site
+    mpi: Mpi | None
+    sessions: Mapping[str, Session]
+    nodes: Sequence[Mapping[str, Any]]
+
+    def context(self) -> dict[str, Any]:
+        """What every figure that is made here has to be read with."""
+        return {
+            "cosched": version("cosched"),
+            "kernel": os.uname().release,
+            "mpi": _describe_mpi(self.mpi),
+            "lab": self.site.lab,
+            "hosts": list(self.site.hosts),
+            "settings": self.nodes[0]["settings"] if self.nodes else None,
+            "nodes": list(self.nodes),
+        }
+
+    def made_with(self) -> dict[str, Any]:
+        """What must be the same if runs are to be compared (see ledger.py)."""
+        return {
+            **self.context(),
+            "machine": os.uname().nodename,
+            "CPUs": os.cpu_count(),
+            "CPUs of the nodes": None if self.site.cpus is None else sorted(self.site.cpus),
+            "set on the nodes": self.site.remote.now if self.site.remote else None,
+            "workload": {
+                title: [
+                    {**spec_document(spec), "sha256": _sha256(spec)}
+                    for spec in session.workload.jobs
+                ]
+                for title, session in self.sessions.items()
+            },
+            "run limit": self._limit_s,
+        }
+
+    @property
+    def _limit_s(self) -> float | None:
+        limits = {session.limit_s for session in self.sessions.values()}
+        return next((limit for limit in limits if limit != float("inf")), None)
+
+    def setting(self) -> str:
+        """One line: which MPI, which nodes, which settings."""
+        parts = [f"{self.mpi.family.title} {self.mpi.version}"] if self.mpi else []
+        parts.append(
+            f"{len(self.site.hosts)} nodes{' of the lab' if self.site.lab else ''}"
+        )
+        if self.nodes:
+            settings = self.nodes[0]["settings"]
+            parts.append(f"slice {settings['slice']}")
+            parts.append(f"gmet {settings['gmet']}")
+            parts.append(f"align {'on' if settings['align'] else 'off'}")
+        return ", ".join(parts)
+
+
+@contextmanager
+def open_ground(
+    workloads: Sequence[Workload], options: GroundOptions, environ: Mapping[str, str]
+) -> Iterator[Ground]:
+    """The ground for these workloads; a lab that it makes goes down with it."""
+    for workload in workloads:
+        _check_fit(workload, options)
+    Settings().changed(dict(options.settings))
+    jobs = [spec for workload in workloads for spec in workload.jobs]
+    mpi = _mpi_at_hand(jobs, options.mpi, environ)
+    programs = [
+        {spec.name: _program(spec, mpi, environ) for spec in workload.jobs}
+        for workload in workloads
+    ]
+    with ExitStack() as stack:
+        site = stack.enter_context(_open_site(options))
+        stack.enter_context(daemons.settings_changed(site, options.settings))
+        sessions = {
+            workload.title: Session(
+                workload,
+                Launcher(
+                    site,
+                    built,
+                    environ,
+                    options.mpi,
+                    options.cosched_run,
+                    mpi.family if mpi else None,
+                ),
+                options.limit_s,
+            )
+            for workload, built in zip(workloads, programs, strict=True)
+        }
+        if len(sessions) < len(workloads):
+            raise CoschedError("two of the workloads have the same title; rename one")
+        yield Ground(site, mpi, sessions, daemons.describe(daemons.ask(site)))
+
+
+def _check_fit(workload: Workload, options: GroundOptions) -> None:
+    nodes = len(options.hosts) or options.nodes
+    for spec in workload.jobs:
+        if spec.ppn is not None and spec.ppn * nodes < spec.ranks:
+            raise CoschedError(
+                f"{workload.origin}, job '{spec.name}': {spec.ranks} ranks do not fit "
+                f"on {nodes} nodes at ppn = {spec.ppn}; raise ppn or leave it out"
+            )
+
+
+def _mpi_at_hand(
+    jobs: Sequence[JobSpec], asked: str | None, environ: Mapping[str, str]
+) -> Mpi | None:
+    """The MPI that the jobs will use. None if none is found and none has to be built."""
+    words = next((spec.command for spec in jobs if spec.command), ("cosched",))
+    to_build = any(spec.source is not None for spec in jobs)
+    path = None if to_build else which(words[0], environ)
+    places = Places(Path(sys.executable).parent, environ)
+    try:
+        return find_mpi(inspect(words, environ, path), asked, places)
+    except CoschedError:
+        if to_build or asked is not None:
+            raise
+        return None
+
+
+def _program(spec: JobSpec, mpi: Mpi | None, environ: Mapping[str, str]) -> tuple[str, ...]:
+    if spec.source is None:
+        return spec.command
+    if mpi is None or mpi.mpicc is None:
+        where = mpi.mpiexec if mpi else "mpiexec"
+        raise CoschedError(
+            f"source '{spec.source}': no mpicc beside {where} to build it with; "
+            "name another MPI with --mpi"
+        )
+    program = build_program(spec.source, mpi.mpicc, default_cache(environ))
+    return (str(program), *spec.args)
+
+
+def _sha256(spec: JobSpec) -> str | None:
+    return hashlib.sha256(spec.source.read_bytes()).hexdigest() if spec.source else None
+
+
+@contextmanager
+def _open_site(options: GroundOptions) -> Iterator[Site]:
+    if options.hosts:
+        site = host_site(options.run_dir, options.hosts)
+        remote = RemoteSettings(options.set_with) if options.set_with else None
+        yield replace(site, remote=remote)
+        return
+    if options.set_with:
+        raise CoschedError("--set-with is for --hosts: a lab's nodes are in reach")
+    with lab_site(options.run_dir, options.nodes, options.cores_per_node) as site:
+        yield site
+
+
+def _describe_mpi(mpi: Mpi | None) -> dict[str, str] | None:
+    if mpi is None:
+        return None
+    return {
+        "family": mpi.family.value,
+        "version": mpi.version,
+        "mpiexec": str(mpi.mpiexec),
+    }

@@ -1,0 +1,261 @@
+"""Running the jobs of one run: start each when it is due, wait for all, stop at trouble.
+
+One selector waits for everything: a pidfd a job, and timeouts for the next submission,
+the next job that has taken too long and the next look of whoever shows progress. A job's
+CPU time is what wait4 reports for its launcher, which covers every descendant that was
+waited for.
+
+A job that ends with a status other than 0, or not in time, fails the run; the others are
+then stopped. Whatever leaves ``run_jobs``, Ctrl-C included, leaves no job behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from resource import struct_rusage
+
+from cosched.bench.results.results import Failure, JobResult
+from cosched.bench.run.interrupts import shielded
+from cosched.core.errors import CoschedError
+
+STOP_GRACE_S = 5.0
+#: What a selector can be asked for has a limit, a job's time has none.
+LONGEST_PAUSE_S = 3600.0
+OUTPUT_LINES = 5
+OUTPUT_TAIL_BYTES = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A job, ready to start: what to execute, when, and for how long at most."""
+
+    name: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    start_s: float
+    timeout_s: float
+    cwd: Path | None = None
+
+
+class RunFailed(CoschedError):
+    """A job of the run failed; ``failure`` says which and how."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.line)
+        self.failure = failure
+
+
+@dataclass(slots=True)
+class _Running:
+    submission: Submission
+    process: subprocess.Popen[bytes]
+    output: Path
+    started_s: float
+    deadline_s: float
+
+
+def run_jobs(
+    submissions: Sequence[Submission],
+    at_most: int | None,
+    folder: Path,
+    attend: Callable[[Sequence[str]], float | None] = lambda _running: None,
+    limit_s: float = math.inf,
+) -> tuple[JobResult, ...]:
+    """Every job's result, in the order given. Times count from this call.
+
+    at_most: how many jobs run at a time; the others wait in order of submission. None:
+        all.
+    folder: where each job's output goes.
+    limit_s: a run that lasts longer fails, whatever its jobs' own timeouts.
+    attend: called with the names of the jobs that run, in the order they started in,
+        whenever a wait is over; returns in how many seconds it wants to be called again.
+    """
+    with _Round(submissions, at_most, folder, limit_s) as round_:
+        while round_.unfinished:
+            round_.start_due()
+            round_.wait(attend(round_.running))
+    return tuple(round_.results[submission.name] for submission in submissions)
+
+
+class _Round:
+    """The jobs of one run: those that wait, that run (by pidfd) and that have ended."""
+
+    def __init__(
+        self,
+        submissions: Sequence[Submission],
+        at_most: int | None,
+        folder: Path,
+        limit_s: float,
+    ) -> None:
+        self.results: dict[str, JobResult] = {}
+        self._waiting = deque(sorted(submissions, key=lambda job: job.start_s))
+        self._running: dict[int, _Running] = {}
+        self._at_most = at_most or len(submissions)
+        self._limit_s = limit_s
+        self._folder = folder
+        self._begin_s = time.monotonic()
+        self._selector = selectors.DefaultSelector()
+
+    def __enter__(self) -> _Round:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        with self._selector, shielded():
+            _stop(self._running)
+
+    @property
+    def unfinished(self) -> bool:
+        return bool(self._waiting or self._running)
+
+    @property
+    def running(self) -> tuple[str, ...]:
+        """Names, in the order of their start."""
+        return tuple(job.submission.name for job in self._running.values())
+
+    @property
+    def _may_start(self) -> bool:
+        return bool(self._waiting) and len(self._running) < self._at_most
+
+    def _now_s(self) -> float:
+        return time.monotonic() - self._begin_s
+
+    def start_due(self) -> None:
+        """Starts every job whose time has come."""
+        while self._may_start and self._waiting[0].start_s <= self._now_s():
+            with shielded():
+                job = _start(self._waiting.popleft(), self._folder, self._now_s())
+                fd = os.pidfd_open(job.process.pid)
+                self._running[fd] = job
+            self._selector.register(fd, selectors.EVENT_READ)
+
+    def wait(self, at_most_s: float | None) -> None:
+        """Until a job ends, is due or is late; takes the results of those that ended."""
+        moments = [self._limit_s, *(job.deadline_s for job in self._running.values())]
+        if self._may_start:
+            moments.append(self._waiting[0].start_s)
+        pause_s = min(max(0.0, min(moments) - self._now_s()), LONGEST_PAUSE_S)
+        events = self._selector.select(
+            pause_s if at_most_s is None else min(pause_s, at_most_s)
+        )
+        now_s = self._now_s()
+        for key, _ in events:
+            self._selector.unregister(key.fd)
+            job = self._running[key.fd]
+            with shielded():
+                usage = _reap(self._running.pop(key.fd), key.fd)
+            self.results[job.submission.name] = _result(job, usage, now_s)
+        _check_deadlines(self._running.values(), now_s)
+        if self.unfinished and now_s >= self._limit_s:
+            running = ", ".join(self.running) or "none"
+            raise RunFailed(
+                Failure(f"not over in {self._limit_s:g} s; the jobs that ran: {running}")
+            )
+
+
+def _start(submission: Submission, folder: Path, now_s: float) -> _Running:
+    output = folder / f"{submission.name}.out"
+    with output.open("wb") as stream:
+        try:
+            # A session of its own: Ctrl-C reaches the bench alone, which then stops the
+            # jobs in order.
+            process = subprocess.Popen(
+                submission.argv,
+                # All nodes know the jobs in this order, whichever starts up first.
+                env={**submission.env, "COSCHED_SUBMITTED": str(time.time_ns())},
+                cwd=submission.cwd,
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as error:
+            how = f"start '{submission.argv[0]}'"
+            if submission.cwd is not None and not submission.cwd.is_dir():
+                how = f"run in '{submission.cwd}'"
+            raise CoschedError(
+                f"job '{submission.name}': cannot {how}: {error.strerror}"
+            ) from error
+    return _Running(submission, process, output, now_s, now_s + submission.timeout_s)
+
+
+def last_lines(output: Path) -> tuple[str, ...]:
+    """The last lines of a job's output that say anything."""
+    try:
+        with output.open("rb") as stream:
+            stream.seek(max(0, os.fstat(stream.fileno()).st_size - OUTPUT_TAIL_BYTES))
+            text = stream.read().decode(errors="replace")
+    except OSError:
+        return ()
+    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+    return tuple(
+        "".join(c if c.isprintable() else " " for c in line)
+        for line in lines[-OUTPUT_LINES:]
+    )
+
+
+def _reap(job: _Running, fd: int) -> struct_rusage:
+    os.close(fd)
+    _, status, usage = os.wait4(job.process.pid, 0)
+    # wait4 took the status, so Popen cannot find it out.
+    job.process.returncode = os.waitstatus_to_exitcode(status)
+    return usage
+
+
+def _result(job: _Running, usage: struct_rusage, now_s: float) -> JobResult:
+    """What a job that has ended gave; RunFailed unless its status is 0."""
+    name, code = job.submission.name, job.process.returncode
+    if code != 0:
+        how = f"ended with status {code}"
+        if code < 0:
+            how = f"was ended by signal {-code} ({signal.Signals(-code).name})"
+        raise RunFailed(Failure(f"job '{name}' {how}", last_lines(job.output)))
+    return JobResult(
+        name=name,
+        submitted_s=job.submission.start_s,
+        started_s=job.started_s,
+        ended_s=now_s,
+        cpu_s=usage.ru_utime + usage.ru_stime,
+    )
+
+
+def _check_deadlines(running: Iterable[_Running], now_s: float) -> None:
+    for job in running:
+        if now_s >= job.deadline_s:
+            raise RunFailed(
+                Failure(
+                    f"job '{job.submission.name}' took longer than its timeout of "
+                    f"{job.submission.timeout_s:g} s",
+                    last_lines(job.output),
+                )
+            )
+
+
+def _stop(running: dict[int, _Running]) -> None:
+    """Ends what still runs: SIGTERM, and after a grace SIGKILL to the whole session."""
+    with selectors.DefaultSelector() as selector:
+        for fd in running:
+            signal.pidfd_send_signal(fd, signal.SIGTERM)
+            selector.register(fd, selectors.EVENT_READ)
+        deadline_s = time.monotonic() + STOP_GRACE_S
+        while selector.get_map():
+            events = selector.select(max(0.0, deadline_s - time.monotonic()))
+            for key, _ in events:
+                selector.unregister(key.fd)
+            if not events:
+                break
+    for fd, job in running.items():
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(job.process.pid, signal.SIGKILL)
+        job.process.wait()
+        os.close(fd)
+    running.clear()

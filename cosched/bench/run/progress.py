@@ -1,0 +1,155 @@
+"""How far a bench is: a live line on a terminal, else one line a run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol, TextIO
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from cosched.bench.results.results import Run
+from cosched.bench.results.table import describe_run
+
+# The bench shares its CPUs with what it measures, so it redraws once a second.
+BEAT_S = 1.0
+
+
+class Progress(Protocol):
+    """Hears of everything that happens in a bench."""
+
+    @property
+    def beat_s(self) -> float | None:
+        """How often ``beat`` wants to be called while a run lasts."""
+
+    def say(self, what: str) -> None:
+        """Something begins that is no run."""
+
+    def plan(self, order: Sequence[str]) -> None:
+        """What is left has changed: these runs, in whatever order."""
+
+    def begin(self, number: int, total: int, name: str, repeat: int) -> None:
+        """A run begins, of what is called ``name``."""
+
+    def beat(self) -> None:
+        """Time has passed."""
+
+    def end(self, run: Run) -> None:
+        """The run has ended."""
+
+
+class LineProgress:
+    """One line a run, for files and pipes."""
+
+    beat_s = None
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
+        self._place = self._name = ""
+
+    def say(self, what: str) -> None:
+        self._write(what)
+
+    def plan(self, order: Sequence[str]) -> None:
+        """Nothing is reckoned here."""
+
+    def begin(self, number: int, total: int, name: str, repeat: int) -> None:
+        self._place, self._name = f"run {number}/{total}", name
+
+    def beat(self) -> None:
+        """Nothing to redraw."""
+
+    def end(self, run: Run) -> None:
+        self._write(f"{self._place}  {describe_run(run, self._name)}")
+
+
+class Estimate:
+    """When a bench will be over, from how long runs of each name have taken. Pure."""
+
+    def __init__(self, order: Sequence[str]) -> None:
+        self._left = list(order)
+        self._taken: dict[str, list[float]] = {}
+
+    def ended(self, name: str, seconds: float) -> None:
+        """The next run in order, of ``name``, took ``seconds``."""
+        if name in self._left:  # not in the newest plan, but its batch had begun
+            self._left.remove(name)
+        self._taken.setdefault(name, []).append(seconds)
+
+    def given_up(self, name: str) -> None:
+        """No further run of ``name`` will be made."""
+        self._left = [other for other in self._left if other != name]
+
+    def planned(self, order: Sequence[str]) -> None:
+        """What is left has changed: these runs, in whatever order."""
+        self._left = list(order)
+
+    def left_s(self) -> float | None:
+        """Seconds for all runs that have not ended; None before any has."""
+        means = {name: sum(taken) / len(taken) for name, taken in self._taken.items()}
+        if not means:
+            return None
+        usual = sum(means.values()) / len(means)
+        return sum(means.get(name, usual) for name in self._left)
+
+
+class TerminalProgress:
+    """One live line with elapsed and estimated time; what has ended stays above it."""
+
+    beat_s = BEAT_S
+
+    def __init__(self, console: Console, live: Live, order: Sequence[str]) -> None:
+        self._console = console
+        self._live = live
+        self._estimate = Estimate(order)
+        self._begin_s = self._run_begin_s = time.monotonic()
+        self._now = self._name = ""
+
+    def say(self, what: str) -> None:
+        self._now = what
+        self.beat()
+
+    def plan(self, order: Sequence[str]) -> None:
+        self._estimate.planned(order)
+
+    def begin(self, number: int, total: int, name: str, repeat: int) -> None:
+        self._run_begin_s = time.monotonic()
+        self._name = name
+        self._now = f"run {number}/{total}: {name}, repeat {repeat}"
+        self.beat()
+
+    def beat(self) -> None:
+        now_s = time.monotonic()
+        line = f"{self._now}  elapsed {clock(now_s - self._begin_s)}"
+        left_s = self._estimate.left_s()
+        if left_s is not None:
+            left_s = max(0.0, left_s - (now_s - self._run_begin_s))
+            line += f", about {clock(left_s)} left"
+        self._live.update(Text(line, style="dim"), refresh=True)
+
+    def end(self, run: Run) -> None:
+        self._estimate.ended(self._name, time.monotonic() - self._run_begin_s)
+        if run.failure is not None:
+            self._estimate.given_up(self._name)
+        style = "red" if run.failure is not None else ""
+        self._console.print(Text(describe_run(run, self._name), style=style))
+
+
+def clock(seconds: float) -> str:
+    """``1:05`` for 65 seconds."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02d}"
+
+
+@contextmanager
+def open_progress(stream: TextIO, order: Sequence[str]) -> Iterator[Progress]:
+    """The progress that suits ``stream``."""
+    if not stream.isatty():
+        yield LineProgress(lambda line: print(line, file=stream, flush=True))
+        return
+    console = Console(file=stream)
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+        yield TerminalProgress(console, live, order)

@@ -1,0 +1,96 @@
+"""Where a bench runs: the nodes, and the lab if it has to make one.
+
+Named hosts are taken as they are. Otherwise the lab that is up serves if it has enough
+nodes; if not, a private one comes up in a run directory of its own and goes down with the
+bench, whatever ends it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from cosched.bench.run.interrupts import shielded
+from cosched.bench.run.remote import RemoteSettings
+from cosched.core.errors import CoschedError
+from cosched.lab import life
+from cosched.lab.lab import Lab, require_root
+
+# A socket's path has at most 107 bytes, of which this is ours:
+# /cosched-bench-12345678/lab99/register.sock
+_DEEPEST_TMPDIR = 107 - 43
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The nodes of a bench.
+
+    cpus: the nodes' CPUs if they are all of this machine, else None.
+    private: a lab of the bench's own, whose daemons it may restart.
+    remote: how settings change where the daemons are out of reach.
+    """
+
+    run_dir: Path
+    hosts: tuple[str, ...]
+    cpus: frozenset[int] | None
+    lab: bool
+    private: bool = False
+    remote: RemoteSettings | None = None
+
+
+@contextmanager
+def lab_site(run_dir: Path, nodes: int, cores_per_node: int) -> Iterator[Site]:
+    """A site of ``nodes`` virtual nodes."""
+    present = Lab.load(run_dir)
+    if present is not None and len(present.nodes) >= nodes:
+        yield _of_lab(present, nodes)
+        return
+    require_root()
+    private = _private_run_dir()
+    try:
+        lab = life.up(private, nodes, cores_per_node)
+        yield replace(_of_lab(lab, nodes), private=True)
+    finally:
+        with shielded():
+            _take_down(private)
+
+
+def _private_run_dir() -> Path:
+    """A new folder, where users want theirs unless that is too deep for sockets in it."""
+    usual = tempfile.gettempdir()
+    folder = usual if len(os.fsencode(usual)) <= _DEEPEST_TMPDIR else "/tmp"
+    return Path(tempfile.mkdtemp(prefix="cosched-bench-", dir=folder))
+
+
+def _take_down(run_dir: Path) -> None:
+    try:
+        life.down(run_dir)
+    except CoschedError as error:
+        raise CoschedError(f"{error} (its run directory: {run_dir})") from error
+    shutil.rmtree(run_dir, ignore_errors=True)
+
+
+def host_site(run_dir: Path, hosts: Sequence[str]) -> Site:
+    """A site of named hosts, which may be nodes of the lab that is up."""
+    lab = Lab.load(run_dir)
+    if lab is not None and {node.name for node in lab.nodes} >= set(hosts):
+        cpus = frozenset(c for host in hosts for c in lab.node(host).cpus)
+        return Site(lab.run_dir, tuple(hosts), cpus, lab=True)
+    here = set(hosts) <= {os.uname().nodename, "localhost"}
+    cpus_here = frozenset(os.sched_getaffinity(0)) if here else None
+    return Site(run_dir, tuple(hosts), cpus_here, lab=False)
+
+
+def _of_lab(lab: Lab, nodes: int) -> Site:
+    used = lab.nodes[:nodes]
+    return Site(
+        run_dir=lab.run_dir,
+        hosts=tuple(node.name for node in used),
+        cpus=frozenset(cpu for node in used for cpu in node.cpus),
+        lab=True,
+    )

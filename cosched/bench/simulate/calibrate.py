@@ -1,0 +1,268 @@
+"""Runs each program of a workload alone, and sees what the simulator has to know of it.
+
+Twice: without cosched, for how long it takes; and coscheduled, for the counters of its
+ranks: how often they wait for a message, for how long, how large messages are. Alone, a
+job is scheduled all the time, so what it waits for is of its own making.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any, TextIO
+
+import msgspec
+
+from cosched.bench.measure.speed import SpeedMeter, whole_cores
+from cosched.bench.run import daemons
+from cosched.bench.run.arms import Arm
+from cosched.bench.run.ground import GroundOptions, open_ground
+from cosched.bench.run.processes import run_jobs
+from cosched.bench.run.progress import Progress, open_progress
+from cosched.bench.run.session import Session
+from cosched.bench.simulate.models import (
+    EAGER_BYTES,
+    EAGER_BYTES_OF_SOCKETS,
+    Calibration,
+    Model,
+)
+from cosched.bench.workload.file import JobInstance, load_workload
+from cosched.core.errors import CoschedError
+from cosched.core.trace.history import JobRecord
+from cosched.launch.family import Family, Mpi
+from cosched.node.sockets.client import request
+from cosched.sim.nodes.model import Pattern
+
+#: How often the counters are looked at while a program runs.
+LOOK_S = 0.1
+#: The daemons hear of a task's end from the kernel, at about the time we do.
+PATIENCE_S = 3.0
+AWAIT_S = 0.02
+#: Fewer messages a second than these are none.
+FEW_A_SECOND = 5.0
+
+#: The first version of MPICH whose waits yield.
+YIELDING_MPICH = 5
+
+Counters = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What one coscheduled run alone told. records: one a node."""
+
+    records: Sequence[JobRecord]
+    by_rank: Sequence[Counters]
+
+
+def calibrate(
+    path: Path,
+    options: GroundOptions,
+    repeats: int,
+    environ: Mapping[str, str],
+    log: TextIO,
+) -> Calibration:
+    """The calibration of the workload file ``path``. RunFailed if a program fails."""
+    workload = load_workload(path)
+    first = {instance.spec.name: instance for instance in reversed(workload.instances())}
+    with open_ground([workload], options, environ) as ground:
+        session = ground.sessions[workload.title]
+        with open_progress(log, []) as progress:
+            session.warm_up((Arm.KERNEL, Arm.COSCHED), progress)
+            found = {
+                spec.name: _calibrate(session, first[spec.name], repeats, progress)
+                for spec in workload.jobs
+            }
+        mpi = ground.mpi
+        programs, probe_us = at_one_speed(found)
+        return Calibration(
+            programs,
+            nodes=len(ground.site.hosts),
+            lab=ground.site.lab,
+            eager_bytes=(
+                EAGER_BYTES_OF_SOCKETS
+                if mpi and mpi.family is Family.MPICH
+                else EAGER_BYTES
+            ),
+            mpi=f"{mpi.family.title} {mpi.version}" if mpi else "",
+            yields=mpi is not None and yields(mpi),
+            probe_us=probe_us,
+            origin=str(path),
+        )
+
+
+def yields(mpi: Mpi) -> bool:
+    """Whether its ranks that wait call sched_yield, as MPICH's do since version 5; Intel's
+    MPI, of MPICH's family too, counts years."""
+    major = mpi.version.partition(".")[0]
+    if mpi.family is not Family.MPICH or mpi.intel or not major.isdigit():
+        return False
+    return int(major) >= YIELDING_MPICH
+
+
+def at_one_speed(
+    found: Mapping[str, tuple[Model, float | None]],
+) -> tuple[dict[str, Model], float | None]:
+    """The models, each with the probe's time beside its runs, as at the speed that the
+    machine had for the first one; that probe's time, None if one is unknown. Pure."""
+    probes = [us for _, us in found.values() if us is not None]
+    if not probes or len(probes) < len(found):
+        return {name: model for name, (model, _) in found.items()}, None
+    first_us = probes[0]
+    scaled = {
+        name: model.slower(first_us / us)
+        for (name, (model, _)), us in zip(found.items(), probes, strict=True)
+    }
+    return scaled, first_us
+
+
+def _calibrate(
+    session: Session, instance: JobInstance, repeats: int, progress: Progress
+) -> tuple[Model, float | None]:
+    """The program, and the probe's time at the speed that its times are as at."""
+    progress.say(f"{instance.spec.name} alone")
+    alone = [
+        _run(session, instance, Arm.BATCH, _Watcher(session, "", progress))
+        for _ in range(repeats)
+    ]
+    watcher = _Watcher(session, instance.name, progress)
+    began_wall_ns = time.time_ns()
+    took = _run(session, instance, Arm.COSCHED, watcher)
+    records = _records(session, instance.name, began_wall_ns)
+    if not records:
+        raise CoschedError(
+            f"job '{instance.name}': none of its tasks took part in coscheduling; run it "
+            "with 'cosched-run -v' to see why"
+        )
+    counted = Counted(records, watcher.by_rank)
+    alone_s = median(one.seconds_at(took.probe_us) for one in alone)
+    model = model_of(instance.spec.model.pattern, alone_s, took.seconds, counted)
+    return model, took.probe_us
+
+
+def model_of(
+    pattern: Pattern | None, alone_s: float, took_s: float, counted: Counted
+) -> Model:
+    """What the two runs say: ``alone_s`` without cosched, ``took_s`` with it. Pure.
+
+    A pattern that nobody gave is a guess: none, if there are hardly any messages, or else
+    bulk.
+    """
+    records = counted.records
+    ranks = max(1, sum(len(record.ranks) for record in records))
+    run_s = max(record.response_s - record.launch_s for record in records)
+    sent = sum(record.sent for record in records) / ranks
+    messages = round(sent)
+    if pattern is not Pattern.WAVEFRONT:  # there, each message is a block's
+        messages = round(_exchanges(sent, counted.by_rank))
+    if messages < FEW_A_SECOND * run_s:
+        messages = 0
+    waits_s = [record.waited_s / max(1, len(record.ranks)) for record in records]
+    waited_s = min(*waits_s, run_s)
+    if pattern is None:
+        pattern = Pattern.BULK if messages else Pattern.NONE
+    return Model(
+        pattern=pattern,
+        alone_s=alone_s,
+        launch_s=min(alone_s, max(0.0, took_s - run_s)),
+        messages=messages,
+        waited_s=waited_s if messages else 0.0,
+        imbalance=_imbalance(waits_s, run_s) if messages else 0.0,
+        bytes=round(_mean_bytes(counted.by_rank)),
+    )
+
+
+def _exchanges(sent: float, by_rank: Sequence[Counters]) -> float:
+    """How often a rank needs a peer: not for each message, if it waits for several at once.
+
+    The counters of the last look stand for all of the run. When ranks exchange messages all
+    but the last one wait; a message that is there already counts as no wait.
+    """
+    seen = sum(counters["sent"] for counters in by_rank) / max(1, len(by_rank))
+    waits = sum(counters["waits"] for counters in by_rank) / max(1, len(by_rank) - 1)
+    if not seen or not waits:
+        return sent
+    return sent * min(1.0, waits / seen)
+
+
+def _imbalance(waits_s: Sequence[float], run_s: float) -> float:
+    return min(0.9, max(0.0, (max(waits_s) - min(waits_s)) / run_s)) if run_s else 0.0
+
+
+def _mean_bytes(by_rank: Sequence[Counters]) -> float:
+    sent = sum(counters["sent"] for counters in by_rank)
+    return sum(counters["bytes_sent"] for counters in by_rank) / sent if sent else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Took:
+    """Seconds from submission to end, and the probe's time beside them."""
+
+    seconds: float
+    probe_us: float | None
+
+    def seconds_at(self, probe_us: float | None) -> float:
+        """As at that speed of the machine; as they are if one is unknown."""
+        if self.probe_us is None or probe_us is None:
+            return self.seconds
+        return self.seconds * probe_us / self.probe_us
+
+
+def _run(session: Session, instance: JobInstance, arm: Arm, watcher: _Watcher) -> _Took:
+    submission = session.launcher.submission(instance, arm)
+    cpus = whole_cores(session.launcher.site.cpus or frozenset())
+    with (
+        tempfile.TemporaryDirectory(prefix="cosched-calibrate-") as folder,
+        SpeedMeter(cpus) as speed,
+    ):
+        (result,) = run_jobs(
+            [submission], None, Path(folder), watcher.attend, session.limit_s
+        )
+    return _Took(result.ended_s - result.started_s, speed.probe_us)
+
+
+class _Watcher:
+    """Keeps the last counters of a job; of none, if its name is empty."""
+
+    def __init__(self, session: Session, name: str, progress: Progress) -> None:
+        self._session = session
+        self._name = name
+        self._progress = progress
+        self.by_rank: Sequence[Counters] = ()
+
+    def attend(self, _running: Sequence[str]) -> float | None:
+        self._progress.beat()
+        if not self._name:
+            return self._progress.beat_s
+        found = [
+            task["counters"]
+            for status in daemons.ask(self._session.launcher.site).values()
+            for job in status["jobs"]
+            if job["name"] == self._name
+            for task in job["tasks"]
+        ]
+        if len(found) >= len(self.by_rank) and found:
+            self.by_rank = found
+        return LOOK_S
+
+
+def _records(session: Session, name: str, began_wall_ns: int) -> list[JobRecord]:
+    """The job's accounts, one a node, as soon as it has left them all."""
+    site = session.launcher.site
+    deadline_s = time.monotonic() + PATIENCE_S
+    while True:
+        answers = daemons.ask(site)
+        here = [job for a in answers.values() for job in a["jobs"] if job["name"] == name]
+        if not here or time.monotonic() > deadline_s:
+            break
+        time.sleep(AWAIT_S)  # nobody outside of the daemon is told
+    found: list[JobRecord] = []
+    for paths in answers:
+        told: dict[str, Any] = request(paths, "history", since_wall_ns=began_wall_ns)
+        records = [msgspec.convert(record, JobRecord) for record in told["records"]]
+        found += [record for record in records if record.name == name]
+    return found

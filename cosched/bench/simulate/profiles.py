@@ -1,0 +1,110 @@
+"""Runs each job of a workload alone for a while, coscheduled, to see what it does.
+
+Alone, a job is scheduled all the time: what it waits for then is of its own making. The
+nodes' status is asked for several times a second, since a job's counters go with it.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from cosched.bench.run import daemons
+from cosched.bench.run.arms import Arm
+from cosched.bench.run.ground import GroundOptions, open_ground
+from cosched.bench.run.processes import RunFailed, run_jobs
+from cosched.bench.run.progress import Progress, open_progress
+from cosched.bench.run.session import Session
+from cosched.bench.workload.file import JobInstance, load_workload
+from cosched.core.advice import Profile
+from cosched.node.profile import Status, profile_of
+
+LOOK_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One job of the workload; no profile if it took no part, and why, if it failed."""
+
+    name: str
+    profile: Profile | None
+    failure: str | None = None
+
+
+class _SeenEnough(Exception):
+    """Ends a run that has lasted as long as it was to be watched."""
+
+
+def watch_workload(
+    path: Path,
+    options: GroundOptions,
+    at_most_s: float,
+    environ: Mapping[str, str],
+    log: TextIO,
+) -> list[Seen]:
+    """Each ``[[job]]`` of the file, run alone once for at most ``at_most_s``."""
+    workload = load_workload(path)
+    first = {instance.spec.name: instance for instance in reversed(workload.instances())}
+    instances = [first[spec.name] for spec in workload.jobs]
+    with open_ground([workload], options, environ) as ground:
+        session = ground.sessions[workload.title]
+        with open_progress(log, [instance.name for instance in instances]) as progress:
+            return [
+                _watch(session, instance, at_most_s, progress) for instance in instances
+            ]
+
+
+def _watch(
+    session: Session, instance: JobInstance, at_most_s: float, progress: Progress
+) -> Seen:
+    progress.say(f"{instance.name} alone, for at most {at_most_s:g} s")
+    submission = session.launcher.submission(instance, Arm.COSCHED)
+    watcher = _Watcher(session, instance.name, at_most_s, progress)
+    failure = None
+    response_s = None
+    with tempfile.TemporaryDirectory(prefix="cosched-advise-") as folder:
+        try:
+            (result,) = run_jobs([submission], None, Path(folder), watcher.attend)
+            response_s = result.ended_s - result.started_s
+        except _SeenEnough:
+            pass  # how long it takes remains unknown
+        except RunFailed as error:
+            failure = error.failure.line
+    profile = watcher.profile(response_s) if failure is None else None
+    return Seen(instance.spec.name, profile, failure)
+
+
+class _Watcher:
+    """Keeps the last statuses in which the job was there."""
+
+    def __init__(
+        self, session: Session, name: str, at_most_s: float, progress: Progress
+    ) -> None:
+        self._session = session
+        self._name = name
+        self._end_s = time.monotonic() + at_most_s
+        self._progress = progress
+        self._last: Sequence[Status] = ()
+        self._key = ""
+
+    def attend(self, _running: Sequence[str]) -> float:
+        self._progress.beat()
+        statuses = list(daemons.ask(self._session.launcher.site).values())
+        keys = {
+            job["key"]
+            for status in statuses
+            for job in status["jobs"]
+            if job["name"] == self._name and job["tasks"]
+        }
+        if keys:
+            self._last, self._key = statuses, min(keys)
+        if time.monotonic() >= self._end_s:
+            raise _SeenEnough
+        return LOOK_S
+
+    def profile(self, response_s: float | None) -> Profile | None:
+        return profile_of(self._last, self._key, response_s)

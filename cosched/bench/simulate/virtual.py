@@ -1,0 +1,186 @@
+"""The jobs of a workload on simulated nodes: what a bench does, in virtual time.
+
+The scheduler of every node is the live one (``cosched.sim.nodes.driver``); what the
+programs do is told by their models (``models``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cosched.bench.results.results import JobResult, Run
+from cosched.bench.run.arms import Arm
+from cosched.bench.run.cell import Cell
+from cosched.bench.run.progress import Progress
+from cosched.bench.simulate.models import Calibration, load_calibration, program_of
+from cosched.bench.workload.file import JobSpec, Workload
+from cosched.core.errors import CoschedError
+from cosched.core.node.settings import USUAL
+from cosched.core.units import NS_PER_MS, NS_PER_S
+from cosched.sim.nodes.model import Cluster, Program
+from cosched.sim.nodes.runs import NodesRun, carry_out
+
+#: The launchers of jobs that are submitted at once start so much after each other.
+APART_NS = 2 * NS_PER_MS
+#: A job's ranks register within this time of each other.
+SPREAD_NS = 5 * NS_PER_MS
+#: What the simulator calls an arm of the bench.
+SIMULATED = {
+    Arm.BATCH: "batch",
+    Arm.KERNEL: "kernel",
+    Arm.YIELD: "yield",
+    Arm.GANG: "gang",
+    Arm.MESSAGES: "messages",
+    Arm.STRICT: "cosched",
+    Arm.PROPORTIONAL: "cosched",
+    Arm.COSCHED: "cosched",
+}
+
+
+def calibration_of(workload: Path, given: Path | None) -> Calibration:
+    """The calibration in ``given``, or else the one beside the workload, if any."""
+    beside = default_calibration(workload)
+    if given is None and not beside.exists():
+        return Calibration({})
+    return load_calibration(given or beside)
+
+
+def default_calibration(workload: Path) -> Path:
+    """Where the calibration of a workload file is if nobody says."""
+    return workload.with_suffix(".calibration.toml")
+
+
+def cluster_of(calibration: Calibration, nodes: int, fills: bool = True) -> Cluster:
+    """Nodes like those of the calibration, so many."""
+    return Cluster(nodes, spread_ns=SPREAD_NS, fills=fills, same_ticks=calibration.lab)
+
+
+def programs_of(
+    workload: Workload, calibration: Calibration, cluster: Cluster
+) -> tuple[Program, ...]:
+    """The workload's jobs, in order of submission."""
+    return tuple(
+        program_of(
+            instance.name,
+            instance.spec.model.over(_calibrated(calibration, instance.spec)),
+            cluster,
+            count=_nodes_of(instance.spec, cluster.nodes, workload.origin),
+            submit_ns=round(instance.spec.start_s * NS_PER_S) + place * APART_NS,
+            eager_bytes=calibration.eager_bytes,
+        )
+        for place, instance in enumerate(workload.instances())
+    )
+
+
+def _calibrated(calibration: Calibration, spec: JobSpec) -> Any:
+    return calibration.programs.get(spec.name, type(spec.model)())
+
+
+def _nodes_of(spec: JobSpec, nodes: int, origin: str) -> int:
+    """The first so many nodes are its; as cosched bench places ranks."""
+    ppn = spec.ppn or -(-spec.ranks // nodes)
+    count = -(-spec.ranks // ppn)
+    if count > nodes:
+        raise CoschedError(
+            f"{origin}, job '{spec.name}': {spec.ranks} ranks do not fit on {nodes} nodes "
+            f"at ppn = {ppn}; give more --nodes"
+        )
+    return count
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualSession:
+    """Runs of one workload, as ``session.Session`` makes them on real nodes."""
+
+    workload: Workload
+    calibration: Calibration
+    nodes: int
+
+    def warm_up(self, arms: Iterable[Arm], progress: Progress) -> None:
+        """Nothing is cold here."""
+
+    def run_once(self, cell: Cell, repeat: int, progress: Progress) -> Run:
+        """One pass through the workload; the repeat is the seed."""
+        progress.beat()
+        run = self.run_of(cell, repeat)
+        outcome = carry_out(run)
+        submits_s = [program.submit_ns / NS_PER_S for program in run.programs]
+        return Run(
+            cell.arm,
+            repeat,
+            tuple(
+                JobResult(
+                    name=program.name,
+                    submitted_s=submit_s,
+                    started_s=submit_s,
+                    ended_s=submit_s + response_s,
+                    cpu_s=(program.launch_ns + program.work_ns) * program.count / NS_PER_S,
+                )
+                for program, submit_s, response_s in zip(
+                    run.programs, submits_s, outcome.responses_s, strict=True
+                )
+            ),
+        )
+
+    def run_of(self, cell: Cell, seed: int) -> NodesRun:
+        """What the simulator is given."""
+        arm = SIMULATED.get(cell.arm)
+        if cell.arm is Arm.KERNEL and self.calibration.yields:
+            arm = SIMULATED[Arm.YIELD]
+        if arm is None or cell.dom is not None:
+            what = f"arm {cell.arm.value}" if arm is None else "a limit of jobs at a time"
+            raise CoschedError(f"{what}: cannot be simulated; run cosched bench")
+        cluster = cluster_of(self.calibration, self.nodes, cell.arm is not Arm.STRICT)
+        programs = programs_of(self.workload, self.calibration, cluster)
+        settings = USUAL.changed(dict(cell.settings))
+        return NodesRun(arm, programs, cluster, settings, seed)
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualGround:
+    """What ``ground.Ground`` is to a bench."""
+
+    sessions: Mapping[str, VirtualSession]
+    nodes: tuple[Mapping[str, Any], ...]
+    calibration: Calibration
+
+    def context(self) -> dict[str, Any]:
+        """What every figure that is made here has to be read with."""
+        return {
+            "simulated": True,
+            "calibration": self.calibration.origin,
+            "mpi": self.calibration.mpi or None,
+            "nodes": list(self.nodes),
+        }
+
+    def made_with(self) -> dict[str, Any]:
+        """What must be the same if runs are to be compared (see ledger.py)."""
+        jobs = {
+            title: repr(
+                programs_of(
+                    session.workload,
+                    self.calibration,
+                    cluster_of(self.calibration, session.nodes),
+                )
+            )
+            for title, session in self.sessions.items()
+        }
+        return {**self.context(), "workload": jobs}
+
+    def setting(self) -> str:
+        """One line: whose programs, on which nodes."""
+        by = f", {self.calibration.mpi}" if self.calibration.mpi else ""
+        return f"{len(self.nodes)} simulated nodes{by}"
+
+
+def virtual_ground(
+    workload: Workload, calibration: Calibration, nodes: int
+) -> VirtualGround:
+    """So many simulated nodes for the workload. CoschedError if a job lacks a model."""
+    programs_of(workload, calibration, cluster_of(calibration, nodes))
+    session = VirtualSession(workload, calibration, nodes)
+    names = tuple({"name": f"node{number}"} for number in range(1, nodes + 1))
+    return VirtualGround({workload.title: session}, names, calibration)

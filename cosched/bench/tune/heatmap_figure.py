@@ -1,0 +1,104 @@
+"""The heat map of a search as a picture. Needs matplotlib, which cosched does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib import pyplot as plt
+from matplotlib.patches import Rectangle
+
+from cosched.core.node.settings import (
+    Span,
+    parse_gmet,
+    parse_slice,
+    write_gmet,
+    write_slice,
+)
+
+
+def draw(document: dict[str, Any], path: Path) -> None:
+    """A panel a variant, from the document of ``cosched tune``; the best is framed."""
+    mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "cosched"})
+    kernel = _kernel_s(document)
+    cells: dict[str, dict[tuple[Span, Span], float]] = {}
+    for point in document["points"]:
+        values = [value for value in point["mean_response_s"] if value is not None]
+        if point["settings"] is not None and values:
+            where = _place(point["settings"])
+            cells.setdefault(_variant(point["settings"]), {})[where] = (
+                median(values) / kernel
+            )
+    slices = sorted({place[0] for by_place in cells.values() for place in by_place})
+    gmets = sorted({place[1] for by_place in cells.values() for place in by_place})
+    figure, panels = plt.subplots(
+        1,
+        max(1, len(cells)),
+        figsize=(1.5 + 4.2 * max(1, len(cells)), 1.5 + 0.5 * len(slices)),
+        layout="constrained",
+        squeeze=False,
+        sharey=True,
+    )
+    picture = None
+    shades = [value for by_place in cells.values() for value in by_place.values()]
+    for panel, (variant, by_place) in zip(panels[0], cells.items(), strict=False):
+        rows = [[by_place.get((s, g), float("nan")) for g in gmets] for s in slices]
+        picture = panel.imshow(
+            rows, cmap="viridis_r", vmin=min(shades), vmax=max(shades), aspect="auto"
+        )
+        for (turn, gmet), value in by_place.items():
+            spot = (gmets.index(gmet), slices.index(turn))
+            dark = value > (min(shades) + max(shades)) / 2
+            panel.text(
+                *spot,
+                f"{value:.2f}",
+                ha="center",
+                va="center",
+                fontsize=9,
+                color="white" if dark else "black",
+            )
+        _frame(panel, document, variant, slices, gmets)
+        panel.set_xticks(range(len(gmets)), [write_gmet(g) for g in gmets])
+        panel.set_yticks(range(len(slices)), [write_slice(s) for s in slices])
+        panel.set_xlabel("GMET")
+        panel.set_title(variant, fontsize=9)
+    panels[0][0].set_ylabel("slice")
+    if picture is not None:
+        unit = "mean response to the kernel's" if kernel != 1.0 else "mean response, s"
+        figure.colorbar(picture, ax=panels[0].tolist(), label=unit)
+    figure.suptitle(document["workload"], fontsize=10)
+    figure.savefig(path, dpi=110, metadata={"Date": None} if path.suffix == ".svg" else {})
+    plt.close(figure)
+
+
+def _frame(
+    panel: Any,
+    document: dict[str, Any],
+    variant: str,
+    slices: list[Span],
+    gmets: list[Span],
+) -> None:
+    best = document["recommended"]
+    if best is None or _variant(best) != variant:
+        return
+    turn, gmet = _place(best)
+    corner = (gmets.index(gmet) - 0.5, slices.index(turn) - 0.5)
+    panel.add_patch(Rectangle(corner, 1, 1, fill=False, edgecolor="#d62728", lw=2.5))
+
+
+def _place(settings: dict[str, str]) -> tuple[Span, Span]:
+    return parse_slice(settings["slice"], ""), parse_gmet(settings["gmet"], "")
+
+
+def _variant(settings: dict[str, str]) -> str:
+    words = [settings.get("mode", ""), "" if settings["align"] == "on" else "not aligned"]
+    return ", ".join(filter(None, words)) or "coscheduled"
+
+
+def _kernel_s(document: dict[str, Any]) -> float:
+    """The kernel's mean response; 1 where it has none, so that cells are seconds."""
+    found = [p["mean_response_s"] for p in document["points"] if p["settings"] is None]
+    values = [value for one in found for value in one if value is not None]
+    return median(values) if values else 1.0

@@ -1,0 +1,370 @@
+"""``cosched tune``: the search of search.py, carried out by runs of a workload."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, Protocol, TextIO
+
+from cosched.bench.measure.level import levelled, speeds
+from cosched.bench.results.ledger import Ledger, open_ledger
+from cosched.bench.results.results import Run
+from cosched.bench.results.run_codec import encode_run
+from cosched.bench.run.arms import Arm
+from cosched.bench.run.cell import Cell
+from cosched.bench.run.ground import GroundOptions, open_ground
+from cosched.bench.run.progress import Progress, open_progress
+from cosched.bench.simulate.virtual import calibration_of, virtual_ground
+from cosched.bench.tune.heatmap import WIDTH, heat_map
+from cosched.bench.tune.search import (
+    Advice,
+    Contestant,
+    Grid,
+    Setting,
+    Verdict,
+    advise,
+    next_round,
+    runs_left,
+)
+from cosched.bench.workload.file import Workload, load_workload
+from cosched.core.errors import CoschedError
+from cosched.core.node.settings import USUAL, Span, write_gmet, write_slice
+
+FORMAT = "cosched-tune-1"
+#: What a variant's words set, beyond slice and GMET.
+MODES = ("proportional", "strict")
+ALIGN = ("on", "off")
+
+
+@dataclass(frozen=True, slots=True)
+class TuneOptions:
+    """What the user asked for.
+
+    modes: empty for the mode that the daemons are in. repeats: runs of the finalists.
+    simulate: in virtual time; calibration: how the programs communicate, if not beside
+    the workload.
+    """
+
+    workload: Path
+    ground: GroundOptions
+    slices: tuple[Span, ...]
+    gmets: tuple[Span, ...]
+    modes: tuple[str, ...] = ()
+    aligns: tuple[str, ...] = ("on",)
+    repeats: int = 3
+    resume: Path | None = None
+    command_line: tuple[str, ...] = ()
+    simulate: bool = False
+    calibration: Path | None = None
+
+
+class Runner(Protocol):
+    """Runs a workload: on nodes, or simulated ones."""
+
+    @property
+    def workload(self) -> Workload:
+        """Which one."""
+
+    def warm_up(self, arms: Iterable[Arm], progress: Progress) -> None:
+        """Before the first run."""
+
+    def run_once(self, cell: Cell, repeat: int, progress: Progress) -> Run:
+        """One pass through it; a failure is part of what it returns."""
+
+
+class Ground(Protocol):
+    """What runners stand on."""
+
+    @property
+    def sessions(self) -> Mapping[str, Runner]:
+        """By the title of the workload."""
+
+    @property
+    def nodes(self) -> Sequence[Mapping[str, Any]]:
+        """Those whose settings can be changed."""
+
+    def context(self) -> dict[str, Any]:
+        """What every figure that is made here has to be read with."""
+
+    def made_with(self) -> dict[str, Any]:
+        """What must be the same if runs are to be compared."""
+
+    def setting(self) -> str:
+        """The same in a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """What a search found. config: the recommendation as a configuration file, if any."""
+
+    text: str
+    document: dict[str, Any]
+    config: str | None
+    failed: bool
+
+
+@dataclass(slots=True)
+class _Search:
+    """A search under way: what was observed, and the runs it comes from."""
+
+    grid: Grid
+    session: Runner
+    ledger: Ledger
+    repeats: int
+    observed: dict[Contestant, list[float]] = field(default_factory=dict)
+    runs: list[tuple[Contestant, Run]] = field(default_factory=list)
+    warm: bool = False
+
+    def carry_out(self, progress: Progress) -> None:
+        """Round after round, until the rule wants no more."""
+        while batch := next_round(self.grid, self.observed, self.repeats):
+            # The rule is asked again only when the whole round is over; so a search that
+            # goes on from a ledger is asked the same questions.
+            for one in batch:
+                progress.plan([_name(left) for left in self._left(batch)])
+                run = self._run(one, progress)
+                self.runs.append((one, run))
+                self.observed.setdefault(one, []).append(self._response_s(run))
+
+    def _response_s(self, run: Run) -> float:
+        """The run's mean response as it would have been at the speed that the machine had
+        in the first run: points of a grid are measured far apart."""
+        if run.failure:
+            return math.inf
+        first_us = next(r.probe_us for _, r in self.runs if not r.failure)
+        even = run if first_us is None else levelled(run, first_us)
+        return even.mean_response_s
+
+    def _left(self, batch: Sequence[Contestant]) -> list[Contestant]:
+        return runs_left(self.grid, self.observed, self.repeats) or list(batch)
+
+    def _run(self, one: Contestant, progress: Progress) -> Run:
+        repeat = len(self.observed.get(one, ())) + 1
+        title, cell = self.session.workload.title, cell_of(one)
+        run = self.ledger.find(title, cell.name, repeat)
+        if run is None:
+            if not self.warm:
+                self.session.warm_up((Arm.KERNEL, Arm.COSCHED), progress)
+                self.warm = True
+            number = len(self.runs) + 1
+            at_most = len(self.runs) + len(self._left([one]))
+            progress.begin(number, at_most, _name(one), repeat)
+            run = self.session.run_once(cell, repeat, progress)
+            self.ledger.add(title, cell.name, run)
+            progress.end(run)
+        return run
+
+
+def tune(options: TuneOptions, environ: Mapping[str, str], log: TextIO) -> Tuned:
+    """Searches, telling ``log`` how far it is."""
+    workload = load_workload(options.workload)
+    started = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    with _open(workload, options, environ) as ground:
+        if not ground.nodes:
+            raise CoschedError(
+                "no node's daemons can be reached from here, so their settings cannot be "
+                "changed: run 'cosched up' on this node, or tune on a lab (without --hosts)"
+            )
+        session = ground.sessions[workload.title]
+        with (
+            open_ledger(options.resume, ground.made_with()) as ledger,
+            open_progress(log, []) as progress,
+        ):
+            search = _Search(_grid(options), session, ledger, options.repeats)
+            search.carry_out(progress)
+        context, setting = ground.context(), ground.setting()
+    advice = advise(search.grid, search.observed)
+    context = {"command_line": list(options.command_line), "started": started, **context}
+    return Tuned(
+        text=_text(f"{workload.title}\n{setting}", search, advice),
+        document=_document(workload.title, search, advice, context),
+        config=_config(workload.title, search, advice),
+        failed=advice.verdict is Verdict.NOTHING,
+    )
+
+
+@contextmanager
+def _open(
+    workload: Workload, options: TuneOptions, environ: Mapping[str, str]
+) -> Iterator[Ground]:
+    if options.simulate:
+        calibration = calibration_of(options.workload, options.calibration)
+        nodes = len(options.ground.hosts) or options.ground.nodes
+        yield virtual_ground(workload, calibration, nodes)
+        return
+    with open_ground([workload], options.ground, environ) as ground:
+        yield ground
+
+
+def _grid(options: TuneOptions) -> Grid:
+    """The grid; its default is what cosched does unless told otherwise, in the daemons'
+    mode, whether that is a point of it or not."""
+    modes = options.modes or ("",)
+    variants = tuple(
+        " ".join(filter(None, (mode, "" if align == "on" else f"align={align}")))
+        for mode in modes
+        for align in options.aligns
+    )
+    grid = Grid(
+        variants=variants,
+        slices=tuple(sorted(options.slices)),
+        gmets=tuple(sorted(options.gmets)),
+        default=Setting("", USUAL.slice, USUAL.gmet),
+    )
+    if not grid.points():
+        raise CoschedError("every GMET reaches the longest slice; give shorter ones")
+    return grid
+
+
+def cell_of(one: Contestant) -> Cell:
+    """How a contestant is run."""
+    if not isinstance(one, Setting):
+        return Cell(Arm.KERNEL)
+    mode, _, align = one.variant.rpartition("align=")
+    mode = (mode if align in ALIGN else one.variant).strip()
+    return Cell(
+        Arm(mode) if mode else Arm.COSCHED,
+        {
+            "slice": write_slice(one.slice),
+            "gmet": write_gmet(one.gmet),
+            "align": align if align in ALIGN else "on",
+        },
+    )
+
+
+def _name(one: Contestant) -> str:
+    """As the progress and the result call it."""
+    if not isinstance(one, Setting):
+        return one
+    words = f"slice {write_slice(one.slice)}, gmet {write_gmet(one.gmet)}"
+    return f"{words}, {one.variant}" if one.variant else words
+
+
+# --- what it found ---
+
+
+def _text(head: str, search: _Search, advice: Advice) -> str:
+    lines = [*head.splitlines(), ""]
+    lines += heat_map(search.grid, search.observed, advice)
+    lines += ["", *_loads(search), *_speeds(search), *_failures(search)]
+    for sentence in _sentences(search, advice):
+        lines += textwrap.wrap(sentence, WIDTH)
+    return "\n".join(lines) + "\n"
+
+
+def _sentences(search: _Search, advice: Advice) -> list[str]:
+    if advice.best is None:
+        return ["No setting ran to its end; see the failures above."]
+    best = _name(advice.best)
+    untried = sum(point not in search.observed for point in search.grid.points())
+    said = [f"{len(search.runs)} runs; {untried} points of the grid were not tried."]
+    loads = [run.load for _, run in search.runs if run.load is not None]
+    if loads and all(load.disturbed for load in loads):
+        said.append("Other programs were at work in every run: what follows is a guess.")
+    if advice.verdict is Verdict.KERNEL:
+        return [
+            *said,
+            "Do not coschedule this workload: the kernel alone answers as soon. The best "
+            f"setting ({best}) takes {_percent(advice.to_kernel)} of its mean response.",
+        ]
+    kernel = (
+        f"{_percent(advice.to_kernel)} of the kernel's mean response"
+        if advice.to_kernel is not None
+        else "the kernel alone did not run to its end"
+    )
+    if advice.verdict is Verdict.DEFAULT:
+        return [*said, f"Keep the default ({best}): none is better. It takes {kernel}."]
+    gain = (
+        f" and {_percent(advice.to_default)} of the default's" if advice.to_default else ""
+    )
+    return [*said, f"Recommended: {best}. It takes {kernel}{gain}."]
+
+
+def _percent(ratio: float | None) -> str:
+    return "an unknown part" if ratio is None else f"{ratio:.0%}"
+
+
+def _loads(search: _Search) -> list[str]:
+    loads = [run.load for _, run in search.runs if run.load is not None]
+    disturbed = sum(load.disturbed for load in loads)
+    if not disturbed:
+        return []
+    share = max(load.share for load in loads)
+    return [
+        f"{disturbed} of {len(loads)} runs were disturbed, outside load up to {share:.0%}:",
+        "tune again on a quiet machine",
+        "",
+    ]
+
+
+def _speeds(search: _Search) -> list[str]:
+    found = speeds(run for _, run in search.runs)
+    if found is None:
+        return []
+    least, most = found
+    return [
+        f"the machine ran at {least:.2f} to {most:.2f} of its usual speed: times are as at",
+        "the speed of the first run",
+        "",
+    ]
+
+
+def _failures(search: _Search) -> list[str]:
+    failed = [(one, run) for one, run in search.runs if run.failure is not None]
+    lines = [
+        f"failed: {_name(one)}: {run.failure.line}" for one, run in failed if run.failure
+    ]
+    return [line[:WIDTH] for line in lines] + ([""] if lines else [])
+
+
+def _config(title: str, search: _Search, advice: Advice) -> str | None:
+    """The recommendation as a file that ``cosched config check`` accepts."""
+    if advice.best is None or advice.verdict is Verdict.KERNEL:
+        return None
+    cell = cell_of(advice.best)
+    lines = [
+        f"# From cosched tune, {len(search.runs)} runs of '{title}': mean response",
+        f"# {_percent(advice.to_kernel)} of the kernel's, "
+        f"{_percent(advice.to_default)} of the default settings'.",
+        "[node]",
+        f'slice = "{cell.settings["slice"]}"',
+        f'gmet = "{cell.settings["gmet"]}"',
+        f"align = {'true' if cell.settings['align'] == 'on' else 'false'}",
+    ]
+    lines += [f'mode = "{cell.arm.value}"'] if cell.arm.mode else []
+    return "\n".join(lines) + "\n"
+
+
+def _document(
+    title: str, search: _Search, advice: Advice, context: Mapping[str, Any]
+) -> dict[str, Any]:
+    best = cell_of(advice.best) if advice.best is not None else None
+    return {
+        "format": FORMAT,
+        "workload": title,
+        **context,
+        "verdict": advice.verdict.value,
+        "recommended": _as_settings(best) if best else None,
+        "ratio_to_kernel": advice.to_kernel,
+        "ratio_to_default": advice.to_default,
+        "points": [
+            {
+                "name": _name(one),
+                "settings": _as_settings(cell_of(one)),
+                "mean_response_s": [None if math.isinf(v) else v for v in values],
+            }
+            for one, values in search.observed.items()
+        ],
+        "runs": [{"name": _name(one), **encode_run(run)} for one, run in search.runs],
+    }
+
+
+def _as_settings(cell: Cell) -> dict[str, str] | None:
+    if cell.arm is Arm.KERNEL:
+        return None
+    return {**cell.settings, **({"mode": cell.arm.mode} if cell.arm.mode else {})}

@@ -1,0 +1,231 @@
+"""What a bench runs: the jobs of a workload file.
+
+A workload is TOML. All keys but a job's name, its ranks and what it runs may be left out::
+
+    title = "wavefront4"
+    description = "four pipelines at once"
+
+    [[job]]
+    name = "wavefront"
+    source = "../../programs/wavefront.c"
+    args = "--preset demo"
+    ranks = 2
+    count = 4
+
+    [[job]]
+    name = "analysis"
+    command = ["python3", "analyse.py", "--fast"]
+    ranks = 4
+    ppn = 2
+    start = 1.5
+    timeout = 300
+    env = { OMP_NUM_THREADS = "1" }
+    cwd = "analysis"
+
+    [[job]]
+    name = "solver"
+    module = "package.solver"
+    args = "--class W"
+    ranks = 2
+
+A job runs one of three things: ``command`` (any command at all, found as a shell would find
+it), ``source``: a C file, relative to the workload file, which the bench compiles with the
+``mpicc`` of the MPI at hand, or ``module``: a Python module, run as ``python -m`` by the
+Python that runs the bench. The latter two are started with ``args``. Both ``command`` and
+``args`` are lists, or strings that are split as a shell splits them; no shell runs.
+``count`` is the number of instances, ``start`` the seconds from the beginning of an arm to
+the job's submission, ``timeout`` the seconds from its start until it counts as failed,
+``cwd`` where it runs, relative to the workload file (else where the bench was called).
+``model`` says what a simulation has to know of the program, such as
+``model = { pattern = "wavefront" }`` (see models.py); runs do not ask for it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cosched.bench.simulate.models import Model, parse_model
+from cosched.bench.workload import fields
+from cosched.bench.workload.fields import Table
+from cosched.core.errors import CoschedError
+from cosched.shm.paths import check_job_name
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+DEFAULT_TIMEOUT_S = 600.0
+A_YEAR_S = 366 * 86400.0
+RANKS_MAX = 1 << 20
+COUNT_MAX = 1000
+
+_FILE_KEYS = ("title", "description", "job")
+_JOB_KEYS = (
+    "name",
+    "command",
+    "source",
+    "module",
+    "args",
+    "ranks",
+    "count",
+    "start",
+    "ppn",
+    "env",
+    "cwd",
+    "timeout",
+    "model",
+)
+_WHAT_RUNS = ("command", "source", "module")
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """One ``[[job]]`` table. Exactly one of ``command`` and ``source`` is set; a module is
+    a command by then."""
+
+    name: str
+    ranks: int
+    command: tuple[str, ...] = ()
+    source: Path | None = None
+    args: tuple[str, ...] = ()
+    count: int = 1
+    start_s: float = 0.0
+    ppn: int | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: Path | None = None
+    timeout_s: float = DEFAULT_TIMEOUT_S
+    model: Model = field(default_factory=Model)
+
+
+@dataclass(frozen=True, slots=True)
+class JobInstance:
+    """One job as it is submitted: ``name`` is unique in the workload."""
+
+    name: str
+    spec: JobSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A parsed workload file. ``origin`` names it in errors."""
+
+    title: str
+    description: str
+    jobs: tuple[JobSpec, ...]
+    origin: str = "workload"
+
+    def instances(self) -> tuple[JobInstance, ...]:
+        """Every job instance, in order of submission."""
+        instances = [
+            JobInstance(f"{spec.name}.{n}" if spec.count > 1 else spec.name, spec)
+            for spec in self.jobs
+            for n in range(1, spec.count + 1)
+        ]
+        return tuple(sorted(instances, key=lambda instance: instance.spec.start_s))
+
+
+def load_workload(path: Path) -> Workload:
+    """The workload in the file ``path``."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise CoschedError(f"workload '{path}': {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise CoschedError(f"workload '{path}': not UTF-8 text") from error
+    return parse_workload(text, str(path), path.parent)
+
+
+def parse_workload(text: str, origin: str, folder: Path) -> Workload:
+    """The workload in ``text``; ``origin`` names it in errors.
+
+    Sources are relative to ``folder``.
+    """
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise CoschedError(f"{origin}: not valid TOML: {error}") from error
+    reader = Table(table, origin, _FILE_KEYS)
+    none: Sequence[Mapping[str, object]] = ()
+    tables = reader.get("job", fields.table_list, none)
+    if not tables:
+        raise CoschedError(f"{origin}: no jobs; add at least one [[job]] table")
+    jobs = tuple(
+        _parse_job(job, f"{origin}, job {number}", folder)
+        for number, job in enumerate(tables, 1)
+    )
+    _check_names(jobs, origin)
+    return Workload(
+        title=reader.get("title", fields.one_line, Path(origin).stem),
+        description=reader.get("description", fields.one_line, ""),
+        jobs=jobs,
+        origin=origin,
+    )
+
+
+def _parse_job(table: Mapping[str, object], where: str, folder: Path) -> JobSpec:
+    name = table.get("name")
+    if isinstance(name, str) and name.isprintable():
+        where += f" ('{name}')"
+    reader = Table(table, where, _JOB_KEYS)
+    if sum(key in table for key in _WHAT_RUNS) != 1:
+        raise CoschedError(
+            f"{where}: give exactly one of 'command' (what to run), 'source' (a C file "
+            "to build and run) and 'module' (of Python)"
+        )
+    if "args" in table and "command" in table:
+        raise CoschedError(
+            f"{where}: 'args' belongs to 'source' and 'module'; write arguments into "
+            "'command'"
+        )
+    source = reader.get("source", fields.text, "")
+    module = reader.get("module", fields.text, "")
+    no_words: tuple[str, ...] = ()
+    args = reader.get("args", fields.words, no_words)
+    command = reader.get("command", fields.command, no_words)
+    if module:
+        command = (sys.executable, "-m", module, *args)
+    cwd = reader.get("cwd", fields.text, "")
+    nothing: Mapping[str, object] = {}
+    model = reader.get("model", fields.table, nothing)
+    return JobSpec(
+        name=reader.require("name", _job_name),
+        ranks=reader.require("ranks", fields.whole(1, RANKS_MAX)),
+        command=command,
+        source=folder / source if source else None,
+        args=args if source else (),
+        count=reader.get("count", fields.whole(1, COUNT_MAX), 1),
+        start_s=reader.get("start", fields.seconds(0.0, A_YEAR_S), 0.0),
+        ppn=reader.get("ppn", fields.whole(1, RANKS_MAX), None),
+        env=reader.get("env", fields.environment, {}),
+        cwd=folder / cwd if cwd else None,
+        timeout_s=reader.get("timeout", fields.seconds(0.001, A_YEAR_S), DEFAULT_TIMEOUT_S),
+        model=parse_model(model, f"{where}, model"),
+    )
+
+
+def _check_names(jobs: tuple[JobSpec, ...], origin: str) -> None:
+    seen: set[str] = set()
+    for instance in Workload("", "", jobs).instances():
+        try:
+            check_job_name(instance.name)
+        except CoschedError as error:
+            raise CoschedError(f"{origin}: {error}") from error
+        if instance.name in seen:
+            raise CoschedError(
+                f"{origin}: two jobs are called '{instance.name}'; "
+                "rename one, or use 'count' for instances"
+            )
+        seen.add(instance.name)
+
+
+def _job_name(value: object) -> str:
+    try:
+        return check_job_name(fields.text(value))
+    except CoschedError as error:
+        raise fields.Mismatch(
+            "a job name: use 1 to 63 characters of letters, digits, '.', '_', '-'"
+        ) from error

@@ -1,0 +1,140 @@
+"""``cosched history``: jobs that have ended, and how their time was spent."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from cosched.cli.options import asked_run_dir_option, json_option, nodes_option
+from cosched.cli.spans import is_span, parse_span
+from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S
+from cosched.node.records.books import state_directory
+from cosched.observe.history import (
+    JobSummary,
+    document,
+    gather,
+    runs,
+    saved_places,
+    summary,
+)
+from cosched.shm.paths import NodePaths, default_run_dir
+from cosched.shm.userdirs import SYSTEM_RUN_DIR
+
+_HEADER = (
+    f"{'ended':<15}{'job':<15}{'nodes':>5}{'response':>10}{'scheduled':>10}"
+    f"{'together':>9}{'alone~':>8}{'CPU':>7}"
+)
+
+
+def _number_of_jobs(_: click.Context, __: click.Parameter, text: str) -> int:
+    """From 1 on; who writes a time is told where that belongs."""
+    if is_span(text):
+        raise click.BadParameter(f"'{text}' is a time; write --since {text}.")
+    if not text.isdecimal() or int(text) < 1:
+        raise click.BadParameter(f"'{text}' is not a number of jobs.")
+    return int(text)
+
+
+@click.command("history")
+@asked_run_dir_option
+@click.option("--job", help="Only jobs of this name, or UID.NAME.")
+@nodes_option
+@click.option(
+    "--since",
+    default="30d",
+    show_default=True,
+    metavar="TIME",
+    help="Only what ended since then: 30m, 2h, 7d.",
+)
+@click.option(
+    "--last",
+    callback=_number_of_jobs,
+    default="30",
+    show_default=True,
+    metavar="N",
+    help="At most the last N; --json has all.",
+)
+@json_option
+def command(
+    run_dir: Path,
+    job: str | None,
+    nodes: tuple[str, ...],
+    since: str,
+    last: int,
+    as_json: bool,
+) -> None:
+    """Show jobs that have ended, and how their time was spent.
+
+    A job that shares its CPUs has no run time. 'response' is how long it was there;
+    'scheduled' the part of it in which the CPUs were its own (the mean of its nodes);
+    'together' the fraction of that in which it was scheduled on all its nodes at once;
+    'alone~' an estimate of what it might have taken alone: the time in which it was
+    scheduled on all its nodes. 'CPU' is the CPU time of all its processes. With * the
+    daemon saw only a part of it.
+
+    Users see their own jobs, root those of all.
+
+    \b
+    Examples:
+      cosched history
+      cosched history --job lu --since 2h
+      cosched history --json
+    """
+    since_wall_ns = time.time_ns() - parse_span(since, "--since")
+    usual = run_dir in (default_run_dir({}, os.geteuid()), SYSTEM_RUN_DIR)
+    saved = saved_places(state_directory(os.environ)) if usual else []
+    records = gather(_places(run_dir, nodes), since_wall_ns, saved)
+    kept = [
+        record
+        for record in records
+        if job in (None, record.name, record.job) and (not nodes or record.node in nodes)
+    ]
+    found = sorted((summary(run) for run in runs(kept)), key=lambda s: s.ended_wall_ns)
+    if as_json:
+        click.echo(json.dumps({"jobs": [document(one) for one in found]}, indent=2))
+    elif found:
+        click.echo(_table(found, last))
+    else:
+        which = f" of the name {job}" if job else ""
+        raise CoschedError(f"no job{which} has ended in {run_dir} in the last {since}")
+
+
+def _places(run_dir: Path, nodes: Sequence[str]) -> list[NodePaths]:
+    names = nodes or sorted(path.name for path in run_dir.glob("*/") if path.is_dir())
+    return [NodePaths(run_dir, name) for name in names]
+
+
+def _table(found: Sequence[JobSummary], last: int) -> str:
+    lines = [_HEADER, *(_row(one) for one in found[-last:])]
+    if len(found) > last:
+        lines.insert(1, f"({len(found) - last} earlier; --last, --json)")
+    return "\n".join(lines)
+
+
+def _row(one: JobSummary) -> str:
+    ended = datetime.fromtimestamp(one.ended_wall_ns / NS_PER_S).astimezone()
+    mine = one.uid == os.geteuid()
+    name = (one.name if mine else one.job) + ("*" if one.partial else "")
+    name = name if len(name) <= 14 else name[:13] + "~"
+    together = "-" if one.together is None else f"{one.together:.0%}"
+    cpu = "-" if one.cpu_s is None else _time(one.cpu_s)
+    return (
+        f"{ended:%m-%d %H:%M:%S} {name:<15}{len(one.nodes):>5}{_time(one.response_s):>10}"
+        f"{_time(one.scheduled_s):>10}{together:>9}{_time(one.alone_s):>8}{cpu:>7}"
+    )
+
+
+def _time(seconds: float) -> str:
+    """At most seven characters."""
+    if seconds < 100:
+        return f"{seconds:.2f}s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02}m" if hours else f"{minutes}m{rest:02}s"

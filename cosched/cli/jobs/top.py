@@ -1,0 +1,92 @@
+"""``cosched top``: nodes and jobs, live."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import click
+
+from cosched.cli.jobs.why import story_text
+from cosched.cli.options import asked_run_dir_option, json_option, nodes_option
+from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S
+from cosched.observe.top.model import JobRow, Trends, view
+from cosched.observe.top.sampler import Sampler, check_interval, sample
+from cosched.observe.top.text import page, plain
+from cosched.observe.why.job_detail import detail
+from cosched.observe.why.why import Asker, stories
+from cosched.shm.paths import NodePaths
+
+#: How far back the screen's answer to why goes, and how many things it has at most.
+WHY_SINCE_NS = 60 * NS_PER_S
+WHY_LAST = 10
+
+
+@click.command("top")
+@asked_run_dir_option
+@nodes_option
+@click.option(
+    "--interval",
+    type=float,
+    default=2.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time between two looks.",
+)
+@click.option("--once", is_flag=True, help="Print one interval as text, and end.")
+@json_option
+def command(
+    run_dir: Path, nodes: tuple[str, ...], interval: float, once: bool, as_json: bool
+) -> None:
+    """Show the nodes of this machine and their jobs, live: share against what is due,
+    useful and waiting time, switches and refused requests a second, and how well the
+    nodes agree.
+
+    \b
+    Keys:
+      s, r       sort by the next column; the other way round
+      p, space   pause
+      enter      why the job under the cursor runs or does not
+      q          quit
+
+    \b
+    Examples:
+      cosched top
+      cosched top --once
+      cosched top --once --json --interval 5
+    """
+    check_interval(interval)
+    if as_json and not once:
+        raise click.UsageError("--json needs --once.")
+    if once:
+        before = sample(run_dir, nodes)
+        time.sleep(interval)  # what is measured is what happens meanwhile
+        seen = view(before, sample(run_dir, nodes))
+        trends = Trends()
+        trends.add(seen)
+        text = page(seen, trends)
+        click.echo(json.dumps(plain(seen), indent=2) if as_json else text.rstrip())
+        return
+    if not sys.stdout.isatty():
+        raise CoschedError("stdout is no terminal; use --once")
+    with Sampler(run_dir, nodes) as sampler:
+        sampler.look()  # that no daemon is up is said in a line, not on a screen
+        from cosched.observe.top.screen import TopApp
+
+        TopApp(sampler.look, interval, partial(why_text, run_dir)).run()
+
+
+def why_text(run_dir: Path, job: JobRow) -> str:
+    """How the job stands, and what ``cosched why`` says to those who may ask."""
+    now = detail(sample(run_dir, job.nodes).statuses, job.name, job.uid)
+    asker = Asker(job.key, os.geteuid(), time.time_ns() - WHY_SINCE_NS)
+    try:
+        told = stories([NodePaths(run_dir, node) for node in job.nodes], asker)
+    except CoschedError as error:
+        return f"{now}\n\n{error}"
+    return "\n\n".join([*(story_text(story, asker, WHY_LAST) for story in told), now])

@@ -1,0 +1,134 @@
+"""``cosched why``: why a job runs or does not."""
+
+from __future__ import annotations
+
+import json
+import os
+import textwrap
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cosched.cli.options import asked_run_dir_option, json_option, nodes_option
+from cosched.cli.spans import parse_span
+from cosched.core.node.messages import Cause
+from cosched.core.units import NS_PER_S
+from cosched.observe.why.why import Asker, Story, nodes_with_stories, stories
+from cosched.shm.paths import NodePaths
+
+WIDTH = 79
+
+
+@click.command("why")
+@click.argument("job")
+@asked_run_dir_option
+@nodes_option
+@click.option(
+    "--since",
+    default="1m",
+    show_default=True,
+    metavar="TIME",
+    help="How far back: 30s, 5m, 2h.",
+)
+@click.option(
+    "--last",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="At most the last N things for each node; --json has all.",
+)
+@json_option
+def command(
+    job: str,
+    run_dir: Path,
+    nodes: tuple[str, ...],
+    since: str,
+    last: int,
+    as_json: bool,
+) -> None:
+    """Say why a job runs or does not: now, and each switch and refusal of late.
+
+    JOB is its name, or UID.NAME. Only its owner and root may ask. The daemons remember
+    their last 4096 events; what is older comes from their traces, if you may read them.
+
+    \b
+    Examples:
+      cosched why lu
+      cosched why lu --node lab1 --since 10m
+      cosched why 1000.lu --json
+    """
+    places = [NodePaths(run_dir, node) for node in nodes] or nodes_with_stories(run_dir)
+    asker = Asker(job, os.geteuid(), time.time_ns() - parse_span(since, "--since"))
+    found = stories(places, asker)
+    if as_json:
+        click.echo(json.dumps({"nodes": [_document(story) for story in found]}, indent=2))
+    else:
+        texts = (story_text(story, asker, last, in_all=True) for story in found)
+        click.echo("\n\n".join(texts))
+
+
+def story_text(story: Story, asker: Asker, last: int, *, in_all: bool = False) -> str:
+    """A job on one node, and the last things that happened to it, within 80 columns;
+    with ``in_all`` also how often it had the CPUs so far, if it runs."""
+    lines = _wrapped(f"{story.job} on {story.node}: {story.standing}", "", "  ")
+    if in_all and story.live is not None:
+        lines += _wrapped(_so_far(story.live), "  ", "    ")
+    if story.reaches_back_to_wall_ns > asker.since_wall_ns and not _begins(story):
+        began = _clock(story.reaches_back_to_wall_ns)
+        lines.append(f"  nothing is known from before {began}")
+    shown = story.told[-last:]
+    omitted = len(story.told) - len(shown)
+    if omitted:
+        lines.append(f"  ({omitted} earlier things: --last {len(story.told)}, or --json)")
+    for told in shown:
+        times = f" ({told.times} times)" if told.times > 1 else ""
+        first = f"  {_clock(told.note.wall_ns)}  "
+        lines += _wrapped(told.text + times, first, " " * len(first))
+    return "\n".join(lines)
+
+
+def _so_far(job: Mapping[str, Any]) -> str:
+    """The job's status in one sentence."""
+    refused = {reason: n for reason, n in job["refused"].items() if n}
+    reasons = ", ".join(f"{reason} {n}" for reason, n in sorted(refused.items()))
+    times = "once" if job["switches"] == 1 else f"{job['switches']} times"
+    return (
+        f"so far: scheduled {times}, {job['granted']} of them by a message, for "
+        f"{job['scheduled_s']:.1f} s in all; {sum(refused.values())} requests refused"
+        + (f" ({reasons})" if reasons else "")
+    )
+
+
+def _begins(story: Story) -> bool:
+    """Whether it tells the job from its beginning."""
+    first = story.told[0].note if story.told else None
+    return first is not None and first.why == Cause.FIRST.value and not first.scheduled
+
+
+def _wrapped(text: str, first: str, rest: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=rest)
+
+
+def _clock(wall_ns: int) -> str:
+    moment = datetime.fromtimestamp(wall_ns / NS_PER_S).astimezone()
+    return f"{moment:%H:%M:%S}.{moment.microsecond // 1000:03}"
+
+
+def _document(story: Story) -> dict[str, Any]:
+    return {
+        "node": story.node,
+        "job": story.job,
+        "now": story.standing,
+        "live": story.live,
+        "reaches_back_to_s": story.reaches_back_to_wall_ns / NS_PER_S,
+        "notes": [
+            {**asdict(told.note), "times": told.times, "text": told.text}
+            for told in story.told
+        ],
+    }

@@ -1,0 +1,157 @@
+"""``cosched advise``: coschedule a job, leave it alone, or run it in batch."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import textwrap
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from cosched.bench.run.ground import GroundOptions
+from cosched.bench.run.interrupts import interruptible
+from cosched.bench.simulate.profiles import Seen, watch_workload
+from cosched.cli.job_names import complete_jobs
+from cosched.cli.measure.bench import parse_hosts
+from cosched.cli.options import (
+    EXIT_FAILURE,
+    asked_run_dir_option,
+    complete_paths,
+    json_option,
+    lab_nodes_option,
+)
+from cosched.core.advice import Profile, advise
+from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S, parse_duration
+from cosched.node.profile import profile_of
+from cosched.observe.status import gather
+
+HELP = """\
+Say whether coscheduling pays for a job: coschedule it, leave it alone, or run
+it in batch; and why.
+
+JOB is one that runs now (its name, or UID.NAME): the advice follows from what
+its tasks have done so far. WORKLOAD.toml is a file as for cosched bench: each of
+its jobs runs alone for a while. The advice is an estimate, from how often tasks
+exchange messages and how long they wait; 'cosched bench' measures.
+
+\b
+Examples:
+  cosched advise solver-x7k2p
+  cosched advise mine.toml
+  cosched advise mine.toml --hosts n1,n2 --for 60s --json
+
+Exit status: 0, or 1 if a job of the workload failed.
+"""
+
+
+def _jobs_and_files(
+    ctx: click.Context, parameter: click.Parameter, begun: str
+) -> list[CompletionItem]:
+    return [
+        *complete_jobs(ctx, parameter, begun),
+        *complete_paths(ctx, parameter, begun),
+    ]
+
+
+@click.command("advise", help=HELP)
+@click.argument("what", metavar="JOB|WORKLOAD.toml", shell_complete=_jobs_and_files)
+@click.option(
+    "--for",
+    "duration",
+    default="10s",
+    show_default=True,
+    metavar="TIME",
+    help="How long a job of a workload is watched at most.",
+)
+@lab_nodes_option
+@click.option("--hosts", metavar="A,B", help="Run a workload on these nodes instead.")
+@click.option("--mpi", metavar="MPI", help="As for cosched-run.")
+@asked_run_dir_option
+@json_option
+def command(
+    what: str,
+    duration: str,
+    nodes: int,
+    hosts: str | None,
+    mpi: str | None,
+    run_dir: Path,
+    as_json: bool,
+) -> int:
+    at_most_s = parse_duration(duration, "--for") / NS_PER_S
+    if what.endswith(".toml"):
+        options = GroundOptions(
+            run_dir=run_dir, nodes=nodes, hosts=parse_hosts(hosts), mpi=mpi
+        )
+        with interruptible():
+            seen = watch_workload(Path(what), options, at_most_s, os.environ, sys.stderr)
+    else:
+        seen = [_running_job(run_dir, what)]
+    if as_json:
+        click.echo(json.dumps({"jobs": [_document(one) for one in seen]}, indent=2))
+    else:
+        for one in seen:
+            _show(one)
+    return EXIT_FAILURE if any(one.failure for one in seen) else 0
+
+
+def _running_job(run_dir: Path, name: str) -> Seen:
+    statuses = gather(run_dir)
+    keys = {
+        job["key"]
+        for status in statuses
+        for job in status["jobs"]
+        if name in (job["name"], job["key"])
+    }
+    if not keys:
+        raise CoschedError(f"no job '{name}' runs; see: cosched status")
+    if len(keys) > 1:
+        raise CoschedError(f"'{name}' is the job of several users; say {' or '.join(keys)}")
+    return Seen(name, profile_of(statuses, keys.pop()))
+
+
+def _document(one: Seen) -> dict[str, Any]:
+    if one.profile is None:
+        return {"job": one.name, "advice": None, "reason": _why_not(one)}
+    advice = advise(one.profile)
+    return {
+        "job": one.name,
+        "advice": advice.choice.value,
+        "reason": advice.reason,
+        "profile": {
+            **asdict(one.profile),
+            "grain_s": one.profile.grain_s,
+            "idle_share": one.profile.idle_share,
+            "kernel_loss": one.profile.loss,
+        },
+    }
+
+
+def _show(one: Seen) -> None:
+    if one.profile is None:
+        click.echo(f"{one.name}: no advice: {_why_not(one)}")
+        return
+    advice = advise(one.profile)
+    click.echo(f"{one.name}: {advice.choice.value}")
+    for line in (advice.reason, _figures(one.profile)):
+        for wrapped in textwrap.wrap(line, 76):
+            click.echo(f"  {wrapped}")
+
+
+def _why_not(one: Seen) -> str:
+    return one.failure or "none of its tasks took part; see: cosched-run -v"
+
+
+def _figures(profile: Profile) -> str:
+    figures = [
+        f"seen: {profile.tasks} tasks on {profile.nodes} nodes, "
+        f"scheduled {profile.scheduled_s:.1f} s",
+        f"{profile.exchanges or 0} messages sent or waited for",
+        f"idle for {profile.idle_share:.0%}",
+    ]
+    return ", ".join(figures)

@@ -1,0 +1,202 @@
+"""``cosched bench``: one workload, run in several ways and compared."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+
+import click
+
+from cosched.bench.run.arms import parse_arms
+from cosched.bench.run.bench import BenchOptions, run_bench
+from cosched.bench.run.ground import GroundOptions
+from cosched.bench.run.interrupts import interruptible
+from cosched.bench.run.processes import RunFailed
+from cosched.cli.options import (
+    EXIT_FAILURE,
+    json_file_option,
+    lab_nodes_option,
+    run_dir_option,
+)
+from cosched.cli.output import check_writable, write_json
+from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S, parse_duration
+
+HELP = """\
+Run a workload with and without cosched, and compare.
+
+\b
+The arms:
+  batch         one job after the other
+  kernel        all at once, shared by the operating system alone
+  yield         the same, but ranks that wait offer their CPU to others
+  block         the same, but ranks that wait sleep
+  gang          all at once, one driver switches all nodes: the ideal
+  slurm-gang    time-sliced by Slurm (scripts/slurm-lab)
+  messages      coscheduled, with timers that are not aligned
+  strict        coscheduled, time that a job leaves unused is lost
+  proportional  coscheduled, such time goes to the others
+  cosched       coscheduled, as the nodes' daemons are set
+
+A workload file lists jobs. A job runs a command, or a C source (its path is
+relative to the file) that is compiled for the MPI at hand:
+
+\b
+  [[job]]
+  name = "wavefront"
+  source = "../../programs/wavefront.c"
+  args = "--preset demo"
+  ranks = 2
+  count = 4
+  [[job]]
+  name = "analysis"
+  command = ["python3", "analyse.py"]
+  ranks = 2
+  start = 1.5
+
+A job may also be a Python module (module = "package.solver"). Further keys of
+a job: ppn, env, cwd, timeout (seconds). The file may have a title and a
+description.
+
+\b
+Examples:
+  cosched bench benchmarks/workloads/lab/wavefront4.toml
+  cosched bench mine.toml --hosts n1,n2 --arms kernel,cosched --repeat 5
+  cosched bench mine.toml --slice 2s --gmet 300ms --json result.json
+  cosched bench mine.toml --repeat 9 --resume runs.jsonl
+  cosched bench mine.toml --hosts n1,n2 --slice 5s \\
+      --set-with 'pdsh -w n1,n2 cosched set'
+
+Exit status: 0, or 1 if a job of any run failed.
+"""
+
+
+@click.command("bench", help=HELP)
+@click.argument("workload", type=click.Path(path_type=Path), metavar="WORKLOAD.toml")
+@lab_nodes_option
+@click.option(
+    "--cores-per-node",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="CPUs of each node of a private lab.",
+)
+@click.option("--hosts", metavar="A,B", help="Run on these nodes instead.")
+@click.option(
+    "--arms",
+    default="batch,kernel,cosched",
+    show_default=True,
+    help="Which ways to run the workload are compared.",
+)
+@click.option(
+    "--repeat",
+    "repeats",
+    type=click.IntRange(1),
+    default=3,
+    show_default=True,
+    help="Runs of each arm; medians count.",
+)
+@json_file_option("Also write everything to FILE ('-': to stdout, instead of the table).")
+@click.option("--mpi", metavar="MPI", help="As for cosched-run: mpich, openmpi or a path.")
+@click.option("--slice", "slice_", metavar="TIME|auto", help="Slice during the bench.")
+@click.option("--gmet", metavar="TIME|auto", help="GMET during the bench.")
+@click.option("--align", type=click.Choice(["on", "off"]), help="Align during the bench.")
+@click.option(
+    "--set-with",
+    metavar="COMMAND",
+    help="Sets what is appended on all --hosts, where their daemons are out of reach.",
+)
+@click.option("--dom", type=click.IntRange(1), metavar="N", help="Jobs that run at a time.")
+@click.option("--run-limit", metavar="TIME", help="A run that lasts longer has failed.")
+@click.option(
+    "--resume",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Keep each finished run in FILE, and do not make again what it holds.",
+)
+@click.option("--no-warm-up", is_flag=True, help="Do not run the first job beforehand.")
+@run_dir_option
+def command(
+    workload: Path,
+    nodes: int,
+    cores_per_node: int,
+    hosts: str | None,
+    arms: str,
+    repeats: int,
+    json_file: Path | None,
+    mpi: str | None,
+    slice_: str | None,
+    gmet: str | None,
+    align: str | None,
+    set_with: str | None,
+    dom: int | None,
+    run_limit: str | None,
+    resume: Path | None,
+    no_warm_up: bool,
+    run_dir: Path,
+) -> int:
+    options = BenchOptions(
+        workload=workload,
+        arms=parse_arms(arms),
+        repeats=repeats,
+        ground=GroundOptions(
+            run_dir=run_dir,
+            nodes=nodes,
+            cores_per_node=cores_per_node,
+            hosts=parse_hosts(hosts),
+            mpi=mpi,
+            settings=_given(slice=slice_, gmet=gmet, align=align),
+            limit_s=parse_limit(run_limit),
+            set_with=_words(set_with or ""),
+        ),
+        dom=dom,
+        warm_up=not no_warm_up,
+        resume=resume,
+        command_line=tuple(sys.argv),
+    )
+    check_writable(json_file)
+    try:
+        with interruptible():
+            outcome = run_bench(options, os.environ, sys.stderr)
+    except RunFailed as error:
+        for line in error.failure.output:
+            click.echo(f"  | {line}", err=True)
+        raise
+    if json_file != Path("-"):
+        click.echo(outcome.text, nl=False)
+    if json_file is not None:
+        write_json(json_file, outcome.document)
+    return EXIT_FAILURE if outcome.failed else 0
+
+
+def _words(text: str) -> tuple[str, ...]:
+    """A command as a shell would split it."""
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as error:
+        raise CoschedError(f"--set-with: '{text}': {error}") from error
+
+
+def parse_limit(text: str | None) -> float:
+    """Seconds that a run may take; no limit if none is given."""
+    if text is None:
+        return float("inf")
+    return parse_duration(text, "--run-limit") / NS_PER_S
+
+
+def parse_hosts(text: str | None) -> tuple[str, ...]:
+    """The names in ``--hosts``; none without it."""
+    if text is None:
+        return ()
+    hosts = tuple(host.strip() for host in text.split(","))
+    if not all(hosts) or len(set(hosts)) != len(hosts):
+        raise click.BadParameter(
+            f"'{text}': write names with commas between, each once.", param_hint="--hosts"
+        )
+    return hosts
+
+
+def _given(**settings: str | None) -> dict[str, str]:
+    return {name: value for name, value in settings.items() if value is not None}

@@ -1,0 +1,78 @@
+"""``cosched replay``: tell a trace's events to the machine anew."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cosched.cli.options import complete_paths, json_option
+from cosched.observe.timeline.replay import Difference, Replay, replay
+from cosched.observe.timeline.trace import read_trace
+
+
+@click.command("replay")
+@click.argument(
+    "traces",
+    metavar="TRACE...",
+    nargs=-1,
+    required=True,
+    type=click.Path(path_type=Path),
+    shell_complete=complete_paths,
+)
+@json_option
+@click.pass_context
+def command(ctx: click.Context, traces: tuple[Path, ...], as_json: bool) -> None:
+    """Tell the events of a trace to the scheduler's machine anew and compare what it says.
+
+    TRACE is a trace's file, or a node's directory with the files in it. The exit status
+    is 0 if every command is the same, and 1 at the first that differs: then this version
+    of cosched decides otherwise than the one that wrote the trace.
+
+    \b
+    Examples:
+      cosched replay trace.jsonl
+      cosched replay /run/cosched/lab1
+      cosched replay --json trace.1.jsonl trace.jsonl
+    """
+    result = replay(read_trace(traces))
+    click.echo(json.dumps(_document(result), indent=2) if as_json else _text(result))
+    ctx.exit(1 if result.difference else 0)
+
+
+def _text(result: Replay) -> str:
+    different = result.difference
+    if different is None:
+        return f"{result.events} events in {result.segments} segments: no difference"
+    place = f"{different.entry.path}:{different.entry.line}"
+    return (
+        f"{place}: command {different.index + 1} differs, after {result.events} events\n"
+        f"  event     {different.entry.event}\n"
+        f"  recorded  {different.recorded or 'no further command'}\n"
+        f"  replayed  {_said(different)}"
+    )
+
+
+def _said(different: Difference) -> str:
+    return different.problem or str(different.replayed or "no further command")
+
+
+def _document(result: Replay) -> dict[str, Any]:
+    different = result.difference
+    return {
+        "events": result.events,
+        "segments": result.segments,
+        "same": different is None,
+        "difference": different
+        and {
+            "file": str(different.entry.path),
+            "line": different.entry.line,
+            "command": different.index + 1,
+            "event": str(different.entry.event),
+            "recorded": different.recorded and str(different.recorded),
+            "replayed": different.problem
+            or (different.replayed and str(different.replayed)),
+        },
+    }

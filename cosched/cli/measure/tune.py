@@ -1,0 +1,189 @@
+"""``cosched tune``: the slice and GMET that suit a workload."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from cosched.bench.run.ground import GroundOptions
+from cosched.bench.run.interrupts import interruptible
+from cosched.bench.run.processes import RunFailed
+from cosched.bench.tune.tune import ALIGN, MODES, TuneOptions, tune
+from cosched.cli.measure.bench import parse_hosts, parse_limit
+from cosched.cli.options import EXIT_FAILURE, lab_nodes_option, run_dir_option
+from cosched.cli.output import check_writable, write_json, writing
+from cosched.cli.sim.calibrate import calibration_option
+from cosched.core.errors import CoschedError
+from cosched.core.node.settings import Settings, Span, parse_gmet, parse_slice
+
+HELP = """\
+Find the slice and the GMET that suit a workload.
+
+Runs the workload (a file as for cosched bench) again and again: first a few
+settings far apart, then what is near the good ones, then the better half of
+them again, and again. Beside them run the kernel alone and the default. It
+prints a map of mean responses and what to set, or that the default will do, or
+that this workload should not be coscheduled at all.
+
+With --resume FILE it can be interrupted, and goes on where it stopped.
+
+With --simulate nothing runs: the live scheduler is tried on simulated nodes,
+in seconds. 'cosched sim calibrate' sees beforehand how the programs
+communicate.
+
+\b
+Examples:
+  cosched tune mine.toml
+  cosched tune mine.toml --resume runs.jsonl --write cosched.toml
+  cosched tune mine.toml --slices 0.5s,1s,2s --gmets 20ms,100ms --repeat 5
+  cosched tune mine.toml --modes proportional,strict --figure map.png
+  cosched tune mine.toml --simulate
+
+Exit status: 0, or 1 if no setting ran to its end.
+"""
+
+_FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
+
+
+@click.command("tune", help=HELP)
+@click.argument("workload", type=click.Path(path_type=Path), metavar="WORKLOAD.toml")
+@click.option(
+    "--slices",
+    default="0.25s,0.5s,1s,2s,4s",
+    show_default=True,
+    metavar="TIMES",
+    help="Which to try.",
+)
+@click.option(
+    "--gmets",
+    default="20ms,50ms,100ms,200ms,500ms",
+    show_default=True,
+    metavar="TIMES",
+    help="Which to try, below the slice.",
+)
+@click.option("--modes", metavar="MODES", help="proportional,strict: both; else as it is.")
+@click.option("--align", "aligns", default="on", show_default=True, help="on, off or both.")
+@click.option(
+    "--repeat",
+    "repeats",
+    type=click.IntRange(1),
+    default=3,
+    show_default=True,
+    help="Runs of the finalists.",
+)
+@click.option("--resume", type=_FILE, metavar="FILE", help="Keep finished runs in FILE.")
+@click.option("--write", type=_FILE, metavar="FILE", help="The setting as a config file.")
+@click.option("--figure", type=_FILE, metavar="FILE", help="The map as PNG or SVG.")
+@click.option(
+    "--json", "json_file", type=_FILE, metavar="FILE", help="Everything, as JSON."
+)
+@lab_nodes_option
+@click.option("--hosts", metavar="A,B", help="Run on these nodes instead.")
+@click.option("--mpi", metavar="MPI", help="As for cosched-run.")
+@click.option("--run-limit", metavar="TIME", help="A run that lasts longer has failed.")
+@click.option("--simulate", is_flag=True, help="In virtual time, on simulated nodes.")
+@calibration_option
+@run_dir_option
+def command(
+    workload: Path,
+    slices: str,
+    gmets: str,
+    modes: str | None,
+    aligns: str,
+    repeats: int,
+    resume: Path | None,
+    write: Path | None,
+    figure: Path | None,
+    json_file: Path | None,
+    nodes: int,
+    hosts: str | None,
+    mpi: str | None,
+    run_limit: str | None,
+    simulate: bool,
+    calibration: Path | None,
+    run_dir: Path,
+) -> int:
+    if calibration is not None and not simulate:
+        raise click.UsageError("--calibration is for --simulate.")
+    options = TuneOptions(
+        workload=workload,
+        ground=GroundOptions(
+            run_dir=run_dir,
+            nodes=nodes,
+            hosts=parse_hosts(hosts),
+            mpi=mpi,
+            limit_s=parse_limit(run_limit),
+        ),
+        slices=_times(slices, "--slices", parse_slice),
+        gmets=_times(gmets, "--gmets", parse_gmet),
+        modes=_words(modes, MODES, "--modes") if modes else (),
+        aligns=ALIGN if aligns == "both" else _words(aligns, ALIGN, "--align"),
+        repeats=repeats,
+        resume=resume,
+        command_line=tuple(sys.argv),
+        simulate=simulate,
+        calibration=calibration,
+    )
+    for turn in options.slices:
+        Settings(slice_ns=turn.ns)
+    check_writable(write, figure, json_file)
+    draw = _drawer(figure)
+    try:
+        with interruptible():
+            found = tune(options, os.environ, sys.stderr)
+    except RunFailed as error:
+        for line in error.failure.output:
+            click.echo(f"  | {line}", err=True)
+        raise
+    if json_file != Path("-"):
+        click.echo(found.text, nl=False)
+    if json_file is not None:
+        write_json(json_file, found.document)
+    if draw is not None and figure is not None:
+        draw(found.document, figure)
+    if write is not None:
+        _write_config(found.config, write)
+    return EXIT_FAILURE if found.failed else 0
+
+
+def _write_config(config: str | None, path: Path) -> None:
+    if config is None:
+        click.echo(f"{path} is not written: there is nothing to set", err=True)
+        return
+    with writing(path) as stream:
+        stream.write(config)
+    click.echo(
+        f"{path} is written; check it in with: cosched config check {path}", err=True
+    )
+
+
+def _times(text: str, option: str, parse: Callable[[str, str], Span]) -> tuple[Span, ...]:
+    found = tuple(parse(word.strip(), option) for word in text.split(","))
+    if len(set(found)) != len(found):
+        raise CoschedError(f"{option}: '{text}' names a time twice")
+    return found
+
+
+def _words(text: str, known: tuple[str, ...], option: str) -> tuple[str, ...]:
+    words = tuple(word.strip() for word in text.split(","))
+    for word in words:
+        if word not in known:
+            raise CoschedError(f"{option}: '{word}' is none of {', '.join(known)}")
+    return tuple(dict.fromkeys(words))
+
+
+def _drawer(figure: Path | None) -> Callable[[dict[str, object], Path], None] | None:
+    """What draws the map; found before the search, not after it."""
+    if figure is None:
+        return None
+    try:
+        from cosched.bench.tune.heatmap_figure import draw
+    except ImportError as error:
+        raise CoschedError("--figure needs matplotlib: pip install matplotlib") from error
+    if figure.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise CoschedError(f"--figure: '{figure}': name it .png, .svg or .pdf")
+    return draw

@@ -1,0 +1,105 @@
+"""``cosched config set``, for short ``cosched set``: change settings, live and for good."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cosched.cli.options import asked_run_dir_option, nodes_option
+from cosched.core.config.kinds import suggest
+from cosched.core.config.schema import BY_PATH, LIVE, Key
+from cosched.core.errors import CoschedError, NoDaemon
+from cosched.core.node.settings import Settings
+from cosched.node.sockets.client import nodes_in, request
+from cosched.shm.paths import NodePaths
+
+
+@click.command("set", short_help="Change settings, live or in the file.")
+@asked_run_dir_option
+@nodes_option
+@click.option("--save", is_flag=True, help="Also write it into the configuration file.")
+@click.argument("settings", nargs=-1, required=True, metavar="NAME=VALUE...")
+def command(
+    run_dir: Path, nodes: tuple[str, ...], save: bool, settings: tuple[str, ...]
+) -> None:
+    """Change slice, gmet or align on all live nodes of this machine, or on some.
+
+    Jobs go on undisturbed. With --save any key that 'cosched config show' lists can
+    be set; those that daemons read only when they start count from the next 'cosched
+    up'. The file is /etc/cosched.toml for root, else ~/.config/cosched/config.toml.
+
+    \b
+    Examples:
+      cosched config set slice=0.5s gmet=0.1s
+      cosched config set --node lab1 align=off
+      cosched config set --save slice=1s run.wait=block
+    """
+    given = dict(_split(word) for word in settings)
+    values = {key.path: _parsed(key, text) for key, text in given.items()}
+    live = {key.name: text for key, text in given.items() if key.live}
+    rest = [key.path for key in given if not key.live]
+    if rest and not save:
+        raise CoschedError(
+            f"{rest[0]}: daemons that are up cannot change it; write it into the file "
+            "with --save, then restart them"
+        )
+    Settings().changed(live)  # what makes no sense is said before any node hears it
+    saved = _save(values) if save else None
+    reached = _set_live(run_dir, nodes, live) if live else 0
+    if saved is not None:
+        click.echo(f"saved in {saved}")
+    elif not reached:
+        raise CoschedError(f"no daemons are up in {run_dir}; start them: cosched up")
+
+
+def _split(word: str) -> tuple[Key, str]:
+    name, equals, value = word.partition("=")
+    if not equals or not name or not value:
+        raise CoschedError(f"'{word}': write NAME=VALUE, such as slice=0.5s")
+    key = LIVE.get(name) or BY_PATH.get(name)
+    if key is None:
+        hint = suggest(name, [*LIVE, *BY_PATH]) or "; see cosched config show"
+        raise CoschedError(f"'{name}' is not a setting{hint}")
+    return key, value
+
+
+def _parsed(key: Key, text: str) -> Any:
+    try:
+        return key.kind.parse(text)
+    except CoschedError as error:
+        raise CoschedError(f"{key.name}: {error}") from None
+
+
+def _save(values: Mapping[str, Any]) -> Path:
+    from cosched.node.configuration import usual_places
+    from cosched.node.configuration_save import save
+
+    places = usual_places(os.environ)
+    operator = os.geteuid() == 0
+    path = places.operator if operator else places.user
+    if path is None:
+        raise CoschedError("no place for a configuration file: HOME is not set")
+    save(path, values, operator=operator)
+    return path
+
+
+def _set_live(run_dir: Path, nodes: tuple[str, ...], live: Mapping[str, str]) -> int:
+    """Changes the nodes that are up and says how they stand; how many there were."""
+    reached = 0
+    for paths in [NodePaths(run_dir, node) for node in nodes] or nodes_in(run_dir):
+        try:
+            answer = request(paths, "set", settings=dict(live))
+        except NoDaemon:
+            if nodes:
+                raise
+            continue
+        reached += 1
+        now = " ".join(f"{name}={text}" for name, text in answer["settings"].items())
+        click.echo(f"node {paths.node}: {now}")
+        for warning in answer["warnings"]:
+            click.echo(f"cosched: warning: node {paths.node}: {warning}", err=True)
+    return reached

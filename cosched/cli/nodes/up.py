@@ -1,0 +1,112 @@
+"""``cosched up``: start the daemons of this node."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from cosched.cli.options import run_dir_option
+from cosched.node.configuration import load
+from cosched.node.service.lifecycle import NodeOptions, start_node
+from cosched.shm.paths import NodePaths
+
+METRICS_USUAL = "127.0.0.1:9434"
+
+
+@click.command("up")
+@run_dir_option
+@click.option("--node", default=lambda: os.uname().nodename, show_default="this host")
+@click.option("--slice", "slice_", metavar="TIME|auto", help="Time slice.")
+@click.option("--gmet", metavar="TIME|auto", help="Guaranteed minimum execution time.")
+@click.option(
+    "--align/--no-align",
+    default=None,
+    help="Start slices at multiples of the slice in wall-clock time.",
+)
+@click.option(
+    "--class-scheduler",
+    type=click.Choice(["auto", "cgroup2", "cgroup1", "dutycycle"]),
+    help="What enforces the shares; auto takes the best that works.",
+)
+@click.option(
+    "--mode",
+    type=click.Choice(["proportional", "strict"]),
+    help="Whether time that a job leaves unused goes to the others, or is lost.",
+)
+@click.option(
+    "--metrics",
+    is_flag=False,
+    flag_value=METRICS_USUAL,
+    metavar="[HOST:PORT]",
+    help=f"Let Prometheus ask there; bare: at {METRICS_USUAL}.",
+)
+@click.option("--memory", metavar="SIZE", help="What jobs may have, auto or off.")
+@click.option("--memory-wait", metavar="TIME", help="Longest wait for memory.")
+@click.option(
+    "--allow-raise/--no-raise",
+    default=None,
+    help="Whether owners may have a job run alone.  [default: with --private]",
+)
+@click.option("--trace", metavar="SIZE", help="What the trace may take on disk, or off.")
+@click.option("--private", is_flag=True, help="For this user's jobs; ends after the last.")
+@click.option("-v", "--verbose", is_flag=True, help="Log each switch and refusal.")
+def command(
+    run_dir: Path,
+    node: str,
+    slice_: str | None,
+    gmet: str | None,
+    align: bool | None,
+    class_scheduler: str | None,
+    mode: str | None,
+    metrics: str | None,
+    memory: str | None,
+    memory_wait: str | None,
+    allow_raise: bool | None,
+    trace: str | None,
+    private: bool,
+    verbose: bool,
+) -> None:
+    """Start the scheduler daemon and the timer daemon of this node.
+
+    Returns when they are ready. After a crash it takes over the running jobs. What no
+    option says is taken from the configuration: see 'cosched config show'.
+
+    \b
+    Examples:
+      cosched up
+      cosched up --slice 500ms --gmet 50ms --no-align
+      cosched up --metrics
+    """
+    given = {
+        "node.slice": (slice_, "--slice"),
+        "node.gmet": (gmet, "--gmet"),
+        "node.align": (None if align is None else str(align), "--align"),
+        "node.class_scheduler": (class_scheduler, "--class-scheduler"),
+        "node.mode": (mode, "--mode"),
+        "node.trace": (trace, "--trace"),
+        "metrics.listen": (metrics, "--metrics"),
+        "node.memory": (memory, "--memory"),
+        "node.memory_wait": (memory_wait, "--memory-wait"),
+    }
+    config, doubts = load(
+        os.environ,
+        {path: (text, name) for path, (text, name) in given.items() if text is not None},
+    )
+    settings = config.node.settings()
+    for doubt in doubts:
+        click.echo(f"cosched: warning: {doubt}", err=True)
+    options = NodeOptions(
+        settings,
+        config.node.class_scheduler,
+        config.node.mode,
+        private,
+        verbose,
+        config.metrics_listen(private=private),
+        memory,
+        memory_wait,
+        allow_raise,
+        trace,
+    )
+    click.echo(start_node(NodePaths(run_dir, node), options))

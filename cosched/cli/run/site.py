@@ -1,0 +1,127 @@
+"""Where a job of cosched-run runs, and the daemons that its nodes have."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cosched.core.errors import CoschedError, NoDaemon
+from cosched.launch.command import Site
+from cosched.shm.paths import NodePaths
+
+if TYPE_CHECKING:
+    from cosched.launch.nodes import Control
+
+_LAB_HOST = re.compile(r"lab[0-9]+")
+
+
+def this_node() -> str:
+    """This node's name, as the tasks will know it."""
+    return os.environ.get("COSCHED_NODE") or os.uname().nodename
+
+
+def find_site(run_dir: Path, hosts: tuple[str, ...]) -> Site:
+    """The lab if the hosts are its nodes, else real hosts as the launcher finds them."""
+    if not hosts:
+        return Site()
+    lab = None
+    if (run_dir / "lab").exists():
+        from cosched.lab.lab import Lab
+
+        lab = Lab.load(run_dir)
+    if lab is not None:
+        known = {word for node in lab.nodes for word in (node.name, node.address)}
+        if any(host in known or _LAB_HOST.fullmatch(host) for host in hosts):
+            nodes = [lab.node(host) for host in hosts]
+            return Site(
+                names=tuple(node.name for node in nodes),
+                addresses=tuple(node.address for node in nodes),
+                agent=lab.agent,
+                enter=tuple(lab.enter_argv(nodes[0].name)),
+                network=lab.network,
+            )
+    for host in hosts:
+        if _LAB_HOST.fullmatch(host) and not _resolves(host):
+            raise CoschedError(
+                f"host '{host}': no such host, and no lab is up in {run_dir}; "
+                "run: cosched lab up"
+            )
+    return Site(names=hosts, addresses=hosts)
+
+
+def _resolves(host: str) -> bool:
+    import socket
+
+    try:
+        socket.getaddrinfo(host, None)
+    except OSError:
+        return False
+    return True
+
+
+def check_hosts(
+    site: Site, run_dir: Path, name: str, most: int | None, need_bytes: int
+) -> None:
+    """CoschedError unless the daemons of those hosts that can be asked take the job."""
+    from cosched.launch.nodes import check_nodes
+
+    hint = "cosched up" if site.agent is None else "cosched lab exec {node} cosched up"
+    check_nodes(
+        local_nodes(site, run_dir),
+        connect,
+        uid=os.geteuid(),
+        job=name,
+        most=most,
+        need_bytes=need_bytes,
+        start_hint=hint,
+    )
+
+
+def local_nodes(site: Site, run_dir: Path) -> list[NodePaths]:
+    """The job's nodes whose daemons can be asked from here."""
+    if site.agent is not None:
+        return [NodePaths(run_dir, node) for node in site.names]
+    host = os.uname().nodename
+    local = {host, host.partition(".")[0], "localhost", "127.0.0.1"}
+    here = not site.names or local.intersection(site.names)
+    return [NodePaths(run_dir, this_node())] if here else []
+
+
+def lease_here(
+    run_dir: Path,
+    name: str,
+    most: int | None,
+    need_bytes: int,
+    warn: Callable[[str], None],
+) -> Control | None:
+    """A lease on this node's daemons, started if need be; None, with a warning, if not."""
+    from cosched.launch.nodes import JobRefused, lease_node
+
+    here = NodePaths(run_dir, this_node())
+    try:
+        return lease_node(
+            here,
+            connect,
+            uid=os.geteuid(),
+            job=name,
+            most=most,
+            need_bytes=need_bytes,
+        )
+    except JobRefused:
+        raise
+    except CoschedError as error:
+        warn(f"no daemons on this node ({error}); not coscheduled")
+        return None
+
+
+def connect(paths: NodePaths) -> Control | None:
+    """The node's daemon; None if it has none."""
+    from cosched.node.sockets.client import ControlClient
+
+    try:
+        return ControlClient(paths)
+    except NoDaemon:
+        return None

@@ -1,0 +1,105 @@
+"""``cosched sim calibrate``: what the simulator has to know of a workload's programs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from cosched.bench.run.ground import GroundOptions
+from cosched.bench.run.interrupts import interruptible
+from cosched.bench.run.processes import RunFailed
+from cosched.bench.simulate.calibrate import calibrate
+from cosched.bench.simulate.models import write_calibration
+from cosched.bench.simulate.virtual import default_calibration
+from cosched.cli.measure.bench import parse_hosts, parse_limit
+from cosched.cli.options import run_dir_option
+from cosched.cli.output import check_writable, writing
+
+HELP = """\
+See how the programs of a workload communicate, for simulations.
+
+Runs each [[job]] of WORKLOAD.toml (a file as for cosched bench) alone: without
+cosched, for how long it takes, and coscheduled, for how often its ranks wait
+for messages and how long. Writes a calibration, in TOML, which 'cosched sim
+nodes' and 'cosched tune --simulate' read. Run it on the nodes, or the lab, where
+the jobs are to run.
+
+Who waits for whom cannot be counted: without a pattern in the job's model, such
+as model = { pattern = "wavefront" }, bulk is supposed.
+
+\b
+Examples:
+  cosched sim calibrate mine.toml
+  cosched sim calibrate mine.toml --hosts n1,n2 --out n1n2.toml
+"""
+
+#: Of the commands that read what this one writes.
+calibration_option = click.option(
+    "--calibration",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="What 'cosched sim calibrate' wrote; by default the file beside the workload.",
+)
+
+
+@click.command("calibrate", help=HELP, short_help="See how programs communicate.")
+@click.argument("workload", type=click.Path(path_type=Path), metavar="WORKLOAD.toml")
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path),
+    metavar="FILE",
+    help="By default WORKLOAD.calibration.toml; '-': to stdout.",
+)
+@click.option(
+    "--repeat",
+    "repeats",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Runs of each program without cosched; the median counts.",
+)
+@click.option(
+    "--nodes",
+    type=click.IntRange(1),
+    default=2,
+    show_default=True,
+    help="Virtual nodes: the lab that is up, or else a private one.",
+)
+@click.option("--hosts", metavar="A,B", help="Run on these nodes instead.")
+@click.option("--mpi", metavar="MPI", help="As for cosched-run.")
+@click.option("--run-limit", metavar="TIME", help="A run that lasts longer has failed.")
+@run_dir_option
+def calibrate_workload(
+    workload: Path,
+    out: Path | None,
+    repeats: int,
+    nodes: int,
+    hosts: str | None,
+    mpi: str | None,
+    run_limit: str | None,
+    run_dir: Path,
+) -> None:
+    out = out or default_calibration(workload)
+    check_writable(out)
+    options = GroundOptions(
+        run_dir=run_dir,
+        nodes=nodes,
+        hosts=parse_hosts(hosts),
+        mpi=mpi,
+        limit_s=parse_limit(run_limit),
+    )
+    try:
+        with interruptible():
+            found = calibrate(workload, options, repeats, os.environ, sys.stderr)
+    except RunFailed as error:
+        for line in error.failure.output:
+            click.echo(f"  | {line}", err=True)
+        raise
+    text = f"# From cosched sim calibrate, of {workload.name}.\n{write_calibration(found)}"
+    with writing(out) as stream:
+        stream.write(text)
+    if out != Path("-"):
+        click.echo(f"{out} is written", err=True)

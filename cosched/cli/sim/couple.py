@@ -1,0 +1,206 @@
+"""``cosched sim couple``: machines whose jobs start together, in virtual time."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shlex
+import sys
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+
+import click
+
+from cosched.cli.options import json_file_option
+from cosched.cli.output import check_writable, write_json
+from cosched.core.cluster.coupling.messages import Scheme, Timing
+from cosched.core.cluster.coupling.settings import CouplingSettings
+from cosched.core.cluster.queue.scheduler import POLICIES
+from cosched.core.units import parse_duration
+from cosched.sim.coupled.logs import CoupledRun, Pairing, carry_out
+from cosched.sim.coupled.runs import Coupling
+from cosched.sim.coupled.table import render
+from cosched.sim.logs.workload import Estimates
+from cosched.sim.parallel import carry_out_all
+from cosched.sim.progress import open_progress
+
+HELP = """\
+Run logs of several machines whose jobs belong together (Tang et al. 2011).
+
+Each machine has a queue of its own. A job that is ready waits until its mates
+on the other machines are, too: by holding its nodes, idle, or by yielding to
+others. Every machine has one of the two schemes; all combinations are run, and
+one run without mates to compare with.
+
+Which jobs are mates: --pairs 2min takes those submitted so near to each other,
+--pairs 10% such a share of all.
+
+\b
+Examples:
+  cosched sim couple theta.swf thetagpu.swf
+  cosched sim couple big.swf small.swf --pairs 10% --schemes hold-yield
+  cosched sim couple a.swf b.swf c.swf --pairs 5% --schemes yield-yield-yield
+  cosched sim couple a.swf b.swf --timing within=30min --json out.json
+"""
+
+
+@click.command("couple", help=HELP, short_help="Machines whose jobs start together.")
+@click.argument(
+    "traces",
+    type=click.Path(path_type=Path),
+    nargs=-1,
+    required=True,
+    metavar="A.swf[.gz] B.swf[.gz]...",
+)
+@click.option(
+    "--schemes",
+    metavar="A-B,...",
+    help="hold or yield for each log, in order; by default every combination.",
+)
+@click.option("--pairs", default="2min", show_default=True, help="A time, or a share in %.")
+@click.option(
+    "--policy",
+    type=click.Choice([name for name in POLICIES if name != "conservative"]),
+    default="wfp",
+    show_default=True,
+    help="Order and backfill of every queue.",
+)
+@click.option(
+    "--release",
+    default="20min",
+    show_default=True,
+    help="How often holding jobs give their nodes to others, or 'never'.",
+)
+@click.option(
+    "--held-cap",
+    type=click.FloatRange(0.0, 1.0),
+    default=1.0,
+    show_default=True,
+    help="The share of a machine that may be held; jobs beyond it yield.",
+)
+@click.option(
+    "--yield-cap",
+    type=click.IntRange(0),
+    metavar="N",
+    help="After so many yields a job holds; by default never.",
+)
+@click.option(
+    "--raise-by",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Places that each yield moves a job to the front.",
+)
+@click.option(
+    "--timing",
+    default="together",
+    show_default=True,
+    help="Or within=TIME of each other, or after=TIME: when the first log's job has run "
+    "so long.",
+)
+@click.option(
+    "--estimates",
+    type=click.Choice([told.value for told in Estimates]),
+    default=Estimates.LOG.value,
+    show_default=True,
+    help="What queues are told of run times: what users asked for, or the truth.",
+)
+@click.option("--skip-bad", is_flag=True, help="Leave bad lines of the logs out.")
+@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Runs at a time.")
+@click.option(
+    "--save",
+    "save_in",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Write each machine's jobs there, as npz and CSV, for each run.",
+)
+@json_file_option()
+def couple(
+    traces: tuple[Path, ...],
+    schemes: str | None,
+    pairs: str,
+    policy: str,
+    release: str,
+    held_cap: float,
+    yield_cap: int | None,
+    raise_by: int,
+    timing: str,
+    estimates: str,
+    skip_bad: bool,
+    jobs: int | None,
+    save_in: Path | None,
+    json_file: Path | None,
+) -> None:
+    if len(traces) < 2:
+        raise click.UsageError("Only one log: want one for each of two machines or more.")
+    check_writable(json_file)
+    settings = CouplingSettings(
+        release_ns=None if release == "never" else parse_duration(release, "--release"),
+        held_cap=held_cap,
+        yield_cap=yield_cap,
+        raise_by=raise_by,
+    )
+    coupling = replace(_coupling(policy, timing), estimates=Estimates(estimates))
+    words = shlex.join(["cosched", *sys.argv[1:]])
+    pairing = _pairing(pairs)
+    runs = [
+        CoupledRun(
+            traces, combination, pairing, settings, coupling, skip_bad, save_in, words
+        )
+        for combination in [(), *_combinations(schemes, len(traces))]
+    ]
+    with open_progress(sys.stderr, len(runs)) as heard:
+        at_a_time = jobs or len(os.sched_getaffinity(0))
+        outcomes = carry_out_all(carry_out, runs, at_a_time, heard)
+    if json_file != Path("-"):
+        click.echo(render(outcomes), nl=False)
+    if json_file is not None:
+        document = {
+            "command": words,
+            "version": version("cosched"),
+            "traces": [str(trace) for trace in traces],
+            "runs": [outcome.document() for outcome in outcomes],
+        }
+        write_json(json_file, document)
+
+
+def _combinations(text: str | None, machines: int) -> list[tuple[Scheme, ...]]:
+    if text is None:
+        return list(itertools.product(Scheme, repeat=machines))
+    known = [scheme.value for scheme in Scheme]
+    combinations = []
+    for combination in text.split(","):
+        names = combination.strip().split("-")
+        if len(names) != machines or not set(names) <= set(known):
+            raise click.UsageError(
+                f"--schemes: '{combination}' is not {machines} times hold or yield, "
+                "with '-' between."
+            )
+        combinations.append(tuple(Scheme(name) for name in names))
+    return combinations
+
+
+def _pairing(text: str) -> Pairing:
+    if not text.endswith("%"):
+        return Pairing(within_ns=parse_duration(text, "--pairs"))
+    try:
+        share = float(text[:-1]) / 100.0
+    except ValueError:
+        raise click.UsageError(f"--pairs: '{text}' is not a share like 10%.") from None
+    if not 0.0 < share <= 1.0:
+        raise click.UsageError(f"--pairs: '{text}' is not more than 0%, at most 100%.")
+    return Pairing(share=share)
+
+
+def _coupling(policy: str, text: str) -> Coupling:
+    name, _, delay = text.partition("=")
+    if name not in [timing.value for timing in Timing] or (name == "together") == bool(
+        delay
+    ):
+        raise click.UsageError(
+            f"--timing: '{text}' is none of together, within=TIME, after=TIME."
+        )
+    delay_ns = parse_duration(delay, "--timing") if delay else 0
+    return Coupling(policy, timing=Timing(name), delay_ns=delay_ns)

@@ -1,0 +1,92 @@
+"""``cosched sim fit``: what a log is like, as a model that logs can be made from."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import click
+
+from cosched.cli.options import json_file_option
+from cosched.cli.output import check_writable, write_json
+from cosched.sim.logs.fit import LogModel, fit
+from cosched.sim.logs.swf import Log, read_swf
+
+CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
+
+
+@click.command("fit")
+@click.argument("trace", type=click.Path(path_type=Path), metavar="TRACE.swf[.gz]")
+@click.option("--name", help="The model's; by default the log's.")
+@click.option(
+    "--begins",
+    metavar="HH:MM",
+    help="Time of day at the log's time 0; by default what its header says (in UTC), "
+    "else 00:00.",
+)
+@click.option("--machine", type=click.IntRange(1), metavar="NODES", help="Another size.")
+@click.option("--skip-bad", is_flag=True, help="Leave bad lines out.")
+@json_file_option("Write the model to FILE ('-': to stdout, instead of the text).")
+def fit_log(
+    trace: Path,
+    name: str | None,
+    begins: str | None,
+    machine: int | None,
+    skip_bad: bool,
+    json_file: Path | None,
+) -> None:
+    """Fit a model to a log: arrivals by hour, sizes, run times.
+
+    Arrivals are a Poisson process with a rate for each hour of the day, sizes are
+    powers of two, run times a Weibull distribution (Weissman et al. 2003).
+    'cosched sim malleable' takes the JSON file as a source of jobs.
+
+    \b
+    Examples:
+      cosched sim fit KTH.swf.gz
+      cosched sim fit SDSC.swf.gz --begins 18:11 --json sdsc.json
+    """
+    check_writable(json_file)
+    log = read_swf(trace, machine=machine, skip_bad=skip_bad)
+    stem = trace.name.removesuffix(".gz").removesuffix(".swf")
+    model = fit(log.workload, name or stem, _begins_s(begins, log))
+    if json_file != Path("-"):
+        click.echo(_text(model, len(log.workload)), nl=False)
+    if json_file is not None:
+        document = {
+            **model.document(),
+            "command": shlex.join(["cosched", *sys.argv[1:]]),
+            "jobs": len(log.workload),
+        }
+        write_json(json_file, document)
+
+
+def _begins_s(begins: str | None, log: Log) -> int:
+    if begins is None:
+        return log.start_s or 0
+    match = CLOCK.fullmatch(begins)
+    if match is None:
+        raise click.UsageError(f"--begins: '{begins}' is not a time of day like 18:11.")
+    hours, minutes = map(int, match.groups())
+    return hours * 3600 + minutes * 60
+
+
+def _text(model: LogModel, jobs: int) -> str:
+    lines = [
+        f"{model.name}: {jobs} jobs, {model.machine} nodes",
+        f"run times: Weibull, shape {model.shape:.4f}, scale {model.scale_s:.1f} s",
+        "sizes:",
+        *(
+            f"  {2**power:>7} {share:>7.2%}"
+            for power, share in enumerate(model.sizes)
+            if share
+        ),
+        "arrivals an hour, by the hour of the day:",
+    ]
+    for first in range(0, 24, 6):
+        rates = " ".join(f"{rate:>9.3f}" for rate in model.per_hour[first : first + 6])
+        lines.append(f"  {first:02}:00 {rates}")
+    lines.append(f"load of the model: {model.load:.2f}")
+    return "\n".join(lines) + "\n"

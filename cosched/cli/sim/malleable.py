@@ -1,0 +1,243 @@
+"""``cosched sim malleable``: jobs that give up nodes so that others start."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import click
+
+from cosched.cli.options import json_file_option
+from cosched.cli.output import check_writable, write_json
+from cosched.core.cluster.malleable.execution import EXECUTIONS
+from cosched.core.cluster.malleable.settings import Control
+from cosched.core.units import parse_duration
+from cosched.sim.logs.log_models import MODELS
+from cosched.sim.malleable.jobs import TEMPLATES
+from cosched.sim.malleable.policies import BASELINES, HARVESTING
+from cosched.sim.malleable.runs import (
+    Case,
+    MalleableOutcome,
+    MalleableRun,
+    Source,
+    carry_out,
+    cases_of,
+    means,
+    repeated,
+)
+from cosched.sim.malleable.table import render
+from cosched.sim.parallel import carry_out_all
+from cosched.sim.progress import open_progress
+
+Figures: TypeAlias = dict[Case, dict[str, float]]
+
+HELP = f"""\
+Run malleable jobs (Weissman et al. 2003): running jobs give up nodes so that
+others start, and get them back later.
+
+\b
+A SOURCE of jobs is
+  a log             in the Standard Workload Format, plain or gzipped
+  a model of a log  {", ".join(MODELS)}, or the JSON that 'cosched sim fit' wrote
+  users' problems   {", ".join(TEMPLATES)} (Table 1 of the paper)
+
+\b
+Policies:
+  ideal-only      each job waits for its ideal, first come, first served
+  ideal-backfill  the same with backfill that delays nobody
+  moldable        a job starts with what is free, from its minimum on
+  HARVEST-fr      nodes are harvested; those set free favour running jobs
+  HARVEST-fq      the same, but favour the queue
+  HARVEST-qo      the queue only: nodes that it does not want are held
+HARVEST is never, even, fair, long, short or low-impact.
+
+All policies, degrees and minima are combined.
+
+\b
+Examples:
+  cosched sim malleable sdsc
+  cosched sim malleable KTH.swf.gz --minimum 50,25 --execution parabolic
+  cosched sim malleable sdsc --policy even-fr,even-fq --degree 3,9,none
+  cosched sim malleable mixed --beta 0.25 --traces 4 --json mixed.json
+"""
+
+
+def _names(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name.strip() for name in value.split(",")))
+    for name in names:
+        if name not in (*BASELINES, *HARVESTING):
+            raise click.BadParameter(
+                f"'{name}' is none of {', '.join(BASELINES)}, HARVEST-fr, -fq or -qo."
+            )
+    return names
+
+
+def _degrees(
+    ctx: click.Context, param: click.Parameter, value: str
+) -> tuple[int | None, ...]:
+    words = [word.strip() for word in value.split(",")]
+    for word in words:
+        if word != "none" and not (word.isdecimal() and int(word) > 0):
+            raise click.BadParameter(f"'{word}' is neither a number above 0 nor none.")
+    return tuple(None if word == "none" else int(word) for word in words)
+
+
+def _percents(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int, ...]:
+    words = [word.strip().removesuffix("%") for word in value.split(",")]
+    for word in words:
+        if not (word.isdecimal() and 1 <= int(word) <= 100):
+            raise click.BadParameter(f"'{word}' is no whole number of 1 to 100 percent.")
+    return tuple(dict.fromkeys(int(word) for word in words))
+
+
+@click.command("malleable", help=HELP, short_help="Run jobs whose nodes may change.")
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.option(
+    "--policy",
+    "policies",
+    callback=_names,
+    metavar="A,B",
+    default="ideal-only,ideal-backfill,moldable,even-fq,low-impact-fr",
+    help="One or several; by default the baselines, even-fq and low-impact-fr.",
+)
+@click.option(
+    "--degree",
+    "degrees",
+    callback=_degrees,
+    metavar="M,...",
+    default="none",
+    show_default=True,
+    help="Jobs harvest for others until so many run; none: always.",
+)
+@click.option(
+    "--minimum",
+    "percents",
+    callback=_percents,
+    metavar="P,...",
+    default="50",
+    show_default=True,
+    help="Nodes that a job needs, in percent of its ideal.",
+)
+@click.option(
+    "--execution",
+    type=click.Choice(list(EXECUTIONS)),
+    default="linear",
+    show_default=True,
+    help="How run times follow the nodes. Users' problems are parabolic.",
+)
+@click.option(
+    "--harvest-limit",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Harvest a job no more often.",
+)
+@click.option("--protect", default="0s", metavar="TIME", help="Harvest no job so young.")
+@click.option(
+    "--worth",
+    type=click.FloatRange(0.0),
+    default=0.0,
+    metavar="X",
+    help="Change a job only if that saves X times what it costs.",
+)
+@click.option(
+    "--count",
+    type=click.IntRange(1),
+    default=10_000,
+    show_default=True,
+    help="Jobs to generate.",
+)
+@click.option(
+    "--traces",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Streams to generate; the figures are means over them.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the first stream.")
+@click.option(
+    "--beta",
+    type=click.FloatRange(0.0),
+    default=0.5,
+    show_default=True,
+    help="Interval between users' problems; 1: they could run without delay.",
+)
+@click.option("--machine", type=click.IntRange(1), metavar="NODES", help="Another size.")
+@click.option("--skip-bad", is_flag=True, help="Leave bad lines of logs out.")
+@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Streams at a time.")
+@json_file_option()
+def malleable(
+    sources: tuple[str, ...],
+    policies: tuple[str, ...],
+    degrees: tuple[int | None, ...],
+    percents: tuple[int, ...],
+    execution: str,
+    harvest_limit: int | None,
+    protect: str,
+    worth: float,
+    count: int,
+    traces: int,
+    seed: int,
+    beta: float,
+    machine: int | None,
+    skip_bad: bool,
+    jobs: int | None,
+    json_file: Path | None,
+) -> None:
+    check_writable(json_file)
+    control = Control(harvest_limit, parse_duration(protect, "--protect"), worth)
+    cases = cases_of(policies, degrees, percents)
+    groups = [
+        repeated(
+            MalleableRun(
+                Source(name, count, seed, beta, machine, skip_bad),
+                execution,
+                control,
+                cases,
+            ),
+            traces,
+        )
+        for name in dict.fromkeys(sources)
+    ]
+    runs = [run for group in groups for run in group]
+    with open_progress(sys.stderr, len(runs)) as heard:
+        at_a_time = jobs or len(os.sched_getaffinity(0))
+        outcomes = iter(carry_out_all(carry_out, runs, at_a_time, heard))
+    results = []
+    for group in groups:
+        ended = [next(outcomes) for _ in group]
+        results.append((ended[0], len(ended), means(ended)))
+    if json_file != Path("-"):
+        blocks = [render(_title(*result), result[2]) for result in results]
+        click.echo("\n".join(blocks), nl=False)
+    if json_file is not None:
+        document = {
+            "command": shlex.join(["cosched", *sys.argv[1:]]),
+            "version": version("cosched"),
+            "sources": [_document(*result) for result in results],
+        }
+        write_json(json_file, document)
+
+
+def _title(outcome: MalleableOutcome, traces: int, figures: Figures) -> str:
+    jobs = next(iter(figures.values()))["jobs"]
+    times = f"{traces} times " if traces > 1 else ""
+    execution = "parabolic" if outcome.run.source.users else outcome.run.execution
+    return (
+        f"{outcome.run.source.name}: {times}{jobs:.0f} jobs, {outcome.nodes} nodes, "
+        f"{execution} execution"
+    )
+
+
+def _document(outcome: MalleableOutcome, traces: int, figures: Figures) -> dict[str, Any]:
+    return {
+        "source": outcome.run.source.name,
+        "nodes": outcome.nodes,
+        "traces": traces,
+        "execution": "parabolic" if outcome.run.source.users else outcome.run.execution,
+        "cases": [{**asdict(case), "figures": found} for case, found in figures.items()],
+    }

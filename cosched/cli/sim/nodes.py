@@ -1,0 +1,217 @@
+"""``cosched sim nodes``: the node's scheduler on many nodes, in virtual time."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+
+import click
+from click.core import ParameterSource
+
+from cosched.bench.simulate.virtual import SPREAD_NS, calibration_of, programs_of
+from cosched.bench.workload.file import load_workload
+from cosched.cli.options import json_file_option
+from cosched.cli.output import check_writable, write_json
+from cosched.cli.sim.calibrate import calibration_option
+from cosched.core.node.settings import Settings
+from cosched.core.units import parse_duration
+from cosched.sim.nodes.model import Cluster, Pattern, Program
+from cosched.sim.nodes.runs import ARMS, NodesRun, carry_out
+from cosched.sim.nodes.table import render
+from cosched.sim.parallel import carry_out_all
+from cosched.sim.progress import open_progress
+
+HELP = """\
+Run the node's scheduler on many simulated nodes (Yoo and Jette 2001).
+
+Equal jobs, each with a rank on every node, share the nodes: under cosched,
+under an ideal central driver (gang), one after the other (batch), or under the
+kernel alone, with ranks that spin (kernel) or yield while they wait; messages
+is cosched without alignment.
+
+Or, with WORKLOAD.toml, a file as for cosched bench, its jobs. How its programs
+communicate is told by a calibration ('cosched sim calibrate' makes one), or by
+the model of a job:
+
+\b
+  [[job]]
+  name = "solver"
+  command = "./solver"
+  ranks = 2
+  model = { pattern = "bulk", alone = 12.5, messages = 4000 }
+
+\b
+Patterns:
+  bulk       all ranks meet after each grain
+  wavefront  a pipeline over a grid of ranks
+  alltoall   everybody hears from everybody after each grain
+  none       ranks do not communicate
+
+kernel and yield simulate every grain: give them less --work on many nodes.
+
+\b
+Examples:
+  cosched sim nodes --nodes 64 --dom 4
+  cosched sim nodes --nodes 1024 --pattern wavefront --align off --gmet 50ms
+  cosched sim nodes --nodes 16 --work 1s --arms cosched,kernel,yield
+  cosched sim nodes benchmarks/workloads/lab/workload2.toml
+  cosched sim nodes --nodes 256 --clock 5ms --json out.json
+"""
+
+
+#: The arms that are tried if nobody says.
+EQUAL_JOBS = ("batch", "gang", "cosched")
+WORKLOAD = ("batch", "kernel", "gang", "cosched", "messages")
+#: What equal jobs are made of; a workload has its own.
+OF_EQUAL_JOBS = ("dom", "pattern", "grain", "work", "imbalance")
+
+
+@click.command("nodes", help=HELP, short_help="The node's scheduler on many nodes.")
+@click.argument(
+    "workload", type=click.Path(path_type=Path), metavar="[WORKLOAD.toml]", required=False
+)
+@click.option(
+    "--nodes",
+    type=click.IntRange(1, 65536),
+    help="By default 64; of a workload those of the calibration.",
+)
+@click.option(
+    "--dom",
+    type=click.IntRange(1, 50),
+    default=4,
+    show_default=True,
+    help="Degree of multiprogramming: jobs at once.",
+)
+@click.option(
+    "--pattern",
+    type=click.Choice([pattern.value for pattern in Pattern]),
+    default="bulk",
+    show_default=True,
+)
+@click.option("--grain", default="1ms", show_default=True, help="CPU between messages.")
+@click.option("--work", default="10s", show_default=True, help="CPU time of a rank.")
+@click.option(
+    "--imbalance",
+    type=click.FloatRange(0.0, 1.0, max_open=True),
+    default=0.0,
+    show_default=True,
+    help="Share that ranks may need less than the slowest.",
+)
+@click.option(
+    "--slice", "slice_", default="2s", show_default=True, help="Time slice, or auto."
+)
+@click.option(
+    "--gmet", default="100ms", show_default=True, help="Guaranteed time, or auto."
+)
+@click.option("--align", type=click.Choice(["on", "off"]), default="on", show_default=True)
+@click.option(
+    "--arms",
+    metavar="A,...",
+    help=f"Of {', '.join(ARMS)}; by default {','.join(EQUAL_JOBS)}, of a workload also "
+    f"{', '.join(sorted(set(WORKLOAD) - set(EQUAL_JOBS)))}.",
+)
+@calibration_option
+@click.option("--message", default="20us", show_default=True, help="A message's time.")
+@click.option("--trap", default="1ms", show_default=True, help="How often a rank looks.")
+@click.option("--switch", default="1ms", show_default=True, help="What a switch takes.")
+@click.option("--clock", default="100us", show_default=True, help="Clocks differ by.")
+@click.option("--late", default="100us", show_default=True, help="Timers are late by.")
+@click.option("--spread", default="20ms", show_default=True, help="Ranks start within.")
+@click.option("--strict", is_flag=True, help="Unused time is lost, not given to others.")
+@click.option("--seed", type=int, default=1, show_default=True)
+@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Runs at a time.")
+@json_file_option()
+def nodes(
+    workload: Path | None,
+    nodes: int | None,
+    dom: int,
+    pattern: str,
+    grain: str,
+    work: str,
+    imbalance: float,
+    slice_: str,
+    gmet: str,
+    align: str,
+    arms: str | None,
+    calibration: Path | None,
+    message: str,
+    trap: str,
+    switch: str,
+    clock: str,
+    late: str,
+    spread: str,
+    strict: bool,
+    seed: int,
+    jobs: int | None,
+    json_file: Path | None,
+) -> None:
+    check_writable(json_file)
+    settings = Settings().changed({"slice": slice_, "gmet": gmet, "align": align})
+    _check_given(workload is not None, calibration)
+    known = calibration_of(workload, calibration) if workload else None
+    cluster = Cluster(
+        nodes or (known.nodes if known else 64),
+        message_ns=parse_duration(message, "--message"),
+        trap_ns=parse_duration(trap, "--trap"),
+        switch_ns=parse_duration(switch, "--switch"),
+        clock_ns=parse_duration(clock, "--clock"),
+        late_ns=parse_duration(late, "--late"),
+        spread_ns=parse_duration(spread, "--spread"),
+        fills=not strict,
+        same_ticks=known is not None and known.lab,
+    )
+    programs: tuple[Program, ...]
+    if workload is not None and known is not None:
+        if _source("spread") is ParameterSource.DEFAULT:
+            cluster = replace(cluster, spread_ns=SPREAD_NS)
+        programs = programs_of(load_workload(workload), known, cluster)
+    else:
+        programs = tuple(
+            Program(
+                f"job{number}",
+                Pattern(pattern),
+                parse_duration(grain, "--grain"),
+                parse_duration(work, "--work"),
+                imbalance=imbalance,
+            )
+            for number in range(1, dom + 1)
+        )
+    wanted = _arms(arms) if arms else (WORKLOAD if workload else EQUAL_JOBS)
+    runs = [NodesRun(arm, programs, cluster, settings, seed) for arm in wanted]
+    with open_progress(sys.stderr, len(runs)) as heard:
+        at_a_time = jobs or len(os.sched_getaffinity(0))
+        outcomes = carry_out_all(carry_out, runs, at_a_time, heard)
+    if json_file != Path("-"):
+        click.echo(render(outcomes), nl=False)
+    if json_file is not None:
+        document = {
+            "command": shlex.join(["cosched", *sys.argv[1:]]),
+            "version": version("cosched"),
+            "runs": [outcome.document() for outcome in outcomes],
+        }
+        write_json(json_file, document)
+
+
+def _source(option: str) -> ParameterSource | None:
+    return click.get_current_context().get_parameter_source(option)
+
+
+def _check_given(has_workload: bool, calibration: Path | None) -> None:
+    """Refuses options that would say nothing."""
+    if calibration is not None and not has_workload:
+        raise click.UsageError("--calibration is for a WORKLOAD.toml.")
+    for option in OF_EQUAL_JOBS if has_workload else ():
+        if _source(option) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{option}: the jobs are those of the workload.")
+
+
+def _arms(text: str) -> list[str]:
+    arms = [arm.strip() for arm in text.split(",")]
+    for arm in arms:
+        if arm not in ARMS:
+            raise click.UsageError(f"--arms: '{arm}' is none of {', '.join(ARMS)}.")
+    return arms

@@ -1,0 +1,223 @@
+"""``cosched sim``: decisions in virtual time."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+import click
+
+from cosched.cli.choose import choose
+from cosched.cli.options import json_file_option
+from cosched.cli.output import check_writable, write_json, writing
+from cosched.cli.sim.calibrate import calibrate_workload
+from cosched.cli.sim.couple import couple
+from cosched.cli.sim.fit import fit_log
+from cosched.cli.sim.malleable import malleable
+from cosched.cli.sim.nodes import nodes
+from cosched.cli.sim.symbiosis import symbiosis
+from cosched.core.cluster.queue.scheduler import POLICIES
+from cosched.core.errors import CoschedError
+from cosched.sim.logs.generate import Recipe, generate
+from cosched.sim.logs.swf import write_swf
+from cosched.sim.logs.workload import Estimates
+from cosched.sim.parallel import carry_out_all
+from cosched.sim.progress import open_progress
+from cosched.sim.queue.runs import Run, carry_out
+from cosched.sim.queue.table import render
+
+
+@click.group("sim")
+def command() -> None:
+    """Try scheduling decisions in virtual time.
+
+    sim nodes has the live scheduler; the other policies exist here alone. A
+    log of jobs, or a generated one, takes the place of users and nodes. A
+    year takes seconds.
+
+    \b
+    Examples:
+      cosched sim generate year.swf --jobs 30000 --machine 128 --load 0.8
+      cosched sim queue year.swf --policy easy
+      cosched sim queue year.swf --policy easy,wfp,conservative --json out.json
+      cosched sim couple compute.swf analysis.swf --pairs 2min
+      cosched sim nodes --nodes 1024 --pattern bulk --dom 4
+      cosched sim calibrate mine.toml
+      cosched sim malleable sdsc --minimum 50,30
+      cosched sim symbiosis stream --repeat 20
+
+    Logs of real machines: https://www.cs.huji.ac.il/labs/parallel/workload/
+    """
+
+
+command.add_command(couple)
+command.add_command(nodes)
+command.add_command(calibrate_workload)
+command.add_command(fit_log)
+command.add_command(malleable)
+command.add_command(symbiosis)
+
+QUEUE_HELP = """\
+Run logs through a batch queue.
+
+A TRACE is a log in the Standard Workload Format, plain or gzipped.
+
+\b
+Policies:
+  fcfs          first come, first served; no backfill
+  easy          the same with EASY backfill
+  conservative  the same with a reservation for every job
+  wfp           highest (queued / walltime)^3 x size first, EASY backfill
+
+Several traces, policies and estimates are all combined; the runs go side by
+side over the cores.
+
+\b
+Examples:
+  cosched sim queue KTH.swf.gz --policy easy
+  cosched sim queue KTH.swf CTC.swf --policy easy,wfp --estimates log,exact
+  cosched sim queue KTH.swf.gz --skip-bad --save results --json all.json
+"""
+
+
+@command.command("queue", help=QUEUE_HELP)
+@click.argument(
+    "traces",
+    type=click.Path(path_type=Path),
+    nargs=-1,
+    required=True,
+    metavar="TRACE.swf[.gz]...",
+)
+@click.option(
+    "--policy",
+    "policies",
+    callback=choose(tuple(POLICIES)),
+    metavar="A,B",
+    default="easy",
+    show_default=True,
+    help="One or several.",
+)
+@click.option(
+    "--estimates",
+    callback=choose(tuple(told.value for told in Estimates)),
+    metavar="A,B",
+    default="log",
+    show_default=True,
+    help="What the policy is told of run times: what users asked for (log), or the "
+    "truth (exact).",
+)
+@click.option(
+    "--machine",
+    type=click.IntRange(1),
+    metavar="NODES",
+    help="Nodes of the machine; by default what the log's header says.",
+)
+@click.option("--skip-bad", is_flag=True, help="Leave bad lines out, and count them.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Runs at a time; by default one for each CPU.",
+)
+@click.option(
+    "--save",
+    "save_in",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Write each run's jobs there, as npz and CSV.",
+)
+@click.option("--nodes", is_flag=True, help="With --save: also which nodes a job had.")
+@json_file_option()
+def queue(
+    traces: tuple[Path, ...],
+    policies: tuple[str, ...],
+    estimates: tuple[str, ...],
+    machine: int | None,
+    skip_bad: bool,
+    jobs: int | None,
+    save_in: Path | None,
+    nodes: bool,
+    json_file: Path | None,
+) -> None:
+    if nodes and save_in is None:
+        raise click.UsageError("--nodes needs --save: it is a column there.")
+    words = shlex.join(["cosched", *sys.argv[1:]])
+    runs = [
+        Run(
+            trace=trace,
+            policy=policy,
+            estimates=Estimates(told),
+            machine=machine,
+            skip_bad=skip_bad,
+            keep_nodes=nodes,
+            save_in=save_in,
+            command=words,
+        )
+        for trace in traces
+        for policy in policies
+        for told in estimates
+    ]
+    _check_files(runs, save_in, json_file)
+    with open_progress(sys.stderr, len(runs)) as heard:
+        outcomes = carry_out_all(
+            carry_out, runs, jobs or len(os.sched_getaffinity(0)), heard
+        )
+    if json_file != Path("-"):
+        click.echo(render(outcomes), nl=False)
+    if json_file is not None:
+        document = {
+            "command": words,
+            "version": version("cosched"),
+            "runs": [outcome.document() for outcome in outcomes],
+        }
+        write_json(json_file, document)
+
+
+def _check_files(runs: Sequence[Run], save_in: Path | None, json_file: Path | None) -> None:
+    """Finds out before the runs, not after them."""
+    if save_in is not None:
+        names = [run.name for run in runs]
+        for name in names:
+            if names.count(name) > 1:
+                raise CoschedError(f"two runs would be saved as {name}; rename a trace")
+        try:
+            save_in.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise CoschedError(f"{save_in}: cannot be made ({error.strerror})") from error
+    check_writable(json_file)
+
+
+@command.command("generate")
+@click.argument("out", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
+@click.option("--jobs", type=click.IntRange(1), required=True, help="How many.")
+@click.option(
+    "--machine", type=click.IntRange(1), required=True, help="Nodes of the machine."
+)
+@click.option(
+    "--load",
+    type=float,
+    default=0.7,
+    show_default=True,
+    help="Node-seconds asked for / node-seconds there.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of all chance.")
+def generate_log(out: Path, jobs: int, machine: int, load: float, seed: int) -> None:
+    """Write a log of jobs that nobody ran.
+
+    Arrivals follow the hour of the day, sizes favour powers of two, run times
+    are mostly short and sometimes very long, and users ask for round times.
+    The same options make the same log.
+
+    \b
+    Examples:
+      cosched sim generate year.swf --jobs 30000 --machine 128
+      cosched sim generate - --jobs 100 --machine 16 --load 1.2 --seed 7
+    """
+    workload = generate(Recipe(jobs=jobs, machine=machine, load=load, seed=seed))
+    note = shlex.join(["cosched", *sys.argv[1:]])
+    with writing(out) as stream:
+        write_swf(workload, stream, [note])

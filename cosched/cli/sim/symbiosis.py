@@ -1,0 +1,222 @@
+"""``cosched sim symbiosis``: jobs that share nodes, in virtual time."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from cosched.cli.choose import choose
+from cosched.cli.output import check_writable
+from cosched.cli.sim.sharing import (
+    json_option,
+    model_option,
+    read_model,
+    runs_document,
+    save_option,
+    simulate,
+    write_document,
+)
+from cosched.cli.sim.symbiosis_log import log
+from cosched.core.cluster.symbiosis.learner import check_labels
+from cosched.core.cluster.symbiosis.pairings import assess
+from cosched.core.cluster.symbiosis.rounds import experiment
+from cosched.core.cluster.symbiosis.scheduler import ORDERS
+from cosched.sim.symbiotic.runs import NAMES, SharingRun
+from cosched.sim.symbiotic.stream import StreamRecipe
+from cosched.sim.symbiotic.table import (
+    assessment_table,
+    checks_table,
+    matrix_table,
+    stream_table,
+)
+
+
+@click.group("symbiosis")
+def symbiosis() -> None:
+    """Run jobs that share nodes, half and half.
+
+    After Weinberg and Snavely (2006). Users say what limits a job: cpu,
+    memory, io or network. Jobs that are limited by different resources of a
+    node suit each other. How fast they then run, a matrix says: datastar (the
+    paper's Table 4), npb (its Tables 1 and 2), or one of your own machine:
+    python -m benchmarks.kernels matrix --json mine.json
+
+    \b
+    Examples:
+      cosched sim symbiosis pairs
+      cosched sim symbiosis stream --repeat 20
+      cosched sim symbiosis stream --model mine.json --nodes 16 --jobs 1000
+      cosched sim symbiosis log KTH.swf.gz --skip-bad
+    """
+
+
+@symbiosis.command("pairs")
+@model_option("datastar")
+@click.option(
+    "--rounds",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="Also let an experimenting scheduler run so many schedules.",
+)
+@json_option
+def pairs(model_name: str, rounds: int, json_file: Path | None) -> None:
+    """What users' labels are worth: all applications run in pairs.
+
+    Prints the matrix, the gain of schedules that follow the labels, and what
+    the matrix says of each label.
+
+    \b
+    Examples:
+      cosched sim symbiosis pairs
+      cosched sim symbiosis pairs --rounds 8 --json pairs.json
+    """
+    check_writable(json_file)
+    model = read_model(model_name)
+    found = assess(model)
+    checks = check_labels(model)
+    ran = experiment(model, rounds)
+    if json_file != Path("-"):
+        click.echo(matrix_table(model))
+        click.echo(assessment_table(found))
+        click.echo(checks_table(checks), nl=False)
+        for count, one in enumerate(ran, 1):
+            click.echo(
+                f"round {count}: {one.throughput - 1.0:+.1%}, estimates off by "
+                f"{one.error:.1%} on average, labels refuted: {one.refuted}"
+            )
+    if json_file is not None:
+        document = {
+            "model": model_name,
+            "assessment": asdict(found),
+            "labels": [check.document() for check in checks],
+            "rounds": [asdict(one) for one in ran],
+        }
+        write_document(json_file, document)
+
+
+STREAM_HELP = """\
+Run streams of small and large jobs on nodes with two halves.
+
+\b
+Placements:
+  whole    nodes of its own for each job: traditional space-sharing
+  packed   the same, but two jobs of half a node may share one
+  split    jobs limited by memory on top halves, all others on bottom halves
+  labels   beside jobs of which nobody's label warns, symbiotic ones first
+  anyhow   the same, but rather beside one that is warned of than not at all
+  learned  as anyhow, by what was seen of the applications so far
+
+Backfill is EASY. A stream is after the paper's: 100 jobs of half a node or of
+four halves, at most twelve of them queued.
+
+Printed are, for each placement: the makespan; the makespan of whole nodes, and
+of packed ones, / this one; the speed of jobs against nodes of their own; and
+the share of jobs that took longer than there. Means over the streams.
+
+\b
+Examples:
+  cosched sim symbiosis stream --repeat 20
+  cosched sim symbiosis stream --placements whole,split --order fcfs
+  cosched sim symbiosis stream --model datastar --save out --json out.json
+"""
+
+
+@symbiosis.command("stream", help=STREAM_HELP)
+@model_option("npb")
+@click.option(
+    "--placements",
+    callback=choose(NAMES),
+    metavar="A,B",
+    default=",".join(NAMES),
+    show_default=True,
+    help="One or several.",
+)
+@click.option(
+    "--nodes",
+    type=click.IntRange(1),
+    default=4,
+    show_default=True,
+    metavar="N",
+    help="Of the machine, with two halves each.",
+)
+@click.option(
+    "--jobs",
+    "stream_jobs",
+    type=click.IntRange(1),
+    default=100,
+    show_default=True,
+    metavar="N",
+    help="Of each stream.",
+)
+@click.option(
+    "--large",
+    type=click.IntRange(1),
+    default=4,
+    show_default=True,
+    metavar="HALVES",
+    help="Size of the large jobs.",
+)
+@click.option(
+    "--order",
+    type=click.Choice(list(ORDERS)),
+    default="largest",
+    show_default=True,
+    help="Who is considered first.",
+)
+@click.option(
+    "--queue",
+    "queue_limit",
+    type=click.IntRange(1),
+    default=12,
+    show_default=True,
+    metavar="N",
+    help="Jobs that wait at a time, at most.",
+)
+@click.option(
+    "--repeat",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Streams: this seed and those after it.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of all chance.")
+@save_option
+@json_option
+def stream(
+    model_name: str,
+    placements: tuple[str, ...],
+    nodes: int,
+    stream_jobs: int,
+    large: int,
+    order: str,
+    queue_limit: int,
+    repeat: int,
+    seed: int,
+    save_in: Path | None,
+    json_file: Path | None,
+) -> None:
+    check_writable(json_file)
+    model = read_model(model_name)
+    runs = [
+        SharingRun(
+            model=model,
+            recipe=StreamRecipe(stream_jobs, seed + count, large=large),
+            nodes=nodes,
+            order=order,
+            queue_limit=queue_limit,
+            placements=placements,
+        )
+        for count in range(repeat)
+    ]
+    outcomes, files = simulate(runs, save_in)
+    if json_file != Path("-"):
+        click.echo(stream_table(outcomes), nl=False)
+    if json_file is not None:
+        write_document(json_file, runs_document(model_name, outcomes, files))
+
+
+symbiosis.add_command(log)

@@ -1,0 +1,117 @@
+"""Answers to what other domains ask about the jobs of this one. Never asks back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cosched.core.cluster.coupling.members import Member
+from cosched.core.cluster.coupling.protocol import (
+    Answer,
+    Done,
+    GetMateJobId,
+    GetMateStatus,
+    MateJobId,
+    MateStarted,
+    MateState,
+    PromiseMate,
+    Request,
+    StartMate,
+    TryHoldMate,
+    TryStartMate,
+)
+from cosched.core.cluster.coupling.state import DomainState
+from cosched.core.cluster.queue.messages import Job
+
+
+class Mates:
+    """The jobs of one domain, as mates of those of others."""
+
+    def __init__(self, state: DomainState) -> None:
+        self._state = state
+
+    def answer(self, request: Request) -> Answer:
+        """Does what is asked for; between passes."""
+        state = self._state
+        if isinstance(request, GetMateJobId):
+            member = state.members.of_group(request.group)
+            if member is None or not state.settings.enabled:
+                return MateJobId(None)
+            return MateJobId(member.number)
+        if isinstance(request, GetMateStatus):
+            return state.members.status(request.number)
+        if isinstance(request, MateStarted):
+            return Done(yes=self._mate_started(request))
+        mate = state.members.get(request.number)
+        if mate is None or not mate.waits():
+            return Done(yes=False)
+        if isinstance(request, TryStartMate):
+            return Done(yes=state.start_held(mate) or self._try(mate, state.start_asked))
+        if isinstance(request, TryHoldMate):
+            return Done(yes=self._pin(mate))
+        if isinstance(request, StartMate):
+            return Done(yes=state.start_held(mate))
+        if isinstance(request, PromiseMate):
+            return Done(yes=self._promise(mate, request.by_ns))
+        return Done(yes=self._let_go(mate))
+
+    def _pin(self, mate: Member) -> bool:
+        """The mate holds, whether it did before or can now."""
+        state = self._state
+        if mate.state is not MateState.HOLDING and (
+            state.members.promised() or not self._try(mate, state.hold)
+        ):
+            return False
+        mate.pinned = True
+        return True
+
+    def _try(self, mate: Member, take: Callable[[Job], None]) -> bool:
+        """A pass without the other jobs of groups; whether the mate was taken."""
+        state = self._state
+        state.counts.tries += 1
+        if mate.job is None or mate.job.size > state.queue.free:
+            state.counts.tries_refused += 1
+            return False
+        others = {
+            member.number
+            for member in state.members.waiting.values()
+            if member is not mate
+            and member.state is MateState.QUEUING
+            and member.promised_ns is None
+        }
+        taken = False
+        for job in state.queue.offers(state.now_ns, state.rules(left_out=others)):
+            if job is mate.job:
+                taken = True
+                take(job)
+            else:
+                state.start(job)
+        return taken
+
+    def _let_go(self, mate: Member) -> bool:
+        mate.promised_ns = None
+        mate.pinned = False
+        if mate.state is MateState.HOLDING and not mate.own_hold:
+            self._state.release(mate)
+        return True
+
+    def _promise(self, mate: Member, by_ns: int) -> bool:
+        """Only one at a time, since backfill never delays the first job of the queue but
+        may delay others; and not beside held nodes, of which nobody knows when they will
+        be free."""
+        state = self._state
+        job = mate.job
+        if job is None or state.held or state.members.promised():
+            return False
+        if state.queue.expected_ns(job.size, state.now_ns) > by_ns:
+            return False
+        state.counts.promises += 1
+        mate.promised_ns = by_ns
+        return True
+
+    def _mate_started(self, request: MateStarted) -> bool:
+        state = self._state
+        member = state.members.of_group(request.group)
+        if member is None:
+            return False
+        member.due_ns = request.since_ns + member.group.delay_ns
+        return True

@@ -1,0 +1,112 @@
+"""What one domain knows, and what can happen to its jobs; no decisions.
+
+Each change is told to the driver by a command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from cosched.core.cluster.coupling.members import Member, Members
+from cosched.core.cluster.coupling.messages import Command, HoldJob, ReleaseJob
+from cosched.core.cluster.coupling.protocol import DomainName, MateState
+from cosched.core.cluster.coupling.settings import CouplingSettings
+from cosched.core.cluster.queue.messages import Job, JobId, StartJob
+from cosched.core.cluster.queue.planner import NO_RULES, PassRules
+from cosched.core.cluster.queue.scheduler import QueueScheduler
+from cosched.core.errors import CoschedError
+
+
+@dataclass(slots=True)
+class Counts:
+    """How often each branch was taken."""
+
+    asked: int = 0
+    holds: int = 0
+    yields: int = 0
+    yields_by_held_cap: int = 0
+    holds_by_yield_cap: int = 0
+    not_due: int = 0
+    releases: int = 0
+    started_by_mate: int = 0
+    tries: int = 0
+    tries_refused: int = 0  #: there were not enough free nodes, so no pass was made
+    busy: int = 0  #: refused since a pass of our own was under way
+    promises: int = 0
+    promises_broken: int = 0
+
+
+@dataclass(slots=True)
+class DomainState:
+    """held: nodes that jobs hold, idle. commands: not handed out yet."""
+
+    name: DomainName
+    settings: CouplingSettings
+    queue: QueueScheduler
+    members: Members = field(default_factory=Members)
+    counts: Counts = field(default_factory=Counts)
+    commands: list[Command] = field(default_factory=list)
+    now_ns: int = 0
+    held: int = 0
+
+    def start(self, job: Job) -> None:
+        """The job runs from now on."""
+        nodes = self.queue.occupy(job, self.now_ns)
+        self.members.start(job.number, self.now_ns)
+        self.commands.append(StartJob(job, nodes))
+
+    def hold(self, job: Job) -> None:
+        """The job gets its nodes but does not run."""
+        nodes = self.queue.occupy(job, self.now_ns)
+        self.held += job.size
+        self.counts.holds += 1
+        self.members[job.number].state = MateState.HOLDING
+        self.commands.append(HoldJob(job, nodes))
+
+    def release(self, member: Member) -> None:
+        """A job that holds gives its nodes back and waits in the queue."""
+        job = member.job
+        if job is None:
+            raise CoschedError(f"job {member.number} is to give nodes back but has none")
+        self.queue.restore(job)
+        self.held -= job.size
+        self.counts.releases += 1
+        member.state = MateState.QUEUING
+        member.own_hold = False
+        self.commands.append(ReleaseJob(job))
+
+    def start_held(self, mate: Member) -> bool:
+        """A job that holds runs; False if it does not hold."""
+        if mate.state is not MateState.HOLDING or mate.job is None:
+            return False
+        self.held -= mate.job.size
+        nodes = self.queue.restart(mate.job, self.now_ns)
+        self.counts.started_by_mate += 1
+        self.members.start(mate.number, self.now_ns)
+        self.commands.append(StartJob(mate.job, nodes))
+        return True
+
+    def start_asked(self, job: Job) -> None:
+        """The job runs since a mate's domain asked for it."""
+        self.counts.started_by_mate += 1
+        self.start(job)
+
+    def rules(
+        self,
+        left_out: Collection[JobId] = (),
+        last: Collection[JobId] = (),
+    ) -> PassRules:
+        """The rules of a pass: promised jobs first, those that yielded moved up."""
+        raised: dict[JobId, int] = {}
+        promised: list[JobId] = []
+        for member in self.members.waiting.values():
+            if member.state is not MateState.QUEUING:
+                continue
+            if member.promised_ns is not None:
+                promised.append(member.number)
+            elif self.settings.raise_by and member.yields:
+                raised[member.number] = member.yields * self.settings.raise_by
+        if not (left_out or last or raised or promised):
+            return NO_RULES
+        return PassRules(promised, last, left_out, raised)

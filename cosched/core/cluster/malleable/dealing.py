@@ -1,0 +1,85 @@
+"""Who gives or gets how many nodes, one at a time. Pure arithmetic on counts.
+
+Each function returns an amount for each job, in order; their sum is at most ``count``, and
+less only where there is no more room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heapify, heappop, heapreplace
+from typing import TypeAlias
+
+from cosched.core.cluster.malleable.running import Running
+
+Amounts: TypeAlias = list[int]
+
+
+def deal_evenly(rooms: Sequence[int], count: int) -> Amounts:
+    """Round robin in the order given, to each at most its room."""
+    amounts = [0] * len(rooms)
+    active = [place for place, room in enumerate(rooms) if room]
+    while active and count >= len(active):
+        # As many whole rounds at once as everybody has room for.
+        rounds = min(count // len(active), *(rooms[p] - amounts[p] for p in active))
+        for place in active:
+            amounts[place] += rounds
+        count -= rounds * len(active)
+        active = [place for place in active if amounts[place] < rooms[place]]
+    for place in active[:count]:
+        amounts[place] += 1
+    return amounts
+
+
+def take_evenly(victims: Sequence[Running], count: int) -> Amounts:
+    """One node from each in turn, of none below its minimum."""
+    return deal_evenly([job.size - job.minimum for job in victims], count)
+
+
+def give_evenly(receivers: Sequence[Running], count: int) -> Amounts:
+    """One node to each in turn, to none above its ideal."""
+    return deal_evenly([job.ideal - job.size for job in receivers], count)
+
+
+def take_least_impact(victims: Sequence[Running], count: int) -> Amounts:
+    """Each node from the job that keeps the greatest share of its ideal without it."""
+    amounts = [0] * len(victims)
+    heap = [
+        (-(job.size - 1) / job.ideal, place)
+        for place, job in enumerate(victims)
+        if job.size > job.minimum
+    ]
+    heapify(heap)
+    while heap and count:
+        place = heap[0][1]
+        job = victims[place]
+        amounts[place] += 1
+        count -= 1
+        size = job.size - amounts[place]
+        if size > job.minimum:
+            heapreplace(heap, (-(size - 1) / job.ideal, place))
+        else:
+            heappop(heap)
+    return amounts
+
+
+def give_most_impact(receivers: Sequence[Running], count: int) -> Amounts:
+    """Each node to the job that has the least share of its ideal."""
+    amounts = [0] * len(receivers)
+    heap = [
+        (job.size / job.ideal, place)
+        for place, job in enumerate(receivers)
+        if job.size < job.ideal
+    ]
+    heapify(heap)
+    while heap and count:
+        place = heap[0][1]
+        job = receivers[place]
+        amounts[place] += 1
+        count -= 1
+        size = job.size + amounts[place]
+        if size < job.ideal:
+            heapreplace(heap, (size / job.ideal, place))
+        else:
+            heappop(heap)
+    return amounts

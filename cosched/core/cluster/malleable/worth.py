@@ -1,0 +1,49 @@
+"""Is a change worth its cost? (The paper's control policy; it gives no formula.)
+
+A harvest saves the arriving job the wait until enough nodes are expected to be free by
+themselves. It costs what its victims will end later. A gift saves what the job will end
+earlier, the cost of the change paid; that difference must be as many times the cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from cosched.core.cluster.malleable.dealing import Amounts
+from cosched.core.cluster.malleable.running import Running
+
+
+def wait_saved_ns(running: Iterable[Running], missing: int, now_ns: int) -> int:
+    """Until the jobs that run have set so many nodes free."""
+    ends = sorted((job.left_ns(now_ns), job.size) for job in running)
+    for left_ns, size in ends:
+        missing -= size
+        if missing <= 0:
+            return left_ns
+    raise ValueError(f"{missing} nodes more are wanted than all jobs have")
+
+
+def harvest_worth(
+    running: Iterable[Running],
+    victims: Sequence[Running],
+    amounts: Amounts,
+    now_ns: int,
+) -> float:
+    """Wait saved / delays caused."""
+    delay_ns = sum(
+        job.end_with_ns(job.size - amount, now_ns) - job.end_with_ns(job.size, now_ns)
+        for job, amount in zip(victims, amounts, strict=True)
+        if amount
+    )
+    saved_ns = wait_saved_ns(running, sum(amounts), now_ns)
+    return saved_ns / delay_ns if delay_ns > 0 else float("inf")
+
+
+def gift_worth(job: Running, amount: int, now_ns: int) -> float:
+    """Time saved, its cost paid, / that cost."""
+    now_end_ns = job.end_with_ns(job.size, now_ns)
+    saved_ns = now_end_ns - job.end_with_ns(job.size + amount, now_ns)
+    cost_ns = job.job.cost.ns(job.size, job.size + amount)
+    if cost_ns > 0:
+        return saved_ns / cost_ns
+    return float("inf") if saved_ns > 0 else 0.0

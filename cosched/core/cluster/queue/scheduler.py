@@ -1,0 +1,163 @@
+"""The queue of one domain as a pure state machine: submissions and ends in, starts out.
+
+``QueueScheduler`` is made of an order (``order``), a backfill policy (``planner``,
+``easy``, ``conservative``) and a ledger of nodes and running jobs (``ledger``). It has no
+clock: the controller of a cluster and the simulator drive the same object. A domain knows
+nothing of other domains; ``cosched.core.cluster.coupling`` adds that and makes passes of
+its own, with ``offers``, ``occupy``, ``restart`` and ``restore``.
+
+Invariants, after every event: no node belongs to two jobs; every job submitted waits,
+runs or has ended; no job starts before it was submitted.
+
+Source of the policies: Mu'alem and Feitelson (TPDS 2001) for EASY and conservative, Tang
+et al. (Cluster 2009 and IPDPS 2011) for WFP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from cosched.core.cluster.queue.conservative import Conservative
+from cosched.core.cluster.queue.easy import Easy
+from cosched.core.cluster.queue.ledger import OVERRUN_NS, Ledger
+from cosched.core.cluster.queue.messages import (
+    Command,
+    Event,
+    Job,
+    JobEnded,
+    JobId,
+    JobSubmitted,
+    StartJob,
+    Ticked,
+    WakeAt,
+)
+from cosched.core.cluster.queue.nodes import Intervals
+from cosched.core.cluster.queue.order import FCFS, WFP, Order
+from cosched.core.cluster.queue.planner import (
+    NO_RULES,
+    Counts,
+    InOrder,
+    Offers,
+    PassRules,
+    Planner,
+)
+from cosched.core.errors import CoschedError
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Who is considered first, and who may go before."""
+
+    order: Order
+    backfill: Callable[[Ledger, Order], Planner]
+
+
+#: The policies people ask for by name.
+POLICIES = {
+    "fcfs": Policy(FCFS, InOrder),
+    "easy": Policy(FCFS, Easy),
+    "conservative": Policy(FCFS, Conservative),
+    "wfp": Policy(WFP, Easy),
+}
+
+
+class QueueScheduler:
+    """Decides when the jobs of one domain start. Deterministic; no clock of its own."""
+
+    def __init__(
+        self, nodes: Intervals, policy: Policy, overrun_ns: int = OVERRUN_NS
+    ) -> None:
+        self._ledger = Ledger(nodes, overrun_ns)
+        self.planner = policy.backfill(self._ledger, policy.order)
+        self._waiting: set[JobId] = set()
+        self._wake_ns: int | None = None
+
+    @property
+    def queue(self) -> Sequence[Job]:
+        """The waiting jobs by arrival, for reading."""
+        return self.planner.queue
+
+    @property
+    def free(self) -> int:
+        """Nodes that nobody has."""
+        return self._ledger.free
+
+    @property
+    def counts(self) -> Counts:
+        """How often each branch was taken."""
+        return self.planner.counts
+
+    @property
+    def capacity(self) -> int:
+        """All nodes there are."""
+        return self._ledger.capacity
+
+    def offers(self, now_ns: int, rules: PassRules = NO_RULES) -> Offers:
+        """A pass: the jobs that may start, each to be occupied or declined in turn."""
+        return self.planner.ready(now_ns, rules)
+
+    def occupy(self, job: Job, now_ns: int) -> Intervals:
+        """A job that is offered gets its nodes."""
+        self._waiting.remove(job.number)
+        return self._ledger.occupy(job, now_ns)
+
+    def restart(self, job: Job, now_ns: int) -> Intervals:
+        """A job that has nodes without running begins to run on them."""
+        return self._ledger.restart(job.number, now_ns, job.walltime_ns)
+
+    def restore(self, job: Job) -> None:
+        """A job that has nodes without running gives them back and waits again."""
+        self.planner.end(*self._ledger.release(job.number))
+        self._waiting.add(job.number)
+        self.planner.restore(job)
+
+    def expected_ns(self, size: int, now_ns: int) -> int:
+        """When so many nodes are expected to be free if nobody else gets any.
+
+        Not under conservative backfill, which learns of overruns in its passes alone.
+        """
+        ledger = self._ledger
+        if size <= ledger.free:
+            return now_ns
+        # A job that should be over and is not says nothing about when it will be.
+        self.counts.overruns += len(ledger.extend(now_ns))
+        return ledger.shadow(size)[0]
+
+    def handle(self, event: Event) -> tuple[Command, ...]:
+        """What follows from an event. Events come in the order of their times."""
+        if isinstance(event, Ticked):
+            return self._tick(event.now_ns)
+        if isinstance(event, JobSubmitted):
+            self._submit(event.job)
+        elif isinstance(event, JobEnded):
+            expected_ns, size = self._ledger.release(event.number)
+            self.planner.end(expected_ns, size)
+        else:
+            raise TypeError(f"not an event of a queue: {event!r}")
+        return ()
+
+    def _submit(self, job: Job) -> None:
+        number = job.number
+        if not 1 <= job.size <= self._ledger.capacity:
+            raise CoschedError(
+                f"job {number} wants {job.size} nodes; "
+                f"the machine has {self._ledger.capacity}"
+            )
+        if job.walltime_ns < 1:
+            raise CoschedError(f"job {number} has no walltime")
+        if number in self._waiting or number in self._ledger:
+            raise CoschedError(f"job {number} was submitted before and has not ended")
+        self._waiting.add(number)
+        self.planner.submit(job)
+
+    def _tick(self, now_ns: int) -> tuple[Command, ...]:
+        occupy = self.occupy
+        commands: list[Command] = [
+            StartJob(job, occupy(job, now_ns)) for job in self.offers(now_ns)
+        ]
+        wake_ns = self.planner.wake_ns()
+        if wake_ns != self._wake_ns:
+            self._wake_ns = wake_ns
+            commands.append(WakeAt(wake_ns))
+        return tuple(commands)

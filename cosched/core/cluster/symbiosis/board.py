@@ -1,0 +1,77 @@
+"""Who has which half of which node. Copies are for plans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from cosched.core.cluster.queue.messages import JobId
+from cosched.core.cluster.symbiosis.messages import Half, SharingJob
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """Halves for a job, and halves that are closed to others while it runs."""
+
+    halves: tuple[Half, ...]
+    closed: tuple[Half, ...] = ()
+
+
+class Board:
+    """The halves of so many nodes."""
+
+    __slots__ = ("_at", "_owner", "free", "nodes")
+
+    def __init__(self, nodes: int) -> None:
+        self.nodes = nodes
+        self.free = 2 * nodes  #: halves
+        self._owner: list[SharingJob | None] = [None] * (2 * nodes)
+        self._at: dict[JobId, Spot] = {}
+
+    def copy(self) -> Board:
+        """Another one in the same state."""
+        other = Board(self.nodes)
+        other.free = self.free
+        other._owner = self._owner.copy()
+        other._at = self._at.copy()
+        return other
+
+    def owner(self, half: Half) -> SharingJob | None:
+        """Who has a half, in use or closed."""
+        return self._owner[half]
+
+    def neighbour(self, half: Half) -> SharingJob | None:
+        """Who has the other half of the node."""
+        return self._owner[half ^ 1]
+
+    def empty_nodes(self) -> Iterator[int]:
+        """Nodes both halves of which are free, in order."""
+        owner = self._owner
+        for node in range(self.nodes):
+            if owner[2 * node] is None and owner[2 * node + 1] is None:
+                yield node
+
+    def open_halves(self) -> Iterator[tuple[Half, SharingJob | None]]:
+        """A free half of each node that has one, in order, and who has its other half."""
+        owner = self._owner
+        for top in range(0, len(owner), 2):
+            if owner[top] is None:
+                yield top, owner[top + 1]
+            elif owner[top + 1] is None:
+                yield top + 1, owner[top]
+
+    def place(self, job: SharingJob, spot: Spot) -> None:
+        """The job has these halves from now on."""
+        for half in (*spot.halves, *spot.closed):
+            if self._owner[half] is not None:
+                raise AssertionError(f"half {half} is not free for job {job.number}")
+            self._owner[half] = job
+        self._at[job.number] = spot
+        self.free -= len(spot.halves) + len(spot.closed)
+
+    def remove(self, number: JobId) -> None:
+        """The job is gone."""
+        spot = self._at.pop(number)
+        for half in (*spot.halves, *spot.closed):
+            self._owner[half] = None
+        self.free += len(spot.halves) + len(spot.closed)

@@ -1,0 +1,126 @@
+"""Applications in pairs, each pair on the halves of the same nodes (section 3.3).
+
+Of an odd number one has nobody beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from statistics import fmean
+from typing import TypeAlias
+
+from cosched.core.cluster.symbiosis.matrix import Model, SpeedupMatrix
+from cosched.core.cluster.symbiosis.resources import Expectation, Labels, expected
+from cosched.core.errors import CoschedError
+
+Pair: TypeAlias = "tuple[str, str | None]"  #: (primary, background or nobody)
+Pairs: TypeAlias = "tuple[Pair, ...]"
+
+
+def schedules(names: Sequence[str]) -> Iterator[Pairs]:
+    """Every way to run the applications in pairs."""
+    if not names:
+        yield ()
+        return
+    first, *others = names
+    for place, partner in enumerate(others):
+        for rest in schedules([*others[:place], *others[place + 1 :]]):
+            yield ((first, partner), *rest)
+    if len(others) % 2 == 0:
+        for rest in schedules(others):
+            yield ((first, None), *rest)
+
+
+def user_guided(names: Sequence[str], labels: Labels) -> Iterator[Pairs]:
+    """The schedules in which nobody is expected to slow down."""
+    for schedule in schedules(names):
+        if all(not warned(labels, pair) for pair in schedule):
+            yield schedule
+
+
+def warned(labels: Labels, pair: Pair) -> bool:
+    """Users' labels warn of this pair; whichever is the primary."""
+    one, other = pair
+    if other is None:
+        return False
+    return expected(labels[one], labels[other]) is Expectation.SLOW
+
+
+def both_orders(schedule: Pairs) -> Iterator[Pair]:
+    """Each application of a schedule as the primary."""
+    for one, other in schedule:
+        yield one, other
+        if other is not None:
+            yield other, one
+
+
+def throughput(matrix: SpeedupMatrix, schedule: Pairs) -> float:
+    """The mean speedup of all applications of a schedule."""
+    return fmean(matrix.speedup(*pair) for pair in both_orders(schedule))
+
+
+def outcomes(model: Model) -> dict[Expectation, dict[Pair, float]]:
+    """The speedup of each (primary, background), by what was expected of it."""
+    found: dict[Expectation, dict[Pair, float]] = {
+        expectation: {} for expectation in Expectation
+    }
+    labels = model.labels
+    for one, other in permutations(model.matrix.names, 2):
+        speedup = model.matrix.speedup(one, other)
+        found[expected(labels[one], labels[other])][one, other] = speedup
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """The numbers of section 3.3, of any matrix; None where there is nothing to average.
+
+    slow_mean, symbiotic_mean: speedups where users expect that. symbiotic_right: of
+    ``symbiotic`` predictions, those that came with a speedup of 1 or more. random: the
+    mean over all combinations that nobody warns of. best, worst: user-guided schedules.
+    """
+
+    slow_mean: float | None
+    symbiotic_mean: float | None
+    symbiotic: int
+    symbiotic_right: int
+    random: float | None
+    best: Pairs
+    best_throughput: float
+    worst: Pairs
+    worst_throughput: float
+    guided_mean: float
+    blind_mean: float
+
+
+def assess(model: Model) -> Assessment:
+    """Raises CoschedError where users' labels warn of every schedule."""
+    names = model.matrix.names
+    guided = list(user_guided(names, model.labels))
+    if not guided:
+        raise CoschedError("the labels warn of every schedule in pairs")
+    matrix = model.matrix
+    found = outcomes(model)
+    symbiotic = found[Expectation.SYMBIOTIC].values()
+    best = max(guided, key=lambda schedule: throughput(matrix, schedule))
+    worst = min(guided, key=lambda schedule: throughput(matrix, schedule))
+    return Assessment(
+        slow_mean=_mean(found[Expectation.SLOW].values()),
+        symbiotic_mean=_mean(symbiotic),
+        symbiotic=len(symbiotic),
+        symbiotic_right=sum(speedup >= 1.0 for speedup in symbiotic),
+        random=_mean([*symbiotic, *found[Expectation.UNKNOWN].values()]),
+        best=best,
+        best_throughput=throughput(matrix, best),
+        worst=worst,
+        worst_throughput=throughput(matrix, worst),
+        guided_mean=fmean(throughput(matrix, schedule) for schedule in guided),
+        blind_mean=fmean(throughput(matrix, schedule) for schedule in schedules(names)),
+    )
+
+
+def _mean(values: Iterable[float]) -> float | None:
+    numbers = list(values)
+    return fmean(numbers) if numbers else None

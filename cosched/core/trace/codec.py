@@ -1,0 +1,108 @@
+"""The trace of a scheduler daemon, line by line: what its machine was told and what it
+said, so that another machine can be told the same. docs/formats.md has the lines.
+
+A line is one JSON object of one of three kinds, told apart by their first key:
+
+    cosched_trace   the machine's state at the beginning of a segment (``Header``)
+    task            who a task is, for readers; the machine never learns it (``TaskNote``)
+    e               an event and the commands that came of it (``Step``)
+
+Events and commands are written under the names of their classes with all their fields, so
+a new class needs nothing here. A change that old readers would misunderstand raises
+``VERSION``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import msgspec
+
+from cosched.core.errors import CoschedError
+from cosched.core.node.messages import Command, Event, Job, Task
+from cosched.core.node.snapshot import NodeSnapshot
+
+VERSION = 4
+#: Older ones that say the same in fewer words: settings without ``auto``, tasks that
+#: register but once.
+READABLE = (2, 3, VERSION)
+
+_EVENTS = {kind.__name__: kind for kind in Event.__subclasses__()}
+_COMMANDS = {kind.__name__: kind for kind in Command.__subclasses__()}
+
+
+@dataclass(frozen=True, slots=True)
+class TaskNote:
+    """Who a task is: ``name`` and ``uid`` are its job's, ``carrier`` as in the status."""
+
+    job: Job
+    task: Task
+    name: str
+    uid: int
+    rank: int
+    world: int
+    carrier: str
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The beginning of a segment: the clocks, the machine as it is, the tasks it has."""
+
+    cosched_trace: int
+    node: str
+    now_ns: int
+    wall_ns: int
+    state: NodeSnapshot
+    tasks: tuple[TaskNote, ...] = ()
+
+
+#: One event, and the commands that came of it, in order.
+Step = tuple[Event, tuple[Command, ...]]
+Line = Header | TaskNote | Step
+
+
+def encode(lines: Iterable[Line]) -> bytes:
+    """The lines as they are written, each with its line feed."""
+    return msgspec.json.Encoder().encode_lines([_plain(line) for line in lines])
+
+
+def _plain(line: Line) -> Any:
+    if isinstance(line, tuple):
+        event, commands = line
+        said = [(type(command).__name__, command) for command in commands]
+        return {"e": type(event).__name__, "v": event, "c": said}
+    return {"task": line} if isinstance(line, TaskNote) else line
+
+
+def decode(line: bytes) -> Line:
+    """One line. CoschedError, without the line's number, if it is none of a trace."""
+    try:
+        plain = msgspec.json.decode(line)
+        if "e" in plain:
+            event = _convert(plain["v"], _EVENTS[plain["e"]])
+            said = tuple(_convert(value, _COMMANDS[name]) for name, value in plain["c"])
+            return event, said
+        if "task" in plain:
+            return _convert(plain["task"], TaskNote)
+        if plain["cosched_trace"] not in READABLE:
+            raise CoschedError(
+                f"written in version {plain['cosched_trace']} of the trace's format; "
+                f"this cosched reads {', '.join(map(str, READABLE))}"
+            )
+        return _convert(plain, Header)
+    except (msgspec.MsgspecError, KeyError, TypeError, ValueError) as error:
+        raise CoschedError(f"not a line of a trace ({_cause(error)})") from None
+
+
+T = TypeVar("T")
+
+
+def _convert(value: Any, kind: type[T]) -> T:
+    # JSON's keys are strings; our tables have numbers and names of enumerations.
+    return msgspec.convert(value, kind, str_keys=True)
+
+
+def _cause(error: Exception) -> str:
+    return f"no '{error.args[0]}'" if isinstance(error, KeyError) else str(error)

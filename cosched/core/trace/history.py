@@ -1,0 +1,105 @@
+"""The record of a job that has ended on a node, and its line in the history.
+
+Names carry their units. docs/formats.md describes the fields; a change that old readers
+would misunderstand raises ``VERSION``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from cosched.core.errors import CoschedError
+from cosched.core.node.messages import Job, Refusal
+from cosched.core.trace.account import Account
+from cosched.core.units import NS_PER_US
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRecord:
+    """One job on one node, from its first task's registration to its last task's end.
+
+    partial: the daemon came after the job had begun, or ended before it; what happened
+        without the daemon is not in here.
+    response_s: how long it was there, whatever it got: no run time where CPUs are shared.
+        It is the sum of scheduled_s, unscheduled_s (at 1%, or asleep), suspended_s
+        (stopped by its owner) and released_s (at the kernel's normal shares).
+    launch_s: of response_s, before the last of its tasks here came to MPI: all of it for
+        a program that never did.
+    cpu_s: CPU time of all its processes; None where it cannot be told.
+    switches: times it was scheduled. granted, refused: its requests (trapped messages).
+    trapped, sent, received: messages. waited_s: inside calls that wait, summed over tasks.
+    intervals_us: when it was scheduled, (start, end) after its beginning, the last ones;
+        from complete_from_us on none is missing.
+    """
+
+    cosched_history: int = VERSION
+    node: str
+    job: Job
+    name: str
+    uid: int
+    ranks: tuple[int, ...]
+    world: int
+    carrier: str
+    began_wall_ns: int
+    ended_wall_ns: int
+    partial: bool
+    response_s: float
+    scheduled_s: float
+    unscheduled_s: float
+    suspended_s: float
+    released_s: float
+    launch_s: float = 0.0
+    cpu_s: float | None
+    switches: int
+    granted: int
+    refused: dict[Refusal, int] = field(default_factory=dict)
+    trapped: int
+    sent: int
+    received: int
+    waited_s: float
+    intervals_us: tuple[tuple[int, int], ...] = ()
+    complete_from_us: int = 0
+
+
+def intervals_of(account: Account) -> tuple[tuple[int, int], ...]:
+    """When the job was scheduled, in microseconds."""
+    return tuple(
+        (start // NS_PER_US, end // NS_PER_US) for start, end in account.intervals_ns
+    )
+
+
+def encode_record(record: JobRecord) -> bytes:
+    """The record's line, with its line feed."""
+    return msgspec.json.encode(record) + b"\n"
+
+
+def decode_record(line: bytes) -> JobRecord:
+    """A line of a history. CoschedError, without the line's number, if it is none."""
+    try:
+        record = msgspec.json.decode(line, type=JobRecord)
+    except msgspec.MsgspecError as error:
+        raise CoschedError(f"not a line of a history ({error})") from None
+    if record.cosched_history != VERSION:
+        raise CoschedError(
+            f"written in version {record.cosched_history} of the history's format; "
+            f"this cosched reads version {VERSION}"
+        )
+    return record
+
+
+def line_of(record: JobRecord) -> str:
+    """The record for the log: one line."""
+    refused = sum(record.refused.values())
+    cpu = "unknown" if record.cpu_s is None else f"{record.cpu_s:.2f} s"
+    partial = ", seen in part" if record.partial else ""
+    return (
+        f"job {record.job} ended{partial}: response {record.response_s:.2f} s, of it "
+        f"scheduled {record.scheduled_s:.2f} s, unscheduled {record.unscheduled_s:.2f} s, "
+        f"suspended {record.suspended_s:.2f} s, released {record.released_s:.2f} s; "
+        f"CPU {cpu}; scheduled {record.switches} times; messages trapped "
+        f"{record.trapped}, requests granted {record.granted}, refused {refused}"
+    )

@@ -1,0 +1,78 @@
+"""What the steps of a node's machine mean for one job: each change of its status and each
+refusal of its requests, with what is known of the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from cosched.core.node.messages import (
+    Cause,
+    Command,
+    Event,
+    Job,
+    MessageTrapped,
+    PublishStatus,
+    RefuseRequest,
+    Task,
+)
+from cosched.core.trace.roll import Roll
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something that happened to a job.
+
+    why: a ``Cause`` if its status changed to ``scheduled``, else (None) a ``Refusal``, or
+        ``ended``.
+    others: who was scheduled instead, or gave way; for whose sake it was refused.
+    asker, task: whose message did it, and which task trapped it.
+    by_ns: see ``messages.RefuseRequest``.
+    """
+
+    now_ns: int
+    wall_ns: int
+    why: str
+    scheduled: bool | None = None
+    others: tuple[Job, ...] = ()
+    asker: Job | None = None
+    task: Task | None = None
+    by_ns: int = 0
+
+
+ENDED = "ended"
+
+
+def notes_about(
+    job: Job,
+    steps: Iterable[tuple[Event, tuple[Command, ...]]],
+    tasks: Iterable[Task] = (),
+) -> Iterator[Note]:
+    """The job's story, in order. ``tasks``: those that it had before the first step."""
+    roll = Roll({job: tasks})
+    for event, commands in steps:
+        for command in commands:
+            if isinstance(command, (PublishStatus, RefuseRequest)) and command.job == job:
+                yield _note(event, command, commands)
+        if roll.take(event) == job:
+            yield Note(event.now_ns, event.wall_ns, ENDED)
+
+
+def _note(
+    event: Event, command: PublishStatus | RefuseRequest, commands: tuple[Command, ...]
+) -> Note:
+    asker = event.job if isinstance(event, MessageTrapped) else None
+    task = event.task if isinstance(event, MessageTrapped) else None
+    when = event.now_ns, event.wall_ns
+    if isinstance(command, RefuseRequest):
+        whom = () if command.other is None else (command.other,)
+        return Note(*when, command.reason.value, None, whom, asker, task, command.by_ns)
+    others = tuple(
+        other.job
+        for other in commands
+        if isinstance(other, PublishStatus)
+        and other.job != command.job
+        and other.scheduled is not command.scheduled
+        and other.cause is not Cause.REARMED
+    )
+    return Note(*when, command.cause.value, command.scheduled, others, asker, task)

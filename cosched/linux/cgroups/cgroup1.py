@@ -1,0 +1,79 @@
+"""The class scheduler over cgroup v1: cpu.shares, or cpu.cfs_quota_us.
+
+The groups live at the root of the cpu hierarchy where that may be written, else below the
+group that this process is in (a container, or a group handed to an ordinary user).
+
+CPU time is accounted by cpuacct. Where that is mounted together with cpu the same group
+has it; where it is a hierarchy of its own the classes are made there too, and where that
+fails CPU time is unknown, which costs only a column in reports.
+
+RT_GROUP_SCHED kernels refuse real-time processes in new groups: tasks are ordinary
+processes, and the daemons stay outside.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from cosched.core.errors import CoschedError
+from cosched.linux import proc
+from cosched.linux.cgroups.cgroupfs import Hierarchy, hierarchies, own_base
+from cosched.linux.cgroups.groupclasses import GroupClasses, Place
+from cosched.linux.cgroups.shares import CPU_SHARES, UNLIMITED_US
+
+
+class Cgroup1Classes(GroupClasses):
+    """See the module's text and ``groupclasses``."""
+
+    name = "cgroup1"
+    scale = CPU_SHARES
+    weight_file = "cpu.shares"
+    quota_file = "cpu.cfs_quota_us"
+    usage_file = "cpuacct.usage"
+
+    # A new group's cpu.cfs_period_us is PERIOD_US already.
+
+    @staticmethod
+    def quota_text(quota_us: int) -> str:
+        return "-1" if quota_us == UNLIMITED_US else str(quota_us)
+
+    @staticmethod
+    def usage_ns(text: bytes) -> int:
+        return int(text)
+
+
+def places(root: Path = proc.ROOT) -> list[Place]:
+    """Where classes may be made, best first; CoschedError with the reason if nowhere."""
+    mounted = [h for h in hierarchies(root) if h.version == 1]
+    with_cpu = [h for h in mounted if "cpu" in h.controllers]
+    if not with_cpu:
+        raise CoschedError("no cgroup v1 hierarchy with the cpu controller is mounted")
+    cpu = with_cpu[0]
+    if cpu.read_only:
+        raise CoschedError(f"{cpu.mount_point} is mounted read-only")
+    bases = _bases(cpu)
+    if not bases:
+        raise CoschedError(f"{cpu.mount_point} is not there, though it is mounted")
+    accounting = None
+    if "cpuacct" not in cpu.controllers:
+        accounting = _accounting(mounted)
+    return [((cpu, base), *(accounting or ())) for base in bases]
+
+
+def _bases(hierarchy: Hierarchy) -> list[Path]:
+    own = own_base(hierarchy)
+    bases = [hierarchy.mount_point] if hierarchy.mount_point.is_dir() else []
+    return bases if own is None or own in bases else [*bases, own]
+
+
+def _accounting(mounted: Sequence[Hierarchy]) -> Place | None:
+    """Where CPU time can be accounted: the first directory that may be written."""
+    for hierarchy in mounted:
+        if "cpuacct" not in hierarchy.controllers or hierarchy.read_only:
+            continue
+        for base in _bases(hierarchy):
+            if os.access(base, os.W_OK):
+                return ((hierarchy, base),)
+    return None

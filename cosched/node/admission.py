@@ -1,0 +1,293 @@
+"""The door of a node: jobs whose memory does not fit wait before they begin.
+
+``core.memory`` decides; this module measures, and holds back the answer to the registration
+of a job's tasks. They sleep in MPI_Init meanwhile, with the little that they have by then;
+who has just begun is let in, or not, at once.
+Twice a second a waiting task is told that it waits: if the daemon dies or stands still, it
+runs on its own.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cosched.core.node.admission import (
+    Candidate,
+    Decision,
+    Need,
+    Node,
+    Verdict,
+    free_bytes,
+    judge,
+)
+from cosched.core.units import NS_PER_MS, NS_PER_S
+from cosched.linux.memory import held_bytes, machine_memory, pressure_percent
+from cosched.node.jobs import JobTable, LiveJob
+from cosched.node.loop import Loop
+from cosched.node.sockets.registration import Applicant, Register, RegistrationRefused
+from cosched.shm.paths import job_key
+
+log = logging.getLogger(__name__)
+
+LOOK_NS = 500 * NS_PER_MS
+PATIENCE_NS = 600 * NS_PER_S
+#: A job of which no task asked for so long is another run when it comes again: its user is
+#: told anew that it is refused.
+TOLD_NS = 10 * NS_PER_S
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryTerms:
+    """What the operator says of the node's memory.
+
+    capacity_bytes: what jobs may have between them; None: what the machine has for them;
+        0: it does not matter, nobody waits.
+    patience_ns: how long a job waits at most.
+    """
+
+    capacity_bytes: int | None = None
+    patience_ns: int = PATIENCE_NS
+
+
+@dataclass(slots=True)
+class _Line:
+    """A job at the door, and its tasks."""
+
+    key: str
+    name: str
+    uid: int
+    since_ns: int
+    declared_bytes: int = 0
+    reason: str = ""
+    applicants: list[Applicant] = field(default_factory=list)
+
+    def join(self, applicant: Applicant) -> None:
+        self.declared_bytes = max(self.declared_bytes, applicant.hello.memory_bytes)
+        self.applicants.append(applicant)
+
+    def need(self) -> Need:
+        return Need(self.declared_bytes, held_bytes({a.peer.pid for a in self.applicants}))
+
+
+class MemoryGate:
+    """Lets the tasks of a job register once their job's memory fits."""
+
+    def __init__(
+        self,
+        node: str,
+        jobs: JobTable,
+        loop: Loop,
+        register: Register,
+        terms: MemoryTerms,
+        now_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self._node = node
+        self._jobs = jobs
+        self._loop = loop
+        self._register = register
+        self._terms = terms
+        self._now_ns = now_ns
+        self._lines: dict[str, _Line] = {}
+        self._told_ns: dict[str, int] = {}  # when a refused job last asked
+        self._looking = False
+        self._blind = False
+
+    def __len__(self) -> int:
+        """How many jobs wait."""
+        return len(self._lines)
+
+    def admit(self, applicant: Applicant) -> None:
+        """Answers the applicant, now or when its job fits."""
+        hello = applicant.hello
+        key = job_key(applicant.peer.uid, hello.job)
+        if self._terms.capacity_bytes == 0 or self._jobs.get(key) is not None:
+            applicant.answer(self._register)
+            return
+        if hello.launched:
+            self._admit_launched(applicant, key)
+            return
+        line = self._lines.get(key)
+        if line is None:
+            line = self._lines[key] = self._line(key, applicant)
+        else:
+            line.join(applicant)
+        applicant.await_answer(lambda: self._left(line, applicant))
+        self._look()
+        if key in self._lines:
+            # One of its tasks tells the user; the others need not repeat it.
+            applicant.ask_to_wait(line.reason if line.applicants[0] is applicant else "")
+            self._keep_looking()
+
+    def _admit_launched(self, applicant: Applicant, key: str) -> None:
+        """One that has just begun never waits: in MPI_Init there is time for that."""
+        line = self._line(key, applicant)
+        if not self._lines and self._fits(line):  # nobody is overtaken
+            self._begin(line)
+        else:
+            applicant.refuse(RegistrationRefused(errno.EAGAIN, ""))
+
+    def _fits(self, line: _Line) -> bool:
+        try:
+            (decision,) = self._judge([line])
+        except OSError:  # as in _look
+            return False
+        return decision.verdict not in (Verdict.WAITS, Verdict.REFUSED)
+
+    def _line(self, key: str, first: Applicant) -> _Line:
+        line = _Line(key, first.hello.job, first.peer.uid, self._now_ns())
+        line.join(first)
+        return line
+
+    def take_over(self, job: LiveJob) -> None:
+        """What it declared to a daemon that died. Its user can write there meanwhile: it
+        is no more than he could have declared."""
+        job.declared_bytes = min(job.region.memory_bytes, self._measure(0).total_bytes)
+
+    def close(self) -> None:
+        """Those who wait run on their own."""
+        for line in self._lines.values():
+            for applicant in line.applicants:
+                applicant.leave()
+        self._lines.clear()
+
+    # -- looking ----------------------------------------------------------------------
+
+    def _keep_looking(self) -> None:
+        if not self._looking:
+            self._looking = True
+            self._loop.call_at(self._now_ns() + LOOK_NS, self._look_again)
+
+    def _look_again(self) -> None:
+        self._looking = False
+        self._look()
+        for line in self._lines.values():
+            for number, applicant in enumerate(list(line.applicants)):
+                applicant.ask_to_wait("" if number else line.reason)
+        if self._lines:
+            self._keep_looking()
+
+    def _look(self) -> None:
+        lines = list(self._lines.values())
+        try:
+            decisions = self._judge(lines)
+        except OSError as error:  # out of descriptors: whoever waits is looked at again
+            if not self._blind:
+                log.warning("memory cannot be measured for now: %s", error)
+            self._blind = True
+            return
+        self._blind = False
+        for line, decision in zip(lines, decisions, strict=True):
+            if decision.verdict is Verdict.WAITS:
+                line.reason = (
+                    f"job {line.name} waits on node {self._node}: {decision.reason}"
+                )
+            else:
+                self._open(line, decision)
+
+    def _judge(self, lines: Sequence[_Line]) -> tuple[Decision, ...]:
+        candidates = [Candidate(line.name, line.need(), line.since_ns) for line in lines]
+        waiting_bytes = sum(c.need.measured_bytes for c in candidates)
+        admitted = [self._need_of(job) for job in self._jobs]
+        node = self._measure(sum(n.measured_bytes for n in admitted) + waiting_bytes)
+        return judge(node, admitted, candidates, self._now_ns())
+
+    def _need_of(self, job: LiveJob) -> Need:
+        return Need(job.declared_bytes, held_bytes(job.tasks))
+
+    def _measure(self, held: int) -> Node:
+        """The node as it is; ``held`` is what jobs have, also those that wait."""
+        pressure = pressure_percent() or 0.0
+        capacity = self._terms.capacity_bytes
+        if capacity is not None:
+            return Node(capacity, capacity, pressure, self._terms.patience_ns)
+        machine = machine_memory()
+        usable = min(machine.total_bytes, machine.available_bytes + held)
+        return Node(machine.total_bytes, usable, pressure, self._terms.patience_ns)
+
+    def _open(self, line: _Line, decision: Decision) -> None:
+        del self._lines[line.key]
+        if decision.verdict is Verdict.REFUSED:
+            log.warning("job %s is not coscheduled: %s", line.key, decision.reason)
+            self._refuse(line, decision)
+            return
+        if decision.verdict is Verdict.OVERDUE:
+            log.warning("job %s begins: %s", line.key, decision.reason)
+        self._begin(line)
+
+    def _begin(self, line: _Line) -> None:
+        for applicant in line.applicants:
+            applicant.answer(self._register)
+        job = self._jobs.get(line.key)
+        if job is not None:
+            job.declared_bytes = line.declared_bytes
+            job.region.declare_memory(line.declared_bytes)
+
+    def _refuse(self, line: _Line, decision: Decision) -> None:
+        reason = (
+            f"job {line.name} is not coscheduled on node {self._node}: {decision.reason}"
+        )
+        now_ns = self._now_ns()
+        self._told_ns = {
+            key: asked_ns
+            for key, asked_ns in self._told_ns.items()
+            if now_ns - asked_ns < TOLD_NS
+        }
+        for applicant in line.applicants:
+            # Its tasks come one by one: only the first one's user is told.
+            first = line.key not in self._told_ns
+            self._told_ns[line.key] = now_ns
+            applicant.refuse(RegistrationRefused(errno.ENOMEM, reason if first else ""))
+
+    def _left(self, line: _Line, applicant: Applicant) -> None:
+        line.applicants.remove(applicant)
+        if not line.applicants:
+            self._lines.pop(line.key, None)
+        self._look()
+
+    # -- for people -------------------------------------------------------------------
+
+    def needs(self) -> dict[str, Need]:
+        """What each job on the node needs: /proc is read for every task."""
+        return {job.key: self._need_of(job) for job in self._jobs}
+
+    def memory_status(self, needs: Mapping[str, Need]) -> dict[str, Any]:
+        """The part ``memory`` of the node's status, from what its jobs need."""
+        waiting = sum(line.need().measured_bytes for line in self._lines.values())
+        held = sum(need.measured_bytes for need in needs.values())
+        node = self._measure(held + waiting)
+        return {
+            "guarded": self._terms.capacity_bytes != 0,
+            "total_bytes": node.total_bytes,
+            "usable_bytes": node.usable_bytes,
+            "free_bytes": free_bytes(node, list(needs.values())),
+            "pressure_percent": node.pressure_percent,
+        }
+
+    def waiting_status(self) -> list[dict[str, Any]]:
+        """The part ``waiting`` of the node's status."""
+        now_ns = self._now_ns()
+        return [
+            {
+                "name": line.name,
+                "uid": line.uid,
+                "key": line.key,
+                "tasks": len(line.applicants),
+                "need_bytes": line.need().bytes,
+                "waited_s": (now_ns - line.since_ns) / NS_PER_S,
+                "reason": line.reason,
+            }
+            for line in self._lines.values()
+        ]
+
+    @staticmethod
+    def job_status(need: Need) -> dict[str, int]:
+        """The part ``memory`` of a job's status."""
+        return {
+            "declared_bytes": need.declared_bytes,
+            "measured_bytes": need.measured_bytes,
+        }

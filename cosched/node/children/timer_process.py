@@ -1,0 +1,80 @@
+"""The timer daemon as the scheduler daemon sees it: a child to start, wake and replace.
+
+The pipe to its standard input is both: a byte means new orders, its end means that the
+scheduler daemon is dead and the timer daemon becomes the node's guardian.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+from collections.abc import Callable, Sequence
+from typing import IO
+
+from cosched.core.units import NS_PER_MS
+from cosched.node.children.child import Child, start_child
+from cosched.node.children.kept_child import KeptChild
+from cosched.node.effects import ring
+from cosched.node.loop import Loop
+
+log = logging.getLogger(__name__)
+
+RESTART_DELAY_NS = 100 * NS_PER_MS
+
+
+class TimerProcess:
+    """Keeps one timer daemon running for as long as this process lives."""
+
+    def __init__(self, loop: Loop, arguments: Sequence[str]) -> None:
+        self._loop = loop
+        self._arguments = arguments
+        self._kept = KeptChild(loop, "timer daemon", self._launch, RESTART_DELAY_NS)
+        self._on_ready: Callable[[], None] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """The timer daemon's pid while it runs."""
+        return self._kept.pid
+
+    @property
+    def restarts(self) -> int:
+        """How often it ended, and was or will be replaced."""
+        return self._kept.restarts
+
+    def start(self, on_ready: Callable[[], None]) -> None:
+        """Starts it; ``on_ready`` is called once it, or one that had to take its place,
+        times slices and guards the node."""
+        self._on_ready = on_ready
+        self._kept.start()
+
+    def ring(self) -> None:
+        """Tells the timer daemon to read its orders."""
+        if self._kept.pipe is not None:
+            ring(self._kept.pipe)
+
+    def stop(self) -> None:
+        """Ends it and waits for its end."""
+        self._kept.stop()
+
+    def _launch(self) -> Child:
+        module = "cosched_daemons.timer"
+        child = start_child(module, self._arguments, stdout=subprocess.PIPE)
+        assert child.process.stdout is not None
+        self._watch_readiness(child.process.stdout)
+        return child
+
+    def _watch_readiness(self, stdout: IO[bytes]) -> None:
+        def readable() -> None:
+            line = os.read(stdout.fileno(), 64)
+            self._loop.unwatch(stdout.fileno())
+            stdout.close()
+            if not line:
+                return  # it died, which its pidfd tells, too
+            on_ready, self._on_ready = self._on_ready, None
+            if on_ready is not None:
+                on_ready()
+            else:
+                log.info("another timer daemon is ready")
+
+        self._loop.watch(stdout.fileno(), readable)

@@ -1,0 +1,364 @@
+"""The scheduler daemon: drives ``core.node`` with what happens on a live node.
+
+It waits in one place for everything: registrations, control requests, the jobs' bells,
+the timer daemon's bell, a pidfd for each task, signals. Each becomes an event; the
+commands that come back are carried out at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from cosched.core.config.kinds import OFF
+from cosched.core.config.limits import bounded, limits_for, refuse_settings
+from cosched.core.config.schema import TRACE_BYTES
+from cosched.core.config.values import Limits
+from cosched.core.errors import CoschedError
+from cosched.core.node.machine import NodeScheduler
+from cosched.core.node.messages import (
+    AlarmRang,
+    Event,
+    Mode,
+    ModeChosen,
+    SettingsChanged,
+    ShutdownRequested,
+    SliceEnded,
+    TurnGiven,
+)
+from cosched.core.node.settings import Settings
+from cosched.core.units import NS_PER_MS, NS_PER_S
+from cosched.linux.classes import ClassScheduler
+from cosched.linux.kick import Kicker
+from cosched.node.admission import MemoryGate, MemoryTerms
+from cosched.node.children.metrics_process import MetricsProcess
+from cosched.node.children.timer_process import TimerProcess
+from cosched.node.effects import Effects, silence
+from cosched.node.jobs import JobTable, LiveJob
+from cosched.node.loop import Loop
+from cosched.node.members import Members, Terms, clocks
+from cosched.node.owners import Owners
+from cosched.node.records.books import Books
+from cosched.node.records.bounded_file import Place
+from cosched.node.records.explain import explain
+from cosched.node.records.recorder import Recorder
+from cosched.node.service.remains import remove_remains
+from cosched.node.sockets.complaints import Complaints
+from cosched.node.sockets.control import ControlSocket
+from cosched.node.sockets.registration import (
+    RegistrationSocket,
+)
+from cosched.node.status import node_status
+from cosched.shm._native import lib
+from cosched.shm.paths import NodePaths
+from cosched.shm.region import NodeRegion
+
+log = logging.getLogger(__name__)
+
+BEAT_NS = 200 * NS_PER_MS
+#: How long private daemons wait for their first job before they give up.
+PRIVATE_GRACE_NS = 15 * NS_PER_S
+#: How long they stay after the last one, so that a second job need not start them again.
+PRIVATE_LINGER_NS = NS_PER_S
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonOptions:
+    """How this daemon was started.
+
+    private: for one user's jobs; ends by itself when there are none.
+    chosen: why this class scheduler, for people.
+    priority: what priority the daemon got, for people.
+    limits: what the operator leaves to users.
+    metrics: where Prometheus may ask, ``HOST:PORT`` or ``off``.
+    trace_bytes: what the trace's files may take together; 0: no trace.
+    memory: how much of it jobs may have, and how long one waits for it.
+    allow_raise: whether owners may have a job run alone; None: if these are private.
+    history: where jobs that have ended are written down, if anywhere.
+    """
+
+    private: bool
+    chosen: str
+    priority: str
+    limits: Limits = field(default_factory=Limits)
+    metrics: str = OFF
+    trace_bytes: int = TRACE_BYTES
+    memory: MemoryTerms = field(default_factory=MemoryTerms)
+    allow_raise: bool | None = None
+    history: Place | None = None
+
+
+class SchedulerDaemon:
+    """One node's scheduler daemon, from its sockets to its end."""
+
+    def __init__(
+        self,
+        paths: NodePaths,
+        settings: Settings,
+        classes: ClassScheduler,
+        options: DaemonOptions,
+    ) -> None:
+        self.paths = paths
+        self.options = options
+        self.classes = classes
+        self.machine = NodeScheduler(settings)
+        self.jobs = JobTable(paths)
+        self.recorder = Recorder(paths.node, self.machine, self.jobs)
+        self.books = Books(paths.node, self.recorder, classes.cpu_ns)
+        self.started_ns = time.monotonic_ns()
+        self._loop = Loop()
+        self._alarm_ns = 0
+        self._idle_since_ns = self.started_ns + PRIVATE_GRACE_NS - PRIVATE_LINGER_NS
+        self._metrics = None
+        if options.metrics != OFF:
+            self._metrics = MetricsProcess(self._loop, paths, options.metrics)
+        self.region = NodeRegion.create(paths.node_region)
+        self._bell = self._open_bell()
+        self.timer = TimerProcess(
+            self._loop,
+            [
+                "--run-dir",
+                str(paths.run_dir),
+                "--node",
+                paths.node,
+                "--class-scheduler",
+                classes.name,
+                "--mode",
+                classes.mode,
+            ],
+        )
+        self._kicker = Kicker(classes.mode)
+        self._effects = Effects(
+            classes,
+            self.jobs,
+            self.region,
+            kick=self._kicker.kick,
+            ring_timer=self.timer.ring,
+            set_alarm=self._set_alarm,
+        )
+
+        self._members = Members(
+            self.machine,
+            self.jobs,
+            self._loop,
+            self.books,
+            self.recorder,
+            Terms(options.private, options.limits),
+            self.feed,
+            self._note_activity,
+        )
+        self.gate = MemoryGate(
+            paths.node, self.jobs, self._loop, self._members.register, options.memory
+        )
+        allow = options.private if options.allow_raise is None else options.allow_raise
+        self._owners = Owners(self.machine, self.jobs, self._choose_mode, raising=allow)
+
+    # -- life -----------------------------------------------------------------------
+
+    def run(self, ready: Callable[[], None]) -> None:
+        """Takes over what a dead daemon left, opens for business, calls ``ready()``,
+        and returns after CMDDWN or a signal to end."""
+        self._watch_signals()
+        self._loop.watch(self._bell, self._hear_timer)
+        if self.options.history is not None:
+            self.books.open(self.options.history)
+            self.machine.remember(self.books.scheduled_ns())
+        # After that: the trace begins with all that the machine knows.
+        self.recorder.open(self.paths.directory, self.options.trace_bytes)
+        self._members.adopt(self._take_over)
+        if not self.jobs:
+            self.classes.close()  # of jobs that ended while no daemon was up
+        mode = 0o600 if self.options.private else 0o666
+        complaints = Complaints()
+        registration = RegistrationSocket(
+            self.paths.register_socket,
+            self._loop,
+            self.gate.admit,
+            mode=mode,
+            complaints=complaints,
+        )
+        control = ControlSocket(
+            self.paths.control_socket,
+            self._loop,
+            mode=mode,
+            readers={"status": self._status},
+            writers={
+                "set": self._set,
+                "turn": self._give_turn,
+                "down": self._down,
+                "retire": self._retire,
+            },
+            owners={
+                "why": self._why,
+                "history": self.books.tell,
+                **self._owners.handlers(),
+            },
+            on_lease_end=self._note_activity,
+            complaints=complaints,
+        )
+        self._control = control
+        self._beat()
+        if self.classes.pulse_period_ns:
+            self._pulse()
+        if self._metrics is not None:
+            self._metrics.start()
+        self.timer.start(on_ready=ready)
+        self._loop.run()
+        registration.close()
+        self.gate.close()
+        control.close()
+        self._shut_down()
+
+    def _take_over(self, job: LiveJob) -> None:
+        self.gate.take_over(job)
+        self._owners.take_over(job)
+
+    def _shut_down(self) -> None:
+        for job in self.jobs:
+            self.books.daemon_leaves(job)
+        # Should this fail, the timer daemon is still there to restore the node.
+        self.feed(ShutdownRequested(**clocks()))
+        steps = (
+            *(partial(self._let_go, job) for job in self.jobs),
+            self.recorder.close,
+            self.books.close,
+            self.timer.stop,
+            *(() if self._metrics is None else (self._metrics.stop,)),
+            self._kicker.close,
+            self.classes.close,
+            self.region.close,
+            partial(remove_remains, self.paths),
+            self._loop.close,
+        )
+        # From here on nobody else does what is left undone: one that fails skips no other.
+        with contextlib.ExitStack() as left:
+            for step in reversed(steps):
+                left.callback(step)
+
+    def _let_go(self, job: LiveJob) -> None:
+        self.books.job_ended(job)
+        self._members.forget(job)
+
+    def _watch_signals(self) -> None:
+        self._loop.stop_on([signal.SIGTERM, signal.SIGINT])
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    def _open_bell(self) -> int:
+        path = self.paths.bell("@timer")  # no job key starts with @
+        path.unlink(missing_ok=True)
+        os.mkfifo(path, 0o600)
+        return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+
+    # -- events in, commands out ----------------------------------------------------
+
+    def feed(self, event: Event) -> None:
+        """One event through the machine and out into the node."""
+        try:
+            commands = self.machine.handle(event)
+        except Exception:
+            self.recorder.record(event, ())  # what to tell a machine to see it fail again
+            self.recorder.close()
+            raise
+        self._effects.carry_out(commands)
+        self.recorder.record(event, commands)
+
+    def _hear_timer(self) -> None:
+        silence(self._bell)
+        for request in self.region.take_requests():
+            if request.code == lib.COSCHED_CMDCSW:
+                self.feed(SliceEnded(**clocks()))
+
+    # -- times ----------------------------------------------------------------------
+
+    def _beat(self) -> None:
+        self.region.beat()
+        for job in self.jobs:
+            job.region.beat()
+            if job.region.torn:
+                self._members.give_up(job)
+        self.recorder.beat()
+        if self.options.private and self._is_unused():
+            self._loop.stop()
+        self._loop.call_at(time.monotonic_ns() + BEAT_NS, self._beat)
+
+    def _pulse(self) -> None:
+        assert self.classes.pulse_period_ns is not None
+        self.classes.pulse()
+        self._loop.call_at(time.monotonic_ns() + self.classes.pulse_period_ns, self._pulse)
+
+    def _set_alarm(self, at_ns: int) -> None:
+        self._alarm_ns = at_ns
+        self._loop.call_at(at_ns, self._ring_alarm)
+
+    def _ring_alarm(self) -> None:
+        # Alarms that were replaced still ring here; only the last one counts.
+        if time.monotonic_ns() >= self._alarm_ns > 0:
+            self._alarm_ns = 0
+            self.feed(AlarmRang(**clocks()))
+
+    def _note_activity(self) -> None:
+        # Somebody came: the grace for those who have not come yet is over.
+        self._idle_since_ns = time.monotonic_ns()
+
+    def _is_needed(self) -> bool:
+        return bool(self._control.leases or len(self.jobs) or len(self.gate))
+
+    def _is_unused(self) -> bool:
+        if self._is_needed():
+            self._idle_since_ns = time.monotonic_ns()
+        return time.monotonic_ns() - self._idle_since_ns > PRIVATE_LINGER_NS
+
+    # -- control --------------------------------------------------------------------
+
+    def _status(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        since_wall_ns = request.get("since_wall_ns")
+        return node_status(
+            self,
+            since_wall_ns if type(since_wall_ns) is int else None,
+            memory=request.get("memory") is not False,
+        )
+
+    def _why(self, request: Mapping[str, Any], uid: int) -> Mapping[str, Any]:
+        return explain(self.recorder, request, uid)
+
+    def _set(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        assignments = request.get("settings")
+        if not isinstance(assignments, dict) or not assignments:
+            raise CoschedError("nothing to set; give settings such as slice=0.5s")
+        settings = self.machine.settings.changed(
+            {str(name): str(value) for name, value in assignments.items()}
+        )
+        settings = bounded(self.options.limits, settings)
+        limits = limits_for(self.options.limits, os.geteuid())
+        refusal = refuse_settings(limits, settings)
+        if refusal is not None:
+            raise CoschedError(refusal)
+        self.feed(SettingsChanged(**clocks(), settings=settings))
+        return {"settings": settings.texts(), "warnings": settings.warnings()}
+
+    def _choose_mode(self, job: str, mode: Mode) -> None:
+        self.feed(ModeChosen(**clocks(), job=job, mode=mode))
+
+    def _give_turn(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        job = str(request.get("job"))
+        self.feed(TurnGiven(**clocks(), job=job))
+        state = self.machine.jobs.get(job)
+        return {"given": state is not None and state.scheduled}
+
+    def _retire(self, _request: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Ends private daemons that nobody needs any more."""
+        retired = self.options.private and not self._is_needed()
+        if retired:
+            self._loop.stop()
+        return {"retired": retired, "pid": os.getpid()}
+
+    def _down(self, _request: Mapping[str, Any]) -> Mapping[str, Any]:
+        self._loop.stop()
+        return {"ok": True, "pid": os.getpid()}

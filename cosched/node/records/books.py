@@ -1,0 +1,235 @@
+"""Writes down each job that ends: a line in the log, a record in the node's history."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cosched.core.errors import CoschedError
+from cosched.core.trace.account import Account, Standing
+from cosched.core.trace.history import (
+    JobRecord,
+    decode_record,
+    encode_record,
+    intervals_of,
+    line_of,
+)
+from cosched.core.units import NS_PER_S
+from cosched.linux.homes import state_home
+from cosched.node.jobs import LiveJob, LiveTask
+from cosched.node.records.bounded_file import BoundedFile, Place
+from cosched.node.records.recorder import Recorder
+from cosched.node.status import CARRIERS
+from cosched.shm.paths import NodePaths, default_run_dir
+
+log = logging.getLogger(__name__)
+
+HISTORY_BYTES = 4 * 1024 * 1024
+#: Records kept in memory for users who may not read the file, and told in one answer.
+RECENT_RECORDS = 1000
+TOLD_BYTES = 100_000
+
+
+def history_place(
+    paths: NodePaths, private: bool, environ: Mapping[str, str], euid: int
+) -> Place:
+    """Where the history of a node's jobs is kept.
+
+    In the node's directory; but that of private daemons in the usual run directory, which
+    is below /tmp, outlives it in the user's state directory.
+    """
+    state = state_directory(environ)
+    if private and paths.run_dir == default_run_dir({}, euid) and state is not None:
+        return Place(state / paths.node, "history", HISTORY_BYTES)
+    return Place(paths.directory, "history", HISTORY_BYTES)
+
+
+def state_directory(environ: Mapping[str, str]) -> Path | None:
+    """The user's directory for what outlives a restart; None where he has no home."""
+    base = state_home(environ)
+    return base / "cosched" if base else None
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What the tasks of a job that left have counted."""
+
+    ranks: set[int] = field(default_factory=set)
+    world: int = 0
+    carrier: str = "none"
+    counters: Counter[str] = field(default_factory=Counter)
+    cpu_ns: int | None = None
+    partial: bool = False
+    in_mpi: set[int] = field(default_factory=set)  # the ranks that have come to MPI
+    in_mpi_ns: int | None = None  # when the last one of them did, CLOCK_MONOTONIC
+
+
+class Books:
+    """Keeps the history of one node.
+
+    ``cpu_ns`` tells the CPU time of a job's class. A history that cannot be written ends
+    with a line in the log, and nothing else.
+    """
+
+    def __init__(
+        self, node: str, recorder: Recorder, cpu_ns: Callable[[str], int | None]
+    ) -> None:
+        self._node = node
+        self._recorder = recorder
+        self._cpu_ns = cpu_ns
+        self._tallies: dict[str, _Tally] = {}
+        self._records: deque[JobRecord] = deque(maxlen=RECENT_RECORDS)
+        self._file: BoundedFile | None = None
+
+    def open(self, place: Place) -> None:
+        """Writes to ``place`` from now on, and remembers what is there."""
+        try:
+            place.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._records.extend(_read(place))
+            self._file = BoundedFile(place)
+        except OSError as error:
+            log.warning("no history: %s: %s", place.directory, error.strerror)
+
+    def scheduled_ns(self) -> list[int]:
+        """For how long each job was scheduled of which that is all it has had."""
+        return [
+            round(record.scheduled_s * NS_PER_S)
+            for record in self._records
+            if not record.partial and not record.released_s and record.scheduled_s > 0
+        ]
+
+    def adopt(self, job: LiveJob) -> None:
+        """The job has run without this daemon before."""
+        self._tally(job).partial = True
+        for task in job.tasks.values():
+            if not task.launched:
+                self.came_to_mpi(job, task)
+
+    def came_to_mpi(self, job: LiveJob, task: LiveTask) -> None:
+        """One of its tasks has initialised MPI; only the first process of a rank counts."""
+        tally = self._tally(job)
+        if task.rank not in tally.in_mpi:
+            tally.in_mpi.add(task.rank)
+            tally.in_mpi_ns = time.monotonic_ns()
+
+    def task_leaves(self, job: LiveJob, task: LiveTask) -> None:
+        """Takes over a task's counters; call it before its slot is given away."""
+        tally = self._tally(job)
+        tally.ranks.add(task.rank)
+        tally.world = task.world
+        tally.carrier = CARRIERS.get(job.carrier, "unknown")
+        tally.counters.update(job.region.counters(task.slot))
+        used_ns = self._cpu_ns(job.key)
+        tally.cpu_ns = tally.cpu_ns if used_ns is None else used_ns
+
+    def left(self, key: str) -> dict[str, int]:
+        """What the tasks of a living job that have left it had counted."""
+        tally = self._tallies.get(key)
+        return {} if tally is None else dict(tally.counters)
+
+    def daemon_leaves(self, job: LiveJob) -> None:
+        """The daemon ends before the job; call it while the job still has its class."""
+        self._tally(job).partial = True
+        for task in job.tasks.values():
+            self.task_leaves(job, task)
+
+    def job_ended(self, job: LiveJob) -> None:
+        """Writes down a job of which every task has left. One that never had a task here
+        is no job."""
+        tally = self._tallies.pop(job.key, None)
+        if tally is None:
+            return
+        now_ns = time.monotonic_ns()
+        account = self._recorder.close_account(job.key, now_ns, time.time_ns())
+        record = _record(self._node, job, tally, account, now_ns)
+        self._records.append(record)
+        log.info("%s", line_of(record))
+        if self._file is not None:
+            try:
+                self._file.append(encode_record(record))
+            except OSError as error:
+                log.warning("the history ends here: %s", error.strerror)
+                self.close()
+
+    def close(self) -> None:
+        """Ends the writing."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def tell(self, request: Mapping[str, Any], uid: int) -> Mapping[str, Any]:
+        """The answer to ``history``: the last records since ``since_wall_ns``; to whom is
+        neither root nor the daemon's user only his own jobs'."""
+        since_wall_ns = request.get("since_wall_ns", 0)
+        if not isinstance(since_wall_ns, int):
+            raise CoschedError("since_wall_ns: must be a whole number of nanoseconds")
+        told: list[dict[str, Any]] = []
+        left = TOLD_BYTES
+        for record in reversed(self._records):
+            if record.ended_wall_ns < since_wall_ns or left <= 0:
+                break
+            if uid in (0, os.geteuid(), record.uid):
+                left -= len(encode_record(record))
+                told.append(asdict(record))
+        return {"records": told[::-1], "complete": left > 0}
+
+    def _tally(self, job: LiveJob) -> _Tally:
+        return self._tallies.setdefault(job.key, _Tally())
+
+
+def _record(
+    node: str, job: LiveJob, tally: _Tally, account: Account, ended_ns: int
+) -> JobRecord:
+    counters = tally.counters
+    lasted_ns = account.spent_ns.total()
+    in_mpi_ns = 0 if tally.in_mpi_ns is None else ended_ns - tally.in_mpi_ns
+    launch_ns = max(0, lasted_ns - in_mpi_ns)
+    released_s = account.spent_s(Standing.RELEASED)
+    return JobRecord(
+        node=node,
+        job=job.key,
+        name=job.name,
+        uid=job.uid,
+        ranks=tuple(sorted(tally.ranks)),
+        world=tally.world,
+        carrier=tally.carrier,
+        began_wall_ns=account.began_wall_ns,
+        ended_wall_ns=account.began_wall_ns + lasted_ns,
+        partial=tally.partial,
+        response_s=lasted_ns / NS_PER_S,
+        scheduled_s=account.spent_s(Standing.SCHEDULED),
+        unscheduled_s=account.spent_s(Standing.UNSCHEDULED),
+        suspended_s=account.spent_s(Standing.SUSPENDED),
+        released_s=released_s,
+        launch_s=launch_ns / NS_PER_S,
+        # Nobody counts what a job uses at the kernel's normal shares.
+        cpu_s=None if tally.cpu_ns is None or released_s else tally.cpu_ns / NS_PER_S,
+        switches=account.switches,
+        granted=account.granted,
+        refused=dict(account.refused),
+        trapped=counters["trapped"],
+        sent=counters["sent"],
+        received=counters["received"],
+        waited_s=counters["waited_ns"] / NS_PER_S,
+        intervals_us=intervals_of(account),
+        complete_from_us=account.complete_from_ns // 1000,
+    )
+
+
+def _read(place: Place) -> list[JobRecord]:
+    """What an earlier daemon wrote. Lines that are none are left out: they are for those to
+    see who read the file."""
+    records = []
+    for path in place.files:
+        for line in path.read_bytes().splitlines():
+            try:
+                records.append(decode_record(line))
+            except CoschedError as error:
+                log.warning("%s: %s", path, error)
+    return records

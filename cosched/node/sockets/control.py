@@ -1,0 +1,237 @@
+"""The control socket: status, settings, leases and the end of the daemon.
+
+One JSON object a line, one line for each answer. Reading is open to whoever may connect;
+changing is for root and the daemon's own user; what concerns one job is for its owner, too.
+
+Whatever a client does costs nobody but that client: what is no request gets an error, a
+line that does not end gets no answer, who does not read loses the answer, and a user who
+asks without end waits (``Pacer``).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S
+from cosched.node.loop import Loop
+from cosched.node.sockets.complaints import Complaints
+from cosched.node.sockets.listener import UnixListener, peer_of
+from cosched.node.sockets.pacing import Pacer
+
+LINE_MAX = 65536
+NOTHING = memoryview(b"")
+#: How long a line may take to come, or to be read.
+LINE_NS = 10 * NS_PER_S
+
+Handler = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+#: Also gets the uid of who asks, as the kernel has it, and refuses him what is not his.
+OwnerHandler = Callable[[Mapping[str, Any], int], Mapping[str, Any]]
+
+
+class ControlSocket:
+    """Serves requests ``{"op": NAME, ...}`` from a table of handlers.
+
+    ``leases`` counts the connections that asked for one; ``on_lease_end`` is called when
+    one of them closes.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        loop: Loop,
+        *,
+        mode: int,
+        readers: Mapping[str, Handler],
+        writers: Mapping[str, Handler],
+        owners: Mapping[str, OwnerHandler],
+        on_lease_end: Callable[[], None],
+        complaints: Complaints,
+        line_ns: int = LINE_NS,
+    ) -> None:
+        self.leases = 0
+        self._loop = loop
+        self._readers = readers
+        self._writers = writers
+        self._owners = owners
+        self._on_lease_end = on_lease_end
+        self._complaints = complaints
+        self._line_ns = line_ns
+        self._pacer = Pacer(loop, exempt=(0, os.geteuid()))
+        self._listener = UnixListener(
+            path,
+            socket.SOCK_STREAM,
+            loop,
+            self._accepted,
+            mode=mode,
+            complaints=complaints,
+        )
+
+    def close(self) -> None:
+        """Answers nobody any more."""
+        self._listener.close()
+
+    def _accepted(self, connection: socket.socket) -> None:
+        client = _Client(connection)
+        self._listen(client)
+
+    def _listen(self, client: _Client) -> None:
+        client.watched = True
+        self._loop.watch(client.connection.fileno(), lambda: self._hear(client))
+
+    def _hear(self, client: _Client) -> None:
+        try:
+            data = client.connection.recv(LINE_MAX)
+        except BlockingIOError:
+            return
+        except ConnectionError:
+            data = b""
+        client.pending += data
+        if not data:
+            self._drop(client)
+        elif b"\n" in client.pending:
+            self._unwatch(client)
+            self._pacer.submit(client.uid, lambda: self._serve(client))
+        elif len(client.pending) > LINE_MAX:
+            self._complaints.about(client.uid, "control: a line without an end")
+            self._drop(client)
+        else:
+            self._time_line(client)
+
+    def _serve(self, client: _Client) -> None:
+        """Answers one request; further ones that came with it wait for their turn."""
+        line, _, client.pending = client.pending.partition(b"\n")
+        answer = self._answer(client, line)
+        client.unread = memoryview(msgspec.json.encode(answer) + b"\n")
+        self._send(client)
+
+    def _send(self, client: _Client) -> None:
+        """As much of the answer as there is room for; the rest when it has been read."""
+        try:
+            client.unread = client.unread[client.connection.send(client.unread) :]
+        except BlockingIOError:
+            pass
+        except ConnectionError:
+            self._drop(client)
+            return
+        if not client.unread:
+            self._unwatch(client)
+            self._go_on(client)
+        elif not client.watched:
+            client.watched = True
+            client.line_since_ns = time.monotonic_ns()
+            self._loop.watch_room(client.connection.fileno(), lambda: self._send(client))
+            self._time_line(client)
+
+    def _go_on(self, client: _Client) -> None:
+        """An answer is out."""
+        client.unread = NOTHING  # an empty slice would hold all of the answer
+        client.line_since_ns = time.monotonic_ns()
+        if b"\n" in client.pending:
+            self._pacer.submit(client.uid, lambda: self._serve(client))
+            return
+        self._listen(client)
+        if client.pending:
+            self._time_line(client)
+
+    def _time_line(self, client: _Client) -> None:
+        """Gives the line that has begun its time, unless it runs already."""
+        if client.timed:
+            return
+        client.line_since_ns = time.monotonic_ns()
+
+        def look() -> None:
+            client.timed = False
+            if not client.watched or not (client.pending or client.unread):
+                return  # closed, or being served, after which the next line is timed
+            if time.monotonic_ns() < client.line_since_ns + self._line_ns:
+                arm()
+                return
+            what = "an answer that is not read" if client.unread else "half a line"
+            self._complaints.about(client.uid, f"control: {what}, and no more")
+            self._drop(client)
+
+        def arm() -> None:
+            client.timed = True
+            self._loop.call_at(client.line_since_ns + self._line_ns, look)
+
+        arm()
+
+    def _answer(self, client: _Client, line: bytes) -> Mapping[str, Any]:
+        request = parse_request(line)
+        if request is None:
+            return {"error": "not a request: one JSON object with an 'op' a line"}
+        operation = request["op"]
+        if operation == "lease":
+            if not client.lease:
+                client.lease = True
+                self.leases += 1
+            return {"ok": True}
+        try:
+            if operation in self._readers:
+                return self._readers[operation](request)
+            if operation in self._owners:
+                return self._owners[operation](request, client.uid)
+            if operation in self._writers:
+                if client.uid not in (0, os.geteuid()):
+                    return {"error": f"'{operation}' is for root and the daemon's own user"}
+                return self._writers[operation](request)
+        except CoschedError as error:
+            return {"error": str(error)}
+        except OSError as error:  # out of descriptors: the next one may be answered
+            self._complaints.about(None, f"control: '{operation}': {error}")
+            return {"error": f"not now: {error.strerror or error}"}
+        return {"error": f"unknown op '{operation}'"}
+
+    def _drop(self, client: _Client) -> None:
+        self._unwatch(client)
+        client.connection.close()
+        if client.lease:
+            self.leases -= 1
+            self._on_lease_end()
+
+    def _unwatch(self, client: _Client) -> None:
+        if client.watched:
+            self._loop.unwatch(client.connection.fileno())
+            client.watched = False
+
+
+def parse_request(line: bytes) -> Mapping[str, Any] | None:
+    """The request in a line; None if it is none. What may be in one is an object's plain
+    values, and one level of objects of such, all of it fit to be repeated in an answer."""
+    try:
+        request = json.loads(line)
+        msgspec.json.encode(request)
+    except (ValueError, OverflowError, RecursionError):
+        return None
+    if not isinstance(request, dict) or not isinstance(request.get("op"), str):
+        return None
+    for value in request.values():
+        inner = value.values() if isinstance(value, dict) else [value]
+        if any(isinstance(one, (dict, list)) for one in inner):
+            return None
+    return request
+
+
+class _Client:
+    """A connection and who has it, what it has sent of an unfinished line, what of its
+    answer is not read, since when, whether it is watched, for the one or the other, whether
+    a time for that is running, and whether it leases."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.uid = peer_of(connection).uid
+        self.pending = b""
+        self.unread = NOTHING
+        self.watched = False
+        self.timed = False
+        self.line_since_ns = 0
+        self.lease = False

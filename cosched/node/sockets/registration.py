@@ -1,0 +1,243 @@
+"""CMDREG: the socket at which tasks register, when they begin and when they come to MPI.
+
+The kernel says who registers (SO_PEERCRED, and a pidfd, since a connection may outlive
+whoever made it); the message only says for which of that user's jobs, and which rank. The
+answer carries the job's region and bell as descriptors.
+"""
+
+from __future__ import annotations
+
+import array
+import errno
+import os
+import socket
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S
+from cosched.node.loop import Loop
+from cosched.node.sockets.complaints import Complaints
+from cosched.node.sockets.listener import Peer, UnixListener, hold_peer, peer_of
+from cosched.node.sockets.pacing import BURST_NS, Pacer
+from cosched.shm._native import ffi, lib
+from cosched.shm.paths import check_job_name
+
+HELLO_TIMEOUT_NS = 2 * NS_PER_S
+_CARRIERS = (
+    lib.COSCHED_CARRIER_NONE,
+    lib.COSCHED_CARRIER_PREFIX,
+    lib.COSCHED_CARRIER_SHADOW,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """What the task says of itself."""
+
+    job: str
+    rank: int
+    world: int
+    carrier: int
+    memory_bytes: int
+    submitted_ns: int = 0
+    launched: bool = False  #: it has just begun, and is not yet an MPI process
+
+
+@dataclass(frozen=True, slots=True)
+class Welcome:
+    """What a registered task gets; the descriptors only once it is an MPI process."""
+
+    slot: int
+    region_bytes: int
+    region_fd: int
+    bell_fd: int
+
+
+_NOBODY = Hello("", 0, 0, lib.COSCHED_CARRIER_NONE, 0)
+
+
+class RegistrationRefused(CoschedError):
+    """Why a task cannot register, with the errno that its shim sees."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.errno = code
+
+
+def parse_hello(data: bytes) -> Hello:
+    """A ``cosched_hello``; RegistrationRefused if it is not one of this version."""
+    hello = ffi.new("struct cosched_hello *")
+    if len(data) != ffi.sizeof(hello[0]):
+        raise RegistrationRefused(errno.EPROTO, "not a registration of this version")
+    ffi.memmove(hello, data, len(data))
+    if hello.magic != lib.COSCHED_HELLO_MAGIC or hello.abi != lib.COSCHED_ABI:
+        raise RegistrationRefused(
+            errno.EPROTO,
+            f"the shim speaks version {hello.abi}, the daemon {lib.COSCHED_ABI}; "
+            "rebuild the shim or restart the daemon",
+        )
+    try:
+        job = check_job_name(bytes(ffi.string(hello.job, 64)).decode())
+    except (CoschedError, UnicodeDecodeError) as error:
+        raise RegistrationRefused(errno.EINVAL, str(error)) from None
+    if hello.carrier not in _CARRIERS:
+        raise RegistrationRefused(errno.EINVAL, "unknown carrier of the sender's status")
+    if hello.phase not in (lib.COSCHED_PHASE_TASK, lib.COSCHED_PHASE_LAUNCHED):
+        raise RegistrationRefused(errno.EINVAL, "unknown phase of a process")
+    return Hello(
+        job,
+        hello.rank,
+        hello.world,
+        hello.carrier,
+        hello.memory_bytes,
+        hello.submitted_ns,
+        hello.phase == lib.COSCHED_PHASE_LAUNCHED,
+    )
+
+
+def _pack_welcome(error: int, slot: int, region_bytes: int, reason: str) -> bytes:
+    welcome = ffi.new("struct cosched_welcome *")
+    welcome.magic, welcome.abi = lib.COSCHED_HELLO_MAGIC, lib.COSCHED_ABI
+    welcome.error, welcome.slot, welcome.region_bytes = error, slot, region_bytes
+    encoded = reason.encode()[: lib.COSCHED_REASON_BYTES - 1]
+    welcome.reason[0 : len(encoded)] = encoded
+    return bytes(ffi.buffer(welcome))
+
+
+Register = Callable[[Peer, Hello, int], Welcome]
+"""Makes a process, held by this pidfd, a task of its job; RegistrationRefused if it cannot
+be one. The pidfd is the caller's to close."""
+
+
+class Applicant:
+    """A task at the door: its connection is open until it is answered or leaves."""
+
+    def __init__(self, connection: socket.socket, loop: Loop, hello: Hello) -> None:
+        self.peer = peer_of(connection)
+        self.hello = hello
+        self._connection = connection
+        self._loop = loop
+        self._watched = False
+
+    def answer(self, register: Register) -> None:
+        """Registers it, and sends what came of it."""
+        try:
+            pidfd = hold_peer(self._connection)
+        except OSError as error:
+            code = error.errno or errno.ESRCH
+            self.refuse(RegistrationRefused(code, error.strerror or str(error)))
+            return
+        try:
+            welcome = register(self.peer, self.hello, pidfd)
+        except RegistrationRefused as refused:
+            self.refuse(refused)
+            return
+        finally:
+            os.close(pidfd)
+        answer = _pack_welcome(0, welcome.slot, welcome.region_bytes, "")
+        launched = self.hello.launched
+        self._send(answer, [] if launched else [welcome.region_fd, welcome.bell_fd])
+        self.leave()
+
+    def refuse(self, refused: RegistrationRefused) -> None:
+        """It runs on its own."""
+        self._send(_pack_welcome(-refused.errno, 0, 0, str(refused)))
+        self.leave()
+
+    def await_answer(self, gone: Callable[[], None]) -> None:
+        """Keeps the connection; ``gone()`` is called if the task does not wait any more."""
+
+        def ready() -> None:
+            self.leave()
+            gone()
+
+        self._loop.watch(self._connection.fileno(), ready)
+        self._watched = True
+
+    def ask_to_wait(self, reason: str) -> None:
+        """Shows it that somebody is here, and why it waits."""
+        self._send(_pack_welcome(-errno.EINPROGRESS, 0, 0, reason))
+
+    def leave(self) -> None:
+        """Closes the connection."""
+        if self._watched:
+            self._watched = False
+            self._loop.unwatch(self._connection.fileno())
+        self._connection.close()
+
+    def _send(self, answer: bytes, fds: Sequence[int] = ()) -> None:
+        rights = (
+            [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+        )
+        try:
+            self._connection.sendmsg([answer], rights)
+        except OSError:
+            # It died while it waited, or is stopped: its pidfd or its end tells us. Or it
+            # is sent more descriptors than it takes: then it runs on its own.
+            return
+
+
+class RegistrationSocket:
+    """Accepts registrations and hands each applicant to ``admit``."""
+
+    def __init__(
+        self,
+        path: Path,
+        loop: Loop,
+        admit: Callable[[Applicant], None],
+        *,
+        mode: int,
+        complaints: Complaints,
+    ) -> None:
+        self._loop = loop
+        self._admit = admit
+        self._pacer = Pacer(loop, exempt=(0, os.geteuid()), burst_ns=BURST_NS)
+        self._listener = UnixListener(
+            path,
+            socket.SOCK_SEQPACKET,
+            loop,
+            self._accepted,
+            mode=mode,
+            complaints=complaints,
+        )
+
+    def close(self) -> None:
+        """Registers nobody any more."""
+        self._listener.close()
+
+    def _accepted(self, connection: socket.socket) -> None:
+        fd = connection.fileno()
+        silent = True
+
+        def ready() -> None:
+            nonlocal silent
+            silent = False
+            self._loop.unwatch(fd)
+            uid = peer_of(connection).uid
+            self._pacer.submit(uid, lambda: self._hear(connection))
+
+        def give_up() -> None:
+            if silent:
+                self._loop.unwatch(fd)
+                connection.close()
+
+        self._loop.watch(fd, ready)
+        self._loop.call_at(time.monotonic_ns() + HELLO_TIMEOUT_NS, give_up)
+
+    def _hear(self, connection: socket.socket) -> None:
+        try:
+            data = connection.recv(4096)
+        except (BlockingIOError, ConnectionError):
+            data = b""
+        if not data:
+            connection.close()
+            return
+        try:
+            hello = parse_hello(data)
+        except RegistrationRefused as refused:
+            Applicant(connection, self._loop, _NOBODY).refuse(refused)
+            return
+        self._admit(Applicant(connection, self._loop, hello))

@@ -1,0 +1,277 @@
+"""What a report shows, out of timelines and bench results, ready to be drawn. Pure.
+
+Times of the timeline are microseconds since the first job came. Lists of beginnings hold
+the difference to the one before, which keeps a page of a hundred thousand switches small.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+from cosched.core.node.messages import Cause, Job, Refusal
+from cosched.observe.timeline.agreement import (
+    Agreement,
+    Follow,
+    agreements,
+    follows,
+    length_ns,
+)
+from cosched.observe.timeline.timeline import NodeTimeline, Refused, Span
+
+NS_PER_US = 1000
+NS_PER_S = 1_000_000_000
+BINS_PER_DECADE = 6
+
+Json = dict[str, Any]
+
+#: How a report calls what made a job run.
+CAUSES = {
+    Cause.FIRST: "nothing kept it from running",
+    Cause.FREED: "another job made room",
+    Cause.SLICE: "its turn: the slice was over",
+    Cause.PULLED: "pulled by a message",
+    Cause.GIVEN: "given its turn from outside",
+    Cause.CROWDED: "a neighbour grew",
+    Cause.RESUMED: "resumed by its owner",
+    Cause.RAISED: "raised by its owner",
+}
+REFUSALS = {
+    Refusal.GMET: "the running job had not had its guaranteed time",
+    Refusal.PRECEDED: "a job submitted before it had come in",
+    Refusal.AHEAD: "another waiting job has had less CPU time",
+    Refusal.SCHEDULED: "it ran already",
+    Refusal.STALE: "asked before the last switch",
+    Refusal.SUSPENDED: "suspended by its owner",
+    Refusal.BARRED: "a raised job has the CPUs",
+    Refusal.UNKNOWN: "no such task",
+}
+
+
+def report_data(
+    nodes: Sequence[NodeTimeline], benches: Sequence[Mapping[str, Any]]
+) -> Json:
+    """Everything that the page draws."""
+    return {
+        "timeline": _timeline(nodes) if nodes else None,
+        "benches": [_bench(bench) for bench in benches],
+    }
+
+
+def _timeline(nodes: Sequence[NodeTimeline]) -> Json:
+    stays = [stay for node in nodes for stay in node.present]
+    origin_ns = min((begin for _, begin, _ in stays), default=nodes[0].begin_ns)
+    end_ns = max((end for _, _, end in stays), default=origin_ns)
+    jobs = sorted({job for node in nodes for job, _, _ in node.present})
+    number = {job: index for index, job in enumerate(jobs)}
+    agreed = agreements(nodes)
+    followed = follows(nodes)
+    return {
+        "begin": f"{datetime.fromtimestamp(origin_ns // NS_PER_S, timezone.utc):%F %T} UTC",
+        "length_us": (end_ns - origin_ns) // NS_PER_US,
+        "jobs": jobs,
+        "causes": [[cause.value, CAUSES.get(cause, cause.value)] for cause in Cause],
+        "reasons": [[reason.value, REFUSALS[reason]] for reason in Refusal],
+        "nodes": [_node(node, number, origin_ns) for node in nodes],
+        "together": _together(agreed, number, origin_ns),
+        "per_job": [_job(job, nodes, agreed) for job in jobs],
+        "totals": _totals(nodes, agreed),
+        "histograms": _histograms(nodes, agreed, followed),
+    }
+
+
+def _node(node: NodeTimeline, number: Mapping[Job, int], origin_ns: int) -> Json:
+    lanes = 1 + max((span.lane for span in node.spans), default=0)
+    return {
+        "name": node.node,
+        "lanes": [
+            _spans([span for span in node.spans if span.lane == lane], number, origin_ns)
+            for lane in range(lanes)
+        ],
+        "refused": _refused(
+            [refused for refused in node.refused if refused.job in number],
+            number,
+            origin_ns,
+        ),
+    }
+
+
+def _spans(spans: Sequence[Span], number: Mapping[Job, int], origin_ns: int) -> Json:
+    causes = list(Cause)
+    return {
+        "begin": _differences(span.begin_ns - origin_ns for span in spans),
+        "length": [span.end_ns // NS_PER_US - span.begin_ns // NS_PER_US for span in spans],
+        "job": [number[span.job] for span in spans],
+        "cause": [causes.index(span.cause) for span in spans],
+    }
+
+
+def _refused(refused: Sequence[Refused], number: Mapping[Job, int], origin_ns: int) -> Json:
+    reasons = list(Refusal)
+    return {
+        "at": _differences(item.at_ns - origin_ns for item in refused),
+        "job": [number[item.job] for item in refused],
+        "reason": [reasons.index(item.reason) for item in refused],
+    }
+
+
+def _together(
+    agreed: Iterable[Agreement], number: Mapping[Job, int], origin_ns: int
+) -> Json:
+    """When some job ran on all its nodes, as the spans of one more row."""
+    found = sorted(
+        (begin, end, number[agreement.job])
+        for agreement in agreed
+        for begin, end in agreement.together
+    )
+    return {
+        "begin": _differences(begin - origin_ns for begin, _, _ in found),
+        "length": [(end - begin) // NS_PER_US for begin, end, _ in found],
+        "job": [job for _, _, job in found],
+    }
+
+
+def _differences(times_ns: Iterable[int]) -> list[int]:
+    before = 0
+    found = []
+    for time_ns in times_ns:
+        at = time_ns // NS_PER_US
+        found.append(at - before)
+        before = at
+    return found
+
+
+def _job(job: Job, nodes: Sequence[NodeTimeline], agreed: Sequence[Agreement]) -> Json:
+    spans = [span for node in nodes for span in node.spans if span.job == job]
+    stays = [stay for node in nodes for stay in node.present if stay[0] == job]
+    agreement = next((found for found in agreed if found.job == job), None)
+    scheduled_ns = sum(span.end_ns - span.begin_ns for span in spans)
+    present_ns = sum(end - begin for _, begin, end in stays)
+    refused = sum(item.job == job for node in nodes for item in node.refused)
+    return {
+        "nodes": sorted(
+            {node.node for node in nodes for key, _, _ in node.present if key == job}
+        ),
+        "response_s": _seconds(
+            max(end for _, _, end in stays) - min(b for _, b, _ in stays)
+        ),
+        "share": scheduled_ns / present_ns if present_ns else None,
+        "together": agreement.fraction if agreement else None,
+        "switches": len(spans),
+        "pulled": sum(span.cause is Cause.PULLED for span in spans),
+        "refused": refused,
+    }
+
+
+def _totals(nodes: Sequence[NodeTimeline], agreed: Sequence[Agreement]) -> Json:
+    together_ns = sum(length_ns(agreement.together) for agreement in agreed)
+    apart_ns = sum(length_ns(agreement.apart) for agreement in agreed)
+    causes = Counter(span.cause for node in nodes for span in node.spans)
+    return {
+        "switches": causes.total(),
+        "pulled": causes[Cause.PULLED],
+        "refused": sum(len(node.refused) for node in nodes),
+        "together": together_ns / (together_ns + apart_ns)
+        if together_ns + apart_ns
+        else None,
+    }
+
+
+def _histograms(
+    nodes: Sequence[NodeTimeline], agreed: Sequence[Agreement], followed: Sequence[Follow]
+) -> list[Json]:
+    whole = [span for node in nodes for span in node.spans if not span.cut]
+    pulled = [follow.after_ns for follow in followed if follow.pulled]
+    others = [follow.after_ns for follow in followed if not follow.pulled]
+    apart = [end - begin for agreement in agreed for begin, end in agreement.apart]
+    found = [
+        histogram(
+            "How long a job kept a node",
+            "Each bar: that many spans of about that length.",
+            {"spans": [span.end_ns - span.begin_ns for span in whole]},
+        ),
+        histogram(
+            "How late a node followed another",
+            "From the first node's switch to a job until the next node's.",
+            {"by itself": others, "pulled by a message": pulled},
+        ),
+        histogram(
+            "How long nodes were out of step",
+            "A job ran on some of its nodes, but not on all.",
+            {"gaps": apart},
+        ),
+    ]
+    return [item for item in found if item is not None]
+
+
+def histogram(
+    title: str, about: str, values_ns: Mapping[str, Sequence[int]]
+) -> Json | None:
+    """Counts in bins of equal width on a logarithmic axis, each series over the same bins;
+    None if there is nothing to count. ``edges_s`` has one more than ``counts``."""
+    bins = {
+        name: Counter(_bin(value) for value in values if value > 0)
+        for name, values in values_ns.items()
+    }
+    used = [index for counts in bins.values() for index in counts]
+    if not used:
+        return None
+    span = range(min(used), max(used) + 1)
+    return {
+        "title": title,
+        "about": about,
+        "edges_s": [_edge_s(index) for index in range(span.start, span.stop + 1)],
+        "series": [
+            {
+                "name": name,
+                "counts": [counts[index] for index in span],
+                "median_s": _seconds(_median(values_ns[name])),
+            }
+            for name, counts in bins.items()
+            if counts
+        ],
+    }
+
+
+def _bin(value_ns: int) -> int:
+    return math.floor(math.log10(value_ns) * BINS_PER_DECADE + 1e-9)
+
+
+def _edge_s(index: int) -> float:
+    return float(10 ** (index / BINS_PER_DECADE) / NS_PER_S)
+
+
+def _median(values: Sequence[int]) -> int:
+    return sorted(values)[len(values) // 2]
+
+
+def _seconds(ns: int) -> float:
+    return ns / NS_PER_S
+
+
+def _bench(bench: Mapping[str, Any]) -> Json:
+    """A bench result (docs/formats.md has none of its own: see ``cosched bench --json``)
+    without what the page does not show."""
+    return {
+        "title": bench["workload"]["title"],
+        "about": bench["workload"].get("description") or "",
+        "ratios": bench.get("ratios", {}),
+        "level_ratios": bench.get("level_ratios"),
+        "arms": [
+            {
+                "name": name,
+                "mean_response_s": arm["mean_response_s"],
+                "makespan_s": arm["makespan_s"],
+                "jobs": [[job["name"], job["response_s"]] for job in arm["jobs"]],
+                "runs": [
+                    [run["mean_response_s"], run["makespan_s"], run["counted"]]
+                    for run in arm["repeats"]
+                    if run["failure"] is None
+                ],
+            }
+            for name, arm in bench["arms"].items()
+        ],
+    }

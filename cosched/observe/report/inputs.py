@@ -1,0 +1,78 @@
+"""What a report is made of: finds traces and bench results among paths that people name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cosched.core.errors import CoschedError
+from cosched.observe.timeline.trace import trace_files
+
+_BENCH = "cosched-bench-"
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Trace files, and the contents of bench results."""
+
+    traces: tuple[Path, ...]
+    benches: tuple[dict[str, Any], ...]
+
+
+def find_inputs(paths: Sequence[Path]) -> Inputs:
+    """Sorts them out; a directory stands for the traces in it and in its folders.
+
+    Raises CoschedError for what is neither.
+    """
+    traces: list[Path] = []
+    benches: list[dict[str, Any]] = []
+    for path in paths:
+        if path.is_dir():
+            traces += _traces_in(path)
+        elif (bench := _bench(path)) is not None:
+            benches.append(bench)
+        else:
+            traces.append(path)
+    return Inputs(tuple(dict.fromkeys(traces)), tuple(benches))
+
+
+def _traces_in(directory: Path) -> list[Path]:
+    try:
+        folders = [
+            directory,
+            *sorted(path for path in directory.iterdir() if path.is_dir()),
+        ]
+    except OSError as error:
+        raise CoschedError(f"{directory}: cannot be read ({error.strerror})") from None
+    found = [path for folder in folders for path in trace_files(folder)]
+    if not found:
+        raise CoschedError(
+            f"{directory}: no trace in it nor in its folders; name a trace, a run "
+            "directory or a result of cosched bench --json"
+        )
+    return found
+
+
+def _bench(path: Path) -> dict[str, Any] | None:
+    """The bench result in this file, None if it is something else: a trace, then."""
+    try:
+        with path.open(encoding="utf-8") as stream:
+            if not stream.read(1) == "{":
+                raise CoschedError(f"{path}: neither a trace nor a result of cosched bench")
+            stream.seek(0)
+            if stream.readline().startswith('{"cosched_trace"'):
+                return None
+            stream.seek(0)
+            content = json.load(stream)
+    except OSError as error:
+        raise CoschedError(f"{path}: cannot be read ({error.strerror})") from None
+    except ValueError:
+        raise CoschedError(
+            f"{path}: neither a trace nor a result of cosched bench"
+        ) from None
+    if not str(content.get("format")).startswith(_BENCH):
+        raise CoschedError(f"{path}: neither a trace nor a result of cosched bench")
+    return dict(content)

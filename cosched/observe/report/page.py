@@ -1,0 +1,40 @@
+"""The report as one HTML file that needs nothing else: no network, no other file.
+
+Styles, script and the charting library (uPlot) are inlined. The data travels compressed
+and as base64 text, so that no name in it can end the script. The page's policy forbids it
+to load anything.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import html
+import json
+from collections.abc import Mapping
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+_PARTS = {
+    "chart_style": "uPlot.min.css",
+    "style": "report.css",
+    "chart_script": "uPlot.iife.min.js",
+    "timeline_script": "timeline.js",
+    "script": "report.js",
+}
+
+
+def render_page(title: str, data: Mapping[str, Any]) -> str:
+    """The whole page; ``data`` as ``report_data`` makes it. The same data gives the same
+    page, byte for byte."""
+    folder = files("cosched.observe.report") / "assets"
+    parts = {key: (folder / name).read_text("utf-8") for key, name in _PARTS.items()}
+    return Template((folder / "report.html").read_text("utf-8")).substitute(
+        parts, title=html.escape(title), data=_packed(data)
+    )
+
+
+def _packed(data: Mapping[str, Any]) -> str:
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()

@@ -1,0 +1,115 @@
+"""How well the nodes of a job agree: when it ran on all of them, when only on some, and how
+long a node took to follow another. Pure; times are nanoseconds of the wall clock.
+
+A job counts on the nodes where it has tasks at that moment. A job of one node has nobody to
+agree with and is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cosched.core.node.messages import Cause, Job
+from cosched.observe.timeline.overlap import Interval
+from cosched.observe.timeline.timeline import NodeTimeline, Span
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """One job over all its nodes, while it was on more than one.
+
+    together: it was scheduled on all of them. apart: on some, but not on all.
+    """
+
+    job: Job
+    nodes: tuple[str, ...]
+    together: tuple[Interval, ...]
+    apart: tuple[Interval, ...]
+
+    @property
+    def fraction(self) -> float | None:
+        """Of the time in which it ran anywhere, that in which it ran everywhere; None if it
+        never ran."""
+        all_ns, some_ns = length_ns(self.together), length_ns(self.apart)
+        return all_ns / (all_ns + some_ns) if all_ns + some_ns else None
+
+
+@dataclass(frozen=True, slots=True)
+class Follow:
+    """A node's switch to a job that ran elsewhere already. leader: the node where it ran,
+    if it was one; None where several had it."""
+
+    node: str
+    span: Span
+    after_ns: int
+    leader: str | None
+    leader_span: Span
+
+    @property
+    def pulled(self) -> bool:
+        return self.span.cause is Cause.PULLED
+
+
+def length_ns(intervals: Sequence[Interval]) -> int:
+    """The sum of their lengths."""
+    return sum(end - begin for begin, end in intervals)
+
+
+def agreements(nodes: Sequence[NodeTimeline]) -> list[Agreement]:
+    """Each job that was on more than one node, by key."""
+    jobs = sorted({job for node in nodes for job, _, _ in node.present})
+    found = (_agreement(job, nodes) for job in jobs)
+    return [agreement for agreement in found if len(agreement.nodes) > 1]
+
+
+def _agreement(job: Job, nodes: Sequence[NodeTimeline]) -> Agreement:
+    edges: list[tuple[int, int, int]] = []
+    names = []
+    for node in nodes:
+        stays = [(begin, end) for key, begin, end in node.present if key == job]
+        if stays:
+            names.append(node.node)
+        for begin, end in stays:
+            edges += [(begin, 1, 0), (end, -1, 0)]
+        for span in node.spans:
+            if span.job == job:
+                edges += [(span.begin_ns, 0, 1), (span.end_ns, 0, -1)]
+    together: list[Interval] = []
+    apart: list[Interval] = []
+    here = running = before_ns = 0
+    for at_ns, arrived, started in sorted(edges):
+        if at_ns > before_ns and here > 1 and running:
+            _extend(together if running == here else apart, before_ns, at_ns)
+        here += arrived
+        running += started
+        before_ns = at_ns
+    return Agreement(job, tuple(names), tuple(together), tuple(apart))
+
+
+def _extend(intervals: list[Interval], begin_ns: int, end_ns: int) -> None:
+    if intervals and intervals[-1][1] == begin_ns:
+        begin_ns = intervals.pop()[0]
+    intervals.append((begin_ns, end_ns))
+
+
+def follows(nodes: Sequence[NodeTimeline]) -> list[Follow]:
+    """Each switch to a job that another node had begun to run before and still ran."""
+    by_job: dict[Job, list[tuple[str, Span]]] = {}
+    for timeline in nodes:
+        for span in timeline.spans:
+            by_job.setdefault(span.job, []).append((timeline.node, span))
+    found: list[Follow] = []
+    for spans in by_job.values():
+        spans.sort(key=lambda item: (item[1].begin_ns, item[0]))
+        active: list[tuple[str, Span]] = []
+        for node, span in spans:
+            active = [item for item in active if item[1].end_ns > span.begin_ns]
+            ahead = [item for item in active if item[1].begin_ns < span.begin_ns]
+            if ahead:
+                leader, leading = ahead[0]
+                after_ns = span.begin_ns - leading.begin_ns
+                alone = leader if len(ahead) == 1 else None
+                found.append(Follow(node, span, after_ns, alone, leading))
+            active.append((node, span))
+    return sorted(found, key=lambda follow: (follow.span.begin_ns, follow.node))

@@ -1,0 +1,57 @@
+"""Telling a trace's events to a machine anew, to see whether it still says the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from cosched.core.node.machine import NodeScheduler
+from cosched.core.node.messages import Command
+from cosched.observe.timeline.trace import Entry, Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first command that differs. None: there is no such command, or ``problem`` says
+    what the machine did instead of answering."""
+
+    entry: Entry
+    index: int
+    recorded: Command | None
+    replayed: Command | None
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """How far a replay came: all of it if there is no difference."""
+
+    events: int
+    segments: int
+    difference: Difference | None
+
+
+def replay(trace: Trace) -> Replay:
+    """Replays each segment from its own state, up to the first difference."""
+    events = 0
+    for number, segment in enumerate(trace.segments, 1):
+        machine = NodeScheduler.restored(segment.header.state)
+        for entry in segment.entries:
+            events += 1
+            difference = _compare(machine, entry)
+            if difference is not None:
+                return Replay(events, number, difference)
+    return Replay(events, len(trace.segments), None)
+
+
+def _compare(machine: NodeScheduler, entry: Entry) -> Difference | None:
+    try:
+        said = machine.handle(entry.event)
+    except Exception as error:  # noqa: BLE001  a crash is what is to be reproduced
+        recorded = entry.commands[0] if entry.commands else None
+        problem = f"{type(error).__name__}: {error}"
+        return Difference(entry, 0, recorded, None, problem)
+    for index, (recorded, replayed) in enumerate(zip_longest(entry.commands, said)):
+        if recorded != replayed:
+            return Difference(entry, index, recorded, replayed)
+    return None

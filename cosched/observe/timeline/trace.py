@@ -1,0 +1,140 @@
+"""Reading the trace of a node: what ``cosched.node.records.trace_file`` wrote.
+
+A trace is a list of segments, each with the machine's state at its beginning, so each can
+be told anew from there. A line that was cut short, because a daemon was killed or is just
+writing it, ends its segment silently; anything else that is no line of a trace is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+from cosched.core.errors import CoschedError
+from cosched.core.node.messages import Command, Event, Job, Task
+from cosched.core.trace.codec import Header, Step, TaskNote, decode
+from cosched.node.records.trace_file import trace_place
+
+
+class Entry(NamedTuple):
+    """One event, the commands that came of it, and where the trace says so."""
+
+    event: Event
+    commands: tuple[Command, ...]
+    path: Path
+    line: int
+
+
+@dataclass(slots=True)
+class Segment:
+    """The machine's state and what it was told from there on; iterates as a Trace does."""
+
+    header: Header
+    entries: list[Entry] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[Step]:
+        return ((entry.event, entry.commands) for entry in self.entries)
+
+
+@dataclass(slots=True)
+class Trace:
+    """A node's trace, oldest segment first; iterates over (event, commands).
+
+    tasks: who each task was, by job and process; of a process that registered again, the
+    last.
+    """
+
+    segments: list[Segment]
+    tasks: Mapping[tuple[Job, Task], TaskNote]
+
+    @property
+    def header(self) -> Header:
+        """That of the oldest segment."""
+        return self.segments[0].header
+
+    @property
+    def node(self) -> str:
+        return self.header.node
+
+    @property
+    def entries(self) -> Iterator[Entry]:
+        """All entries, oldest first."""
+        return (entry for segment in self.segments for entry in segment.entries)
+
+    def __iter__(self) -> Iterator[Step]:
+        return chain.from_iterable(self.segments)
+
+
+def trace_files(directory: Path) -> list[Path]:
+    """The files of the trace in a node's directory, oldest first."""
+    return trace_place(directory).files
+
+
+def read_trace(paths: Sequence[Path]) -> Trace:
+    """The trace in these files, all of one node; a directory stands for those in it.
+
+    Raises CoschedError, with file and line, for what cannot be read or is not a trace.
+    """
+    segments: list[Segment] = []
+    tasks: dict[tuple[Job, Task], TaskNote] = {}
+    for path in paths:
+        for file in _files(path):
+            _read_file(file, segments, tasks)
+    if not segments:
+        raise CoschedError(f"{', '.join(map(str, paths))}: no trace in it")
+    nodes = sorted({segment.header.node for segment in segments})
+    if len(nodes) > 1:
+        raise CoschedError(
+            f"traces of several nodes ({', '.join(nodes)}); read each node's by itself"
+        )
+    segments.sort(key=lambda segment: segment.header.wall_ns)
+    return Trace(segments, tasks)
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    files = trace_files(path)
+    if not files:
+        raise CoschedError(
+            f"{path}: no trace.jsonl in it; give a node's directory or a file"
+        )
+    return files
+
+
+def _read_file(
+    path: Path, segments: list[Segment], tasks: dict[tuple[Job, Task], TaskNote]
+) -> None:
+    try:
+        lines = path.read_bytes().splitlines(keepends=True)
+    except OSError as error:
+        raise CoschedError(f"{path}: cannot be read ({error.strerror})") from None
+    segment: Segment | None = None
+    for number, line in enumerate(lines, 1):
+        try:
+            found = decode(line)
+        except CoschedError as error:
+            if _was_cut(lines, number):
+                continue
+            raise CoschedError(f"{path}:{number}: {error}") from None
+        match found:
+            case Header():
+                segment = Segment(found)
+                segments.append(segment)
+                tasks.update({(note.job, note.task): note for note in found.tasks})
+            case TaskNote():
+                tasks[found.job, found.task] = found
+            case _ if segment is None:
+                raise CoschedError(f"{path}:{number}: an event before any header")
+            case (event, commands):
+                segment.entries.append(Entry(event, commands, path, number))
+
+
+def _was_cut(lines: Sequence[bytes], number: int) -> bool:
+    """Whether a line was left unfinished: nothing follows, or a new daemon's header."""
+    if number == len(lines):
+        return not lines[-1].endswith(b"\n")
+    return lines[number].startswith(b'{"cosched_trace"')

@@ -1,0 +1,77 @@
+"""Samples for ``cosched top``, and what it says of one job."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from cosched.core.errors import CoschedError, NoDaemon
+from cosched.node.sockets.client import ControlClient, nodes_in
+from cosched.observe.top.model import WINDOW_NS, Sample, Status
+from cosched.shm.paths import NodePaths
+
+
+class Sampler:
+    """Looks at the named nodes, or at all that are up in the run directory.
+
+    It keeps its connections: a daemon then wakes once a look, not three times. Any thread
+    may look; a context manager.
+    """
+
+    def __init__(self, run_dir: Path, nodes: Sequence[str] = ()) -> None:
+        self._run_dir = run_dir
+        self._nodes = nodes
+        self._clients: dict[str, ControlClient] = {}
+        self._looking = threading.Lock()
+
+    def __enter__(self) -> Sampler:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        with self._looking:
+            for node in list(self._clients):
+                self._hang_up(node)
+
+    def look(self) -> Sample:
+        """Their status. NoDaemon if a named node is not up, or none is."""
+        since_ns = time.time_ns() - WINDOW_NS
+        found = []
+        named = [NodePaths(self._run_dir, node) for node in self._nodes]
+        with self._looking:
+            for paths in named or nodes_in(self._run_dir):
+                try:
+                    found.append(self._ask(paths, since_ns))
+                except NoDaemon:
+                    if self._nodes:
+                        raise
+        if not found:
+            raise NoDaemon(f"no daemons are up in {self._run_dir}; start them: cosched up")
+        return Sample(time.monotonic(), time.time_ns(), found)
+
+    def _ask(self, paths: NodePaths, since_ns: int) -> Status:
+        client = self._clients.get(paths.node)
+        if client is not None:
+            try:
+                return client.request("status", since_wall_ns=since_ns, memory=False)
+            except CoschedError:
+                self._hang_up(paths.node)  # another daemon may serve there by now
+        client = self._clients[paths.node] = ControlClient(paths)
+        return client.request("status", since_wall_ns=since_ns, memory=False)
+
+    def _hang_up(self, node: str) -> None:
+        self._clients.pop(node).close()
+
+
+def sample(run_dir: Path, nodes: Sequence[str] = ()) -> Sample:
+    """One look."""
+    with Sampler(run_dir, nodes) as sampler:
+        return sampler.look()
+
+
+def check_interval(interval_s: float) -> float:
+    """The interval if it leaves the daemons their time, else CoschedError."""
+    if not 0.2 <= interval_s <= 3600:
+        raise CoschedError(f"interval {interval_s:g}: must be 0.2 to 3600 seconds")
+    return interval_s

@@ -1,0 +1,128 @@
+"""A job's story in words: one short sentence for each note. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from cosched.core.node.messages import Cause, Refusal
+from cosched.core.trace.story import ENDED, Note
+
+
+@dataclass(frozen=True, slots=True)
+class Teller:
+    """Tells the notes of one job. The functions name a task by its pid and a job by its
+    key, as far as they are known."""
+
+    rank_of: Callable[[int], int | None]
+    name_of: Callable[[str], str]
+    job: str
+
+    def tell(self, note: Note) -> str:
+        """What happened, and why."""
+        if note.why == ENDED:
+            return "ended: its last task left"
+        if note.scheduled is None:
+            return self._refusal(note)
+        return self._on(note) if note.scheduled else self._off(note)
+
+    def _on(self, note: Note) -> str:
+        gave_way = f"; {self._names(note)} gave way" if note.others else ""
+        if note.why == Cause.PULLED.value:
+            if note.asker == self.job:
+                trapped = self._trapped(note)
+                return f"scheduled: {trapped} a message of a peer that runs{gave_way}"
+            beside = f"it fits beside {self._asker(note)}, which a message pulled"
+            return f"scheduled: {beside}{gave_way}"
+        return "scheduled: " + {
+            Cause.FIRST.value: f"it is new, and was submitted before {self._names(note)}"
+            if note.others
+            else "it is new, and nothing keeps it from running",
+            Cause.FREED.value: "what it waited for ended or shrank",
+            Cause.SLICE.value: f"its turn; the slice of {self._names(note)} was over"
+            if note.others
+            else "its turn; it fits beside what runs",
+            Cause.GIVEN.value: f"its turn was given from outside{gave_way}",
+            Cause.RESUMED.value: f"its owner resumed it{gave_way}",
+            Cause.RAISED.value: f"its owner raised it: it has its CPUs alone{gave_way}",
+            Cause.RELEASED.value: "its owner released it: it runs at normal shares",
+            Cause.SHUTDOWN.value: "the daemon ended: everything runs freely",
+        }.get(note.why, note.why)
+
+    def _off(self, note: Note) -> str:
+        now = f"; now {self._names(note)}" if note.others else ""
+        if note.why == Cause.REARMED.value:
+            return "may ask again: the guaranteed time of what runs is over"
+        if note.why == Cause.DISPLACED.value:
+            if note.asker is not None:
+                trapped = self._trapped(note)
+                return f"displaced by {self._asker(note)}: {trapped} a message there{now}"
+            return f"displaced from outside of the node{now}"
+        return {
+            Cause.FIRST.value: "new; waits until it is told that it may run",
+            Cause.SLICE.value: f"its slice was over{now}",
+            Cause.CROWDED.value: f"tasks came, and it no longer fits beside them{now}",
+            Cause.SUSPENDED.value: f"its owner suspended it{now}",
+            Cause.RESUMED.value: "its owner resumed it; it waits for its turn",
+            Cause.RAISED.value: "its owner raised it; it waits for its turn",
+        }.get(note.why, note.why)
+
+    def _refusal(self, note: Note) -> str:
+        trapped, others = self._trapped(note), self._names(note)
+        by = _span(note.by_ns)
+        why = {
+            Refusal.GMET.value: f"{others} had {by} of its guaranteed time left",
+            Refusal.AHEAD.value: f"it has had {by} more CPU time than {others}, which "
+            "waits too",
+            Refusal.PRECEDED.value: f"{others} was submitted first and keeps its CPUs for "
+            f"another {by}",
+            Refusal.SCHEDULED.value: "it was scheduled already",
+            Refusal.STALE.value: "asked before the last change of its status",
+            Refusal.SUSPENDED.value: "its owner suspended it",
+            Refusal.BARRED.value: "a raised job has these CPUs alone",
+            Refusal.UNKNOWN.value: "the task is not registered",
+        }.get(note.why, note.why)
+        return f"refused, {trapped} a message: {why}"
+
+    def _trapped(self, note: Note) -> str:
+        rank = None if note.task is None else self.rank_of(note.task)
+        return f"task {note.task} trapped" if rank is None else f"rank {rank} trapped"
+
+    def _asker(self, note: Note) -> str:
+        return self.name_of(note.asker) if note.asker else "another job"
+
+    def _names(self, note: Note) -> str:
+        return ", ".join(self.name_of(job) for job in note.others) or "another job"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One or more notes of the same meaning in a row: the last of them, and how many."""
+
+    note: Note
+    times: int
+    text: str
+
+
+def tell_all(teller: Teller, notes: Sequence[Note]) -> list[Told]:
+    """The story; refusals that repeat each other become one."""
+    told: list[Told] = []
+    for note in notes:
+        text = teller.tell(note)
+        last = told[-1] if told else None
+        if last is not None and note.scheduled is None and _alike(last.note, note):
+            told[-1] = Told(note, last.times + 1, text)
+        else:
+            told.append(Told(note, 1, text))
+    return told
+
+
+def _alike(one: Note, other: Note) -> bool:
+    return replace(one, now_ns=0, wall_ns=0, by_ns=0) == replace(
+        other, now_ns=0, wall_ns=0, by_ns=0
+    )
+
+
+def _span(ns: int) -> str:
+    seconds = ns / 1e9
+    return f"{seconds:.2f} s" if seconds >= 0.01 else f"{ns / 1e6:.2f} ms"

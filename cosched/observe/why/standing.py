@@ -1,0 +1,97 @@
+"""What a job on a node is doing now, in half a sentence. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cosched.core.node.messages import Cause
+from cosched.core.units import NS_PER_S
+from cosched.observe.why.reasons import Told
+
+Status = Mapping[str, Any]
+
+_MODES = {
+    "suspended": "it is stopped",
+    "released": "it runs at the kernel's normal shares",
+}
+
+
+def find_job(status: Status | None, key: str) -> Mapping[str, Any] | None:
+    """The job in a node's status."""
+    jobs = status["jobs"] if status else []
+    return next((job for job in jobs if job["key"] == key), None)
+
+
+def find_waiting(status: Status | None, key: str) -> Mapping[str, Any] | None:
+    """The job among those that wait to begin."""
+    waiting = status["waiting"] if status else []
+    return next((job for job in waiting if job["key"] == key), None)
+
+
+def standing(status: Status | None, key: str, told: Sequence[Told]) -> str:
+    """Whether the job runs now, since when, and who waits for whom."""
+    if status is None:
+        return "no daemon is up; this is from its trace"
+    waiting, live = find_waiting(status, key), find_job(status, key)
+    if live is None and waiting is not None:
+        return f"has waited for {waiting['waited_s']:.1f} s to begin: {waiting['reason']}"
+    if live is None:
+        return "ended"
+    span = _span(status, told)
+    if live["mode"] in _MODES:
+        return f"{live['mode']} by its owner{span}: {_MODES[live['mode']]}"
+    rivals = [job for job in status["jobs"] if _competes(job, live)]
+    if live["scheduled"]:
+        others = [job for job in rivals if not job["scheduled"]]
+        if not others:
+            return f"runs{span}; nothing waits for its CPUs"
+        return f"runs{span}; {_names(others)} wait{_s(others)}; {_slice(status, live)}"
+    others = [job for job in rivals if job["scheduled"]]
+    if not others:
+        return f"does not run{span}"
+    return f"waits{span}: {_names(others)} run{_s(others)}; {_slice(status, live)}"
+
+
+def last_change_wall_ns(told: Sequence[Told]) -> int | None:
+    """When the job's status last changed."""
+    scheduled: bool | None = None
+    since: int | None = None
+    for note in (item.note for item in told):
+        if note.scheduled is not None and note.scheduled is not scheduled:
+            scheduled, since = note.scheduled, note.wall_ns
+        elif note.why in (Cause.SUSPENDED.value, Cause.RELEASED.value):
+            since = note.wall_ns
+    return since
+
+
+def _competes(job: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
+    return (
+        job["key"] != live["key"]
+        and job["mode"] not in _MODES
+        and not set(live["cpus"]).isdisjoint(job["cpus"])
+    )
+
+
+def _span(status: Status, told: Sequence[Told]) -> str:
+    since = last_change_wall_ns(told)
+    if since is None:
+        return ""
+    return f" for {max(0, status['wall_ns'] - since) / NS_PER_S:.2f} s"
+
+
+def _names(jobs: Sequence[Mapping[str, Any]]) -> str:
+    return ", ".join(job["name"] for job in jobs)
+
+
+def _s(jobs: Sequence[Mapping[str, Any]]) -> str:
+    """The verb's ending."""
+    return "s" if len(jobs) == 1 else ""
+
+
+def _slice(status: Status, live: Mapping[str, Any]) -> str:
+    settings, slice_s = status["settings"], live["slice_s"]
+    if not settings["align"] or slice_s > settings["slice_s"]:
+        return f"slices last {slice_s:g} s"
+    left_s = slice_s - status["wall_ns"] / NS_PER_S % slice_s
+    return f"the slice ends in {left_s:.2f} s"

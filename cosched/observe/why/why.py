@@ -1,0 +1,181 @@
+"""Why a job runs or does not, now and of late, on each node: from the daemons' memory and,
+where that does not reach back far enough and the traces may be read, from these."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cosched.core.errors import CoschedError, NoDaemon
+from cosched.core.trace.story import Note, notes_about
+from cosched.node.sockets.client import request
+from cosched.observe.timeline.trace import Trace, read_trace, trace_files
+from cosched.observe.why.reasons import Teller, Told, tell_all
+from cosched.observe.why.standing import find_job, find_waiting, standing
+from cosched.shm.paths import NodePaths, job_key
+
+Status = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """One job on one node.
+
+    status: the node's, None if no daemon is up. reaches_back_to_wall_ns: from where on
+    nothing is missing in what is told.
+    """
+
+    node: str
+    job: str
+    status: Status | None
+    reaches_back_to_wall_ns: int
+    told: Sequence[Told]
+
+    @property
+    def live(self) -> Mapping[str, Any] | None:
+        """The job in the node's status."""
+        return find_job(self.status, self.job)
+
+    @property
+    def standing(self) -> str:
+        """What it does now, in half a sentence."""
+        return standing(self.status, self.job, self.told)
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Who asks for which job, since when (wall clock)."""
+
+    name: str
+    uid: int
+    since_wall_ns: int
+
+
+def nodes_with_stories(run_dir: Path) -> list[NodePaths]:
+    """The nodes in a run directory that have daemons, or a trace that may be read."""
+    return [
+        NodePaths(run_dir, directory.name)
+        for directory in sorted(run_dir.glob("*/"))
+        if (directory / "control.sock").exists() or trace_files(directory)
+    ]
+
+
+def stories(nodes: Sequence[NodePaths], asker: Asker) -> list[Story]:
+    """The job's story on each node that knows it; CoschedError if none does."""
+    for paths in nodes:
+        if not paths.directory.is_dir():
+            raise CoschedError(f"node {paths.node}: not known here; see: cosched status")
+    found = [story for paths in nodes for story in _on_node(paths, asker)]
+    if not found:
+        where = ", ".join(paths.node for paths in nodes) or "any node"
+        raise CoschedError(
+            f"job {asker.name}: not known on {where}; see cosched status for those that "
+            "run, cosched history for those that have ended"
+        )
+    return found
+
+
+def _on_node(paths: NodePaths, asker: Asker) -> list[Story]:
+    status = _status(paths)
+    past = _Past(paths)
+    found = []
+    for key in _keys(asker, status, past):
+        notes, ranks, reach_ns = _remembered(paths, key, asker, status)
+        if reach_ns > asker.since_wall_ns and past.trace is not None:
+            older = [
+                note
+                for note in _notes_in(past.trace, key)
+                if asker.since_wall_ns <= note.wall_ns < reach_ns
+            ]
+            notes = [*older, *notes]
+            reach_ns = min(reach_ns, past.trace.header.wall_ns)
+            ranks = {**past.ranks, **ranks}
+        here = find_job(status, key) or find_waiting(status, key)
+        if notes or here:
+            teller = Teller(ranks.get, _namer(key), key)
+            reach_ns = max(reach_ns, asker.since_wall_ns)
+            found.append(Story(paths.node, key, status, reach_ns, tell_all(teller, notes)))
+    return found
+
+
+def _notes_in(trace: Trace, key: str) -> Iterator[Note]:
+    for segment in trace.segments:
+        jobs = {job.key: job for job in segment.header.state.jobs}
+        yield from notes_about(key, segment, jobs[key].tasks if key in jobs else ())
+
+
+def _status(paths: NodePaths) -> Status | None:
+    try:
+        return request(paths, "status")
+    except NoDaemon:
+        return None
+
+
+def _remembered(
+    paths: NodePaths, key: str, asker: Asker, status: Status | None
+) -> tuple[list[Note], dict[int, int], int]:
+    """Notes, ranks by pid, and how far back the daemon's memory reaches."""
+    if status is None:
+        return [], {}, 2**63
+    answer = request(paths, "why", job=key, since_wall_ns=asker.since_wall_ns)
+    notes = [Note(**{**n, "others": tuple(n["others"])}) for n in answer["notes"]]
+    ranks = {int(pid): rank for pid, rank in answer["ranks"].items()}
+    return notes, ranks, answer["reaches_back_to_wall_ns"]
+
+
+class _Past:
+    """A node's trace, read when it is first wanted; nothing where it may not be read."""
+
+    def __init__(self, paths: NodePaths) -> None:
+        self._directory = paths.directory
+        self._read = False
+        self._trace: Trace | None = None
+
+    @property
+    def trace(self) -> Trace | None:
+        if not self._read:
+            self._read = True
+            files = trace_files(self._directory)
+            if files and all(os.access(path, os.R_OK) for path in files):
+                self._trace = read_trace(files)
+        return self._trace
+
+    @property
+    def ranks(self) -> dict[int, int]:
+        if self.trace is None:
+            return {}
+        return {task: note.rank for (_, task), note in self.trace.tasks.items()}
+
+
+def _keys(asker: Asker, status: Status | None, past: _Past) -> list[str]:
+    """The keys that a name may stand for: a key itself; the asker's own job of that name;
+    for root, jobs of others too if he has none."""
+    prefix = f"{asker.uid}."
+    given_key = asker.name.startswith(prefix)
+    own = asker.name if given_key else job_key(asker.uid, asker.name)
+    jobs = [*status["jobs"], *status["waiting"]] if status else []
+    live = {job["key"]: job["name"] for job in jobs}
+    if asker.name in live or own in live:
+        return [asker.name if asker.name in live else own]
+    others = [key for key, name in live.items() if name == asker.name]
+    if asker.uid == 0:
+        if others:
+            return others
+        ended = past.trace.tasks.values() if past.trace else ()
+        keys = {note.job for note in ended if asker.name in (note.name, note.job)}
+        return sorted(keys) or [own]
+    return [own]
+
+
+def _namer(key: str) -> Callable[[str], str]:
+    """Other users' jobs by key, those of the job's own user by name."""
+    uid = key.partition(".")[0]
+
+    def name(other: str) -> str:
+        owner, _, short = other.partition(".")
+        return short if owner == uid else other
+
+    return name

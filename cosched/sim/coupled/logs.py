@@ -1,0 +1,168 @@
+"""Coupled runs over logs: brings them into one time, finds pairs, simulates.
+
+Logs that say when they begin are laid side by side by that; else all begin together. Only
+the time that all of them cover is simulated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from cosched.core.cluster.coupling.messages import Scheme
+from cosched.core.cluster.coupling.settings import CouplingSettings
+from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S
+from cosched.sim.coupled.pairs import Mates, by_share, by_vicinity
+from cosched.sim.coupled.runs import Coupled, CoupledSchedule, Coupling, simulate
+from cosched.sim.logs.swf import Log, read_swf
+from cosched.sim.logs.workload import Workload
+from cosched.sim.queue.columns import Columns, save_columns
+from cosched.sim.queue.domain import NEVER
+from cosched.sim.queue.runs import Beat, ignore
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """Which jobs belong together: those submitted so near, or such a share of all."""
+
+    within_ns: int | None = None
+    share: float | None = None
+
+    def mates(self, logs: Sequence[Workload]) -> list[Mates]:
+        """The groups."""
+        if self.share is not None:
+            return by_share(logs, self.share)
+        if self.within_ns is None:
+            return []
+        return by_vicinity(logs, self.within_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class CoupledRun:
+    """Logs and what each machine does.
+
+    schemes: one for each log; empty: no pairs at all. settings: what the machines have in
+    common; the scheme there counts for nothing. save_in: the folder for columns; none are
+    written without. command: is said in them.
+    """
+
+    traces: tuple[Path, ...]
+    schemes: tuple[Scheme, ...]
+    pairing: Pairing
+    settings: CouplingSettings
+    coupling: Coupling
+    skip_bad: bool = False
+    save_in: Path | None = None
+    command: str = ""
+
+    @property
+    def name(self) -> str:
+        """``hold-yield``, or ``alone``."""
+        return "-".join(scheme.value for scheme in self.schemes) or "alone"
+
+
+@dataclass(frozen=True, slots=True)
+class CoupledOutcome:
+    """What a run gave. machines: the logs' names, in order. skipped: lines left out,
+    of each log that has any, by fault."""
+
+    run: CoupledRun
+    machines: tuple[str, ...]
+    result: Coupled
+    files: tuple[str, ...] = ()
+    skipped: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The run's name."""
+        return self.run.name
+
+    def document(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "schemes": self.name,
+            **self.result.document(),
+            "files": list(self.files),
+            "skipped_lines": self.skipped,
+        }
+
+
+def carry_out(run: CoupledRun, beat: Beat = ignore) -> CoupledOutcome:
+    """Reads the logs and simulates."""
+    names = unique_names(run.traces)
+    read = [read_swf(path, skip_bad=run.skip_bad) for path in run.traces]
+    skipped = {
+        name: {fault.value: count for fault, count in sorted(log.skipped.items())}
+        for name, log in zip(names, read, strict=True)
+        if log.skipped
+    }
+    logs = side_by_side(read)
+    mates = run.pairing.mates(logs) if run.schemes else []
+    schemes = run.schemes or (Scheme.YIELD,) * len(logs)
+    settings = [replace(run.settings, scheme=scheme) for scheme in schemes]
+    result = simulate(logs, names, mates, settings, run.coupling, beat)
+    files: list[str] = []
+    if run.save_in is not None:
+        for name, schedule in zip(names, result.schedules, strict=True):
+            stem = run.save_in / f"{name}.{run.name}"
+            figures = result.domains[name]
+            saved = save_columns(stem, columns_of(schedule), run.command, figures)
+            files += map(str, saved)
+    # The columns are on disk if anywhere: they need not travel between processes.
+    lean = replace(result, schedules=())
+    return CoupledOutcome(run, tuple(names), lean, tuple(files), skipped)
+
+
+def columns_of(schedule: CoupledSchedule) -> Columns:
+    """A row for each job, in order of submission; times in seconds from the first moment
+    that all logs cover. group: its name, or nothing. ready_s: when it was first ready and
+    had to wait for a mate. -1: never."""
+    log = schedule.workload
+    names = {index: group.name for index, group in schedule.groups.items()}
+    return {
+        "job": log.number,
+        "user": log.user,
+        "size": log.size,
+        "group": [names.get(index, "") for index in range(len(log))],
+        "submit_s": _seconds(log.submit_ns),
+        "ready_s": _seconds(schedule.ready_ns),
+        "start_s": _seconds(schedule.start_ns),
+        "run_s": _seconds(log.run_ns),
+        "walltime_s": _seconds(log.walltime_ns),
+    }
+
+
+def _seconds(values: Sequence[int]) -> list[float]:
+    return [-1.0 if value == NEVER else value / NS_PER_S for value in values]
+
+
+def side_by_side(logs: Sequence[Log]) -> list[Workload]:
+    """The workloads in one time that begins with the first job that counts."""
+    known = [log.start_s for log in logs if log.start_s is not None]
+    if len(known) == len(logs):
+        origin_s = min(known)
+        moved = [
+            log.workload.moved((start_s - origin_s) * NS_PER_S)
+            for log, start_s in zip(logs, known, strict=True)
+        ]
+    else:
+        moved = [log.workload.moved(-log.workload.submit_ns[0]) for log in logs]
+    begin_ns = max(log.submit_ns[0] for log in moved)
+    end_ns = min(log.submit_ns[-1] for log in moved) + 1
+    common = [log.moved(-begin_ns, begin_ns, end_ns) for log in moved]
+    for log in common:
+        if not len(log):
+            raise CoschedError(f"{log.name}: no jobs in the time that all logs cover")
+    return common
+
+
+def unique_names(traces: Sequence[Path]) -> list[str]:
+    """A domain's name for each log; raises CoschedError if two would be the same."""
+    names = [trace.name.removesuffix(".gz").removesuffix(".swf") for trace in traces]
+    for name in names:
+        if names.count(name) > 1:
+            raise CoschedError(f"two logs are called {name}; rename one")
+    return names

@@ -1,0 +1,69 @@
+"""Which jobs of several logs belong together. Logs do not say; Tang et al. guess.
+
+vicinity (section V.D): a job of a further log takes the last job of the first log that
+was submitted at or before it, less than some seconds ago. If several claim one, the last
+wins. share (section V.E): every k-th job of each log.
+
+A set of mates maps a log's place to the job's index there; the first log is always in it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from cosched.core.cluster.coupling.messages import Group, Timing
+from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S
+from cosched.sim.logs.workload import Workload
+
+VICINITY_NS = 120 * NS_PER_S
+
+Mates: TypeAlias = "dict[int, int]"
+
+
+def by_vicinity(logs: Sequence[Workload], within_ns: int = VICINITY_NS) -> list[Mates]:
+    """Mates that were submitted within a time; in the order of the first log."""
+    first = logs[0].submit_ns
+    found: dict[int, Mates] = {}
+    for place, log in enumerate(logs[1:], 1):
+        for index, submit_ns in enumerate(log.submit_ns):
+            mate = bisect_right(first, submit_ns) - 1
+            if mate >= 0 and submit_ns - first[mate] < within_ns:
+                found.setdefault(mate, {0: mate})[place] = index
+    return [found[mate] for mate in sorted(found)]
+
+
+def by_share(logs: Sequence[Workload], share: float) -> list[Mates]:
+    """Every k-th job of all logs, k being the whole number nearest to 1 / share."""
+    if not 0.0 < share <= 1.0:
+        raise CoschedError(
+            f"a share of {share:g} jobs in groups: want more than 0, at most 1"
+        )
+    every = round(1.0 / share)
+    return [
+        dict.fromkeys(range(len(logs)), index)
+        for index in range(0, min(len(log) for log in logs), every)
+    ]
+
+
+def groups_of(
+    mates: Sequence[Mates],
+    names: Sequence[str],
+    timing: Timing = Timing.TOGETHER,
+    delay_ns: int = 0,
+) -> list[dict[int, Group]]:
+    """For each log: the group of each of its jobs that has one."""
+    groups: list[dict[int, Group]] = [{} for _ in names]
+    for count, members in enumerate(mates):
+        group = Group(
+            f"g{count}",
+            tuple(names[place] for place in members),
+            timing,
+            delay_ns,
+            leader=names[0] if timing is Timing.AFTER else "",
+        )
+        for place, index in members.items():
+            groups[place][index] = group
+    return groups

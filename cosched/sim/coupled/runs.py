@@ -1,0 +1,177 @@
+"""One run of coupled domains: workloads, pairs, and what each domain does with them.
+
+Figures (section V.C of Tang et al.), for each domain: wait and slowdown of all jobs; sync
+time, from when a job of a group was first ready to its start, over all jobs of groups (0
+for those that never waited for a mate); service units lost, the node-hours that were held
+idle, also as a share of all node-hours while jobs were submitted.
+"""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from cosched.core.cluster.coupling.messages import Group, Timing
+from cosched.core.cluster.coupling.scheduler import CoupledScheduler
+from cosched.core.cluster.coupling.settings import CouplingSettings
+from cosched.core.cluster.queue.scheduler import POLICIES
+from cosched.core.units import NS_PER_S
+from cosched.sim.coupled.domains import CoupledDomain, Exchange
+from cosched.sim.coupled.pairs import Mates, groups_of
+from cosched.sim.engine import Engine
+from cosched.sim.logs.workload import Estimates, Workload
+from cosched.sim.queue.domain import NEVER
+from cosched.sim.queue.metrics import column
+from cosched.sim.queue.runs import Beat, ignore
+
+HOUR_NS = 3600 * NS_PER_S
+
+
+@dataclass(frozen=True, slots=True)
+class Coupling:
+    """What is the same for all domains of a run. Each has settings of its own."""
+
+    policy: str = "wfp"
+    estimates: Estimates = Estimates.LOG
+    timing: Timing = Timing.TOGETHER
+    delay_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Coupled:
+    """What came of a run.
+
+    kept: groups whose jobs started as they should: together, or as the constraint says.
+    together: groups all of whose jobs started at the same moment. stuck: jobs that never
+    started. domains: the figures of each. schedules: of each domain, in order.
+    """
+
+    groups: int
+    kept: int
+    together: int
+    stuck: int
+    domains: dict[str, dict[str, float]]
+    counts: dict[str, dict[str, int]]
+    cpu_s: float
+    schedules: tuple[CoupledSchedule, ...]
+
+    def document(self) -> dict[str, Any]:
+        """For JSON; without the schedules."""
+        document = asdict(replace(self, schedules=()))
+        del document["schedules"]
+        return document
+
+
+@dataclass(frozen=True, slots=True)
+class CoupledSchedule:
+    """What became of a domain's jobs. start_ns, ready_ns: of each, -1 for never; ready but
+    not started. groups: of those that have one."""
+
+    workload: Workload
+    start_ns: array[int]
+    ready_ns: array[int]
+    groups: dict[int, Group]
+
+
+def simulate(
+    logs: Sequence[Workload],
+    names: Sequence[str],
+    mates: Sequence[Mates],
+    settings: Sequence[CouplingSettings],
+    coupling: Coupling | None = None,
+    beat: Beat = ignore,
+) -> Coupled:
+    """Runs the logs through domains of these names, one log and one setting each."""
+    began_s = time.process_time()
+    how = coupling or Coupling()
+    engine = Engine()
+    exchange = Exchange(engine)
+    groups = groups_of(mates, names, how.timing, how.delay_ns)
+    domains = [
+        CoupledDomain(
+            engine,
+            exchange,
+            log,
+            CoupledScheduler(name, ((0, log.machine - 1),), POLICIES[how.policy], own),
+            how.estimates,
+            its_groups,
+        )
+        for log, name, own, its_groups in zip(logs, names, settings, groups, strict=True)
+    ]
+    jobs = sum(len(log) for log in logs)
+    engine.run(lambda: beat(sum(domain.ended for domain in domains) / jobs))
+    starts = [domain.start_ns for domain in domains]
+    return Coupled(
+        groups=len(mates),
+        kept=sum(_kept(group, logs, starts, how) for group in mates),
+        together=sum(
+            len({starts[place][index] for place, index in group.items()} | {NEVER}) == 2
+            for group in mates
+        ),
+        stuck=sum(start.count(NEVER) for start in starts),
+        domains={
+            name: _figures(log, domain, its_groups)
+            for name, log, domain, its_groups in zip(
+                names, logs, domains, groups, strict=True
+            )
+        },
+        counts={name: domain.counts for name, domain in zip(names, domains, strict=True)},
+        cpu_s=time.process_time() - began_s,
+        schedules=tuple(
+            CoupledSchedule(log, domain.start_ns, domain.ready_ns, its_groups)
+            for log, domain, its_groups in zip(logs, domains, groups, strict=True)
+        ),
+    )
+
+
+def _kept(
+    group: Mates, logs: Sequence[Workload], starts: Sequence[array[int]], how: Coupling
+) -> bool:
+    """Whether a group's jobs started as they should."""
+    begins = [starts[place][index] for place, index in group.items()]
+    if NEVER in begins:
+        return False
+    if how.timing is not Timing.AFTER:
+        # The delay of those that are to start together is 0.
+        return max(begins) - min(begins) <= how.delay_ns
+    leader = group[0]
+    due_ns = starts[0][leader] + min(how.delay_ns, logs[0].run_ns[leader])
+    return all(
+        starts[place][index] >= due_ns for place, index in group.items() if place != 0
+    )
+
+
+def _figures(
+    log: Workload, domain: CoupledDomain, groups: dict[int, Group]
+) -> dict[str, float]:
+    submit, run, start = (
+        column(values) for values in (log.submit_ns, log.run_ns, domain.start_ns)
+    )
+    ready = column(domain.ready_ns)
+    started = start != NEVER
+    wait = (start - submit)[started] / NS_PER_S
+    ran = started & (run > 0)
+    slowdown = (start - submit + run)[ran] / run[ran]
+    grouped = np.zeros(len(log), dtype=bool)
+    grouped[list(groups)] = True
+    grouped &= started
+    waited = grouped & (ready != NEVER)
+    sync_s = float((start - ready)[waited].sum()) / NS_PER_S
+    span_ns = log.submit_ns[-1] - log.submit_ns[0]
+    node_ns = column(log.size) * (run / NS_PER_S)
+    span_s = max(span_ns / NS_PER_S, 1.0)
+    return {
+        "jobs": len(log),
+        "grouped": int(grouped.sum()),
+        "load": float(node_ns.sum()) / (log.machine * span_s),
+        "mean_wait_s": float(wait.mean()) if wait.size else 0.0,
+        "mean_slowdown": float(slowdown.mean()) if slowdown.size else 1.0,
+        "mean_sync_s": sync_s / max(1, int(grouped.sum())),
+        "lost_node_h": domain.held_node_ns / HOUR_NS,
+        "lost_share": domain.held_node_ns / NS_PER_S / (log.machine * span_s),
+    }

@@ -1,0 +1,215 @@
+"""Logs in the Standard Workload Format, plain or gzipped.
+
+18 numbers a line, times in seconds; lines that begin with ``;`` are the header
+(https://www.cs.huji.ac.il/labs/parallel/workload/swf.html). Read are: 1 job number,
+2 submit time, 4 run time, 5 allocated processors, 8 requested processors, 9 requested
+time, 11 status, 12 user, 14 executable. A job's size is what was requested, else what was
+allocated.
+
+The status 2, 3 or 4 is that of a part of a job that was swapped out; the whole job has a
+line of its own. Parts are left out and counted, or the work would be there twice.
+
+A line that makes no sense is named by file and number, or skipped and counted.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import IO
+
+from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S
+from cosched.sim.logs.workload import Workload
+
+FIELDS = 18
+GZIP_MAGIC = b"\x1f\x8b"
+PARTIAL = (b"2", b"3", b"4")  #: to be continued; the last part, completed or killed
+COLUMN_LIMIT = 2**63  # of a column of eight-byte integers
+
+
+class Fault(str, Enum):
+    """Why a line is left out; all but parts are faults of the log."""
+
+    PARTIAL = "part of a job"
+    FEW_FIELDS = "too few fields"
+    NOT_A_NUMBER = "not a number"
+    NEGATIVE_SUBMIT = "negative submit time"
+    UNSORTED = "unsorted"
+    NO_RUN_TIME = "no run time"
+    NEGATIVE_SIZE = "negative size"
+    NO_SIZE = "no size"
+    TOO_LARGE = "larger than the machine"
+
+
+class _Bad(Exception):
+    """A line with a fault, and what it says there."""
+
+    def __init__(self, fault: Fault, detail: str) -> None:
+        super().__init__(detail)
+        self.fault = fault
+
+
+@dataclass(slots=True)
+class Log:
+    """A log that was read: its jobs, and how many lines were left out for what.
+
+    start_s: when it begins, in seconds since 1970, if the header says (UnixStartTime).
+    """
+
+    workload: Workload
+    start_s: int | None = None
+    skipped: Counter[Fault] = field(default_factory=Counter)
+
+
+def read_swf(path: Path, *, machine: int | None = None, skip_bad: bool = False) -> Log:
+    """Reads a log. ``machine``: its number of nodes, else what the header says.
+
+    Raises CoschedError for a file that cannot be read, a log that does not say how large
+    its machine is, one without jobs, and (unless ``skip_bad``) the first bad line.
+    """
+    header: dict[bytes, int] = {}
+    log = Log(Workload(path.name, machine or 0))
+    workload = log.workload
+    with _opened(path) as lines:
+        for place, line in enumerate(lines, 1):
+            if line.lstrip().startswith(b";"):
+                _note(header, line)
+                continue
+            fields = line.split()
+            if not fields:
+                continue
+            if not workload.machine:
+                workload.machine = _machine_size(path, header)
+            try:
+                _add(workload, fields)
+            except _Bad as bad:
+                if not skip_bad and bad.fault is not Fault.PARTIAL:
+                    raise CoschedError(
+                        f"{path}:{place}: {bad.fault.value}: {bad}; "
+                        "correct the line, or leave such lines out with --skip-bad"
+                    ) from None
+                log.skipped[bad.fault] += 1
+    log.start_s = header.get(b"UnixStartTime")
+    if not len(workload):
+        left_out = sum(log.skipped.values())
+        raise CoschedError(f"{path}: no jobs in it ({left_out} lines left out)")
+    return log
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Iterable[bytes]]:
+    try:
+        with path.open("rb") as plain:
+            zipped = plain.read(len(GZIP_MAGIC)) == GZIP_MAGIC
+            plain.seek(0)
+            yield gzip.GzipFile(fileobj=plain) if zipped else plain
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise CoschedError(f"{path}: the compressed data is damaged ({error})") from error
+    except OSError as error:
+        raise CoschedError(f"{path}: cannot be read ({error.strerror})") from error
+
+
+def _note(header: dict[bytes, int], line: bytes) -> None:
+    name, _, value = line.lstrip(b"; \t").partition(b":")
+    if name in (b"MaxProcs", b"MaxNodes", b"UnixStartTime"):
+        words = value.split()
+        if words and words[0].isdigit():
+            header[name] = int(words[0])
+
+
+def _machine_size(path: Path, header: dict[bytes, int]) -> int:
+    # Sizes in the log are processors; few logs have nodes alone.
+    size = header.get(b"MaxProcs") or header.get(b"MaxNodes")
+    if not size:
+        raise CoschedError(
+            f"{path}: its header has no MaxProcs; give the machine's size with --machine"
+        )
+    return size
+
+
+def _add(workload: Workload, fields: Sequence[bytes]) -> None:
+    if len(fields) < FIELDS:
+        raise _Bad(Fault.FEW_FIELDS, f"{len(fields)} where the format has {FIELDS}")
+    if fields[10] in PARTIAL:
+        raise _Bad(Fault.PARTIAL, f"status {fields[10].decode()}")
+    values = _values(fields)
+    if max(values) >= COLUMN_LIMIT or min(values) < -COLUMN_LIMIT:
+        raise _Bad(Fault.NOT_A_NUMBER, "out of range")
+    number, submit_ns, run_ns, allocated, requested, walltime_ns, user, executable = values
+    if submit_ns < 0:
+        raise _Bad(Fault.NEGATIVE_SUBMIT, f"{submit_ns // NS_PER_S} s")
+    if workload.submit_ns and submit_ns < workload.submit_ns[-1]:
+        raise _Bad(Fault.UNSORTED, f"job {number} was submitted before the job above it")
+    if run_ns < 0:
+        raise _Bad(Fault.NO_RUN_TIME, f"job {number} says {fields[3].decode()}")
+    if requested < -1 or allocated < -1:
+        raise _Bad(Fault.NEGATIVE_SIZE, f"job {number} has {min(requested, allocated)}")
+    size = requested if requested > 0 else allocated
+    if size < 1:
+        raise _Bad(Fault.NO_SIZE, f"job {number} has none")
+    if size > workload.machine:
+        raise _Bad(
+            Fault.TOO_LARGE, f"job {number} has size {size}, the machine {workload.machine}"
+        )
+    workload.append(
+        number, submit_ns, run_ns, size, walltime_ns if walltime_ns > 0 else run_ns, user,
+        executable,
+    )  # fmt: skip
+
+
+def _values(fields: Sequence[bytes]) -> tuple[int, ...]:
+    try:
+        return (
+            int(fields[0]),
+            int(fields[1]) * NS_PER_S,
+            int(fields[3]) * NS_PER_S,
+            int(fields[4]),
+            int(fields[7]),
+            int(fields[8]) * NS_PER_S,
+            int(fields[11]),
+            int(fields[13]),
+        )
+    except ValueError:
+        pass  # some logs have fractions of seconds
+    scales = {0: 1, 1: NS_PER_S, 3: NS_PER_S, 4: 1, 7: 1, 8: NS_PER_S, 11: 1, 13: 1}
+    values = []
+    for place, scale in scales.items():
+        text = fields[place].decode("ascii", "replace")
+        try:
+            values.append(round(float(text) * scale))
+        except (ValueError, OverflowError):
+            raise _Bad(Fault.NOT_A_NUMBER, f"field {place + 1} is '{text}'") from None
+    return tuple(values)
+
+
+def write_swf(workload: Workload, stream: IO[str], notes: Sequence[str] = ()) -> None:
+    """Writes a workload as a log; ``notes`` become lines of its header."""
+    stream.write("; Version: 2.2\n")
+    for name in ("MaxJobs", "MaxRecords"):
+        stream.write(f"; {name}: {len(workload)}\n")
+    for name in ("MaxNodes", "MaxProcs"):
+        stream.write(f"; {name}: {workload.machine}\n")
+    for note in notes:
+        stream.write(f"; Note: {note}\n")
+    columns = (
+        workload.number, workload.submit_ns, workload.run_ns, workload.size,
+        workload.walltime_ns, workload.user, workload.executable,
+    )  # fmt: skip
+    for number, submit, run, size, walltime, user, executable in zip(*columns, strict=True):
+        stream.write(
+            f"{number} {seconds(submit)} -1 {seconds(run)} {size} -1 -1 {size} "
+            f"{seconds(walltime)} -1 1 {user} -1 {executable} -1 -1 -1 -1\n"
+        )
+
+
+def seconds(ns: int) -> str:
+    """``12`` or ``12.5``: exact, and without a fraction where there is none."""
+    whole, rest = divmod(ns, NS_PER_S)
+    return f"{whole}.{rest:09d}".rstrip("0") if rest else str(whole)

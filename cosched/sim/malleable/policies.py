@@ -1,0 +1,110 @@
+"""The policies of malleable jobs by their names, with the baselines that they are compared
+to; a stream of jobs run through any of them; and its figures.
+
+A policy's name is that of its harvest and its distribution: ``low-impact-fr``; ``qo`` is
+the queue only: what it does not want is held for those who come. Baselines
+(section 2.2 of Weissman et al.): ``moldable`` is the same machine without any change of
+running jobs; ``ideal-only`` and ``ideal-backfill`` are queues in which each job waits for
+its ideal, first come first served or with backfill that delays nobody (conservative, the
+run times known).
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from types import MappingProxyType
+
+from cosched.core.cluster.malleable.harvest import HARVESTS
+from cosched.core.cluster.malleable.messages import MalleableJob
+from cosched.core.cluster.malleable.scheduler import Counts
+from cosched.core.cluster.malleable.settings import MOLDABLE, Control, Distribution, Policy
+from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S
+from cosched.sim.logs.workload import Estimates, Workload
+from cosched.sim.malleable.driver import MalleableSchedule, simulate
+from cosched.sim.queue.metrics import column
+from cosched.sim.queue.runs import Beat, ignore
+from cosched.sim.queue.runs import simulate as simulate_queue
+
+DISTRIBUTIONS = MappingProxyType(
+    {
+        "fr": Distribution.FAVOUR_RUNNING,
+        "fq": Distribution.FAVOUR_QUEUED,
+        "qo": Distribution.QUEUED_ONLY,
+    }
+)
+QUEUES = MappingProxyType({"ideal-only": "fcfs", "ideal-backfill": "conservative"})
+BASELINES = (*QUEUES, "moldable")
+HARVESTING = tuple(
+    f"{harvest}-{distribution}" for harvest in HARVESTS for distribution in DISTRIBUTIONS
+)
+
+
+def policy_of(name: str, degree: int | None, control: Control) -> Policy:
+    """The policy of a name that is not a queue's; moldable knows no degree, no control."""
+    if name == "moldable":
+        return MOLDABLE
+    harvest, _, distribution = name.rpartition("-")
+    if harvest not in HARVESTS or distribution not in DISTRIBUTIONS:
+        known = ", ".join((*BASELINES, *HARVESTING))
+        raise CoschedError(f"policy '{name}' is none of {known}")
+    return Policy(HARVESTS[harvest], DISTRIBUTIONS[distribution], degree, control)
+
+
+def run_stream(
+    jobs: Sequence[MalleableJob],
+    nodes: int,
+    name: str,
+    degree: int | None = None,
+    control: Control = Control(),  # noqa: B008  (frozen)
+    beat: Beat = ignore,
+) -> MalleableSchedule:
+    """The jobs, by time of submission and numbered by place, under a policy."""
+    if name not in QUEUES:
+        return simulate(jobs, nodes, policy_of(name, degree, control), beat)
+    stream = Workload("stream", nodes)
+    for job in jobs:
+        stream.append(job.number, job.submit_ns, job.run_ns, job.ideal, job.run_ns)
+    schedule, _ = simulate_queue(stream, QUEUES[name], Estimates.EXACT, beat=beat)
+    starts, runs = column(schedule.start_ns), column(stream.run_ns)
+    return MalleableSchedule(
+        submit_ns=stream.submit_ns,
+        start_ns=schedule.start_ns,
+        end_ns=array("q", (starts + runs).tobytes()),
+        harvests=array("q", [0]) * len(jobs),
+        counts=Counts(),
+    )
+
+
+def no_worse(schedule: MalleableSchedule, reference: MalleableSchedule) -> float:
+    """The share of the jobs of a stream that end no later than in the other schedule."""
+    return float((column(schedule.end_ns) <= column(reference.end_ns)).mean())
+
+
+def figures(schedule: MalleableSchedule) -> dict[str, float]:
+    """Means over the jobs, times in seconds.
+
+    wait: from submission to start; execution: to the end; total: their sum. throughput:
+    jobs an hour, from the first submission to the last end. success: harvests that
+    brought enough / harvests wanted, 1 if none were. harvests: how often a job gave up
+    nodes; of_harvested: the same over the jobs that ever did.
+    """
+    submit, start = column(schedule.submit_ns), column(schedule.start_ns)
+    end, harvests = column(schedule.end_ns), column(schedule.harvests)
+    counts = schedule.counts
+    harvested = harvests > 0
+    hours = (int(end.max()) - int(submit.min())) / (3600 * NS_PER_S)
+    return {
+        "jobs": len(submit),
+        "mean_wait_s": float((start - submit).mean()) / NS_PER_S,
+        "mean_execution_s": float((end - start).mean()) / NS_PER_S,
+        "mean_total_s": float((end - submit).mean()) / NS_PER_S,
+        "throughput_per_h": len(submit) / hours if hours else 0.0,
+        "requests": counts.requests,
+        "success": counts.harvests / counts.requests if counts.requests else 1.0,
+        "harvests": float(harvests.mean()),
+        "harvested": float(harvested.mean()),
+        "of_harvested": float(harvests[harvested].mean()) if harvested.any() else 0.0,
+        "gifts": counts.gifts / len(submit),
+    }

@@ -1,0 +1,196 @@
+"""One run of malleable jobs: where they come from, and the policies they go through."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from cosched.core.cluster.malleable.execution import EXECUTIONS
+from cosched.core.cluster.malleable.messages import MalleableJob
+from cosched.core.cluster.malleable.settings import Control
+from cosched.core.errors import CoschedError
+from cosched.sim.logs.fit import LogModel, generate_like, model_of
+from cosched.sim.logs.log_models import MODELS
+from cosched.sim.logs.swf import read_swf
+from cosched.sim.malleable.driver import MalleableSchedule
+from cosched.sim.malleable.jobs import TEMPLATES, malleable, users_jobs
+from cosched.sim.malleable.policies import (
+    HARVESTING,
+    QUEUES,
+    figures,
+    no_worse,
+    run_stream,
+)
+from cosched.sim.queue.runs import Beat, ignore
+
+#: The cluster of the paper's user-centric experiments.
+USERS_NODES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where jobs come from: a log, a model of one (a file or a name), or Table 1's users.
+
+    count, seed: of jobs that are generated. beta: of Table 1's arrivals. machine: None:
+    what the log or the model says, 64 for Table 1.
+    """
+
+    name: str
+    count: int
+    seed: int
+    beta: float
+    machine: int | None
+    skip_bad: bool
+
+    @property
+    def generated(self) -> bool:
+        """Whether another seed makes other jobs."""
+        return self.name in (*MODELS, *TEMPLATES) or self.name.endswith(".json")
+
+    @property
+    def users(self) -> bool:
+        """Whether the jobs are Table 1's."""
+        return self.name in TEMPLATES
+
+    def jobs(self, percent: int, execution: str) -> tuple[list[MalleableJob], int]:
+        """The stream, and the number of nodes. Table 1's jobs are always parabolic."""
+        if self.name in TEMPLATES:
+            nodes = self.machine or USERS_NODES
+            template = TEMPLATES[self.name]
+            return (
+                users_jobs(template, self.count, nodes, self.beta, percent, self.seed),
+                nodes,
+            )
+        if not self.generated:
+            if not Path(self.name).exists() and not Path(self.name).suffix:
+                known = ", ".join((*MODELS, *TEMPLATES))
+                raise CoschedError(f"{self.name}: neither a file nor one of {known}")
+            log = read_swf(
+                Path(self.name), machine=self.machine, skip_bad=self.skip_bad
+            ).workload
+        else:
+            model = MODELS[self.name] if self.name in MODELS else _read_model(self.name)
+            log = generate_like(model, self.count, self.seed, self.machine)
+        return malleable(log, percent, EXECUTIONS[execution]), log.machine
+
+
+def _read_model(name: str) -> LogModel:
+    try:
+        document = json.loads(Path(name).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CoschedError(f"{name}: cannot be read ({error.strerror})") from error
+    except ValueError as error:
+        raise CoschedError(f"{name}: not JSON ({error})") from error
+    return model_of(document, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A policy and what it is given. degree: None where the policy knows none."""
+
+    policy: str
+    degree: int | None
+    percent: int
+
+    @property
+    def label(self) -> str:
+        """For people."""
+        if self.policy not in HARVESTING:
+            return self.policy
+        return f"{self.policy} M={'none' if self.degree is None else self.degree}"
+
+
+@dataclass(frozen=True, slots=True)
+class MalleableRun:
+    """A stream of jobs through all cases, so that they compare job by job.
+
+    reference: the policy to compare each job with; None: none.
+    """
+
+    source: Source
+    execution: str
+    control: Control
+    cases: tuple[Case, ...]
+    reference: str | None = None
+
+    @property
+    def name(self) -> str:
+        """For the progress display."""
+        seed = f" #{self.source.seed}" if self.source.generated else ""
+        return f"{Path(self.source.name).name}{seed} {self.execution}"
+
+
+@dataclass(frozen=True, slots=True)
+class MalleableOutcome:
+    """A run and the figures of its cases, in their order."""
+
+    run: MalleableRun
+    nodes: int
+    figures: tuple[dict[str, float], ...]
+
+    @property
+    def name(self) -> str:
+        """The run's name."""
+        return self.run.name
+
+
+def carry_out(run: MalleableRun, beat: Beat = ignore) -> MalleableOutcome:
+    """Makes the jobs and runs them through all cases.
+
+    With a reference, a case's figures have ``no_worse``: the share of the jobs that are
+    done no later than under the reference.
+    """
+    found: dict[Case, dict[str, float]] = {}
+    nodes = 0
+    reference: MalleableSchedule | None = None
+    for percent in dict.fromkeys(case.percent for case in run.cases):
+        jobs, nodes = run.source.jobs(percent, run.execution)
+        if run.reference and (reference is None or run.reference not in QUEUES):
+            # A queue knows no minimum: its schedule is the same at every percent.
+            reference = run_stream(jobs, nodes, run.reference)
+        for case in run.cases:
+            if case.percent == percent:
+                schedule = run_stream(jobs, nodes, case.policy, case.degree, run.control)
+                found[case] = figures(schedule)
+                if reference is not None:
+                    found[case]["no_worse"] = no_worse(schedule, reference)
+                beat(len(found) / len(run.cases))
+    return MalleableOutcome(run, nodes, tuple(found[case] for case in run.cases))
+
+
+def cases_of(
+    policies: Sequence[str], degrees: Sequence[int | None], percents: Sequence[int]
+) -> tuple[Case, ...]:
+    """Every combination that makes a difference.
+
+    A baseline has no degree of multiprogramming.
+    """
+    cases = [
+        Case(policy, degree if policy in HARVESTING else None, percent)
+        for percent in percents
+        for policy in policies
+        for degree in degrees
+    ]
+    return tuple(dict.fromkeys(cases))
+
+
+def repeated(run: MalleableRun, traces: int) -> list[MalleableRun]:
+    """The run with so many seeds; a log is there once."""
+    if not run.source.generated:
+        return [run]
+    seeds = range(run.source.seed, run.source.seed + traces)
+    return [replace(run, source=replace(run.source, seed=seed)) for seed in seeds]
+
+
+def means(outcomes: Sequence[MalleableOutcome]) -> dict[Case, dict[str, float]]:
+    """The figures of each case, averaged over outcomes of the same cases."""
+    cases = outcomes[0].run.cases
+    return {
+        case: {
+            name: sum(outcome.figures[place][name] for outcome in outcomes) / len(outcomes)
+            for name in outcomes[0].figures[place]
+        }
+        for place, case in enumerate(cases)
+    }

@@ -1,0 +1,392 @@
+"""Drives ``core.node`` on many nodes in virtual time.
+
+Each node has the machine that runs live, a timer and a clock of its own; what they do to
+each other goes through the ranks of the jobs alone (``nodes_ranks``).
+
+How fast a rank computes: the scheduled one has what its class gets (1% less for each other
+job there). An unscheduled one has its 1% while the scheduled job keeps the CPU busy; where
+that waits for its peers, and unused time goes to the others, the jobs of the node divide
+the CPU between them.
+
+A job's launch is its own work, in its own turns: when its ranks have registered, each does
+it on its node at the speed that it has there, without a message, until all have done it.
+
+Decisions are felt on a grid of half the time that a switch takes, so that nodes that
+switch together are computed together. The rank that leaves stops at once, the one that
+comes begins when the switch is over.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+
+from cosched.core.node.groups import UNSCHEDULED_PERCENT
+from cosched.core.node.machine import NodeScheduler
+from cosched.core.node.messages import (
+    AlarmRang,
+    Cause,
+    Command,
+    Event,
+    MessageTrapped,
+    OrderTimer,
+    PublishStatus,
+    SetAlarm,
+    SliceEnded,
+    TaskExited,
+    TaskRegistered,
+    TurnGiven,
+)
+from cosched.core.node.settings import Settings
+from cosched.sim.engine import DECIDE, END, SUBMIT, Engine
+from cosched.sim.nodes.model import Cluster, Pattern, Program
+from cosched.sim.nodes.ranks import Floats, Ranks, make_ranks
+
+ONE_CPU = frozenset({0})
+#: Far enough in the past that every clock is positive, and no boundary falls on the start.
+EPOCH_NS = 1_000_000_007
+#: Parts of a switch in which decisions are felt.
+GRID = 2
+
+
+class _Node:
+    """A node: its machine, its clock, its timer."""
+
+    __slots__ = ("alarm", "clock_ns", "fired_ns", "machine", "orders", "timer")
+
+    def __init__(self, settings: Settings, clock_ns: int) -> None:
+        self.machine = NodeScheduler(settings)
+        self.clock_ns = clock_ns
+        self.orders = OrderTimer(idle=True, align=False, slice_ns=0, deadline_ns=0)
+        self.timer = 0  # the version of the order that counts
+        self.alarm = 0
+        self.fired_ns = 0
+
+
+def launch_of(program: Program) -> Program:
+    """What its ranks do before all of them meet for the first time."""
+    return replace(program, pattern=Pattern.NONE, work_ns=program.launch_ns, imbalance=0.0)
+
+
+class SimulatedJob:
+    """A job, and what its nodes have told its ranks."""
+
+    def __init__(self, program: Program, nodes: range, seed: int) -> None:
+        self.program = program
+        #: What its ranks do at present: the launch, then the program proper.
+        self.part = launch_of(program) if program.launch_ns else program
+        self.key = f"0.{program.name}"
+        self.nodes = nodes
+        ranks = len(nodes)
+        self.chance = np.random.default_rng(seed)
+        self.registered = 0
+        self.ranks: Ranks | None = None  # until all have registered
+        self.start_ns: int | None = None  # of the program proper
+        self.end_ns: int | None = None
+        self.version = 0  # of the prediction of its part's end
+        self.scheduled = np.zeros(ranks, dtype=np.bool_)  # as published
+        self.on = np.zeros(ranks, dtype=np.bool_)  # as felt
+        self.epoch = np.zeros(ranks, dtype=np.int64)
+        self.asked = np.full(ranks, -1, dtype=np.int64)  # the epoch of the last request
+        self.trap_ns = np.full(ranks, np.inf)  # when it is going to ask
+        self.glance = self.chance.random(ranks)  # when it looks, as a share of trap_ns
+
+    @property
+    def running(self) -> bool:
+        return self.ranks is not None and self.end_ns is None
+
+    def publish(self, rank: int, status: PublishStatus) -> None:
+        """What PublishStatus does to a rank."""
+        self.scheduled[rank] = status.scheduled
+        self.epoch[rank] = status.epoch
+        self.trap_ns[rank] = np.inf
+        self.glance[rank] = self.chance.random()
+
+
+class Coscheduled:
+    """A cluster under cosched, or, with ``gang_slice_ns``, under one central driver."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        programs: Sequence[Program],
+        settings: Settings,
+        seed: int,
+        gang_slice_ns: int | None = None,
+    ) -> None:
+        self._cluster = cluster
+        self._chance = Random(seed)
+        self._engine = Engine()
+        self._gang_slice_ns = gang_slice_ns
+        self._turn = -1  # of the central driver: whose
+        self._turn_version = 0
+        self._nodes = [
+            _Node(settings, round(self._chance.gauss(0.0, 1.0) * cluster.clock_ns))
+            for _ in range(cluster.nodes)
+        ]
+        self.jobs = [
+            SimulatedJob(program, cluster.nodes_of(program), seed * 1000 + number)
+            for number, program in enumerate(programs)
+        ]
+        self._by_key = {job.key: job for job in self.jobs}
+        self._grid_ns = max(1, cluster.switch_ns // GRID)
+        self._felt: dict[int, list[tuple[SimulatedJob, int]]] = {}
+        self._sharing = np.zeros(cluster.nodes)  # jobs a node
+        for job in self.jobs:
+            self._engine.at(job.program.submit_ns, SUBMIT, self._submit, job)
+
+    def run(self, beat: Callable[[], None]) -> None:
+        """Until all jobs have ended."""
+        self._engine.run(beat)
+
+    @property
+    def events(self) -> int:
+        """Things that happened."""
+        return self._engine.done
+
+    @property
+    def done_share(self) -> float:
+        """How much of all steps is over."""
+        whole = sum(job.program.steps for job in self.jobs)
+        ended = sum(job.program.steps for job in self.jobs if job.end_ns is not None)
+        under_way = sum(
+            job.ranks.step for job in self.jobs if job.ranks is not None and job.running
+        )
+        return min(1.0, (ended + under_way) / whole)
+
+    def counters(self) -> Counter[str]:
+        """The branches that the machines of all nodes took."""
+        total: Counter[str] = Counter()
+        for node in self._nodes:
+            for branch, count in node.machine.counters.items():
+                total[branch.value] += count
+        return total
+
+    # -- a job's life ---------------------------------------------------------------
+
+    def _submit(self, job: SimulatedJob) -> None:
+        """Its ranks register one after the other."""
+        for rank in range(len(job.nodes)):
+            later_ns = self._chance.randrange(self._cluster.spread_ns + 1)
+            self._engine.at(
+                self._engine.now_ns + later_ns, SUBMIT, self._register, (job, rank)
+            )
+
+    def _register(self, what: tuple[SimulatedJob, int]) -> None:
+        job, rank = what
+        number = job.nodes[rank]
+        self._sharing[number] += 1
+        now_ns, wall_ns = self._clocks(number)
+        self._handle(
+            number,
+            TaskRegistered(
+                now_ns=now_ns,
+                wall_ns=wall_ns,
+                job=job.key,
+                task=rank,
+                cpus=ONE_CPU,
+                # By the clock of the node that it was submitted on.
+                submitted_ns=EPOCH_NS
+                + job.program.submit_ns
+                + self._nodes[job.nodes.start].clock_ns,
+            ),
+        )
+        job.registered += 1
+        if job.registered == len(job.nodes):
+            self._begin(job)
+            if self._gang_slice_ns is not None and self._turn < 0:
+                self._next_turn(None)
+
+    def _begin(self, job: SimulatedJob) -> None:
+        """Its ranks begin their present part."""
+        now_ns = self._engine.now_ns
+        if job.part is job.program:
+            job.start_ns = now_ns
+        job.ranks = make_ranks(job.part, len(job.nodes), self._cluster, job.chance, now_ns)
+        self._feel_at(now_ns)
+
+    def _ended(self, what: tuple[SimulatedJob, int]) -> None:
+        job, version = what
+        if version != job.version:
+            return
+        if job.part is not job.program:
+            job.part = job.program
+            self._begin(job)
+            return
+        job.end_ns = self._engine.now_ns
+        for rank, number in enumerate(job.nodes):
+            self._sharing[number] -= 1
+            now_ns, wall_ns = self._clocks(number)
+            self._handle(
+                number, TaskExited(now_ns=now_ns, wall_ns=wall_ns, job=job.key, task=rank)
+            )
+        self._feel_at(job.end_ns)
+        if self._gang_slice_ns is not None and self.jobs[self._turn] is job:
+            self._next_turn(None)
+
+    # -- events in, commands out ----------------------------------------------------
+
+    def _clocks(self, number: int) -> tuple[int, int]:
+        now_ns = EPOCH_NS + self._engine.now_ns
+        return now_ns, now_ns + self._nodes[number].clock_ns
+
+    def _handle(self, number: int, event: Event) -> None:
+        for command in self._nodes[number].machine.handle(event):
+            self._carry_out(number, command)
+
+    def _carry_out(self, number: int, command: Command) -> None:
+        node = self._nodes[number]
+        match command:
+            case PublishStatus():
+                job = self._by_key[command.job]
+                rank = number - job.nodes.start
+                job.publish(rank, command)
+                later_ns = self._cluster.switch_ns if command.scheduled else 0
+                if command.cause is Cause.FIRST:
+                    later_ns = 0  # nothing has to go first
+                self._feel_at(self._engine.now_ns + later_ns, (job, rank))
+            case OrderTimer():
+                node.orders = command
+                self._arm(number)
+            case SetAlarm(at_ns):
+                node.alarm += 1
+                at_ns = max(self._engine.now_ns, at_ns - EPOCH_NS)
+                self._engine.at(at_ns, DECIDE, self._ring, (number, node.alarm))
+
+    def _ring(self, what: tuple[int, int]) -> None:
+        number, version = what
+        if version == self._nodes[number].alarm:
+            now_ns, wall_ns = self._clocks(number)
+            self._handle(number, AlarmRang(now_ns=now_ns, wall_ns=wall_ns))
+
+    # -- timers: what cosched.node.timer.timer does ---------------------------------------
+
+    def _arm(self, number: int) -> None:
+        node = self._nodes[number]
+        node.timer += 1
+        orders = node.orders
+        if orders.idle or self._gang_slice_ns is not None:
+            return
+        now_ns, wall_ns = self._clocks(number)
+        if orders.align:
+            left_ns = orders.slice_ns - wall_ns % orders.slice_ns
+        elif orders.deadline_ns > node.fired_ns:
+            left_ns = orders.deadline_ns - now_ns
+        else:
+            left_ns = node.fired_ns + orders.slice_ns - now_ns
+        late_ns = 0
+        if self._cluster.late_ns:
+            late_ns = round(self._chance.expovariate(1.0 / self._cluster.late_ns))
+        at_ns = self._engine.now_ns + max(0, left_ns) + late_ns
+        self._engine.at(at_ns, DECIDE, self._fire, (number, node.timer))
+
+    def _fire(self, what: tuple[int, int]) -> None:
+        number, version = what
+        node = self._nodes[number]
+        if version != node.timer:
+            return
+        now_ns, wall_ns = self._clocks(number)
+        node.fired_ns = now_ns
+        self._handle(number, SliceEnded(now_ns=now_ns, wall_ns=wall_ns))
+        if version == node.timer:
+            self._arm(number)
+
+    # -- the central driver ---------------------------------------------------------
+
+    def _next_turn(self, version: int | None) -> None:
+        """Gives the next job its turn on all nodes; None: whatever was planned."""
+        if version is not None and version != self._turn_version:
+            return
+        self._turn_version += 1
+        order = [
+            (self._turn + 1 + place) % len(self.jobs) for place in range(len(self.jobs))
+        ]
+        running = [place for place in order if self.jobs[place].running]
+        if not running:
+            self._turn = -1
+            return
+        self._turn = running[0]
+        job = self.jobs[self._turn]
+        for number in job.nodes:
+            now_ns, wall_ns = self._clocks(number)
+            self._handle(number, TurnGiven(now_ns=now_ns, wall_ns=wall_ns, job=job.key))
+        assert self._gang_slice_ns is not None
+        at_ns = self._engine.now_ns + self._gang_slice_ns
+        self._engine.at(at_ns, DECIDE, self._next_turn, self._turn_version)
+
+    # -- what the ranks feel --------------------------------------------------------
+
+    def _feel_at(self, at_ns: int, change: tuple[SimulatedJob, int] | None = None) -> None:
+        at_ns += -at_ns % self._grid_ns
+        if at_ns not in self._felt:
+            self._felt[at_ns] = []
+            self._engine.at(at_ns, END, self._feel, at_ns)
+        if change is not None:
+            self._felt[at_ns].append(change)
+
+    def _feel(self, at_ns: int) -> None:
+        """All ranks compute until now, and go on at what their nodes have become."""
+        jobs = [job for job in self.jobs if job.running]
+        for job in jobs:
+            assert job.ranks is not None
+            job.ranks.advance(at_ns)
+        for job, rank in self._felt.pop(at_ns):
+            job.on[rank] = job.scheduled[rank]
+        busy = np.zeros(self._cluster.nodes, dtype=np.bool_)
+        for job in jobs:
+            if job.part.pattern is Pattern.NONE or not self._cluster.fills:
+                busy[job.nodes.start : job.nodes.stop] |= job.on
+            elif job.on.all():
+                busy[job.nodes.start : job.nodes.stop] = True
+        for job in jobs:
+            assert job.ranks is not None
+            job.version += 1
+            end_ns = job.ranks.resume(self._speed(job, busy), job.on)
+            # Upwards: at that time the last step must be over.
+            whole_ns = max(at_ns, int(end_ns) + 1)
+            self._engine.at(whole_ns, END, self._ended, (job, job.version))
+            self._plan_traps(job)
+
+    def _speed(self, job: SimulatedJob, busy: np.ndarray) -> Floats:
+        here = slice(job.nodes.start, job.nodes.stop)
+        sharing = self._sharing[here]
+        trickle = UNSCHEDULED_PERCENT / 100.0
+        unscheduled = np.where(busy[here], trickle, 1.0 / sharing)
+        if not self._cluster.fills:
+            unscheduled[:] = trickle
+        return np.where(
+            job.on, np.maximum(0.5, 1.0 - trickle * (sharing - 1.0)), unscheduled
+        )
+
+    def _plan_traps(self, job: SimulatedJob) -> None:
+        """An unscheduled rank asks once an epoch: when a scheduled peer's message comes."""
+        may = ~job.on & ~job.scheduled & (job.asked != job.epoch)
+        if not job.on.any() or not may.any():
+            return
+        assert job.ranks is not None
+        finds = job.ranks.receives_ns(job.on) + job.glance * self._cluster.trap_ns
+        for rank in np.flatnonzero(may & (finds < job.trap_ns - 1.0)).tolist():
+            at_ns = max(self._engine.now_ns, int(finds[rank]))
+            job.trap_ns[rank] = at_ns
+            self._engine.at(at_ns, DECIDE, self._trap, (job, rank, at_ns))
+
+    def _trap(self, what: tuple[SimulatedJob, int, int]) -> None:
+        job, rank, at_ns = what
+        if not job.running or job.scheduled[rank] or job.trap_ns[rank] != at_ns:
+            return
+        assert job.ranks is not None
+        job.asked[rank] = epoch = int(job.epoch[rank])
+        job.trap_ns[rank] = np.inf
+        job.ranks.note_heard(rank)
+        number = job.nodes[rank]
+        now_ns, wall_ns = self._clocks(number)
+        self._handle(
+            number,
+            MessageTrapped(
+                now_ns=now_ns, wall_ns=wall_ns, job=job.key, task=rank, epoch=epoch
+            ),
+        )

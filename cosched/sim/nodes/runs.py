@@ -1,0 +1,173 @@
+"""One run of simulated nodes: jobs, a cluster, and who decides which of them runs.
+
+The ways to share the nodes ("arms"):
+
+cosched  ``core.node`` on every node
+gang     the same nodes under one driver that switches them all at the same moment
+batch    one job after the other, as nodes are free (computed, not simulated)
+messages cosched with timers that know nothing of each other
+kernel   the kernel alone, waiting ranks spin (Open MPI, MPICH 4); also called spin
+yield    the kernel alone, waiting ranks leave the CPU to others at once
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from cosched.core.node.settings import Settings
+from cosched.core.units import NS_PER_S
+from cosched.sim.nodes.driver import Coscheduled
+from cosched.sim.nodes.kernel import Uncoordinated
+from cosched.sim.nodes.model import Cluster, Program
+from cosched.sim.nodes.ranks import make_ranks
+from cosched.sim.queue.runs import Beat, ignore
+
+ARMS = ("batch", "gang", "cosched", "messages", "kernel", "spin", "yield")
+#: Arms in which the settings decide.
+SHARING = ("cosched", "messages")
+#: No timer of a node and no message decides under a central driver.
+NEVER_NS = 10**6 * NS_PER_S
+
+
+@dataclass(frozen=True, slots=True)
+class NodesRun:
+    """What to simulate."""
+
+    arm: str
+    programs: tuple[Program, ...]
+    cluster: Cluster
+    settings: Settings
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """The arm, the nodes and the settings that matter."""
+        settings = self.settings
+        align = "align" if settings.align and self.arm == "cosched" else "free"
+        said = settings.texts()
+        rest = f" {said['slice']} {said['gmet']} {align}" if self.arm in SHARING else ""
+        return f"{self.arm} {self.cluster.nodes}{rest}"
+
+
+@dataclass(frozen=True, slots=True)
+class NodesOutcome:
+    """What came of it. Times from a job's submission, in the order of the jobs."""
+
+    run: NodesRun
+    responses_s: tuple[float, ...]
+    alone_s: tuple[float, ...]
+    makespan_s: float
+    counters: Mapping[str, int]
+    events: int
+    cpu_s: float
+
+    @property
+    def name(self) -> str:
+        """The run's name."""
+        return self.run.name
+
+    @property
+    def mean_response_s(self) -> float:
+        return sum(self.responses_s) / len(self.responses_s)
+
+    @property
+    def efficiency(self) -> float:
+        """Node-seconds that the jobs need alone / node-seconds until the last one ended,
+        of the nodes with most to do."""
+        cluster = self.run.cluster
+        work = np.zeros(cluster.nodes)
+        for program, alone_s in zip(self.run.programs, self.alone_s, strict=True):
+            nodes = cluster.nodes_of(program)
+            work[nodes.start : nodes.stop] += alone_s
+        return float(work.max()) / self.makespan_s
+
+    def document(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        run = self.run
+        return {
+            "arm": run.arm,
+            "seed": run.seed,
+            "cluster": asdict(run.cluster),
+            "settings": asdict(run.settings),
+            "mean_response_s": self.mean_response_s,
+            "makespan_s": self.makespan_s,
+            "efficiency": self.efficiency,
+            "counters": dict(self.counters),
+            "jobs": [
+                {
+                    **asdict(program),
+                    "pattern": program.pattern.value,
+                    "response_s": response_s,
+                    "alone_s": alone_s,
+                }
+                for program, response_s, alone_s in zip(
+                    run.programs, self.responses_s, self.alone_s, strict=True
+                )
+            ],
+        }
+
+
+def alone_s(program: Program, cluster: Cluster, seed: int = 0) -> float:
+    """How long the job takes with its nodes to itself."""
+    count = len(cluster.nodes_of(program))
+    chance = np.random.default_rng(seed)
+    ranks = make_ranks(program, count, cluster, chance, float(program.launch_ns))
+    return ranks.resume(np.ones(count), np.ones(count, dtype=np.bool_)) / NS_PER_S
+
+
+def carry_out(run: NodesRun, beat: Beat = ignore) -> NodesOutcome:
+    """Simulates one run; ``beat`` hears that it goes on."""
+    begun_s = time.process_time()
+    alone = tuple(alone_s(program, run.cluster) for program in run.programs)
+    ends_s, counters, events = _ends(run, alone, beat)
+    submits_s = [program.submit_ns / NS_PER_S for program in run.programs]
+    return NodesOutcome(
+        run,
+        tuple(end - submit for end, submit in zip(ends_s, submits_s, strict=True)),
+        alone,
+        max(ends_s) - min(submits_s),
+        counters,
+        events,
+        time.process_time() - begun_s,
+    )
+
+
+def _ends(
+    run: NodesRun, alone: Sequence[float], beat: Beat
+) -> tuple[list[float], Mapping[str, int], int]:
+    if run.arm == "batch":
+        return _one_after_the_other(run, alone), {}, 0
+    if run.arm in ("kernel", "spin", "yield"):
+        kernel = Uncoordinated(run.cluster, run.programs, run.arm != "yield", run.seed)
+        ends_ns = kernel.run(lambda: beat(kernel.done_share))
+        return [end_ns / NS_PER_S for end_ns in ends_ns], {}, kernel.events
+    settings, slice_ns = run.settings, None
+    if run.arm == "gang":
+        slice_ns = settings.fixed_slice_ns
+        settings = Settings(slice_ns=NEVER_NS, gmet_ns=NEVER_NS, align=False)
+    elif run.arm == "messages":
+        settings = replace(settings, align=False)
+    nodes = Coscheduled(run.cluster, run.programs, settings, run.seed, slice_ns)
+    nodes.run(lambda: beat(nodes.done_share))
+    ended = [job.end_ns for job in nodes.jobs if job.end_ns is not None]
+    assert len(ended) == len(nodes.jobs)
+    return [end_ns / NS_PER_S for end_ns in ended], nodes.counters(), nodes.events
+
+
+def _one_after_the_other(run: NodesRun, alone: Sequence[float]) -> list[float]:
+    free_s = np.zeros(run.cluster.nodes)
+    ends_s: dict[int, float] = {}
+    order = sorted(range(len(alone)), key=lambda place: run.programs[place].submit_ns)
+    for place in order:
+        program = run.programs[place]
+        nodes = run.cluster.nodes_of(program)
+        here = slice(nodes.start, nodes.stop)
+        start_s = max(float(free_s[here].max()), program.submit_ns / NS_PER_S)
+        ends_s[place] = start_s + alone[place]
+        free_s[here] = ends_s[place]
+    return [ends_s[place] for place in range(len(alone))]

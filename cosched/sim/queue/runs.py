@@ -1,0 +1,114 @@
+"""One run of the queue simulator: a log, a policy, and what the policy is told."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from cosched.core.cluster.queue.scheduler import POLICIES, QueueScheduler
+from cosched.sim.engine import Engine
+from cosched.sim.logs.swf import read_swf
+from cosched.sim.logs.workload import Estimates, Workload
+from cosched.sim.queue.domain import Domain
+from cosched.sim.queue.metrics import summarise
+from cosched.sim.queue.results import Schedule, save
+
+Beat = Callable[[float], None]  #: hears how much of a run is done, from 0 to 1
+
+
+def ignore(_share: float) -> None:
+    """A beat that nobody listens to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What to simulate. ``save_in``: the folder for columns; none are written without."""
+
+    trace: Path
+    policy: str
+    estimates: Estimates
+    machine: int | None = None
+    skip_bad: bool = False
+    keep_nodes: bool = False
+    save_in: Path | None = None
+    command: str = ""
+
+    @property
+    def name(self) -> str:
+        """The log without its endings, the policy, the estimates."""
+        log = self.trace.name.removesuffix(".gz").removesuffix(".swf")
+        return f"{log}.{self.policy}.{self.estimates.value}"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run gave. figures: as ``metrics.summarise``; counts: of the planner."""
+
+    run: Run
+    machine: int
+    skipped: dict[str, int]
+    figures: dict[str, float]
+    counts: dict[str, int]
+    files: tuple[str, ...]
+    cpu_s: float
+
+    @property
+    def name(self) -> str:
+        """The run's name."""
+        return self.run.name
+
+    def document(self) -> dict[str, Any]:
+        """The outcome for JSON."""
+        return {
+            "trace": str(self.run.trace),
+            "policy": self.run.policy,
+            "estimates": self.run.estimates.value,
+            "machine": self.machine,
+            "skipped_lines": self.skipped,
+            "figures": self.figures,
+            "counts": self.counts,
+            "files": list(self.files),
+            "cpu_s": self.cpu_s,
+        }
+
+
+def simulate(
+    workload: Workload,
+    policy: str,
+    estimates: Estimates,
+    *,
+    keep_nodes: bool = False,
+    beat: Beat = ignore,
+) -> tuple[Schedule, QueueScheduler]:
+    """Runs a workload through the policy of that name; the schedule, and who made it."""
+    engine = Engine()
+    scheduler = QueueScheduler(((0, workload.machine - 1),), POLICIES[policy])
+    domain = Domain(engine, workload, scheduler, estimates, keep_nodes)
+    engine.run(lambda: beat(domain.ended / len(workload)))
+    return Schedule(workload, domain.start_ns, domain.nodes), scheduler
+
+
+def carry_out(run: Run, beat: Beat = ignore) -> Outcome:
+    """Reads the log, simulates, writes the columns."""
+    began_s = time.process_time()
+    log = read_swf(run.trace, machine=run.machine, skip_bad=run.skip_bad)
+    schedule, scheduler = simulate(
+        log.workload, run.policy, run.estimates, keep_nodes=run.keep_nodes, beat=beat
+    )
+    figures = summarise(log.workload, schedule.start_ns)
+    files: tuple[str, ...] = ()
+    if run.save_in is not None:
+        paths = save(schedule, run.save_in / run.name, run.command, figures)
+        files = tuple(str(path) for path in paths)
+    return Outcome(
+        run=run,
+        machine=log.workload.machine,
+        skipped={fault.value: count for fault, count in sorted(log.skipped.items())},
+        figures=figures,
+        counts=asdict(scheduler.counts),
+        files=files,
+        cpu_s=time.process_time() - began_s,
+    )

@@ -1,0 +1,192 @@
+"""Runs of a stream under several placements, and what they are compared by.
+
+makespan: from the first submission to the last end. mean_wait: from submission to start.
+mean_response: from submission to end. mean_speed: of all jobs, the time on nodes of their
+own / the time it took, weighted by size. compared_s: the makespan of those jobs that were
+over under ``split`` when its last job limited by memory was; after that half of that
+machine starves, which section 2.4 leaves out.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cosched.core.cluster.symbiosis.learner import LabelCheck, Learner
+from cosched.core.cluster.symbiosis.matrix import Model
+from cosched.core.cluster.symbiosis.placement import (
+    LEARNED,
+    PLACEMENTS,
+    Placement,
+    by_learner,
+    spread,
+)
+from cosched.core.cluster.symbiosis.resources import Resource
+from cosched.core.cluster.symbiosis.scheduler import ORDERS, SymbioticScheduler
+from cosched.core.units import NS_PER_S
+from cosched.sim.engine import Engine
+from cosched.sim.logs.swf import read_swf
+from cosched.sim.queue.runs import Beat, ignore
+from cosched.sim.symbiotic.halves import HalvedMachine
+from cosched.sim.symbiotic.stream import StreamJob, StreamRecipe, make_stream, stream_of
+
+NAMES = (*PLACEMENTS, LEARNED)
+PROTOTYPE = "split"
+
+
+@dataclass(frozen=True, slots=True)
+class SharingRun:
+    """A stream under each of some placements. queue_limit: jobs that wait at most.
+
+    trace: a log in place of the recipe, of which then only the seed counts; ``nodes`` 0:
+    as many as it says. draw: one of ``stream.DRAWS``, for what a log does not say.
+    """
+
+    model: Model
+    recipe: StreamRecipe
+    nodes: int = 4
+    order: str = "largest"
+    queue_limit: int = 12
+    placements: tuple[str, ...] = NAMES
+    trace: Path | None = None
+    skip_bad: bool = False
+    draw: str = "job"
+
+    @property
+    def name(self) -> str:
+        """For the progress display."""
+        return f"{self.trace.name if self.trace else 'stream'} {self.recipe.seed}"
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What came of one placement. submit_ns, start_ns, end_ns, halves: by place in the
+    stream."""
+
+    submit_ns: array[int]
+    start_ns: array[int]
+    end_ns: array[int]
+    halves: Sequence[Sequence[int]]
+    counts: dict[str, int]
+    checks: Sequence[LabelCheck]
+
+
+@dataclass(frozen=True, slots=True)
+class SharingOutcome:
+    """What came of a run; figures by placement. nodes: of the machine. skipped: lines
+    of the log left out, by fault."""
+
+    run: SharingRun
+    nodes: int
+    stream: Sequence[StreamJob]
+    shared: dict[str, Shared]
+    skipped: dict[str, int]
+    figures: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The run's name."""
+        return self.run.name
+
+    def document(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "seed": self.run.recipe.seed,
+            "jobs": len(self.stream),
+            "nodes": self.nodes,
+            "skipped_lines": self.skipped,
+            "applications": dict(
+                sorted(Counter(entry.job.application for entry in self.stream).items())
+            ),
+            "placements": {
+                name: {**self.figures[name], "counts": shared.counts}
+                for name, shared in self.shared.items()
+            },
+        }
+
+
+def carry_out(run: SharingRun, beat: Beat = ignore) -> SharingOutcome:
+    """Makes or reads the stream and runs it under each placement."""
+    nodes, skipped = run.nodes, {}
+    if run.trace is None:
+        stream = make_stream(run.recipe, run.model)
+    else:
+        log = read_swf(run.trace, machine=run.nodes or None, skip_bad=run.skip_bad)
+        nodes = log.workload.machine
+        skipped = {fault.value: count for fault, count in sorted(log.skipped.items())}
+        stream = stream_of(log.workload, run.model, run.recipe.seed, run.draw)
+    shared = {}
+    for count, name in enumerate(run.placements):
+        before, share = count / len(run.placements), 1 / len(run.placements)
+
+        def beat_of_all(done: float, before: float = before, share: float = share) -> None:
+            beat(before + done * share)
+
+        shared[name] = simulate(run, stream, nodes, name, beat_of_all)
+    outcome = SharingOutcome(run, nodes, stream, shared, skipped)
+    compared = _compared(stream, shared.get(PROTOTYPE))
+    for name, one in shared.items():
+        outcome.figures[name] = _figures(stream, one, compared)
+    return outcome
+
+
+def simulate(
+    run: SharingRun, stream: Sequence[StreamJob], nodes: int, name: str, beat: Beat = ignore
+) -> Shared:
+    """The stream under the placement of that name."""
+    learner = Learner(run.model.labels)
+    placement: Placement = (
+        spread(by_learner(learner)) if name == LEARNED else PLACEMENTS[name]
+    )
+    scheduler = SymbioticScheduler(nodes, placement, ORDERS[run.order], learner)
+    engine = Engine()
+    machine = HalvedMachine(engine, stream, scheduler, run.model.matrix, run.queue_limit)
+    engine.run(lambda: beat(machine.ended / len(stream)))
+    return Shared(
+        machine.submit_ns,
+        machine.start_ns,
+        machine.end_ns,
+        machine.halves,
+        asdict(scheduler.counts),
+        learner.check(),
+    )
+
+
+def _compared(stream: Sequence[StreamJob], prototype: Shared | None) -> list[int]:
+    """The jobs that section 2.4 compares: see above. All, if there is no prototype."""
+    everything = list(range(len(stream)))
+    if prototype is None:
+        return everything
+    ends = [
+        prototype.end_ns[place]
+        for place in everything
+        if Resource.MEMORY in stream[place].job.limits
+    ]
+    if not ends:
+        return everything
+    return [place for place in everything if prototype.end_ns[place] <= max(ends)]
+
+
+def _figures(
+    stream: Sequence[StreamJob], one: Shared, compared: Sequence[int]
+) -> dict[str, float]:
+    took = [end - start for start, end in zip(one.start_ns, one.end_ns, strict=True)]
+    waits = [start - at for at, start in zip(one.submit_ns, one.start_ns, strict=True)]
+    begin_ns = min(one.submit_ns)
+    mean_wait_s = sum(waits) / len(waits) / NS_PER_S
+    own = sum(entry.job.size * entry.run_ns for entry in stream)
+    spent = sum(entry.job.size * time for entry, time in zip(stream, took, strict=True))
+    slowed = sum(time > entry.run_ns for entry, time in zip(stream, took, strict=True))
+    return {
+        "makespan_s": (max(one.end_ns) - begin_ns) / NS_PER_S,
+        "compared_s": (max(one.end_ns[place] for place in compared) - begin_ns) / NS_PER_S,
+        "compared_jobs": len(compared),
+        "mean_wait_s": mean_wait_s,
+        "mean_response_s": mean_wait_s + sum(took) / len(took) / NS_PER_S,
+        "mean_speed": own / spent if spent else 1.0,
+        "slowed_share": slowed / len(stream),
+    }

@@ -1,0 +1,126 @@
+"""Streams of small and large jobs for machines whose nodes have two halves.
+
+After section 2.4 of Weinberg and Snavely (2006): jobs of half a node or of four halves,
+4 : 3; limited by memory twice as likely as by the CPU or by I/O; expected run times within
+20% of the actual ones. Which application of its class a job runs is drawn evenly. Run times
+on nodes of their own are log-uniform, which is ours: the paper does not say.
+
+Or a log, whose jobs have whole nodes' worth of halves. Logs do not say what limits a job,
+so that is drawn in the same proportions: for each job, or for each user's executable, which
+is always the same application then (and a few busy users decide the proportions).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from random import Random
+
+from cosched.core.cluster.symbiosis.matrix import Model
+from cosched.core.cluster.symbiosis.messages import SharingJob
+from cosched.core.cluster.symbiosis.resources import Limits, Resource
+from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S
+from cosched.sim.logs.workload import Workload
+
+DRAWS = ("job", "user")
+
+#: How likely a job is of a class.
+WEIGHTS = {Resource.MEMORY: 2.0, Resource.IO: 1.0, Resource.CPU: 1.0, Resource.NETWORK: 1.0}
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRecipe:
+    """What a stream is to be like.
+
+    small, large: sizes in halves; small_share: of the jobs. run_s: least and greatest run
+    time on nodes of its own. guess: how far a walltime is off at most, as a share.
+    """
+
+    jobs: int = 100
+    seed: int = 0
+    small: int = 1
+    large: int = 4
+    small_share: float = 4.0 / 7.0
+    run_s: tuple[float, float] = (30.0, 300.0)
+    guess: float = 0.2
+
+    def __post_init__(self) -> None:
+        for name in ("jobs", "small", "large"):
+            if getattr(self, name) < 1:
+                raise CoschedError(f"a stream with {name} {getattr(self, name)}: want 1")
+        if not 0.0 < self.run_s[0] <= self.run_s[1]:
+            least, most = self.run_s
+            raise CoschedError(f"run times from {least:g} s to {most:g} s: want 0 < a <= b")
+        if not (0.0 <= self.small_share <= 1.0 and 0.0 <= self.guess < 1.0):
+            raise CoschedError(
+                f"small_share {self.small_share:g}, guess {self.guess:g}: want shares"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class StreamJob:
+    """job: as the scheduler sees it. run_ns: on nodes of its own."""
+
+    job: SharingJob
+    run_ns: int
+
+
+def class_of(limits: Limits) -> Resource:
+    """The class that an application counts as: a node's resource before all others."""
+    for resource in (Resource.MEMORY, Resource.IO, Resource.CPU):
+        if resource in limits:
+            return resource
+    return Resource.NETWORK
+
+
+class _Kinds:
+    """Draws applications: their class by its weight, then evenly."""
+
+    def __init__(self, model: Model) -> None:
+        self._classes: dict[Resource, list[str]] = {}
+        for name, limits in model.labels.items():
+            self._classes.setdefault(class_of(limits), []).append(name)
+        self._kinds = sorted(self._classes, key=lambda kind: kind.value)
+        self._weights = [WEIGHTS[kind] for kind in self._kinds]
+
+    def draw(self, chance: Random) -> str:
+        return chance.choice(self._classes[chance.choices(self._kinds, self._weights)[0]])
+
+
+def make_stream(recipe: StreamRecipe, model: Model) -> list[StreamJob]:
+    """The stream of a recipe and its seed."""
+    chance = Random(recipe.seed)
+    kinds, labels = _Kinds(model), model.labels
+    least, most = (math.log(bound) for bound in recipe.run_s)
+    stream = []
+    for number in range(recipe.jobs):
+        application = kinds.draw(chance)
+        size = recipe.small if chance.random() < recipe.small_share else recipe.large
+        run_ns = round(math.exp(chance.uniform(least, most)) * NS_PER_S)
+        told_ns = round(run_ns * chance.uniform(1.0 - recipe.guess, 1.0 + recipe.guess))
+        limits = labels[application]
+        job = SharingJob(number, size, max(1, told_ns), 0, application, limits)
+        stream.append(StreamJob(job, run_ns))
+    return stream
+
+
+def stream_of(log: Workload, model: Model, seed: int, draw: str) -> list[StreamJob]:
+    """The jobs of a log, their applications drawn by this seed. draw: one of ``DRAWS``."""
+    kinds, labels = _Kinds(model), model.labels
+    drawn: dict[tuple[int, ...], str] = {}
+    stream = []
+    for place, user in enumerate(zip(log.user, log.executable, strict=True)):
+        who: tuple[int, ...] = user if draw == "user" else (place,)
+        if who not in drawn:
+            drawn[who] = kinds.draw(Random(" ".join(map(str, (seed, *who)))))
+        job = SharingJob(
+            number=place,
+            size=2 * log.size[place],
+            walltime_ns=max(1, log.walltime_ns[place]),
+            submit_ns=log.submit_ns[place],
+            application=drawn[who],
+            limits=labels[drawn[who]],
+        )
+        stream.append(StreamJob(job, log.run_ns[place]))
+    return stream

@@ -1,0 +1,97 @@
+"""Building a workload's programs: once, anew when anything changes, one line on errors."""
+
+import os
+
+import pytest
+
+from cosched.bench.workload.build import build_program, default_cache
+from cosched.core.errors import CoschedError
+
+# Copies the source, counts its calls, and fails as a compiler does if the source says so.
+MPICC = """\
+#!/bin/sh
+if [ "$1" = -show ]; then echo cc -lmpi; exit; fi
+echo call >> "{log}"
+while [ $# -gt 0 ]; do
+    case $1 in
+        -o) out=$2; shift ;;
+        *.c) source=$1 ;;
+    esac
+    shift
+done
+if grep -q wrong "$source"; then
+    echo "$source: In function 'main':" >&2
+    echo "$source:1:1: error: unknown type name 'wrong'" >&2
+    exit 1
+fi
+cp "$source" "$out" && chmod +x "$out"
+"""
+
+
+@pytest.fixture
+def mpicc(tmp_path):
+    path = tmp_path / "mpicc"
+    path.write_text(MPICC.format(log=tmp_path / "log"))
+    path.chmod(0o755)
+    return path
+
+
+def calls(tmp_path):
+    log = tmp_path / "log"
+    return len(log.read_text().splitlines()) if log.exists() else 0
+
+
+def source(tmp_path, text):
+    path = tmp_path / "prog.c"
+    path.write_text(text)
+    return path
+
+
+def test_a_program_is_built_once(tmp_path, mpicc):
+    first = build_program(source(tmp_path, "a"), mpicc, tmp_path / "cache")
+    again = build_program(tmp_path / "prog.c", mpicc, tmp_path / "cache")
+    assert first == again
+    assert first.read_text() == "a"
+    assert calls(tmp_path) == 1
+    assert os.listdir(tmp_path / "cache") == [first.name]
+
+
+def test_another_source_or_compiler_is_another_program(tmp_path, mpicc):
+    cache = tmp_path / "cache"
+    first = build_program(source(tmp_path, "a"), mpicc, cache)
+    other_source = build_program(source(tmp_path, "b"), mpicc, cache)
+    mpicc.write_text(mpicc.read_text().replace("-lmpi", "-lmpich"))
+    other_compiler = build_program(tmp_path / "prog.c", mpicc, cache)
+    assert len({first, other_source, other_compiler}) == 3
+    assert calls(tmp_path) == 3
+
+
+def test_a_source_that_does_not_compile(tmp_path, mpicc):
+    path = source(tmp_path, "wrong")
+    with pytest.raises(CoschedError) as caught:
+        build_program(path, mpicc, tmp_path / "cache")
+    assert str(caught.value) == (
+        f"source '{path}' does not compile: {path}:1:1: error: unknown type name 'wrong'"
+    )
+    assert os.listdir(tmp_path / "cache") == []
+
+
+def test_a_source_that_is_not_there(tmp_path, mpicc):
+    with pytest.raises(CoschedError, match=r"no_such\.c': No such file"):
+        build_program(tmp_path / "no_such.c", mpicc, tmp_path / "cache")
+
+
+def test_a_cache_that_cannot_be_made(tmp_path, mpicc):
+    (tmp_path / "file").touch()
+    with pytest.raises(CoschedError) as caught:
+        build_program(source(tmp_path, "a"), mpicc, tmp_path / "file" / "cache")
+    assert str(caught.value) == (
+        f"cannot write '{tmp_path}/file/cache': Not a directory; "
+        "name another folder with XDG_CACHE_HOME"
+    )
+
+
+def test_where_the_cache_is():
+    assert str(default_cache({"XDG_CACHE_HOME": "/x"})) == "/x/cosched/programs"
+    home = {"HOME": "/h", "XDG_CACHE_HOME": "relative"}
+    assert str(default_cache(home)) == "/h/.cache/cosched/programs"

@@ -1,0 +1,83 @@
+"""The gang driver: whose turn it is, and when it wants to be asked again."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cosched.bench.run import gang
+from cosched.bench.run.gang import RETRY_S, Gang
+from cosched.bench.run.site import Site
+
+
+class Nodes:
+    """Daemons that give a turn to any job they know; ``now_s`` is the driver's clock."""
+
+    def __init__(self, monkeypatch):
+        self.known = {"n1": {"a", "b", "c"}, "n2": {"a", "b", "c"}}
+        self.has = {}
+        self.now_s = 100.0
+        monkeypatch.setattr(gang, "request", self.request)
+        monkeypatch.setattr(gang.time, "monotonic", lambda: self.now_s)
+
+    def request(self, paths, operation, job):
+        assert operation == "turn"
+        uid, _, name = job.partition(".")
+        assert uid == str(os.getuid())
+        given = name in self.known[paths.node]
+        if given:
+            self.has[paths.node] = name
+        return {"given": given}
+
+
+@pytest.fixture
+def nodes(monkeypatch):
+    return Nodes(monkeypatch)
+
+
+@pytest.fixture
+def driver(nodes):
+    return Gang(driver_site(), slice_s=2.0)
+
+
+def test_all_nodes_switch_together_slice_by_slice(nodes, driver):
+    seen = []
+    for _ in range(5):
+        nodes.now_s += driver.attend(("a", "b", "c"))
+        assert nodes.has["n1"] == nodes.has["n2"]
+        seen.append(nodes.has["n1"])
+    assert seen == ["a", "b", "c", "a", "b"]
+    assert nodes.now_s == 110.0
+
+
+def test_within_a_slice_nobody_is_disturbed(nodes, driver):
+    driver.attend(("a", "b"))
+    nodes.has.clear()
+    nodes.now_s += 0.5
+    assert driver.attend(("a", "b")) == 1.5
+    assert nodes.has == {}
+
+
+def test_the_next_job_follows_at_once_on_one_that_ended(nodes, driver):
+    driver.attend(("a", "b"))
+    nodes.now_s += 0.5
+    assert driver.attend(("b",)) == 2.0
+    assert nodes.has == {"n1": "b", "n2": "b"}
+
+
+def test_a_job_that_is_still_registering_is_asked_again(nodes, driver):
+    nodes.known = {"n1": {"a", "b"}, "n2": {"b"}}
+    assert driver.attend(("a", "b")) == pytest.approx(RETRY_S)
+    nodes.now_s += RETRY_S
+    nodes.known["n2"].add("a")
+    assert driver.attend(("a", "b")) == 2.0
+    assert nodes.has == {"n1": "a", "n2": "a"}, "its turn goes on"
+    nodes.known = {"n1": set(), "n2": set()}
+    assert Gang(driver_site(), 2.0).attend(("a",)) == RETRY_S
+    assert Gang(driver_site(), 2.0).attend(()) is None
+
+
+def driver_site():
+    return Site(Path("/run/x"), ("n1", "n2"), None, lab=False)

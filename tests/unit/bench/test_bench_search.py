@@ -1,0 +1,188 @@
+"""The search of cosched tune on made-up response surfaces."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cosched.bench.tune.search import (
+    KERNEL,
+    Advice,
+    Grid,
+    Setting,
+    Verdict,
+    advise,
+    contenders,
+    next_round,
+    runs_left,
+)
+from cosched.core.node.settings import Span
+
+MS = 10**6
+SLICES = tuple(Span(ms * MS) for ms in (250, 500, 1000, 2000, 4000))
+GMETS = tuple(Span(ms * MS) for ms in (10, 50, 100, 200, 500))
+
+
+def point(slice_ms, gmet_ms, variant="proportional"):
+    return Setting(variant, Span(slice_ms * MS), Span(gmet_ms * MS))
+
+
+DEFAULT = point(2000, 100)
+GRID = Grid(("proportional",), SLICES, GMETS, DEFAULT)
+
+
+def search(surface, grid=GRID, repeats=3, noise=lambda _one, _n: 1.0):
+    """Runs the whole search; what was observed, and in which order."""
+    observed, order = {}, []
+    while batch := next_round(grid, observed, repeats):
+        assert len(batch) == len(set(batch))
+        for one in batch:
+            n = len(observed.setdefault(one, []))
+            observed[one].append(surface(one) * noise(one, n))
+            order.append(one)
+        assert len(order) < 1000, "the search does not end"
+    return observed, order
+
+
+def valley(best, kernel=30.0, depth=10.0):
+    """A smooth surface with its least value at ``best``, steep in both logarithms."""
+
+    def surface(one):
+        if one == KERNEL:
+            return kernel
+        away = math.log2(one.slice.ns / best.slice.ns) ** 2
+        away += (math.log2(one.gmet.ns / best.gmet.ns) / 2) ** 2
+        return depth * (1 + 0.2 * away)
+
+    return surface
+
+
+@pytest.mark.parametrize("best", GRID.points(), ids=str)
+def test_it_finds_the_valley_wherever_it_is(best):
+    observed, _ = search(valley(best))
+    advice = advise(GRID, observed)
+    at_best = valley(best)
+    assert at_best(advice.best) <= at_best(best) * 1.03
+    assert advice.to_kernel == pytest.approx(at_best(advice.best) / 30)
+
+
+def test_what_lies_among_clearly_worse_ones_is_not_tried():
+    observed, order = search(valley(point(250, 10)))
+    far = point(4000, 200)
+    assert far in GRID.points()
+    assert far not in observed
+    everything = 3 * (len(GRID.points()) + 1)
+    assert len(order) < everything / 2
+
+
+def test_better_ones_run_more_often():
+    best = point(500, 50)
+    observed, _ = search(valley(best))
+    counts = {one: len(values) for one, values in observed.items()}
+    assert counts[best] == counts[KERNEL] == counts[DEFAULT] == 3
+    worst = max(
+        (one for one in observed if one not in (KERNEL, DEFAULT)),
+        key=valley(best),
+    )
+    assert counts[worst] == 1
+    assert 3 in counts.values()
+    assert 2 in counts.values()
+
+
+def test_a_flat_surface_keeps_the_default():
+    observed, _ = search(lambda one: 20.0 if one == KERNEL else 10.0)
+    advice = advise(GRID, observed)
+    assert advice == Advice(Verdict.DEFAULT, DEFAULT, 0.5, 1.0)
+
+
+def test_the_kernel_is_best_and_it_says_so():
+    observed, _ = search(lambda one: 10.0 if one == KERNEL else 10.2)
+    advice = advise(GRID, observed)
+    assert advice.verdict is Verdict.KERNEL
+    assert advice.to_kernel == pytest.approx(1.02)
+
+
+def test_a_setting_that_fails_is_out_at_once():
+    broken = point(250, 10)
+    surface = valley(broken)
+    observed, _ = search(lambda one: math.inf if one == broken else surface(one))
+    assert observed[broken] == [math.inf]
+    advice = advise(GRID, observed)
+    assert advice.best != broken
+    assert advice.best in GRID.points()
+
+
+def test_if_all_fail_there_is_no_advice():
+    observed, order = search(lambda _one: math.inf)
+    assert advise(GRID, observed) == Advice(Verdict.NOTHING)
+    assert len(order) == len(set(order))
+
+
+def test_without_the_kernels_figure_there_is_no_ratio_to_it():
+    observed, _ = search(lambda one: math.inf if one == KERNEL else valley(DEFAULT)(one))
+    advice = advise(GRID, observed)
+    assert (advice.verdict, advice.to_kernel) == (Verdict.DEFAULT, None)
+    assert len(observed[DEFAULT]) == 3
+    assert observed[KERNEL] == [math.inf]
+
+
+def test_variants_are_grids_of_their_own():
+    grid = Grid(("proportional", "strict"), SLICES, GMETS, DEFAULT)
+    surface = valley(point(1000, 100, "x"))
+
+    def two(one):
+        return surface(one) * (2.0 if one != KERNEL and one.variant == "strict" else 1.0)
+
+    observed, _ = search(two, grid)
+    assert advise(grid, observed).best == point(1000, 100)
+    tried = [one for one in observed if one != KERNEL and one.variant == "strict"]
+    assert set(tried) <= set(grid.scouts())
+
+
+def test_a_gmet_that_reaches_the_slice_is_no_point():
+    assert all(one.gmet.ns < one.slice.ns for one in GRID.points())
+    assert point(250, 500) not in GRID.points()
+
+
+def test_a_default_off_the_grid_is_tried_all_the_same():
+    odd = point(3000, 70)
+    grid = Grid(("proportional",), SLICES, GMETS, odd)
+    observed, _ = search(valley(DEFAULT), grid)
+    assert len(observed[odd]) == 3
+
+
+responses = st.floats(1, 100)
+
+
+@given(st.data(), st.integers(1, 4))
+@settings(max_examples=60, deadline=None)
+def test_on_any_surface_it_ends_and_never_runs_more_than_forecast(data, repeats):
+    drawn = {}
+
+    def surface(one):
+        if one not in drawn:
+            drawn[one] = data.draw(responses | st.just(math.inf))
+        return drawn[one]
+
+    observed, order = {}, []
+    while batch := next_round(GRID, observed, repeats):
+        # What is left can only shrink to what was forecast, up to a change of who is in
+        # reach; every single round is part of the forecast made just before it.
+        assert runs_left(GRID, observed, repeats)[: len(batch)] == batch
+        for one in batch:
+            observed.setdefault(one, []).append(surface(one))
+        order += batch
+    assert len(order) <= (len(GRID.points()) + 1) * repeats
+    assert all(len(values) <= repeats for values in observed.values())
+    advice = advise(GRID, observed)
+    able = [v for k, v in drawn.items() if k != KERNEL and not math.isinf(v)]
+    assert (advice.verdict is Verdict.NOTHING) == (not able)
+
+
+def test_half_as_many_each_time():
+    observed = {
+        Setting("proportional", turn, GMETS[0]): [float(n)] * 3
+        for n, turn in enumerate(SLICES, 1)
+    }
+    assert [len(contenders(GRID, observed, n)) for n in (1, 2, 3)] == [5, 3, 2]

@@ -1,0 +1,378 @@
+"""A whole bench with a stand-in for cosched-run: order, failures, document, exit status."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cosched.bench.run import daemons, launcher
+from cosched.bench.run.arms import Arm, parse_arms
+from cosched.bench.run.bench import BenchOptions, run_bench
+from cosched.bench.run.ground import GroundOptions
+from cosched.bench.run.launcher import Launcher
+from cosched.bench.run.processes import RunFailed
+from cosched.bench.run.site import Site
+from cosched.bench.workload.file import JobInstance, JobSpec
+from cosched.cli.main import cosched
+from cosched.cli.options import run_cli
+from cosched.core.errors import CoschedError
+from cosched.shm.paths import NodePaths
+
+STAND_IN = """\
+#!/bin/sh
+echo "$@" >> "$LOG"
+while :; do
+    case $1 in
+        --no-shim) shift ;;
+        --waits-only) shift ;;
+        --job) job=$2; shift 2 ;;
+        --*|-n) shift 2 ;;
+        *) break ;;
+    esac
+done
+JOB=$job exec "$@"
+"""
+
+WORKLOAD = """
+title = "pair"
+[[job]]
+name = "a"
+command = "sh -c 'echo from $JOB; test ! -e $LOG.fail'"
+ranks = 2
+count = 2
+"""
+
+
+@pytest.fixture
+def bench(tmp_path, monkeypatch):
+    """What runs a workload's text with the stand-in, on this machine as the only node."""
+    script = tmp_path / "cosched-run"
+    script.write_text(STAND_IN)
+    script.chmod(0o755)
+    log = tmp_path / "log"
+    log.touch()
+    monkeypatch.setenv("LOG", str(log))
+    monkeypatch.setattr(
+        "cosched.cli.measure.bench.run_bench",
+        lambda options, *rest: run_bench(
+            replace(options, ground=replace(options.ground, cosched_run=(str(script),))),
+            *rest,
+        ),
+    )
+
+    class Bench:
+        path = tmp_path / "pair.toml"
+        fail = tmp_path / "log.fail"
+        stderr = io.StringIO()
+        run_dir = tmp_path / "run"
+
+        def run(self, text=WORKLOAD, arms="batch,kernel,cosched", settings=(), **changes):
+            self.path.write_text(text)
+            options = BenchOptions(
+                workload=self.path,
+                arms=parse_arms(arms),
+                ground=GroundOptions(
+                    run_dir=self.run_dir,
+                    hosts=(os.uname().nodename,),
+                    settings=dict(settings),
+                    limit_s=changes.pop("limit_s", 60.0),
+                    cosched_run=(str(script),),
+                ),
+                command_line=("cosched", "bench"),
+                **{"repeats": 2, "warm_up": False, **changes},
+            )
+            return run_bench(options, os.environ, self.stderr)
+
+        def cli(self, *arguments, text=WORKLOAD):
+            self.path.write_text(text)
+            common = ["--hosts", os.uname().nodename, "--run-dir", str(self.run_dir)]
+            return run_cli(cosched, ["bench", str(self.path), *common, *arguments])
+
+        def calls(self):
+            return log.read_text().splitlines()
+
+    return Bench()
+
+
+def test_runs_are_interleaved_and_differ_only_in_the_shim(bench):
+    outcome = bench.run()
+    host = os.uname().nodename
+    rest = f"--hosts {host} -n 2 --ppn 2 sh -c"
+    calls = [line.partition(" echo")[0] for line in bench.calls()]
+    without = [f"--no-shim --job a.{n} {rest}" for n in (1, 2)]
+    with_shim = [f"--job a.{n} {rest}" for n in (1, 2)]
+    # At once means in any order, so pairs are compared sorted.
+    pairs = [sorted(calls[n : n + 2]) for n in range(0, len(calls), 2)]
+    assert pairs == [
+        *(without, without, with_shim),
+        *(without, with_shim, without),
+    ]
+    assert not outcome.failed
+    lines = bench.stderr.getvalue().splitlines()
+    assert [line[:18] for line in lines] == [
+        "run 1/6  batch   1",
+        "run 2/6  kernel  1",
+        "run 3/6  cosched 1",
+        "run 4/6  kernel  2",
+        "run 5/6  cosched 2",
+        "run 6/6  batch   2",
+    ]
+
+
+def test_each_arm_tells_cosched_run_what_it_is(bench):
+    bench.run(arms="kernel,yield,block", repeats=1)
+    told = [line.partition(" --job")[0] for line in bench.calls()]
+    assert told[::2] == [
+        "--no-shim",
+        "--waits-only --wait yield",
+        "--waits-only --wait block",
+    ]
+
+
+def test_the_document_is_complete(bench):
+    found = json.loads(json.dumps(bench.run(arms="kernel,cosched").document))
+    assert list(found["arms"]) == ["kernel", "cosched"]
+    assert found["command_line"] == ["cosched", "bench"]
+    assert found["kernel"] == os.uname().release
+    assert found["hosts"] == [os.uname().nodename]
+    assert found["lab"] is False
+    assert {"mpi", "settings", "nodes", "started", "cosched"} <= set(found)
+    repeat = found["arms"]["kernel"]["repeats"][0]
+    assert [job["name"] for job in repeat["jobs"]] == ["a.1", "a.2"]
+    assert repeat["outside_load"]["capacity_s"] > 0
+
+
+def test_the_warm_up_runs_one_job_with_and_without_the_shim(bench):
+    bench.run(warm_up=True, repeats=1)
+    first, second, *rest = bench.calls()
+    assert first.startswith("--no-shim --job a.1 ")
+    assert second.startswith("--job a.1 ")
+    assert len(rest) == 6
+
+
+def test_the_warm_up_has_every_kind_of_start(bench):
+    bench.run(warm_up=True, repeats=1, arms="block,kernel")
+    starts = {call.partition("--job")[0].strip() for call in bench.calls()[:2]}
+    assert starts == {"--waits-only --wait block", "--no-shim"}
+
+
+def test_an_interrupted_bench_goes_on_where_it_stopped(bench, tmp_path):
+    resume = tmp_path / "runs.jsonl"
+
+    class Hangup(io.StringIO):
+        def write(self, text):
+            if text.startswith("run 4/6"):
+                raise KeyboardInterrupt
+            return super().write(text)
+
+    bench.stderr = Hangup()
+    with pytest.raises(KeyboardInterrupt):
+        bench.run(resume=resume)
+    assert len(bench.calls()) == 2 * 4
+    bench.stderr = io.StringIO()
+    outcome = bench.run(resume=resume)
+    shown = bench.stderr.getvalue().splitlines()
+    assert shown[0] == "runs done already: 4"
+    assert [line[:9] for line in shown[1:]] == ["run 5/6  ", "run 6/6  "]
+    assert len(bench.calls()) == 2 * 6
+    repeats = [len(arm["repeats"]) for arm in outcome.document["arms"].values()]
+    assert repeats == [2, 2, 2]
+    bench.run(resume=resume, repeats=1)
+    assert len(bench.calls()) == 2 * 6
+
+
+def test_a_bench_of_another_workload_is_not_continued(bench, tmp_path):
+    bench.run(resume=tmp_path / "runs.jsonl", repeats=1)
+    with pytest.raises(CoschedError, match="cannot be continued: its workload differs"):
+        bench.run(
+            WORKLOAD.replace("count = 2", "count = 3"), resume=tmp_path / "runs.jsonl"
+        )
+
+
+def test_dom_limits_the_jobs_that_run_at_a_time(bench):
+    text = WORKLOAD.replace("count = 2", "count = 5")
+    arms = bench.run(text, arms="kernel,batch", repeats=1, dom=2).document["arms"]
+    for arm, at_most in (("kernel", 2), ("batch", 1)):
+        jobs = arms[arm]["repeats"][0]["jobs"]
+        beside = [
+            sum(job["wait_s"] <= other["wait_s"] < job["response_s"] for job in jobs)
+            for other in jobs
+        ]
+        assert max(beside) == at_most
+        assert [job["wait_s"] for job in jobs] == sorted(job["wait_s"] for job in jobs)
+        assert arms[arm]["mean_wait_s"] > 0
+
+
+def test_a_run_that_takes_too_long_fails(bench):
+    text = WORKLOAD.replace("echo from $JOB;", "exec sleep 60;")
+    outcome = bench.run(text, arms="kernel", limit_s=0.3)
+    assert outcome.failed
+    assert len(outcome.document["arms"]["kernel"]["repeats"]) == 1
+    assert "failed: kernel, repeat 1: not over in 0.3 s; the jobs that ran: a.1, a.2" in (
+        outcome.text
+    )
+
+
+def test_a_failure_in_the_warm_up_ends_the_bench(bench):
+    bench.fail.touch()
+    with pytest.raises(RunFailed) as caught:
+        bench.run(warm_up=True)
+    assert str(caught.value) == "in the warm-up job 'a.1' ended with status 1"
+    assert caught.value.failure.output == ("from a.1",)
+
+
+def test_a_failed_arm_is_left_out_and_the_others_go_on(bench):
+    text = """
+    [[job]]
+    name = "picky"
+    command = "sh -c 'test -z \\"$SHIM\\"'"
+    ranks = 1
+    """
+    failing_with_shim = STAND_IN.replace("while :", "SHIM=1; export SHIM; while :")
+    failing_with_shim = failing_with_shim.replace(
+        "--no-shim) shift ;;", "--no-shim) SHIM=; shift ;;"
+    )
+    script = bench.path.parent / "cosched-run"
+    script.write_text(failing_with_shim)
+    outcome = bench.run(text, repeats=3)
+    assert outcome.failed
+    assert len(bench.calls()) == 3 + 3 + 1
+    arms = outcome.document["arms"]
+    assert [len(arms[arm]["repeats"]) for arm in ("batch", "kernel", "cosched")] == [
+        *(3, 3, 1),
+    ]
+    assert arms["cosched"]["makespan_s"] is None
+    assert "failed: cosched, repeat 1: job 'picky' ended with status 1" in outcome.text
+    assert "kernel/batch" in outcome.text
+
+
+def test_a_coscheduled_run_in_which_no_task_registers_fails(bench, monkeypatch):
+    """The node's daemons are up, but the stand-in knows nothing of them."""
+    answer = {
+        "pid": os.getpid(),
+        "timer": {"pid": os.getpid()},
+        "settings": {"slice": "1s", "gmet": "100ms", "align": True},
+        "class_scheduler": {"name": "cgroup2", "mode": "proportional"},
+        "counters": {"reg_new_job": 3},
+    }
+    node = NodePaths(bench.run_dir, os.uname().nodename)
+    monkeypatch.setattr(daemons, "ask", lambda _site: {node: answer})
+    outcome = bench.run(arms="kernel,cosched", repeats=1)
+    assert outcome.failed
+    assert outcome.document["arms"]["kernel"]["makespan_s"] > 0
+    assert "failed: cosched, repeat 1: no task took part in coscheduling" in outcome.text
+    assert "slice 1s, gmet 100ms, align on" in outcome.text
+
+
+def test_ranks_that_do_not_fit_are_refused_before_anything_starts(bench):
+    with pytest.raises(CoschedError) as caught:
+        bench.run(WORKLOAD + "ppn = 1")
+    assert str(caught.value) == (
+        f"{bench.path}, job 'a': 2 ranks do not fit on 1 nodes at ppn = 1; "
+        "raise ppn or leave it out"
+    )
+    assert bench.calls() == []
+
+
+def test_settings_cannot_be_changed_where_no_daemon_is(bench):
+    with pytest.raises(CoschedError, match="cannot change the settings of"):
+        bench.run(settings={"slice": "2s"})
+    with pytest.raises(CoschedError, match="slice: '2' is not a duration"):
+        bench.run(settings={"slice": "2"})
+
+
+# --- the command ---
+
+
+def test_the_command_prints_the_table_and_writes_the_document(bench, capsys, tmp_path):
+    json_file = tmp_path / "result.json"
+    options = ["--arms", "kernel", "--repeat", "1", "--no-warm-up"]
+    assert bench.cli(*options, "--json", str(json_file)) == 0
+    printed = capsys.readouterr()
+    assert printed.out.startswith("pair\n")
+    assert printed.err.startswith("run 1/1  kernel  1  response ")
+    assert json.loads(json_file.read_text())["workload"]["title"] == "pair"
+    assert bench.cli(*options, "--json", "-") == 0
+    assert json.loads(capsys.readouterr().out)["format"] == "cosched-bench-1"
+
+
+def test_the_command_fails_if_a_job_did(bench, capsys):
+    bench.fail.touch()
+    assert bench.cli("--arms", "kernel", "--repeat", "1", "--no-warm-up") == 1
+    assert "failed: kernel, repeat 1: job 'a." in capsys.readouterr().out
+    assert bench.cli() == 1
+    assert capsys.readouterr().err == (
+        "warming up\n  | from a.1\ncosched: in the warm-up job 'a.1' ended with status 1\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["--arms", "none"], 1, "cosched: --arms: 'none' is not an arm; "),
+        (["--hosts", "a,,b"], 2, "cosched bench: Invalid value for --hosts: 'a,,b': "),
+        (["--repeat", "0"], 2, "cosched bench: Invalid value for '--repeat': "),
+        (["--json", "/nonexistent/x"], 1, "cosched: /nonexistent/x: its folder cannot be "),
+        (["--set-with", "pdsh 'x"], 1, "cosched: --set-with: 'pdsh 'x': No closing"),
+        (["--gmet", "soon"], 1, "cosched: gmet: 'soon' is not a duration; "),
+    ],
+)
+def test_wrong_usage_gets_one_line(bench, capsys, arguments, status, message):
+    assert bench.cli(*arguments) == status
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(message)
+    assert len(printed.err.splitlines()) == 1
+    assert bench.calls() == []
+
+
+# --- command lines ---
+
+
+def submission(spec, arm, mpi=None, program=("./app", "-x")):
+    site = Site(Path("/run/x"), ("lab1", "lab2"), None, lab=True)
+    made = Launcher(site, {spec.name: program}, {"HOME": "/h"}, mpi, ("run",))
+    return made.submission(JobInstance(spec.name, spec), arm)
+
+
+def test_ranks_are_spread_over_all_nodes():
+    made = submission(JobSpec("a", 3), Arm.COSCHED)
+    assert made.argv == (
+        *("run", "--job", "a", "--hosts", "lab1,lab2", "-n", "3", "--ppn", "2"),
+        *("./app", "-x"),
+    )
+    assert made.env == {"HOME": "/h", "COSCHED_RUN_DIR": "/run/x"}
+
+
+def test_what_the_workload_says_is_handed_on():
+    spec = JobSpec("a", 4, ppn=4, env={"A": "1"}, start_s=2.0, timeout_s=9.0)
+    made = submission(spec, Arm.BATCH, mpi="openmpi")
+    assert made.argv[:11] == (
+        *("run", "--no-shim", "--job", "a", "--hosts", "lab1,lab2", "-n", "4"),
+        *("--ppn", "4", "--mpi"),
+    )
+    assert made.env["A"] == "1"
+    assert (made.start_s, made.timeout_s) == (2.0, 9.0)
+
+
+@pytest.mark.parametrize("command", [launcher.COSCHED_RUN, launcher.SLURM_JOB])
+def test_a_job_does_not_start_with_what_is_in_the_working_directory(command, tmp_path):
+    """As in a clone of cosched that is not built."""
+    (tmp_path / "cosched").mkdir()
+    (tmp_path / "cosched/__init__.py").write_text("raise ImportError('not this one')")
+    run = subprocess.run(
+        [*command, "--help"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout.lower().startswith("usage: ")
+
+
+def test_a_launcher_says_itself_where_its_ranks_run():
+    made = submission(JobSpec("a", 4), Arm.KERNEL, program=("srun", "-n", "4", "./app"))
+    assert made.argv == (*("run", "--no-shim", "--job", "a", "srun", "-n", "4", "./app"),)
+    assert sys.executable in launcher.COSCHED_RUN

@@ -1,0 +1,54 @@
+"""The probe of the machine's speed: where it goes, what it leaves alone."""
+
+import os
+import threading
+
+import pytest
+
+from cosched.bench.measure.speed import SpeedMeter
+
+
+@pytest.fixture
+def moves(monkeypatch):
+    """Where the probe went, by thread."""
+    found = []
+    real = os.sched_setaffinity
+
+    def told(pid, cpus):
+        real(pid, cpus)
+        found.append((threading.current_thread().name, *cpus))
+
+    monkeypatch.setattr(os, "sched_setaffinity", told)
+    return found
+
+
+def test_every_cpu_is_visited_by_a_thread_of_its_own(moves):
+    mine = os.sched_getaffinity(0)
+    with SpeedMeter(mine) as speed:
+        pass
+    assert moves[: len(mine)] == [("speed", cpu) for cpu in sorted(mine)]
+    assert {thread for thread, _ in moves} == {"speed"}
+    assert os.sched_getaffinity(0) == mine
+    assert 0 < speed.probe_us < 1e5
+
+
+def test_cpus_that_are_not_ours_are_left_out():
+    mine = sorted(os.sched_getaffinity(0))
+    with SpeedMeter([*mine, 100_000]) as speed:
+        pass
+    assert speed.probe_us > 0
+    with SpeedMeter([100_000]) as nowhere:
+        pass
+    assert nowhere.probe_us is None
+
+
+def test_no_cpus_no_speed():
+    with SpeedMeter(()) as speed:
+        pass
+    assert speed.probe_us is None
+
+
+def test_what_goes_wrong_in_the_run_is_not_hidden_and_leaves_no_thread():
+    with pytest.raises(RuntimeError, match="mine"), SpeedMeter(os.sched_getaffinity(0)):
+        raise RuntimeError("mine")
+    assert "speed" not in {thread.name for thread in threading.enumerate()}

@@ -1,0 +1,262 @@
+"""What people read: the table, the line of a run, the words at the end; and the JSON."""
+
+import io
+import json
+from dataclasses import replace
+from pathlib import PurePath
+
+import pytest
+
+from cosched.bench.results.document import document
+from cosched.bench.results.results import Ratio, Run
+from cosched.bench.results.table import conclude, describe_run, render
+from cosched.bench.run.arms import Arm
+from cosched.bench.run.progress import Estimate, clock, open_progress
+from cosched.bench.run.session import NOTHING_REGISTERED
+from cosched.bench.workload.file import parse_workload
+from tests.unit.bench.bench_samples import (
+    BATCH,
+    COSCHED,
+    KERNEL,
+    failed_run,
+    run,
+    summaries,
+)
+
+SETTING = "MPICH 5.0.2, 2 nodes of the lab, slice 1s, gmet 100ms, align on"
+
+GOLDEN = """\
+twins: two pipelines at once
+MPICH 5.0.2, 2 nodes of the lab, slice 1s, gmet 100ms, align on
+
+seconds      mean response                       makespan
+batch                 2.40  (2.35 - 2.50)            3.20  (3.10 - 3.30)
+kernel                4.22  (4.10 - 4.35)            4.30  (4.20 - 4.40)
+cosched               3.15  (3.15 - 3.30)            3.40  (3.30 - 3.50)
+medians of 2 or 3 runs an arm (least - greatest)
+
+job                           batch            kernel           cosched
+                    response    CPU   response    CPU   response    CPU
+wavefront.1             1.60   3.10       4.15   3.10       3.00   3.10
+wavefront.2             3.20   3.20       4.30   3.20       3.40   3.20
+
+ratio              mean response       makespan
+cosched/kernel              0.75           0.79
+cosched/batch               1.31           1.06
+kernel/batch                1.76           1.34
+
+switches in a coscheduled run: 6 by the timer, 4 by messages
+outside load: at most 31.0% of the nodes' CPUs in a run
+kernel, repeat 3: discarded, outside load 31.0% is over 5%
+
+Coscheduled, a job answered on average 25% sooner than under the kernel alone
+and 31% later than one after the other.
+"""
+
+
+def test_the_whole_table():
+    text = render(
+        "twins: two pipelines at once", SETTING, summaries(BATCH, KERNEL, COSCHED)
+    )
+    assert text == GOLDEN
+
+
+def probed(runs, *probes_us):
+    return [replace(run, probe_us=us) for run, us in zip(runs, probes_us, strict=True)]
+
+
+def test_where_the_machines_speed_differs_ratios_at_equal_speed_stand_beside():
+    kernel = probed(KERNEL[:2], 450.0, 450.0)
+    arms = summaries(
+        probed(BATCH, 300.0, 300.0, 300.0), kernel, probed(COSCHED, 300.0, 310.0, 300.0)
+    )
+    text = render("t", "s", arms)
+    assert max(map(len, text.splitlines())) <= 80
+    assert text[text.index("\nratio") + 1 :].splitlines()[:9] == [
+        "ratio              mean response       makespan",
+        "cosched/kernel              0.75           0.79",
+        "cosched/batch               1.31           1.06",
+        "kernel/batch                1.76           1.34",
+        "",
+        "at equal speed     mean response       makespan",
+        "cosched/kernel              1.12           1.19",
+        "cosched/batch               1.31           1.06",
+        "kernel/batch                1.17           0.90",
+    ]
+    assert "the machine ran at 0.67 to 1.00 of its usual speed\n" in text
+    said = " ".join(text[text.index("Coscheduled") :].split())
+    assert said.startswith(
+        "Coscheduled, a job answered on average, at equal speed of the machine, 12% later "
+        "than under the kernel alone"
+    )
+    made = json.loads(json.dumps(document(ONE_JOB, arms, {})))
+    assert made["level_ratios"]["kernel/batch"]["makespan"] == pytest.approx(
+        0.896, abs=1e-3
+    )
+    assert made["ratios"]["kernel/batch"]["makespan"] == pytest.approx(1.344, abs=1e-3)
+    assert made["arms"]["kernel"]["repeats"][0]["probe_us"] == 450.0
+
+
+ONE_JOB = parse_workload(
+    '[[job]]\nname = "a"\ncommand = "true"\nranks = 1\n', "t.toml", PurePath("/w")
+)
+
+
+def test_where_it_is_even_or_unknown_they_do_not():
+    even = summaries(probed(BATCH, 300.0, 301.0, 302.0), probed(KERNEL[:2], 300.0, 305.0))
+    unknown = summaries(BATCH, probed(KERNEL[:2], 300.0, 450.0))
+    for arms in (even, unknown):
+        text = render("t", "s", arms)
+        assert "speed" not in text
+        assert document(ONE_JOB, arms, {})["level_ratios"] is None
+
+
+def test_failures_and_disturbed_arms_are_told():
+    disturbed = [run(Arm.KERNEL, 1, (4.0, 4.2), share=0.2)]
+    text = render("t", "s", summaries(disturbed, [failed_run(Arm.COSCHED, 1)]))
+    assert text.splitlines()[-6:] == [
+        "outside load: at most 20.0% of the nodes' CPUs in a run",
+        "kernel: every run was disturbed (outside load over 5%); measure again",
+        "",
+        "failed: cosched, repeat 1: job 'wavefront.1' ended with status 3",
+        "  | reading input",
+        "  | cannot open 'mesh.dat'",
+    ]
+
+
+def test_nothing_but_failures():
+    text = render("t", "s", summaries([failed_run(Arm.BATCH, 1)]))
+    assert text.startswith("t\ns\n\nfailed: batch, repeat 1: ")
+
+
+def test_a_long_failure_is_folded():
+    failed = Run(Arm.COSCHED, 1, (), failure=NOTHING_REGISTERED)
+    text = render("t", "s", summaries([failed]))
+    assert max(map(len, text.splitlines())) <= 80
+    assert " ".join(NOTHING_REGISTERED.line.split()) in " ".join(text.split())
+
+
+@pytest.mark.parametrize("seconds", [0.001, 99.994, 12345.6])
+def test_no_line_is_wider_than_80_columns(seconds):
+    groups = [[run(arm, n, (seconds * n,) * 50) for n in (1, 2)] for arm in Arm]
+    text = render("x" * 200, "y" * 200, summaries(*groups))
+    assert max(map(len, text.splitlines())) <= 80
+    assert "... and 10 more; --json has them all" in text
+
+
+@pytest.mark.parametrize(
+    ("ratio", "overlap", "words"),
+    [
+        (0.5, False, "50% sooner than under the kernel alone"),
+        (1.4, False, "40% later than under the kernel alone"),
+        (1.4, True, "40% later than under the kernel alone (but single runs overlap)"),
+        (1.02, True, "as soon as under the kernel alone (within 3%)"),
+    ],
+)
+def test_the_words_at_the_end(ratio, overlap, words):
+    lines = conclude([Ratio(Arm.COSCHED, Arm.KERNEL, ratio, 1.0, overlap)], False)
+    assert " ".join(lines) == f"Coscheduled, a job answered on average {words}."
+
+
+def test_no_words_without_cosched():
+    assert conclude([Ratio(Arm.KERNEL, Arm.BATCH, 2.0, 2.0, False)], False) == []
+
+
+def test_no_conclusion_from_disturbed_runs():
+    disturbed = [run(Arm.KERNEL, 1, (4.0, 4.2), share=0.2)]
+    text = render("t", "s", summaries(disturbed, COSCHED))
+    assert text.endswith(
+        "\nNo conclusion: other programs kept the nodes' CPUs busy. Measure again on a\n"
+        "quiet machine.\n"
+    )
+
+
+def test_the_line_of_a_run():
+    assert describe_run(KERNEL[2], "kernel") == (
+        "kernel  3  response 9.45 s  makespan 9.90 s  outside 31.0%: discard"
+    )
+    assert describe_run(failed_run(Arm.BATCH, 2), "batch") == (
+        "batch   2  failed: job 'wavefront.1' ended with status 3"
+    )
+
+
+# --- JSON ---
+
+
+def test_the_document():
+    workload = parse_workload(
+        '[[job]]\nname = "wavefront"\ncommand = "true"\nranks = 2\ncount = 2',
+        "twins.toml",
+        None,
+    )
+    runs = (*KERNEL, *COSCHED[:1], failed_run(Arm.COSCHED, 2))
+    groups = [[r for r in runs if r.arm is arm] for arm in (Arm.KERNEL, Arm.COSCHED)]
+    found = json.loads(
+        json.dumps(document(workload, summaries(*groups), {"kernel": "6.1"}))
+    )
+    assert found["format"] == "cosched-bench-1"
+    assert found["kernel"] == "6.1"
+    assert found["workload"]["jobs"][0]["command"] == ["true"]
+    kernel = found["arms"]["kernel"]
+    assert kernel["mean_response_s"] == pytest.approx(4.225)
+    assert kernel["makespan_s"] == pytest.approx(4.3)
+    assert kernel["spread"]["makespan_s"] == [4.2, 4.4]
+    assert [job["response_s"] for job in kernel["jobs"]] == pytest.approx([4.15, 4.3])
+    assert [r["discarded"] for r in kernel["repeats"]] == [False, False, True]
+    assert [r["counted"] for r in kernel["repeats"]] == [True, True, False]
+    assert kernel["repeats"][2]["outside_load"]["share"] == pytest.approx(0.31)
+    assert kernel["repeats"][0]["jobs"][1]["cpu_s"] == pytest.approx(3.2)
+    cosched = found["arms"]["cosched"]
+    assert cosched["repeats"][1]["failure"]["output"][1] == "cannot open 'mesh.dat'"
+    assert cosched["repeats"][1]["mean_response_s"] is None
+    assert cosched["repeats"][0]["activity"] == {
+        "tasks": 4,
+        "timer_switches": 6,
+        "message_switches": 2,
+    }
+    assert found["ratios"]["cosched/kernel"]["makespan"] == pytest.approx(3.4 / 4.3)
+
+
+def test_an_arm_that_failed_has_nulls():
+    workload = parse_workload(
+        '[[job]]\nname = "a"\nsource = "a.c"\nranks = 1', "a.toml", PurePath("/w")
+    )
+    found = document(workload, summaries([failed_run(Arm.BATCH, 1)]), {})
+    assert found["arms"]["batch"]["mean_response_s"] is None
+    assert found["arms"]["batch"]["jobs"] == []
+    assert found["workload"]["jobs"][0]["source"] == "/w/a.c"
+    assert found["ratios"] == {}
+
+
+# --- progress ---
+
+
+def test_on_a_pipe_there_is_one_line_a_run():
+    stream = io.StringIO()
+    with open_progress(stream, ["batch"]) as progress:
+        progress.say("warming up")
+        progress.begin(1, 9, "batch", 1)
+        progress.end(BATCH[0])
+    assert stream.getvalue() == (
+        "warming up\nrun 1/9  batch   1  response 2.40 s  makespan 3.20 s  outside 1.0%\n"
+    )
+
+
+def test_the_time_left_is_learnt_from_the_runs():
+    estimate = Estimate(["batch", "kernel", "kernel", "batch"])
+    assert estimate.left_s() is None
+    estimate.ended("batch", 4.0)
+    assert estimate.left_s() == pytest.approx(12.0)
+    estimate.ended("kernel", 10.0)
+    assert estimate.left_s() == pytest.approx(14.0)
+
+
+def test_a_run_that_a_newer_plan_leaves_out_may_still_end():
+    estimate = Estimate(["strict", "strict"])
+    estimate.planned(["kernel"])
+    estimate.ended("strict", 1.0)
+    assert estimate.left_s() == pytest.approx(1.0)
+
+
+def test_clock():
+    assert [clock(s) for s in (0, 9.6, 65, 3600)] == ["0:00", "0:10", "1:05", "60:00"]

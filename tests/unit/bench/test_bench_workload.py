@@ -1,0 +1,314 @@
+"""The workload parser: what it reads, and what it says of mistakes."""
+
+import string
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.npb.classes import NAMES
+from cosched.bench.workload.file import (
+    DEFAULT_TIMEOUT_S,
+    JobSpec,
+    load_workload,
+    parse_workload,
+)
+from cosched.core.errors import CoschedError
+from tests.places import WORKLOADS
+
+FOLDER = Path("/somewhere")
+
+FULL = """
+title = "all keys"
+description = "what a file may say"
+[[job]]
+name = "solver"
+source = "../programs/solver.c"
+args = "--size 'a b' -v"
+ranks = 2
+count = 3
+[[job]]
+name = "analysis"
+command = ["python3", "-c", "print(1)"]
+ranks = 4
+ppn = 2
+start = 1.5
+timeout = 30
+env = { OMP_NUM_THREADS = "1" }
+"""
+
+
+def parse(text):
+    return parse_workload(text, "file.toml", FOLDER)
+
+
+def job(**keys):
+    """A file with one valid job, changed by ``keys`` (TOML texts; None leaves one out)."""
+    table = {"name": '"ep"', "command": '"true"', "ranks": "2", **keys}
+    lines = [f"{key} = {value}" for key, value in table.items() if value is not None]
+    return "[[job]]\n" + "\n".join(lines)
+
+
+def test_a_module_is_run_by_the_python_that_runs_the_bench():
+    (spec,) = parse(job(command=None, module='"a.b"', args='"x --class W"')).jobs
+    assert spec.command == (sys.executable, "-m", "a.b", "x", "--class", "W")
+    assert (spec.source, spec.args) == (None, ())
+
+
+@pytest.mark.parametrize(
+    ("name", "jobs"),
+    [
+        ("workload1", "bt.B.4 2xep.B.8 bt.A.4 sp.A.9 mg.A.2 lu.B.4"),
+        ("workload2", "2xbt.A.4 2xlu.A.2 sp.B.9 sp.A.9 sp.A.4 lu.B.2"),
+        ("workload3", "2xep.A.2 2xep.A.4 ep.B.8 2xep.B.4 ep.A.8"),
+        ("dom2", "sp.A.16 sp.A.9"),
+        ("dom3", "sp.A.16 sp.A.9 lu.A.8"),
+        ("dom4", "sp.A.16 sp.A.9 lu.A.8 cg.A.16 ft.A.8"),
+        ("dom5", "sp.A.16 sp.A.9 lu.A.8 cg.A.16 ft.A.8 ep.A.8"),
+    ],
+)
+def test_the_papers_workloads_are_its_tables(name, jobs):
+    """Tables 2 and 3; on the lab the same programs, but for DOM's half-machine jobs."""
+    found = load_workload(WORKLOADS / "paper" / f"{name}.toml")
+    written = [f"{spec.count}x{spec.name}" for spec in found.jobs]
+    assert " ".join(written).replace(" 1x", " ").removeprefix("1x") == jobs.lower()
+    for spec in found.jobs:
+        program, problem, ranks = spec.name.split(".")
+        assert spec.command[-3:] == (program, "--class", problem.upper())
+        assert spec.ranks == int(ranks)
+    scaled = load_workload(WORKLOADS / "lab" / f"{name}.toml")
+    kinds = {spec.command[-3] for spec in found.jobs}
+    assert {spec.command[-3] for spec in scaled.jobs} <= kinds
+    count = len(found.instances()) if name.startswith("w") else int(name[-1])
+    assert len(scaled.instances()) == count
+
+
+@pytest.mark.parametrize("path", sorted(WORKLOADS.glob("*/*.toml")), ids=lambda p: p.name)
+def test_every_workload_file_can_be_run(path):
+    for spec in load_workload(path).jobs:
+        assert spec.source is None or spec.source.exists()
+        assert spec.cwd is None or spec.cwd.is_dir()
+        if "benchmarks.npb" in spec.command:
+            program, _, problem = spec.command[-3:]
+            assert (spec.cwd / "benchmarks" / "npb" / "c" / f"{program}.c").exists()
+            assert problem in NAMES
+
+
+def test_many_jobs_two_of_them_long():
+    for folder, count in (("lab", 20), ("paper", 100)):
+        jobs = load_workload(WORKLOADS / folder / "many.toml").instances()
+        long = [place for place, job in enumerate(jobs) if job.name.startswith("long")]
+        assert len(jobs) == count
+        assert len(long) == 2
+        assert count / 4 < long[0] < count / 2 < long[1] < 3 * count / 4
+
+
+def test_every_key_is_read():
+    workload = parse(FULL)
+    assert workload.title == "all keys"
+    assert workload.description == "what a file may say"
+    assert workload.jobs == (
+        JobSpec(
+            name="solver",
+            ranks=2,
+            source=FOLDER / "../programs/solver.c",
+            args=("--size", "a b", "-v"),
+            count=3,
+        ),
+        JobSpec(
+            name="analysis",
+            ranks=4,
+            command=("python3", "-c", "print(1)"),
+            ppn=2,
+            start_s=1.5,
+            timeout_s=30.0,
+            env={"OMP_NUM_THREADS": "1"},
+        ),
+    )
+
+
+def test_defaults():
+    workload = parse(job())
+    (spec,) = workload.jobs
+    assert workload.title == "file"
+    assert (spec.count, spec.start_s, spec.timeout_s) == (1, 0.0, DEFAULT_TIMEOUT_S)
+    assert spec.command == ("true",)
+
+
+def test_instances_are_numbered_and_in_order_of_submission():
+    names = [instance.name for instance in parse(FULL).instances()]
+    assert names == ["solver.1", "solver.2", "solver.3", "analysis"]
+    late_first = job(start="2") + "\n" + job(name='"b"')
+    assert [i.name for i in parse(late_first).instances()] == ["b", "ep"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "file.toml: no jobs; add at least one [[job]] table"),
+        ("tile = 'x'", "file.toml: unknown key 'tile'; did you mean 'title'?"),
+        (
+            job(rank="2"),
+            "file.toml, job 1 ('ep'): unknown key 'rank'; did you mean 'ranks'?",
+        ),
+        (
+            job() + "\n" + job(name='"b"', timout="3"),
+            "file.toml, job 2 ('b'): unknown key 'timout'; did you mean 'timeout'?",
+        ),
+        (
+            job(zzz="2"),
+            "file.toml, job 1 ('ep'): unknown key 'zzz'; the keys are name, command, "
+            "source, module, args, ranks, count, start, ppn, env, cwd, timeout, model",
+        ),
+        (job(ranks=None), "file.toml, job 1 ('ep'): key 'ranks' is missing"),
+        (job(name=None), "file.toml, job 1: key 'name' is missing"),
+        (
+            job(ranks="true"),
+            "file.toml, job 1 ('ep'): ranks = True is not a whole number from 1 to 1048576",
+        ),
+        (
+            job(start="-1"),
+            "file.toml, job 1 ('ep'): start = -1 is not a number of seconds "
+            "from 0 to 31622400",
+        ),
+        (
+            job(name='"a b"'),
+            "file.toml, job 1 ('a b'): name = 'a b' is not a job name: use 1 to 63 "
+            "characters of letters, digits, '.', '_', '-'",
+        ),
+        (
+            job(command='""'),
+            "file.toml, job 1 ('ep'): command = '' is not a command: it is empty",
+        ),
+        (
+            job(command='"a \'b"'),
+            "file.toml, job 1 ('ep'): command = \"a 'b\" is not a command line "
+            "(No closing quotation)",
+        ),
+        (
+            job(command=None),
+            "file.toml, job 1 ('ep'): give exactly one of 'command' (what to run), "
+            "'source' (a C file to build and run) and 'module' (of Python)",
+        ),
+        (
+            job(args='"-v"'),
+            "file.toml, job 1 ('ep'): 'args' belongs to 'source' and 'module'; write "
+            "arguments into 'command'",
+        ),
+        (
+            job(env="{ A = 1 }"),
+            "file.toml, job 1 ('ep'): env = {'A': 1} is not a table of environment "
+            "variables and their texts",
+        ),
+        (
+            job() + "\n" + job(),
+            "file.toml: two jobs are called 'ep'; rename one, or use 'count' for instances",
+        ),
+        (
+            job(count="2") + "\n" + job(name='"ep.2"'),
+            "file.toml: two jobs are called 'ep.2'; rename one, or use 'count' "
+            "for instances",
+        ),
+        (
+            "x = ",
+            "file.toml: not valid TOML: Invalid value (at end of document)",
+        ),
+        ("job = 3", "file.toml: job = 3 is not a list of [[job]] tables"),
+    ],
+)
+def test_mistakes_get_one_line(text, message):
+    with pytest.raises(CoschedError) as caught:
+        parse(text)
+    assert str(caught.value) == message
+
+
+def test_a_name_too_long_for_its_instances():
+    with pytest.raises(CoschedError, match="1 to 63 characters"):
+        parse(job(name=f'"{"a" * 62}"', count="5"))
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(CoschedError, match=r"nothing\.toml': No such file"):
+        load_workload(tmp_path / "nothing.toml")
+
+
+def test_a_file_that_is_no_text(tmp_path):
+    path = tmp_path / "binary.toml"
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(CoschedError, match="not UTF-8 text"):
+        load_workload(path)
+
+
+@given(st.text())
+def test_any_text_is_parsed_or_refused_in_one_line(text):
+    try:
+        parse(text)
+    except CoschedError as error:
+        assert str(error).isprintable()  # noqa: PT017
+
+
+names = st.text(string.ascii_letters + string.digits + "._-", min_size=1, max_size=40)
+words = st.text(
+    st.characters(min_codepoint=32, max_codepoint=0x2FF, exclude_categories=["Cc"])
+)
+
+
+@st.composite
+def files(draw):
+    """A valid file and the jobs that it describes."""
+    jobs = []
+    lines = []
+    starts = names.filter(lambda name: name not in (".", ".."))
+    for n, name in enumerate(draw(st.lists(starts, min_size=1, max_size=5))):
+        spec = JobSpec(
+            name=f"{n}{name}",
+            ranks=draw(st.integers(1, 1 << 20)),
+            command=("run", *draw(st.lists(words, max_size=3))),
+            start_s=draw(st.floats(0, 1e6)),
+            timeout_s=draw(st.floats(0.001, 1e6)),
+        )
+        jobs.append(spec)
+        quoted = ", ".join(toml_string(word) for word in spec.command)
+        lines += [
+            "[[job]]",
+            f'name = "{spec.name}"',
+            f"ranks = {spec.ranks}",
+            f"command = [{quoted}]",
+            f"start = {toml_float(spec.start_s)}",
+            f"timeout = {toml_float(spec.timeout_s)}",
+        ]
+    return "\n".join(lines), tuple(jobs)
+
+
+def toml_string(text):
+    return '"' + "".join(f"\\U{ord(character):08x}" for character in text) + '"'
+
+
+def toml_float(value):
+    return f"{value:.40f}" if value < 1 else repr(value)
+
+
+@given(files())
+def test_what_is_written_is_read(file):
+    text, jobs = file
+    parsed = parse(text).jobs
+    assert [spec.command for spec in parsed] == [spec.command for spec in jobs]
+    assert [(s.name, s.ranks) for s in parsed] == [(s.name, s.ranks) for s in jobs]
+    assert [s.start_s for s in parsed] == pytest.approx([s.start_s for s in jobs])
+
+
+@given(files(), st.data())
+def test_a_misspelt_key_is_never_ignored(file, data):
+    text, _ = file
+    key = data.draw(st.text(string.ascii_lowercase, min_size=1).filter(is_no_key))
+    with pytest.raises(CoschedError, match=f"unknown key '{key}'"):
+        parse(f"{text}\n{key} = 1")
+
+
+def is_no_key(text):
+    return text not in (
+        *("name", "command", "source", "args", "ranks", "count"),
+        *("start", "ppn", "env", "cwd", "timeout"),
+    )

@@ -1,0 +1,213 @@
+"""Figs. 1 to 4 and Tables 1 and 2 of symbiosis, from rates that are made up."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from benchmarks.experiments.symbiosis.cells import (
+    Cell,
+    Quiet,
+    Sample,
+    Samples,
+    Setting,
+    carry_out,
+)
+from benchmarks.experiments.symbiosis.claims import claims
+from benchmarks.experiments.symbiosis.measured import (
+    BENCHMARKS,
+    FIGURES,
+    counts,
+    figure,
+    figure_cells,
+    table1,
+    table2,
+    table_cells,
+)
+from benchmarks.experiments.symbiosis.pictures import DRAWN
+from benchmarks.experiments.symbiosis.report import section
+from benchmarks.kernels.build import KERNELS
+from cosched.core.cluster.symbiosis.matrix import parse_model
+
+SETTING = Setting((0, 1, 2, 3), 2.0, 1 << 20)
+CPUS = 4
+
+
+def datastar(cell):
+    """Rates as the paper's machine would have them."""
+    own, others = cell.instances - 1, cell.beside
+    if cell.primary == "cpu":
+        return 1.0
+    if cell.primary == "io":
+        slow = 2.0 * own + (2.0 * others if cell.background == "io" else 0.0)
+    elif cell.primary == "network":
+        slow = 0.1 * own
+    else:
+        harm = {"stream": {"stream": 0.4}, "gups": {"gups": 0.2, "stream": 0.3}}
+        by = harm[cell.primary]
+        slow = by[cell.primary] * own + by.get(cell.background, 0.0) * others
+    return 10.0 / (1.0 + slow)
+
+
+def rates(cells, law=datastar):
+    return {cell: law(cell) for cell in cells}
+
+
+def all_documents(law=datastar):
+    documents = {
+        part: figure(part, CPUS, rates(figure_cells(part, CPUS), law)) for part in FIGURES
+    }
+    for part, make in (("table1", table1), ("table2", table2)):
+        cells = table_cells(part, list(KERNELS), CPUS)
+        documents[part] = make(list(KERNELS), CPUS, rates(cells, law))
+    return documents
+
+
+def verdicts(documents):
+    return {
+        (one.part, one.what): one.holds
+        for part in documents
+        for one in claims(part, documents)
+    }
+
+
+def test_a_figure_is_the_slowdown_against_one_instance_alone():
+    found = figure("fig3", CPUS, rates(figure_cells("fig3", CPUS)))
+    assert found["primary"] == "STREAM"
+    assert found["lines"]["nobody"] == [
+        [1, 0.0], [2, pytest.approx(0.4)], [3, pytest.approx(0.8)], [4, pytest.approx(1.2)],
+    ]  # fmt: skip
+    # Every line ends where the primary has all CPUs.
+    assert {line[-1][1] for line in found["lines"].values()} == {found["itself"]}
+    assert found["impact"] == pytest.approx({"EP": 0, "I/O Bench": 0, "GUPS": 0})
+    slowed = figure("fig4", CPUS, rates(figure_cells("fig4", CPUS)))
+    assert slowed["impact"]["STREAM"] == pytest.approx(0.9)
+    assert slowed["lines"]["STREAM"][0] == [1, pytest.approx(0.9)]
+
+
+def test_all_cpus_are_used_beside_a_background():
+    for part in FIGURES:
+        for cell in figure_cells(part, CPUS):
+            assert cell.beside in (0, CPUS - cell.instances)
+            assert (cell.background is None) == (cell.beside == 0)
+    assert {cell.primary for cell in figure_cells("fig2", 2)} == {BENCHMARKS["I/O Bench"]}
+    assert counts(2) == [1, 2]
+    assert counts(64)[0] == 1
+    assert counts(64)[-1] == 64
+    assert len(counts(64)) <= 12
+
+
+def test_tables_compare_with_a_node_full_of_the_same():
+    found = table1(["stream"], CPUS, rates(table_cells("table1", ["stream"], CPUS)))
+    assert found["speedups"]["stream"] == pytest.approx(2.2 / 1.4)
+    names = list(KERNELS)
+    both = table2(names, CPUS, rates(table_cells("table2", names, CPUS)))
+    model = parse_model(both, "table2")
+    assert model.matrix.speedup("stream", None) == found["speedups"]["stream"]
+    assert model.matrix.speedup("gups", "cpu") == pytest.approx(1.6 / 1.2)
+    assert model.matrix.speedup("gups", "gups") == 1.0
+
+
+def test_on_the_papers_machine_its_claims_hold():
+    found = verdicts(all_documents())
+    assert len(found) == 12
+    assert set(found.values()) == {True}, found
+
+
+@pytest.mark.parametrize(
+    ("primary", "part"),
+    [("cpu", "Fig. 1"), ("io", "Fig. 2"), ("stream", "Fig. 3"), ("gups", "Fig. 4")],
+)
+def test_a_claim_that_does_not_hold_is_reported_with_a_reason(primary, part):
+    """A machine on which this one is twice as slow beside whoever."""
+
+    def law(cell):
+        beside = 2.0 if cell.primary == primary and cell.beside else 1.0
+        return datastar(cell) / beside
+
+    documents = all_documents(law)
+    failed = {
+        what
+        for (of, what), holds in verdicts(documents).items()
+        if of == part and not holds
+    }
+    assert failed
+    page = section(documents)
+    for what in failed:
+        (row,) = [line for line in page.splitlines() if what in line]
+        assert "| **no**: " in row
+
+
+def test_a_machine_that_is_not_quiet_is_the_reason():
+    documents = all_documents(lambda cell: datastar(cell) / (2.0 if cell.beside else 1.0))
+    documents["fig1"]["quiet"] = {
+        "outside_median": 0.5, "outside_most": 0.9, "stolen_most": 0.0,
+    }  # fmt: skip
+    documents["fig1"]["repeat"] = 2
+    (claim,) = claims("fig1", documents)
+    assert claim.verdict.startswith("**no**: others used 50% of the machine meanwhile")
+    assert "medians of 2 or more. Others used 50.0% of the machine" in section(documents)
+
+
+def test_memory_that_is_never_short_refutes_one_way_interference():
+    """As on a virtual machine whose CPUs do not fill the memory's bandwidth."""
+
+    def law(cell):
+        return 10.0 if cell.primary in ("stream", "gups") else datastar(cell)
+
+    found = verdicts(all_documents(law))
+    failed = {of for (of, _), holds in found.items() if not holds}
+    assert failed == {"Fig. 3", "Fig. 4", "Figs. 3, 4", "Table 1", "Table 2"}
+
+
+@pytest.mark.parametrize("part", [*FIGURES, "table1", "table2"])
+def test_a_picture_of_each(part, tmp_path):
+    document = all_documents()[part]
+    DRAWN[part](document, tmp_path / part)
+    assert (tmp_path / f"{part}.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in (tmp_path / f"{part}.svg").read_text()
+    assert max(len(line) for line in document["text"].splitlines()) <= 80
+
+
+def sample(rate, outside=0.0):
+    return Sample(rate, outside, 0.0)
+
+
+def test_an_interrupted_measurement_goes_on_where_it_was(tmp_path):
+    file = tmp_path / "samples.jsonl"
+    cells = [Cell("cpu", 1), Cell("cpu", 1, "io", 3), Cell("cpu", 1)]
+    ran = []
+
+    def run(cell):
+        if len(ran) == 3:
+            raise KeyboardInterrupt
+        ran.append(cell)
+        return sample(float(len(ran)), 0.1 * len(ran))
+
+    with pytest.raises(KeyboardInterrupt):
+        carry_out(Samples(file, SETTING), cells, 2, run, lambda *_: None)
+    # Each cell once a round, and no cell twice.
+    assert ran == [cells[0], cells[1], cells[0]]
+    with file.open("a") as stream:
+        stream.write('{"setting": {"cpus"')  # and half a line
+    again = Samples(file, SETTING)
+    assert again.left(cells, 2) == [cells[1]]
+    carry_out(again, cells, 2, lambda _: sample(9.0, 0.2), lambda *_: None)
+    assert Samples(file, SETTING).rates() == {cells[0]: 2.0, cells[1]: 5.5}
+    assert again.quiet(cells) == Quiet(pytest.approx(0.2), pytest.approx(0.3), 0.0)
+    assert again.left(cells, 2) == []
+    assert len(again.left(cells, 3)) == 2
+
+
+def test_numbers_of_another_setting_do_not_count(tmp_path):
+    file = tmp_path / "samples.jsonl"
+    Samples(file, SETTING).add(Cell("cpu", 1), sample(1.0))
+    other = Samples(file, replace(SETTING, seconds=1.0))
+    assert other.rates() == {}
+    other.add(Cell("cpu", 1), sample(2.0))
+    assert Samples(file, SETTING).rates() == {Cell("cpu", 1): 1.0}
+    assert len([json.loads(line) for line in file.read_text().splitlines()]) == 2

@@ -1,0 +1,327 @@
+"""The experiments of Yoo and Jette on made-up runs: plans, tables, pictures, claims."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.experiments.yoo import experiment as yoo
+from benchmarks.experiments.yoo import results as yoo_results
+from benchmarks.experiments.yoo.claims import claims
+from benchmarks.experiments.yoo.figures import draw
+from benchmarks.experiments.yoo.plans import PLANS, SCALES, fleet_workload, make_plan
+from benchmarks.experiments.yoo.table import text_table, values
+from cosched.bench.measure.level import speeds
+from cosched.bench.measure.load import OutsideLoad
+from cosched.bench.results.results import Failure, JobResult, Run
+from cosched.bench.run.arms import Arm
+from cosched.core.errors import CoschedError
+from cosched.core.node.settings import Settings
+
+
+def as_the_paper_says(way):
+    """Seconds of a point in a world where every claim of the paper's is true."""
+    arm, x = way.cell.arm, way.x
+    kernel = 20.0
+    if way.workload.title.startswith("many"):
+        if arm is Arm.BATCH:
+            return 40.0
+        return 20.0 + 2 * way.cell.dom
+    if arm is Arm.KERNEL:
+        return kernel
+    if way.workload.title.startswith("DOM"):
+        return kernel * {"2": 0.15, "3": 0.4, "4": 0.6, "5": 0.8}[x]
+    gain = {"1": 0.8, "2": 0.5, "3": 1.0}.get(way.workload.title[-1], 0.7)
+    if way.cell.settings.get("slice") == "auto":
+        return kernel * gain
+    if "gmet" in way.cell.settings and way.workload.title != "workload 3":
+        slice_s = float(way.cell.settings["slice"][:-1])
+        if x == way.cell.settings["slice"]:
+            gain *= 1 + slice_s / 20
+        elif way.workload.title == "workload 2" and x == SCALES["lab"].gmets[0]:
+            gain *= 3
+    return kernel * gain
+
+
+def made_up(way, repeats, seconds, probes_us=()):
+    """probes_us: the machine's speed beside each run; unknown if there are none."""
+    load = OutsideLoad(busy_s=9.0, jobs_s=8.8, overhead_s=0.1, capacity_s=10.0)
+    return [
+        Run(
+            way.cell.arm,
+            repeat,
+            (JobResult("a", 0.0, seconds * 0.5, seconds * (1 + repeat / 100), 1.0),),
+            load,
+            probe_us=probes_us[repeat - 1] if probes_us else None,
+        )
+        for repeat in range(1, repeats + 1)
+    ]
+
+
+def document_of(figure, seconds_of=as_the_paper_says, scale="lab", **changes):
+    """What yoo.carry_out makes, without the runs."""
+    plan = make_plan(figure, SCALES[scale], None, quick=False)
+    found = {
+        (way.workload.title, way.cell.name): made_up(way, 2, seconds_of(way))
+        for way in plan.ways
+    }
+    found.update(changes.pop("found", {}))
+    made = {
+        "format": yoo.FORMAT,
+        "figure": figure,
+        "title": plan.title,
+        "xlabel": plan.xlabel,
+        "value": plan.value,
+        "scale": scale,
+        "quick": False,
+        "repeats": 2,
+        "lab": True,
+        "kernel": "6.18",
+        "mpi": {"family": "openmpi", "version": "5.0.11", "mpiexec": "/x/mpiexec"},
+        "hosts": ["lab1", "lab2"],
+        "speeds": speeds(run for runs in found.values() for run in runs),
+        "points": yoo.point_documents(plan.ways, found),
+        **changes,
+    }
+    return json.loads(json.dumps(made))
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("quick", [False, True])
+@pytest.mark.parametrize("figure", PLANS)
+def test_a_plan_can_be_run(figure, scale, quick):
+    plan = make_plan(figure, SCALES[scale], None, quick)
+    keys = {(way.workload.title, way.cell.name) for way in plan.ways}
+    assert len(keys) == len(plan.ways)
+    assert len({(way.series, way.x) for way in plan.ways}) == len(plan.ways)
+    for way in plan.ways:
+        Settings().changed({**plan.settings, **way.cell.settings})
+        for spec in way.workload.jobs:
+            assert spec.ranks <= 2 * spec.ppn if spec.ppn else True
+    if quick:
+        assert len(plan.ways) <= 14
+        assert all(len(way.workload.instances()) <= 2 for way in plan.ways)
+
+
+def test_the_figures_have_the_papers_axes():
+    def xs(figure, scale="paper"):
+        plan = make_plan(figure, SCALES[scale], None, quick=False)
+        return list(dict.fromkeys(way.x for way in plan.ways))
+
+    assert xs("fig2") == ["1", "2", "3"]
+    assert xs("fig3") == ["2", "3", "4", "5"]
+    assert xs("fig4")[:3] == ["batch", "(15s, 2)", "(30s, 2)"]
+    assert xs("fig5") == ["any", "2s", "5s", "10s", "15s", "20s"]
+    assert xs("fig6")[0] == "any"
+    papers = make_plan("fig2", SCALES["paper"], None, quick=False)
+    assert papers.settings == {"slice": "15s", "gmet": "5s"}
+
+
+def test_the_fleets_jobs_have_the_same_work_on_each_core():
+    for placement, jobs in (("spread", 2), ("double", 2), ("uneven", 2)):
+        workload = fleet_workload(30_000, 2, placement)
+        assert len(workload.instances()) == jobs
+        for spec in workload.jobs:
+            steps, grain = int(spec.args[1]), int(spec.args[3])
+            assert steps * grain * spec.ppn == 1_200_000_000
+
+
+@pytest.mark.parametrize("figure", PLANS)
+def test_where_the_paper_is_right_its_claims_hold(figure):
+    found = claims(document_of(figure))
+    assert found
+    of_the_paper = [claim for claim in found if claim.paper or figure == "auto"]
+    assert all(claim.holds for claim in of_the_paper)
+    assert of_the_paper or figure == "fleet"
+
+
+@pytest.mark.parametrize("figure", sorted(set(PLANS) - {"fleet", "auto"}))
+def test_where_nothing_matters_they_do_not(figure):
+    verdicts = {c.what: c.holds for c in claims(document_of(figure, lambda _way: 7.0))}
+    flat = {what: holds for what, holds in verdicts.items() if "does not matter" in what}
+    assert all(flat.values())
+    gains = {what: holds for what, holds in verdicts.items() if what not in flat}
+    assert False in gains.values()
+
+
+@pytest.mark.parametrize("figure", PLANS)
+def test_table_and_pictures(figure, tmp_path):
+    document = document_of(figure)
+    text = yoo.write(document, tmp_path, figure)
+    assert max(map(len, text.splitlines())) <= 80
+    assert text == (tmp_path / f"{figure}.txt").read_text()
+    assert (tmp_path / f"{figure}.png").read_bytes().startswith(b"\x89PNG")
+    svg = (tmp_path / f"{figure}.svg").read_text()
+    assert document["xlabel"] in svg
+    draw(document, [tmp_path / "again.svg"])
+    assert (tmp_path / "again.svg").read_text() == svg
+
+
+def test_the_table_compares_with_the_kernel():
+    text = text_table(document_of("fig2"))
+    line = next(line for line in text.splitlines() if line.startswith("  cosched"))
+    assert line == "  cosched      16.24  (16.16 - 16.32)  0.80 of kernel's"
+    assert "medians of 2 runs" in text
+    assert "outside load: at most 1.0% of the nodes' CPUs in a run" in text
+
+
+def test_where_the_machines_speed_is_known_seconds_are_as_at_the_usual_one(tmp_path):
+    plan = make_plan("fig2", SCALES["lab"], None, quick=False)
+    kernels = {"workload 1": (300, 300), "workload 2": (450, 450), "workload 3": (300, 300)}
+    found = {
+        (way.workload.title, way.cell.name): made_up(
+            way, 2, *slowed(way, kernels[way.workload.title])
+        )
+        for way in plan.ways
+    }
+    document = document_of("fig2", found=found)
+    assert values(document)["kernel"] == pytest.approx({"1": 20.3, "2": 20.3, "3": 20.3})
+    assert [claim.holds for claim in claims(document)][:4] == [True] * 4
+    text = text_table(document)
+    assert "the machine ran at 0.67 to 1.00 of its usual speed; seconds here" in text
+    yoo.write(document, tmp_path, "fig2")
+    assert "mean response, s at the usual speed" in (tmp_path / "fig2.svg").read_text()
+    assert not any("probe" in claim.what for claim in claims(document))  # no EP in them
+    one_without = dict(found)
+    one_without["workload 1", "batch"] = made_up(plan.ways[0], 2, 20.0)
+    assert "usual speed" not in text_table(document_of("fig2", found=one_without))
+
+
+def test_a_probe_that_favours_an_arm_is_seen():
+    plan = make_plan("fig2", SCALES["lab"], None, quick=False)
+    found = {}
+    for way in plan.ways:
+        probe_us = 330.0 if way.cell.arm is Arm.GANG else 300.0  # while EP takes the same
+        run = Run(way.cell.arm, 1, (JobResult("ep-a.1", 0.0, 0.0, 9.0, 6.0),))
+        found[way.workload.title, way.cell.name] = [replace(run, probe_us=probe_us)]
+    told = [c.ours for c in claims(document_of("fig2", found=found)) if "probe" in c.what]
+    assert told == ["0.91 to 1.00"]
+
+
+def slowed(way, probes_us):
+    """Seconds and probes of a run under the kernel on a machine that is slower then."""
+    seconds = as_the_paper_says(way)
+    if way.cell.arm is not Arm.KERNEL:
+        return seconds, (300, 300)
+    return seconds * probes_us[0] / 300, probes_us
+
+
+def test_points_that_failed_are_told_and_left_out(tmp_path):
+    failed = [Run(Arm.COSCHED, 1, (), failure=Failure("job 'lu' ended with status 3"))]
+    document = document_of("fig2", found={("workload 2", "cosched"): failed})
+    text = yoo.write(document, tmp_path, "fig2")
+    assert "failed: cosched 2: job 'lu' ended with status 3" in text
+    assert "2" not in values(document)["cosched"]
+    assert [claim.holds for claim in claims(document)][:4] == [None, True, True, None]
+
+
+def test_a_figure_of_which_every_run_failed(tmp_path):
+    plan = make_plan("fig4", SCALES["lab"], None, quick=False)
+    failed = Run(Arm.COSCHED, 1, (), failure=Failure("no"))
+    none = {(way.workload.title, way.cell.name): [failed] for way in plan.ways}
+    document = document_of("fig4", found=none)
+    assert "failed: batch batch: no" in yoo.write(document, tmp_path, "fig4")
+    assert claims(document)[0].ours == "not measured"
+
+
+# --- docs/results.md ---
+
+
+@pytest.fixture
+def docs(tmp_path):
+    (tmp_path / "docs" / "figures").mkdir(parents=True)
+    (tmp_path / "docs" / "results.md").write_text("# Figures\n\n## Others\n\ntext\n")
+    return tmp_path / "docs"
+
+
+def folder(tmp_path, name, *figures):
+    made = tmp_path / name
+    made.mkdir()
+    for figure in figures:
+        (made / f"{figure}.json").write_text(json.dumps(document_of(figure)))
+    return made
+
+
+def test_the_section_is_put_between_its_marks(docs, tmp_path):
+    page = docs / "results.md"
+    one = folder(tmp_path, "openmpi", "fig2", "fig4")
+    assert yoo_results.main([str(one), "--docs", str(docs)]) == 0
+    first = page.read_text()
+    assert first.startswith("# Figures\n\n## Others\n\ntext\n\n<!-- yoo")
+    assert "### Open MPI 5.0.11, 2 lab nodes, Linux 6.18" in first
+    assert "| 0.50 | 0.50 | holds |" in first
+    assert "scripts/dev bench yoo fig4 --repeats 2" in first
+    assert {path.name for path in docs.glob("figures/*")} == {
+        *("yoo_fig2.svg", "yoo_fig4.svg"),
+    }
+    page.write_text(first + "\n## After\n")
+    assert yoo_results.main([str(one), "--docs", str(docs)]) == 0
+    assert page.read_text() == first + "\n## After\n"
+
+
+def test_several_mpis_and_a_paragraph(docs, tmp_path):
+    folders = [folder(tmp_path, name, "fig3") for name in ("openmpi", "mpich")]
+    note = tmp_path / "note.md"
+    note.write_text("Why they differ.\n")
+    words = [*map(str, folders), "--docs", str(docs), "--note", str(note)]
+    assert yoo_results.main(words) == 0
+    text = (docs / "results.md").read_text()
+    assert "\nWhy they differ.\n" in text
+    assert "figures/yoo_fig3_mpich.svg" in text
+    assert (docs / "figures" / "yoo_fig3_openmpi.svg").exists()
+
+
+def test_a_folder_without_figures_and_a_page_without_one_mark(docs, tmp_path, capsys):
+    assert yoo_results.main([str(tmp_path), "--docs", str(docs)]) == 1
+    assert "no figure's JSON is there; make one: " in capsys.readouterr().err
+    with pytest.raises(CoschedError, match="no '<!-- yoo: begin -->' followed by"):
+        yoo_results.placed(f"x\n{yoo_results.BEGIN}\n", "")
+
+
+# --- the command ---
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["fig9"],
+        ["fig2", "--repeats", "0"],
+        ["fig5", "--arms", "kernel"],
+        ["fig2", "--run-limit", "0"],
+    ],
+)
+def test_wrong_usage(words, capsys):
+    with pytest.raises(SystemExit) as ended:
+        yoo.parse(words)
+    assert ended.value.code == 2
+    assert "error: " in capsys.readouterr().err
+
+
+def test_redraw_needs_no_runs(tmp_path, capsys):
+    (tmp_path / "fig2.json").write_text(json.dumps(document_of("fig2")))
+    assert yoo.main(["fig2", "--out", str(tmp_path), "--redraw"]) == 0
+    assert capsys.readouterr().out == (tmp_path / "fig2.txt").read_text()
+    assert yoo.main(["fig3", "--out", str(tmp_path), "--redraw"]) == 1
+    assert "fig3.json" in capsys.readouterr().err
+
+
+def test_one_figure_that_fails_does_not_keep_the_others(tmp_path, monkeypatch, capsys):
+    def carry_out(plan, _options):
+        if plan.figure == "fig3":
+            raise CoschedError("no lab")
+        return document_of(plan.figure)
+
+    monkeypatch.setattr(yoo, "carry_out", carry_out)
+    assert yoo.main(["all", "--out", str(tmp_path)]) == 1
+    assert "yoo: fig3: no lab\n" in capsys.readouterr().err
+    assert {path.stem for path in tmp_path.glob("*.svg")} == set(PLANS) - {"fig3"}
+
+
+def test_what_is_kept_is_named_after_the_figure():
+    quick = argparse.Namespace(quick=True)
+    assert yoo.stem_of("fig2", quick) == "fig2-quick"
+    assert Path(yoo.parse(["fig2"]).out) == Path("results")

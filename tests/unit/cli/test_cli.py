@@ -1,0 +1,93 @@
+"""The command line as people meet it: help that fits, errors of one line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from cosched.cli.main import COMMANDS, cosched
+
+
+def run(*arguments, module="cosched.cli.main"):
+    return subprocess.run(
+        [sys.executable, "-m", module, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def commands_below(command, words=()):
+    """All command lines that there are, with their commands."""
+    yield words, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            yield from commands_below(command.get_command(context, name), (*words, name))
+
+
+ALL = [
+    pytest.param(words, command, id=" ".join(words) or "cosched")
+    for words, command in commands_below(cosched)
+]
+
+
+@pytest.mark.parametrize(("words", "command"), ALL)
+def test_help_fits_80_columns_shows_an_example_and_cuts_nothing(words, command):
+    result = CliRunner().invoke(cosched, [*words, "--help"])
+    assert result.exit_code == 0
+    assert max(len(line) for line in result.output.splitlines()) <= 80
+    assert "Example" in result.output
+    _, _, listed = result.output.partition("\nCommands:\n")
+    for line in listed.splitlines():
+        assert not line.endswith("..."), line
+        assert line.count("(") == line.count(")"), line
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_starts_as_a_program(name):
+    result = run(name, "--help")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith(f"Usage: cosched {name}")
+
+
+def test_cosched_run_help():
+    result = run("--help", module="cosched.cli.run.main")
+    assert result.returncode == 0
+    assert max(len(line) for line in result.stdout.splitlines()) <= 80
+    assert "cosched-run" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["dance"], "dance"),
+        (["up", "--slyce", "1s"], "--slyce"),
+        (["up", "--slice", "soon"], "slice: 'soon' is not a duration"),
+        (["up", "--slice", "0.1ms"], "too short"),
+        (["set", "slice"], "write NAME=VALUE"),
+        (["set", "speed=9"], "'speed' is not a setting"),
+        (["set", "slice=1s", "--run-dir", "/nonexistent"], "cosched up"),
+        (["status", "--run-dir", "/nonexistent"], "cosched up"),
+        (["status", "--run-dir", "/nonexistent", "--node", "x"], "node x"),
+        (["history", "--last", "1d"], "'1d' is a time; write --since 1d."),
+        (["down", "--run-dir", "/nonexistent"], "no daemons are up"),
+    ],
+)
+def test_bad_input_gets_one_line_and_a_status(arguments, words):
+    result = run(*arguments)
+    assert result.returncode != 0
+    assert result.stdout == ""
+    assert words in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert result.stderr.startswith("cosched")
+
+
+def test_no_status_is_still_json():
+    result = run("status", "--run-dir", "/nonexistent", "--json")
+    assert result.stdout.strip() == '{\n  "nodes": []\n}'

@@ -1,0 +1,439 @@
+"""The configuration: merging, places, combinations that make no sense, limits."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cosched.core.config import limits as limit_rules
+from cosched.core.config.layers import (
+    DEFAULTS,
+    key_lines,
+    merge,
+    overlay,
+    read_environment,
+    read_options,
+)
+from cosched.core.config.schema import BY_PATH, KEYS
+from cosched.core.config.values import Limits, Origin, Setting, Source
+from cosched.core.errors import CoschedError
+from cosched.core.node.settings import Settings, Span
+from cosched.core.units import NS_PER_MS, NS_PER_S
+from cosched.node.configuration import Places, examine, load, read_text, usual_places
+from cosched.node.configuration_save import edited, save
+from tests.places import ROOT
+
+# -- merging -----------------------------------------------------------------------------
+
+PATHS = st.sampled_from([key.path for key in KEYS])
+LAYERS = st.dictionaries(
+    PATHS,
+    st.builds(
+        Setting,
+        st.integers(),
+        st.builds(Origin, st.sampled_from(Source), st.text(max_size=3)),
+    ),
+)
+
+
+@given(st.lists(LAYERS, max_size=5))
+def test_of_several_layers_the_last_that_says_something_wins(layers):
+    merged = merge(layers).merged
+    assert set(merged) == set(BY_PATH)
+    for path, setting in merged.items():
+        said = [layer[path] for layer in layers if path in layer]
+        assert setting == (said[-1] if said else DEFAULTS[path])
+
+
+@given(LAYERS, LAYERS, LAYERS)
+def test_merging_in_parts_is_merging_at_once(one, two, three):
+    at_once = overlay([one, two, three])
+    assert overlay([overlay([one, two]), three]) == at_once
+    assert overlay([one, overlay([two, three])]) == at_once
+    assert overlay([at_once, at_once]) == at_once
+
+
+def values(key):
+    """Values of a key as the program has them."""
+    form = key.kind.form
+    if form == "true | false":
+        return st.booleans()
+    if form == "duration":
+        return st.integers(1, 10**6).map(lambda ms: ms * NS_PER_MS)
+    if form.startswith("duration | auto"):
+        fixed = st.integers(1, 10**6).map(lambda ms: Span(ms * NS_PER_MS))
+        return st.one_of(fixed, st.just(key.kind.parse("auto")))
+    if form.startswith("SIZE"):
+        return st.integers(0, 10**12)
+    if form == "count":
+        return st.integers(1, 99)
+    if form.startswith("list of "):
+        return st.permutations(key.default).flatmap(
+            lambda words: st.integers(1, len(words)).map(lambda n: tuple(words[:n]))
+        )
+    if "HOST" in form:
+        return st.sampled_from(["off", "127.0.0.1:9434", "[::1]:1"])
+    if "TIME" in form:
+        return st.sampled_from(["spin", "yield", "block", "block:5us", "auto:1ms"])
+    return st.sampled_from(form.split(" | "))
+
+
+@given(st.data())
+def test_what_is_saved_is_read_back_with_its_line(data):
+    keys = data.draw(st.lists(st.sampled_from(KEYS), unique=True, min_size=1))
+    wanted = {key.path: data.draw(values(key)) for key in keys}
+    text = edited("# mine\n\n[node] # ours\n", "f", wanted)
+    layer, problems = read_text(text, "f", operator=True)
+    assert not problems
+    assert {path: setting.value for path, setting in layer.items()} == wanted
+    assert text.startswith("# mine\n\n[node] # ours\n")
+    for path, setting in layer.items():
+        line = int(setting.origin.where.removeprefix("f:"))
+        assert text.splitlines()[line - 1].startswith(f"{BY_PATH[path].name} = ")
+
+
+@pytest.mark.parametrize("key", KEYS, ids=lambda key: key.path)
+def test_a_default_is_a_value_of_its_kind(key):
+    if key.default is not None:
+        assert key.kind.parse(key.shown(key.default)) == key.default
+
+
+# -- places ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def places(tmp_path):
+    return Places(tmp_path / "etc.toml", tmp_path / "user.toml")
+
+
+def test_each_place_wins_over_the_one_before(places):
+    places.operator.write_text('[node]\nslice = "1s"\ngmet = "10ms"\n[limits]\n')
+    places.user.write_text('\n[node]\nslice = "3s"\nalign = false\n')
+    config, warnings = load(
+        {"COSCHED_NODE_ALIGN": "on", "COSCHED_RUN_DIR": "/x", "HOME": "/h"},
+        {"run.wait": ("block:5us", "--wait")},
+        places,
+    )
+    assert config.node.settings() == Settings(3 * NS_PER_S, 10 * NS_PER_MS, True)
+    assert config.run.wait == "block:5us"
+    assert warnings == []
+    assert str(config.origin("node.slice")) == f"{places.user}:3"
+    assert str(config.origin("node.gmet")) == f"{places.operator}:3"
+    assert str(config.origin("node.align")) == "COSCHED_NODE_ALIGN"
+    assert str(config.origin("run.wait")) == "--wait"
+    assert str(config.origin("node.mode")) == "default"
+
+
+@pytest.mark.parametrize(
+    ("environ", "user"),
+    [
+        ({"HOME": "/h"}, "/h/.config/cosched/config.toml"),
+        ({"HOME": "/h", "XDG_CONFIG_HOME": "/c"}, "/c/cosched/config.toml"),
+        ({"HOME": "/h", "XDG_CONFIG_HOME": "rel"}, "/h/.config/cosched/config.toml"),
+        ({}, None),
+        ({"HOME": ""}, None),
+    ],
+)
+def test_where_the_users_file_is(environ, user):
+    found = usual_places(environ).user
+    assert (found and str(found)) == user
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("[node]\nslyce = '1s'", 2, "'slyce' is not a key of [node]; did you mean 'slice'"),
+        ("[node]\n\nslice = 2", 3, "slice: 2 has no unit"),
+        ("[node]\nslice = 'soon'", 2, "slice: 'soon' is not a duration"),
+        ("[node]\nalign = 'perhaps'", 2, "neither on nor off"),
+        ("[node]\nmode = 'strickt'", 2, "did you mean 'strict'"),
+        ("[node]\nmode = 3", 2, "mode: 3 is not one of"),
+        ("[node]\nwait = 'spin'", 2, "it belongs into [run]"),
+        ("node = 3", 1, "node is a section: write [node]"),
+        ("gmet = '1ms'", 1, "write it under [node]"),
+        ("#\n[nodes]\n", 2, "did you mean 'node'"),
+        ("[metrics]\nlisten = '9434'", 2, "is not HOST:PORT"),
+        ("[metrics]\nlisten = 'h:70000'", 2, "at most 65535"),
+        ("[run]\nwait = 'sleep'", 2, "'sleep' is none of"),
+        ("[run]\nwait = 'spin:1us'", 2, "only block and auto take a time"),
+        ("[limits]\njobs_per_user = 0", 2, "whole number"),
+        ("[limits]\ncarriers = ['shadow', 'shadow']", 2, "twice"),
+        ("[limits]\ncarriers = []", 2, "is not a list of"),
+        ("[node]\nslice = \n", 2, "not TOML"),
+        ("[node\n", 1, "not TOML"),
+        # Combinations that do nothing, or the opposite.
+        ("[node]\ngmet = '2s'", 2, "the least slice 1s: no message would ever pull"),
+        ("[node]\nslice = '2s'\ngmet = '2s'", 3, "slice 2s: no message would ever"),
+        ("[node]\nslice = '10ms'\ngmet = '1ms'", 2, "before the kernel has carried out"),
+        (
+            "[node]\nslice = '10ms'\ngmet = '1ms'\nalign = false",
+            2,
+            "before a message is trapped",
+        ),
+        ("[node]\nmode = 'strict'\nslice = '50ms'\ngmet = '1ms'", 3, "quotas count over"),
+        (
+            "[node]\nclass_scheduler = 'dutycycle'\nslice = '150ms'\ngmet = '1ms'",
+            3,
+            "every 200ms, never within a slice",
+        ),
+        ("[limits]\nslice_min = '3s'\nslice_max = '2s'", 2, "no slice is allowed"),
+        ("[limits]\nslice_max = '0.5s'", 2, "slice 1s is above the limit slice_max 500ms"),
+        ("[node]\nslice = '2s'\n[limits]\nslice_min = '3s'", 2, "slice 2s is below the"),
+        ("[node]\ngmet = '100ms'\n[limits]\ngmet_max = '50ms'", 2, "gmet 100ms is above"),
+        ("[limits]\nwaits = ['block']", 2, "wait 'spin' is not allowed here"),
+        (
+            "[run]\nstatus = 'prefix'\n[limits]\ncarriers = ['shadow']",
+            2,
+            "status 'prefix' is not allowed",
+        ),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_told_with_its_line(places, text, line, words):
+    places.operator.write_text(text)
+    problems = examine({}, None, places)[1]
+    found = {str(p.where): p.message for p in problems}
+    where = f"{places.operator}:{line}"
+    assert where in found, found
+    assert words in str(next(p for p in problems if words in str(p)))
+    assert all("\n" not in str(problem) for problem in problems)
+
+
+def test_a_users_file_cannot_limit_users(places):
+    places.user.write_text("[limits]\njobs_per_user = 9\n")
+    config, errors, _ = examine({}, None, places)
+    assert config.limits.jobs_per_user is None
+    assert "only the operator's file" in errors[0].message
+    (error,) = read_environment({"COSCHED_LIMITS_JOBS_PER_USER": "9"})[1]
+    assert "only the operator's file" in error.message
+
+
+def test_a_clash_between_two_files_is_told_to_who_spoke_last(places):
+    places.operator.write_text('[node]\ngmet = "1s"\n')
+    places.user.write_text('[node]\nslice = "500ms"\n')
+    (error,) = examine({}, None, places)[1]
+    assert error.where == f"{places.user}:2"
+
+
+def test_what_a_file_must_not_say_an_option_may_try(places):
+    config, doubts = load({}, {"node.gmet": ("5s", "--gmet")}, places)
+    assert config.node.gmet == Span(5 * NS_PER_S)
+    assert [doubt.where for doubt in doubts] == ["--gmet"]
+
+
+def test_private_daemons_serve_no_metrics_because_a_file_says_so(places):
+    places.operator.write_text('[metrics]\nlisten = "127.0.0.1:9434"\n')
+    config, _ = load({}, None, places)
+    assert config.metrics_listen(private=False) == "127.0.0.1:9434"
+    assert config.metrics_listen(private=True) == "off"
+    config, _ = load({}, {"metrics.listen": ("127.0.0.1:1", "--metrics")}, places)
+    assert config.metrics_listen(private=True) == "127.0.0.1:1"
+
+
+def test_an_unknown_variable_of_ours_is_told():
+    layer, (problem,) = read_environment({"COSCHED_NODE_SLYCE": "1s", "COSCHED_JOB": "x"})
+    assert layer == {}
+    assert str(problem) == (
+        "COSCHED_NODE_SLYCE: sets nothing; did you mean 'COSCHED_NODE_SLICE'?"
+    )
+
+
+def test_options_say_their_own_name():
+    (problem,) = read_options({"node.slice": ("soon", "--slice")})[1]
+    assert str(problem).startswith("--slice: 'soon' is not a duration")
+
+
+def test_several_errors_are_one_line_at_the_start(places):
+    places.user.write_text("[node]\nslyce = 1\nslice = 2\n")
+    with pytest.raises(CoschedError, match=r"slyce.*and 1 more: cosched config check"):
+        load({}, None, places)
+
+
+def test_a_file_that_cannot_be_read_is_an_error(places):
+    places.operator.mkdir()
+    places.user.write_bytes(b"[node]\n\xff\n")
+    unreadable, not_text = examine({}, None, places)[1]
+    assert "cannot be read: Is a directory" in unreadable.message
+    assert not_text.where.endswith("user.toml:2")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a file away: needs root")
+def test_another_users_file_is_not_trusted(places):
+    places.user.write_text("")
+    os.chown(places.user, 12345, -1)
+    (error,) = examine({}, None, places)[1]
+    assert "belongs to another user" in error.message
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("a = 1\n[b]\nc = 2", {"a": 1, "b": 2, "b.c": 3}),
+        ("node.slice = '1s'", {"node": 1, "node.slice": 1}),
+        ("['node'] # x\n\"slice\" = '1s'", {"node": 1, "node.slice": 2}),
+        ("# a = 1\n[ b ]\n c=[\n 'x=1',\n]", {"b": 2, "b.c": 3}),
+    ],
+)
+def test_lines_of_keys(text, lines):
+    assert key_lines(text) == lines
+
+
+# -- saving ------------------------------------------------------------------------------
+
+COMMENTED = """\
+# the cluster's
+[node]   # all nodes
+slice = "2s"  # as the users asked
+# below: for later
+gmet = "50ms"
+
+[run]
+wait = "spin"
+"""
+
+
+def test_saving_keeps_comments_and_order(tmp_path):
+    path = tmp_path / "c.toml"
+    path.write_text(COMMENTED)
+    path.chmod(0o640)
+    save(path, {"node.slice": Span(NS_PER_S), "limits.jobs_per_user": 3}, operator=True)
+    expected = COMMENTED.replace('"2s"', '"1s"') + "\n[limits]\njobs_per_user = 3\n"
+    assert path.read_text() == expected
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "words"),
+    [
+        (
+            COMMENTED,
+            {"node.gmet": Span(9 * NS_PER_S)},
+            "no message would ever pull a switch",
+        ),
+        ("[node\n", {"node.gmet": Span(1)}, "not TOML"),
+        ("node = 1\n", {"node.gmet": Span(1)}, "node is a section"),
+        ("[node]\nslyce = 1\n", {"node.gmet": Span(NS_PER_MS)}, "slyce"),
+    ],
+)
+def test_what_would_be_wrong_is_not_saved(tmp_path, text, value, words):
+    path = tmp_path / "c.toml"
+    path.write_text(text)
+    with pytest.raises(CoschedError) as caught:
+        save(path, value, operator=True)
+    assert words in str(caught.value)
+    assert path.read_text() == text
+
+
+# -- limits ------------------------------------------------------------------------------
+
+LIMITS = Limits(
+    slice_min_ns=NS_PER_S,
+    slice_max_ns=3 * NS_PER_S,
+    gmet_max_ns=NS_PER_S,
+    carriers=("shadow",),
+    waits=("spin", "block"),
+    jobs_per_user=2,
+    private_daemons=False,
+)
+
+
+@pytest.mark.parametrize(
+    ("refusal", "words"),
+    [
+        (limit_rules.refuse_settings(LIMITS, Settings()), None),
+        (
+            limit_rules.refuse_settings(LIMITS, Settings(slice_ns=NS_PER_S // 2)),
+            "the least is 1s",
+        ),
+        (
+            limit_rules.refuse_settings(LIMITS, Settings(slice_ns=4 * NS_PER_S)),
+            "the most is 3s",
+        ),
+        (limit_rules.refuse_settings(LIMITS, Settings(gmet_ns=2 * NS_PER_S)), "gmet 2s"),
+        (limit_rules.refuse_task(LIMITS, "shadow", 1), None),
+        (limit_rules.refuse_task(LIMITS, "prefix", 0), "carrier 'prefix'"),
+        (limit_rules.refuse_task(LIMITS, "shadow", 2), "2 jobs of yours"),
+        (limit_rules.refuse_wait(LIMITS, "block:20000"), None),
+        (limit_rules.refuse_wait(LIMITS, "yield"), "use spin or block"),
+        (limit_rules.refuse_private(LIMITS), "ask the operator"),
+        (limit_rules.refuse_private(replace(LIMITS, private_daemons=True)), None),
+    ],
+)
+def test_what_limits_refuse(refusal, words):
+    assert (refusal is None) if words is None else (words in refusal)
+
+
+def test_root_is_not_limited():
+    assert limit_rules.limits_for(LIMITS, 0) == Limits()
+    assert limit_rules.limits_for(LIMITS, 1000) == LIMITS
+
+
+def test_the_page_has_each_key_with_its_default():
+    page = (ROOT / "docs/configuration.md").read_text()
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    told = {key: row for row in rows for key in re.findall(r"`(\w+\.\w+)`", row)}
+    assert set(told) == set(BY_PATH)
+    for path, row in told.items():
+        default = BY_PATH[path].shown(BY_PATH[path].default)
+        if not isinstance(default, (list, type(None))):
+            assert f"| `{json.dumps(default)}` |" in row, path
+
+
+# -- the command -------------------------------------------------------------------------
+
+
+def cosched(*words, **environ):
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("COSCHED_")}
+    return subprocess.run(
+        [sys.executable, "-m", "cosched.cli.main", *words],
+        env={**inherited, **environ},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_show_says_where_each_value_came_from(tmp_path):
+    user = tmp_path / "cosched/config.toml"
+    user.parent.mkdir()
+    user.write_text('[node]\nslice = "1s"\n')
+    environ = {"XDG_CONFIG_HOME": str(tmp_path), "COSCHED_RUN_WAIT": "block"}
+    shown = cosched("config", "show", "--json", **environ)
+    assert shown.returncode == 0, shown.stderr
+    answer = json.loads(shown.stdout)
+    assert set(answer["values"]) == set(BY_PATH)
+    slice_ = answer["values"]["node.slice"]
+    assert (slice_["value"], slice_["where"]) == ("1s", f"{user}:2")
+    assert answer["values"]["run.wait"]["where"] == "COSCHED_RUN_WAIT"
+    text = cosched("config", "show", **{**environ, "HOME": str(tmp_path)}).stdout
+    assert "1s" in text
+    assert "~/cosched/config.toml:2" in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_check_tells_each_problem_in_a_line_and_fails(tmp_path):
+    path = tmp_path / "new.toml"
+    path.write_text("[node]\nslyce = 1\ngmet = '9s'\n[limits]\n")
+    result = cosched("config", "check", str(path))
+    assert result.returncode == 1
+    first, second = result.stderr.splitlines()
+    assert first.startswith(f"{path}:2: 'slyce'")
+    assert second.startswith(f"{path}:3: gmet 9s is not below the least slice 1s")
+    path.write_text("[node]\ngmet = '50ms'\n")
+    assert cosched("config", "check", str(path)).returncode == 0
+    assert cosched("config", "check", str(tmp_path / "none")).returncode == 1
+
+
+def test_set_refuses_what_live_nodes_cannot_change(tmp_path):
+    result = cosched("config", "set", "node.mode=strict", "--run-dir", str(tmp_path))
+    assert result.returncode == 1
+    assert "--save" in result.stderr

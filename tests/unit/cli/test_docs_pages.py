@@ -1,0 +1,101 @@
+"""The docs hang together: links lead somewhere, pages are found, quoted errors exist."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.places import ROOT
+
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+SOURCES = [
+    path
+    for folder, pattern in (
+        ("cosched", "*.py"),
+        ("daemons", "*.py"),
+        ("mpi_shim", "*.py"),
+        ("mpi_shim", "*.c"),
+    )
+    for path in (ROOT / folder).rglob(pattern)
+]
+
+
+def links_of(page):
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S)
+    return [link for link in LINK.findall(text) if not link.startswith("http")]
+
+
+def anchors_of(page):
+    """The anchors that a forge makes of a page's headings."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.M)
+    plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
+    return {heading.replace(" ", "-") for heading in plain}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for link in links_of(page):
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        assert target.exists(), f"{page.name}: {link}"
+        if anchor:
+            assert anchor in anchors_of(target), f"{page.name}: {link}"
+
+
+def test_the_index_leads_to_every_page_and_the_readme_to_the_index():
+    index = DOCS / "README.md"
+    listed = {(DOCS / link.partition("#")[0]).resolve() for link in links_of(index)}
+    assert {page for page in DOCS.glob("*.md") if page != index} <= listed
+    assert "docs/README.md" in links_of(ROOT / "README.md")
+
+
+def test_every_picture_is_shown():
+    shown = {
+        (page.parent / link).resolve()
+        for page in PAGES
+        for link in links_of(page)
+        if "figures/" in link
+    }
+    assert set((DOCS / "figures").iterdir()) <= shown
+
+
+def fragments(quoted):
+    """What of a message does not depend on the case: between ``...``, names and numbers."""
+    parts = re.split(r"\.\.\.|'[^']*'|\(.*?\)|\b[A-Z]+\b|\d+", quoted)
+    return [part.strip(" :,;") for part in parts if len(part.strip(" :,;")) > 6]
+
+
+def test_troubleshooting_quotes_messages_that_exist():
+    text = "\n".join(re.sub(r'"\s*\n\s*f?"', "", path.read_text()) for path in SOURCES)
+    text = re.sub(r"\\?\"\s*\n\s*\"", "", text)
+    rows = re.findall(r"^\| `([^`]*)` \|", (DOCS / "troubleshooting.md").read_text(), re.M)
+    assert len(rows) > 15
+    for quoted in rows:
+        found = fragments(quoted)
+        assert found, quoted
+        for fragment in found:
+            assert fragment in text, f"'{quoted}': '{fragment}' is not in any source"
+
+
+def test_systemd_takes_the_unit(tmp_path):
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("no systemd-analyze on this machine")
+    unit = (ROOT / "daemons/cosched.service").read_text()
+    assert "/usr/local/bin/coschedd" in unit
+    path = tmp_path / "cosched.service"
+    path.write_text(unit.replace("/usr/local/bin", str(Path(sys.executable).parent)))
+    run = subprocess.run(
+        ["systemd-analyze", "verify", path],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (run.returncode, run.stderr) == (0, "")

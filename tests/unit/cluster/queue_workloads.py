@@ -1,0 +1,57 @@
+"""Random small workloads, and what drives a queue machine with them.
+
+Times are small whole numbers: nanoseconds to the machine, moments to the reference.
+"""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from cosched.core.cluster.queue.conservative import Conservative
+from cosched.core.cluster.queue.easy import Easy
+from cosched.core.cluster.queue.order import FCFS, WFP
+from cosched.core.cluster.queue.planner import InOrder
+from cosched.core.cluster.queue.scheduler import Policy, QueueScheduler
+from cosched.sim.engine import Engine
+from cosched.sim.logs.workload import Estimates, Workload
+from cosched.sim.queue.domain import Domain
+
+OVERRUN = 7
+
+ALL = {
+    f"{order.name}-{backfill.__name__}": Policy(order, backfill)
+    for order in (FCFS, WFP)
+    for backfill in (InOrder, Easy, Conservative)
+}
+
+
+@st.composite
+def jobs_and_machine(draw, overruns: bool = True, most: int = 14):
+    """(submission, run time, size, walltime) of some jobs, and the machine's size."""
+    machine = draw(st.integers(1, 8))
+    gaps = draw(st.lists(st.integers(0, 6), min_size=1, max_size=most))
+    jobs, submit = [], 0
+    for gap in gaps:
+        submit += gap
+        run = draw(st.integers(0, 12))
+        walltime = draw(st.integers(1 if overruns else max(1, run), 16))
+        jobs.append((submit, run, draw(st.integers(1, machine)), walltime))
+    return jobs, machine
+
+
+def workload_of(jobs, machine) -> Workload:
+    workload = Workload("small", machine)
+    for number, (submit, run, size, walltime) in enumerate(jobs):
+        workload.append(number, submit, run, size, walltime)
+    return workload
+
+
+def simulated(jobs, machine, policy, keep_nodes=False) -> tuple[Domain, QueueScheduler]:
+    """The jobs after they went through the simulator."""
+    engine = Engine()
+    scheduler = QueueScheduler(((0, machine - 1),), policy, OVERRUN)
+    domain = Domain(
+        engine, workload_of(jobs, machine), scheduler, Estimates.LOG, keep_nodes
+    )
+    engine.run(lambda: None)
+    return domain, scheduler

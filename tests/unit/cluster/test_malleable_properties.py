@@ -1,0 +1,147 @@
+"""What holds for malleable jobs whatever the stream and the policy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+
+from cosched.core.cluster.malleable.execution import FREE
+from cosched.core.cluster.malleable.harvest import EVEN, LOW_IMPACT, NEVER
+from cosched.core.cluster.malleable.settings import Distribution, Policy
+from cosched.sim.malleable.policies import run_stream
+from tests.unit.cluster.malleable_streams import (
+    UNCONTROLLED,
+    policies,
+    run,
+    streams,
+    work_done,
+)
+
+
+@given(stream=streams(), policy=policies())
+@settings(deadline=None, max_examples=300)
+def test_every_job_runs_once_in_order_and_to_its_end(stream, policy):
+    """``Watched`` checks nodes, minima and ideals besides, after each event."""
+    jobs, nodes = stream
+    domain, scheduler = run(jobs, nodes, policy)
+    assert scheduler.started == [job.number for job in jobs]
+    assert domain.ended == len(jobs)
+    assert not scheduler.running
+    assert not scheduler.waiting
+    assert scheduler.free == nodes
+    for job in jobs:
+        assert job.submit_ns <= domain.start_ns[job.number] < domain.end_ns[job.number]
+        history = scheduler.history[job.number]
+        assert history[0][0] == domain.start_ns[job.number]
+        assert history[-1] == (domain.end_ns[job.number], 0)
+
+
+@given(stream=streams(), policy=policies())
+@settings(deadline=None, max_examples=200)
+def test_a_job_ends_when_its_work_is_done(stream, policy):
+    jobs, nodes = stream
+    _, scheduler = run(jobs, nodes, policy)
+    for job in jobs:
+        if job.run_ns:
+            done = work_done(job, scheduler.history[job.number])
+            assert done == pytest.approx(1.0, abs=1e-4)
+
+
+@given(stream=streams(), policy=policies())
+@settings(deadline=None, max_examples=100)
+def test_the_same_stream_has_the_same_schedule(stream, policy):
+    jobs, nodes = stream
+    (one, first), (other, second) = (run(jobs, nodes, policy) for _ in range(2))
+    assert (one.start_ns, one.end_ns) == (other.start_ns, other.end_ns)
+    assert first.history == second.history
+    assert first.counts == second.counts
+
+
+@given(stream=streams(), policy=policies(UNCONTROLLED))
+@settings(deadline=None, max_examples=100)
+def test_no_node_idles_beside_jobs_that_want_it(stream, policy):
+    """After an end; an arrival takes what it can of what is free."""
+    jobs, nodes = stream
+    _, scheduler = run(jobs, nodes, policy)
+    if policy.distribution is Distribution.QUEUED_ONLY:
+        return
+    ideal = {job.number: job.ideal for job in jobs}
+    times = sorted({at_ns for steps in scheduler.history.values() for at_ns, _ in steps})
+    for at_ns in times:
+        sizes = {
+            number: [size for when_ns, size in steps if when_ns <= at_ns][-1]
+            for number, steps in scheduler.history.items()
+            if steps[0][0] <= at_ns
+        }
+        running = {number: size for number, size in sizes.items() if size}
+        if sum(running.values()) < nodes:
+            assert all(size == ideal[number] for number, size in running.items())
+
+
+@given(stream=streams(), policy=policies())
+@settings(deadline=None, max_examples=100)
+def test_control_limits_how_often_a_job_is_harvested(stream, policy):
+    jobs, nodes = stream
+    domain, scheduler = run(jobs, nodes, policy)
+    for job in jobs:
+        sizes = [size for _, size in scheduler.history[job.number]][:-1]
+        shrinks = sum(after < before for before, after in pairwise(sizes))
+        assert domain.harvests[job.number] == shrinks
+        limit = policy.control.harvest_limit
+        assert limit is None or shrinks <= limit
+        if policy.harvest is NEVER:
+            assert not shrinks
+
+
+@given(stream=streams(), policy=policies())
+@settings(deadline=None, max_examples=100)
+def test_a_young_job_is_protected(stream, policy):
+    jobs, nodes = stream
+    domain, scheduler = run(jobs, nodes, policy)
+    for number, start_ns in enumerate(domain.start_ns):
+        steps = scheduler.history[number]
+        for (_, before), (at_ns, after) in pairwise(steps):
+            if 0 < after < before:
+                assert at_ns - start_ns >= policy.control.protected_ns
+
+
+@given(stream=streams())
+@settings(deadline=None, max_examples=100)
+def test_without_a_limit_both_distributions_are_the_same(stream):
+    """As the paper says of its Figure 10: the degree comes first in both."""
+    jobs, nodes = stream
+    for harvest in (EVEN, LOW_IMPACT):
+        ends = [
+            run(jobs, nodes, Policy(harvest, distribution))[0].end_ns
+            for distribution in (Distribution.FAVOUR_RUNNING, Distribution.FAVOUR_QUEUED)
+        ]
+        assert ends[0] == ends[1]
+
+
+@given(stream=streams(), policy=policies())
+@settings(deadline=None, max_examples=100)
+def test_jobs_that_want_all_or_nothing_are_a_plain_queue(stream, policy):
+    """With the minimum at the ideal nothing can be harvested or given."""
+    jobs, nodes = stream
+    rigid = [replace(job, minimum=job.ideal, run_ns=max(1, job.run_ns)) for job in jobs]
+    domain, scheduler = run(rigid, nodes, policy)
+    queue = run_stream(rigid, nodes, "ideal-only")
+    assert scheduler.resizes == 0
+    assert (domain.start_ns, domain.end_ns) == (queue.start_ns, queue.end_ns)
+
+
+@given(stream=streams())
+@settings(deadline=None, max_examples=100)
+def test_moldable_jobs_keep_their_size(stream):
+    jobs, nodes = stream
+    free = [replace(job, cost=FREE) for job in jobs]
+    moldable = run_stream(free, nodes, "moldable")
+    assert not any(moldable.harvests)
+    assert moldable.counts.gifts == 0
+    assert all(
+        start_ns >= job.submit_ns
+        for job, start_ns in zip(jobs, moldable.start_ns, strict=True)
+    )

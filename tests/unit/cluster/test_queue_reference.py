@@ -1,0 +1,57 @@
+"""The policies against a naive implementation of each, on random workloads."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+
+from cosched.core.cluster.queue.scheduler import POLICIES
+from tests.unit.cluster.queue_reference import (
+    ConservativeReference,
+    EasyReference,
+    InOrderReference,
+    WfpReference,
+)
+from tests.unit.cluster.queue_workloads import OVERRUN, jobs_and_machine, simulated
+
+REFERENCES = {
+    "fcfs": InOrderReference,
+    "easy": EasyReference,
+    "conservative": ConservativeReference,
+    "wfp": WfpReference,
+}
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+@given(case=jobs_and_machine())
+@settings(max_examples=200, deadline=None)
+def test_the_same_starts_as_the_reference(name, case):
+    jobs, machine = case
+    domain, _ = simulated(jobs, machine, POLICIES[name])
+    assert list(domain.start_ns) == REFERENCES[name](jobs, machine, OVERRUN).run()
+
+
+@pytest.mark.parametrize("name", ["fcfs", "easy", "conservative"])
+@given(case=jobs_and_machine(overruns=False))
+@settings(max_examples=200, deadline=None)
+def test_no_moment_is_missed(name, case):
+    """A reference that decides at every moment finds nothing to start in between.
+
+    (Under WFP it may: the order changes with time alone.)
+    """
+    jobs, machine = case
+    domain, _ = simulated(jobs, machine, POLICIES[name])
+    reference = REFERENCES[name](jobs, machine, OVERRUN, always=True)
+    assert list(domain.start_ns) == reference.run()
+
+
+def test_a_late_job_that_is_in_nobodys_way_breaks_no_promise():
+    """The third job is late by a node which nobody needs; a new plan in queue order would
+    let the fourth go before the fifth, which was promised to start at 8."""
+    jobs = [(0, 5, 2, 20), (0, 8, 3, 8), (0, 20, 1, 6)]
+    jobs += [(1, 10, 5, 10), (2, 11, 4, 11), (7, 1, 1, 1)]
+    domain, scheduler = simulated(jobs, 6, POLICIES["conservative"])
+    assert list(domain.start_ns) == [0, 0, 0, 19, 8, 7]
+    assert list(domain.start_ns) == ConservativeReference(jobs, 6, OVERRUN).run()
+    assert scheduler.counts.overruns == 2
+    assert scheduler.counts.plans_made_anew == 0

@@ -1,0 +1,248 @@
+"""Placement on halves, and EASY over them, whatever the jobs."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cosched.core.cluster.queue.messages import Job, JobEnded, Ticked
+from cosched.core.cluster.queue.messages import JobSubmitted as Queued
+from cosched.core.cluster.queue.scheduler import POLICIES, QueueScheduler
+from cosched.core.cluster.symbiosis.board import Board, Spot
+from cosched.core.cluster.symbiosis.datastar import DATASTAR, NPB
+from cosched.core.cluster.symbiosis.learner import Learner
+from cosched.core.cluster.symbiosis.messages import JobSubmitted, SharingJob
+from cosched.core.cluster.symbiosis.placement import (
+    PLACEMENTS,
+    by_labels,
+    by_learner,
+    grudging,
+    spread,
+)
+from cosched.core.cluster.symbiosis.resources import SHARED, Resource
+from cosched.core.cluster.symbiosis.scheduler import ORDERS, SymbioticScheduler
+from cosched.core.errors import CoschedError
+from tests.unit.cluster.sharing_workloads import placements, run, scheduler, streams
+
+SOME = settings(max_examples=120, deadline=None)
+NODES = 4
+LABELS = {
+    "mem": frozenset({Resource.MEMORY}),
+    "io": frozenset({Resource.IO}),
+    "cpu": frozenset({Resource.CPU}),
+}
+
+
+def job(number, size, kind="cpu", walltime=10):
+    return SharingJob(number, size, walltime, 0, kind, LABELS[kind])
+
+
+def board_with(*jobs_at):
+    board = Board(2)
+    for one, halves in jobs_at:
+        board.place(one, Spot(halves))
+    return board
+
+
+@pytest.mark.parametrize(
+    ("placement", "wanted", "spot"),
+    [
+        ("whole", job(9, 1), Spot((2,), (3,))),
+        ("whole", job(9, 2), Spot((2, 3))),
+        ("whole", job(9, 3), None),
+        ("packed", job(9, 1, "mem"), Spot((1,))),  # whatever is beside it
+        ("packed", job(9, 3), Spot((2, 3, 1))),
+        ("packed", job(9, 4), None),
+        ("split", job(9, 1, "mem"), Spot((2,))),
+        ("split", job(9, 1, "io"), Spot((1,))),
+        ("split", job(9, 2, "mem"), None),
+        ("split", job(9, 2, "cpu"), Spot((1, 3))),
+        ("labels", job(9, 1, "mem"), Spot((2,))),  # not beside the other one
+        ("labels", job(9, 1, "cpu"), Spot((1,))),  # the other one gains
+        ("labels", job(9, 2, "mem"), None),
+        ("labels", job(9, 3, "cpu"), None),  # whole nodes of its own
+        ("anyhow", job(9, 2, "mem"), Spot((2, 1))),
+        ("anyhow", job(9, 2, "io"), Spot((1, 2))),
+    ],
+)
+def test_where_a_job_goes_beside_one_limited_by_memory(placement, wanted, spot):
+    board = board_with((job(0, 1, "mem"), (0,)))
+    assert PLACEMENTS[placement](wanted, board) == spot
+
+
+def test_affinities():
+    mem, io, cpu = (job(0, 1, kind) for kind in ("mem", "io", "cpu"))
+    assert (by_labels(mem, mem), by_labels(mem, io), by_labels(mem, cpu)) == (None, 2, 1)
+    assert (grudging(mem, mem), grudging(cpu, cpu)) == (-2, 0)
+    learner = Learner(LABELS)
+    learner.observe("mem", "io", 0.5)
+    assert by_learner(learner)(mem, io) < by_learner(learner)(mem, mem) + 0.1
+    assert spread(by_learner(learner))(mem, board_with((io, (0,)))) == Spot((2,))
+
+
+@given(st.data())
+@SOME
+def test_what_fits_still_fits_when_others_have_gone(data):
+    """Plans rest on it."""
+    name = data.draw(st.sampled_from(list(PLACEMENTS)))
+    _, stream = data.draw(streams(NODES))
+    board = Board(NODES)
+    there = []
+    for entry in stream:
+        spot = PLACEMENTS[name](entry.job, board)
+        if spot is not None:
+            board.place(entry.job, spot)
+            there.append(entry.job.number)
+    wanted = data.draw(streams(NODES))[1][0].job
+    fits = PLACEMENTS[name](wanted, board) is not None
+    for number in data.draw(st.permutations(there)):
+        board.remove(number)
+        now = PLACEMENTS[name](wanted, board) is not None
+        assert now >= fits
+        fits = now
+    assert fits
+    assert board.free == 2 * NODES
+
+
+@given(st.data(), placements, st.sampled_from(list(ORDERS)), st.integers(1, 12))
+@SOME
+def test_machines(data, placement, order, queue_limit):
+    """All run, none twice, no half is used by two, no walls in the way of a job's work."""
+    model, stream = data.draw(streams(NODES))
+    machine = run(model, stream, NODES, placement, order, queue_limit)
+    matrix = model.matrix
+    taken = [[] for _ in range(2 * NODES)]
+    for place, entry in enumerate(stream):
+        begin, end = machine.start_ns[place], machine.end_ns[place]
+        assert entry.job.submit_ns <= machine.submit_ns[place] <= begin <= end
+        assert len(set(machine.halves[place])) == entry.job.size
+        own = matrix.names.index(entry.job.application)
+        speeds = (*matrix.rows[own], matrix.idle[own])
+        # Half a nanosecond of rounding for each change of speed.
+        slack = 2 * len(stream)
+        assert entry.run_ns / max(speeds) - slack <= end - begin
+        assert end - begin <= entry.run_ns / min(speeds) + slack
+        for half in machine.halves[place]:
+            taken[half].append((begin, end))
+    for spans in taken:
+        spans.sort()
+        for (_, end), (begin, _) in pairwise(spans):
+            assert end <= begin
+    assert run(model, stream, NODES, placement, order, queue_limit).end_ns == machine.end_ns
+
+
+@given(st.data())
+@SOME
+def test_who_is_warned_of_never_shares_a_node(data):
+    model, stream = data.draw(streams(NODES))
+    machine = run(model, stream, NODES, "labels")
+    there = [
+        (half, machine.start_ns[place], machine.end_ns[place], entry.job)
+        for place, entry in enumerate(stream)
+        for half in machine.halves[place]
+    ]
+    for half, begin, end, one in there:
+        for other_half, other_begin, other_end, other in there:
+            if other is one or other_half != half ^ 1:
+                continue
+            if max(begin, other_begin) < min(end, other_end):
+                assert not one.limits & other.limits & SHARED
+
+
+class Clock:
+    """Drives a machine by hand; jobs run exactly as long as they said."""
+
+    def __init__(self, machine, submitted, wrap):
+        self.machine, self.wrap = machine, wrap
+        self.jobs = list(submitted)
+        self.starts = {}
+
+    def run(self):
+        ends, now, left = [], 0, list(self.jobs)
+        while left or ends:
+            now = min([job.submit_ns for job in left[:1]] + [end for end, _ in ends])
+            for end, number in sorted(ends):
+                if end == now:
+                    self.machine.handle(JobEnded(now, number))
+            ends = [entry for entry in ends if entry[0] != now]
+            while left and left[0].submit_ns == now:
+                self.machine.handle(self.wrap(now, left.pop(0)))
+            for command in self.machine.handle(Ticked(now)):
+                started = command.job
+                self.starts[started.number] = now
+                ends.append((now + started.walltime_ns, started.number))
+        return self.starts
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 20), st.integers(1, 20), st.integers(1, 2 * NODES)),
+        min_size=1,
+        max_size=25,
+    )
+)
+@SOME
+def test_where_halves_are_alike_it_is_plain_easy(rows):
+    """With jobs of one kind there is nothing to choose: the plain queue says the same."""
+    rows = sorted((submit, walltime, min(size, NODES)) for submit, walltime, size in rows)
+    plain = [Job(place, size, told, at) for place, (at, told, size) in enumerate(rows)]
+    halves = [
+        SharingJob(place, size, told, at, "cpu", LABELS["cpu"])
+        for place, (at, told, size) in enumerate(rows)
+    ]
+    # Bottom halves only: as many as the plain machine has nodes.
+    queue = QueueScheduler(((0, NODES - 1),), POLICIES["easy"])
+    machine = SymbioticScheduler(
+        NODES, PLACEMENTS["split"], ORDERS["fcfs"], Learner(LABELS)
+    )
+    expected = Clock(queue, plain, Queued).run()
+    assert Clock(machine, halves, JobSubmitted).run() == expected
+
+
+@given(st.data(), placements)
+@SOME
+def test_no_start_delays_the_reserved_job(data, placement):
+    """While walltimes hold and nobody learns: a job that has a reservation as the first of
+    the queue never starts later than it says."""
+    model, stream = data.draw(streams(NODES))
+    machine = scheduler(model, NODES, placement)
+    promised, ends, now = {}, [], 0
+    for entry in stream:
+        machine.handle(JobSubmitted(now, entry.job))
+    while True:
+        for command in machine.handle(Ticked(now)):
+            assert now <= promised.get(command.job.number, now)
+            ends.append((now + command.job.walltime_ns, command.job.number))
+        if machine.reservation is not None:
+            head, at_ns = machine.reservation
+            promised.setdefault(head.number, at_ns)
+        if not ends:
+            break
+        now = min(ends)[0]
+        for end, number in sorted(ends):
+            if end == now:
+                machine.handle(JobEnded(now, number))
+        ends = [entry for entry in ends if entry[0] != now]
+    assert not machine.queue
+
+
+def test_what_makes_no_sense_is_refused():
+    machine = scheduler(NPB, 2, "labels")
+    machine.handle(JobSubmitted(0, job(1, 1)))
+    for wrong, words in (
+        (job(2, 5), "job 2 wants 5 halves of nodes; the machine has 2 nodes"),
+        (job(2, 0), "job 2 wants 0 halves"),
+        (job(2, 1, walltime=0), "job 2 has no walltime"),
+        (job(1, 1), "job 1 was submitted before"),
+    ):
+        with pytest.raises(CoschedError, match=words):
+            machine.handle(JobSubmitted(0, wrong))
+    with pytest.raises(CoschedError, match="job 1 ended but was not running"):
+        machine.handle(JobEnded(0, 1))
+    with pytest.raises(TypeError, match="not an event of a machine with halves"):
+        machine.handle(object())
+    with pytest.raises(CoschedError, match="a machine of 0 nodes"):
+        scheduler(DATASTAR, 0, "whole")

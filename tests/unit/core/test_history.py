@@ -1,0 +1,331 @@
+"""Accounts, records and what the records of several nodes say together."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from cosched.cli.jobs.history import command as history_command
+from cosched.core.errors import CoschedError
+from cosched.core.node.machine import NodeScheduler
+from cosched.core.node.messages import Mode, Refusal
+from cosched.core.trace.account import INTERVALS_MAX, Account, Accounts, Standing
+from cosched.core.trace.history import (
+    JobRecord,
+    decode_record,
+    encode_record,
+    intervals_of,
+    line_of,
+)
+from cosched.core.units import NS_PER_S, NS_PER_US
+from cosched.node.records.books import history_place, state_directory
+from cosched.node.records.bounded_file import Place
+from cosched.observe.history import gather, in_words, read_place, runs, summary
+from cosched.shm.paths import NodePaths
+from tests.unit.core.trace_histories import CHOICES, JOBS, SETTINGS, run_choices
+
+BEGAN = 1_700_000_000 * NS_PER_S
+
+
+@hypothesis_settings(deadline=None)
+@given(SETTINGS, CHOICES, st.sampled_from(JOBS))
+def test_an_account_agrees_with_the_machine(settings, choices, job):
+    machine = NodeScheduler(settings)
+    accounts = Accounts()
+    began_ns = None
+    for event, commands in run_choices(machine, choices):
+        accounts.take(event, commands)
+        state = machine.jobs.get(job)
+        if began_ns is None and state is not None:
+            began_ns = event.now_ns
+        if began_ns is not None and state is None:
+            accounts.close(job, event.now_ns, event.wall_ns)
+            began_ns = None
+    state = machine.jobs.get(job)
+    if state is None:
+        return
+    now_ns = event.now_ns + 12345
+    account = accounts.close(job, now_ns, 0)
+    assert account.began_ns == began_ns
+    assert account.spent_ns.total() == now_ns - began_ns
+    assert account.spent_ns[Standing.SCHEDULED] == state.received_ns + state.ran_ns(now_ns)
+    assert account.switches == state.switches
+    assert account.granted == state.granted
+    assert account.refused == state.refused
+    if state.mode is Mode.COSCHEDULED and not account.complete_from_ns:
+        lengths = [end - start for start, end in account.intervals_ns]
+        assert sum(lengths) == account.spent_ns[Standing.SCHEDULED]
+
+
+def test_an_account_remembers_the_last_intervals_and_from_where_they_are_complete():
+    account = Account("0.a", 1000, BEGAN, since_ns=1000)
+    for number in range(INTERVALS_MAX + 3):
+        account.stand(Standing.SCHEDULED, 1000 + 20 * number)
+        account.stand(Standing.UNSCHEDULED, 1010 + 20 * number)
+    assert len(account.intervals_ns) == INTERVALS_MAX
+    assert account.intervals_ns[0] == (60, 70)
+    assert account.complete_from_ns == 50  # the end of the last one that was forgotten
+    assert account.switches == INTERVALS_MAX + 3
+
+
+def record(**changes):
+    values = {
+        "node": "n1",
+        "job": "0.a",
+        "name": "a",
+        "uid": 0,
+        "ranks": (0,),
+        "world": 2,
+        "carrier": "prefix",
+        "began_wall_ns": BEGAN,
+        "ended_wall_ns": BEGAN + 10 * NS_PER_S,
+        "partial": False,
+        "response_s": 10.0,
+        "scheduled_s": 6.0,
+        "unscheduled_s": 4.0,
+        "suspended_s": 0.0,
+        "released_s": 0.0,
+        "cpu_s": 5.5,
+        "switches": 2,
+        "granted": 1,
+        "refused": {Refusal.GMET: 3},
+        "trapped": 4,
+        "sent": 50,
+        "received": 51,
+        "waited_s": 1.5,
+        "intervals_us": ((0, 3_000_000), (5_000_000, 8_000_000)),
+        "complete_from_us": 0,
+    }
+    return JobRecord(**{**values, **changes})
+
+
+def test_a_record_is_read_as_it_was_written():
+    line = encode_record(record())
+    assert line.count(b"\n") == 1
+    assert decode_record(line) == record()
+    assert "\n" not in line_of(record())
+    assert "seen in part" in line_of(record(partial=True))
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        (b"{", "truncated"),
+        (b"[]", "object"),
+        (encode_record(record(cosched_history=9)), "version 9"),
+        (encode_record(record()).replace(b'"uid":0', b'"uid":"x"'), "int"),
+    ],
+)
+def test_what_is_no_record_is_said(line, complaint):
+    with pytest.raises(CoschedError, match=complaint):
+        decode_record(line)
+
+
+def test_two_nodes_that_overlap_in_part():
+    other = record(
+        node="n2",
+        ranks=(1,),
+        cpu_s=4.5,
+        scheduled_s=5.0,
+        intervals_us=((1_000_000, 3_000_000), (6_000_000, 9_000_000)),
+    )
+    found = summary([record(), other])
+    # On both 1-3 and 6-8, on any 0-3 and 5-9.
+    assert found.together == pytest.approx(4 / 7)
+    assert found.alone_s == pytest.approx(4)
+    assert found.nodes == ("n1", "n2")
+    assert (found.tasks, found.cpu_s, found.switches) == (2, 10.0, 4)
+    assert found.scheduled_s == 5.5
+    assert found.refused == {"gmet": 6}
+    lines = in_words(found)
+    assert "57% of it on all nodes" in lines[1]
+    assert max(map(len, lines)) <= 80 - len("cosched-run: ")
+
+
+def test_the_nodes_beginnings_count_in_wall_clock_time():
+    later = record(node="n2", began_wall_ns=BEGAN + NS_PER_S)
+    # n2's intervals are 1-4 and 6-9 in the time of n1, which has 0-3 and 5-8; in common
+    # is the time from 1 on.
+    found = summary([record(), later])
+    assert found.together == pytest.approx((2 + 2) / (3 + 4))
+
+
+def test_one_node_is_always_together_and_unknown_cpu_stays_unknown():
+    found = summary([record(cpu_s=None, released_s=2.0)])
+    assert found.together == 1
+    assert found.alone_s == 8
+    assert found.cpu_s is None
+
+
+def test_forgotten_intervals_count_like_the_remembered_ones():
+    half = ((5_000_000, 8_000_000),)
+    run = [
+        record(node=n, intervals_us=half, complete_from_us=5_000_000) for n in ("n1", "n2")
+    ]
+    found = summary(run)
+    assert found.together == 1
+    assert found.alone_s == pytest.approx(6)
+
+
+SPANS = st.lists(st.integers(0, 10_000_000), max_size=10, unique=True).map(
+    lambda edges: tuple(zip(*[iter(sorted(edges))] * 2, strict=False))
+)
+
+
+@hypothesis_settings(deadline=None)
+@given(st.lists(SPANS, min_size=2, max_size=4))
+def test_together_is_what_counting_by_hand_gives(sets):
+    run = [record(node=f"n{i}", intervals_us=spans) for i, spans in enumerate(sets)]
+    found = summary(run)
+    edges = sorted({edge for spans in sets for span in spans for edge in span})
+    on_all = on_any = 0
+    for start, end in pairwise(edges):
+        held = [any(low <= start < high for low, high in spans) for spans in sets]
+        on_all += (end - start) * all(held)
+        on_any += (end - start) * any(held)
+    assert found.alone_s == pytest.approx(on_all / 1e6)
+    if on_any:
+        assert found.together == pytest.approx(on_all / on_any)
+    else:
+        assert found.together is None
+    assert found.alone_s <= found.response_s
+
+
+def test_runs_are_told_apart():
+    again = BEGAN + 20 * NS_PER_S
+    records = [
+        record(),
+        record(node="n2"),
+        record(began_wall_ns=again, ended_wall_ns=again + 1),
+        record(node="n2", began_wall_ns=again, ended_wall_ns=again + 2),
+        record(node="n2", job="1000.a", uid=1000),
+        record(node="n3", world=5),
+    ]
+    found = [sorted(r.node for r in run) for run in runs(reversed(records))]
+    assert Counter(map(tuple, found)) == {("n1", "n2"): 2, ("n2",): 1, ("n3",): 1}
+
+
+@pytest.fixture
+def run_dir(tmp_path):
+    for node in ("n1", "n2"):
+        (tmp_path / node).mkdir()
+        lines = [record(node=node), record(node=node, name="b", job="0.b")]
+        path = tmp_path / node / "history.jsonl"
+        path.write_bytes(b"".join(map(encode_record, lines)))
+    return tmp_path
+
+
+def run_history(run_dir, *arguments):
+    words = ["--run-dir", str(run_dir), "--since", "36500d", *arguments]
+    return CliRunner().invoke(history_command, words)
+
+
+def test_history_merges_nodes_and_fits_in_80_columns(run_dir):
+    output = run_history(run_dir).output
+    assert len(output.splitlines()) == 3
+    assert max(map(len, output.splitlines())) <= 80
+    document = json.loads(run_history(run_dir, "--job", "b", "--json").output)
+    assert [job["nodes"] for job in document["jobs"]] == [["n1", "n2"]]
+    only = json.loads(run_history(run_dir, "--node", "n2", "--json").output)
+    assert [job["nodes"] for job in only["jobs"]] == [["n2"], ["n2"]]
+    assert run_history(run_dir, "--last", "1").output.splitlines()[1].startswith("(1 ear")
+
+
+def test_history_says_when_there_is_none(run_dir):
+    result = run_history(run_dir, "--job", "nosuch")
+    assert isinstance(result.exception, CoschedError)
+    assert "nosuch" in str(result.exception)
+
+
+def test_a_cut_last_line_is_left_out_and_another_is_an_error(run_dir):
+    path = run_dir / "n1/history.jsonl"
+    lines = path.read_bytes()
+    place = Place(run_dir / "n1", "history", 0)
+    path.write_bytes(lines[:-5])
+    assert len(read_place(place, 0)) == 1
+    path.write_bytes(b"{\n" + lines)
+    with pytest.raises(CoschedError, match=r"history.jsonl:1: "):
+        read_place(place, 0)
+
+
+def test_a_file_that_is_put_aside_while_it_is_read_is_read_there(run_dir, monkeypatch):
+    place = Place(run_dir / "n1", "history", 0)
+    whole = len(read_place(place, 0))
+    place.previous.write_bytes(place.current.read_bytes())
+    read, rotated = Path.read_bytes, []
+
+    def rotate_first(path):
+        if path == place.current and not rotated:
+            rotated.append(path.replace(place.previous))  # the next one is still to be made
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", rotate_first)
+    assert len(read_place(place, 0)) == whole
+    assert rotated
+
+
+def test_a_file_that_is_put_aside_between_two_reads_is_not_left_out(run_dir, monkeypatch):
+    place = Place(run_dir / "n1", "history", 0)
+    middle = place.current.read_bytes()
+    place.previous.write_bytes(encode_record(record(node="n1", name="old", job="0.old")))
+    read, rotated = Path.read_bytes, []
+
+    def rotate_after(path):
+        content = read(path)
+        if path == place.previous and not rotated:
+            rotated.append(place.current.replace(place.previous))
+            place.current.write_bytes(b"")
+        return content
+
+    monkeypatch.setattr(Path, "read_bytes", rotate_after)
+    names = [found.name for found in read_place(place, 0)]
+    assert rotated
+    assert len(names) == len(middle.splitlines())
+    assert "old" not in names  # as in the files that there are now
+
+
+def test_a_history_that_cannot_be_read_is_one_line(run_dir):
+    place = Place(run_dir / "n1", "history", 0)
+    place.previous.mkdir()
+    with pytest.raises(CoschedError, match=r"history\.1\.jsonl: cannot be read \(Is a dir"):
+        read_place(place, 0)
+
+
+def test_what_is_told_twice_counts_once(run_dir):
+    nodes = [NodePaths(run_dir, "n1"), NodePaths(run_dir, "n2")]
+    saved = [Place(run_dir / "n1", "history", 0)]
+    assert len(gather(nodes, 0, saved)) == len(gather(nodes, 0)) == 4
+    assert len(gather(nodes[1:], 0, saved)) == 4
+
+
+def test_where_private_daemons_keep_their_history():
+    usual = NodePaths(Path("/tmp/cosched-1000"), "n1")
+    own = NodePaths(Path("/scratch/mine"), "n1")
+    home = {"HOME": "/home/u"}
+
+    def place(paths, private, environ):
+        return history_place(paths, private, environ, 1000).directory
+
+    assert place(usual, True, home) == Path("/home/u/.local/state/cosched/n1")
+    assert place(usual, True, {**home, "XDG_STATE_HOME": "/s"}) == Path("/s/cosched/n1")
+    assert place(usual, True, {}) == usual.directory
+    assert place(usual, False, home) == usual.directory
+    assert place(own, True, home) == own.directory
+    assert state_directory({"XDG_STATE_HOME": "relative", "HOME": ""}) is None
+
+
+def test_intervals_are_kept_in_microseconds():
+    account = Account("0.a", 0, BEGAN)
+    account.stand(Standing.SCHEDULED, 5 * NS_PER_US)
+    account.stand(Standing.UNSCHEDULED, 9 * NS_PER_US + 1)
+    assert intervals_of(account) == ((5, 9),)
+    assert replace(record(), intervals_us=intervals_of(account)).intervals_us == ((5, 9),)

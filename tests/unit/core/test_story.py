@@ -1,0 +1,225 @@
+"""What a job is told of its switches and refusals, against a machine's real steps."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from cosched.core.node.machine import NodeScheduler
+from cosched.core.node.messages import (
+    AlarmRang,
+    Cause,
+    MessageTrapped,
+    Mode,
+    ModeChosen,
+    PublishStatus,
+    RefuseRequest,
+    ShutdownRequested,
+    SliceEnded,
+    TaskExited,
+    TaskRegistered,
+    TurnGiven,
+)
+from cosched.core.node.settings import Settings
+from cosched.core.trace.roll import tasks_before
+from cosched.core.trace.story import ENDED, notes_about
+from cosched.core.units import NS_PER_MS, NS_PER_S
+from cosched.observe.why.reasons import Teller, tell_all
+from tests.unit.core.trace_histories import CHOICES, JOBS, SETTINGS, run_choices
+
+RANKS = {11: 0, 21: 3}
+NAMES = {"0.a": "a", "0.b": "b", "0.c": "c"}
+TELLERS = {key: Teller(RANKS.get, NAMES.__getitem__, key) for key in NAMES}
+
+
+class Node:
+    """A machine on one CPU and its steps."""
+
+    def __init__(self, **settings):
+        values = {"slice_ns": NS_PER_S, "gmet_ns": 100 * NS_PER_MS, "align": False}
+        self.machine = NodeScheduler(Settings(**{**values, **settings}))
+        self.now_ns = NS_PER_S
+        self.steps = []
+
+    def send(self, kind, after_ms=0, **fields):
+        self.now_ns += after_ms * NS_PER_MS
+        event = kind(now_ns=self.now_ns, wall_ns=self.now_ns, **fields)
+        self.steps.append((event, self.machine.handle(event)))
+
+    def register(self, job, task):
+        self.send(TaskRegistered, job=job, task=task, cpus=frozenset({0}))
+
+    def trap(self, job, task, after_ms=0):
+        epoch = self.machine.jobs[job].epoch
+        self.send(MessageTrapped, after_ms, job=job, task=task, epoch=epoch)
+
+    def last(self, job):
+        told = tell_all(TELLERS[job], list(notes_about(job, self.steps)))
+        return told[-1].text
+
+
+@pytest.fixture
+def node():
+    node = Node()
+    node.register("0.a", 11)
+    node.register("0.b", 21)
+    return node
+
+
+def test_newcomers(node):
+    assert node.last("0.a") == "scheduled: it is new, and nothing keeps it from running"
+    assert node.last("0.b") == "new; waits until it is told that it may run"
+
+
+def test_a_slice_that_ends(node):
+    node.send(SliceEnded, 1000)
+    assert node.last("0.b") == "scheduled: its turn; the slice of a was over"
+    assert node.last("0.a") == "its slice was over; now b"
+
+
+def test_a_message_that_pulls_names_the_rank_that_trapped_it(node):
+    node.trap("0.b", 21, after_ms=500)
+    assert node.last("0.b") == (
+        "scheduled: rank 3 trapped a message of a peer that runs; a gave way"
+    )
+    assert node.last("0.a") == "displaced by b: rank 3 trapped a message there; now b"
+
+
+def test_a_refusal_for_gmet_says_how_much_is_left(node):
+    node.send(SliceEnded, 1000)
+    node.trap("0.a", 11, after_ms=40)
+    assert node.last("0.a") == (
+        "refused, rank 0 trapped a message: b had 0.06 s of its guaranteed time left"
+    )
+    node.send(AlarmRang, 60)
+    assert node.last("0.a") == ("may ask again: the guaranteed time of what runs is over")
+
+
+def test_a_refusal_for_precedence_says_who_was_submitted_first(node):
+    node.trap("0.b", 21, after_ms=40)
+    assert node.last("0.b") == (
+        "refused, rank 3 trapped a message: a was submitted first and keeps its CPUs for "
+        "another 0.46 s"
+    )
+
+
+def test_a_newcomer_that_was_submitted_first():
+    node = Node()
+    node.register("0.b", 21)
+    node.register("0.a", 11)  # at the same time, so far as is known: names decide
+    assert node.last("0.a") == "scheduled: it is new, and was submitted before b"
+    assert node.last("0.b") == "tasks came, and it no longer fits beside them; now a"
+
+
+def test_a_refusal_for_fairness_says_who_waits():
+    node = Node(gmet_ns=0)
+    node.register("0.a", 11)
+    node.send(SliceEnded, 5000)
+    node.register("0.b", 21)
+    node.register("0.c", 31)
+    node.send(TurnGiven, job="0.b")
+    node.send(TurnGiven, 4000, job="0.c")
+    node.trap("0.b", 21)
+    assert node.last("0.b") == (
+        "refused, rank 3 trapped a message: it has had 4.00 s more CPU time than a, which "
+        "waits too"
+    )
+
+
+def test_refusals_that_repeat_each_other_become_one(node):
+    for _ in range(3):
+        node.trap("0.b", 21, after_ms=10)
+    told = tell_all(TELLERS["0.b"], list(notes_about("0.b", node.steps)))
+    assert [t.times for t in told] == [1, 3]
+    assert "0.47 s" in told[-1].text  # the last of them
+
+
+@pytest.mark.parametrize(
+    ("mode", "own", "other"),
+    [
+        (Mode.SUSPENDED, "its owner suspended it", "what it waited for ended or shrank"),
+        (Mode.RELEASED, "its owner released it", "what it waited for ended or shrank"),
+    ],
+)
+def test_what_owners_choose(node, mode, own, other):
+    node.send(ModeChosen, 10, job="0.a", mode=mode)
+    assert own in node.last("0.a")
+    assert other in node.last("0.b")
+    node.send(ModeChosen, 10, job="0.a", mode=Mode.COSCHEDULED)
+    assert "resumed" in node.last("0.a")
+
+
+def test_a_job_that_is_raised_bars_others(node):
+    node.send(ModeChosen, 10, job="0.b", mode=Mode.RAISED)
+    assert "has its CPUs alone; a gave way" in node.last("0.b")
+    node.trap("0.a", 11, after_ms=500)
+    assert node.last("0.a") == (
+        "refused, rank 0 trapped a message: a raised job has these CPUs alone"
+    )
+
+
+def test_the_end(node):
+    node.send(TaskExited, 10, job="0.a", task=11)
+    assert node.last("0.a") == "ended: its last task left"
+    assert node.last("0.b") == "scheduled: what it waited for ended or shrank"
+
+
+def test_the_end_of_a_released_job(node):
+    """It has no class whose end would tell."""
+    node.register("0.a", 12)
+    node.send(ModeChosen, 10, job="0.a", mode=Mode.RELEASED)
+    node.send(TaskExited, 10, job="0.a", task=11)
+    assert node.last("0.a") == "scheduled: its owner released it: it runs at normal shares"
+    node.send(TaskExited, 10, job="0.a", task=12)
+    assert node.last("0.a") == "ended: its last task left"
+
+
+def test_an_unknown_rank_is_told_by_its_process():
+    node = Node()
+    node.register("0.a", 77)
+    node.register("0.b", 78)
+    node.trap("0.b", 78)
+    assert "task 78 trapped" in node.last("0.b")
+
+
+@hypothesis_settings(deadline=None)
+@given(SETTINGS, CHOICES, st.sampled_from(JOBS))
+def test_every_change_and_every_refusal_is_told_once(settings, choices, job):
+    steps = list(run_choices(NodeScheduler(settings), choices))
+    notes = list(notes_about(job, steps))
+    expected = [
+        (event.now_ns, getattr(c, "scheduled", None))
+        for event, commands in steps
+        for c in commands
+        if isinstance(c, (PublishStatus, RefuseRequest)) and c.job == job
+    ]
+    changes = [n for n in notes if n.why != ENDED]
+    assert [(n.now_ns, n.scheduled) for n in changes] == expected
+    teller = Teller(lambda task: None, lambda key: key, job)
+    for note in notes:
+        text = teller.tell(note)
+        assert "\n" not in text
+        assert text not in (*Cause._value2member_map_,)  # a sentence, not a code word
+
+
+@hypothesis_settings(deadline=None)
+@given(SETTINGS, CHOICES, st.sampled_from(JOBS), st.integers(0, 60))
+def test_an_end_is_told_wherever_the_steps_begin(settings, choices, job, cut):
+    """Of a machine that lives on; it is told of no exit of a task that it does not have."""
+    machine = NodeScheduler(settings)
+    choices = [choice for choice in choices if choice[0] is not ShutdownRequested]
+    steps, ends, before = [], [], set()
+    for event, commands in run_choices(machine, choices):
+        now = set(machine.jobs[job].tasks) if job in machine.jobs else set()
+        about = isinstance(event, TaskExited) and event.job == job
+        if not about or now != before:
+            steps.append((event, commands))
+        if before and not now:
+            ends.append(len(steps) - 1)
+        before = now
+    tasks = tasks_before(job, steps[cut:], before)
+    notes = list(notes_about(job, steps[cut:], tasks))
+    told = [note.now_ns for note in notes if note.why == ENDED]
+    assert told == [steps[number][0].now_ns for number in ends if number >= cut]

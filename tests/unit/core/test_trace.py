@@ -1,0 +1,372 @@
+"""The trace: what is written is what is read, a replay says the same, and whatever happens
+to the file harms nobody."""
+
+from __future__ import annotations
+
+import json
+import logging
+import resource
+import tempfile
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from cosched.cli.measure.replay import command as replay_command
+from cosched.core.errors import CoschedError
+from cosched.core.node.machine import NodeScheduler
+from cosched.core.node.messages import (
+    MessageTrapped,
+    Mode,
+    SetShares,
+    TaskExited,
+    TaskRegistered,
+)
+from cosched.core.node.settings import Settings
+from cosched.core.node.snapshot import JobSnapshot
+from cosched.core.node.table import JobState
+from cosched.core.trace.codec import VERSION, Header, TaskNote, decode, encode
+from cosched.node.daemon import SchedulerDaemon
+from cosched.node.records.recorder import Recorder
+from cosched.node.records.trace_file import TraceFile, trace_place
+from cosched.observe.timeline.replay import replay
+from cosched.observe.timeline.trace import read_trace
+from tests.places import ROOT
+from tests.unit.core.trace_histories import CHOICES, SETTINGS, run_choices
+
+GOLDEN = sorted((ROOT / "tests/golden").glob("*.jsonl"))
+CURRENT, PREVIOUS = "trace.jsonl", "trace.1.jsonl"
+NOTE = TaskNote("0.a", 11, "a", 0, 3, 4, "prefix")
+
+
+def header_of(machine, node="node1"):
+    return Header(VERSION, node, 5, 10**18, machine.snapshot(), (NOTE,))
+
+
+def write_history(directory, settings, choices, limit_bytes, restart_at=None):
+    """A trace as a daemon writes it, a flush for each event; returns all steps."""
+    machine = NodeScheduler(settings)
+    file = TraceFile(trace_place(directory, limit_bytes), lambda: header_of(machine))
+    steps = []
+    for number, step in enumerate(run_choices(machine, choices)):
+        steps.append(step)
+        file.write([NOTE, step])
+        if number == restart_at:
+            file.close()
+            file = TraceFile(
+                trace_place(directory, limit_bytes), lambda: header_of(machine)
+            )
+    file.close()
+    return steps
+
+
+@hypothesis_settings(deadline=None)
+@given(SETTINGS, CHOICES, st.sampled_from([1, 2_000, 20_000, 10**7]), st.integers(0, 60))
+def test_what_is_written_is_read_and_replays_the_same(settings, choices, limit, restart):
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        steps = write_history(directory, settings, choices, limit, restart)
+        trace = read_trace([directory])
+        read = list(trace)
+        assert read == steps[len(steps) - len(read) :]
+        if limit == 10**7:
+            assert len(read) == len(steps)
+        assert replay(trace).difference is None
+        # Each file by itself is enough.
+        for path in directory.iterdir():
+            assert replay(read_trace([path])).difference is None
+
+
+@hypothesis_settings(deadline=None)
+@given(SETTINGS, CHOICES, CHOICES)
+def test_a_restored_machine_goes_on_as_the_one_it_was_taken_from(settings, before, after):
+    machine = NodeScheduler(settings)
+    list(run_choices(machine, before))
+    line = encode([header_of(machine)])
+    twin = NodeScheduler.restored(decode(line).state)
+    assert twin.snapshot() == machine.snapshot()
+    assert list(run_choices(twin, after)) == list(run_choices(machine, after))
+    assert twin.snapshot() == machine.snapshot()
+
+
+def test_a_snapshot_has_every_field_of_a_job():
+    assert [f.name for f in fields(JobSnapshot)] == [f.name for f in fields(JobState)]
+
+
+@hypothesis_settings(deadline=None)
+@given(SETTINGS, CHOICES)
+def test_what_changes_later_does_not_change_a_snapshot(settings, choices):
+    machine = NodeScheduler(settings)
+    half = len(choices) // 2
+    list(run_choices(machine, choices[:half]))
+    snapshot = machine.snapshot()
+    line = encode([header_of(machine)])
+    list(run_choices(machine, choices[half:]))
+    assert decode(line).state == snapshot
+
+
+def test_files_are_bounded_and_the_owners_alone(tmp_path):
+    limit = 40_000
+    choices = [
+        (kind, 10**6, "0.a", task, frozenset({0}), mode, 0, Settings())
+        for kind, task, mode in run_kinds(400)
+    ]
+    write_history(tmp_path, Settings(), choices, limit)
+    files = sorted(path.name for path in tmp_path.iterdir())
+    assert files == sorted([CURRENT, PREVIOUS])
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) < limit + 2_000
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
+
+
+def run_kinds(count):
+    for number in range(count):
+        kind = TaskExited if number % 2 else TaskRegistered
+        yield kind, 11, Mode.COSCHEDULED
+
+
+@pytest.fixture
+def written(tmp_path):
+    """A trace of one file with some steps, and its lines."""
+    choices = [
+        (kind, 1, "0.a", task, frozenset({0}), mode, 0, Settings())
+        for kind, task, mode in run_kinds(4)
+    ]
+    write_history(tmp_path, Settings(), choices, 10**7)
+    path = tmp_path / CURRENT
+    return path, path.read_bytes().splitlines(keepends=True)
+
+
+def test_a_cut_last_line_is_as_if_it_were_not_there(written):
+    path, lines = written
+    path.write_bytes(b"".join(lines)[:-7])
+    assert len(list(read_trace([path]))) == 3
+
+
+def test_a_daemon_that_starts_after_a_killed_one_goes_on_in_the_same_file(written):
+    path, lines = written
+    path.write_bytes(b"".join(lines)[:-7])
+    TraceFile(
+        trace_place(path.parent), lambda: header_of(NodeScheduler(Settings()))
+    ).close()
+    trace = read_trace([path.parent])
+    assert [len(segment.entries) for segment in trace.segments] == [3, 0]
+    assert replay(trace).difference is None
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        (b"{\n", "truncated"),
+        (b'{"e":"NoSuchThing","v":{},"c":[]}\n', "NoSuchThing"),
+        (b'{"e":"SliceEnded","v":{"now_ns":1},"c":[]}\n', "wall_ns"),
+        (b'{"e":"SliceEnded","v":{"now_ns":"1","wall_ns":1},"c":[]}\n', "int"),
+        (b'{"cosched_trace":99}\n', "version 99"),
+        (b"[1]\n", "not a line"),
+    ],
+)
+def test_what_is_no_trace_is_said_with_its_line(written, line, complaint):
+    path, lines = written
+    path.write_bytes(b"".join([*lines[:3], line, *lines[3:]]))
+    with pytest.raises(CoschedError, match=complaint) as error:
+        read_trace([path])
+    assert f"{CURRENT}:4: " in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_events_before_a_header_and_traces_of_two_nodes_are_refused(written, tmp_path):
+    path, lines = written
+    headless = tmp_path / "headless"
+    headless.write_bytes(b"".join(lines[1:]))
+    with pytest.raises(CoschedError, match="before any header"):
+        read_trace([headless])
+    other = tmp_path / "other"
+    other.write_bytes(encode([header_of(NodeScheduler(Settings()), "node2")]))
+    with pytest.raises(CoschedError, match="several nodes"):
+        read_trace([path, other])
+    with pytest.raises(CoschedError, match="No such file"):
+        read_trace([tmp_path / "none"])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(CoschedError, match=CURRENT):
+        read_trace([tmp_path / "empty"])
+
+
+def test_tasks_are_known_by_rank(written):
+    path, _ = written
+    assert read_trace([path]).tasks["0.a", 11].rank == 3
+
+
+# -- replay -------------------------------------------------------------------------
+
+
+def run_replay(*arguments):
+    return CliRunner().invoke(replay_command, [str(a) for a in arguments])
+
+
+def test_replay_says_so_when_all_is_the_same(written):
+    result = run_replay(written[0])
+    assert result.exit_code == 0
+    assert "4 events in 1 segments: no difference" in result.output
+
+
+def forge(path, lines, number, change):
+    """Writes the trace with the commands of one line changed."""
+    event, commands = decode(lines[number - 1])
+    forged = encode([(event, change(commands))])
+    path.write_bytes(b"".join([*lines[: number - 1], forged, *lines[number:]]))
+
+
+def shift_shares(commands):
+    return tuple(
+        replace(c, percents=(("0.a", 42),)) if isinstance(c, SetShares) else c
+        for c in commands
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [shift_shares, lambda c: c[:-1], lambda c: (*c, c[0])],
+    ids=["other shares", "one less", "one more"],
+)
+def test_replay_shows_the_first_difference_and_fails(written, change):
+    path, lines = written
+    forge(path, lines, 7, change)  # header, then a note and a step each
+    result = run_replay(path)
+    assert result.exit_code == 1
+    assert f"{CURRENT}:7: " in result.output
+    assert "after 3 events" in result.output
+    document = json.loads(run_replay("--json", path).output)
+    assert document["same"] is False
+    assert document["difference"]["line"] == 7
+
+
+def test_replay_shows_what_a_machine_raises(written, monkeypatch):
+    def fail(machine, event):
+        raise LookupError("no such group")
+
+    monkeypatch.setattr(NodeScheduler, "handle", fail)
+    result = run_replay(written[0])
+    assert result.exit_code == 1
+    assert "LookupError: no such group" in result.output
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_golden_traces_replay_the_same(path):
+    result = replay(read_trace([path]))
+    assert result.difference is None
+    assert result.events > 5
+
+
+def test_there_are_golden_traces():
+    assert len(GOLDEN) >= 4
+
+
+# -- the recorder -------------------------------------------------------------------
+
+
+@pytest.fixture
+def recorder():
+    return Recorder("node1", NodeScheduler(Settings()), [])
+
+
+@contextmanager
+def no_room(path, spare_bytes):
+    """As a full disk: files of this process may not grow beyond this."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    limit = path.stat().st_size + spare_bytes
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+JOINING = [
+    (TaskRegistered, 1, job, 11, frozenset({0}), Mode.COSCHEDULED, 0, Settings())
+    for job in ("0.a", "0.b")
+]
+
+
+def steps(count):
+    choices = [
+        (kind, 1, "0.a", task, frozenset({0}), mode, 0, Settings())
+        for kind, task, mode in run_kinds(count)
+    ]
+    return list(run_choices(NodeScheduler(Settings()), choices))
+
+
+def test_a_recorder_writes_at_a_flush_and_at_its_end(recorder, tmp_path):
+    recorder.open(tmp_path, 10**7)
+    first, *rest = steps(5)
+    recorder.record(*first)
+    assert list(read_trace([tmp_path])) == []
+    recorder.flush()
+    assert list(read_trace([tmp_path])) == [first]
+    for step in rest:
+        recorder.record(*step)
+    recorder.close()
+    assert list(read_trace([tmp_path])) == [first, *rest]
+    assert list(recorder.recent) == [first, *rest]
+
+
+@pytest.mark.parametrize("spare_bytes", [0, 10])
+def test_a_full_disk_ends_the_trace_and_nothing_else(
+    recorder, tmp_path, caplog, spare_bytes
+):
+    recorder.open(tmp_path, 10**7)
+    first, *rest = steps(5)
+    with no_room(tmp_path / CURRENT, spare_bytes), caplog.at_level(logging.WARNING):
+        recorder.record(*first)
+        recorder.flush()
+        for step in rest:
+            recorder.record(*step)
+        recorder.flush()
+        recorder.close()
+    assert len(caplog.records) == 1
+    assert "trace ends here" in caplog.text
+    assert len(recorder.recent) == 5
+    assert list(read_trace([tmp_path])) == []
+
+
+def test_the_event_at_which_a_machine_fails_ends_the_trace(tmp_path):
+    """As the daemon's own loop meets it; only what ``feed`` uses of a daemon is made."""
+    daemon = SchedulerDaemon.__new__(SchedulerDaemon)
+    daemon.machine = NodeScheduler(Settings())
+    daemon.recorder = Recorder("node1", daemon.machine, [])
+    list(run_choices(daemon.machine, JOINING))
+    daemon.machine._table.groups.clear()  # what no event can do
+    daemon.recorder.open(tmp_path, 10**7)
+    event = MessageTrapped(now_ns=10**13, wall_ns=10**13, job="0.b", task=11, epoch=0)
+    with pytest.raises(StopIteration):
+        daemon.feed(event)
+    assert list(read_trace([tmp_path])) == [(event, ())]
+
+
+def test_a_directory_that_cannot_be_written_means_no_trace(recorder, tmp_path, caplog):
+    (tmp_path / CURRENT).symlink_to(tmp_path / "elsewhere")  # not followed, even by root
+    recorder.open(tmp_path, 10**7)
+    recorder.record(*steps(1)[0])
+    recorder.close()
+    assert len(caplog.records) == 1
+    assert "no trace" in caplog.text
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_no_bytes_no_trace_and_no_word_of_it(recorder, tmp_path, caplog):
+    recorder.open(tmp_path, 0)
+    recorder.record(*steps(1)[0])
+    recorder.close()
+    assert not list(tmp_path.iterdir())
+    assert not caplog.records
+
+
+def test_the_line_in_the_docs_is_one():
+    page = (ROOT / "docs/formats.md").read_text()
+    section = page.split("## The trace")[1]
+    line = section.split("```json\n")[1].split("\n```")[0]
+    event, commands = decode(line.encode())
+    assert encode([(event, commands)]).decode() == line + "\n"

@@ -1,0 +1,791 @@
+"""What other users may try on a node's daemons, without root: each costs only who tries it.
+
+tests/live/test_hostile_live.py has what needs real daemons and a second user.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import logging
+import mmap
+import os
+import select
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import threading
+from collections import deque
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cosched.core.errors import CoschedError
+from cosched.linux import pidfd
+from cosched.linux.cgroups import cgroupfs
+from cosched.linux.probe import attach
+from cosched.node.effects import silence
+from cosched.node.jobs import JobTable, attach_left
+from cosched.node.loop import Loop
+from cosched.node.records import log_file
+from cosched.node.service import lock
+from cosched.node.service.lock import DaemonLock, hold_daemon, lock_holder
+from cosched.node.sockets import listener
+from cosched.node.sockets.complaints import QUIET_NS, Complaints
+from cosched.node.sockets.control import ControlSocket, parse_request
+from cosched.node.sockets.listener import hold_peer, peer_of
+from cosched.node.sockets.pacing import REST, Allowance, Pacer
+from cosched.node.sockets.registration import Applicant, Hello
+from cosched.shm import userdirs
+from cosched.shm.objects import SHM
+from cosched.shm.paths import NodePaths
+from cosched.shm.region import JobRegion, NodeRegion
+from cosched.shm.userdirs import make_node_directory, own_run_dir, run_dir_to_ask
+from tests.fakes import eventually
+from tests.unit.linux.fake_cgroups import FakeKernel
+
+SOMEBODY = 12345
+LONG = 8 << 20  # bytes, more than a socket holds
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs a second user: root")
+
+
+# -- the control socket ---------------------------------------------------------------
+
+
+@pytest.fixture
+def served(tmp_path):
+    """A control socket whose loop runs in a thread; calls give a connected client."""
+    loop, clients = Loop(), []
+    path = tmp_path / "control.sock"
+    control = ControlSocket(
+        path,
+        loop,
+        mode=0o600,
+        readers={
+            "status": lambda _: {"fine": True},
+            "long": lambda _: {"long": "x" * LONG},
+            "full": lambda _: os.open("/" + "x" * 300, os.O_RDONLY),
+        },
+        writers={},
+        owners={"whose": lambda request, uid: {"uid": uid, "job": str(request.get("job"))}},
+        on_lease_end=lambda: None,
+        complaints=Complaints(),
+        line_ns=2_000_000_000,
+    )
+    thread = threading.Thread(target=loop.run)
+    thread.start()
+
+    def connect():
+        client = socket.socket(socket.AF_UNIX)
+        client.settimeout(30)
+        client.connect(str(path))
+        clients.append(client)
+        return client
+
+    yield connect
+    wake = connect()
+    loop.call_at(0, loop.stop)
+    wake.sendall(b"{}\n")
+    thread.join()
+    for client in clients:
+        client.close()
+    control.close()
+    loop.close()
+
+
+def ask(client, line):
+    client.sendall(line + b"\n")
+    return json.loads(client.makefile("rb").readline())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"op":' + b"[" * 60000,
+        b'{"op": "whose", "job": ' + b"[" * 900 + b"]" * 900 + b"}",
+        b'{"op": ' + b'{"a":' * 9000 + b"1" + b"}" * 9000 + b"}",
+        b'{"op": []}',
+        b'{"op": {}}',
+        b'{"op": null}',
+        b'{"op": "status", "x": [1]}',
+        b"[" * 30000,
+        b'{"op": ' + b"9" * 6000 + b"}",
+        b"\xff\xfe",
+        rb'{"op": "\ud800"}',
+        rb'{"op": "whose", "job": "\ud800"}',
+        b"",
+    ],
+)
+def test_what_is_no_request_gets_an_error_and_nothing_else_happens(served, line):
+    client = served()
+    assert "not a request" in ask(client, line)["error"]
+    assert ask(client, b'{"op": "status"}') == {"fine": True}
+
+
+def test_odd_names_are_told_back_as_text(served):
+    client = served()
+    assert "unknown op" in ask(client, rb'{"op": "\u0000\n\u2028"}')["error"]
+    assert ask(client, rb'{"op": "whose", "job": "\u0007"}')["job"] == "\x07"
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.floats() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    )
+)
+def test_whatever_is_read_as_a_request_is_flat(document):
+    request = parse_request(json.dumps(document).encode())
+    if request is not None:
+        assert isinstance(request["op"], str)
+        json.dumps(request)
+
+
+@given(st.binary())
+def test_no_bytes_make_the_reader_of_requests_fail(line):
+    assert parse_request(line) is None or isinstance(parse_request(line), dict)
+
+
+def test_half_a_line_costs_its_sender_the_connection_and_nobody_else(served, caplog):
+    silent, other = served(), served()
+    silent.sendall(b'{"op": "sta')
+    assert ask(other, b'{"op": "status"}') == {"fine": True}
+    assert silent.recv(100) == b""
+    assert ask(other, b'{"op": "status"}') == {"fine": True}
+    assert [r.message for r in caplog.records if "half a line" in r.message] == [
+        f"control: half a line, and no more (uid {os.geteuid()})"
+    ]
+
+
+def test_a_line_without_an_end_costs_its_sender_the_connection(served):
+    endless, other = served(), served()
+    with pytest.raises(ConnectionError):
+        endless.sendall(b"x" * (200 * 65536))
+    assert ask(other, b'{"op": "status"}') == {"fine": True}
+
+
+def test_what_the_daemon_cannot_have_now_is_an_answer_and_not_its_end(served, caplog):
+    client = served()
+    assert ask(client, b'{"op": "full"}') == {"error": "not now: File name too long"}
+    assert ask(client, b'{"op": "full"}') == {"error": "not now: File name too long"}
+    assert ask(client, b'{"op": "status"}') == {"fine": True}
+    assert len(caplog.records) == 1
+
+
+def test_requests_that_come_together_are_all_answered_in_order(served):
+    client = served()
+    client.sendall(b'{"op": "status"}\n' * 2000 + b'{"op": "none"}\n')
+    lines = client.makefile("rb")
+    assert [json.loads(lines.readline()) for _ in range(2000)] == [{"fine": True}] * 2000
+    assert "unknown op" in json.loads(lines.readline())["error"]
+
+
+def test_an_answer_longer_than_a_socket_holds_comes_whole_and_holds_up_nobody(served):
+    patient, other = served(), served()
+    patient.sendall(b'{"op": "long"}\n{"op": "status"}\n{"op": "sta')
+    assert ask(other, b'{"op": "status"}') == {"fine": True}
+    lines = patient.makefile("rb")
+    assert json.loads(lines.readline()) == {"long": "x" * LONG}
+    assert json.loads(lines.readline()) == {"fine": True}
+    patient.sendall(b'tus"}\n')
+    assert json.loads(lines.readline()) == {"fine": True}
+
+
+def test_who_does_not_read_the_answer_loses_it_and_nobody_else_does(served, caplog):
+    deaf, other = served(), served()
+    deaf.sendall(b'{"op": "long"}\n')
+    assert ask(other, b'{"op": "status"}') == {"fine": True}
+    assert eventually(lambda: "not read" in caplog.text)
+    got = 0
+    while data := deaf.recv(1 << 20):
+        got += len(data)
+    assert 0 < got < LONG
+    assert ask(other, b'{"op": "status"}') == {"fine": True}
+
+
+def test_who_goes_away_before_the_answer_costs_nobody_anything(served):
+    gone, other = served(), served()
+    gone.sendall(b'{"op": "long"}\n')
+    assert len(gone.recv(100)) == 100
+    gone.close()
+    assert ask(other, b'{"op": "status"}') == {"fine": True}
+
+
+# -- pacing and complaints ------------------------------------------------------------
+
+
+class Clockwork:
+    """A loop in virtual time, and work that takes some."""
+
+    def __init__(self):
+        self.now_ns = 0
+        self.calls = deque()
+        self.done = []
+
+    def call_at(self, at_ns, function):
+        self.calls.append((at_ns, function))
+
+    def work(self, who, takes_ns=100):
+        def do():
+            self.done.append((self.now_ns, who))
+            self.now_ns += takes_ns
+
+        return do
+
+    def run(self):
+        while self.calls:
+            self.calls = deque(sorted(self.calls, key=lambda call: call[0]))
+            at_ns, function = self.calls.popleft()
+            self.now_ns = max(self.now_ns, at_ns)
+            function()
+
+
+def test_a_user_gets_a_tenth_of_the_time_however_many_connections_he_has():
+    clock = Clockwork()
+    pacer = Pacer(clock, exempt=[0], now_ns=lambda: clock.now_ns)
+    for _ in range(50):
+        pacer.submit(SOMEBODY, clock.work("flood"))
+    clock.run()
+    assert len(clock.done) == 50
+    assert clock.now_ns == 50 * 100 * (1 + REST)
+
+
+def test_others_are_served_while_a_user_rests():
+    clock = Clockwork()
+    pacer = Pacer(clock, exempt=[0], now_ns=lambda: clock.now_ns)
+    for _ in range(20):
+        pacer.submit(SOMEBODY, clock.work("flood"))
+    pacer.submit(1, clock.work("other"))
+    for _ in range(5):
+        pacer.submit(0, clock.work("root"))
+    clock.run()
+    order = [who for _, who in clock.done]
+    assert order[:3] == ["flood", "other", "root"]
+    assert order.index("flood", 1) > max(i for i, who in enumerate(order) if who == "root")
+
+
+def test_what_comes_at_once_need_not_rest_and_in_the_long_run_gets_a_tenth():
+    clock = Clockwork()
+    pacer = Pacer(clock, exempt=[0], now_ns=lambda: clock.now_ns, burst_ns=1000)
+    for _ in range(200):
+        pacer.submit(SOMEBODY, clock.work("registers"))
+    clock.run()
+    began = [at_ns for at_ns, _ in clock.done]
+    assert began[:11] == [100 * n for n in range(11)]
+    assert began[100:] == [began[100] + 100 * (1 + REST) * n for n in range(100)]
+
+
+def test_who_has_rested_may_come_at_once_again():
+    allowance = Allowance(1000)
+    assert allowance.charge("a", 2000, 2000) == REST * 1000
+    assert allowance.charge("b", 1000, 2000) == 0
+    assert allowance.charge("a", 100, 2100) == REST * 1100
+    assert allowance.charge("a", 1000, 2100 + REST * 2100 + 1000) == 0
+    allowance.forget("b")
+    assert allowance.charge("b", 1000, 3000) == 0
+
+
+def test_each_user_is_complained_about_once_a_minute(caplog):
+    now = [0]
+    complaints = Complaints(lambda: now[0])
+    for _ in range(100):
+        complaints.about(SOMEBODY, "too much")
+        complaints.about(1, "too much")
+    now[0] += QUIET_NS
+    complaints.about(1, "too much")
+    assert [record.levelno for record in caplog.records] == [logging.WARNING] * 3
+
+
+# -- who is at the other end ----------------------------------------------------------
+
+
+@pytest.fixture
+def visitor(tmp_path):
+    """Makes a child connect and hand us its end; what is left is a connection of its."""
+    path = str(tmp_path / "door.sock")
+    door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    door.bind(path)
+    os.chmod(path, 0o666)
+    door.listen()
+    held = []
+
+    def visit(uid=None):
+        mine, childs = socket.socketpair()
+        stay, leave = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(leave)
+            end = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            end.connect(path)
+            socket.send_fds(childs, [b"x"], [end.fileno()])
+            if uid is not None:
+                os.setresuid(uid, uid, uid)
+            childs.send(b"y")
+            os.read(stay, 1)
+            os._exit(0)
+        os.close(stay)
+        _, fds, *_ = socket.recv_fds(mine, 1, 1)
+        assert mine.recv(1) == b"y"
+        connection, _ = door.accept()
+        held.append((connection, fds[0], leave, mine, childs))
+
+        def end():
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+        return connection, pid, end
+
+    yield visit
+    for connection, fd, leave, *ends in held:
+        connection.close()
+        os.close(fd)
+        os.close(leave)
+        for one in ends:
+            one.close()
+    door.close()
+
+
+@pytest.fixture(params=["peerpidfd", "older kernel"])
+def kernels(request, monkeypatch):
+    if request.param == "older kernel":
+        monkeypatch.setattr(listener, "_SO_PEERPIDFD", 9999)
+
+
+def test_a_connection_holds_the_process_that_made_it(visitor, kernels):
+    connection, pid, end = visitor()
+    assert peer_of(connection).pid == pid
+    fd = hold_peer(connection)
+    assert not pidfd.exited(fd)
+    end()
+    assert pidfd.exited(fd)
+    os.close(fd)
+
+
+def test_a_process_of_which_nothing_can_be_read_is_not_held(visitor, kernels, monkeypatch):
+    def full(_pid):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    connection, _, _ = visitor()
+    before = sorted(os.listdir("/proc/self/fd"))
+    monkeypatch.setattr(listener.proc, "process_uids", full)
+    with pytest.raises(OSError, match="Too many open files"):
+        hold_peer(connection)
+    assert sorted(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_connection_that_outlives_its_process_holds_nobody(visitor, kernels):
+    """Whoever got hold of it could else have another's process, with the same number,
+    taken for a task of his."""
+    connection, _, end = visitor()
+    end()
+    with pytest.raises(ProcessLookupError):
+        hold_peer(connection)
+
+
+@needs_root
+def test_a_process_that_became_another_users_is_not_taken(visitor, kernels):
+    connection, _, end = visitor(SOMEBODY)
+    with pytest.raises(ProcessLookupError, match="not there"):
+        hold_peer(connection)
+    end()
+
+
+def test_a_namesake_is_not_registered(visitor):
+    connection, _, end = visitor()
+    end()
+    applicant = Applicant(connection, Loop(), Hello("a", 0, 1, 0, 0))
+    applicant.answer(lambda *_: pytest.fail("registered a process that has ended"))
+    assert connection.fileno() == -1
+
+
+# -- control groups -------------------------------------------------------------------
+
+
+def stat_line(start_ticks, parent=1):
+    return f"1 (x) S {parent} " + "0 " * 17 + f"{start_ticks} 0\n"
+
+
+@pytest.fixture
+def kernel(tmp_path, monkeypatch):
+    fake = FakeKernel(tmp_path, monkeypatch)
+    fake.mount("cpu,cpuacct", "/sys/fs/cgroup/cpu")
+    return fake
+
+
+def test_a_number_that_is_anothers_by_now_is_not_moved(kernel):
+    classes = attach("n", "cgroup1", root=kernel.root)
+    kernel.spawn(200)
+    (kernel.root / "proc/200/stat").write_text(stat_line(9))
+    classes.create("0.a", frozenset({0}))
+    kernel.writes.clear()
+    classes.add("0.a", 200, 7)
+    assert kernel.writes == []
+
+
+def test_who_got_the_number_at_the_last_moment_goes_back_beside_its_parent(
+    kernel, monkeypatch
+):
+    classes = attach("n", "cgroup1", root=kernel.root)
+    base = kernel.root / "sys/fs/cgroup/cpu"
+    session = kernel.group(base / "session")
+    kernel.spawn(200)
+    kernel.spawn(201)
+    kernel.place(201, session)
+    (kernel.root / "proc/200/stat").write_text(stat_line(7))
+    classes.create("0.a", frozenset({0}))
+    move = cgroupfs.move
+
+    def reuse_and_move(directory, pid):
+        if directory.name == "0.a":  # ours ended, and 201 has begun another
+            (kernel.root / "proc/200/stat").write_text(stat_line(9, parent=201))
+        return move(directory, pid)
+
+    monkeypatch.setattr(cgroupfs, "move", reuse_and_move)
+    classes.add("0.a", 200, 7)
+    assert 200 in kernel.members(session)
+    assert kernel.members(base / "cosched-n/0.a") == []
+
+
+# -- shared memory --------------------------------------------------------------------
+
+
+#: In /dev/shm, where other tests and daemons have theirs.
+REGION = f"/cosched-hostile-{os.getpid()}"
+
+
+@pytest.fixture
+def planted():
+    """Where the name is; and without what a test left there."""
+    yield SHM / REGION[1:]
+    for path in left():
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+def left():
+    return list(SHM.glob(f"*{REGION[1:]}*"))
+
+
+def plant_file(path, _other):
+    path.write_text("planted")
+
+
+def plant_link(path, other):
+    other.write_text("precious")
+    path.symlink_to(other)
+
+
+def plant_directory(path, _other):
+    (path / "full").mkdir(parents=True)
+
+
+def plant_fifo(path, _other):
+    os.mkfifo(path)
+
+
+PLANTS = [plant_file, plant_link, plant_directory, plant_fifo]
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+def test_a_planted_name_does_not_stand_in_the_way_of_a_region(planted, tmp_path, plant):
+    plant(planted, tmp_path / "other")
+    region = JobRegion.create(REGION, "job", os.geteuid(), os.getegid())
+    found = planted.lstat()
+    assert stat.S_ISREG(found.st_mode)
+    assert stat.S_IMODE(found.st_mode) == 0o600
+    assert JobRegion.attach(REGION, timeout_s=0).job == "job"
+    if plant is plant_link:
+        assert (tmp_path / "other").read_text() == "precious"
+    region.close()
+    region.unlink()
+    assert not planted.exists()
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+def test_what_is_planted_is_no_region(planted, tmp_path, plant):
+    plant(planted, tmp_path / "other")
+    with pytest.raises(CoschedError, match=f"shared memory {REGION}"):
+        JobRegion.attach(REGION, timeout_s=0)
+
+
+@pytest.mark.usefixtures("planted")
+def test_a_region_that_cannot_be_made_leaves_nothing(monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(OSError, match="No space"):
+        JobRegion.create(REGION, "job", os.geteuid(), os.getegid())
+    assert left() == []
+
+
+@pytest.mark.usefixtures("planted")
+@pytest.mark.parametrize("error", [OSError(errno.ENOMEM, "no room"), ValueError("short")])
+def test_a_region_that_cannot_be_mapped_leaves_nothing(monkeypatch, error):
+    def fail(*_):
+        raise error
+
+    region = JobRegion.create(REGION, "job", os.geteuid(), os.getegid())
+    before = sorted(os.listdir("/proc/self/fd"))
+    monkeypatch.setattr(mmap, "mmap", fail)
+    with pytest.raises(CoschedError):
+        JobRegion.attach(REGION)
+    assert sorted(os.listdir("/proc/self/fd")) == before
+    with pytest.raises(type(error)):
+        JobRegion.create(REGION, "job", os.geteuid(), os.getegid())
+    assert sorted(os.listdir("/proc/self/fd")) == before
+    assert left() == []
+    region.close()
+
+
+@needs_root
+def test_a_full_dev_shm_is_an_error_and_no_signal():
+    program = (
+        "import os; from cosched.shm.region import JobRegion; "
+        "JobRegion.create('/cosched-x', 'job', os.geteuid(), os.getegid())"
+    )
+    full = 'mount -t tmpfs -o size=64k none /dev/shm && exec "$@"; '
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", full, "sh", sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "No space left on device" in done.stderr
+
+
+def test_only_regions_whose_bell_a_daemon_made_are_taken_over(tmp_path):
+    paths = NodePaths(tmp_path, "n")
+    paths.bells.mkdir(parents=True)
+    me = os.geteuid()
+    mine, theirs = paths.job_region(f"{me}.a"), paths.job_region(f"{me + 1}.a")
+    regions = [JobRegion.create(name, "a", me, os.getegid()) for name in (mine, theirs)]
+    strange = SHM / f"{mine[1:]}\n[strange"
+    strange.write_bytes(b"")
+    os.mkfifo(paths.bell(f"{me + 1}.a"))
+    try:
+        with pytest.raises(CoschedError, match="no daemon of this node made it"):
+            attach_left(paths, mine)
+        with pytest.raises(CoschedError, match=f"belongs to uid {me}"):
+            attach_left(paths, theirs)
+        assert len(JobTable(paths).adopt()) == 3
+        assert list(SHM.glob(f"{paths.job_region_prefix[1:]}*")) == []
+    finally:
+        strange.unlink(missing_ok=True)
+        for region in regions:
+            region.close()
+            region.unlink()
+
+
+def test_a_task_can_neither_stop_nor_hold_who_hears_its_bell(tmp_path):
+    """What a descriptor stands for has flags and a size that its holder may set."""
+    paths = NodePaths(tmp_path, "n")
+    paths.bells.mkdir(parents=True)
+    jobs = JobTable(paths)
+    job = jobs.create("a", os.geteuid(), os.getegid())
+    try:
+        fcntl.fcntl(job.bell_rope, fcntl.F_SETPIPE_SZ, 1 << 18)
+        os.set_blocking(job.bell_rope, True)
+        os.write(job.bell_rope, b"\1" * (1 << 17))
+        silence(job.bell)
+        assert select.select([job.bell], [], [], 0)[0], "the rest is for later"
+        silence(job.bell)
+        assert not select.select([job.bell], [], [], 0)[0]
+        assert not os.get_blocking(job.bell)
+        silence(job.bell)  # waits for nothing
+    finally:
+        jobs.destroy(job)
+
+
+@pytest.mark.usefixtures("planted")
+def test_half_written_orders_are_none():
+    region = NodeRegion.create(REGION)
+    region.give_orders(slice_ns=5, deadline_ns=6, align=False, idle=False)
+    assert region.orders().slice_ns == 5
+    region.data.orders.generation += 1  # it died over the next ones
+    assert region.orders() is None
+    region.close()
+
+
+# -- locks ----------------------------------------------------------------------------
+
+
+def test_a_lock_is_closed_to_other_users_and_names_its_holder(tmp_path):
+    mine = DaemonLock(tmp_path / "lock")
+    (tmp_path / "lock").touch(0o666)
+    assert mine.acquire()
+    assert stat.S_IMODE((tmp_path / "lock").stat().st_mode) == 0o600
+    assert lock_holder(tmp_path / "lock") == os.getpid()
+    held = hold_daemon(tmp_path / "lock")
+    assert not pidfd.exited(held)
+    os.close(held)
+    assert not DaemonLock(tmp_path / "lock").acquire()
+    mine.release()
+    assert hold_daemon(tmp_path / "lock") is None
+
+
+def test_a_lock_on_a_file_that_is_not_there_any_more_is_none(tmp_path, monkeypatch):
+    path = tmp_path / "lock"
+    flock, removed = fcntl.flock, []
+
+    def remove_first(fd, operation):
+        if not removed:
+            removed.append(path.unlink())  # as the one before does at its end
+        flock(fd, operation)
+
+    monkeypatch.setattr(lock.fcntl, "flock", remove_first)
+    mine = DaemonLock(path)
+    assert mine.acquire()
+    assert lock_holder(path) == os.getpid()
+    mine.release()
+
+
+def test_who_only_looks_does_not_keep_a_daemon_from_its_lock(tmp_path, monkeypatch):
+    path = tmp_path / "lock"
+    path.touch()
+    looker = os.open(path, os.O_RDONLY)
+    fcntl.flock(looker, fcntl.LOCK_SH)
+    yields = []
+
+    def gone():
+        yields.append(fcntl.flock(looker, fcntl.LOCK_UN))
+
+    monkeypatch.setattr(lock.os, "sched_yield", gone)
+    mine = DaemonLock(path)
+    assert mine.acquire()
+    assert yields
+    mine.release()
+    os.close(looker)
+
+
+# -- the log --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def bare_logging():
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    yield root
+    root.handlers[:] = before
+    root.setLevel(level)
+
+
+def test_the_log_is_bounded_and_closed_to_others(tmp_path, bare_logging):
+    bare_logging.handlers.clear()  # pytest's would hand on what is logged as it is
+    path = tmp_path / "scheduler.log"
+    path.touch(0o644)
+    handler = log_file.open_log(path, verbose=False, capture=False, limit_bytes=1000)
+    joined = log_file._Following(path)
+    for number in range(200):
+        bare_logging.info("line %d of \ud800", number)
+    joined.emit(bare_logging.makeRecord("t", 20, "f", 1, "the timer's", (), None))
+    joined.close()
+    handler.close()
+    files = sorted(tmp_path.iterdir())
+    assert [file.name for file in files] == ["scheduler.log", "scheduler.log.1"]
+    assert all(stat.S_IMODE(file.stat().st_mode) == 0o600 for file in files)
+    assert all(file.stat().st_size <= 1100 for file in files)
+    assert path.read_text().splitlines()[-1] == "the timer's"
+
+
+# -- directories ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def places(tmp_path, monkeypatch):
+    """The user's own run directory and root's, both within the test's."""
+    monkeypatch.setattr(userdirs, "ROOT_UID", os.geteuid())
+    monkeypatch.setattr(userdirs, "default_run_dir", lambda *_: tmp_path / "own")
+    return tmp_path / "own", tmp_path / "system"
+
+
+@pytest.fixture
+def daemons():
+    opened = []
+
+    def up(run_dir, node="n"):
+        (run_dir / node).mkdir(parents=True, mode=0o700)
+        run_dir.chmod(0o700)
+        opened.append(socket.socket(socket.AF_UNIX))
+        opened[-1].bind(str(run_dir / node / "control.sock"))
+        opened[-1].listen()
+        return opened[-1]
+
+    yield up
+    for one in opened:
+        one.close()
+
+
+def to_ask(places, euid=None, node=None):
+    return run_dir_to_ask({}, os.geteuid() if euid is None else euid, node, places[1])
+
+
+def test_own_daemons_come_first_then_roots_then_where_own_would_be(places, daemons):
+    own, system = places
+    assert to_ask(places) == own
+    daemons(system)
+    assert to_ask(places) == system
+    mine = daemons(own)
+    assert to_ask(places) == own
+    mine.close()  # killed: its socket is still there
+    assert to_ask(places) == system
+
+
+def test_only_daemons_of_the_node_asked_for_count(places, daemons):
+    own, system = places
+    daemons(own, "n")
+    daemons(system, "m")
+    assert to_ask(places, node="m") == system
+    assert to_ask(places, node="n") == own
+    assert to_ask(places, node="o") == own
+
+
+def test_a_directory_that_another_user_made_is_not_believed(places, daemons, monkeypatch):
+    own, system = places
+    daemons(own)
+    with pytest.raises(CoschedError, match=f"{own}: belongs to .*; have it removed"):
+        to_ask(places, euid=SOMEBODY)
+    with pytest.raises(CoschedError, match="belongs to"):
+        own_run_dir({}, SOMEBODY)
+    daemons(system)
+    assert to_ask(places, euid=SOMEBODY) == system
+
+
+def test_nor_one_in_which_others_can_write_or_a_link(places, tmp_path):
+    own, _ = places
+    own.mkdir()
+    own.chmod(0o777)
+    with pytest.raises(CoschedError, match="chmod 700"):
+        to_ask(places)
+    own.rmdir()
+    (tmp_path / "elsewhere").mkdir()
+    own.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(CoschedError, match="is not a directory"):
+        to_ask(places)
+
+
+def test_who_names_a_directory_answers_for_it(tmp_path):
+    asked = {"COSCHED_RUN_DIR": str(tmp_path)}
+    assert run_dir_to_ask(asked, SOMEBODY) == tmp_path
+    assert own_run_dir(asked, SOMEBODY) == tmp_path
+
+
+def test_a_nodes_directory_is_made_and_a_planted_one_refused(tmp_path):
+    paths = NodePaths(tmp_path, "n")
+    make_node_directory(paths, os.geteuid(), private=True)
+    assert stat.S_IMODE(paths.directory.stat().st_mode) == 0o700
+    make_node_directory(paths, os.geteuid(), private=True)
+    paths.directory.chmod(0o777)
+    with pytest.raises(CoschedError, match="others can write"):
+        make_node_directory(paths, os.geteuid(), private=True)
+    paths.bells.rmdir()
+    paths.directory.rmdir()
+    paths.directory.symlink_to(tmp_path)
+    with pytest.raises(CoschedError, match="is not a directory"):
+        make_node_directory(paths, os.geteuid(), private=True)

@@ -1,0 +1,478 @@
+"""How a node's daemons end, and what comes after them: nothing of a daemon that lives is
+removed, and what fails for one job is done for the others."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+
+import pytest
+from cosched_daemons import scheduler
+
+from cosched.core.errors import CoschedError, NoDaemon
+from cosched.core.node.messages import Mode
+from cosched.linux import proc
+from cosched.linux.classes import NAMES
+from cosched.node.daemon import SchedulerDaemon
+from cosched.node.jobs import JobTable, left_regions
+from cosched.node.service import lifecycle
+from cosched.node.service.lifecycle import free_jobs, lock_node, stop_node
+from cosched.node.service.lock import DaemonLock, lock_holder
+from cosched.node.service.remains import remove_remains
+from cosched.node.sockets import client
+from cosched.node.sockets.client import ControlClient
+from cosched.node.timer.guardian import Guardian
+from cosched.node.timer.timer import TimerDaemon
+from cosched.shm.objects import path_of
+from cosched.shm.paths import NodePaths
+from cosched.shm.region import NodeRegion
+
+ME = os.geteuid()
+
+
+@pytest.fixture
+def paths(tmp_path):
+    paths = NodePaths(tmp_path, "n")
+    paths.bells.mkdir(parents=True)
+    yield paths
+    for name in (*left_regions(paths), paths.node_region):
+        path_of(name).unlink(missing_ok=True)
+
+
+class Left:
+    """Jobs of a daemon that was killed: contended, not scheduled, suspended. Each has a
+    task that waits for ``end``."""
+
+    def __init__(self, paths, *names):
+        table = JobTable(paths)
+        self.tasks, self.regions = [], {}
+        for name in names:
+            job = table.create(name, ME, os.getegid())
+            task = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+            ticks = proc.start_ticks(task.pid)
+            job.region.occupy(
+                0, pid=task.pid, start_ticks=ticks, rank=0, world=1, carrier=0
+            )
+            job.region.publish_mode(Mode.SUSPENDED)
+            job.region.publish_contention(True)
+            job.region.publish_status(5, False)
+            os.close(job.bell)
+            self.tasks.append(task)
+            self.regions[job.key] = job.region
+        self.keys = list(self.regions)
+
+    def free(self):
+        """The jobs whose tasks are told that they may run, and wait for nobody."""
+        return [
+            key
+            for key, region in self.regions.items()
+            if region.status() == (6, True) and region.data.status.contended == 0
+        ]
+
+    def end(self):
+        for task in self.tasks:
+            task.kill()
+            task.communicate()
+
+    def close(self):
+        self.end()
+        for region in self.regions.values():
+            region.close()
+
+
+@pytest.fixture
+def left(paths):
+    jobs = Left(paths, "a", "b", "c")
+    yield jobs
+    jobs.close()
+
+
+class Classes:
+    """Notes what is asked for; what is in ``refused`` fails."""
+
+    def __init__(self, *refused, on_thaw=None):
+        self.refused = refused
+        self.calls = []
+        self._on_thaw = on_thaw
+
+    def _note(self, *call):
+        self.calls.append(call)
+        if call in self.refused:
+            raise CoschedError(f"{call} failed")
+
+    def restore(self, pids):
+        self._note("restore", len(pids))
+
+    def thaw(self, key):
+        if self._on_thaw is not None:
+            self._on_thaw(key)
+        self._note("thaw", key)
+
+    def destroy(self, key):
+        self._note("destroy", key)
+
+    def close(self):
+        self._note("close")
+
+
+def hold(*locks):
+    """A process that holds these locks until its input ends."""
+    code = (
+        "import pathlib, sys; from cosched.node.service.lock import DaemonLock\n"
+        "locks = [DaemonLock(pathlib.Path(path)) for path in sys.argv[1:]]\n"
+        "assert all(lock.acquire() for lock in locks)\n"
+        "print('held', flush=True); sys.stdin.read()\n"
+        "for lock in locks: lock.release()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, locks)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout.readline() == b"held\n"
+    return process
+
+
+@pytest.fixture
+def holder():
+    """``hold``, ended in the end; ``during`` tells it to end when somebody waits."""
+    processes = []
+
+    def start(*locks):
+        processes.append(hold(*locks))
+        return processes[-1]
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def waits(monkeypatch):
+    """How often somebody waited; the processes in ``waits.end`` are told to end then."""
+    found = SimpleNamespace(times=0, end=[])
+    select = lifecycle.select.select
+
+    def watched(*arguments):
+        found.times += 1
+        for process in found.end:
+            process.stdin.close()
+            process.stdin = None
+        found.end.clear()
+        return select(*arguments)
+
+    monkeypatch.setattr(lifecycle, "select", SimpleNamespace(select=watched))
+    return found
+
+
+@pytest.fixture
+def no_classes(monkeypatch):
+    """A machine that can have none."""
+
+    def attach(*_):
+        raise CoschedError("none")
+
+    monkeypatch.setattr(lifecycle, "attach", attach)
+
+
+# -- the guardian ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def guard(paths):
+    """Runs a guardian until it ends."""
+    before = signal.getsignal(signal.SIGTERM)
+
+    def run(classes):
+        guardian = Guardian(paths, classes)
+        try:
+            guardian.run()
+        finally:
+            guardian._loop.close()
+
+    yield run
+    signal.signal(signal.SIGTERM, before)
+
+
+def test_a_guardian_frees_every_job_whatever_fails_for_one(paths, left, guard, caplog):
+    a, b, c = left.keys
+    told = []
+
+    def on_thaw(key):
+        told.append(left.free())
+        if key == c:
+            left.end()
+
+    refused = [("restore", 3), ("thaw", a), ("destroy", b), ("close",)]
+    classes = Classes(*refused, on_thaw=on_thaw)
+    guard(classes)
+    assert told == [[a, b, c]] * 3  # before the classes, which may fail
+    assert classes.calls[:4] == [("restore", 3), *(("thaw", key) for key in left.keys)]
+    assert {("destroy", key) for key in left.keys} < set(classes.calls)
+    assert [r.getMessage() for r in caplog.records if r.levelname == "ERROR"] == [
+        f"{call} failed" for call in refused
+    ]
+    assert left_regions(paths) == []
+    assert list(paths.bells.iterdir()) == []
+
+
+@pytest.fixture
+def timer(paths, monkeypatch):
+    """A timer daemon in this process, whose standard input is at its end."""
+    before = signal.getsignal(signal.SIGTERM)
+    region = NodeRegion.create(paths.node_region)
+    os.mkfifo(paths.bell("@timer"))
+    read_end, write_end = os.pipe()
+    os.close(write_end)
+    monkeypatch.setattr("cosched.node.timer.timer.STDIN", read_end)
+    yield TimerDaemon(region, paths.bell("@timer"))
+    os.close(read_end)
+    signal.signal(signal.SIGTERM, before)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+    region.close()
+    region.unlink()
+
+
+def test_who_ends_a_timer_daemon_as_it_becomes_a_guardian_ends_the_guardian(
+    paths, left, timer, guard
+):
+    """Between the two nobody listens; the signal waits."""
+    assert timer.run() is True
+    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+    guard(Classes())
+    assert left_regions(paths)  # as it is, for the daemon that takes over
+
+
+def test_a_timer_daemon_that_was_told_to_end_becomes_no_guardian(timer, monkeypatch):
+    """Also if that was while it saw its standard input end."""
+    read = os.read
+
+    def told_meanwhile(fd, count):
+        found = read(fd, count)
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+        return found
+
+    monkeypatch.setattr("cosched.node.timer.timer.os.read", told_meanwhile)
+    assert timer.run() is False
+
+
+def test_a_guardian_removes_nothing_of_a_daemon_that_begins(paths, guard):
+    paths.control_socket.touch()
+    lock = DaemonLock(paths.scheduler_lock)
+    assert lock.acquire()
+    classes = Classes()
+    guard(classes)
+    assert ("close",) not in classes.calls
+    assert paths.control_socket.exists()
+    assert lock_holder(paths.scheduler_lock) == os.getpid()
+    lock.release()
+    guard(classes)
+    assert ("close",) in classes.calls
+    assert not paths.control_socket.exists()
+    assert not paths.scheduler_lock.exists()
+
+
+def test_a_guardian_ends_though_the_nodes_directory_is_gone(paths, guard):
+    paths.bells.rmdir()
+    paths.directory.rmdir()
+    NodeRegion.create(paths.node_region).close()
+    classes = Classes()
+    guard(classes)
+    assert ("close",) in classes.calls
+    assert not path_of(paths.node_region).exists()
+
+
+# -- locks ----------------------------------------------------------------------------
+
+
+def test_who_lets_go_of_a_lock_leaves_the_file_of_the_next_one(tmp_path):
+    path = tmp_path / "lock"
+    first, second = DaemonLock(path), DaemonLock(path)
+    assert first.acquire()
+    path.unlink()  # as cosched down of an older version did
+    assert second.acquire()
+    first.release()
+    assert lock_holder(path) == os.getpid()
+    second.release()
+    assert not path.exists()
+
+
+def test_a_lock_that_is_a_link_is_refused(tmp_path):
+    (tmp_path / "lock").symlink_to(tmp_path / "other")
+    with pytest.raises(CoschedError, match="is a link; remove it"):
+        DaemonLock(tmp_path / "lock").acquire()
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_daemon_that_starts_waits_for_who_cleans_up_and_for_no_daemon(
+    paths, holder, waits, monkeypatch
+):
+    waits.end.append(holder(paths.scheduler_lock))
+    lock = lock_node(paths)
+    assert waits.times
+    assert lock_holder(paths.scheduler_lock) == os.getpid()
+    lock.release()
+    holder(paths.scheduler_lock)
+    monkeypatch.setattr(lifecycle, "request", lambda _paths, _op: {"pid": 7})
+    with pytest.raises(CoschedError, match=r"up already \(pid 7\)"):
+        lock_node(paths)
+
+
+# -- cosched down ---------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("no_classes")
+def test_down_removes_nothing_while_a_daemon_has_the_lock(
+    paths, left, holder, waits, monkeypatch
+):
+    daemon = holder(paths.scheduler_lock)
+    paths.control_socket.touch()
+    monkeypatch.setattr(lifecycle, "START_TIMEOUT_S", 0.05)
+    with pytest.raises(CoschedError, match=r"neither answered nor ended in 0\.05 s") as no:
+        stop_node(paths)
+    assert f"(pid {daemon.pid})" in str(no.value)
+    assert lock_holder(paths.scheduler_lock) == daemon.pid
+    assert len(left_regions(paths)) == 3
+    assert paths.control_socket.exists()
+    assert left.free() == []
+    monkeypatch.setattr(lifecycle, "START_TIMEOUT_S", 60)
+    waits.end.append(daemon)
+    assert stop_node(paths)
+    assert left_regions(paths) == []
+    assert left.free() == left.keys
+    assert not paths.control_socket.exists()
+    assert not paths.scheduler_lock.exists()
+    assert stop_node(paths) is False
+
+
+@pytest.mark.usefixtures("no_classes")
+def test_what_killed_daemons_left_runs_freely(paths, left):
+    assert free_jobs(paths)
+    assert left.free() == left.keys
+    assert len(left_regions(paths)) == 3
+
+
+def test_what_fails_for_some_classes_is_done_for_the_others(paths, left, monkeypatch):
+    found = {name: Classes(("restore", 3)) for name in NAMES}
+    found[NAMES[1]].refused = [("thaw", left.keys[0]), ("close",)]
+    monkeypatch.setattr(lifecycle, "attach", lambda _tag, name: found[name])
+    with pytest.raises(CoschedError, match="failed"):
+        stop_node(paths)
+    for classes in found.values():
+        assert classes.calls[0] == ("restore", 3)
+        assert {key for what, key in classes.calls[1:-1] if what == "thaw"} == {*left.keys}
+        assert classes.calls[-1] == ("close",)
+    assert len(left_regions(paths)) == 3  # so that down can be tried again
+
+
+def test_what_is_held_is_no_remains(paths, holder):
+    NodeRegion.create(paths.node_region).close()
+    holder(paths.timer_lock)
+    for path in (
+        paths.metrics_lock,
+        paths.register_socket,
+        paths.bell("@timer"),
+        paths.log,
+    ):
+        path.touch()
+    remove_remains(paths)
+    assert sorted(path.name for path in paths.directory.iterdir()) == [
+        "bells",
+        "scheduler.log",
+        "timer.lock",
+    ]
+    assert list(paths.bells.iterdir()) == []
+    assert not path_of(paths.node_region).exists()
+
+
+# -- a daemon that is just ending -----------------------------------------------------
+
+
+@pytest.mark.parametrize("end", ["before", "after", "half a line"])
+def test_a_daemon_that_ends_before_it_answers_is_none(paths, end):
+    with socket.socket(socket.AF_UNIX) as listener, ThreadPoolExecutor() as threads:
+        listener.bind(str(paths.control_socket))
+        listener.listen()
+
+        def serve():
+            connection, _ = listener.accept()
+            with connection:
+                if end != "before":
+                    connection.recv(1, 0 if end == "half a line" else socket.MSG_PEEK)
+                if end == "half a line":
+                    connection.recv(4096)
+                    connection.sendall(b'{"ok": tr')
+
+        with ControlClient(paths) as control:
+            served = threads.submit(serve)
+            if end == "before":
+                served.result()
+            with pytest.raises(NoDaemon, match="ended before it answered"):
+                control.request("status")
+        served.result()
+
+
+def test_who_does_not_answer_in_time_is_no_daemon_that_has_ended(paths, monkeypatch):
+    monkeypatch.setattr(client, "TIMEOUT_S", 0.01)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(paths.control_socket))
+        listener.listen()
+        with ControlClient(paths) as control, pytest.raises(CoschedError) as caught:
+            control.request("status")
+    assert not isinstance(caught.value, NoDaemon)
+
+
+def test_a_step_of_the_end_that_fails_skips_no_other(paths):
+    daemon = SchedulerDaemon.__new__(SchedulerDaemon)
+    closed = []
+
+    def part(name):
+        return SimpleNamespace(close=lambda: closed.append(name))
+
+    def fail():
+        raise CoschedError("class x: still in use")
+
+    daemon.paths, daemon.jobs, daemon.feed = paths, [], lambda _event: None
+    daemon.recorder, daemon.books = part("recorder"), part("books")
+    daemon.timer = SimpleNamespace(stop=lambda: closed.append("timer"))
+    daemon._metrics, daemon._kicker = None, part("kicker")
+    daemon.classes = SimpleNamespace(close=fail)
+    daemon.region = NodeRegion.create(paths.node_region)
+    daemon._loop = part("loop")
+    paths.bell("@timer").touch()
+    with pytest.raises(CoschedError, match="still in use"):
+        daemon._shut_down()
+    assert closed == ["recorder", "books", "timer", "kicker", "loop"]
+    assert not path_of(paths.node_region).exists()
+    assert not paths.bell("@timer").exists()
+
+
+def test_an_error_after_ready_goes_into_the_log_and_into_no_other_file(
+    tmp_path, monkeypatch, caplog
+):
+    read_end, write_end = os.pipe()
+    reused = []
+
+    def serve(_options, starter):
+        starter.tell_ready("node n")
+        reused.append(os.open(tmp_path / "other", os.O_WRONLY | os.O_CREAT))
+        raise CoschedError("class x: still in use")
+
+    monkeypatch.setattr(scheduler, "serve", serve)
+    monkeypatch.setattr(sys, "argv", ["coschedd", "--ready-fd", str(write_end)])
+    with pytest.raises(SystemExit) as ended:
+        scheduler.main()
+    assert ended.value.code == 1
+    assert reused == [write_end]
+    os.close(write_end)
+    with os.fdopen(read_end) as said:
+        assert said.read() == "READY node n\n"
+    assert (tmp_path / "other").read_bytes() == b""
+    assert [record.getMessage() for record in caplog.records] == ["class x: still in use"]

@@ -1,0 +1,463 @@
+"""What the parts of a scheduler daemon do when something fails under them: the daemon goes
+on, and nobody pays who has nothing to do with it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from cosched.core.errors import CoschedError
+from cosched.core.node.messages import AddTask, CreateClass, DestroyClass, Mode, SetShares
+from cosched.core.units import NS_PER_S
+from cosched.linux.classes import ShareRefused
+from cosched.node import admission as memory
+from cosched.node import members
+from cosched.node.admission import MemoryGate, MemoryTerms
+from cosched.node.children import child
+from cosched.node.children.child import start_child
+from cosched.node.children.metrics_process import MetricsProcess
+from cosched.node.children.timer_process import TimerProcess
+from cosched.node.effects import Effects
+from cosched.node.loop import Loop
+from cosched.node.owners import Owners
+from cosched.node.sockets.pacing import BURST_NS, REST
+from cosched.node.sockets.registration import Hello, RegistrationRefused, Welcome
+from cosched.shm._native import lib
+from cosched.shm.paths import NodePaths, job_key
+
+ONE = frozenset({0})
+GIB = 1 << 30
+
+# -- classes that cannot be made ------------------------------------------------------
+
+
+class Classes:
+    """A class scheduler that cannot make the classes in ``refused``."""
+
+    def __init__(self, *refused):
+        self.refused = set(refused)
+        self.jobs = set()
+        self.shares = {}
+
+    def create(self, job, cpus):
+        if job in self.refused:
+            raise CoschedError(f"class {job}: cannot be made: no space")
+        self.jobs.add(job)
+
+    def add(self, job, pid, start_ticks=None):
+        if job not in self.jobs:
+            raise CoschedError(f"class {job}: does not exist")
+
+    def destroy(self, job):
+        self.jobs.discard(job)
+
+    def set_shares(self, percents):
+        assert percents.keys() <= self.jobs
+        self.shares.update(percents)
+        return ONE
+
+
+def effects(classes, kick=lambda _: None):
+    jobs = SimpleNamespace(get=lambda _: None)
+    return Effects(
+        classes,
+        jobs,
+        None,
+        kick=kick,
+        ring_timer=lambda: None,
+        set_alarm=lambda _: None,
+    )
+
+
+def test_a_class_that_could_not_be_made_does_not_freeze_the_shares_of_others(caplog):
+    classes = Classes("b")
+    node = effects(classes)
+    node.carry_out([CreateClass("a", ONE), AddTask("a", 1), SetShares((("a", 100),))])
+    node.carry_out([CreateClass("b", ONE), AddTask("b", 2)])
+    node.carry_out([SetShares((("a", 1), ("b", 99)))])
+    assert classes.shares == {"a": 1}
+    classes.refused.clear()
+    node.carry_out([CreateClass("b", ONE), SetShares((("a", 99), ("b", 1)))])
+    assert classes.shares == {"a": 99, "b": 1}
+    classes.refused.add("b")  # its CPUs could not be noted; the class is there
+    node.carry_out([CreateClass("b", ONE), SetShares((("a", 1), ("b", 99)))])
+    assert classes.shares == {"a": 1, "b": 99}
+    node.carry_out([DestroyClass("b"), SetShares((("a", 100), ("b", 1)))])
+    assert classes.shares == {"a": 100, "b": 99}
+    assert [record.levelname for record in caplog.records] == ["ERROR"] * 3
+
+
+def test_a_class_that_refuses_its_share_costs_the_others_no_kick(caplog):
+    """Their new shares would else count from the next tick on."""
+    classes, kicked = Classes(), []
+    node = effects(classes, kicked.append)
+    node.carry_out([CreateClass("a", ONE), SetShares((("a", 100),))])
+
+    def refuse(_percents):
+        raise ShareRefused("class b: someone removed it", frozenset({1}))
+
+    classes.set_shares = refuse
+    node.carry_out([SetShares((("a", 1), ("b", 99)))])
+    assert kicked == [ONE, frozenset({1})]
+    assert "someone removed it" in caplog.text
+
+
+# -- helpers that cannot be started ---------------------------------------------------
+
+
+def refuse_once(monkeypatch):
+    """The next process cannot be started; returns a list of those that could."""
+    started, popen, refusals = [], subprocess.Popen, [OSError(errno.EAGAIN, "no fork")]
+
+    def start(*arguments, **options):
+        if refusals:
+            raise refusals.pop()
+        started.append(popen(*arguments, **options))
+        return started[-1]
+
+    monkeypatch.setattr(child.subprocess, "Popen", start)
+    return started
+
+
+def descriptors():
+    return sorted(os.listdir("/proc/self/fd"))
+
+
+def helper(monkeypatch, kind, loop, tmp_path):
+    """A timer daemon or a metrics server that runs; it does nothing but wait."""
+
+    def idle(_module, _arguments, **options):
+        options.pop("pass_fds", None)
+        return start_child(
+            "timeit", ["-n1", "-r1", "import sys; sys.stdin.read()"], **options
+        )
+
+    monkeypatch.setattr(f"cosched.node.children.{kind}_process.start_child", idle)
+    if kind == "timer":
+        monkeypatch.setattr(
+            "cosched.node.children.timer_process.RESTART_DELAY_NS", 1_000_000
+        )
+        process = TimerProcess(loop, [])
+        process.start(lambda: None)
+        return process
+    monkeypatch.setattr("cosched.node.children.metrics_process.RESTART_DELAY_NS", 1_000_000)
+    process = MetricsProcess(loop, NodePaths(tmp_path, "n"), "127.0.0.1:0")
+    process.start()
+    return process
+
+
+@pytest.mark.parametrize("kind", ["timer", "metrics"])
+def test_a_helper_that_cannot_be_replaced_is_replaced_later(
+    kind, monkeypatch, tmp_path, caplog
+):
+    loop = Loop()
+    process = helper(monkeypatch, kind, loop, tmp_path)
+    before, open_before = process.pid, descriptors()
+    started = refuse_once(monkeypatch)
+    os.kill(before, 9)
+    deadline = time.monotonic() + 60
+
+    def look():
+        assert time.monotonic() < deadline
+        if started:
+            loop.stop()
+        else:
+            loop.call_at(time.monotonic_ns() + 1_000_000, look)
+
+    look()
+    loop.run()
+    assert process.pid == started[0].pid != before
+    assert any("for now: " in record.getMessage() for record in caplog.records)
+    assert len(descriptors()) == len(open_before)
+    process.stop()
+    assert process.pid is None
+    loop.close()
+
+
+def test_a_helper_of_which_nothing_can_be_held_is_ended(monkeypatch):
+    started = refuse_once(monkeypatch)
+    before = descriptors()
+    with pytest.raises(OSError, match="no fork"):
+        start_child("timeit", [], stdout=subprocess.PIPE)
+    assert descriptors() == before
+
+    def full(_pid):
+        raise OSError(errno.EMFILE, "too many")
+
+    monkeypatch.setattr(child.os, "pidfd_open", full)
+    with pytest.raises(OSError, match="too many"):
+        start_child("timeit", [], stdout=subprocess.PIPE)
+    assert descriptors() == before
+    assert started[0].returncode is not None
+
+
+# -- who is meant ---------------------------------------------------------------------
+
+
+def test_a_jobs_name_that_is_anothers_key_does_not_hide_it():
+    def live(name):
+        return SimpleNamespace(key=job_key(1000, name), name=name, uid=1000)
+
+    jobs = [live("1000.a"), live("a")]
+    state = SimpleNamespace(mode=Mode.COSCHEDULED)
+    machine = SimpleNamespace(jobs={job.key: state for job in jobs})
+    chosen = []
+    owners = Owners(machine, jobs, lambda *what: chosen.append(what), raising=False)
+    suspend = owners.handlers()["suspend"]
+    for uid in (0, 1000):
+        suspend({"job": "1000.a"}, uid)
+        suspend({"job": "1000.1000.a"}, uid)
+    assert [key for key, _ in chosen] == ["1000.a", "1000.1000.a"] * 2
+
+
+# -- the door -------------------------------------------------------------------------
+
+
+class Applicant:
+    """A task of a job of user 1000 at the door."""
+
+    def __init__(self, job, need_bytes, launched=False):
+        self.hello = Hello(job, 0, 1, 0, need_bytes, launched=launched)
+        self.peer = SimpleNamespace(pid=os.getpid(), uid=1000)
+        self.inside = False
+        self.refusals = []
+
+    def answer(self, register):
+        register(self.peer, self.hello, -1)
+        self.inside = True
+
+    def await_answer(self, _gone):
+        pass
+
+    def ask_to_wait(self, _reason):
+        pass
+
+    def refuse(self, refusal):
+        self.refusals.append(str(refusal))
+
+
+class Door:
+    """A gate of a node with 1 GiB; time and the loop's calls are the test's."""
+
+    def __init__(self, monkeypatch):
+        monkeypatch.setattr(memory, "held_bytes", lambda _pids: 0)
+        monkeypatch.setattr(memory, "pressure_percent", lambda: 0.0)
+        self.jobs, self.calls = {}, []
+        self.now_ns = NS_PER_S
+        self.gate = MemoryGate(
+            "n",
+            Table(self.jobs),
+            SimpleNamespace(call_at=lambda _at, call: self.calls.append(call)),
+            self._register,
+            MemoryTerms(GIB),
+            now_ns=lambda: self.now_ns,
+        )
+
+    def _register(self, peer, hello, _pidfd):
+        key = job_key(peer.uid, hello.job)
+        self.jobs[key] = live_job(key)
+        return Welcome(0, 0, -1, -1)
+
+    def come(self, job, need_bytes, launched=False):
+        applicant = Applicant(job, need_bytes, launched)
+        self.gate.admit(applicant)
+        return applicant
+
+    def look(self):
+        calls, self.calls = self.calls, []
+        for call in calls:
+            call()
+
+
+class Table:
+    def __init__(self, jobs):
+        self._jobs = jobs
+        self.get = jobs.get
+
+    def __iter__(self):
+        return iter(list(self._jobs.values()))
+
+
+def live_job(key):
+    region = SimpleNamespace(memory_bytes=0)
+    region.declare_memory = lambda need: setattr(region, "memory_bytes", need)
+    return SimpleNamespace(key=key, region=region, declared_bytes=0, tasks={})
+
+
+def test_what_a_user_writes_into_his_region_holds_nobody_up(monkeypatch):
+    door = Door(monkeypatch)
+    assert door.come("a", GIB // 2).inside
+    job = door.jobs[job_key(1000, "a")]
+    assert job.region.memory_bytes == GIB // 2
+    job.region.memory_bytes = 1 << 63
+    assert door.come("b", GIB // 2).inside
+    assert not door.come("c", 1).inside  # what was declared counts
+
+
+def test_who_has_just_begun_is_in_or_told_at_once_that_he_is_not(monkeypatch):
+    door = Door(monkeypatch)
+    assert door.come("a", GIB // 2, launched=True).inside
+    assert door.jobs[job_key(1000, "a")].declared_bytes == GIB // 2
+    for need_bytes in (GIB, 2 * GIB):  # one that would wait, one that never fits
+        assert door.come("b", need_bytes, launched=True).refusals == [""]
+    assert len(door.gate) == 0
+    # In MPI_Init there is time to wait, and the user is told.
+    assert door.come("b", GIB).refusals == []
+    assert len(door.gate) == 1
+    assert door.come("b", GIB, launched=True).refusals == [""]  # another of its ranks
+    (reason,) = door.come("c", 2 * GIB).refusals
+    assert "not coscheduled" in reason
+
+
+def test_what_is_taken_over_is_no_more_than_the_node_has(monkeypatch):
+    door = Door(monkeypatch)
+    for written, counts in ((1 << 63, GIB), (GIB // 4, GIB // 4)):
+        job = live_job("1000.a")
+        job.region.memory_bytes = written
+        door.gate.take_over(job)
+        assert job.declared_bytes == counts
+
+
+def test_a_job_that_is_refused_is_told_once_each_time_that_it_is_started(monkeypatch):
+    door, told = Door(monkeypatch), []
+    for after_ns in (0, 0, 5 * NS_PER_S, 9 * NS_PER_S, 10 * NS_PER_S, 0):
+        door.now_ns += after_ns
+        (refusal,) = door.come("a", 2 * GIB).refusals
+        told.append(bool(refusal))
+    assert told == [True, False, False, False, True, False]
+    for number in range(100):
+        door.now_ns += 10 * NS_PER_S
+        door.come(f"b{number}", 2 * GIB)
+    assert len(door.gate._told_ns) == 1
+
+
+def test_who_waits_is_looked_at_again_when_memory_could_not_be_measured(
+    monkeypatch, caplog
+):
+    door = Door(monkeypatch)
+
+    def full():
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(memory, "pressure_percent", full)
+    applicant = door.come("a", GIB)
+    for _ in range(3):
+        door.look()
+    assert not applicant.inside
+    assert len(caplog.records) == 1
+    monkeypatch.setattr(memory, "pressure_percent", lambda: 0.0)
+    door.look()
+    assert applicant.inside
+
+
+# -- bells ----------------------------------------------------------------------------
+
+
+class Bells:
+    """A loop in which nothing happens by itself."""
+
+    def __init__(self):
+        self.watched = {}
+        self.calls = []
+
+    def watch(self, fd, ready):
+        assert fd not in self.watched
+        self.watched[fd] = ready
+
+    def unwatch(self, fd):
+        del self.watched[fd]
+
+    def call_at(self, at_ns, call):
+        self.calls.append((at_ns, call))
+
+
+@pytest.fixture
+def bell():
+    read_end, write_end = os.pipe2(os.O_NONBLOCK)
+    yield read_end
+    os.close(read_end)
+    os.close(write_end)
+
+
+def test_a_bell_that_rings_without_end_is_heard_now_and_then(monkeypatch, bell):
+    now = [0]
+    clocks = SimpleNamespace(thread_time_ns=lambda: now[0], monotonic_ns=lambda: now[0])
+    monkeypatch.setattr(members, "time", clocks)
+
+    def take():
+        now[0] += BURST_NS // 10
+        return []
+
+    def job_of(uid):
+        region = SimpleNamespace(take_requests=take)
+        key = job_key(uid, "a")
+        return SimpleNamespace(key=key, uid=uid, bell=bell, region=region, tasks={})
+
+    def ring(job):
+        """Until it is not heard any more; how often it was."""
+        for times in range(100):
+            if bell not in loop.watched:
+                return times
+            loop.watched[bell]()
+        return None
+
+    for uid in (os.geteuid(), 0, 12345):
+        job = job_of(uid)
+        jobs, loop = {job.key: job}, Bells()
+        table = Table(jobs)
+        table.destroy = lambda gone, jobs=jobs: jobs.pop(gone.key)
+        node = members.Members(None, table, loop, None, None, None, None, None)
+        node._watch_job(job)
+        if uid in (os.geteuid(), 0):
+            assert ring(job) is None
+            continue
+        assert ring(job) == 11
+        ((at_ns, again),) = loop.calls
+        assert at_ns == now[0] + REST * BURST_NS // 10
+        now[0] = at_ns
+        again()
+        assert ring(job) == 1
+        node.forget(job)
+        loop.calls[1][1]()  # another job may have its key by then
+        assert not loop.watched
+
+
+# -- a user's share of the regions ----------------------------------------------------
+
+
+def test_a_user_with_as_many_jobs_as_he_may_have_leaves_room_for_others(monkeypatch):
+    monkeypatch.setattr(members, "USERS_JOBS", 3)
+    jobs = {}
+    table = Table(jobs)
+
+    def create(name, uid, _gid):
+        key = job_key(uid, name)
+        jobs[key] = SimpleNamespace(key=key, uid=uid, bell=len(jobs))
+        return jobs[key]
+
+    table.create = create
+    node = members.Members(None, table, Bells(), None, None, None, None, None)
+
+    def come(uid, name):
+        peer = SimpleNamespace(pid=1, uid=uid, gid=uid)
+        return node._find_or_create(peer, Hello(name, 0, 1, 0, 0))
+
+    several = [come(12345, name) for name in "abc"]
+    with pytest.raises(RegistrationRefused, match="3 jobs of yours run here") as refused:
+        come(12345, "d")
+    assert refused.value.errno == errno.ENOSPC
+    assert len(str(refused.value)) < lib.COSCHED_REASON_BYTES
+    assert come(12345, "c") is several[2]  # one more task of a job that is there
+    assert come(12346, "a").uid == 12346
+    for uid in {0, os.geteuid()}:
+        for name in "abcd":
+            come(uid, name)
+
+
+def test_one_users_share_of_the_regions_is_a_small_part_of_them():
+    assert 64 <= members.USERS_JOBS <= lib.COSCHED_GUARDED_MAX // 8

@@ -1,0 +1,182 @@
+"""The metrics by Prometheus' own rules, and the dashboard that reads them."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
+
+from cosched.core.node.branches import Branch
+from cosched.core.node.messages import Refusal
+from cosched.observe.metrics import REFUSALS, metrics_of
+from tests.places import ROOT
+from tests.unit.observe.top_samples import job, status, task
+
+DASHBOARD = ROOT / "docs/grafana/cosched.json"
+#: PromQL words in front of a bracket or a brace, and labels.
+NAMES = re.compile(r"\bcosched_\w+")
+NOW_S = 1000.0
+
+
+class Fixed(Collector):
+    def __init__(self, node):
+        self.node = node
+
+    def collect(self):
+        return metrics_of(self.node, NOW_S)
+
+
+@pytest.fixture
+def families():
+    tasks = [task(1, sent=3, waited_ns=10**9), task(2, 1, sent=4, waited_ns=10**9 // 2)]
+    refused = {reason.value: 0 for reason in Refusal} | {"gmet": 5}
+    jobs = [
+        job(
+            'a"b\\',
+            tasks,
+            left={"sent": 5},
+            scheduled_s=2.5,
+            switches=7,
+            granted=2,
+            refused=refused,
+        ),
+        job("b", [task(3)], scheduled=False, cpu_s=None, share_percent=None),
+    ]
+    counters = {
+        Branch.CSW_SWITCHED.value: 8,
+        Branch.SCH_GRANTED.value: 3,
+        Branch.SCH_REFUSED_GMET.value: 5,
+        Branch.REG_NEW_JOB.value: 2,
+    }
+    registry = CollectorRegistry()
+    registry.register(Fixed(status("n1", jobs, counters=counters, cpu_s=0.25)))
+    text = generate_latest(registry).decode()
+    return {family.name: family for family in text_string_to_metric_families(text)}
+
+
+def value(families, sample_name, **labels):
+    found = [
+        sample.value
+        for family in families.values()
+        for sample in family.samples
+        if sample.name == sample_name and labels.items() <= sample.labels.items()
+    ]
+    assert len(found) == 1, (sample_name, labels, found)
+    return found[0]
+
+
+def test_values_are_the_nodes(families):
+    who = {"job_name": 'a"b\\', "uid": "7"}
+    assert value(families, "cosched_job_scheduled", **who) == 1
+    assert value(families, "cosched_job_scheduled", job_name="b") == 0
+    assert value(families, "cosched_job_scheduled_seconds_total", **who) == 2.5
+    assert value(families, "cosched_job_share_ratio", **who) == pytest.approx(0.99)
+    assert value(families, "cosched_job_messages_sent_total", **who) == 12
+    assert value(families, "cosched_job_wait_seconds_total", **who) == 1.5
+    assert value(families, "cosched_job_requests_refused_total", **who, reason="gmet") == 5
+    assert value(families, "cosched_switches_total", cause="slice") == 8
+    assert value(families, "cosched_switches_total", cause="message") == 3
+    assert value(families, "cosched_requests_refused_total", reason="gmet") == 5
+    assert value(families, "cosched_requests_granted_total") == 3
+    assert value(families, "cosched_jobs") == 2
+    assert value(families, "cosched_tasks") == 3
+    assert value(families, "cosched_jobs_waiting") == 0
+    assert value(families, "cosched_memory_free_bytes") == 1000
+    assert value(families, "cosched_start_time_seconds") == NOW_S - 5
+    assert value(families, "cosched_daemon_cpu_seconds_total") == 0.25
+    assert value(families, "cosched_timer_late_seconds_total") == pytest.approx(2e-4)
+    assert value(families, "cosched_node_info", node="n1", class_scheduler="cgroup1") == 1
+
+
+def test_what_is_not_known_is_not_there(families):
+    for name in ("cosched_job_share_ratio", "cosched_job_cpu_seconds"):
+        assert {s.labels["job_name"] for s in families[name].samples} == {'a"b\\'}
+
+
+def test_names_and_units_are_the_ecosystems(families):
+    assert families
+    for name, family in families.items():
+        assert re.fullmatch(r"cosched_[a-z_]+", name), name
+        assert not re.search(r"_(ms|us|ns|percent|milliseconds|count|total)$", name), name
+        assert family.documentation, name
+        assert family.type in ("gauge", "counter"), name
+        totals = [s.name.endswith("_total") for s in family.samples]
+        assert all(totals) if family.type == "counter" else not any(totals), name
+
+
+def test_each_reason_and_each_branch_is_a_metric():
+    branches = {branch.value for branch in Branch}
+    assert set(REFUSALS.values()) <= branches
+    told = {name for name in branches if name.startswith("sch_refused_")}
+    assert told == set(REFUSALS.values())
+
+
+def test_the_page_names_each_metric_and_no_other(families):
+    page = (ROOT / "docs/metrics.md").read_text()
+    rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    told = {name for row in rows for name in NAMES.findall(row)}
+    assert told == {s.name for family in families.values() for s in family.samples}
+
+
+# -- the dashboard -----------------------------------------------------------------------
+
+
+def panels():
+    return json.loads(DASHBOARD.read_text())["panels"]
+
+
+def test_the_dashboard_reads_metrics_that_exist(families):
+    exist = {s.name for family in families.values() for s in family.samples}
+    document = json.loads(DASHBOARD.read_text())
+    asked = [target["expr"] for panel in panels() for target in panel["targets"]]
+    asked += [
+        variable["definition"]
+        for variable in document["templating"]["list"]
+        if variable["type"] == "query"
+    ]
+    named = {name for expression in asked for name in NAMES.findall(expression)}
+    assert named
+    assert named <= exist
+    labels = {k for family in families.values() for s in family.samples for k in s.labels}
+    for expression in asked:
+        used = re.findall(r'(\w+)=~?"', expression) + [
+            label.strip()
+            for group in re.findall(r"by \(([^)]*)\)", expression)
+            for label in group.split(",")
+        ]
+        assert set(used) <= labels | {"instance"}, expression
+        assert expression.count("(") == expression.count(")")
+        counters = re.findall(r"(\w+)\((cosched_\w+_total)", expression)
+        assert all(function == "rate" for function, _ in counters), expression
+
+
+def test_the_dashboard_imports():
+    document = json.loads(DASHBOARD.read_text())
+    assert document["schemaVersion"] >= 30
+    assert document["title"]
+    assert document["uid"]
+    assert "id" not in document  # an id of another installation would be refused
+    ids = [panel["id"] for panel in panels()]
+    assert len(set(ids)) == len(ids)
+    variables = {variable["name"] for variable in document["templating"]["list"]}
+    used = set(re.findall(r"\$\{?(\w+)", json.dumps(panels()))) - {"__rate_interval"}
+    assert used <= variables
+    cells = set()
+    for panel in panels():
+        assert panel["title"]
+        assert panel["description"]
+        place = panel["gridPos"]
+        assert place["x"] + place["w"] <= 24
+        mine = {
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        }
+        assert not cells & mine, panel["title"]
+        cells |= mine
+        for target in panel["targets"]:
+            assert target["datasource"] == panel["datasource"]

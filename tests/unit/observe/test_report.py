@@ -1,0 +1,213 @@
+"""What the report holds, the page around it, and the command."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import itertools
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cosched.bench.results.document import document
+from cosched.bench.workload.file import Workload
+from cosched.observe.report.contents import histogram, report_data
+from cosched.observe.report.page import render_page
+from cosched.observe.timeline.timeline import timelines
+from tests.unit.bench.bench_samples import COSCHED, KERNEL, failed_run, summaries
+from tests.unit.observe.timeline_samples import MS, TracedNode, line, two_nodes
+
+WORKLOAD = Workload(title="two wavefronts", description="", jobs=(), origin="w.toml")
+DATA = re.compile(r'id="data">([A-Za-z0-9+/=]*)</script>')
+
+
+def data_in(page):
+    """What the page's script unpacks."""
+    return json.loads(gzip.decompress(base64.b64decode(DATA.search(page)[1])))
+
+
+def added_up(differences):
+    return list(itertools.accumulate(differences))
+
+
+@pytest.fixture
+def timeline(tmp_path):
+    nodes = timelines(node.trace(tmp_path) for node in two_nodes())
+    return report_data(nodes, [])["timeline"]
+
+
+def test_rows_of_the_timeline(timeline):
+    assert timeline["jobs"] == ["0.a", "0.b"]
+    assert timeline["length_us"] == 200_000
+    second = timeline["nodes"][1]
+    (lane,) = second["lanes"]
+    assert added_up(lane["begin"]) == [0, 130_000, 180_000]
+    assert lane["length"] == [130_000, 50_000, 20_000]
+    assert lane["job"] == [0, 1, 0]
+    causes = [timeline["causes"][cause][0] for cause in lane["cause"]]
+    assert causes == ["first", "pulled", "freed"]
+    assert added_up(second["refused"]["at"]) == [105_000]
+    together = timeline["together"]
+    assert added_up(together["begin"]) == [0, 130_000, 180_000]
+    assert together["length"] == [100_000, 50_000, 20_000]
+    assert together["job"] == [0, 1, 0]
+
+
+def test_figures_of_each_job(timeline):
+    a, b = timeline["per_job"]
+    assert (a["switches"], a["pulled"], a["refused"]) == (4, 0, 1)
+    assert (b["switches"], b["pulled"], b["refused"]) == (2, 1, 0)
+    assert a["nodes"] == ["n1", "n2"]
+    assert a["response_s"] == pytest.approx(0.2)
+    assert a["share"] == pytest.approx((120 + 150) / 400)
+    assert a["together"] == pytest.approx(120 / 150)
+    totals = timeline["totals"]
+    assert (totals["switches"], totals["pulled"], totals["refused"]) == (6, 1, 1)
+    assert totals["together"] == pytest.approx(170 / 230)
+
+
+def test_histograms_count_each_once(timeline):
+    kept, late, apart = timeline["histograms"]
+    assert sum(kept["series"][0]["counts"]) == 6
+    (pulled,) = late["series"]
+    assert (pulled["name"], sum(pulled["counts"])) == ("pulled by a message", 1)
+    assert pulled["median_s"] == pytest.approx(0.03)
+    assert sum(apart["series"][0]["counts"]) == 2
+
+
+@given(st.lists(st.integers(1, 10**13), min_size=1, max_size=50))
+def test_a_value_is_counted_between_its_bin_s_edges(values):
+    made = histogram("", "", {"all": values})
+    edges, (series,) = made["edges_s"], made["series"]
+    assert len(edges) == len(series["counts"]) + 1
+    for index, count in enumerate(series["counts"]):
+        low, high = edges[index] * 1e9, edges[index + 1] * 1e9
+        inside = [v for v in values if low * (1 + 1e-6) <= v < high * (1 - 1e-6)]
+        around = [v for v in values if low * (1 - 1e-6) <= v < high * (1 + 1e-6)]
+        assert len(inside) <= count <= len(around)
+    assert sum(series["counts"]) == len(values)
+
+
+def test_nothing_to_count_is_no_histogram():
+    assert histogram("", "", {"none": [], "at once": [0]}) is None
+
+
+def test_a_node_without_jobs(tmp_path):
+    nodes = timelines([TracedNode("n1").trace(tmp_path)])
+    data = report_data(nodes, [])["timeline"]
+    assert (data["jobs"], data["histograms"], data["totals"]["together"]) == ([], [], None)
+
+
+def test_the_page_needs_nothing_else_and_holds_its_data(tmp_path):
+    nodes = timelines(node.trace(tmp_path) for node in two_nodes())
+    data = report_data(nodes, [])
+    page = render_page("<night> & day", data)
+    assert "<h1>&lt;night&gt; &amp; day</h1>" in page
+    assert data_in(page) == json.loads(json.dumps(data))
+    assert "default-src 'none'" in page
+    assert not re.search(r"""(src|href)\s*=\s*["'][^"']""", page.split("<script")[0])
+    assert not re.search(r"<(link|img|iframe)\b|@import|url\(", page)
+    assert render_page("<night> & day", data) == page
+
+
+def test_names_in_the_data_cannot_end_the_script():
+    page = render_page("t", {"timeline": None, "benches": [{"title": "</script><b>"}]})
+    assert "</script><b>" not in page
+    assert data_in(page)["benches"][0]["title"] == "</script><b>"
+
+
+def test_a_hundred_thousand_switches_stay_a_small_page():
+    slot = 7 * MS
+    spans = [
+        (f"0.{'ab'[n % 2]}", n * slot + n % 997, (n + 1) * slot) for n in range(100_000)
+    ]
+    end_ns = 100_000 * slot
+    node = line("n1", spans, [("0.a", 0, end_ns), ("0.b", 0, end_ns)])
+    data = report_data([node], [])
+    assert len(data["timeline"]["nodes"][0]["lanes"][0]["begin"]) == 100_000
+    assert len(render_page("t", data)) < 1_500_000
+
+
+@pytest.fixture
+def bench_file(tmp_path):
+    """A result as cosched bench --json writes it: a disturbed run, and a failed one."""
+    cosched_ = (*COSCHED, failed_run(COSCHED[0].arm, 4))
+    made = document(WORKLOAD, summaries(KERNEL, cosched_), {})
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps(made, indent=1))
+    return path
+
+
+def cosched(*words):
+    return subprocess.run(
+        [sys.executable, "-m", "cosched.cli.main", "report", *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_the_command_sorts_out_what_it_is_given(tmp_path, bench_file):
+    for node in two_nodes():
+        (tmp_path / "run" / node.name).mkdir(parents=True)
+        path = node.write(tmp_path)
+        path.rename(tmp_path / "run" / node.name / "trace.jsonl")
+    out, flat = tmp_path / "r.html", tmp_path / "p.json"
+    run = cosched("--out", out, "--perfetto", flat, tmp_path / "run", bench_file)
+    assert (run.returncode, run.stderr) == (0, "")
+    data = data_in(out.read_text())
+    assert [node["name"] for node in data["timeline"]["nodes"]] == ["n1", "n2"]
+    (bench,) = data["benches"]
+    kernel, ours = bench["arms"]
+    assert (kernel["name"], ours["name"]) == ("kernel", "cosched")
+    assert [counted for _, _, counted in kernel["runs"]] == [True, True, False]
+    assert len(ours["runs"]) == 3
+    assert [name for name, _ in ours["jobs"]] == ["wavefront.1", "wavefront.2"]
+    assert bench["ratios"]["cosched/kernel"]["makespan"] == pytest.approx(3.4 / 4.3)
+    assert json.loads(flat.read_text())["traceEvents"]
+
+
+def test_a_bench_alone(tmp_path, bench_file):
+    out = tmp_path / "r.html"
+    assert cosched("-o", out, bench_file).returncode == 0
+    assert data_in(out.read_text())["timeline"] is None
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "cannot be read"),
+        ("", "neither a trace nor a result"),
+        ("hello", "neither a trace nor a result"),
+        ('{"format": "other"}', "neither a trace nor a result"),
+        ('{"cosched_trace": 99}\n', ":1: "),
+    ],
+)
+def test_what_is_neither_is_said_in_one_line(tmp_path, content, words):
+    path = tmp_path / "input"
+    if content is not None:
+        path.write_text(content)
+    run = cosched("-o", tmp_path / "r.html", path)
+    assert run.returncode == 1
+    assert words in run.stderr
+    assert str(path) in run.stderr
+    assert len(run.stderr.splitlines()) == 1
+
+
+def test_an_empty_directory(tmp_path):
+    run = cosched(tmp_path)
+    assert run.returncode == 1
+    assert "no trace in it" in run.stderr
+
+
+def test_perfetto_of_a_bench_alone(tmp_path, bench_file):
+    run = cosched("--perfetto", tmp_path / "p.json", bench_file)
+    assert run.returncode == 1
+    assert "no trace among" in run.stderr
+    assert not (tmp_path / "p.json").exists()

@@ -1,0 +1,90 @@
+"""The first line of why: what a job is doing now."""
+
+from __future__ import annotations
+
+import pytest
+
+from cosched.core.trace.story import Note
+from cosched.core.units import NS_PER_S
+from cosched.observe.why.reasons import Told
+from cosched.observe.why.standing import last_change_wall_ns, standing
+
+NOW = 1_700_000_000 * NS_PER_S + NS_PER_S // 2
+
+
+def job(name, scheduled, mode="coscheduled", cpus=(0,), slice_s=2.0):
+    return {
+        "key": f"0.{name}",
+        "name": name,
+        "scheduled": scheduled,
+        "mode": mode,
+        "cpus": list(cpus),
+        "slice_s": slice_s,
+    }
+
+
+def status(*jobs, align=False, waiting=()):
+    return {
+        "wall_ns": NOW,
+        "settings": {"slice_s": 2.0, "align": align},
+        "jobs": list(jobs),
+        "waiting": list(waiting),
+    }
+
+
+def told(*notes):
+    return [Told(Note(0, wall_ns, why, on), 1, "") for wall_ns, why, on in notes]
+
+
+CHANGED = told((NOW - NS_PER_S, "slice", True), (NOW - NS_PER_S // 4, "gmet", None))
+
+
+@pytest.mark.parametrize(
+    ("node", "words"),
+    [
+        (None, "no daemon is up; this is from its trace"),
+        (status(), "ended"),
+        (status(job("a", True)), "runs for 1.00 s; nothing waits for its CPUs"),
+        (
+            status(job("a", True), job("b", False)),
+            "runs for 1.00 s; b waits; slices last 2 s",
+        ),
+        (
+            status(job("a", False), job("b", True), job("c", True), align=True),
+            "waits for 1.00 s: b, c run; the slice ends in 1.50 s",
+        ),
+        (
+            status(job("a", True, slice_s=8.0), job("b", False), align=True),
+            "runs for 1.00 s; b waits; slices last 8 s",
+        ),
+        (
+            status(job("a", True), job("b", True, cpus=(1,))),
+            "runs for 1.00 s; nothing waits for its CPUs",
+        ),
+        (
+            status(job("a", True), job("b", False, "suspended")),
+            "runs for 1.00 s; nothing waits for its CPUs",
+        ),
+        (
+            status(job("a", False, "suspended")),
+            "suspended by its owner for 1.00 s: it is stopped",
+        ),
+        (
+            status(
+                waiting=[{"key": "0.a", "waited_s": 3.0, "reason": "memory: needs 8 GiB"}]
+            ),
+            "has waited for 3.0 s to begin: memory: needs 8 GiB",
+        ),
+    ],
+)
+def test_words(node, words):
+    assert standing(node, "0.a", CHANGED) == words
+
+
+def test_a_change_is_one_that_changes_something():
+    notes = [(10, "first", False), (20, "first", True), (30, "gmet", None)]
+    assert last_change_wall_ns(told(*notes)) == 20
+    assert last_change_wall_ns(told(*notes, (40, "slice", False))) == 40
+    rearmed = [(40, "slice", False), (50, "rearmed", False)]
+    assert last_change_wall_ns(told(*notes, *rearmed)) == 40
+    assert last_change_wall_ns([]) is None

@@ -1,0 +1,79 @@
+"""Statuses as daemons send them, made by hand."""
+
+from __future__ import annotations
+
+from cosched.core.node.messages import Refusal
+from cosched.core.units import NS_PER_S
+from cosched.observe.top.model import Sample
+
+COUNTERS = ("sent", "received", "trapped", "posted", "waits", "waited_ns", "paused_ns")
+
+
+def task(pid, rank=0, **counters):
+    return {
+        "pid": pid,
+        "rank": rank,
+        "world": 2,
+        "counters": {name: counters.get(name, 0) for name in COUNTERS},
+    }
+
+
+def job(name, tasks, *, uid=7, scheduled=True, scheduled_s=0.0, cpus=(0,), **more):
+    return {
+        "name": name,
+        "uid": uid,
+        "key": f"{uid}.{name}",
+        "carrier": "shadow",
+        "scheduled": scheduled,
+        "share_percent": 99 if scheduled else 1,
+        "cpus": list(cpus),
+        "epoch": 1,
+        "scheduled_s": scheduled_s,
+        "cpu_s": scheduled_s,
+        "switches": 0,
+        "granted": 0,
+        "refused": {reason.value: 0 for reason in Refusal},
+        "dropped_requests": 0,
+        "left": {},
+        "tasks": tasks,
+        **more,
+    }
+
+
+def status(node, jobs, *, scheduled=None, counters=(), pid=100, cpu_s=0.0, waiting=()):
+    return {
+        "node": node,
+        "pid": pid,
+        "wall_ns": 0,
+        "uptime_s": 5.0,
+        "daemon_cpu_s": cpu_s,
+        "private": False,
+        "priority": "SCHED_FIFO 1",
+        "class_scheduler": {"name": "cgroup1", "mode": "proportional", "chosen": ""},
+        "settings": {
+            **{"slice": "2s", "gmet": "100ms", "align": True},
+            **{"slice_s": 2.0, "gmet_s": 0.1, "warnings": []},
+        },
+        "timer": {
+            "pid": 101,
+            "restarts": 0,
+            "ticks": 4,
+            "late_mean_us": 50.0,
+            "late_max_us": 60.0,
+        },
+        "counters": dict(counters),
+        "jobs": jobs,
+        "waiting": list(waiting),
+        "memory": {
+            "guarded": True,
+            "total_bytes": 4096,
+            "usable_bytes": 4000,
+            "free_bytes": 1000,
+            "pressure_percent": 0.0,
+        },
+        "scheduled": scheduled or {},
+    }
+
+
+def sample(at_s, *statuses):
+    return Sample(at_s, round(at_s * NS_PER_S), statuses)

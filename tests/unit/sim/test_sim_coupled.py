@@ -1,0 +1,183 @@
+"""Pairs from logs, runs of coupled logs, and the command."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cosched.core.errors import CoschedError
+from cosched.sim.coupled.logs import side_by_side
+from cosched.sim.coupled.pairs import by_share, by_vicinity
+from cosched.sim.logs.swf import Log
+from tests.unit.cluster.queue_workloads import workload_of
+from tests.unit.sim.test_sim_cli import cosched
+
+
+def log(*submits):
+    return workload_of([(submit, 1, 1, 1) for submit in submits], 4)
+
+
+def test_vicinity():
+    # The last job of the first log before it; of two that claim one, the last.
+    logs = [log(0, 10, 12, 50), log(9, 13, 14, 40, 55)]
+    assert by_vicinity(logs, 10) == [{0: 0, 1: 0}, {0: 2, 1: 2}, {0: 3, 1: 4}]
+    assert by_vicinity([*logs, log(15)], 4) == [{0: 2, 1: 2, 2: 0}]
+
+
+def test_share():
+    logs = [log(*range(10)), log(*range(7))]
+    assert by_share(logs, 0.33) == [{0: 0, 1: 0}, {0: 3, 1: 3}, {0: 6, 1: 6}]
+    for share in (0.0, 1.5):
+        with pytest.raises(CoschedError, match="a share of"):
+            by_share(logs, share)
+
+
+def test_logs_are_laid_side_by_side():
+    second = 10**9
+    logs = [
+        Log(log(0, 5 * second, 9 * second), start_s=100),
+        Log(log(0, 3 * second, 20 * second), start_s=103),
+    ]
+    first, other = side_by_side(logs)
+    assert list(first.submit_ns) == [2 * second, 6 * second]
+    assert list(other.submit_ns) == [0, 3 * second]
+    logs[0].start_s = None
+    assert list(side_by_side(logs)[1].submit_ns) == [0, 3 * second]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("couple")
+    for name, machine, seed in (("a", 64, 1), ("b", 16, 2), ("c", 8, 3)):
+        words = [f"{name}.swf", "--jobs", 150, "--machine", machine, "--seed", seed]
+        made = cosched("sim", "generate", *words, cwd=path)
+        assert made.returncode == 0, made.stderr
+    return path
+
+
+def test_every_combination(folder):
+    words = ["sim", "couple", "a.swf", "b.swf", "--pairs", "20%", "--json", "out.json"]
+    result = cosched(*words, cwd=folder)
+    assert result.returncode == 0, result.stderr
+    assert max(len(line) for line in result.stdout.splitlines()) <= 80
+    groups = json.loads((folder / "out.json").read_text())["runs"][1]["groups"]
+    assert groups > 5
+    for schemes in ("hold-hold", "hold-yield", "yield-hold", "yield-yield"):
+        assert f"{schemes}: {groups} of {groups} groups together\n" in result.stdout
+    document = json.loads((folder / "out.json").read_text())
+    assert document["command"] == " ".join(["cosched", *words])
+    alone, *runs = document["runs"]
+    assert alone["groups"] == 0
+    for run in runs:
+        local = dict(zip("ab", run["schemes"].split("-"), strict=True))
+        for machine, scheme in local.items():
+            figures = run["domains"][machine]
+            assert figures["grouped"] == groups
+            assert (figures["lost_node_h"] > 0) == (scheme == "hold")
+
+
+def test_three_machines(folder):
+    words = ["sim", "couple", "a.swf", "b.swf", "c.swf", "--pairs", "10%"]
+    result = cosched(*words, "--schemes", "hold-yield-hold", cwd=folder)
+    together, groups = re.findall(r"hold-yield-hold: (\d+) of (\d+) groups", result.stdout)[
+        0
+    ]
+    assert together == groups
+    assert int(groups) > 3
+
+
+@pytest.mark.parametrize(
+    ("timing", "says"),
+    [
+        ("within=1min", "within 60s of each other"),
+        ("after=10min", "600s after the first, or after its end"),
+    ],
+)
+@pytest.mark.parametrize("logs", [["a.swf", "b.swf"], ["a.swf", "b.swf", "c.swf"]])
+def test_constraints_on_two_machines_and_on_three(timing, says, logs, folder):
+    words = ["sim", "couple", *logs, "--pairs", "10%", "--timing", timing]
+    # Walltimes that hold, so that promises can be kept.
+    words += ["--estimates", "exact", "--schemes", "-".join(["yield"] * len(logs))]
+    result = cosched(*words, "--json", "out.json", cwd=folder)
+    assert result.returncode == 0, result.stderr
+    run = json.loads((folder / "out.json").read_text())["runs"][1]
+    assert run["kept"] == run["groups"] > 3
+    assert run["together"] < run["groups"] or timing.startswith("within")
+    assert run["stuck"] == 0
+    assert f"{run['kept']} of {run['groups']} groups {says}\n" in result.stdout
+    assert max(len(line) for line in result.stdout.splitlines()) <= 80
+
+
+def test_bad_lines_are_counted(folder):
+    lines = (folder / "b.swf").read_text()
+    (folder / "bad.swf").write_text(lines + "1 2 3\n")
+    words = ["sim", "couple", "a.swf", "bad.swf", "--schemes", "hold-hold"]
+    result = cosched(*words, cwd=folder)
+    assert result.returncode == 1
+    assert "bad.swf:" in result.stderr
+    result = cosched(*words, "--skip-bad", "--json", "out.json", cwd=folder)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("lines left out: 1 too few fields\n") == 1
+    run = json.loads((folder / "out.json").read_text())["runs"][1]
+    assert run["skipped_lines"] == {"bad": {"too few fields": 1}}
+
+
+def test_columns_on_disk(folder):
+    words = ["sim", "couple", "a.swf", "b.swf", "--pairs", "20%", "--schemes", "hold-yield"]
+    words += ["--save", "out", "--json", "out.json"]
+    result = cosched(*words, cwd=folder)
+    assert result.returncode == 0, result.stderr
+    document = json.loads((folder / "out.json").read_text())
+    run = document["runs"][1]
+    assert len(run["files"]) == 4
+    starts = []
+    for name in "ab":
+        stem = f"{name}.hold-yield"
+        columns = np.load(folder / "out" / f"{stem}.npz")
+        assert str(columns["command"]) == document["command"]
+        figures = run["domains"][name]
+        assert len(columns["job"]) == figures["jobs"]
+        wait = (columns["start_s"] - columns["submit_s"]).mean()
+        assert wait == pytest.approx(figures["mean_wait_s"])
+        grouped = columns["group"] != ""
+        assert grouped.sum() == figures["grouped"]
+        starts.append(dict(zip(columns["group"], columns["start_s"], strict=True)))
+        lines = (folder / "out" / f"{stem}.csv").read_text().splitlines()
+        assert lines[0] == "# " + document["command"]
+        assert lines[1] == "job,user,size,group,submit_s,ready_s,start_s,run_s,walltime_s"
+        assert len(lines) == 2 + figures["jobs"]
+    for group, start in starts[0].items():
+        assert not group or start == starts[1][group]
+
+
+def test_help_fits(tmp_path):
+    result = cosched("sim", "couple", "--help", cwd=tmp_path)
+    assert result.returncode == 0
+    assert max(len(line) for line in result.stdout.splitlines()) <= 80
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["a.swf"], "Only one log"),
+        (["a.swf", "b.swf", "--schemes", "hold"], "'hold' is not 2 times hold or yield"),
+        (["a.swf", "b.swf", "--pairs", "x%"], "'x%' is not a share"),
+        (["a.swf", "b.swf", "--pairs", "0%"], "'0%' is not more than 0%"),
+        (["a.swf", "b.swf", "--pairs", "soon"], "'soon' is not a duration"),
+        (["a.swf", "b.swf", "--timing", "later"], "'later' is none of together"),
+        (["a.swf", "b.swf", "--timing", "together=1s"], "is none of together"),
+        (["a.swf", "a.swf"], "two logs are called a"),
+        (["a.swf", "absent.swf"], "absent.swf: cannot be read"),
+        (["a.swf", "b.swf", "--policy", "conservative"], "conservative"),
+    ],
+)
+def test_bad_input_gets_one_line_and_a_status(words, says, folder):
+    result = cosched("sim", "couple", *words, "--jobs", "1", cwd=folder)
+    assert result.returncode != 0
+    assert result.stdout == ""
+    assert says in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1

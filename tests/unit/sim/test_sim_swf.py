@@ -1,0 +1,179 @@
+"""Reading and writing logs: what is read, and how bad lines are named."""
+
+from __future__ import annotations
+
+import gzip
+import io
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S
+from cosched.sim.logs.generate import Recipe, generate
+from cosched.sim.logs.swf import Fault, read_swf, seconds, write_swf
+
+HEADER = "; Version: 2.2\n; MaxNodes: 50\n; MaxProcs: 100 and some\n;\n"
+
+
+def line(number=1, submit=0, run=10, used=4, asked=4, walltime=20, status=1):
+    return (
+        f"{number} {submit} 7 {run} {used} -1 -1 {asked} {walltime} -1 {status} "
+        "3 4 5 1 -1 -1 -1"
+    )
+
+
+@pytest.fixture
+def log(tmp_path):
+    def write(*lines, header=HEADER, name="log.swf"):
+        path = tmp_path / name
+        text = (header + "\n".join(lines) + "\n").encode()
+        path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("name", ["log.swf", "log.swf.gz"])
+def test_what_is_read(log, name):
+    path = log(
+        line(15, 5), "", line(16, 5, run=0, used=3, asked=-1, walltime=-1), name=name
+    )
+    found = read_swf(path)
+    workload = found.workload
+    assert not found.skipped
+    assert (workload.name, workload.machine, len(workload)) == (name, 100, 2)
+    assert list(workload.number) == [15, 16]
+    assert list(workload.submit_ns) == [5 * NS_PER_S] * 2
+    assert list(workload.run_ns) == [10 * NS_PER_S, 0]
+    assert list(workload.size) == [4, 3]
+    assert list(workload.walltime_ns) == [20 * NS_PER_S, 0]
+    assert list(workload.user) == [3, 3]
+    assert list(workload.executable) == [5, 5]
+
+
+BAD = [
+    (Fault.FEW_FIELDS, "1 2 3", "3 where the format has 18"),
+    (Fault.NOT_A_NUMBER, line(submit="soon"), "field 2 is 'soon'"),
+    (Fault.NOT_A_NUMBER, line(submit="nan"), "field 2 is 'nan'"),
+    (Fault.NOT_A_NUMBER, line(run="inf"), "field 4 is 'inf'"),
+    (Fault.NOT_A_NUMBER, line(number=10**30), "out of range"),
+    (Fault.NOT_A_NUMBER, line(walltime=-(10**12)), "out of range"),
+    (Fault.NEGATIVE_SUBMIT, line(submit=-5), "-5 s"),
+    (Fault.UNSORTED, line(7, submit=99), "job 7 was submitted before the job above it"),
+    (Fault.NO_RUN_TIME, line(7, submit=200, run=-1), "job 7 says -1"),
+    (Fault.NEGATIVE_SIZE, line(7, submit=200, asked=-4), "job 7 has -4"),
+    (Fault.NEGATIVE_SIZE, line(7, submit=200, used=-2), "job 7 has -2"),
+    (Fault.NO_SIZE, line(7, submit=200, used=-1, asked=-1), "job 7 has none"),
+    (Fault.NO_SIZE, line(7, submit=200, used=0, asked=0), "job 7 has none"),
+    (Fault.TOO_LARGE, line(7, 200, asked=101), "job 7 has size 101, the machine 100"),
+]
+bad_lines = pytest.mark.parametrize(
+    ("fault", "bad", "words"), BAD, ids=[f"{words}" for _, _, words in BAD]
+)
+
+
+@bad_lines
+def test_a_bad_line_is_named_by_file_and_line(log, fault, bad, words):
+    path = log(line(1, 100), bad)
+    with pytest.raises(CoschedError) as error:
+        read_swf(path)
+    text = str(error.value)
+    assert text.startswith(f"{path}:6: {fault.value}: ")
+    assert words in text
+    assert "--skip-bad" in text
+    assert "\n" not in text
+
+
+@bad_lines
+def test_bad_lines_are_counted(log, fault, bad, words):
+    found = read_swf(log(line(1, 100), bad, bad, line(2, 300)), skip_bad=True)
+    assert list(found.workload.number) == [1, 2]
+    assert found.skipped == {fault: 2}
+
+
+@pytest.mark.parametrize("skip_bad", [False, True])
+@pytest.mark.parametrize("last", [3, 4])
+def test_a_job_that_was_swapped_out_counts_once(log, last, skip_bad):
+    """Its parts come after the line of the whole, and only the first says when it was
+    submitted."""
+    parts = [
+        line(1, 100, run=4, status=2),
+        line(1, -1, run=4, status=2),
+        line(1, -1, run=2, status=last),
+    ]
+    whole = line(1, 100, status=4 - last)
+    found = read_swf(log(whole, *parts, line(2, 300, status=5)), skip_bad=skip_bad)
+    assert list(found.workload.number) == [1, 2]
+    assert found.skipped == {Fault.PARTIAL: 3}
+
+
+def test_fractions_of_seconds(log):
+    workload = read_swf(log(line(1, "1.5", run="0.25"), line(2, "2"))).workload
+    assert list(workload.submit_ns) == [1_500_000_000, 2 * NS_PER_S]
+    assert list(workload.run_ns) == [250_000_000, 10 * NS_PER_S]
+
+
+@pytest.mark.parametrize(
+    ("header", "machine", "size"),
+    [("; MaxNodes: 8\n", None, 8), (HEADER, None, 100), (HEADER, 64, 64), ("", 5, 5)],
+)
+def test_how_large_the_machine_is(log, header, machine, size):
+    assert read_swf(log(line(), header=header), machine=machine).workload.machine == size
+
+
+def test_a_log_must_say_how_large_its_machine_is(log):
+    with pytest.raises(CoschedError, match="no MaxProcs; give the machine's size with --m"):
+        read_swf(log(line(), header="; MaxProcs: unknown\n"))
+
+
+def test_a_log_without_jobs(log):
+    with pytest.raises(CoschedError, match=r"no jobs in it \(0 lines"):
+        read_swf(log(header="; nothing\n"))
+    with pytest.raises(CoschedError, match=r"no jobs in it \(1 lines"):
+        read_swf(log("1 2 3"), skip_bad=True)
+
+
+def test_files_that_cannot_be_read(log, tmp_path):
+    with pytest.raises(CoschedError, match="cannot be read"):
+        read_swf(tmp_path / "absent.swf")
+    with pytest.raises(CoschedError, match="cannot be read"):
+        read_swf(tmp_path)
+    path = log(*(line(number) for number in range(500)), name="cut.swf.gz")
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(CoschedError, match="the compressed data is damaged"):
+        read_swf(path, skip_bad=True)
+
+
+@given(st.binary(max_size=300))
+@settings(deadline=None)
+def test_rubbish_is_named_not_crashed_on(tmp_path_factory, rubbish):
+    path = tmp_path_factory.mktemp("rubbish") / "log.swf"
+    path.write_bytes(HEADER.encode() + rubbish)
+    with pytest.raises(CoschedError):
+        read_swf(path)
+
+
+def test_what_is_written_is_read_again(tmp_path):
+    workload = generate(Recipe(jobs=200, machine=64, seed=5))
+    path = tmp_path / "again.swf"
+    with path.open("w") as stream:
+        write_swf(workload, stream, ["made here"])
+    again = read_swf(path).workload
+    again.name = workload.name
+    assert again == workload
+    assert "; Note: made here\n" in path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("ns", "text"), [(0, "0"), (NS_PER_S, "1"), (1, "0.000000001"), (2_500_000_000, "2.5")]
+)
+def test_seconds_are_exact(ns, text):
+    assert seconds(ns) == text
+
+
+def test_writing_to_a_stream():
+    stream = io.StringIO()
+    write_swf(generate(Recipe(jobs=1, machine=4)), stream)
+    assert len(stream.getvalue().splitlines()[-1].split()) == 18
