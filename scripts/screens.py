@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from cosched.cli.jobs.top import why_text
+from cosched.observe.top.model import Sample
 from cosched.observe.top.sampler import sample
 from cosched.observe.top.screen import TopApp, WhyScreen
 
@@ -43,7 +44,7 @@ def lab_with_jobs() -> Iterator[Path]:
         jobs = []
         try:
             for job, words in JOBS.items():
-                start = [
+                start: list[str | Path] = [
                     *(BIN / "cosched-run", "--run-dir", run_dir, "--hosts", "lab1,lab2"),
                     *("-n", "2", "--job", job, program, *words),
                 ]
@@ -72,7 +73,7 @@ async def shoot(run_dir: Path) -> None:
     """Watches for a while, then takes the pictures."""
     taken = 0
 
-    def sampler() -> object:
+    def sampler() -> Sample:
         nonlocal taken
         taken += 1
         print(f"\rsample {taken} of {SAMPLES}", end="", file=sys.stderr, flush=True)

@@ -4,6 +4,7 @@ the sources. ``docs/architecture.md`` draws the rooms."""
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -166,6 +167,16 @@ def test_core_is_pure():
         if name.split(".")[0] in IMPURE
     ]
     assert not wrong
+
+
+def test_modules_that_python_3_10_lacks_have_a_substitute():
+    """pyproject.toml supports Python 3.10, which has no tomllib."""
+    folders = ("cosched", "mpi_shim", "daemons", "benchmarks", "scripts", "tests")
+    paths = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    for path in paths:
+        text = path.read_text()
+        imported = re.search(r"^ *import tomllib$", text, re.MULTILINE)
+        assert not imported or "import tomli as tomllib" in text, path
 
 
 def test_folders_are_small():
