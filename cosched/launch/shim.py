@@ -169,7 +169,7 @@ def sources() -> tuple[Path, ...]:
     """The C files that make up the interposer; CoschedError if they are not installed."""
     shm, interposer = _source_folders()
     tasks_side = (shm / "task.c", shm / "register.c")
-    found = (*sorted(interposer.glob("*.c")), *tasks_side)
+    found = (*sorted(interposer.rglob("*.c")), *tasks_side)
     if len(found) == len(tasks_side) or not all(file.is_file() for file in tasks_side):
         raise CoschedError(f"the interposer's sources are missing from {interposer}")
     return found
@@ -215,7 +215,7 @@ def _fingerprint(show: str, libraries: Sequence[Path], flags: Sequence[str]) -> 
         # Some installations give every file the same time.
         digest.update(build_id(library))
     shm, interposer = _source_folders()
-    for path in (*sources(), *sorted(interposer.glob("*.h")), *_headers(shm)):
+    for path in (*sources(), *sorted(interposer.rglob("*.h")), *_headers(shm)):
         digest.update(f"\0{path.name}\0".encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:24]
@@ -256,13 +256,14 @@ def _locked(folder: Path) -> Iterator[None]:
 
 def _compile(build: ShimBuild, scratch: Path, progress: Progress) -> Path:
     extra = SANITIZE_FLAGS if build.sanitize else ()
-    include = f"-I{_source_folders()[0] / 'include'}"
+    shm, interposer = _source_folders()
+    includes = (f"-I{interposer}", f"-I{shm / 'include'}")
     wrapper = [str(build.mpicc), *build.options]
     environ = _wrapper_environ(build)
 
     def compile_one(source: Path) -> str:
         made = str(scratch / f"{source.stem}.o")
-        options = [*FLAGS, *extra, include, "-c", str(source), "-o", made]
+        options = [*FLAGS, *extra, *includes, "-c", str(source), "-o", made]
         _require(_run([*wrapper, *options], build.compiler, environ), build)
         return made
 

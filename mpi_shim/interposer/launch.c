@@ -17,8 +17,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "environment.h"
-#include "shim.h"
+#include "base/environment.h"
+#include "base/state.h"
 
 #define ANNOUNCE_TIMEOUT_MS 500
 

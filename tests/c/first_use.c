@@ -1,6 +1,6 @@
 /*
  * first_use THREADS ROUNDS - threads that use a communicator for the first time all at once
- * (mpi_shim/interposer/peers.c), over a library of MPI that exists here alone: it remembers
+ * (mpi_shim/interposer/status/peers.c), over a library of MPI that exists here alone: it remembers
  * one attribute and lets others run wherever the real one may. Compiled together with peers.c.
  *
  * Each thread must be given the one record of the communicator, which must be still there.
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "peers.h"
+#include "status/peers.h"
 
 enum { THREADS_MAX = 16, SIZE = 3 };
 

@@ -1,13 +1,13 @@
 /*
- * large - messages whose bytes an int cannot count (mpi_shim/interposer/wire.c), laid out
+ * large - messages whose bytes an int cannot count (mpi_shim/interposer/status/wire.c), laid out
  * but neither sent nor filled in, where the calls of the library at hand count by int.
- * Compiled together with the interposer, but for the calls that it exports (entry.c).
+ * Compiled together with the interposer, but for the calls that it exports (calls/entry.c).
  */
 #include <limits.h>
 #include <stdio.h>
 
-#include "shim.h"
-#include "wire.h"
+#include "base/state.h"
+#include "status/wire.h"
 
 static int failures;
 

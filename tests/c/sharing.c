@@ -5,8 +5,8 @@
 #include <stdio.h>
 
 #include "cosched/clock.h"
-#include "sharing.h"
-#include "shim.h"
+#include "wait/sharing.h"
+#include "base/state.h"
 
 struct cosched_shim cosched_shim;
 static struct cosched_job_region region;

@@ -38,7 +38,7 @@ def test_threads_that_meet_a_communicator_at_once_share_its_record(
     mpi, tmp_path, sanitizer
 ):
     flags = [sanitizer] if sanitizer else []
-    sources = (PROGRAMS / "first_use.c", INTERPOSER / "peers.c")
+    sources = (PROGRAMS / "first_use.c", INTERPOSER / "status" / "peers.c")
     objects = [compile_object(mpi, source, tmp_path, *flags) for source in sources]
     # Without the MPI library, which the sanitizer cannot see into: the program has its own.
     program = tmp_path / "first_use"
@@ -55,7 +55,7 @@ def test_threads_that_meet_a_communicator_at_once_share_its_record(
 
 
 def test_messages_of_more_bytes_than_an_int_counts(mpi, tmp_path):
-    sources = [source for source in INTERPOSER.glob("*.c") if source.stem != "entry"]
+    sources = [source for source in INTERPOSER.rglob("*.c") if source.stem != "entry"]
     sources += [*TASKS_SIDE, PROGRAMS / "large.c"]
     objects = [compile_object(mpi, source, tmp_path) for source in sources]
     program = tmp_path / "large"
@@ -74,7 +74,7 @@ def test_messages_of_more_bytes_than_an_int_counts(mpi, tmp_path):
 def test_only_a_byte_in_front_takes_room_on_the_stack(mpi, tmp_path, name):
     """A thread's stack may be small; without the byte nothing is copied."""
     flags = ("-O2", "-fstack-usage")
-    compile_object(mpi, INTERPOSER / f"{name}.c", tmp_path, *flags)
+    compile_object(mpi, INTERPOSER / "calls" / f"{name}.c", tmp_path, *flags)
     usage = (tmp_path / f"{name}.su").read_text().splitlines()
     words = [line.split("\t") for line in usage]
     frames = {where.split(":")[-1]: int(length) for where, length, _ in words}
@@ -85,7 +85,7 @@ def test_only_a_byte_in_front_takes_room_on_the_stack(mpi, tmp_path, name):
 
 
 def test_a_daemon_that_is_gone_tells_nobody_that_his_cpu_is_shared(mpi, tmp_path):
-    sources = (PROGRAMS / "sharing.c", INTERPOSER / "sharing.c")
+    sources = (PROGRAMS / "sharing.c", INTERPOSER / "wait" / "sharing.c")
     objects = []
     for number, source in enumerate((*sources, *TASKS_SIDE)):
         folder = tmp_path / str(number)  # two of the same name

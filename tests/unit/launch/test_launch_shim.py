@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -104,12 +105,10 @@ def test_a_changed_source_or_wrapper_is_another_build(site, tmp_path, monkeypatc
     first = plan_build(site.mpicc, os.environ).fingerprint
     shm, interposer = under_test._source_folders()
     copy = tmp_path / "interposer"
-    copy.mkdir()
-    for path in (*interposer.glob("*.c"), *interposer.glob("*.h")):
-        (copy / path.name).write_bytes(path.read_bytes())
+    shutil.copytree(interposer, copy)
     monkeypatch.setattr(under_test, "_source_folders", lambda: (shm, copy))
     assert plan_build(site.mpicc, os.environ).fingerprint == first
-    for name in ("wait.c", "calls.h"):
+    for name in ("wait/wait.c", "base/calls.h"):
         with (copy / name).open("a") as file:
             file.write("\n")
         second = plan_build(site.mpicc, os.environ).fingerprint

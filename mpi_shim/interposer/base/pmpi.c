@@ -1,0 +1,222 @@
+#define _GNU_SOURCE
+#include "base/pmpi.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+
+struct cosched_pmpi cosched_pmpi;
+const char *cosched_pmpi_bypassed;
+
+#ifdef OPEN_MPI
+struct cosched_pmpi_objects cosched_pmpi_objects;
+bool (*cosched_pmpi_yield_when_idle)(bool yields);
+#define FAMILY "Open MPI"
+#elif defined(MPI_ABI_VERSION)
+#define FAMILY "the MPI standard ABI"
+#else
+#define FAMILY "MPICH"
+#endif
+
+/* Where the library's own code is, so that its internal calls can be told apart. */
+static struct {
+    uintptr_t from;
+    uintptr_t to;
+} text;
+
+/* The nth loaded object: its name, and its place in memory. */
+struct object {
+    int wanted;
+    int seen;
+    char path[4096];
+};
+
+static int pick_object(struct dl_phdr_info *info, size_t size, void *argument) {
+    struct object *object = argument;
+    (void)size;
+    if (object->seen++ != object->wanted)
+        return 0;
+    snprintf(object->path, sizeof object->path, "%s", info->dlpi_name);
+    return 1;
+}
+
+static bool is_in_one_object(const void *one, const void *other) {
+    Dl_info its, others;
+    return dladdr(one, &its) != 0 && dladdr(other, &others) != 0 &&
+           its.dli_fbase == others.dli_fbase;
+}
+
+/* A handle that finds PMPI_Init outside the shim. The preload comes first in the global
+ * scope, so RTLD_NEXT sees a library that is in that scope; otherwise every loaded object
+ * is asked, one at a time, because dlopen must not be called from inside the iteration. */
+static void *find_library(void) {
+    struct object object = {0};
+    if (dlsym(RTLD_NEXT, "PMPI_Init") != NULL)
+        return RTLD_NEXT;
+    for (;; object.wanted++) {
+        object.seen = 0;
+        if (dl_iterate_phdr(pick_object, &object) == 0)
+            return NULL;
+        if (object.path[0] == '\0')
+            continue; /* the executable: it is in the global scope */
+        void *handle = dlopen(object.path, RTLD_NOLOAD | RTLD_LAZY | RTLD_LOCAL);
+        if (handle == NULL)
+            continue;
+        void *init = dlsym(handle, "PMPI_Init");
+        if (init != NULL && !is_in_one_object(init, &cosched_pmpi))
+            return handle;
+        dlclose(handle);
+    }
+}
+
+static const char *base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash == NULL ? path : slash + 1;
+}
+
+static const char *path_of(const void *code) {
+    Dl_info where;
+    return dladdr(code, &where) != 0 && where.dli_fname != NULL ? where.dli_fname
+                                                                : "the MPI library";
+}
+
+static const char *family_of(void *library, const char *path) {
+    if (dlsym(library, "ompi_mpi_comm_world") != NULL)
+        return "Open MPI";
+    if (strncmp(base_name(path), "libmpi_abi", 10) == 0)
+        return "the MPI standard ABI";
+    return "MPICH";
+}
+
+static int find_text(struct dl_phdr_info *info, size_t size, void *argument) {
+    const uintptr_t inside = (uintptr_t)argument;
+    (void)size;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+        uintptr_t from = info->dlpi_addr + part->p_vaddr;
+        if (part->p_type == PT_LOAD && inside >= from && inside < from + part->p_memsz) {
+            text.from = from;
+            text.to = from + part->p_memsz;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Fills the tables, with NULL for what the library does not have: the first of that, or NULL. */
+static const char *fill(void *library) {
+    const char *missing = NULL;
+#define FIND(member, symbol)                                                                       \
+    do {                                                                                           \
+        void *found = dlsym(library, symbol);                                                      \
+        if (found == NULL && missing == NULL)                                                      \
+            missing = symbol;                                                                      \
+        memcpy(&cosched_pmpi.member, &found, sizeof found);                                        \
+    } while (0);
+#define ONE_FIND(name) FIND(name, "PMPI_" #name)
+#define CALL(name, parameters, arguments) ONE_FIND(name)
+#if MPI_VERSION >= 4
+#define COUNTED(name, parameters, arguments) ONE_FIND(name) ONE_FIND(name##_c)
+#else
+#define COUNTED(name, parameters, arguments) ONE_FIND(name)
+#endif
+#define MEETING(name, comm, parameters, arguments) CALL(name, parameters, arguments)
+#define COUNTED_MEETING(name, comm, parameters, arguments) COUNTED(name, parameters, arguments)
+#define LATER MEETING
+#define COUNTED_LATER COUNTED_MEETING
+#include "base/calls.h"
+#undef CALL
+#undef COUNTED
+#define ONE(name) ONE_FIND(name)
+    COSCHED_PMPI_OTHERS(ONE)
+#undef ONE
+#if MPI_VERSION >= 4
+    ONE_FIND(Type_create_struct_c)
+    ONE_FIND(Pack_c)
+    ONE_FIND(Unpack_c)
+#endif
+#if COSCHED_MPI_HAS_MPIX
+    FIND(Stream_comm_create, "PMPIX_Stream_comm_create")
+    FIND(Stream_comm_create_multiplex, "PMPIX_Stream_comm_create_multiplex")
+    FIND(Threadcomm_init, "PMPIX_Threadcomm_init")
+    FIND(Request_is_complete, "PMPIX_Request_is_complete")
+#endif
+#ifdef OPEN_MPI
+    /* The global scope first: an executable may hold the one copy of such an object that
+     * everybody, the library included, is bound to. */
+#define ONE(name)                                                                                  \
+    cosched_pmpi_objects.name = dlsym(RTLD_DEFAULT, #name);                                        \
+    if (cosched_pmpi_objects.name == NULL)                                                         \
+        cosched_pmpi_objects.name = dlsym(library, #name);                                         \
+    if (cosched_pmpi_objects.name == NULL && missing == NULL)                                      \
+        missing = #name;
+    COSCHED_PMPI_OBJECTS(ONE)
+#undef ONE
+    void *yields = dlsym(library, "opal_progress_set_yield_when_idle");
+    memcpy(&cosched_pmpi_yield_when_idle, &yields, sizeof yields);
+#endif
+    return missing;
+}
+
+/* A tool stands with some of the calls in front of the library. Where MPI_x and PMPI_x are two
+ * halves of one library, the half in front has also what no tool has. */
+static const char *find_tool(void *library, const void *init) {
+    void *outer = dlsym(library, "MPI_Init");
+    void *never_a_tools = dlsym(library, "MPI_T_init_thread");
+    if (outer == NULL || never_a_tools == NULL || is_in_one_object(outer, init) ||
+        is_in_one_object(outer, never_a_tools))
+        return NULL;
+    return path_of(outer);
+}
+
+int cosched_pmpi_load(char *why, unsigned long size) {
+    const char *path, *family, *missing;
+    void *library = find_library();
+    if (library == NULL) {
+        snprintf(why, size, "no MPI library is loaded");
+        return -ENOENT;
+    }
+    void *init = dlsym(library, "PMPI_Init");
+    path = path_of(init);
+    family = family_of(library, path);
+    if (strcmp(family, FAMILY) != 0) {
+        snprintf(why, size, "built for " FAMILY ", but the program uses %s (%s)", family, path);
+        return -ENOENT;
+    }
+    dl_iterate_phdr(find_text, init);
+    missing = fill(library);
+    if (missing != NULL) {
+        snprintf(why, size, "%s has no %s: cosched's interposer was built for another version", path,
+                 missing);
+        return -ENOSYS;
+    }
+    cosched_pmpi_bypassed = find_tool(library, init);
+    return 0;
+}
+
+bool cosched_pmpi_contains(const void *code) {
+    Dl_info where;
+    const char *name;
+    if ((uintptr_t)code >= text.from && (uintptr_t)code < text.to)
+        return true;
+    if (dladdr(code, &where) == 0 || where.dli_fname == NULL)
+        return false;
+    name = base_name(where.dli_fname);
+    return strncmp(name, "mca_", 4) == 0 || strncmp(name, "libmca_", 7) == 0 ||
+           strncmp(name, "libopen-pal.", 12) == 0;
+}
+
+bool cosched_pmpi_called_from(const void *caller) {
+    static _Thread_local struct {
+        const void *caller;
+        bool verdict;
+    } known[64];
+    unsigned slot = (unsigned)(((uintptr_t)caller * UINT64_C(0x9e3779b97f4a7c15)) >> 58);
+    if (known[slot].caller != caller) {
+        known[slot].caller = caller;
+        known[slot].verdict = cosched_pmpi_contains(caller);
+    }
+    return known[slot].verdict;
+}

@@ -1,0 +1,50 @@
+/*
+ * MPICH's extensions that touch point-to-point messages.
+ *
+ * Messages of stream and thread communicators also move by calls that the shim does not
+ * wrap (MPIX_Stream_send, MPIX_Recv_enqueue): such communicators carry no status byte.
+ * MPIX_Request_is_complete tells that a message is there without completing the request.
+ */
+#include "status/comms.h"
+#include "base/pmpi.h"
+
+#if COSCHED_MPI_HAS_MPIX
+#include "calls/do.h"
+#include "calls/requests.h"
+#include "base/state.h"
+
+#define EXPORTED __attribute__((visibility("default"))) int
+
+/* Calls that make a communicator of such a kind. */
+#define MAKES_COMM(name, made, parameters, ...)                                                    \
+    EXPORTED MPIX_##name parameters {                                                              \
+        enum cosched_shim_mode mode = cosched_shim_mode();                                         \
+        if (mode == COSCHED_SHIM_BROKEN || cosched_pmpi.name == NULL)                              \
+            return cosched_shim_refuse("MPIX_" #name);                                             \
+        int rc = cosched_pmpi.name(__VA_ARGS__);                                                   \
+        if (rc == MPI_SUCCESS && mode == COSCHED_SHIM_ACTIVE)                                      \
+            cosched_comms_exempt(*made);                                                           \
+        return rc;                                                                                 \
+    }
+
+MAKES_COMM(Stream_comm_create, newcomm, (MPI_Comm comm, MPIX_Stream stream, MPI_Comm *newcomm),
+           comm, stream, newcomm)
+MAKES_COMM(Stream_comm_create_multiplex, newcomm,
+           (MPI_Comm comm, int count, MPIX_Stream streams[], MPI_Comm *newcomm), comm, count,
+           streams, newcomm)
+MAKES_COMM(Threadcomm_init, newcomm, (MPI_Comm comm, int threads, MPI_Comm *newcomm), comm, threads,
+           newcomm)
+
+EXPORTED MPIX_Request_is_complete(MPI_Request request) {
+    int complete;
+    enum cosched_shim_mode mode = cosched_shim_mode();
+    if (mode == COSCHED_SHIM_BROKEN || cosched_pmpi.Request_is_complete == NULL)
+        return cosched_shim_refuse("MPIX_Request_is_complete");
+    complete = cosched_pmpi.Request_is_complete(request);
+    if (complete && mode == COSCHED_SHIM_ACTIVE) {
+        MPI_Status status;
+        cosched_do_Request_get_status(request, &complete, &status);
+    }
+    return complete;
+}
+#endif
