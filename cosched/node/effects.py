@@ -80,10 +80,8 @@ class Effects:
                 self._classes.thaw(job)
             case SetShares(percents):
                 self._set_shares(percents)
-            case OrderTimer(idle, align, slice_ns, deadline_ns):
-                self._region.give_orders(
-                    slice_ns=slice_ns, deadline_ns=deadline_ns, align=align, idle=idle
-                )
+            case OrderTimer():
+                self._region.give_orders(command)
                 self._ring_timer()
             case CreateClass(job, cpus):
                 self._classes.create(job, cpus)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cosched.core.errors import CoschedError
-from cosched.core.node.messages import Mode
+from cosched.core.node.messages import Mode, OrderTimer
 from cosched.shm._native import ffi, lib
 from cosched.shm.objects import make_object, open_object, remove_object
 
@@ -43,16 +43,6 @@ class Request:
     code: int
     slot: int
     epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class TimerOrders:
-    """The scheduler daemon's orders to the timer daemon; see core.messages.OrderTimer."""
-
-    slice_ns: int
-    deadline_ns: int
-    align: bool
-    idle: bool
 
 
 def survive_torn_regions() -> None:
@@ -331,26 +321,24 @@ class NodeRegion(Region):
         region._publish()
         return region
 
-    def give_orders(
-        self, *, slice_ns: int, deadline_ns: int, align: bool, idle: bool
-    ) -> None:
+    def give_orders(self, orders: OrderTimer) -> None:
         """Writes down when the slice ends; the caller wakes the timer daemon to look."""
         lib.cosched_orders_give(
             ffi.addressof(self.data.orders),
-            slice_ns,
-            deadline_ns,
-            int(align),
-            int(idle),
+            orders.slice_ns,
+            orders.deadline_ns,
+            int(orders.align),
+            int(orders.idle),
         )
 
-    def orders(self) -> TimerOrders | None:
+    def orders(self) -> OrderTimer | None:
         """What the timer daemon is to wait for; None while that is being written, also by
         a scheduler daemon that died before it was done."""
         copy = ffi.new("struct cosched_timer_orders *")
         lib.cosched_orders_read(ffi.addressof(self.data.orders), copy)
         if copy.generation % 2:
             return None
-        return TimerOrders(
+        return OrderTimer(
             slice_ns=copy.slice_ns,
             deadline_ns=copy.deadline_ns,
             align=bool(copy.align),

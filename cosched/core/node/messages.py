@@ -232,9 +232,9 @@ class PublishContention(Command):
 
 @dataclass(frozen=True, slots=True)
 class OrderTimer(Command):
-    """What the timer daemon is to wait for.
+    """Say when the timer daemon sends the next CMDCSW.
 
-    idle: nothing waits for a CPU, so no slice ends. align: slices end at multiples of
+    idle: no job waits for a CPU, so no slice ends. align: slices end at multiples of
     ``slice_ns`` in wall-clock time; otherwise the slice ends at ``deadline_ns``.
     """
 
@@ -242,6 +242,21 @@ class OrderTimer(Command):
     align: bool
     slice_ns: int
     deadline_ns: int
+
+    def next_tick_ns(self, now_ns: int, wall_ns: int, fired_ns: int) -> int | None:
+        """Returns when the slice ends: by the wall clock if aligned, otherwise by the
+        monotonic clock. None: no slice ends.
+
+        ``fired_ns`` is when the last CMDCSW was sent. If it was sent for this deadline
+        and brought no new orders, the next one follows a slice later.
+        """
+        if self.idle or not self.slice_ns:
+            return None
+        if self.align:
+            return (wall_ns // self.slice_ns + 1) * self.slice_ns
+        if self.deadline_ns > fired_ns:
+            return self.deadline_ns
+        return max(now_ns, fired_ns + self.slice_ns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,25 +21,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
+from cosched.core.node.messages import OrderTimer
 from cosched.node.effects import ring
 from cosched.node.loop import Loop, hold_back
 from cosched.shm._native import lib
-from cosched.shm.region import NodeRegion, TimerOrders
+from cosched.shm.region import NodeRegion
 
 STDIN, STDOUT = 0, 1
-
-
-def next_boundary_ns(wall_ns: int, slice_ns: int) -> int:
-    """The first multiple of the slice after ``wall_ns``."""
-    return (wall_ns // slice_ns + 1) * slice_ns
-
-
-def next_deadline_ns(now_ns: int, orders: TimerOrders, fired_ns: int) -> int:
-    """When a free-running slice ends: as ordered, or, if CMDCSW was already sent for that
-    deadline and brought no new orders, one slice after it was sent."""
-    if orders.deadline_ns > fired_ns:
-        return orders.deadline_ns
-    return max(now_ns, fired_ns + orders.slice_ns)
 
 
 class TimerDaemon:
@@ -51,7 +39,7 @@ class TimerDaemon:
         self._loop = Loop()
         self._monotonic = _open_timer(realtime=False)
         self._realtime = _open_timer(realtime=True)
-        self._orders = TimerOrders(0, 0, align=False, idle=True)
+        self._orders = OrderTimer(idle=True, align=False, slice_ns=0, deadline_ns=0)
         self._target_ns = 0
         self._fired_ns = 0
         self._orphaned = False
@@ -102,15 +90,10 @@ class TimerDaemon:
     def _arm(self) -> None:
         # Half-written ones, of a scheduler daemon that died over it, do not count.
         orders = self._orders = self._region.orders() or self._orders
-        monotonic_ns = realtime_ns = 0
-        if not orders.idle and orders.slice_ns:
-            if orders.align:
-                realtime_ns = next_boundary_ns(time.time_ns(), orders.slice_ns)
-            else:
-                monotonic_ns = next_deadline_ns(time.monotonic_ns(), orders, self._fired_ns)
-        self._target_ns = realtime_ns or monotonic_ns
-        lib.cosched_timer_set(self._monotonic, monotonic_ns)
-        lib.cosched_timer_set(self._realtime, realtime_ns)
+        tick_ns = orders.next_tick_ns(time.monotonic_ns(), time.time_ns(), self._fired_ns)
+        self._target_ns = tick_ns or 0
+        lib.cosched_timer_set(self._monotonic, 0 if orders.align else self._target_ns)
+        lib.cosched_timer_set(self._realtime, self._target_ns if orders.align else 0)
 
 
 def _open_timer(*, realtime: bool) -> int:

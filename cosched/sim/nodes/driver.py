@@ -268,16 +268,11 @@ class Coscheduled:
     def _arm(self, number: int) -> None:
         node = self._nodes[number]
         node.timer += 1
-        orders = node.orders
-        if orders.idle or self._gang_slice_ns is not None:
-            return
         now_ns, wall_ns = self._clocks(number)
-        if orders.align:
-            left_ns = orders.slice_ns - wall_ns % orders.slice_ns
-        elif orders.deadline_ns > node.fired_ns:
-            left_ns = orders.deadline_ns - now_ns
-        else:
-            left_ns = node.fired_ns + orders.slice_ns - now_ns
+        tick_ns = node.orders.next_tick_ns(now_ns, wall_ns, node.fired_ns)
+        if tick_ns is None or self._gang_slice_ns is not None:
+            return
+        left_ns = tick_ns - (wall_ns if node.orders.align else now_ns)
         late_ns = 0
         if self._cluster.late_ns:
             late_ns = round(self._chance.expovariate(1.0 / self._cluster.late_ns))

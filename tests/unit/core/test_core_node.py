@@ -571,6 +571,25 @@ def test_shutdown_leaves_nobody_with_a_neighbour_that_waits():
     ]
 
 
+def test_aligned_order_ticks_at_next_multiple_of_slice():
+    orders = OrderTimer(idle=False, align=True, slice_ns=10, deadline_ns=0)
+    assert orders.next_tick_ns(now_ns=3, wall_ns=29, fired_ns=0) == 30
+    assert orders.next_tick_ns(now_ns=3, wall_ns=30, fired_ns=0) == 40
+
+
+def test_free_order_ticks_at_deadline_then_a_slice_later():
+    orders = OrderTimer(idle=False, align=False, slice_ns=10, deadline_ns=50)
+    assert orders.next_tick_ns(now_ns=45, wall_ns=0, fired_ns=40) == 50
+    assert orders.next_tick_ns(now_ns=53, wall_ns=0, fired_ns=52) == 62
+    assert orders.next_tick_ns(now_ns=70, wall_ns=0, fired_ns=52) == 70
+
+
+@pytest.mark.parametrize(("idle", "slice_ns"), [(True, 10), (False, 0)])
+def test_order_without_slice_never_ticks(idle, slice_ns):
+    orders = OrderTimer(idle=idle, align=True, slice_ns=slice_ns, deadline_ns=0)
+    assert orders.next_tick_ns(1, 2, 0) is None
+
+
 def test_an_unknown_event_is_a_programming_error():
     with pytest.raises(TypeError):
         NodeScheduler(FREE).handle(Event(now_ns=0, wall_ns=0))

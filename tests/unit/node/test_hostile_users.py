@@ -26,6 +26,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosched.core.errors import CoschedError
+from cosched.core.node.messages import OrderTimer
 from cosched.linux import pidfd
 from cosched.linux.cgroups import cgroupfs
 from cosched.linux.probe import attach
@@ -606,7 +607,7 @@ def test_a_task_can_neither_stop_nor_hold_who_hears_its_bell(tmp_path):
 @pytest.mark.usefixtures("planted")
 def test_half_written_orders_are_none():
     region = NodeRegion.create(REGION)
-    region.give_orders(slice_ns=5, deadline_ns=6, align=False, idle=False)
+    region.give_orders(OrderTimer(idle=False, align=False, slice_ns=5, deadline_ns=6))
     assert region.orders().slice_ns == 5
     region.data.orders.generation += 1  # it died over the next ones
     assert region.orders() is None

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosched.core.errors import CoschedError
+from cosched.core.node.messages import OrderTimer
 from cosched.shm._build import INCLUDE, declarations
 from cosched.shm._native import ffi, lib
 from cosched.shm.paths import NodePaths, check_job_name, default_run_dir
@@ -205,14 +206,9 @@ def test_slots_are_reused_and_cleared(job):
 
 def test_timer_orders_are_read_as_given(name):
     region = NodeRegion.create(name)
-    region.give_orders(slice_ns=5, deadline_ns=6, align=True, idle=False)
-    orders = region.orders()
-    assert (orders.slice_ns, orders.deadline_ns, orders.align, orders.idle) == (
-        5,
-        6,
-        True,
-        False,
-    )
+    orders = OrderTimer(idle=False, align=True, slice_ns=5, deadline_ns=6)
+    region.give_orders(orders)
+    assert region.orders() == orders
     region.close()
 
 
