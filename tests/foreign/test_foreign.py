@@ -25,7 +25,7 @@ def carriers():
 
 
 @pytest.mark.parametrize("carrier", carriers())
-def test_the_same_result_and_each_message_is_seen(program, plain, run_dir, carrier):
+def test_foreign_program_same_result_and_counted_messages(program, plain, run_dir, carrier):
     with contextlib.closing(Watch(run_dir, "foreign")) as watch:
         with watch:
             options = ("--status", carrier, "--job", "foreign", *WAITS[carrier])

@@ -75,7 +75,7 @@ def processes_of(folder):
 
 
 @pytest.mark.parametrize("workload", ["mix-short", "wavefront4-short"])
-def test_every_arm_on_a_private_lab(start_bench, temporary, tmp_path, workload):
+def test_bench_private_lab_runs_every_usual_arm(start_bench, temporary, tmp_path, workload):
     result = tmp_path / "result.json"
     bench = start_bench(workload, "--repeat", "1", "--json", result)
     text, progress = bench.communicate(timeout=900)
@@ -96,7 +96,7 @@ def test_every_arm_on_a_private_lab(start_bench, temporary, tmp_path, workload):
     assert processes_of(temporary) == []
 
 
-def test_the_arms_beyond_the_usual_ones(start_bench, temporary, tmp_path):
+def test_bench_extra_arms_run_when_asked_for(start_bench, temporary, tmp_path):
     result = tmp_path / "result.json"
     arms = ["yield", "block", "gang", "messages", "strict", "proportional"]
     bench = start_bench(
@@ -119,7 +119,7 @@ def test_the_arms_beyond_the_usual_ones(start_bench, temporary, tmp_path):
     assert os.listdir(temporary) == []
 
 
-def test_daemons_are_not_restarted_in_a_lab_that_is_not_the_benchs(start_bench, run_dir):
+def test_bench_existing_lab_keeps_its_daemons(start_bench, run_dir):
     life.up(run_dir / "r", 2, 1)
     try:
         bench = start_bench("one-alone-short", "--arms", "strict", "--no-warm-up")
@@ -133,7 +133,7 @@ def test_daemons_are_not_restarted_in_a_lab_that_is_not_the_benchs(start_bench, 
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_bench_leaves_nothing_behind(start_bench, temporary, number):
+def test_bench_interrupted_leaves_nothing_behind(start_bench, temporary, number):
     bench = start_bench("wavefront4-short", "--no-warm-up", "--repeat", "9")
     first_run = bench.stderr.readline()
     assert first_run.startswith("run 1/27  batch   1  ")
@@ -146,7 +146,7 @@ def test_an_interrupted_bench_leaves_nothing_behind(start_bench, temporary, numb
     assert processes_of(temporary) == []
 
 
-def test_the_lab_that_is_up_serves_and_keeps_its_settings(start_bench, tmp_path, run_dir):
+def test_bench_existing_lab_keeps_its_settings(start_bench, tmp_path, run_dir):
     life.up(run_dir / "r", 2, 1)
     try:
         before = request(NodePaths(run_dir / "r", "lab1"), "status")["settings"]

@@ -22,7 +22,7 @@ pytestmark = [
 ]
 
 
-def test_a_row_for_each_carrier_and_size(tmp_path):
+def test_bench_shim_prints_a_row_per_carrier_and_size(tmp_path):
     rows = tmp_path / "rows.json"
     done = subprocess.run(
         [

@@ -31,7 +31,7 @@ pytestmark = [
 ]
 
 
-def test_what_was_seen_on_the_lab_is_simulated(run_dir, tmp_path):
+def test_calibration_from_lab_can_be_simulated(run_dir, tmp_path):
     (run_dir / "tmp").mkdir()
     known, workload = tmp_path / "known.toml", WORKLOADS / "mix-short.toml"
 

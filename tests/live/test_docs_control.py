@@ -25,7 +25,7 @@ def tasks(paths: NodePaths, name: str) -> int:
     return sum(len(job["tasks"]) for job in jobs if job["name"] == name)
 
 
-def test_the_page_runs_as_printed(folder: Path, run_dir: Path):
+def test_control_page_commands_run_as_printed(folder: Path, run_dir: Path):
     paths = NodePaths(run_dir, os.uname().nodename)
     environment = {
         **os.environ,

@@ -66,7 +66,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_the_readme_runs_as_printed(folder, run_dir):
+def test_readme_commands_run_as_printed(folder, run_dir):
     environment = {
         **os.environ,
         "PATH": f"{BIN}:{os.environ['PATH']}",

@@ -55,7 +55,7 @@ def finish(process, status=0):
     return text, progress
 
 
-def test_an_interrupted_figure_goes_on_where_it_stopped(start, tmp_path):
+def test_yoo_interrupted_figure_resumes(start, tmp_path):
     words = ["benchmarks.experiments.yoo", "fig4", "--quick", "--out", tmp_path]
     first = start(*words)
     while not (line := first.stderr.readline()).startswith("run 1/2"):
@@ -75,7 +75,7 @@ def test_an_interrupted_figure_goes_on_where_it_stopped(start, tmp_path):
 
 @pytest.mark.long
 @pytest.mark.parametrize("figure", ["fig2", "fig3", "fig5", "fig6", "fleet"])
-def test_each_figure(start, tmp_path, figure):
+def test_yoo_figure_is_measured(start, tmp_path, figure):
     words = ["benchmarks.experiments.yoo", figure, "--quick", "--out", tmp_path]
     finish(start(*words))
     found = json.loads((tmp_path / f"{figure}-quick.json").read_text())
@@ -85,7 +85,7 @@ def test_each_figure(start, tmp_path, figure):
     assert (tmp_path / f"{figure}-quick.svg").exists()
 
 
-def test_tune_on_a_lab(start, tmp_path):
+def test_tune_on_lab_recommends_settings(start, tmp_path):
     workload = ROOT / "benchmarks" / "workloads" / "lab" / "wavefront4-short.toml"
     text, progress = finish(
         start(
@@ -107,7 +107,7 @@ def test_tune_on_a_lab(start, tmp_path):
 @pytest.mark.skipif(
     not all(map(shutil.which, slurm.DAEMONS)), reason="scripts/slurm-lab installs Slurm"
 )
-def test_slurms_gang_scheduling_beside_the_kernel(start, run_dir, tmp_path):
+def test_bench_slurm_gang_arm_runs_jobs(start, run_dir, tmp_path):
     """Two jobs of more than a slice, so that Slurm really takes turns."""
     workload = tmp_path / "two.toml"
     workload.write_text(

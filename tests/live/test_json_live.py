@@ -32,7 +32,7 @@ def compare(run_dir, *words):
     assert not absent, f"{PAGE.name}, {section}: these are not there: {absent}"
 
 
-def test_each_command_prints_what_the_page_says(node, run_dir):
+def test_json_fields_match_documentation(node, run_dir):
     node.up(slice="60s", gmet="30s")
     first, second = node.task("a"), node.task("b")
     asker = second if first.scheduled else first

@@ -111,14 +111,14 @@ def python_inside(lab, node, code, *words):
 # --- what a node is -----------------------------------------------------------------
 
 
-def test_each_node_has_its_name(lab):
+def test_lab_nodes_have_their_names(lab):
     assert [inside(lab, node.name, "uname", "-n").strip() for node in lab.nodes] == [
         "lab1",
         "lab2",
     ]
 
 
-def test_each_node_sees_its_own_interfaces_in_sysfs(lab):
+def test_lab_node_sees_only_its_interfaces_in_sysfs(lab):
     for node in lab.nodes:
         seen = python_inside(
             lab,
@@ -130,19 +130,19 @@ def test_each_node_sees_its_own_interfaces_in_sysfs(lab):
         assert seen == [["eth0", "lo"]] * 2
 
 
-def test_nothing_is_made_in_the_machines_network(lab):
+def test_lab_leaves_machine_network_unchanged(lab):
     names = {name for _, name in socket.if_nameindex()}
     assert not names & {"lab1", "lab2", "fabric0"}
 
 
-def test_nodes_have_cpus_of_their_own(lab):
+def test_lab_nodes_have_disjoint_cpus(lab):
     ask = "import json, os; print(json.dumps(sorted(os.sched_getaffinity(0))))"
     cpus = [python_inside(lab, node.name, ask) for node in lab.nodes]
     assert cpus == [list(node.cpus) for node in lab.nodes]
     assert not set(cpus[0]) & set(cpus[1])
 
 
-def test_the_cgroup_tree_inside_is_the_machines(lab):
+def test_lab_node_sees_machine_cgroup_tree(lab):
     assert Path("/sys/fs/cgroup").is_mount(), "this machine has no cgroups"
     code = (
         "import json, os\n"
@@ -156,7 +156,7 @@ def test_the_cgroup_tree_inside_is_the_machines(lab):
     assert python_inside(lab, "lab1", code) == outside
 
 
-def test_files_are_shared_with_the_machine(lab, tmp_path):
+def test_lab_files_are_shared_with_machine(lab, tmp_path):
     (tmp_path / "a").write_text("")
     for place in (tmp_path, Path("/dev/shm"), Path("/run")):
         assert inside(lab, "lab1", "stat", "-c%d:%i", place) == (
@@ -164,7 +164,7 @@ def test_files_are_shared_with_the_machine(lab, tmp_path):
         )
 
 
-def test_nodes_talk_over_tcp_by_name(lab):
+def test_lab_nodes_connect_over_tcp_by_name(lab):
     """A message each way, at once: the network is ready when the lab is."""
     server = (
         "import socket\n"
@@ -191,7 +191,7 @@ def test_nodes_talk_over_tcp_by_name(lab):
         assert serving.wait(PATIENCE_S) == 0
 
 
-def test_nodes_do_not_share_ports(lab):
+def test_lab_nodes_do_not_share_ports(lab):
     """Both may listen on the same port, so that daemons need no numbers of their own."""
     code = (
         "import json, socket\n"
@@ -203,7 +203,7 @@ def test_nodes_do_not_share_ports(lab):
 # --- exec ---------------------------------------------------------------------------
 
 
-def test_exec_passes_streams_words_directory_and_status(lab, tmp_path):
+def test_exec_passes_streams_arguments_cwd_and_status(lab, tmp_path):
     done = lab_command(
         lab.run_dir,
         "exec",
@@ -215,7 +215,7 @@ def test_exec_passes_streams_words_directory_and_status(lab, tmp_path):
     assert done.returncode == 7
 
 
-def test_exec_is_the_command_so_signals_reach_it(lab):
+def test_exec_signal_reaches_the_command(lab):
     with subprocess.Popen(
         [*COSCHED, "exec", "--run-dir", lab.run_dir, "lab1", "sh", "-c", "echo $$; read x"],
         stdin=subprocess.PIPE,
@@ -241,13 +241,13 @@ def test_exec_leaves_no_signal_ignored(lab):
         (["lab1", "/nonexistent"], "/nonexistent", 127),
     ],
 )
-def test_exec_says_what_is_wrong(lab, words, says, status):
+def test_exec_bad_arguments_give_one_line(lab, words, says, status):
     done = lab_command(lab.run_dir, "exec", *words)
     assert says in done.stderr
     assert (done.stderr.count("\n"), done.returncode) == (1, status)
 
 
-def test_the_agent_runs_commands_as_ssh_would(lab):
+def test_lab_agent_runs_commands_like_ssh(lab):
     done = subprocess.run(
         [lab.agent, "-x", "10.77.0.2", "uname", "-n;", "exit", "3"],
         capture_output=True,
@@ -257,7 +257,7 @@ def test_the_agent_runs_commands_as_ssh_would(lab):
     assert (done.stdout, done.returncode) == ("lab2\n", 3)
 
 
-def test_one_node_enters_another(lab):
+def test_lab_node_runs_command_on_other_node(lab):
     """As a launcher does that runs inside lab1."""
     assert inside(lab, "lab1", *lab.enter_argv("lab2"), "uname", "-n") == "lab2\n"
     assert inside(lab, "lab1", lab.agent, "lab2", "uname", "-n") == "lab2\n"
@@ -266,14 +266,14 @@ def test_one_node_enters_another(lab):
 # --- refusals -----------------------------------------------------------------------
 
 
-def test_a_second_lab_in_the_same_place_is_refused(lab):
+def test_lab_up_twice_is_refused(lab):
     done = lab_command(lab.run_dir, "up", "--nodes", "1", "--no-daemons")
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert "is up already: run 'cosched lab down' first" in done.stderr
     assert Lab.load(lab.run_dir) == lab
 
 
-def test_down_from_inside_is_refused(lab):
+def test_lab_down_from_inside_is_refused(lab):
     done = lab_command(
         lab.run_dir, "exec", "lab1", *COSCHED, "down", "--run-dir", str(lab.run_dir)
     )
@@ -282,7 +282,7 @@ def test_down_from_inside_is_refused(lab):
     assert Lab.load(lab.run_dir) == lab
 
 
-def test_more_cores_than_there_are_is_one_line_and_leaves_nothing(run_dir):
+def test_lab_up_too_many_cores_leaves_nothing(run_dir):
     cores = len(os.sched_getaffinity(0))
     done = lab_command(run_dir, "up", "--nodes", "2", "--cores-per-node", str(cores))
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
@@ -291,7 +291,7 @@ def test_more_cores_than_there_are_is_one_line_and_leaves_nothing(run_dir):
 
 
 @pytest.mark.skipif(not shutil.which("setpriv"), reason="setpriv takes the right away")
-def test_root_without_the_right_to_namespaces_is_told_so(run_dir):
+def test_lab_up_without_namespace_right_gives_one_line(run_dir):
     command = [*COSCHED, "up", "--run-dir", run_dir, "--nodes", "1", "--no-daemons"]
     done = subprocess.run(
         ["setpriv", "--bounding-set", "-sys_admin", *command],
@@ -304,7 +304,7 @@ def test_root_without_the_right_to_namespaces_is_told_so(run_dir):
     assert_nothing_left(run_dir)
 
 
-def test_no_lab_is_no_error_for_down_and_status(run_dir):
+def test_down_and_status_without_lab_succeed(run_dir):
     for command in ("down", "status"):
         done = lab_command(run_dir, command)
         assert done.returncode == 0
@@ -329,7 +329,7 @@ PATIENT = "import signal; print('ready', flush=True); signal.pause()"
 STUBBORN = f"import signal; signal.signal(15, signal.SIG_IGN); {PATIENT}"
 
 
-def test_down_ends_everybody_inside(run_dir, monkeypatch):
+def test_lab_down_ends_every_process_inside(run_dir, monkeypatch):
     monkeypatch.setattr(life, "TERM_GRACE_S", 0.1)
     lab = life.up(run_dir, nodes=2, cores_per_node=1, daemons=False)
     patient = start_inside(lab, "lab1", PATIENT)
@@ -351,7 +351,7 @@ def test_down_ends_everybody_inside(run_dir, monkeypatch):
     assert not life.down(run_dir)
 
 
-def test_what_else_is_in_the_run_directory_stays(run_dir):
+def test_lab_down_keeps_other_files_in_run_directory(run_dir):
     run_dir.mkdir()
     (run_dir / "other").write_text("")
     life.up(run_dir, nodes=1, cores_per_node=1, daemons=False)
@@ -361,7 +361,7 @@ def test_what_else_is_in_the_run_directory_stays(run_dir):
     run_dir.rmdir()
 
 
-def test_a_directory_that_was_removed_under_the_lab_does_not_hide_it(run_dir):
+def test_lab_down_works_after_run_directory_is_removed(run_dir):
     life.up(run_dir, nodes=1, cores_per_node=1, daemons=False)
     shutil.rmtree(run_dir)
     assert len(processes_inside(mark(run_dir), ())) == 2
@@ -369,7 +369,7 @@ def test_a_directory_that_was_removed_under_the_lab_does_not_hide_it(run_dir):
     assert_nothing_left(run_dir)
 
 
-def test_keepers_shrug_off_a_hangup_and_an_interrupt(run_dir):
+def test_lab_keepers_ignore_hangup_and_interrupt(run_dir):
     lab = life.up(run_dir, nodes=1, cores_per_node=1, daemons=False)
     for number in (signal.SIGHUP, signal.SIGINT):
         os.kill(lab.nodes[0].keeper_pid, number)
@@ -380,7 +380,7 @@ def test_keepers_shrug_off_a_hangup_and_an_interrupt(run_dir):
 # --- daemons ------------------------------------------------------------------------
 
 
-def test_the_daemons_of_every_node_come_and_go_with_the_lab(run_dir):
+def test_lab_daemons_start_and_stop_with_lab(run_dir):
     lab = life.up(run_dir, nodes=2, cores_per_node=1)
     for node in lab.nodes:
         assert (run_dir / node.name / "control.sock").is_socket()
@@ -388,7 +388,7 @@ def test_the_daemons_of_every_node_come_and_go_with_the_lab(run_dir):
     assert_nothing_left(run_dir)
 
 
-def test_daemons_outlive_no_lab_even_when_killed(run_dir):
+def test_lab_down_ends_restarted_daemons(run_dir):
     lab = life.up(run_dir, nodes=2, cores_per_node=1)
     keepers = {node.keeper_pid for node in lab.nodes}
     for process in processes_inside(f"{mark(run_dir)}lab1", ()):
@@ -398,7 +398,7 @@ def test_daemons_outlive_no_lab_even_when_killed(run_dir):
     assert_nothing_left(run_dir)
 
 
-def test_a_daemon_that_does_not_start_takes_the_lab_with_it(run_dir):
+def test_lab_up_failed_daemon_takes_lab_down(run_dir):
     run_dir.mkdir()
     (run_dir / "lab2").write_text("in the way of the node's directory")
     with pytest.raises(CoschedError, match=r"^lab2: 'cosched up' failed: .+$"):
@@ -428,14 +428,14 @@ def kill_keepers(run_dir, *names):
     wait_gone(*pids)
 
 
-def test_a_lab_without_keepers_is_gone(run_dir):
+def test_lab_without_keepers_counts_as_down(run_dir):
     life.up(run_dir, nodes=2, cores_per_node=1, daemons=False)
     kill_keepers(run_dir)
     assert Lab.load(run_dir) is None
     assert_nothing_left(run_dir)
 
 
-def test_a_lab_without_keepers_but_with_tenants_is_swept_by_down(run_dir):
+def test_lab_down_ends_processes_without_keepers(run_dir):
     lab = life.up(run_dir, nodes=2, cores_per_node=1, daemons=False)
     tenant = start_inside(lab, "lab1", PATIENT)
     kill_keepers(run_dir)
@@ -449,7 +449,7 @@ def test_a_lab_without_keepers_but_with_tenants_is_swept_by_down(run_dir):
 
 @pytest.mark.parametrize("lost", ["lab1", "fabric"])
 @pytest.mark.parametrize("then", ["down", "up"])
-def test_a_lab_that_lost_one_keeper_is_swept(run_dir, lost, then):
+def test_lab_with_lost_keeper_is_cleaned_up(run_dir, lost, then):
     lab = life.up(run_dir, nodes=2, cores_per_node=1)
     kill_keepers(run_dir, lost)
     with pytest.raises(CoschedError, match=f"lost {lost}: run 'cosched lab down'"):
@@ -467,7 +467,7 @@ def test_a_lab_that_lost_one_keeper_is_swept(run_dir, lost, then):
     assert_nothing_left(run_dir)
 
 
-def test_an_unconfirmed_keeper_goes(run_dir):
+def test_lab_unconfirmed_keeper_ends(run_dir):
     run_dir.mkdir()
     pending = start_keeper(NodeShape("lab1", f"{mark(run_dir)}lab1", (), None))
     assert pending.process in processes_inside(mark(run_dir), ())
@@ -486,7 +486,7 @@ KILL_AT = {
 
 @pytest.mark.parametrize("where", KILL_AT)
 @pytest.mark.parametrize("then", ["down", "up"])
-def test_lab_up_may_be_killed_anywhere(run_dir, where, then):
+def test_lab_up_killed_at_any_step_is_cleaned_up(run_dir, where, then):
     code = (
         "import os, sys, pathlib\n"
         "from cosched.lab import life\n"
@@ -506,7 +506,7 @@ def test_lab_up_may_be_killed_anywhere(run_dir, where, then):
     assert_nothing_left(run_dir)
 
 
-def test_an_interrupted_lab_up_leaves_nothing(run_dir, monkeypatch):
+def test_lab_up_interrupted_leaves_nothing(run_dir, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
@@ -516,7 +516,7 @@ def test_an_interrupted_lab_up_leaves_nothing(run_dir, monkeypatch):
     assert_nothing_left(run_dir)
 
 
-def test_a_pid_that_became_anothers_is_never_touched(run_dir):
+def test_lab_down_spares_reused_pid(run_dir):
     """A state file from long ago may name a pid that is now somebody else's."""
     life.up(run_dir, nodes=1, cores_per_node=1, daemons=False)
     state = read_state(run_dir.resolve())

@@ -55,7 +55,7 @@ def launcher(lab):
     return [MPIEXEC, *agent, lab.network, *tcp, "--host", slots, "-n", "2"], root
 
 
-def test_a_job_runs_on_two_nodes_over_tcp(tmp_path):
+def test_mpi_job_runs_on_two_nodes_over_tcp(tmp_path):
     run_dir = tmp_path / "run"
     try:
         lab = life.up(run_dir, nodes=2, cores_per_node=1, daemons=False)

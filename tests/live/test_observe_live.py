@@ -63,7 +63,7 @@ def ask_as(uid, paths, requests):
     return [json.loads(line) for line in run.stdout.splitlines()]
 
 
-def test_why_tells_the_pulled_switch_and_the_refusal(node, run_dir):
+def test_why_explains_pulled_switch_and_refusal(node, run_dir):
     node.up(gmet="60s", slice="120s")
     first, second = node.task("a", rank=2), node.task("b", rank=3)
     request(node.paths, "turn", job=job_key(os.geteuid(), "b"))
@@ -101,7 +101,7 @@ def test_why_tells_the_pulled_switch_and_the_refusal(node, run_dir):
     assert story["live"]["scheduled"] is True
 
 
-def test_why_reads_the_trace_where_no_daemon_is_up(node, run_dir):
+def test_why_without_daemon_reads_trace(node, run_dir):
     node.up()
     first = node.task("a")
     first.ask("leave")
@@ -116,7 +116,7 @@ def test_why_reads_the_trace_where_no_daemon_is_up(node, run_dir):
     assert "nosuch: not known on node1" in unknown.stderr
 
 
-def test_what_the_daemon_does_not_remember_comes_from_its_trace(node, run_dir):
+def test_why_old_events_come_from_trace(node, run_dir):
     node.up()
     node.task("a").ask("leave")
     eventually(lambda: node.job("a") is None, "the end of a")
@@ -133,7 +133,7 @@ def test_what_the_daemon_does_not_remember_comes_from_its_trace(node, run_dir):
     assert "--since: 'soon' is not a time" in none.stderr
 
 
-def test_only_its_owner_and_root_see_a_job(node, run_dir):
+def test_job_is_visible_to_owner_and_root_only(node, run_dir):
     run_dir.chmod(0o755)
     node.up()
     node.task("a").ask("leave")
@@ -155,7 +155,7 @@ def test_only_its_owner_and_root_see_a_job(node, run_dir):
         assert (node.paths.directory / name).stat().st_mode & 0o777 == 0o600
 
 
-def test_requests_that_make_no_sense_are_refused(node):
+def test_control_invalid_requests_are_refused(node):
     node.up()
     with ControlClient(node.paths) as client:
         for operation in ("why", "history"):
@@ -167,7 +167,7 @@ def test_requests_that_make_no_sense_are_refused(node):
         assert client.request("status")["node"] == "node1"
 
 
-def test_a_job_that_ends_is_written_down(node, run_dir):
+def test_history_ended_job_is_recorded(node, run_dir):
     node.up(slice="60s", gmet="1ms")
     first, second = node.task("a", rank=0), node.task("a", rank=1)
     third = node.task("b")
@@ -198,7 +198,7 @@ def test_a_job_that_ends_is_written_down(node, run_dir):
     assert len(request(node.paths, "history")["records"]) == 2
 
 
-def test_a_killed_daemon_leaves_a_trace_that_replays(node, run_dir):
+def test_trace_of_killed_daemon_replays(node, run_dir):
     node.up(slice="20ms")
     tasks = [node.task(name) for name in "ab"]
     for task in [*tasks, *tasks]:
@@ -223,7 +223,7 @@ def cosched_replay(directory):
     return subprocess.run([COSCHED, "replay", directory], timeout=240, check=False)
 
 
-def test_a_trace_can_be_off(run_dir):
+def test_trace_switched_off_is_not_written(run_dir):
     live = LiveNode(run_dir)
     try:
         process = subprocess.Popen(

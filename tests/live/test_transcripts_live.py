@@ -62,12 +62,12 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_there_are_pages():
+def test_pages_with_transcripts_are_found():
     assert {"tutorial.md", "cluster.md"} <= {page.name for page in PAGES}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_page_runs_as_printed(page, clean, folder):
+def test_page_commands_print_what_page_shows(page, clean, folder):
     if not (BIN / "mpiexec").exists() or shutil.which("gcc") is None:
         pytest.skip("no mpiexec beside this Python, or no C compiler")
     text = FEWER.sub(r"\g<1>000", INSTALL.sub("", page.read_text()))
@@ -77,7 +77,7 @@ def test_the_page_runs_as_printed(page, clean, folder):
 
 
 @pytest.mark.long
-def test_a_newcomer(clean, tmp_path_factory):
+def test_tutorial_runs_from_a_clean_clone(clean, tmp_path_factory):
     """The tutorial from its first line, in a clone; nothing of this checkout is in the
     path."""
     # A copy, since building leaves its traces, and finds those of earlier ones.

@@ -43,7 +43,7 @@ def _unpacked(archive: Archive, where: Path) -> Path:
     return inside
 
 
-def test_links_on_the_way_are_kept(host: Path, tmp_path: Path) -> None:
+def test_archive_keeps_links_in_parents(host: Path, tmp_path: Path) -> None:
     archive = Archive()
     archive.mirror(host / "bin" / "tool")
     inside = _unpacked(archive, tmp_path) / str(host).lstrip("/")
@@ -53,7 +53,7 @@ def test_links_on_the_way_are_kept(host: Path, tmp_path: Path) -> None:
     assert (inside / "bin/tool").stat().st_mode & 0o777 == 0o755
 
 
-def test_times_survive_so_that_byte_code_stays_valid(host: Path, tmp_path: Path) -> None:
+def test_archive_keeps_file_times(host: Path, tmp_path: Path) -> None:
     tool = host / "usr/bin/tool-1"
     archive = Archive()
     archive.mirror(tool)
@@ -61,7 +61,7 @@ def test_times_survive_so_that_byte_code_stays_valid(host: Path, tmp_path: Path)
     assert int(inside.stat().st_mtime) == int(tool.stat().st_mtime)
 
 
-def test_own_files_bring_their_parents(tmp_path: Path) -> None:
+def test_archive_adds_parents_of_files(tmp_path: Path) -> None:
     archive = Archive()
     archive.text("etc/deep/hosts", "127.0.0.1 localhost\n")
     archive.link("etc/deep/link", "hosts")
@@ -69,7 +69,7 @@ def test_own_files_bring_their_parents(tmp_path: Path) -> None:
     assert (inside / "etc/deep/link").read_text() == "127.0.0.1 localhost\n"
 
 
-def test_tree_takes_what_is_kept_and_no_more(host: Path, tmp_path: Path) -> None:
+def test_archive_tree_takes_only_kept_files(host: Path, tmp_path: Path) -> None:
     archive = Archive()
     archive.mirror_tree(host, lambda path: path.name != "lost")
     inside = _unpacked(archive, tmp_path) / str(host).lstrip("/")
@@ -77,7 +77,7 @@ def test_tree_takes_what_is_kept_and_no_more(host: Path, tmp_path: Path) -> None
     assert names == ["tool", "tool-1"]
 
 
-def test_fingerprint_follows_contents_but_not_byte_code(tmp_path: Path) -> None:
+def test_fingerprint_ignores_byte_code(tmp_path: Path) -> None:
     source = tmp_path / "module.py"
     source.write_text("a = 1\n")
 

@@ -46,14 +46,14 @@ def groups(pids: tuple[int, int]) -> Iterator[tuple[Path, Path]]:
         yield one, other
 
 
-def test_all_of_cgroup_v2_is_there() -> None:
+def test_cgroup2_has_all_controllers() -> None:
     mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
     assert [kind for _, at, kind, *_ in mounts if at == str(ROOT)] == ["cgroup2"]
     controllers = (ROOT / "cgroup.controllers").read_text().split()
     assert {"cpu", "cpuset", "memory", "io"} <= set(controllers)
 
 
-def test_weights_divide_a_cpu_nine_to_one(
+def test_cgroup2_weights_divide_cpu_nine_to_one(
     pids: tuple[int, int], groups: tuple[Path, Path]
 ) -> None:
     for group, weight in zip(groups, (900, 100), strict=True):
@@ -61,7 +61,7 @@ def test_weights_divide_a_cpu_nine_to_one(
     check_shares(pids, lambda heavy, light: 4 * light < heavy < 20 * light)
 
 
-def test_a_quota_bounds_its_group_alone(
+def test_cgroup2_quota_bounds_only_its_group(
     pids: tuple[int, int], groups: tuple[Path, Path]
 ) -> None:
     (groups[1] / "cpu.max").write_text("10000 100000")

@@ -42,7 +42,7 @@ def _group(pid: int) -> str:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_cgroup2_is_chosen_and_leaves_nothing(mode: str) -> None:
+def test_probe_chooses_cgroup2_and_leaves_nothing(mode: str) -> None:
     found = probe(TAG, mode=mode)
     assert found.scheduler.name == "cgroup2"
     assert found.scheduler.mode == mode
@@ -50,7 +50,7 @@ def test_cgroup2_is_chosen_and_leaves_nothing(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_switch_moves_the_cpu(pids: tuple[int, int], mode: str) -> None:
+def test_set_shares_moves_the_cpu(pids: tuple[int, int], mode: str) -> None:
     classes = _classes_of(pids, mode)
     try:
         classes.set_shares({"a": 99, "b": 1})
@@ -61,7 +61,7 @@ def test_a_switch_moves_the_cpu(pids: tuple[int, int], mode: str) -> None:
         classes.close()
 
 
-def test_strict_time_is_lost_and_proportional_time_is_not(
+def test_strict_mode_leaves_idle_time_unused(
     pids: tuple[int, int],
 ) -> None:
     def is_lost(a: float, _: float) -> bool:
@@ -83,7 +83,7 @@ def test_strict_time_is_lost_and_proportional_time_is_not(
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_another_process_restores(pids: tuple[int, int], mode: str) -> None:
+def test_other_process_restores_shares(pids: tuple[int, int], mode: str) -> None:
     classes = _classes_of(pids, mode)
     try:
         classes.set_shares({"a": 99, "b": 1})
@@ -94,7 +94,7 @@ def test_another_process_restores(pids: tuple[int, int], mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_successor_takes_over(pids: tuple[int, int], mode: str) -> None:
+def test_new_scheduler_takes_over_classes(pids: tuple[int, int], mode: str) -> None:
     home = _group(pids[0])
     _classes_of(pids, mode).set_shares({"a": 99, "b": 1})
     successor = probe(TAG, mode=mode).scheduler
@@ -141,7 +141,7 @@ def group() -> Iterator[Path]:
     group.rmdir()
 
 
-def test_user_divides_the_group_delegated_to_him(group: Path) -> None:
+def test_user_with_delegated_group_gets_cgroup2(group: Path) -> None:
     for path in (group, group / "cgroup.procs", group / "cgroup.subtree_control"):
         os.chown(path, USER, USER)
 
@@ -157,7 +157,7 @@ def test_user_divides_the_group_delegated_to_him(group: Path) -> None:
     _as_user(group, check)
 
 
-def test_user_without_a_group_of_his_own_gets_the_duty_cycle(group: Path) -> None:
+def test_user_without_delegated_group_gets_duty_cycle(group: Path) -> None:
     def check() -> None:
         found = probe(TAG)
         assert found.scheduler.name == "dutycycle", found.tried

@@ -76,7 +76,7 @@ def jobs(node: None, tmp_path: Path) -> Iterator[list[subprocess.Popen[str]]]:
         job.communicate(timeout=DEADLINE_S)
 
 
-def test_two_jobs_share_the_node_and_down_leaves_nothing(
+def test_two_jobs_share_node_and_down_leaves_nothing(
     jobs: list[subprocess.Popen[str]], tmp_path: Path
 ) -> None:
     seen: dict[str, Any] = {}

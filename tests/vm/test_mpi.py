@@ -30,10 +30,10 @@ def _mpiexec(*command: str) -> str:
     return done.stdout
 
 
-def test_program_in_c_checks_its_own_result() -> None:
+def test_c_program_verifies_its_result() -> None:
     said = _mpiexec(program("wavefront"), "--preset", "tiny")
     assert "verification: success" in said
 
 
-def test_python_program_sums_over_its_ranks() -> None:
+def test_python_program_sums_over_ranks() -> None:
     assert _mpiexec(sys.executable, "-c", SUM_OF_RANKS).split() == ["1", "1"]

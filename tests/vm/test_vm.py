@@ -44,7 +44,7 @@ def bootable() -> None:
 
 
 @pytest.mark.usefixtures("bootable")
-def test_output_status_and_files_come_out(tmp_path: Path) -> None:
+def test_vm_returns_output_status_and_files(tmp_path: Path) -> None:
     command = "echo kept >/out/file; seq 2000; exit 7"
     deadline = f"--timeout={DEADLINE_S}"
     done = _vm(deadline, f"--out={tmp_path}", "--", "sh", "-c", command)
@@ -55,34 +55,34 @@ def test_output_status_and_files_come_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("bootable")
-def test_kernel_divides_a_cpu_inside() -> None:
+def test_vm_kernel_divides_a_cpu() -> None:
     test = "tests/vm/test_cgroup2.py"
     done = _vm(f"--timeout={DEADLINE_S}", "--", "pytest", "-q", test)
     assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.usefixtures("bootable")
-def test_deadline_ends_the_machine() -> None:
+def test_vm_deadline_ends_machine() -> None:
     done = _vm("--timeout=1", "--", "sleep", "100")
     assert done.returncode == 125
     assert "not done after 1 s" in done.stderr
 
 
 @pytest.mark.usefixtures("bootable")
-def test_too_little_memory_is_said() -> None:
+def test_vm_too_little_memory_gives_one_line() -> None:
     done = _vm(f"--timeout={DEADLINE_S}", "--memory=640", "--", "true")
     assert done.returncode == 125
     assert "finds no room in 640 MiB; give the machine more" in done.stderr
 
 
-def test_missing_emulator_names_its_package() -> None:
+def test_vm_missing_emulator_names_package() -> None:
     done = _vm("--", "true", PATH="/nowhere")
     assert done.returncode == 125
     assert done.stderr.count("\n") == 1
     assert "apt-get install qemu-system-x86" in done.stderr
 
 
-def test_missing_kernel_is_one_line() -> None:
+def test_vm_missing_kernel_gives_one_line() -> None:
     if shutil.which("qemu-system-x86_64") is None:
         pytest.skip("no qemu-system-x86_64")
     done = _vm("--kernel=/nowhere/vmlinuz-1", "--", "true")
