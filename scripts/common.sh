@@ -1,17 +1,17 @@
-# Shared by the scripts beside it: system packages and virtual environments.
+# Functions for the scripts beside it: system packages and virtual environments.
 # Sourced, not run. The caller has set -euo pipefail.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
-# Tests start hundreds of short-lived Pythons, which without byte code would each compile
-# ours anew; the environments of CI often say not to keep it.
+# Tests start hundreds of short Python processes. Each would compile our modules again if
+# it could not keep byte code, and CI often forbids that.
 unset PYTHONDONTWRITEBYTECODE
 
 say() { printf '%s\n' "$*"; }
 die() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }
 
-# need_packages PACKAGE=COMMAND_OR_FILE ...: installs the Debian packages whose command or
-# file is missing, if we are root and have apt-get; otherwise names them in one line.
+# need_packages PACKAGE=COMMAND_OR_FILE ...: installs each Debian package whose command or
+# file is missing. Without root or apt-get it fails and names the packages.
 need_packages() {
     local pair package probe missing=()
     for pair in "$@"; do
@@ -39,7 +39,7 @@ need_packages() {
 }
 
 # make_venv NAME EXTRAS: the environment $root/NAME with this project installed (editable)
-# and its extras; made anew when pyproject.toml, setup.py or the C sources changed.
+# and its extras; made again when pyproject.toml, setup.py or the C sources change.
 make_venv() {
     local venv=$root/$1 extras=$2 stamp
     stamp=$(cd "$root" && cat pyproject.toml setup.py cosched/shm/*.c cosched/shm/_build.py \

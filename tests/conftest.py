@@ -1,4 +1,4 @@
-"""What holds for all tests."""
+"""Sets what all tests share: the profile of Hypothesis and the mark every_mpi."""
 
 import os
 import re
@@ -6,17 +6,17 @@ import re
 import pytest
 from hypothesis import settings
 
-# A test that is slow on a busy machine is no failure: figures of time are for benchmarks.
+# A slow test on a busy machine has not failed: benchmarks measure time, tests do not.
 settings.register_profile("cosched", deadline=None)
-# What may land depends on the change alone, not on what is drawn that day: who works on
-# the tests draws anew each time, and finds what there is to be found.
+# CI repeats the same examples, so its result depends on the change alone. Elsewhere each
+# run draws new examples and may find new faults.
 settings.register_profile("ci", settings.get_profile("cosched"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "cosched")
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m looks at the marks
 def pytest_collection_modifyitems(items):
-    """Of tests marked newest_mpi, those under an older library get the mark every_mpi."""
+    """Marks as every_mpi each newest_mpi test that runs under an older library."""
     names = {
         item: item.callspec.params["mpi"]
         for item in items
@@ -33,5 +33,5 @@ def pytest_collection_modifyitems(items):
 
 
 def version(name):
-    """The numbers of a name like mpich-4.0.2, to be compared."""
+    """Returns the numbers of a name such as mpich-4.0.2, for comparison."""
     return [int(number) for number in re.findall(r"\d+", name)]

@@ -1,8 +1,8 @@
-"""A scheduler daemon that decides nothing: for tests of the task's side.
+"""Provides a scheduler daemon that decides nothing, for tests of the shim.
 
-``FakeNode`` takes registrations on the real socket and shares real regions and bells.
-The test says which job is scheduled and reads what the tasks asked for. Several of them
-in one process, each with a node name of its own, stand for several nodes of one run.
+``FakeNode`` accepts registrations on the real socket and shares real regions and bells.
+The test chooses which job is scheduled and reads the requests of the tasks. Several
+FakeNodes in one process, each with its own node name, stand for the nodes of one run.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _numbers = itertools.count()
 
 @dataclass(frozen=True)
 class FakeTask:
-    """What a task said when it registered, and who the kernel says it is."""
+    """One registered task: the fields of its registration, and its pid from the kernel."""
 
     slot: int
     pid: int
@@ -55,26 +55,26 @@ class FakeJob:
         self.region.publish_status(self.epoch, scheduled)
 
     def counters(self, rank: int) -> dict[str, int]:
-        """The counters of the task of this rank; they outlive it."""
+        """Returns the counters of this rank's task; they stay after the task has ended."""
         return self.region.counters(next(t.slot for t in self.tasks if t.rank == rank))
 
     def take_requests(self) -> list[Request]:
-        """All requests so far."""
+        """Returns all requests so far."""
         self.requests += self.region.take_requests()
         return self.requests
 
     def codes(self) -> list[int]:
-        """Their codes, ``lib.COSCHED_CMD*``, in order of arrival."""
+        """Returns the codes of all requests, ``lib.COSCHED_CMD*``, in order of arrival."""
         return [request.code for request in self.take_requests()]
 
 
 class FakeNode:
     """One node's scheduler daemon; a context manager.
 
-    ``scheduled``: what a job is told when its first task registers. ``on_request``:
-    called with job and request as soon as the bell rings. ``refuse``: answers each
-    registration with this errno. ``prepare``: called with a job before its first task hears
-    of it. ``abi``: the version that it speaks.
+    ``scheduled``: the first status of each job. ``on_request``: called with job and request
+    as soon as the bell rings. ``refuse``: the errno that answers each registration.
+    ``prepare``: called with a job before its first task gets the answer. ``abi``: the
+    version in each answer.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class FakeNode:
         self.close()
 
     def close(self) -> None:
-        """Stops and removes regions, bells and socket; may be called twice."""
+        """Stops the node, removes regions, bells and socket; a second call is safe."""
         if self._stopping.is_set():
             return
         self._stopping.set()
@@ -203,7 +203,7 @@ class FakeNode:
 
 @contextlib.contextmanager
 def fake_nodes(run_dir: Path, *nodes: str, **options: object) -> Iterator[list[FakeNode]]:
-    """One FakeNode a name, all with the same options."""
+    """Yields one FakeNode per name, all with the same options."""
     with contextlib.ExitStack() as stack:
         yield [
             stack.enter_context(FakeNode(run_dir, node, **options))  # type: ignore[arg-type]
@@ -212,7 +212,7 @@ def fake_nodes(run_dir: Path, *nodes: str, **options: object) -> Iterator[list[F
 
 
 def eventually(condition: Callable[[], object], within_s: float = 60.0) -> bool:
-    """Whether ``condition`` comes true in time."""
+    """Returns whether ``condition`` becomes true in time."""
     deadline = time.monotonic() + within_s
     while not condition():
         if time.monotonic() > deadline:

@@ -1,14 +1,11 @@
-"""A small virtual machine to run commands of this repository in.
+"""Runs commands of this repository in a small virtual machine.
 
-What it is for: another kernel than the host's, with all of cgroup v2 (cpu, cpuset,
-memory, io) and root, whatever the host itself allows.
-
-How it works: ``contents`` says which of the host's files are needed, ``archive``
-writes them as an initramfs, ``image`` caches what seldom changes and adds the
-working tree at each start, ``machine`` boots qemu and reads the serial console, and
+The machine has its own kernel, all of cgroup v2 (cpu, cpuset, memory, io) and root, even
+if the host allows none of that. ``contents`` lists the files of the host that are needed.
+``archive`` writes them as an initramfs. ``image`` caches the part that seldom changes, and
+adds the working tree at each start. ``machine`` boots qemu and reads the serial console.
 ``guest-init`` is process 1 inside.
 
-One rule keeps it small: every file lies inside at the path it has outside. A virtual
-environment, an editable install, compiled-in prefixes and run paths of libraries
-then work without being touched.
+Every file has the same path inside and outside. So a virtual environment, an editable
+install and the run paths of libraries work unchanged.
 """

@@ -26,14 +26,14 @@ examples:
   scripts/vm --out results -- pytest tests/vm --junitxml=/out/vm.xml
   scripts/vm --shell                       look around; "exit" ends it
 
-The working tree, the virtual environment and its MPI lie inside at the paths they
-have outside. What a command leaves in /out is brought out by --out DIR.
+The working tree, the virtual environment and its MPI have the same paths inside and
+outside. --out DIR copies the files of /out to DIR at the end.
 
 exit status: the command's; 125 if the machine could not be built or started, or
 did not end by itself.
 """
 
-# Tests by their paths in the repository; those that it does not have are left out.
+# Paths of tests in the repository; a path that does not exist is left out.
 SHORT = (
     "tests/vm/test_cgroup2.py",
     "tests/vm/test_cosched.py",
@@ -85,8 +85,10 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _in_its_session(options: argparse.Namespace) -> list[str]:
-    """What to run. Only a shell gets the console as its terminal: when the first
-    process of a terminal's session ends, the kernel throws away what is not sent yet.
+    """Returns the command to run inside.
+
+    Only a shell gets the console as its terminal: when the first process of a terminal's
+    session ends, the kernel drops the output that is not sent yet.
     """
     if options.shell:
         return ["setsid", "-c", "bash"]
@@ -157,7 +159,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--kernel", type=Path, metavar="PATH", help="default: the newest cloud kernel"
     )
-    parser.add_argument("-v", "--verbose", action="store_true", help="say how long")
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="print how long it took"
+    )
     parser.add_argument("command", nargs="*", help=argparse.SUPPRESS)
     return parser
 

@@ -1,12 +1,10 @@
-"""Which of the host's files go into the machine.
+"""Lists the files of the host that go into the machine.
 
-Everything that seldom changes is the base: an interpreter with its standard library,
-the packages of an environment (ours is there as an editable install or not at all),
-the MPI that the environment holds, a few tools, kernel modules. The rest is the
-working tree: what git knows or would add, the compiled modules beside it, and what
-was compiled for the machine.
+The base seldom changes: an interpreter with its standard library, the packages and the
+MPI of an environment, a few tools, kernel modules. The rest is the working tree: files
+that git tracks or would add, compiled modules, and programs compiled for the machine.
 
-Limits: shared libraries are found by ldd, so what a program opens by name at run
+Limits: ldd finds the shared libraries. A library that a program opens by name at run
 time must lie in the environment or be added to TOOLS.
 """
 

@@ -1,4 +1,4 @@
-"""What can go wrong, as one line for the user."""
+"""Defines the one-line error of the virtual machine."""
 
 
 class VmError(Exception):

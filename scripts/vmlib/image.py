@@ -1,11 +1,11 @@
-"""Put the machine's initial file system together.
+"""Builds the machine's initial file system.
 
-The base takes seconds to collect (ldd looks at hundreds of modules) and seldom
-changes, so it is kept in ``.cache/vm`` under a fingerprint of its inputs. Each start
-appends an archive of the working tree and of the command to run, which is small.
+Collecting the base takes seconds, because ldd reads hundreds of modules. The base seldom
+changes, so ``.cache/vm`` keeps it under a fingerprint of its inputs. Each start appends a
+small archive: the working tree and the command to run.
 
-Invariants: a file in the cache is complete, since it gets its name after it is written;
-nothing else is left behind, however this ends.
+Invariants: a file in the cache is complete, because it is renamed after it is written.
+Nothing else stays behind, even after an interrupt.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def image(
 
 
 def _script(python: Python, command: Sequence[str]) -> str:
-    """What guest-init runs once the machine is up."""
+    """Returns the script that guest-init runs once the machine is up."""
     folders = f"{python.scripts}:/usr/sbin:/usr/bin:/sbin:/bin:/busybox"
     environment = {
         "PATH": folders,

@@ -1,9 +1,9 @@
-"""Boot qemu, pass the serial console through, and learn how the command ended.
+"""Boots qemu, shows the serial console, and returns the exit status of the command.
 
 The machine has two serial ports: the console, and one on which the files that the
 command left in /out come as a tar archive. It has no disk and no network. Without
-KVM qemu translates every instruction, which costs a factor of ten or more: times
-measured inside mean nothing, shares of time do.
+KVM qemu translates every instruction and is ten times slower or more. Times measured
+inside have no meaning; shares of time do.
 
 Invariant: qemu never outlives this process, nor the deadline.
 """
@@ -45,7 +45,7 @@ KERNEL_OPTIONS = (
 
 @dataclass(frozen=True)
 class Machine:
-    """What to boot, and on how much of the host."""
+    """A machine to boot: kernel, file system, CPUs, memory."""
 
     kernel: Path
     initrd: IO[bytes]
@@ -55,7 +55,7 @@ class Machine:
     interactive: bool = False
 
     def run(self, show: Callable[[bytes], object], out: Path | None) -> int:
-        """Boot, show the console, fill ``out``; the command's exit status."""
+        """Boots, shows the console, fills ``out``; returns the command's exit status."""
         with tempfile.TemporaryDirectory(prefix="cosched-vm-") as folder:
             files = Path(folder, "out.tar")
             status = self._boot(self._command(files), show)
@@ -106,7 +106,7 @@ class Machine:
         return int(found.group(1))
 
     def _console(self, qemu: subprocess.Popen[bytes]) -> Iterator[bytes]:
-        """What comes out of the console until qemu ends, or the deadline passes."""
+        """Yields the output of the console until qemu ends or the deadline passes."""
         deadline = time.monotonic() + self.timeout_s
         if qemu.stdout is None:
             return
@@ -141,20 +141,20 @@ def find_kernel(given: Path | None = None) -> Path:
 
 
 def _has_kvm() -> bool:
-    """Some hosts show /dev/kvm without a processor that can serve it."""
+    """Returns whether KVM works; some hosts have /dev/kvm on a CPU without support."""
     flags = Path("/proc/cpuinfo").read_text()
     able = re.search(r"^flags\b.*\b(vmx|svm)\b", flags, re.MULTILINE)
     return able is not None and os.access("/dev/kvm", os.R_OK | os.W_OK)
 
 
 def _dies_with_us() -> list[str]:
-    """A command in front that has qemu end even if this process is killed."""
+    """Returns a command prefix that ends qemu even if this process is killed."""
     setpriv = shutil.which("setpriv")
     return [] if setpriv is None else [setpriv, "--pdeathsig", "KILL"]
 
 
 def _end(qemu: subprocess.Popen[bytes]) -> None:
-    """Gently, so that it gives the terminal back as it was."""
+    """Ends qemu gently, so that it restores the terminal."""
     qemu.terminate()
     try:
         qemu.wait(PATIENCE_S)

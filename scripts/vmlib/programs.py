@@ -1,8 +1,8 @@
-"""Compile outside what runs inside: there is no compiler in the machine.
+"""Compiles the programs that run inside, because the machine has no compiler.
 
-MPI programs come from ``benchmarks/programs``, by the mpicc of the environment that
-goes into the machine, and so does the interposer that cosched-run preloads. Without an
-mpicc there are none, and tests that want them skip.
+The MPI programs of ``benchmarks/programs`` and the interposer are compiled with the mpicc
+of the environment that goes into the machine. Without an mpicc, tests that need these
+programs are skipped.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ print(build_shim(Path(sys.argv[1]), os.environ))
 
 
 def build(python: Python) -> list[Path]:
-    """Folders with what was compiled; compiles what is missing or old."""
+    """Compiles each program that is missing or old; returns the folders with programs."""
     mpicc = python.scripts / "mpicc"
     if not mpicc.exists():
         return []
@@ -46,7 +46,7 @@ def build(python: Python) -> list[Path]:
 
 
 def _build_shim(python: Python, mpicc: Path) -> Path:
-    """The folder of the newest build; older ones go."""
+    """Builds the interposer, removes older builds, and returns its folder."""
     done = _run(
         [str(python.executable), "-c", BUILD_SHIM, str(mpicc)],
         "the MPI interposer",

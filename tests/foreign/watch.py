@@ -1,5 +1,5 @@
 """The final counters of a job's tasks: they lie in the job's region, which goes with the
-job unless somebody else has mapped it."""
+job unless another process has mapped it."""
 
 from __future__ import annotations
 

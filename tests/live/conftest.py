@@ -1,5 +1,4 @@
-"""What live tests need: root, a run directory of their own, a node that is always
-taken down, and stand-in tasks."""
+"""Provides a run directory, a node that is always taken down, and stand-in tasks."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ DEADLINE_S = 60.0
 
 
 def eventually(condition, what, within_s=DEADLINE_S):
-    """Waits for what has no event to wait for from outside; fails with ``what``."""
+    """Polls a condition that gives no event to wait for; fails with ``what``."""
     deadline = time.monotonic() + within_s
     while not (result := condition()):
         assert time.monotonic() < deadline, f"not within {within_s:g} s: {what}"
@@ -35,7 +34,7 @@ def eventually(condition, what, within_s=DEADLINE_S):
 
 
 class FakeTask:
-    """A registered process that obeys; see tests/tools/task.py."""
+    """A registered process that follows commands; see tests/tools/task.py."""
 
     def __init__(self, node, job, rank=0, cpu=0, *, memory=0, answered=True):
         """``memory``: bytes that it declares; ``answered``: its registration is awaited."""
@@ -141,7 +140,7 @@ class LiveNode:
         return lock_holder(self.paths.timer_lock)
 
     def remains(self):
-        """What this node still has in the kernel."""
+        """Returns the files and groups that this node still has in the kernel."""
         tag = self.paths.tag
         return [
             *Path("/dev/shm").glob(f"cosched-{tag}-*"),

@@ -1,5 +1,4 @@
-"""Every command that README and docs show is run here, or is a script with tests of its
-own."""
+"""Runs every command that README and docs show. Scripts have their own tests."""
 
 from __future__ import annotations
 
@@ -22,17 +21,15 @@ SCRIPTS = {
     *("./scripts/demo", "./scripts/test", "./scripts/dev", "scripts/dev"),
     "scripts/slurm-lab",
 }
-#: Shown, but run for minutes, or simulate what such a one measured: the live tests of these
-#: commands run their short siblings.
+#: These commands run for minutes. The live tests run shorter forms of them.
 LONG = re.compile(
     r"cosched (?:bench|tune|sim (?:calibrate|nodes)) (benchmarks/workloads/\S+)"
 )
-#: The environment of these very tests is what it makes.
+#: It would install the environment in which these tests run.
 INSTALL = re.compile(r"pip install ")
-#: Their commands need each other: test_docs_control.py runs them.
+#: The commands of these pages depend on each other: test_docs_control.py runs them.
 IN_ORDER = {"control.md"}
-#: What commands that simulate for long are told in addition, by how they begin: less work
-#: shows as well that they work.
+#: Options that shorten a long simulation, by the first words of the command.
 LESS = {
     ("sim", "malleable"): ("--count", "200"),
     ("sim", "nodes", "--nodes"): ("--work", "200ms"),
@@ -47,7 +44,7 @@ ranks = 2
 
 
 def commands(path):
-    """The lines of a page's fenced blocks that name no language."""
+    """Yields the lines of a page's fenced blocks that name no language."""
     for language, block in re.findall(
         r"^```(.*)\n((?:.*\n)*?)```$", path.read_text(), re.M
     ):
@@ -100,7 +97,7 @@ def test_readme_commands_run_as_printed(folder, run_dir):
 
 
 def run_cosched(words, folder):
-    """A command of a page, with short logs in place of the traces that it names."""
+    """Runs a command of a page, with short logs in place of the traces that it names."""
     for name in words:
         log = folder / name
         if ".swf" in name and not log.exists():
@@ -136,10 +133,15 @@ def test_docs_show_only_commands_that_exist(page, tmp_path):
         if words[0] in SCRIPTS:
             assert (ROOT / words[0]).exists(), line
             if len(words) > 2 and words[1] == "bench":
-                assert any(ROOT.glob(f"benchmarks/*/{words[2]}.py")), line
+                found = [
+                    *ROOT.glob(f"benchmarks/*/{words[2]}.py"),
+                    *ROOT.glob(f"benchmarks/*/{words[2]}/__main__.py"),
+                ]
+                assert found, line
         elif line in commands(ROOT / "README.md"):
             continue  # run by the test above
         elif words[1:2] == ["-m"]:
-            assert (ROOT / f"{words[2].replace('.', '/')}.py").exists(), line
+            module = ROOT / words[2].replace(".", "/")
+            assert module.is_dir() or module.with_suffix(".py").exists(), line
         else:
             pytest.fail(f"{page.name}: not run by any test: {line}")

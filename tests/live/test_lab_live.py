@@ -517,7 +517,7 @@ def test_lab_up_interrupted_leaves_nothing(run_dir, monkeypatch):
 
 
 def test_lab_down_spares_reused_pid(run_dir):
-    """A state file from long ago may name a pid that is now somebody else's."""
+    """A state file from long ago may name a pid that now belongs to another process."""
     life.up(run_dir, nodes=1, cores_per_node=1, daemons=False)
     state = read_state(run_dir.resolve())
     assert state is not None

@@ -1,7 +1,7 @@
-"""The sessions that the docs show, run as printed, in order, and their outputs compared.
+"""Runs the shell sessions of the docs as printed, in order, and compares the outputs.
 
-The tutorial's way into a clean virtual environment takes minutes and runs by itself
-(``long``); without it the rest runs in the environment of these tests.
+The tutorial's first part makes a clean virtual environment. That takes minutes, so it is a
+test of its own (``long``); the other test skips that part.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.live, pytest.mark.mpi_job]
 BIN = Path(sys.executable).parent
 PAGES = [p for p in sorted((ROOT / "docs").glob("*.md")) if steps_of(p.read_text())]
 CLUSTER = ROOT / "docs/cluster.md"
-#: A tenth of the tutorial's rounds shows as well that its commands work.
+#: A tenth of the tutorial's rounds is enough to test its commands.
 FEWER = re.compile(r"\b([25])0000\b")
 INSTALL = re.compile(r"^## Install\n.*?```console\n.*?^```\n", re.M | re.S)
 
@@ -40,7 +40,7 @@ def environment(run_dir, first_in_path):
 
 @pytest.fixture
 def clean():
-    """A run directory; what a page that went wrong left up there is taken down."""
+    """Yields a run directory, and afterwards stops all daemons and labs in it."""
     run_dir = Path(tempfile.mkdtemp(prefix="cosched-t-"))
     yield run_dir
     for words in (["lab", "down"], ["down"]):
@@ -56,7 +56,7 @@ def clean():
 
 @pytest.fixture
 def folder(tmp_path):
-    """Where a reader would be, with the configuration that docs/cluster.md shows."""
+    """Returns a folder with the configuration that docs/cluster.md shows."""
     (shown,) = re.findall(r"^```toml\n(.*?)^```", CLUSTER.read_text(), re.M | re.S)
     (tmp_path / "cosched.toml").write_text(shown)
     return tmp_path
@@ -78,9 +78,8 @@ def test_page_commands_print_what_page_shows(page, clean, folder):
 
 @pytest.mark.long
 def test_tutorial_runs_from_a_clean_clone(clean, tmp_path_factory):
-    """The tutorial from its first line, in a clone; nothing of this checkout is in the
-    path."""
-    # A copy, since building leaves its traces, and finds those of earlier ones.
+    """Runs the tutorial from its first line in a clone, without this checkout's path."""
+    # A copy, because earlier builds leave files that a new build would find.
     unwanted = shutil.ignore_patterns(
         ".git", ".venv*", "venv", "build", "*.egg-info", "__pycache__", "*.so"
     )

@@ -1,7 +1,7 @@
-"""Compares documents with the tables of docs/json.md.
+"""Compares JSON documents with the tables of docs/json.md.
 
-A field's path joins names with dots; ``[]`` is an item of a list, ``*`` a name that is
-data (a job, a reason, a pid), ``**`` all below; with ``?`` it need not be there.
+A field's path joins names with dots. ``[]`` is an item of a list. ``*`` is a name that is
+data, such as a job or a pid. ``**`` is everything below. ``?`` marks an optional field.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ _NAME = re.compile(r"`([^`]+)`")
 
 
 def sections():
-    """The paths that the page tells of each command, in its order. A command's other
-    names, and those that share its section, lead to the same."""
+    """Returns the documented paths of each command, in the order of the page.
+
+    All names in a section's heading share its paths."""
     found, prefix, paths = {}, "", []
     for line in PAGE.read_text().splitlines():
         names = _NAME.findall(line.split("|")[1] if line.startswith("|") else line)
@@ -31,8 +32,9 @@ def sections():
 
 
 def leaves(document, path=""):
-    """Each leaf's path, and whether it is one: empty lists, empty objects and null hide
-    what may be below them."""
+    """Yields each path and whether it is surely a leaf.
+
+    An empty list, an empty object and null may hide fields below them."""
     if isinstance(document, dict) and document:
         for name, value in document.items():
             yield from leaves(value, f"{path}.{name}" if path else name)
@@ -44,7 +46,7 @@ def leaves(document, path=""):
 
 
 def differences(told, *documents):
-    """Paths that documents have and the page has not, and the other way round."""
+    """Returns the undocumented paths, and the documented paths that are absent."""
     found = {path: is_leaf for d in documents for path, is_leaf in leaves(d)}
     for path in {path for d in documents for path, is_leaf in leaves(d) if is_leaf}:
         found[path] = True
@@ -72,6 +74,6 @@ def _pattern(name):
 
 
 def _hides(path, name):
-    """Whether ``name`` may be below the empty thing at ``path``."""
+    """Returns whether ``name`` may be below the empty value at ``path``."""
     steps = [name[: m.end()] for m in re.finditer(r"[^.\[\]?]+|\[\]", name)]
     return any(_pattern(step).fullmatch(path) for step in steps)

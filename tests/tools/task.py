@@ -1,4 +1,4 @@
-"""A stand-in for an MPI task: registers like the shim and does what it is told.
+"""Stands in for an MPI task: registers like the shim and follows commands.
 
 Usage: task.py SOCKET JOB [RANK]. Commands on stdin, one answer line on stdout each:
 

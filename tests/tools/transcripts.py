@@ -1,13 +1,12 @@
-"""Runs what a page of the docs shows as a session at the shell, and compares.
+"""Runs the shell session that a page of the docs shows, and compares the outputs.
 
-In a ```` ```console ```` block a line that begins with ``$ `` is a command, the lines up to
-the next one are its output, stdout and stderr as they came; one that ends with a backslash
-goes on in the next line. Compared as the tutorial tells its
-readers: spaces and numbers may differ, and ``...`` stands for anything, also for lines.
-A command must end with status 0, but where what is shown of its output is an error, a line
-that begins with ``cosched``, a colon and a blank: there it must not.
+In a ```` ```console ```` block a line that begins with ``$ `` is a command. A backslash at
+its end continues it on the next line. The lines up to the next command are its output,
+stdout and stderr together. Spaces and numbers may differ, and ``...`` stands for any text,
+also for several lines. A command must end with status 0. Only if the page shows an error (a
+line that begins with ``cosched``, a colon and a blank) must the status differ from 0.
 
-A block of another language whose paragraph before it ends with "`NAME`:" is the file NAME.
+A block of another language is the file NAME if the paragraph before it ends with "`NAME`:".
 All commands of a page run in one shell, one after the other.
 """
 
@@ -33,7 +32,7 @@ class Step:
     shown: str
 
     def mistake(self, output: str, status: int) -> str | None:
-        """What differs from the page, or None."""
+        """Returns the difference from the page, or None."""
         if (status != 0) != bool(_ERROR.search(self.shown)):
             return f"$ {self.command}\nended with status {status}:\n{output}"
         if not matches(self.shown, output):
@@ -72,7 +71,7 @@ def _mask(text: str) -> str:
 def run_page(
     page: str, folder: Path, environ: dict[str, str], *, timeout_s: float
 ) -> list[tuple[Step, str, int]]:
-    """Runs a page in ``folder``: each step with its output and exit status."""
+    """Runs a page in ``folder``; returns each step with its output and exit status."""
     for name, text in files_of(page).items():
         (folder / name).write_text(text)
     steps = steps_of(page)
@@ -98,6 +97,6 @@ def run_page(
 
 
 def mistakes(ran: list[tuple[Step, str, int]]) -> list[str]:
-    """What differs, a text for each step that does."""
+    """Returns one text for each step whose output or status differs."""
     found = (step.mistake(output, status) for step, output, status in ran)
     return [text for text in found if text is not None]

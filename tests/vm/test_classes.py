@@ -111,7 +111,7 @@ def test_new_scheduler_takes_over_classes(pids: tuple[int, int], mode: str) -> N
 
 
 def _as_user(group: Path, check: Callable[[], None]) -> None:
-    """Have an ordinary user, whose process is in a group, make a check."""
+    """Runs ``check`` as an ordinary user in a process of this group."""
     child = os.fork()
     if child == 0:
         status = 1
@@ -131,7 +131,7 @@ def _as_user(group: Path, check: Callable[[], None]) -> None:
 
 @pytest.fixture
 def group() -> Iterator[Path]:
-    """A group for an ordinary user, not his own yet."""
+    """Yields a group for an ordinary user, which still belongs to root."""
     (ROOT / "cgroup.subtree_control").write_text("+cpu")
     group = ROOT / "user"
     group.mkdir()

@@ -20,7 +20,7 @@ DEADLINE_S = 120
 JOBS = ("one", "other")
 RANKS = 2
 
-# The machine is fast or slow, as its host is: jobs run until they are told.
+# The machine is as slow as its host: jobs run until the test stops them.
 UNTIL_TOLD = """
 import os, sys
 from mpi4py.MPI import COMM_WORLD as world
