@@ -1,0 +1,56 @@
+"""Lays out a plain table: text without colours or frames, at most 80 columns wide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from io import StringIO
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+WIDTH = 80
+
+
+def table(
+    head: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    align: str,
+    *,
+    indent: int = 0,
+    gap: int = 2,
+    width: int = WIDTH,
+) -> list[str]:
+    """Returns the lines of a table, without spaces at their ends.
+
+    ``head``: the columns' titles; empty if the table needs none. ``align``: one character
+    a column: ``<`` for left, ``>`` for right. ``indent``: spaces before each line.
+    ``gap``: spaces between two columns. A cell may have several lines. If the table is
+    too wide, its left-aligned columns are cut, the widest first.
+    """
+    grid = Table(
+        box=None,
+        pad_edge=False,
+        padding=(0, gap, 0, 0),
+        show_header=bool(head),
+        expand=False,
+    )
+    for at, side in enumerate(align):
+        grid.add_column(
+            _cell(head[at]) if head else "",
+            justify="left" if side == "<" else "right",
+            vertical="bottom",
+            no_wrap=side == ">",
+        )
+    for row in rows:
+        grid.add_row(*map(_cell, row))
+    text = StringIO()
+    console = Console(file=text, width=width - indent, color_system=None)
+    console.print(grid)
+    margin = " " * indent
+    return [(margin + line).rstrip() for line in text.getvalue().splitlines()]
+
+
+def _cell(text: str) -> Text:
+    # Column.no_wrap only decides which columns may shrink; no cell is ever wrapped.
+    return Text(text, no_wrap=True, overflow="ellipsis")
