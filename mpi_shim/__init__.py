@@ -1,7 +1,7 @@
 """The shim: what stands between an MPI program and its MPI library.
 
 Two forms with one behaviour. ``interposer/`` is C, preloaded below any MPI program.
-The modules here wrap mpi4py for Python programs where nothing can be preloaded or
+``wrapper/`` wraps mpi4py for Python programs where nothing can be preloaded or
 compiled: ``from mpi_shim import MPI`` in place of ``from mpi4py import MPI``, or
 ``python -m mpi_shim program.py`` to run a program unchanged. Both never act at once.
 

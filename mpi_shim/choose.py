@@ -6,7 +6,7 @@ import ctypes
 import os
 from types import ModuleType
 
-from mpi_shim.settings import read_settings
+from mpi_shim.wrapper.task.environment import read_settings
 
 INTERPOSER_SYMBOL = "cosched_interposer_active"
 
@@ -24,6 +24,6 @@ def choose() -> ModuleType:
         from mpi4py import MPI
 
         return MPI
-    from mpi_shim.module import build_module
+    from mpi_shim.wrapper.module import build_module
 
     return build_module(settings)

@@ -69,7 +69,7 @@ def stranger() -> None:
     """Rank 1 has no shim."""
     from mpi4py import MPI as raw
 
-    from mpi_shim import shadow
+    from mpi_shim.wrapper.status import shadow
 
     shadow.JOIN_NS = 200_000_000
     if raw.COMM_WORLD.rank == 0:
@@ -90,7 +90,7 @@ def leave(how: str) -> None:
     from mpi4py import MPI as raw
 
     from mpi_shim import MPI
-    from mpi_shim.task import task
+    from mpi_shim.wrapper.task.link import task
 
     if how in ("init", "raw-init"):
         assert not task.attached

@@ -204,7 +204,7 @@ def test_outside_a_job_the_program_gets_mpi4py_itself(any_site):
 
 def test_in_a_job_it_gets_the_wrapped_module(any_site, job_environ):
     out = run(any_site, 1, "module", environ=job_environ).stdout
-    assert "module mpi_shim.MPI mpi_shim.comms" in out
+    assert "module mpi_shim.MPI mpi_shim.wrapper.comms" in out
 
 
 @pytest.mark.parametrize("active", [0, 1])
@@ -222,7 +222,7 @@ def test_below_the_interposer_it_gets_mpi4py_itself(
     )
     preload = {**job_environ, "LD_PRELOAD": str(library)}
     result = run(any_site, 1, "module", environ=preload)
-    expected = "mpi4py.MPI mpi4py.MPI" if active else "mpi_shim.MPI mpi_shim.comms"
+    expected = "mpi4py.MPI mpi4py.MPI" if active else "mpi_shim.MPI mpi_shim.wrapper.comms"
     assert f"module {expected}" in result.stdout
 
 
@@ -232,7 +232,7 @@ def test_below_the_real_interposer_too(any_site, run_dir, how):
     cosched_run = any_site.python.parent / "cosched-run"
     if not cosched_run.exists():
         pytest.skip(f"no {cosched_run}")
-    expected = {"": "mpi4py.MPI mpi4py.MPI", "-u": "mpi_shim.MPI mpi_shim.comms"}
+    expected = {"": "mpi4py.MPI mpi4py.MPI", "-u": "mpi_shim.MPI mpi_shim.wrapper.comms"}
     for unset, module in expected.items():
         preload = (unset, "LD_PRELOAD") if unset else ()
         result = subprocess.run(

@@ -10,11 +10,12 @@ from types import SimpleNamespace
 import pytest
 
 from cosched.shm._native import lib
-from mpi_shim import choose, sharing, waiting
-from mpi_shim.errors import UnprefixedMessageError, not_covered
-from mpi_shim.settings import WaitPolicy, read_settings
-from mpi_shim.sharing import Sharing
-from mpi_shim.task import Task
+from mpi_shim import choose
+from mpi_shim.wrapper.errors import UnprefixedMessageError, not_covered
+from mpi_shim.wrapper.task import sharing, waiting
+from mpi_shim.wrapper.task.environment import WaitPolicy, read_settings
+from mpi_shim.wrapper.task.link import Task
+from mpi_shim.wrapper.task.sharing import Sharing
 from tests.fakes import FakeNode, eventually
 
 

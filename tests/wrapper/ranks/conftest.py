@@ -44,7 +44,7 @@ def raw():
 @pytest.fixture(scope="session")
 def prefix(MPI):
     """Whether messages carry the status byte in this run."""
-    from mpi_shim.task import task
+    from mpi_shim.wrapper.task.link import task
 
     return task.prefix
 
@@ -52,7 +52,7 @@ def prefix(MPI):
 @pytest.fixture(scope="session")
 def shadow(MPI):
     """Whether the status travels beside the messages in this run."""
-    from mpi_shim.shadow import shadow
+    from mpi_shim.wrapper.status.shadow import shadow
 
     return shadow.on
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mpi_shim.peers import Peers, peers_of
+from mpi_shim.wrapper.status.peers import Peers, peers_of
 
 pytestmark = pytest.mark.mpi(min_size=2)
 

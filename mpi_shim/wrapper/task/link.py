@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mpi_shim.settings import WaitPolicy
+from mpi_shim.wrapper.task.environment import WaitPolicy
 
 ATTACH_TIMEOUT_MS = 2000
 

@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING, Any, cast
 from mpi4py import MPI as mpi
 from mpi4py.typing import BufSpec
 
-from mpi_shim.dense import COPY_MAX_BYTES
-from mpi_shim.handles import HandleTable
-from mpi_shim.hearing import hear, shadows
-from mpi_shim.operations import ObjectReceive, hide_status_byte, note_arrival
-from mpi_shim.peers import peers_of
-from mpi_shim.requests import Request
-from mpi_shim.transfer import carries_status, start_receive
-from mpi_shim.waiting import look, wait
+from mpi_shim.wrapper.data.dense import COPY_MAX_BYTES
+from mpi_shim.wrapper.messages.transfer import carries_status, start_receive
+from mpi_shim.wrapper.requests.handles import HandleTable
+from mpi_shim.wrapper.requests.operations import (
+    ObjectReceive,
+    hide_status_byte,
+    note_arrival,
+)
+from mpi_shim.wrapper.requests.request import Request
+from mpi_shim.wrapper.requests.shadow_operations import hear, shadows
+from mpi_shim.wrapper.status.peers import peers_of
+from mpi_shim.wrapper.task.waiting import look, wait
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from mpi4py import MPI as mpi
 
-from mpi_shim.settling import (
+from mpi_shim.wrapper.requests.completion import (
     Settling,
     Statuses,
     adjust,
@@ -19,8 +19,8 @@ from mpi_shim.settling import (
     settle_objects,
     settle_some,
 )
-from mpi_shim.task import task
-from mpi_shim.waiting import look, wait
+from mpi_shim.wrapper.task.link import task
+from mpi_shim.wrapper.task.waiting import look, wait
 
 
 class SeveralRequests(mpi.Request):

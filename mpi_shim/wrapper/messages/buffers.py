@@ -7,16 +7,16 @@ from typing import Literal
 from mpi4py import MPI as mpi
 from mpi4py.typing import Buffer, BufSpec
 
-from mpi_shim import buffered
-from mpi_shim.exchange import copied, copied_plainly, exchange, start_receive_beside
-from mpi_shim.hearing import Told, receiving, shadows, tell_before_send
-from mpi_shim.messages import Message, match
-from mpi_shim.operations import hide_status_byte
-from mpi_shim.peers import peers_of
-from mpi_shim.requests import Prequest, Request
-from mpi_shim.spec import nbytes_of, parse
-from mpi_shim.task import task
-from mpi_shim.transfer import (
+from mpi_shim.wrapper.data.spec import nbytes_of, parse
+from mpi_shim.wrapper.messages import attached_buffer
+from mpi_shim.wrapper.messages.isendrecv import (
+    copied,
+    copied_plainly,
+    exchange,
+    start_receive_beside,
+)
+from mpi_shim.wrapper.messages.matched import Message, match
+from mpi_shim.wrapper.messages.transfer import (
     carries_status,
     make_persistent_receive,
     make_persistent_send,
@@ -26,7 +26,17 @@ from mpi_shim.transfer import (
     start_receive,
     start_send,
 )
-from mpi_shim.waiting import look, wait
+from mpi_shim.wrapper.requests.operations import hide_status_byte
+from mpi_shim.wrapper.requests.request import Prequest, Request
+from mpi_shim.wrapper.requests.shadow_operations import (
+    Told,
+    receiving,
+    shadows,
+    tell_before_send,
+)
+from mpi_shim.wrapper.status.peers import peers_of
+from mpi_shim.wrapper.task.link import task
+from mpi_shim.wrapper.task.waiting import look, wait
 
 ANY_SOURCE, ANY_TAG = mpi.ANY_SOURCE, mpi.ANY_TAG
 Comm = mpi.Comm
@@ -346,7 +356,7 @@ class BufferCalls(mpi.Comm):
     # The buffer of buffered sends
 
     def Attach_buffer(self, buf: Buffer | None) -> None:
-        buffered.attach(self.handle, lambda b: Comm.Attach_buffer(self, b), buf)
+        attached_buffer.attach(self.handle, lambda b: Comm.Attach_buffer(self, b), buf)
 
     def Detach_buffer(self) -> Buffer | None:
-        return buffered.detach(self.handle, lambda: Comm.Detach_buffer(self))
+        return attached_buffer.detach(self.handle, lambda: Comm.Detach_buffer(self))

@@ -21,9 +21,9 @@ from array import array
 
 from mpi4py import MPI as mpi
 
-from mpi_shim.peers import Peers
-from mpi_shim.task import complain, task
-from mpi_shim.waiting import Turns
+from mpi_shim.wrapper.status.peers import Peers
+from mpi_shim.wrapper.task.link import complain, task
+from mpi_shim.wrapper.task.waiting import Turns
 
 TAG = 1
 

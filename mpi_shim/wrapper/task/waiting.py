@@ -20,8 +20,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from mpi_shim.sharing import sharing
-from mpi_shim.task import task
+from mpi_shim.wrapper.task.link import task
+from mpi_shim.wrapper.task.sharing import sharing
 
 T = TypeVar("T")
 

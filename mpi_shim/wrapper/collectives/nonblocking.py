@@ -23,10 +23,11 @@ from typing import Any
 
 from mpi4py import MPI as mpi
 
-from mpi_shim import comms, object_collectives
-from mpi_shim.comms import nonblocking_name
-from mpi_shim.requests import Request
-from mpi_shim.windows import Win
+from mpi_shim.wrapper import comms
+from mpi_shim.wrapper.collectives import objects
+from mpi_shim.wrapper.comms import nonblocking_name
+from mpi_shim.wrapper.requests.request import Request
+from mpi_shim.wrapper.windows import Win
 
 _GATED: tuple[tuple[type[comms.Comm], tuple[str, ...]], ...] = (
     (
@@ -55,8 +56,8 @@ def install() -> None:
     for cls, names in forms:
         for name in names:
             _replace(cls, name, _started_and_awaited(nonblocking_name(name)))
-    for cls, objects in object_collectives.FORMS:
-        for function in objects:
+    for cls, functions in objects.FORMS:
+        for function in functions:
             _replace(cls, function.__name__, function)
     for cls, names in _GATED:
         for name in names:

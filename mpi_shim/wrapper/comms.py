@@ -7,7 +7,7 @@ made of them) no status travels, unless all their processes are in COMM_WORLD: t
 interposer's rule.
 
 Collective calls are left alone here, but for the requests of the non-blocking ones, which
-become the wrapper's so that waiting for them can pause; see collectives.py.
+become the wrapper's so that waiting for them can pause; see collectives/.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mpi4py import MPI as mpi
 
-from mpi_shim.objects import ObjectCalls
-from mpi_shim.operations import Operation
-from mpi_shim.requests import Request, with_our_request
+from mpi_shim.wrapper.messages.objects import ObjectCalls
+from mpi_shim.wrapper.requests.operations import Operation
+from mpi_shim.wrapper.requests.request import Request, with_our_request
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -5,7 +5,7 @@ left to do when they complete, and hold the user's memory until then. Those that
 makes for collective calls, one-sided calls and files are given these classes too, with
 nothing left to do, so that waiting for them can pause.
 
-Every blocking form is the non-blocking one in a loop; see waiting.py. several.py has the
+Every blocking form is the non-blocking one in a loop; see waiting.py. multiple.py has the
 any, all and some forms.
 """
 
@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from mpi4py import MPI as mpi
 
-from mpi_shim.operations import Operation, adopt_orphan
-from mpi_shim.settling import (
+from mpi_shim.wrapper.requests.completion import (
     Pending,
     Settling,
     exported_requests,
@@ -26,9 +25,10 @@ from mpi_shim.settling import (
     settle,
     settle_objects,
 )
-from mpi_shim.several import SeveralRequests
-from mpi_shim.task import task
-from mpi_shim.waiting import look, wait
+from mpi_shim.wrapper.requests.multiple import SeveralRequests
+from mpi_shim.wrapper.requests.operations import Operation, adopt_orphan
+from mpi_shim.wrapper.task.link import task
+from mpi_shim.wrapper.task.waiting import look, wait
 
 if TYPE_CHECKING:
     from typing_extensions import Self

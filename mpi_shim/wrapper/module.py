@@ -22,15 +22,20 @@ from typing import Any
 
 from mpi4py import MPI as mpi
 
-from mpi_shim import collectives, comms, meetings
-from mpi_shim.buffered import attach_process_buffer, detach_process_buffer
-from mpi_shim.comms import PREDEFINED, constant
-from mpi_shim.messages import CONSTANTS, Message
-from mpi_shim.requests import REQUEST_NULL, Grequest, Prequest, Request
-from mpi_shim.settings import Settings
-from mpi_shim.shadow import shadow
-from mpi_shim.task import complain, task
-from mpi_shim.windows import FILE_NULL, WIN_NULL, File, Win
+from mpi_shim.wrapper import comms
+from mpi_shim.wrapper.collectives import nonblocking
+from mpi_shim.wrapper.collectives import shadow as shadow_collectives
+from mpi_shim.wrapper.comms import PREDEFINED, constant
+from mpi_shim.wrapper.messages.attached_buffer import (
+    attach_process_buffer,
+    detach_process_buffer,
+)
+from mpi_shim.wrapper.messages.matched import CONSTANTS, Message
+from mpi_shim.wrapper.requests.request import REQUEST_NULL, Grequest, Prequest, Request
+from mpi_shim.wrapper.status.shadow import shadow
+from mpi_shim.wrapper.task.environment import Settings
+from mpi_shim.wrapper.task.link import complain, task
+from mpi_shim.wrapper.windows import FILE_NULL, WIN_NULL, File, Win
 
 NAME = "mpi_shim.MPI"
 
@@ -45,9 +50,9 @@ def build_module(settings: Settings) -> ModuleType:
             complain(complaint)
     shadows = settings.carrier == "shadow" and bool(settings.job)
     if shadows:
-        meetings.install()
+        shadow_collectives.install()
     if settings.nonblocking_collectives:
-        collectives.install()
+        nonblocking.install()
 
     module = ModuleType(NAME, "mpi4py.MPI, its messages carrying the task's status.")
     module.__package__ = "mpi_shim"

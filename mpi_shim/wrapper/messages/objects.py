@@ -13,14 +13,14 @@ import mpi4py
 from mpi4py import MPI as mpi
 from mpi4py.typing import Buffer
 
-from mpi_shim.buffers import ANY_SOURCE, ANY_TAG, BufferCalls, Comm
-from mpi_shim.dense import COPY_MAX_BYTES
-from mpi_shim.hearing import receiving, shadows, tell_before_send
-from mpi_shim.messages import Message, match
-from mpi_shim.operations import ObjectReceive
-from mpi_shim.requests import Request
-from mpi_shim.task import task
-from mpi_shim.transfer import carries_status, prefixed
+from mpi_shim.wrapper.data.dense import COPY_MAX_BYTES
+from mpi_shim.wrapper.messages.buffers import ANY_SOURCE, ANY_TAG, BufferCalls, Comm
+from mpi_shim.wrapper.messages.matched import Message, match
+from mpi_shim.wrapper.messages.transfer import carries_status, prefixed
+from mpi_shim.wrapper.requests.operations import ObjectReceive
+from mpi_shim.wrapper.requests.request import Request
+from mpi_shim.wrapper.requests.shadow_operations import receiving, shadows, tell_before_send
+from mpi_shim.wrapper.task.link import task
 
 
 class ObjectCalls(BufferCalls):

@@ -11,10 +11,10 @@ from typing import Any
 
 from mpi4py import MPI as mpi
 
-from mpi_shim.errors import UnprefixedMessageError
-from mpi_shim.packed import Packed
-from mpi_shim.status_bytes import Slot, status_bytes
-from mpi_shim.task import task
+from mpi_shim.wrapper.data.packed import Packed
+from mpi_shim.wrapper.errors import UnprefixedMessageError
+from mpi_shim.wrapper.status.prefix_bytes import Slot, status_bytes
+from mpi_shim.wrapper.task.link import task
 
 
 def hide_status_byte(status: mpi.Status) -> None:

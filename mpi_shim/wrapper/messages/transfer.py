@@ -12,7 +12,7 @@ into segments where the sender's elements end, and cannot unpack a segment that 
 within one of the receiver's. For the same reason a long message is never sent as bytes.
 
 Where no byte travels (see ``carries_status``) the user's own specification goes to mpi4py
-untouched; what is told and heard beside it is hearing.py's.
+untouched; what is told and heard beside it is shadow_operations.py's.
 
 Every function takes mpi4py's own method as ``raw``, to be called with a specification,
 and whether the message ``carries`` a status.
@@ -26,13 +26,19 @@ from typing import TypeVar
 from mpi4py import MPI as mpi
 from mpi4py.typing import BufSpec
 
-from mpi_shim.dense import COPY_MAX_BYTES, dense_size, small_view
-from mpi_shim.operations import Operation, Receive, Send, adopt_orphan, note_arrival
-from mpi_shim.requests import Prequest, Request
-from mpi_shim.spec import Span, parse
-from mpi_shim.status_bytes import Slot, status_bytes
-from mpi_shim.task import task
-from mpi_shim.waiting import wait
+from mpi_shim.wrapper.data.dense import COPY_MAX_BYTES, dense_size, small_view
+from mpi_shim.wrapper.data.spec import Span, parse
+from mpi_shim.wrapper.requests.operations import (
+    Operation,
+    Receive,
+    Send,
+    adopt_orphan,
+    note_arrival,
+)
+from mpi_shim.wrapper.requests.request import Prequest, Request
+from mpi_shim.wrapper.status.prefix_bytes import Slot, status_bytes
+from mpi_shim.wrapper.task.link import task
+from mpi_shim.wrapper.task.waiting import wait
 
 R = TypeVar("R")
 

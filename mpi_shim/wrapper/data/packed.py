@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mpi4py import MPI as mpi
 
-from mpi_shim.spec import Span
+from mpi_shim.wrapper.data.spec import Span
 
 
 class Packed:

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from mpi4py import MPI as mpi
 
-from mpi_shim.operations import Operation
-from mpi_shim.peers import Peers, peers_of
-from mpi_shim.shadow import shadow
-from mpi_shim.task import task
+from mpi_shim.wrapper.requests.operations import Operation
+from mpi_shim.wrapper.status.peers import Peers, peers_of
+from mpi_shim.wrapper.status.shadow import shadow
+from mpi_shim.wrapper.task.link import task
 
 
 def shadows(comm: mpi.Comm) -> bool:

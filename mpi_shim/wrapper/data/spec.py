@@ -17,9 +17,9 @@ from typing import Any, NamedTuple, cast
 from mpi4py import MPI as mpi
 from mpi4py.typing import BufSpec
 
-from mpi_shim.dense import dense_size
-from mpi_shim.errors import not_covered
-from mpi_shim.exported import type_string
+from mpi_shim.wrapper.data.dense import dense_size
+from mpi_shim.wrapper.data.dlpack import type_string
+from mpi_shim.wrapper.errors import not_covered
 
 
 class Span(NamedTuple):

@@ -17,12 +17,12 @@ from collections.abc import Callable
 from mpi4py import MPI as mpi
 from mpi4py.typing import BufSpec
 
-from mpi_shim.dense import COPY_MAX_BYTES
-from mpi_shim.errors import not_covered
-from mpi_shim.operations import Operation, PackedReceive
-from mpi_shim.packed import Packed
-from mpi_shim.requests import Request
-from mpi_shim.spec import Span, parse
+from mpi_shim.wrapper.data.dense import COPY_MAX_BYTES
+from mpi_shim.wrapper.data.packed import Packed
+from mpi_shim.wrapper.data.spec import Span, parse
+from mpi_shim.wrapper.errors import not_covered
+from mpi_shim.wrapper.requests.operations import Operation, PackedReceive
+from mpi_shim.wrapper.requests.request import Request
 
 Start = Callable[[BufSpec], mpi.Request]
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from mpi4py import MPI as mpi
 
-from mpi_shim.errors import UnprefixedMessageError
-from mpi_shim.handles import HandleTable
-from mpi_shim.operations import Operation
+from mpi_shim.wrapper.errors import UnprefixedMessageError
+from mpi_shim.wrapper.requests.handles import HandleTable
+from mpi_shim.wrapper.requests.operations import Operation
 
 Statuses = list[mpi.Status]
 

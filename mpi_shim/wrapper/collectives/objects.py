@@ -15,7 +15,7 @@ from typing import Any
 
 from mpi4py import MPI as mpi
 
-from mpi_shim.comms import Comm, Intracomm, Topocomm
+from mpi_shim.wrapper.comms import Comm, Intracomm, Topocomm
 
 Op = Callable[[Any, Any], Any]
 

@@ -2,8 +2,8 @@
 
 No status travels in them. ``Win.Wait`` and the requests of Rput and the like are tested
 with pauses in between. Fences and the making and freeing of windows wait at an Ibarrier
-first if COSCHED_COLLECTIVES=nonblocking (see collectives.py), for which a window keeps a
-communicator of its own.
+first if COSCHED_COLLECTIVES=nonblocking (see collectives/nonblocking.py), for which a
+window keeps a communicator of its own.
 
 Limit: MPI has no form of Start, Complete, Lock, Unlock and Flush that does not block, so
 in those a task waits as the library does, and so it does in collective calls on files.
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from mpi4py import MPI as mpi
 
-from mpi_shim.requests import Request, with_our_request
-from mpi_shim.waiting import look, wait
+from mpi_shim.wrapper.requests.request import Request, with_our_request
+from mpi_shim.wrapper.task.waiting import look, wait
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from mpi4py import MPI as mpi
 from mpi4py.typing import Buffer
 
-from mpi_shim.task import task
+from mpi_shim.wrapper.task.link import task
 
 GROWTH_BYTES = 16  # of one message: the status byte, rounded up
 

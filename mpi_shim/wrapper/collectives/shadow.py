@@ -2,7 +2,7 @@
 waiting for; who leaves it heard from them.
 
 The calls themselves stay what they are: mpi4py's own or those that can pause (see
-collectives.py). Of one that does not pause it is not known when the others came: if it took
+nonblocking.py). Of one that does not pause it is not known when the others came: if it took
 long, then in the meantime. Making communicators and windows, and one-sided calls, tell
 nobody.
 
@@ -18,13 +18,14 @@ from typing import Any
 
 from mpi4py import MPI as mpi
 
-from mpi_shim import comms, object_collectives
-from mpi_shim.comms import nonblocking_name
-from mpi_shim.hearing import Met, shadows
-from mpi_shim.peers import peers_of
-from mpi_shim.requests import Request
-from mpi_shim.shadow import shadow
-from mpi_shim.task import task
+from mpi_shim.wrapper import comms
+from mpi_shim.wrapper.collectives import objects
+from mpi_shim.wrapper.comms import nonblocking_name
+from mpi_shim.wrapper.requests.request import Request
+from mpi_shim.wrapper.requests.shadow_operations import Met, shadows
+from mpi_shim.wrapper.status.peers import peers_of
+from mpi_shim.wrapper.status.shadow import shadow
+from mpi_shim.wrapper.task.link import task
 
 # A collective call that took longer has waited for somebody.
 WAITED_NS = 1_000_000
@@ -42,7 +43,7 @@ def install() -> None:
             setattr(
                 cls, nonblocking_name(name), _later(getattr(cls, nonblocking_name(name)))
             )
-    for cls, forms in object_collectives.FORMS:
+    for cls, forms in objects.FORMS:
         for form in forms:
             setattr(cls, form.__name__, _meeting(getattr(cls, form.__name__)))
 

@@ -1,0 +1,7 @@
+"""The mpi4py wrapper: mpi4py.MPI with messages, requests and waits that coschedule.
+
+``module`` builds the module that programs import. ``task`` links the process to the
+scheduler daemon, ``status`` and ``data`` carry the sender's status and take mpi4py's
+message arguments apart, ``requests``, ``messages`` and ``collectives`` replace mpi4py's
+calls.
+"""

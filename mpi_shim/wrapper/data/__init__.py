@@ -1,0 +1,1 @@
+"""The user's data: mpi4py's message arguments taken apart, copied and packed."""

@@ -1,0 +1,1 @@
+"""Requests and the work that is left when they complete."""

@@ -1,0 +1,1 @@
+"""How the sender's status travels: in front of a message, or beside it."""
