@@ -38,9 +38,10 @@ from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.linux.classes import ClassScheduler
 from cosched.linux.kick import Kicker
 from cosched.node.admission import MemoryGate, MemoryTerms
+from cosched.node.bell import make_bell, open_bell, silence
 from cosched.node.children.metrics_process import MetricsProcess
 from cosched.node.children.timer_process import TimerProcess
-from cosched.node.effects import Effects, silence
+from cosched.node.effects import Effects
 from cosched.node.jobs import JobTable, LiveJob
 from cosched.node.loop import Loop
 from cosched.node.members import Members, Terms, clocks
@@ -55,7 +56,7 @@ from cosched.node.sockets.control import ControlSocket
 from cosched.node.sockets.registration import (
     RegistrationSocket,
 )
-from cosched.node.status import node_status
+from cosched.node.status import NodeView, node_status
 from cosched.shm._native import lib
 from cosched.shm.paths import NodePaths
 from cosched.shm.region import NodeRegion
@@ -158,6 +159,21 @@ class SchedulerDaemon:
             paths.node, self.jobs, self._loop, self._members.register, options.memory
         )
         allow = options.private if options.allow_raise is None else options.allow_raise
+        self._view = NodeView(
+            paths.node,
+            self.started_ns,
+            options.private,
+            options.priority,
+            options.chosen,
+            classes,
+            self.machine,
+            self.jobs,
+            self.region,
+            self.timer,
+            self.gate,
+            self.recorder,
+            self.books,
+        )
         self._owners = Owners(self.machine, self.jobs, self._choose_mode, raising=allow)
 
     # -- life -----------------------------------------------------------------------
@@ -252,9 +268,8 @@ class SchedulerDaemon:
 
     def _open_bell(self) -> int:
         path = self.paths.bell("@timer")  # no job key starts with @
-        path.unlink(missing_ok=True)
-        os.mkfifo(path, 0o600)
-        return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        make_bell(path, os.geteuid(), os.getegid())
+        return open_bell(path)
 
     # -- events in, commands out ----------------------------------------------------
 
@@ -320,7 +335,7 @@ class SchedulerDaemon:
     def _status(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         since_wall_ns = request.get("since_wall_ns")
         return node_status(
-            self,
+            self._view,
             since_wall_ns if type(since_wall_ns) is int else None,
             memory=request.get("memory") is not False,
         )

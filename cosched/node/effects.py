@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import os
 from collections.abc import Callable, Iterable
 
 from cosched.core.errors import CoschedError
@@ -30,9 +28,6 @@ from cosched.node.jobs import JobTable
 from cosched.shm.region import JobRegion, NodeRegion
 
 log = logging.getLogger(__name__)
-
-#: What a pipe holds unless somebody makes it larger.
-_BELL_BYTES = 65536
 
 
 class Effects:
@@ -124,18 +119,3 @@ def _publish(
             region.publish_contention(contended)
         case PublishMode(_, mode):
             region.publish_mode(mode)
-
-
-def ring(fd: int) -> None:
-    """One byte into a bell; a full pipe already says what it would."""
-    try:
-        os.write(fd, b"\1")
-    except (BlockingIOError, BrokenPipeError):
-        return
-
-
-def silence(fd: int) -> None:
-    """Empties a bell, or a good part of one that somebody rings without end: it is heard
-    again at once, after everybody else."""
-    with contextlib.suppress(BlockingIOError):
-        os.read(fd, _BELL_BYTES)

@@ -17,6 +17,7 @@ from pathlib import Path
 from cosched.core.errors import CoschedError
 from cosched.linux import proc
 from cosched.linux.pidfd import exited
+from cosched.node.bell import make_bell, open_bell
 from cosched.shm._native import lib
 from cosched.shm.objects import SHM
 from cosched.shm.paths import NodePaths, check_job_name, job_key
@@ -53,16 +54,16 @@ class LiveJob:
     """A job's region and bell, and its tasks by pid. ``declared_bytes`` is the memory that
     it said it needs here; not read from the region, into which its user can write.
 
-    The bell is open twice: ``bell`` is heard here, ``bell_rope`` is what tasks get. Whoever
-    holds a descriptor can set the flags of what it stands for, so that a task could else
-    make this daemon's reads wait."""
+    The bell is open twice: this daemon reads ``bell``, and tasks get ``task_bell_fd``. A
+    task can clear O_NONBLOCK on its descriptor, which must not make our reads wait.
+    """
 
     key: str
     name: str
     uid: int
     region: JobRegion
     bell: int
-    bell_rope: int
+    task_bell_fd: int
     carrier: int = 0
     declared_bytes: int = 0
     tasks: dict[int, LiveTask] = field(default_factory=dict)
@@ -105,13 +106,13 @@ class JobTable:
         region_name = self._paths.job_region(key)
         region = JobRegion.create(region_name, name, uid, gid)
         try:
-            bell, rope = self._make_bell(key, uid, gid)
+            bell, task_bell_fd = self._make_bell(key, uid, gid)
         except OSError:
             region.close()
             region.unlink()
             self._paths.bell(key).unlink(missing_ok=True)
             raise
-        job = self._jobs[key] = LiveJob(key, name, uid, region, bell, rope)
+        job = self._jobs[key] = LiveJob(key, name, uid, region, bell, task_bell_fd)
         return job
 
     def add_task(self, job: LiveJob, pid: int, held: int, claim: Claim) -> LiveTask:
@@ -163,7 +164,7 @@ class JobTable:
             self.remove_task(job, pid)
         del self._jobs[job.key]
         os.close(job.bell)
-        os.close(job.bell_rope)
+        os.close(job.task_bell_fd)
         self._paths.bell(job.key).unlink(missing_ok=True)
         job.region.close()
         job.region.unlink()
@@ -192,32 +193,25 @@ class JobTable:
                 region.unlink()
                 self._paths.bell(key).unlink(missing_ok=True)
                 continue
-            bell, rope = _open_bell(self._paths.bell(key))
+            bell, task_bell_fd = _open_both(self._paths.bell(key))
             name = key.partition(".")[2]
-            job = self._jobs[key] = LiveJob(key, name, uid, region, bell, rope)
+            job = self._jobs[key] = LiveJob(key, name, uid, region, bell, task_bell_fd)
             for task in live:
                 job.tasks[task.pid] = task
                 job.carrier = region.data.tasks[task.slot].identity.carrier
         return problems
 
     def _make_bell(self, key: str, uid: int, gid: int) -> tuple[int, int]:
-        # A FIFO rather than an eventfd: it has a name, so that a restarted daemon finds
-        # the very pipe that the tasks still write to.
         path = self._paths.bell(key)
-        path.unlink(missing_ok=True)
-        os.mkfifo(path, 0o600)
-        if (uid, gid) != (os.geteuid(), os.getegid()):
-            os.chown(path, uid, gid)
-        return _open_bell(path)
+        make_bell(path, uid, gid)
+        return _open_both(path)
 
 
-def _open_bell(path: Path) -> tuple[int, int]:
+def _open_both(path: Path) -> tuple[int, int]:
     """A bell to hear, and what its job's tasks get to ring it."""
-    # Both ends of each: no reader is ever missing, hence no SIGPIPE for a task.
-    flags = os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC
-    bell = os.open(path, flags)
+    bell = open_bell(path)
     try:
-        return bell, os.open(path, flags)
+        return bell, open_bell(path)
     except OSError:
         os.close(bell)
         raise

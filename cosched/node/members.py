@@ -19,7 +19,7 @@ from cosched.core.node.messages import Event, MessageTrapped, TaskExited, TaskRe
 from cosched.core.node.table import old_date
 from cosched.linux.pidfd import exited
 from cosched.linux.proc import started_wall_ns
-from cosched.node.effects import silence
+from cosched.node.bell import silence
 from cosched.node.jobs import Claim, JobTable, LiveJob, LiveTask
 from cosched.node.loop import Loop
 from cosched.node.records.books import Books
@@ -27,10 +27,9 @@ from cosched.node.records.recorder import Recorder
 from cosched.node.sockets.listener import USERS_SHARE, Peer
 from cosched.node.sockets.pacing import BURST_NS, Allowance
 from cosched.node.sockets.registration import Hello, RegistrationRefused, Welcome
-from cosched.node.status import CARRIERS
 from cosched.shm._native import lib
 from cosched.shm.paths import job_key
-from cosched.shm.region import Request
+from cosched.shm.region import CARRIERS, Request
 
 log = logging.getLogger(__name__)
 
@@ -130,7 +129,7 @@ class Members:
             self._books.came_to_mpi(job, task)
         # For whoever outlives this daemon: nodes are to go on in the same order.
         job.region.record_submission(self._machine.jobs[job.key].submitted_ns)
-        return Welcome(task.slot, job.region.size(), job.region.fd, job.bell_rope)
+        return Welcome(task.slot, job.region.size(), job.region.fd, job.task_bell_fd)
 
     @staticmethod
     def _launcher(job: LiveJob, pid: int, hello: Hello) -> LiveTask | None:

@@ -1,4 +1,4 @@
-"""What a scheduler daemon says of its node: the answer to ``status``.
+"""Builds the answer to ``status``: what a scheduler daemon reports about its node.
 
 Names carry their units. docs/formats.md describes the fields.
 """
@@ -7,79 +7,83 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 from cosched.core.node.admission import Need
+from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import Mode
 from cosched.core.node.table import JobState
 from cosched.core.trace.intervals import scheduled_intervals
 from cosched.core.units import NS_PER_S
-from cosched.node.jobs import LiveJob
-from cosched.shm._native import lib
+from cosched.linux.classes import ClassScheduler
+from cosched.node.admission import MemoryGate
+from cosched.node.children.timer_process import TimerProcess
+from cosched.node.jobs import JobTable, LiveJob
+from cosched.node.records.books import Books
+from cosched.node.records.recorder import Recorder
+from cosched.shm.region import CARRIERS, NodeRegion
 
-if TYPE_CHECKING:
-    from cosched.node.daemon import SchedulerDaemon
 
-CARRIERS = {
-    lib.COSCHED_CARRIER_NONE: "none",
-    lib.COSCHED_CARRIER_PREFIX: "prefix",
-    lib.COSCHED_CARRIER_SHADOW: "shadow",
-}
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """The parts of a daemon that a status is read from.
+
+    chosen: why the daemon has this class scheduler, a text for people.
+    """
+
+    node: str
+    started_ns: int
+    private: bool
+    priority: str
+    chosen: str
+    classes: ClassScheduler
+    machine: NodeScheduler
+    jobs: JobTable
+    region: NodeRegion
+    timer: TimerProcess
+    gate: MemoryGate
+    recorder: Recorder
+    history: Books
 
 
 def node_status(
-    daemon: SchedulerDaemon, since_wall_ns: int | None = None, *, memory: bool = True
+    view: NodeView, since_wall_ns: int | None = None, *, memory: bool = True
 ) -> dict[str, Any]:
-    """The whole node, ready for JSON; with ``since_wall_ns`` also when each job was
-    scheduled since then. Without ``memory`` nothing of that, which costs more than all
-    the rest together."""
-    gate = daemon.gate
-    needs = gate.needs() if memory else {}
+    """Returns the status of the node, ready for JSON.
+
+    With ``since_wall_ns`` it has the intervals in which each job was scheduled since then.
+    Without ``memory`` it leaves out all memory: to measure it costs more than the rest.
+    """
+    needs = view.gate.needs() if memory else {}
     now_ns = time.monotonic_ns()
-    settings = daemon.machine.settings
-    report = daemon.region.data.report
     return {
-        "node": daemon.paths.node,
+        "node": view.node,
         "pid": os.getpid(),
         "wall_ns": time.time_ns(),
-        "uptime_s": (now_ns - daemon.started_ns) / NS_PER_S,
+        "uptime_s": (now_ns - view.started_ns) / NS_PER_S,
         "daemon_cpu_s": time.process_time(),
-        "private": daemon.options.private,
-        "priority": daemon.options.priority,
+        "private": view.private,
+        "priority": view.priority,
         "class_scheduler": {
-            "name": daemon.classes.name,
-            "mode": daemon.classes.mode,
-            "chosen": daemon.options.chosen,
+            "name": view.classes.name,
+            "mode": view.classes.mode,
+            "chosen": view.chosen,
         },
-        "settings": {
-            "slice": settings.texts()["slice"],
-            "gmet": settings.texts()["gmet"],
-            "slice_s": settings.slice_ns / NS_PER_S,
-            "gmet_s": settings.gmet_within_ns(settings.slice_ns) / NS_PER_S,
-            "align": settings.align,
-            "warnings": list(settings.warnings()),
-        },
-        "timer": {
-            "pid": daemon.timer.pid,
-            "restarts": daemon.timer.restarts,
-            "ticks": int(report.ticks),
-            "late_mean_us": report.late_sum_ns / max(1, report.ticks) / 1e3,
-            "late_max_us": report.late_max_ns / 1e3,
-        },
+        "settings": _settings_status(view),
+        "timer": _timer_status(view),
         "counters": {
-            branch.value: count for branch, count in sorted(daemon.machine.counters.items())
+            branch.value: count for branch, count in sorted(view.machine.counters.items())
         },
-        **({"memory": gate.memory_status(needs)} if memory else {}),
-        "waiting": gate.waiting_status(),
-        "jobs": [
-            _job_status(daemon, job, now_ns, needs.get(job.key)) for job in daemon.jobs
-        ],
-        **({} if since_wall_ns is None else {"scheduled": _since(daemon, since_wall_ns)}),
+        **({"memory": view.gate.memory_status(needs)} if memory else {}),
+        "waiting": view.gate.waiting_status(),
+        "jobs": [_job_status(view, job, now_ns, needs.get(job.key)) for job in view.jobs],
+        **({} if since_wall_ns is None else {"scheduled": _since(view, since_wall_ns)}),
     }
 
 
 def state_word(state: JobState) -> str:
-    """``on`` or ``off``, or what its owner made of it."""
+    """Returns ``on`` or ``off``, or the mode that the job's owner chose."""
     if state.mode is Mode.RAISED and state.scheduled:
         return "raised"
     if state.mode.takes_part:
@@ -87,16 +91,39 @@ def state_word(state: JobState) -> str:
     return state.mode.value
 
 
-def _since(daemon: SchedulerDaemon, since_wall_ns: int) -> dict[str, Any]:
-    now = {key: state.scheduled for key, state in daemon.machine.jobs.items()}
-    return scheduled_intervals(daemon.recorder.recent, now, since_wall_ns)
+def _settings_status(view: NodeView) -> dict[str, Any]:
+    settings = view.machine.settings
+    return {
+        "slice": settings.texts()["slice"],
+        "gmet": settings.texts()["gmet"],
+        "slice_s": settings.slice_ns / NS_PER_S,
+        "gmet_s": settings.gmet_within_ns(settings.slice_ns) / NS_PER_S,
+        "align": settings.align,
+        "warnings": list(settings.warnings()),
+    }
+
+
+def _timer_status(view: NodeView) -> dict[str, Any]:
+    report = view.region.data.report
+    return {
+        "pid": view.timer.pid,
+        "restarts": view.timer.restarts,
+        "ticks": int(report.ticks),
+        "late_mean_us": report.late_sum_ns / max(1, report.ticks) / 1e3,
+        "late_max_us": report.late_max_ns / 1e3,
+    }
+
+
+def _since(view: NodeView, since_wall_ns: int) -> dict[str, Any]:
+    now = {key: state.scheduled for key, state in view.machine.jobs.items()}
+    return scheduled_intervals(view.recorder.recent, now, since_wall_ns)
 
 
 def _job_status(
-    daemon: SchedulerDaemon, job: LiveJob, now_ns: int, need: Need | None
+    view: NodeView, job: LiveJob, now_ns: int, need: Need | None
 ) -> dict[str, Any]:
-    state = daemon.machine.jobs[job.key]
-    cpu_ns = daemon.classes.cpu_ns(job.key)
+    state = view.machine.jobs[job.key]
+    cpu_ns = view.classes.cpu_ns(job.key)
     return {
         "name": job.name,
         "uid": job.uid,
@@ -105,8 +132,8 @@ def _job_status(
         "scheduled": state.scheduled,
         "mode": state.mode.value,
         "state": state_word(state),
-        "share_percent": daemon.machine.shares.get(job.key),
-        "slice_s": daemon.machine.slice_ns(job.key) / NS_PER_S,
+        "share_percent": view.machine.shares.get(job.key),
+        "slice_s": view.machine.slice_ns(job.key) / NS_PER_S,
         "cpus": sorted(state.cpus),
         "epoch": state.epoch,
         "scheduled_s": (state.received_ns + state.ran_ns(now_ns)) / NS_PER_S,
@@ -115,8 +142,8 @@ def _job_status(
         "granted": state.granted,
         "refused": {reason.value: count for reason, count in state.refused.items()},
         "dropped_requests": int(job.region.data.ring.dropped),
-        **({"memory": daemon.gate.job_status(need)} if need else {}),
-        "left": daemon.books.left(job.key),
+        **({"memory": view.gate.job_status(need)} if need else {}),
+        "left": view.history.left(job.key),
         "tasks": [
             {
                 "pid": task.pid,

@@ -32,6 +32,12 @@ _COUNTERS = tuple(
     for name, field in ffi.typeof("struct cosched_task_counters").fields
     if field.type.kind == "primitive"
 )
+#: The names of the carriers of a sender's status.
+CARRIERS = {
+    lib.COSCHED_CARRIER_NONE: "none",
+    lib.COSCHED_CARRIER_PREFIX: "prefix",
+    lib.COSCHED_CARRIER_SHADOW: "shadow",
+}
 # By the numbers of enum cosched_mode.
 _MODES = (Mode.COSCHEDULED, Mode.RAISED, Mode.SUSPENDED, Mode.RELEASED)
 

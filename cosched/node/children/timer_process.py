@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from typing import IO
 
 from cosched.core.units import NS_PER_MS
+from cosched.node.bell import ring
 from cosched.node.children.child import Child, start_child
 from cosched.node.children.kept_child import KeptChild
-from cosched.node.effects import ring
 from cosched.node.loop import Loop
 
 log = logging.getLogger(__name__)

@@ -25,8 +25,8 @@ from cosched.linux.homes import state_home
 from cosched.node.jobs import LiveJob, LiveTask
 from cosched.node.records.bounded_file import BoundedFile, Place
 from cosched.node.records.recorder import Recorder
-from cosched.node.status import CARRIERS
 from cosched.shm.paths import NodePaths, default_run_dir
+from cosched.shm.region import CARRIERS
 
 log = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ from cosched.core.trace.account import Account, Accounts
 from cosched.core.trace.codec import VERSION, Header, Step, TaskNote
 from cosched.node.jobs import JobTable, LiveJob, LiveTask
 from cosched.node.records.trace_file import TraceFile, trace_place
-from cosched.node.status import CARRIERS
+from cosched.shm.region import CARRIERS
 
 log = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from cosched.core.errors import CoschedError
 from cosched.core.node.messages import OrderTimer
-from cosched.node.effects import ring
+from cosched.node.bell import open_bell, ring
 from cosched.node.loop import Loop, hold_back
 from cosched.shm._native import lib
 from cosched.shm.region import NodeRegion
@@ -35,7 +35,7 @@ class TimerDaemon:
 
     def __init__(self, region: NodeRegion, bell: Path) -> None:
         self._region = region
-        self._bell = os.open(bell, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._bell = open_bell(bell)
         self._loop = Loop()
         self._monotonic = _open_timer(realtime=False)
         self._realtime = _open_timer(realtime=True)

@@ -30,7 +30,7 @@ from cosched.core.node.messages import OrderTimer
 from cosched.linux import pidfd
 from cosched.linux.cgroups import cgroupfs
 from cosched.linux.probe import attach
-from cosched.node.effects import silence
+from cosched.node.bell import silence
 from cosched.node.jobs import JobTable, attach_left
 from cosched.node.loop import Loop
 from cosched.node.records import log_file
@@ -591,9 +591,9 @@ def test_a_task_can_neither_stop_nor_hold_who_hears_its_bell(tmp_path):
     jobs = JobTable(paths)
     job = jobs.create("a", os.geteuid(), os.getegid())
     try:
-        fcntl.fcntl(job.bell_rope, fcntl.F_SETPIPE_SZ, 1 << 18)
-        os.set_blocking(job.bell_rope, True)
-        os.write(job.bell_rope, b"\1" * (1 << 17))
+        fcntl.fcntl(job.task_bell_fd, fcntl.F_SETPIPE_SZ, 1 << 18)
+        os.set_blocking(job.task_bell_fd, True)
+        os.write(job.task_bell_fd, b"\1" * (1 << 17))
         silence(job.bell)
         assert select.select([job.bell], [], [], 0)[0], "the rest is for later"
         silence(job.bell)

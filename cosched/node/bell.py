@@ -1,0 +1,41 @@
+"""Bells: named pipes that a process rings to have the other end look at shared memory.
+
+A FIFO has a name, unlike an eventfd. A restarted daemon therefore finds the pipe to which
+the tasks still write.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+#: The default capacity of a pipe.
+_PIPE_BYTES = 65536
+
+
+def make_bell(path: Path, uid: int, gid: int) -> None:
+    """Makes a bell that belongs to this user, in place of an older file."""
+    path.unlink(missing_ok=True)
+    os.mkfifo(path, 0o600)
+    if (uid, gid) != (os.geteuid(), os.getegid()):
+        os.chown(path, uid, gid)
+
+
+def open_bell(path: Path) -> int:
+    """Returns a descriptor of the bell, to ring it or to wait for it."""
+    # Opened for both directions: a reader always exists, so no writer gets SIGPIPE.
+    return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+def ring(fd: int) -> None:
+    """Writes one byte into a bell. A full pipe needs no further byte."""
+    with contextlib.suppress(BlockingIOError, BrokenPipeError):
+        os.write(fd, b"\1")
+
+
+def silence(fd: int) -> None:
+    """Reads what is in a bell, at most one pipe full. A bell that is rung without end stays
+    readable, so the loop comes back to it after the other descriptors."""
+    with contextlib.suppress(BlockingIOError):
+        os.read(fd, _PIPE_BYTES)
