@@ -34,7 +34,6 @@ from pathlib import Path
 from cosched.node import configuration
 configuration.OPERATOR_FILE = Path(sys.argv.pop(1))
 from cosched_daemons.scheduler import main
-from tests.places import ROOT
 main()
 """
 

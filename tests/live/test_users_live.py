@@ -25,7 +25,6 @@ HOME = "/tmp/home"
 PROGRAM = f"""
 import os, time
 from mpi4py import MPI
-from tests.places import ROOT
 while not os.path.exists("{HOME}/stop"):
     MPI.COMM_WORLD.barrier()
     time.sleep(0.01)
