@@ -16,6 +16,7 @@ from cosched.core.config.limits import (
     refuse_private,
     refuse_settings,
 )
+from cosched.core.config.old_names import translate_options
 from cosched.core.errors import CoschedError
 from cosched.linux.descriptors import raise_descriptor_limit
 from cosched.linux.priority import raise_daemon_priority
@@ -51,10 +52,10 @@ def parser() -> argparse.ArgumentParser:
     add("--mode", help="proportional or strict")
     add("--metrics", metavar="HOST:PORT", help="where Prometheus may ask, or off")
     capacity = "what jobs may have between them, auto or off"
-    add("--memory-capacity", metavar="SIZE", help=capacity)
+    add("--memory", metavar="SIZE", help=capacity)
     add("--memory-wait", metavar="TIME", help="how long a job waits for memory at most")
-    raising = "whether owners may have a job run alone: on or off"
-    add("--allow-raise", metavar="SWITCH", help=raising)
+    boost = "whether owners may have a job run alone: on or off"
+    add("--allow-boost", metavar="SWITCH", help=boost)
     add("--trace", metavar="SIZE", help="what the trace may take on disk, or off")
     add("--private", action="store_true", help="for one user's jobs; ends after the last")
     add("--verbose", action="store_true", help="log each switch and refusal")
@@ -64,7 +65,11 @@ def parser() -> argparse.ArgumentParser:
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    return parser().parse_args(arguments)
+    """Reads the command line; prints a warning for an option's old name."""
+    words, warnings = translate_options("coschedd", arguments, lambda _: False)
+    for warning in warnings:
+        print(f"coschedd: warning: {warning}", file=sys.stderr)
+    return parser().parse_args(words)
 
 
 class Starter:
@@ -155,9 +160,9 @@ def given(options: argparse.Namespace) -> dict[str, tuple[str, str]]:
         "node.align": "align",
         "node.class_scheduler": "class_scheduler",
         "node.mode": "mode",
-        "node.memory": "memory_capacity",
+        "node.memory": "memory",
         "node.memory_wait": "memory_wait",
-        "node.allow_raise": "allow_raise",
+        "node.allow_raise": "allow_boost",
         "node.trace": "trace",
         "metrics.listen": "metrics",
     }

@@ -1,9 +1,8 @@
-"""Writes the manual pages into docs/man from the commands' own definitions, the same that
-``--help`` prints.
+"""Writes the manual pages into docs/man, from the definitions that ``--help`` prints.
 
-One page a command: ``cosched.1``, ``cosched-NAME.1`` with what a group holds in sections of
-its own, ``cosched-run.1``, and section 8 for the daemons. ``--check`` writes nothing and
-fails if a page is out of date.
+Each command has a page: ``cosched.1``, ``cosched-NAME.1`` with one section for each command
+of a group, ``cosched-run.1``, and pages of section 8 for the daemons. ``--check`` writes
+nothing and fails if a page is out of date.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from pathlib import Path
 
 import click
 
-from cosched.cli.main import COMMANDS, cosched
+from cosched.cli.main import COMMANDS, SECTIONS, cosched
 from cosched.cli.run.main import command as cosched_run
 from daemons import scheduler, timer
 
@@ -30,18 +29,18 @@ ENVIRONMENT = {
 }
 FILES = {
     "/run/cosched": "Root's run directory: for each node its sockets, locks and log.",
-    "/tmp/cosched-UID": "The same for another user's own daemons.",
-    "/dev/shm/cosched-*": "The regions that daemons and tasks share.",
+    "/tmp/cosched-UID": "The same for the daemons of another user.",
+    "/dev/shm/cosched-*": "The shared memory of daemons and tasks.",
 }
 EXIT_STATUS = {
-    "0": "All is well.",
-    "1": "It failed; one line on stderr says what, and what to do.",
+    "0": "Success.",
+    "1": "Failure; one line on stderr says why.",
     "2": "The command line was wrong.",
     "130": "It was interrupted.",
 }
 RUN_STATUS = {
-    "the launcher's": "However the job ended.",
-    "1": "It could not be started; one line on stderr says why, and what to do.",
+    "the launcher's": "The job was started.",
+    "1": "The job could not be started; one line on stderr says why.",
     "2": "The command line was wrong.",
 }
 
@@ -51,10 +50,9 @@ Records = Sequence[tuple[str, str]]
 def pages() -> Iterator[tuple[str, str]]:
     """Name and text of each page."""
     top = click.Context(cosched, info_name="cosched")
-    about = {name: line for name, (_, line) in COMMANDS.items()}
-    see = [f"cosched-{name}(1)" for name in about]
-    yield "cosched.1", _group_page(top, about, [*see, "cosched-run(1)", "coschedd(8)"])
-    for name, line in about.items():
+    see = [f"cosched-{name}(1)" for name in COMMANDS]
+    yield "cosched.1", _main_page(top, [*see, "cosched-run(1)", "coschedd(8)"])
+    for name, (_, _, line) in COMMANDS.items():
         command = cosched.get_command(top, name)
         assert command is not None
         yield f"cosched-{name}.1", _command_page(command, top, name, line)
@@ -79,10 +77,12 @@ def pages() -> Iterator[tuple[str, str]]:
         yield f"{parser.prog}.8", _daemon_page(parser, line, see)
 
 
-def _group_page(ctx: click.Context, about: dict[str, str], see: Sequence[str]) -> str:
+def _main_page(ctx: click.Context, see: Sequence[str]) -> str:
     body = [*_body(ctx), ".SH COMMANDS"]
-    for name, line in about.items():
-        body += [".TP", f"\\fBcosched {_escape(name)}\\fR", _escape(line)]
+    for heading, entries in SECTIONS.items():
+        body.append(f".SS {heading}")
+        for name, (_, _, line) in entries.items():
+            body += [".TP", f"\\fBcosched {_escape(name)}\\fR", _escape(line)]
     name = "coscheduling of MPI jobs that share nodes"
     return _page("cosched", 1, name, body, EXIT_STATUS, see)
 
@@ -107,7 +107,7 @@ def _command_page(command: click.Command, top: click.Context, name: str, line: s
 def _descendants(
     command: click.Command, ctx: click.Context
 ) -> Iterator[tuple[str, click.Context]]:
-    """What a group holds, down to the last."""
+    """Yields the commands of a group, nested ones included, with their full names."""
     if not isinstance(command, click.Group):
         return
     for name in command.list_commands(ctx):
@@ -179,8 +179,8 @@ def _options(ctx: click.Context) -> Records:
 
 
 def _prose(text: str) -> list[str]:
-    """Paragraphs; one that begins with click's mark is shown as it is written, and one that
-    begins with "Example" becomes a heading."""
+    """Formats paragraphs. Click's mark keeps the lines of a paragraph; a kept paragraph
+    that begins with "Example" gets a heading."""
     lines: list[str] = []
     for paragraph in re.split(r"\n\s*\n", inspect.cleandoc(text)):
         if paragraph.startswith("\b"):
@@ -210,7 +210,7 @@ def _lower(line: str) -> str:
 
 
 def _line(text: str) -> str:
-    """A line of text; one that begins like a request is kept from being one."""
+    """Formats a line of text; escapes a beginning that troff would read as a request."""
     text = _escape(text)
     return rf"\&{text}" if text[:1] in (".", "'") else text
 

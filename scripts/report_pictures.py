@@ -36,8 +36,8 @@ def run_jobs(folder: Path) -> Path:
 
     cosched("lab", "up", "--nodes", "2")
     try:
-        cosched("set", "slice=400ms", "gmet=40ms", "align=off")
-        cosched("set", "--node", "lab2", "slice=340ms")
+        cosched("config", "set", "slice=400ms", "gmet=40ms", "align=off")
+        cosched("config", "set", "--node", "lab2", "slice=340ms")
         start: list[str | Path] = [BIN / "cosched-run", "--hosts", "lab1,lab2", "-n", "2"]
         running = [
             subprocess.Popen([*start, "--job", job, app, "--preset", "demo"], env=environ)

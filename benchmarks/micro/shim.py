@@ -152,7 +152,7 @@ def measure(
         for number in range(rounds + 1):
             # Whoever goes first differs from turn to turn; the very first is to warm up.
             for arm in (ARMS[(number + k) % len(ARMS)] for k in range(len(ARMS))):
-                how = ("--no-shim",) if arm == NONE else ("--status", arm)
+                how = ("--no-shim",) if arm == NONE else ("--carrier", arm)
                 medians = launch((*common, *how), program, batches, transport.environ)
                 for size, half_us in medians.items():
                     if number > 0:

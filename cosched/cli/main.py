@@ -1,5 +1,5 @@
-"""``cosched``: parse, call, print. Each command lives in a module of its own, imported
-only when it is used, so that ``cosched --help`` is quick."""
+"""``cosched``: the table of its commands. A command's module is imported only when the
+command is used, so that ``cosched --help`` is quick."""
 
 from __future__ import annotations
 
@@ -8,37 +8,44 @@ import sys
 
 import click
 
-from cosched.cli.options import run_cli
+from cosched.cli.entry import run_cli
+from cosched.cli.groups import Group
 
-COMMANDS = {
-    "up": ("cosched.cli.nodes.up", "Start the daemons of this node."),
-    "down": ("cosched.cli.nodes.down", "Stop the daemons of this node."),
-    "config": ("cosched.cli.nodes.config", "Show, check and change the configuration."),
-    "set": ("cosched.cli.nodes.set", "Short for 'cosched config set'."),
-    "status": ("cosched.cli.jobs.status", "Show nodes, jobs, shares and switches."),
-    "why": ("cosched.cli.jobs.why", "Say why a job runs or does not."),
-    "history": ("cosched.cli.jobs.history", "Show jobs that have ended."),
-    "replay": ("cosched.cli.measure.replay", "Tell a trace's events to the machine anew."),
-    "top": ("cosched.cli.jobs.top", "Show nodes and jobs, live."),
-    "suspend": ("cosched.cli.jobs.suspend", "Stop a job of yours until it is resumed."),
-    "resume": ("cosched.cli.jobs.resume", "Make a job an ordinary one again."),
-    "raise": ("cosched.cli.jobs.raise", "Have a job run alone on its CPUs."),
-    "release": ("cosched.cli.jobs.release", "Take a job out of coscheduling."),
-    "advise": ("cosched.cli.measure.advise", "Say whether coscheduling pays for a job."),
-    "lab": ("cosched.cli.tools.lab", "Make virtual nodes on this machine."),
-    "bench": ("cosched.cli.measure.bench", "Run a workload with and without cosched."),
-    "tune": ("cosched.cli.measure.tune", "Find the slice and GMET that suit a workload."),
-    "sim": ("cosched.cli.sim.queue", "Try scheduling decisions in virtual time."),
-    "shim": ("cosched.cli.tools.shim", "Inspect, build or check the MPI interposer."),
-    "report": (
-        "cosched.cli.measure.report",
-        "Draw traces and bench results: one HTML file.",
-    ),
-    "completion": ("cosched.cli.tools.completion", "Complete command lines in your shell."),
+#: Heading, then name: (module with the command, the command's variable there, summary).
+SECTIONS = {
+    "Jobs": {
+        "status": ("jobs.status", "command", "Show nodes, jobs, shares and switches."),
+        "top": ("jobs.top", "command", "Show nodes and jobs, live."),
+        "why": ("jobs.why", "command", "Explain why a job runs or does not."),
+        "history": ("jobs.history", "command", "Show jobs that have ended."),
+        "suspend": ("jobs.steer", "suspend", "Stop a job of yours until you resume it."),
+        "resume": ("jobs.steer", "resume", "Undo suspend, boost or detach."),
+        "boost": ("jobs.steer", "boost", "Run a job alone on its CPUs."),
+        "detach": ("jobs.steer", "detach", "Take a job out of coscheduling."),
+    },
+    "Nodes": {
+        "up": ("nodes.up", "command", "Start the daemons of this node."),
+        "down": ("nodes.down", "command", "Stop the daemons of this node."),
+        "config": ("nodes.config", "command", "Show, check and change the configuration."),
+    },
+    "Measure": {
+        "bench": ("measure.bench", "command", "Compare runs with and without cosched."),
+        "tune": ("measure.tune", "command", "Find the best slice and GMET for a workload."),
+        "advise": ("measure.advise", "command", "Advise whether to coschedule a job."),
+        "report": ("measure.report", "command", "Draw traces and bench results as HTML."),
+        "replay": ("measure.replay", "command", "Replay a trace and compare decisions."),
+        "sim": ("sim.queue", "command", "Try scheduling decisions in virtual time."),
+    },
+    "Tools": {
+        "lab": ("tools.lab", "command", "Make virtual nodes on this machine."),
+        "shim": ("tools.shim", "command", "Inspect, build or check the MPI interposer."),
+        "completion": ("tools.completion", "command", "Complete command lines in a shell."),
+    },
 }
+COMMANDS = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
 
 
-class LazyGroup(click.Group):
+class LazyGroup(Group):
     """A group whose commands are imported when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -47,13 +54,15 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command = importlib.import_module(COMMANDS[cmd_name][0]).command
+        module, variable, _ = COMMANDS[cmd_name]
+        command = getattr(importlib.import_module(f"cosched.cli.{module}"), variable)
         assert isinstance(command, click.Command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
+        for heading, entries in SECTIONS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name, line) for name, (_, _, line) in entries.items()])
 
 
 @click.command(
@@ -70,7 +79,7 @@ def cosched() -> None:
       cosched lab up --nodes 2
       cosched-run --hosts lab1,lab2 -n 2 ./app
       cosched status
-      cosched set slice=0.5s gmet=0.1s
+      cosched config set slice=0.5s gmet=0.1s
       cosched lab down
     """
 

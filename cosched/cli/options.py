@@ -1,9 +1,9 @@
-"""What all commands share: how errors look and how the common options are read."""
+"""Options that several commands share: what they are called, how they are read, and what
+a shell offers for them."""
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,58 +12,19 @@ import click
 from click.shell_completion import CompletionItem
 
 from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S, parse_duration
 from cosched.shm.userdirs import own_run_dir, run_dir_to_ask
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-EXIT_FAILURE = 1
-EXIT_USAGE = 2
-EXIT_INTERRUPTED = 130
+_OUT = click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path)
 
 
-def run_cli(command: click.Command, arguments: Sequence[str]) -> int:
-    """Runs a click command; every expected error becomes one line on stderr.
-
-    Returns the exit status.
-    """
-    if any(name.startswith("_COSCHED") for name in os.environ):  # a shell asks for words
-        from cosched.cli.tools.completion import register
-
-        register()
-    try:
-        result = command.main(
-            args=list(arguments), prog_name=command.name, standalone_mode=False
-        )
-    except CoschedError as error:
-        print(f"{command.name}: {error}", file=sys.stderr)
-        return EXIT_FAILURE
-    except click.UsageError as error:
-        where = error.ctx.command_path if error.ctx else command.name
-        message = error.format_message().replace("\n", " ")
-        print(f"{where}: {message} See {where} --help.", file=sys.stderr)
-        return EXIT_USAGE
-    except click.ClickException as error:
-        print(f"{command.name}: {error.format_message()}", file=sys.stderr)
-        return EXIT_FAILURE
-    except (click.Abort, KeyboardInterrupt):
-        print(f"{command.name}: interrupted", file=sys.stderr)
-        return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # The reader left (cosched status | head); nothing more can be said.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_FAILURE
-    return result if isinstance(result, int) else 0
-
-
-def complete_paths(
-    ctx: click.Context, parameter: click.Parameter, begun: str
-) -> list[CompletionItem]:
-    """What a shell offers for a word that is a path: its own list of files."""
-    return [CompletionItem(begun, type="file")]
+# -- daemons and nodes ---------------------------------------------------------------------
 
 
 def run_dir_option(function: F) -> F:
-    """``--run-dir`` for what starts and ends daemons: by default the user's own."""
+    """``--run-dir`` for commands that start and end daemons: by default the user's own."""
     return run_dir_option_with(
         lambda: own_run_dir(os.environ, os.geteuid()),
         "/run/cosched, or /tmp/cosched-UID",
@@ -71,7 +32,7 @@ def run_dir_option(function: F) -> F:
 
 
 def asked_run_dir_option(function: F) -> F:
-    """``--run-dir`` for what asks daemons: by default where those are that serve him."""
+    """``--run-dir`` for commands that ask daemons: by default those that serve the user."""
     return run_dir_option_with(
         lambda: run_dir_to_ask(os.environ, os.geteuid()),
         "/tmp/cosched-UID where daemons of yours are up, else /run/cosched",
@@ -79,7 +40,7 @@ def asked_run_dir_option(function: F) -> F:
 
 
 def run_dir_option_with(usual: Callable[[], Path], shown: str) -> Callable[[F], F]:
-    """``--run-dir`` with another default; ``shown`` is what --help says of it."""
+    """``--run-dir`` with another default, which --help describes as ``shown``."""
 
     def or_usual(_: click.Context, __: click.Parameter, given: Path | None) -> Path:
         return usual() if given is None else given
@@ -93,10 +54,69 @@ def run_dir_option_with(usual: Callable[[], Path], shown: str) -> Callable[[F], 
 
 
 def nodes_option(function: F) -> F:
-    """``--node``, some of the run directory's nodes; by default all that are up."""
+    """``--node NAME``, repeatable: some of the run directory's nodes; by default all."""
     return click.option(
         "--node", "nodes", multiple=True, help="Only this node (may be repeated)."
     )(function)
+
+
+def lab_nodes_option(function: F) -> F:
+    """``--nodes N``: how many nodes of a lab run the workload."""
+    return click.option(
+        "--nodes",
+        type=click.IntRange(1),
+        default=2,
+        show_default=True,
+        metavar="N",
+        help="Virtual nodes: of the lab that is up, or of a private one.",
+    )(function)
+
+
+def hosts_option(help: str = "Run on these nodes instead.") -> Callable[[F], F]:
+    """``--hosts A,B``: the machines that the MPI's launcher starts ranks on."""
+    return click.option("--hosts", callback=_hosts, metavar="A,B", help=help)
+
+
+def _hosts(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...]:
+    hosts = tuple(host.strip() for host in value.split(",")) if value is not None else ()
+    if not all(hosts) or len(set(hosts)) < len(hosts):
+        raise click.BadParameter(f"'{value}': name hosts as a,b,c, each host once.")
+    return hosts
+
+
+def run_limit_option(function: F) -> F:
+    """``--run-limit TIME``, in seconds: how long a run may take; infinite by default."""
+
+    def seconds(_: click.Context, __: click.Parameter, value: str | None) -> float:
+        if value is None:
+            return float("inf")
+        return parse_duration(value, "--run-limit") / NS_PER_S
+
+    return click.option(
+        "--run-limit",
+        callback=seconds,
+        metavar="TIME",
+        help="A run that lasts longer has failed.",
+    )(function)
+
+
+def parallel_option(function: F) -> F:
+    """``--parallel N``: how many simulations run at a time; by default one a CPU."""
+
+    def or_cpus(_: click.Context, __: click.Parameter, value: int | None) -> int:
+        return value or len(os.sched_getaffinity(0))
+
+    return click.option(
+        "--parallel",
+        "at_a_time",
+        type=click.IntRange(1),
+        callback=or_cpus,
+        metavar="N",
+        help="Simulations at a time.  [default: one for each CPU]",
+    )(function)
+
+
+# -- output --------------------------------------------------------------------------------
 
 
 def json_option(function: F) -> F:
@@ -105,24 +125,78 @@ def json_option(function: F) -> F:
 
 
 def json_file_option(
-    help: str = "Also write all figures to FILE ('-': to stdout, instead of the table).",
+    help: str = "Also write all figures to FILE, as JSON ('-': as --json).",
 ) -> Callable[[F], F]:
-    """``--json FILE``: for commands whose text stays, or that have much to tell."""
-    return click.option(
-        "--json",
-        "json_file",
-        type=click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path),
-        metavar="FILE",
-        help=help,
-    )
+    """``--json`` and ``--out FILE`` as one parameter ``json_file``; ``-`` is stdout."""
+
+    def out(ctx: click.Context, _: click.Parameter, value: Path | None) -> Path | None:
+        if not ctx.meta[_AS_JSON]:
+            return value
+        if value is not None:
+            raise click.UsageError("--json and --out cannot be combined.", ctx)
+        return Path("-")
+
+    def remember(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+        ctx.meta[_AS_JSON] = value
+
+    def decorate(function: F) -> F:
+        function = click.option(
+            "--out", "json_file", type=_OUT, callback=out, metavar="FILE", help=help
+        )(function)
+        return click.option(
+            "--json",
+            is_flag=True,
+            is_eager=True,  # read before --out
+            expose_value=False,
+            callback=remember,
+            help="Print JSON instead of text.",
+        )(function)
+
+    return decorate
 
 
-def lab_nodes_option(function: F) -> F:
-    """``--nodes``, how many of a lab, for commands that run a workload."""
-    return click.option(
-        "--nodes",
-        type=click.IntRange(1),
-        default=2,
-        show_default=True,
-        help="Virtual nodes: the lab that is up, or else a private one.",
-    )(function)
+_AS_JSON = "cosched.as_json"
+
+
+# -- words that a shell completes ----------------------------------------------------------
+
+
+def choose(known: Sequence[str]) -> Callable[..., tuple[str, ...]]:
+    """Returns a callback that reads known names with commas between them."""
+
+    def read(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, ...]:
+        names = tuple(name.strip() for name in value.split(","))
+        for name in names:
+            if name not in known:
+                raise click.BadParameter(f"'{name}' is none of {', '.join(known)}.")
+        return tuple(dict.fromkeys(names))
+
+    return read
+
+
+def complete_paths(
+    ctx: click.Context, parameter: click.Parameter, begun: str
+) -> list[CompletionItem]:
+    """Offers the shell's own list of files."""
+    return [CompletionItem(begun, type="file")]
+
+
+def complete_jobs(
+    ctx: click.Context, _param: click.Parameter, begun: str
+) -> list[CompletionItem]:
+    """Offers the jobs that run or wait in the run directory of the command line, or in
+    the usual one; none where its daemons cannot be asked."""
+    from cosched.observe.status import gather
+
+    try:
+        run_dir = ctx.params.get("run_dir") or run_dir_to_ask(os.environ, os.geteuid())
+        statuses = gather(Path(run_dir))
+    except CoschedError:
+        return []  # a shell cannot show the reason; the command itself prints it
+    names = {
+        job["name"]
+        for status in statuses
+        for part in ("jobs", "waiting")
+        for job in status[part]
+    }
+    return [CompletionItem(name) for name in sorted(names) if name.startswith(begun)]

@@ -13,14 +13,23 @@ NS_PER_US = 1_000
 #: What daemons and shims can tell each other: 63 bits.
 _MOST = 9e18
 
-_SCALE = {"ns": 1, "us": NS_PER_US, "ms": NS_PER_MS, "s": NS_PER_S, "min": 60 * NS_PER_S}
-_DURATION = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(ns|us|ms|s|min)\s*")
+_SCALE = {
+    "ns": 1,
+    "us": NS_PER_US,
+    "ms": NS_PER_MS,
+    "s": NS_PER_S,
+    "m": 60 * NS_PER_S,
+    "min": 60 * NS_PER_S,
+    "h": 3600 * NS_PER_S,
+    "d": 86400 * NS_PER_S,
+}
+_DURATION = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]+)\s*")
 
 
 def parse_duration(text: str, what: str) -> int:
     """Nanoseconds in ``text``; ``what`` names the setting in the error's line."""
     match = _DURATION.fullmatch(text)
-    if match is None:
+    if match is None or match[2] not in _SCALE:
         raise CoschedError(
             f"{what}: '{text}' is not a duration; write it like 500ms, 0.5s or 2min"
         )

@@ -1,7 +1,8 @@
-"""The state of every node on this machine, gathered and written for people."""
+"""Gathers the status of the nodes on this machine, and renders it as text."""
 
 from __future__ import annotations
 
+import os
 import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -9,13 +10,14 @@ from typing import Any
 
 from cosched.core.errors import NoDaemon
 from cosched.node.sockets.client import nodes_in, request
-from cosched.shm.paths import NodePaths
+from cosched.shm.paths import NodePaths, default_run_dir
+from cosched.shm.userdirs import SYSTEM_RUN_DIR
 
 Status = dict[str, Any]
 
 
 def gather(run_dir: Path, nodes: Sequence[str] = ()) -> list[Status]:
-    """The status of the named nodes, or of all that are up in the run directory.
+    """Returns the status of the named nodes, or of all that are up in the run directory.
 
     Raises NoDaemon for a named node that is not up.
     """
@@ -26,8 +28,23 @@ def gather(run_dir: Path, nodes: Sequence[str] = ()) -> list[Status]:
         try:
             found.append(request(paths, "status"))
         except NoDaemon:
-            continue  # its socket outlived it
+            continue  # the socket of a daemon that was killed
     return found
+
+
+def no_daemons(run_dir: Path) -> NoDaemon:
+    """Returns the error for a run directory without daemons.
+
+    Root's daemons serve all users of a compute node. A user whose own directory is asked
+    has found none of them, so the user may be on a login node.
+    """
+    euid = os.geteuid()
+    if run_dir != default_run_dir({}, euid) or run_dir == SYSTEM_RUN_DIR:
+        return NoDaemon(f"no daemons are up in {run_dir}; start them: cosched up")
+    return NoDaemon(
+        f"no daemon here, neither in {SYSTEM_RUN_DIR} nor in {run_dir}; is this a compute "
+        "node? 'cosched up' starts daemons for your own jobs"
+    )
 
 
 def render(statuses: Iterable[Status]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from cosched.core.errors import CoschedError
 from cosched.node.sockets.client import request
-from cosched.observe.status import Status, gather
+from cosched.observe.status import Status, gather, no_daemons
 from cosched.shm.paths import NodePaths
 
 
@@ -31,7 +31,7 @@ def steer(run_dir: Path, op: str, job: str, nodes: Sequence[str] = ()) -> list[S
     """
     statuses = gather(run_dir, nodes)
     if not statuses:
-        raise CoschedError(f"no daemons are up in {run_dir}; start them: cosched up")
+        raise no_daemons(run_dir)
     here = [status for status in statuses if _has(status, "jobs", job)]
     waiting = [line for status in statuses for line in _has(status, "waiting", job)]
     if not here and waiting:

@@ -19,7 +19,7 @@ WAITS = {"none": ("--wait", "block"), "prefix": (), "shadow": ()}
 
 
 def carriers():
-    """Whatever ``cosched-run --status`` knows."""
+    """Whatever ``cosched-run --carrier`` knows."""
     status = next(option for option in cosched_run.params if option.name == "status")
     return sorted(set(status.type.choices) - {"auto"})
 
@@ -28,7 +28,7 @@ def carriers():
 def test_foreign_program_same_result_and_counted_messages(program, plain, run_dir, carrier):
     with contextlib.closing(Watch(run_dir, "foreign")) as watch:
         with watch:
-            options = ("--status", carrier, "--job", "foreign", *WAITS[carrier])
+            options = ("--carrier", carrier, "--job", "foreign", *WAITS[carrier])
             assert run_foreign(program, run_dir, *options) == plain
         tasks = watch.tasks()
     assert sorted(tasks) == list(range(RANKS))

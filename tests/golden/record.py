@@ -99,7 +99,7 @@ def wavefronts(node: LiveNode) -> None:
         source = ROOT / "benchmarks/programs/wavefront.c"
         compiler = [str(scripts / "mpicc"), "-O2", str(source), "-lm", "-o", str(program)]
         subprocess.run(compiler, check=True)
-        common = ["--run-dir", str(node.paths.run_dir), "--status", "prefix", "-n", "2"]
+        common = ["--run-dir", str(node.paths.run_dir), "--carrier", "prefix", "-n", "2"]
         jobs = [
             subprocess.Popen(
                 [

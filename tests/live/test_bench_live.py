@@ -77,7 +77,7 @@ def processes_of(folder):
 @pytest.mark.parametrize("workload", ["mix-short", "wavefront4-short"])
 def test_bench_private_lab_runs_every_usual_arm(start_bench, temporary, tmp_path, workload):
     result = tmp_path / "result.json"
-    bench = start_bench(workload, "--repeat", "1", "--json", result)
+    bench = start_bench(workload, "--repeat", "1", "--out", result)
     text, progress = bench.communicate(timeout=900)
     assert bench.returncode == 0, text + progress
     found = json.loads(result.read_text())
@@ -101,7 +101,7 @@ def test_bench_extra_arms_run_when_asked_for(start_bench, temporary, tmp_path):
     arms = ["yield", "block", "gang", "messages", "strict", "proportional"]
     bench = start_bench(
         *("wavefront4-short", "--no-warm-up", "--repeat", "1"),
-        *("--arms", ",".join(arms), "--slice", "0.2s", "--json", result),
+        *("--arms", ",".join(arms), "--slice", "0.2s", "--out", result),
         *("--dom", "4", "--run-limit", "200s", "--resume", tmp_path / "runs.jsonl"),
     )
     text, progress = bench.communicate(timeout=900)
@@ -153,7 +153,7 @@ def test_bench_existing_lab_keeps_its_settings(start_bench, tmp_path, run_dir):
         result = tmp_path / "result.json"
         bench = start_bench(
             "one-alone-short",
-            *("--arms", "kernel,cosched", "--repeat", "1", "--json", result),
+            *("--arms", "kernel,cosched", "--repeat", "1", "--out", result),
             *("--slice", "250ms", "--gmet", "40ms", "--align", "off"),
         )
         text, progress = bench.communicate(timeout=300)

@@ -298,4 +298,4 @@ def test_top_once(node):
     shares = [job["scheduled"] for job in answer["jobs"]]
     assert sum(shares) == pytest.approx(1, abs=0.1)
     assert [job["entitled"] for job in answer["jobs"]] == [0.5, 0.5]
-    assert cosched(*words[:3]).stderr == "cosched: stdout is no terminal; use --once\n"
+    assert cosched(*words[:3]).stderr == "cosched: stdout is not a terminal; use --once\n"

@@ -59,8 +59,8 @@ def test_control_page_commands_run_as_printed(folder: Path, run_dir: Path):
             said[line] = run.stdout
         assert "solver: " in said["cosched advise solver"]
         assert "suspended" in said["cosched status"]
-        assert "raised" not in said["cosched status"]
-        assert "alone on its CPUs" in said["cosched raise solver"]
+        assert "boosted" not in said["cosched status"]
+        assert "alone on its CPUs" in said["cosched boost solver"]
         assert [one.poll() for one in started] == [None]
     finally:
         for one in started:

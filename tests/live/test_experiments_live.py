@@ -90,7 +90,7 @@ def test_tune_on_lab_recommends_settings(start, tmp_path):
     text, progress = finish(
         start(
             *("cosched.cli.main", "tune", workload, "--slices", "0.2s", "--gmets", "20ms"),
-            *("--repeat", "1", "--run-limit", "60s", "--json", tmp_path / "found.json"),
+            *("--repeat", "1", "--run-limit", "60s", "--out", tmp_path / "found.json"),
         )
     )
     assert max(map(len, text.splitlines())) <= 80
@@ -118,7 +118,7 @@ def test_bench_slurm_gang_arm_runs_jobs(start, run_dir, tmp_path):
     try:
         conf = slurm.up(run_dir / "r", os.environ)
         words = ["cosched.cli.main", "bench", workload, "--arms", "kernel,slurm-gang"]
-        words += ["--repeat", "1", "--no-warm-up", "--json", tmp_path / "found.json"]
+        words += ["--repeat", "1", "--no-warm-up", "--out", tmp_path / "found.json"]
         finish(start(*words))
         found = json.loads((tmp_path / "found.json").read_text())["arms"]
         assert found["slurm-gang"]["repeats"][0]["failure"] is None

@@ -42,7 +42,7 @@ def test_json_fields_match_documentation(node, run_dir):
     compare(run_dir, "status")
     compare(run_dir, "top", "--once", "--interval", "0.5")
     compare(run_dir, "why", name)
-    for word in ("suspend", "resume", "release"):
+    for word in ("suspend", "resume", "detach"):
         compare(run_dir, word, name)
     compare(run_dir, "advise", "a", "--for", "1s")
     for task in (first, second):

@@ -94,7 +94,7 @@ def test_why_explains_pulled_switch_and_refusal(node, run_dir):
     counted = " ".join(cosched(run_dir, "why", "b", "--last", "1").stdout.split())
     assert "1 of them by a message" in counted
     assert re.search(r"; \d+ requests refused", counted)
-    assert re.search(r"earlier things: --last [1-9]\d*, or --json\)", counted)
+    assert re.search(r"earlier changes: --last [1-9]\d*, or --json\)", counted)
     nowhere = cosched(run_dir, "why", "a", "--node", "nosuch")
     assert (nowhere.returncode, nowhere.stderr.count("\n")) == (1, 1)
     assert "node nosuch: not known here" in nowhere.stderr

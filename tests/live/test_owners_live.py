@@ -168,7 +168,7 @@ def test_a_suspended_job_can_be_killed(node):
 def test_a_released_job_is_left_to_the_kernel(node):
     node.up()
     first, second = node.task("a"), node.task("b")
-    cosched(node, "release", "b")
+    cosched(node, "detach", "b")
     assert class_members(node, "b") is None
     assert first.scheduled
     assert second.scheduled
@@ -182,7 +182,7 @@ def test_a_released_job_is_left_to_the_kernel(node):
 def test_a_raised_job_runs_alone_at_once(node):
     node.up(slice="100ms")
     first, second = node.task("a"), node.task("b")
-    cosched(node, "raise", "b")
+    cosched(node, "boost", "b")
     assert second.scheduled
     ticks = node.status()["timer"]["ticks"]
     eventually(lambda: node.status()["timer"]["ticks"] > ticks + 3, "slices to end")
@@ -200,16 +200,16 @@ def test_only_the_owner_and_root_may_and_raising_needs_permission(node, stranger
     assert node.job("mine")["state"] != "suspended"
     assert '"suspended"' in as_user(STRANGER, node, "suspend", "theirs")
     assert node.job("theirs")["state"] == "suspended"
-    refused = as_user(STRANGER, node, "raise", "theirs")
+    refused = as_user(STRANGER, node, "boost", "theirs")
     assert "the operator has to allow it" in refused
     assert '"coscheduled"' in as_user(0, node, "resume", f"{STRANGER}.theirs")
-    assert '"raised"' in as_user(0, node, "raise", "theirs")
+    assert '"raised"' in as_user(0, node, "boost", "theirs")
 
 
 def test_an_operator_may_allow_raising(node, stranger):
     node.up(options={"allow_raise": True})
     stranger("theirs")
-    assert '"raised"' in as_user(STRANGER, node, "raise", "theirs")
+    assert '"raised"' in as_user(STRANGER, node, "boost", "theirs")
 
 
 def test_a_name_that_several_users_have_needs_the_key(node, stranger):
@@ -227,7 +227,7 @@ def test_a_name_that_several_users_have_needs_the_key(node, stranger):
 def test_unknown_jobs_and_absent_daemons_get_one_line(node):
     assert "no daemons are up" in cosched(node, "resume", "a", status=1)
     node.up()
-    assert cosched(node, "raise", "a", status=1) == (
+    assert cosched(node, "boost", "a", status=1) == (
         "cosched: no job 'a' on node1; see: cosched status"
     )
 

@@ -154,7 +154,7 @@ def test_a_user_works_beside_roots_daemons_and_sees_only_what_he_may(machine):
     assert machine.cosched(USER, "resume", "mine").startswith(f"node {machine.node}")
     assert "belongs to root" in machine.cosched(USER, "suspend", "roots", status=1)
     assert "only its owner" in machine.cosched(USER, "why", "0.roots", status=1)
-    assert "for root" in machine.cosched(USER, "set", "slice=1s", status=1)
+    assert "for root" in machine.cosched(USER, "config", "set", "slice=1s", status=1)
     for file in ("scheduler.log", "trace.jsonl", "history.jsonl", "scheduler.lock"):
         path = f"/run/cosched/{machine.node}/{file}"
         assert "Permission denied" in machine.run(USER, "cat", path).stderr, file

@@ -66,7 +66,7 @@ def ended(pid):
 
 def test_the_tasks_find_their_job(cosched_run, here, task, monkeypatch):
     monkeypatch.setenv("LD_PRELOAD", "/nonexistent/own.so")
-    done = cosched_run("--job", "mine", "--status", "none", task, "environment", *NAMES)
+    done = cosched_run("--job", "mine", "--carrier", "none", task, "environment", *NAMES)
     found = variables(done)
     preload = found.pop("LD_PRELOAD").split(":")
     assert preload[0] == "/nonexistent/own.so"
@@ -85,7 +85,7 @@ def test_behind_the_users_launcher_every_rank_must_be_known(cosched_run, mpi, ta
     assert found["COSCHED_JOB"].startswith("task-")
     assert found["COSCHED_STATUS"] == "shadow"
     assert found["LD_PRELOAD"]
-    found = variables(cosched_run("--status", "prefix", "--", *launch))
+    found = variables(cosched_run("--carrier", "prefix", "--", *launch))
     assert found["COSCHED_STATUS"] == "prefix"
     in_a_shell = mpi.launch(
         "-n", "1", "sh", "-c", f"exec {task} environment COSCHED_STATUS"

@@ -48,4 +48,4 @@ def test_the_same_output_with_the_interposer(mpi, objects, run_dir, ranks):
     plain = outcome(cosched_run(mpi, "--no-shim", *words), environ)
     assert len(plain) == ranks
     for carrier in ("prefix", "shadow"):
-        assert outcome(cosched_run(mpi, "--status", carrier, *words), environ) == plain
+        assert outcome(cosched_run(mpi, "--carrier", carrier, *words), environ) == plain

@@ -27,10 +27,10 @@ def scarce(tmp_path_factory):
 @pytest.mark.parametrize(
     "how",
     [
-        ["--status", "prefix"],
-        ["--status", "shadow"],
-        ["--status", "none"],
-        ["--status", "none", "--wait", "yield"],
+        ["--carrier", "prefix"],
+        ["--carrier", "shadow"],
+        ["--carrier", "none"],
+        ["--carrier", "none", "--wait", "yield"],
         ["--waits-only", "--wait", "block:0us"],
     ],
     ids=" ".join,

@@ -245,7 +245,7 @@ def test_no_finalize_leaves_nothing_behind(mpi, build, run_dir, how):
     environ = {"COSCHED_RUN_DIR": str(run_dir), **CROWDED}
     plain = run_job(cosched_run(mpi, "--no-shim", *words), environ)
     for carrier in ("prefix", "shadow"):
-        run = run_job(cosched_run(mpi, "--status", carrier, *words), environ)
+        run = run_job(cosched_run(mpi, "--carrier", carrier, *words), environ)
         assert run.returncode == plain.returncode, (carrier, run.stderr)
         assert "FAIL" not in run.stderr
     socket = NodePaths(run_dir, os.uname().nodename).register_socket

@@ -59,7 +59,7 @@ def test_the_same_output_with_the_interposer(mpi, ring, run_dir, ranks):
     plain = outcome(cosched_run(mpi, "--no-shim", *words), environ)
     assert len(counted(plain)) == ranks
     for carrier in ("prefix", "none"):
-        run = cosched_run(mpi, "--status", carrier, *words)
+        run = cosched_run(mpi, "--carrier", carrier, *words)
         assert outcome(run, environ) == plain, carrier
 
 
@@ -115,4 +115,4 @@ def test_a_binding_inside_the_library_is_refused(mpi, shim_for, run_dir, tmp_pat
             check=False,
         )
         assert (run.returncode == 0) == expected, run.stderr
-        assert ("cosched-run --status none" in run.stderr) != expected
+        assert ("cosched-run --carrier none" in run.stderr) != expected

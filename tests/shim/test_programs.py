@@ -32,17 +32,17 @@ def test_the_same_output_with_the_interposer(mpi, build, run_dir, name):
     plain = outcome(cosched_run(mpi, "--no-shim", *program), environ)
     assert plain
     for carrier in ("prefix", "none"):
-        run = cosched_run(mpi, "--status", carrier, *program)
+        run = cosched_run(mpi, "--carrier", carrier, *program)
         assert outcome(run, environ) == plain, carrier
 
 
 #: Ways to run in which little or nothing of the shim is at work, and all of it.
 WAYS = (
-    ("--status", "none"),
-    ("--status", "none", "--wait", "block:0us"),
+    ("--carrier", "none"),
+    ("--carrier", "none", "--wait", "block:0us"),
     ("--waits-only", "--wait", "yield"),
-    ("--status", "shadow"),
-    ("--status", "prefix"),
+    ("--carrier", "shadow"),
+    ("--carrier", "prefix"),
 )
 
 
@@ -73,7 +73,7 @@ def test_sends_that_are_freed_heap_up_no_copies(mpi, build, run_dir):
     program = ("-n", "2", build("freed"))
     environ = {"COSCHED_RUN_DIR": str(run_dir)}
     for carrier in ("prefix", "shadow"):
-        run = cosched_run(mpi, "--status", carrier, *program)
+        run = cosched_run(mpi, "--carrier", carrier, *program)
         assert outcome(run, environ) == ["1: 200 came"], carrier
 
 
@@ -95,7 +95,7 @@ def test_the_same_output_as_between_two_nodes(mpi, build, run_dir):
     plain = outcome(cosched_run(mpi, "--no-shim", *program), environ)
     assert plain
     for carrier in ("prefix", "shadow"):
-        run = cosched_run(mpi, "--status", carrier, *program)
+        run = cosched_run(mpi, "--carrier", carrier, *program)
         assert outcome(run, environ) == plain, carrier
 
 
@@ -110,7 +110,7 @@ def test_children_that_were_not_started_with_us(mpi, build, run_dir):
     expected = sorted(plain.stdout.splitlines())
     assert expected
     for carrier, *kind in (("prefix",), ("prefix", "bare"), ("none",)):
-        run = cosched_run(mpi, "--status", carrier, *program, *kind)
+        run = cosched_run(mpi, "--carrier", carrier, *program, *kind)
         assert outcome(run, environ) == expected, (carrier, kind)
 
 
@@ -144,7 +144,7 @@ def test_the_same_output_while_switched_on_and_off(mpi, build, run_dir):
             stderr=subprocess.DEVNULL,
         )
         try:
-            words = ("--status", "prefix", "-n", "2", *program)
+            words = ("--carrier", "prefix", "-n", "2", *program)
             assert outcome(cosched_run(mpi, *words), environ) == plain
         finally:
             rival.terminate()

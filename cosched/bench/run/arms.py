@@ -64,7 +64,7 @@ class Arm(Enum):
         if self in (Arm.YIELD, Arm.BLOCK):
             return ("--waits-only", "--wait", self.value)
         if self is Arm.GANG:
-            return ("--status", "none")
+            return ("--carrier", "none")
         return () if self.coscheduled else ("--no-shim",)
 
     @property

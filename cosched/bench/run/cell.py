@@ -12,7 +12,7 @@ from cosched.bench.run.arms import Arm
 class Cell:
     """What a run is made with.
 
-    settings: as for ``cosched set``, on top of those of the whole bench.
+    settings: as for ``cosched config set``, on top of those of the whole bench.
     dom: how many jobs run at a time; the others wait, first come, first served. None: all.
     """
 

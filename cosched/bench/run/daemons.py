@@ -103,7 +103,7 @@ def _restart(site: Site, answers: Answers, mode: str) -> None:
 
 @contextmanager
 def settings_changed(site: Site, changes: Mapping[str, str]) -> Iterator[None]:
-    """The nodes with ``changes`` applied within the block, as by ``cosched set``."""
+    """The nodes with ``changes`` applied within the block, as by ``cosched config set``."""
     if not changes:
         yield
         return

@@ -1,7 +1,7 @@
 """Settings of nodes whose daemons cannot be reached from here, by a command of the user's.
 
 The command sets what is appended to it on every node of the bench, say
-``pdsh -w n1,n2 cosched set`` with ``slice=15s gmet=5s``. It cannot tell what was set
+``pdsh -w n1,n2 cosched config set`` with ``slice=15s gmet=5s``. It cannot tell what was set
 before, so what a bench changed goes back to cosched's defaults at its end.
 """
 

@@ -1,7 +1,8 @@
-"""``cosched history``: jobs that have ended, and how their time was spent."""
+"""``cosched history``: shows jobs that have ended."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
@@ -12,9 +13,8 @@ from pathlib import Path
 import click
 
 from cosched.cli.options import asked_run_dir_option, json_option, nodes_option
-from cosched.cli.spans import is_span, parse_span
 from cosched.core.errors import CoschedError
-from cosched.core.units import NS_PER_S
+from cosched.core.units import NS_PER_S, parse_duration
 from cosched.node.records.books import state_directory
 from cosched.observe.history import (
     JobSummary,
@@ -34,12 +34,13 @@ _HEADER = (
 
 
 def _number_of_jobs(_: click.Context, __: click.Parameter, text: str) -> int:
-    """From 1 on; who writes a time is told where that belongs."""
-    if is_span(text):
+    """Reads a number of at least 1; for a time, suggests --since."""
+    if text.isdecimal() and int(text) >= 1:
+        return int(text)
+    with contextlib.suppress(CoschedError):
+        parse_duration(text, "--last")
         raise click.BadParameter(f"'{text}' is a time; write --since {text}.")
-    if not text.isdecimal() or int(text) < 1:
-        raise click.BadParameter(f"'{text}' is not a number of jobs.")
-    return int(text)
+    raise click.BadParameter(f"'{text}' is not a number of jobs.")
 
 
 @click.command("history")
@@ -51,7 +52,7 @@ def _number_of_jobs(_: click.Context, __: click.Parameter, text: str) -> int:
     default="30d",
     show_default=True,
     metavar="TIME",
-    help="Only what ended since then: 30m, 2h, 7d.",
+    help="Only jobs that ended in the last TIME: 30m, 2h, 7d.",
 )
 @click.option(
     "--last",
@@ -59,7 +60,7 @@ def _number_of_jobs(_: click.Context, __: click.Parameter, text: str) -> int:
     default="30",
     show_default=True,
     metavar="N",
-    help="At most the last N; --json has all.",
+    help="At most the last N jobs; --json has all.",
 )
 @json_option
 def command(
@@ -72,14 +73,17 @@ def command(
 ) -> None:
     """Show jobs that have ended, and how their time was spent.
 
-    A job that shares its CPUs has no run time. 'response' is how long it was there;
-    'scheduled' the part of it in which the CPUs were its own (the mean of its nodes);
-    'together' the fraction of that in which it was scheduled on all its nodes at once;
-    'alone~' an estimate of what it might have taken alone: the time in which it was
-    scheduled on all its nodes. 'CPU' is the CPU time of all its processes. With * the
-    daemon saw only a part of it.
+    A job that shares its CPUs has no run time of its own. The columns:
 
-    Users see their own jobs, root those of all.
+    \b
+      response   from the job's start to its end
+      scheduled  how long it was scheduled (the mean of its nodes)
+      together   the part of that in which it was scheduled on all nodes at once
+      alone~     an estimate of its time alone: scheduled on all its nodes
+      CPU        the CPU time of all its processes
+
+    * after the name: the daemon saw only a part of the job. Users see their own jobs,
+    root sees all.
 
     \b
     Examples:
@@ -87,7 +91,7 @@ def command(
       cosched history --job lu --since 2h
       cosched history --json
     """
-    since_wall_ns = time.time_ns() - parse_span(since, "--since")
+    since_wall_ns = time.time_ns() - parse_duration(since, "--since")
     usual = run_dir in (default_run_dir({}, os.geteuid()), SYSTEM_RUN_DIR)
     saved = saved_places(state_directory(os.environ)) if usual else []
     records = gather(_places(run_dir, nodes), since_wall_ns, saved)

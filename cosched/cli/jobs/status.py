@@ -8,8 +8,7 @@ from pathlib import Path
 import click
 
 from cosched.cli.options import asked_run_dir_option, json_option, nodes_option
-from cosched.core.errors import CoschedError
-from cosched.observe.status import gather, render
+from cosched.observe.status import gather, no_daemons, render
 
 
 @click.command("status")
@@ -17,8 +16,10 @@ from cosched.observe.status import gather, render
 @nodes_option
 @json_option
 def command(run_dir: Path, nodes: tuple[str, ...], as_json: bool) -> None:
-    """Show the nodes of this machine: jobs, shares, who is scheduled, switches,
-    requests granted and refused.
+    """Show the nodes of this machine and their jobs.
+
+    For each job: its state, its share of the CPUs, how long it was scheduled, switches,
+    and requests granted and refused.
 
     \b
     Examples:
@@ -27,5 +28,5 @@ def command(run_dir: Path, nodes: tuple[str, ...], as_json: bool) -> None:
     """
     statuses = gather(run_dir, nodes)
     if not statuses and not as_json:
-        raise CoschedError(f"no daemons are up in {run_dir}; start them: cosched up")
+        raise no_daemons(run_dir)
     click.echo(json.dumps({"nodes": statuses}, indent=2) if as_json else render(statuses))

@@ -1,4 +1,4 @@
-"""What ``cosched suspend``, ``resume``, ``raise`` and ``release`` have in common."""
+"""``cosched suspend``, ``resume``, ``boost`` and ``detach``: an owner's requests."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from pathlib import Path
 
 import click
 
-from cosched.cli.job_names import complete_jobs
+from cosched.cli.entry import EXIT_FAILURE
 from cosched.cli.options import (
-    EXIT_FAILURE,
     asked_run_dir_option,
+    complete_jobs,
     json_option,
     nodes_option,
 )
 from cosched.observe.steering import Steered, steer
 
-_WORDS = {
+#: What a job's mode, as daemons name it, means for the job.
+_MEANING = {
     "suspended": "suspended",
     "coscheduled": "coscheduled like any other",
     "raised": "alone on its CPUs",
@@ -25,10 +26,10 @@ _WORDS = {
 }
 
 
-def steering_command(op: str, help_text: str) -> click.Command:
-    """The command that sends ``op`` to the nodes where a job is."""
+def _steering_command(name: str, op: str, help_text: str) -> click.Command:
+    """Returns the command that sends the request ``op`` to the nodes of a job."""
 
-    @click.command(op, help=help_text)
+    @click.command(name, help=help_text)
     @asked_run_dir_option
     @nodes_option
     @json_option
@@ -51,4 +52,64 @@ def _show(one: Steered) -> None:
         return
     assert one.mode is not None
     already = "already " if one.before == one.mode else ""
-    click.echo(f"node {one.node}: job {one.job}: {already}{_WORDS[one.mode]}")
+    click.echo(f"node {one.node}: job {one.job}: {already}{_MEANING[one.mode]}")
+
+
+suspend = _steering_command(
+    "suspend",
+    "suspend",
+    """Stop a job on all its nodes, until 'cosched resume'.
+
+    All its processes stand still and keep their memory. No other job waits for
+    them. Only the job's owner and root may do this. If the daemons die, the job
+    runs on.
+
+    \b
+    Examples:
+      cosched suspend solver-x7k2p
+      cosched resume solver-x7k2p
+    """,
+)
+
+resume = _steering_command(
+    "resume",
+    "resume",
+    """Undo suspend, boost or detach: the job is coscheduled like any other.
+
+    Only the job's owner and root may do this.
+
+    \b
+    Example:
+      cosched resume solver-x7k2p
+    """,
+)
+
+boost = _steering_command(
+    "boost",
+    "raise",
+    """Run a job alone on its CPUs, at once, until 'cosched resume'.
+
+    Other jobs keep their 1% there. Several boosted jobs take turns. Root may
+    always do this. The job's owner may where the operator allows it ('cosched up
+    --allow-boost on'), and with private daemons.
+
+    \b
+    Examples:
+      cosched boost solver-x7k2p
+      cosched resume solver-x7k2p
+    """,
+)
+
+detach = _steering_command(
+    "detach",
+    "release",
+    """Take a job out of coscheduling: it runs on at the kernel's normal shares.
+
+    'cosched resume' takes it back in. Only the job's owner and root may do this.
+
+    \b
+    Examples:
+      cosched detach solver-x7k2p
+      cosched resume solver-x7k2p
+    """,
+)

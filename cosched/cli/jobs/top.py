@@ -22,7 +22,7 @@ from cosched.observe.why.job_detail import detail
 from cosched.observe.why.why import Asker, stories
 from cosched.shm.paths import NodePaths
 
-#: How far back the screen's answer to why goes, and how many things it has at most.
+#: How far back the screen's answer to why goes, and how many changes it shows at most.
 WHY_SINCE_NS = 60 * NS_PER_S
 WHY_LAST = 10
 
@@ -36,20 +36,21 @@ WHY_LAST = 10
     default=2.0,
     show_default=True,
     metavar="SECONDS",
-    help="Time between two looks.",
+    help="Time between two samples.",
 )
-@click.option("--once", is_flag=True, help="Print one interval as text, and end.")
+@click.option("--once", is_flag=True, help="Print one interval as text and end.")
 @json_option
 def command(
     run_dir: Path, nodes: tuple[str, ...], interval: float, once: bool, as_json: bool
 ) -> None:
-    """Show the nodes of this machine and their jobs, live: share against what is due,
-    useful and waiting time, switches and refused requests a second, and how well the
-    nodes agree.
+    """Show the nodes of this machine and their jobs, live.
+
+    For each job: its share and the share that it is due, useful and waiting time, switches
+    and refused requests a second, and how well its nodes agree.
 
     \b
     Keys:
-      s, r       sort by the next column; the other way round
+      s, r       sort by the next column; reverse the order
       p, space   pause
       enter      why the job under the cursor runs or does not
       q          quit
@@ -65,7 +66,7 @@ def command(
         raise click.UsageError("--json needs --once.")
     if once:
         before = sample(run_dir, nodes)
-        time.sleep(interval)  # what is measured is what happens meanwhile
+        time.sleep(interval)  # the interval that is measured
         seen = view(before, sample(run_dir, nodes))
         trends = Trends()
         trends.add(seen)
@@ -73,16 +74,16 @@ def command(
         click.echo(json.dumps(plain(seen), indent=2) if as_json else text.rstrip())
         return
     if not sys.stdout.isatty():
-        raise CoschedError("stdout is no terminal; use --once")
+        raise CoschedError("stdout is not a terminal; use --once")
     with Sampler(run_dir, nodes) as sampler:
-        sampler.look()  # that no daemon is up is said in a line, not on a screen
+        sampler.look()  # fails in one line if no daemon is up
         from cosched.observe.top.screen import TopApp
 
         TopApp(sampler.look, interval, partial(why_text, run_dir)).run()
 
 
 def why_text(run_dir: Path, job: JobRow) -> str:
-    """How the job stands, and what ``cosched why`` says to those who may ask."""
+    """Returns the job's figures and, if the user may ask, the answer of ``cosched why``."""
     now = detail(sample(run_dir, job.nodes).statuses, job.name, job.uid)
     asker = Asker(job.key, os.geteuid(), time.time_ns() - WHY_SINCE_NS)
     try:

@@ -1,4 +1,4 @@
-"""``cosched why``: why a job runs or does not."""
+"""``cosched why``: explains why a job runs or does not."""
 
 from __future__ import annotations
 
@@ -14,10 +14,14 @@ from typing import Any
 
 import click
 
-from cosched.cli.options import asked_run_dir_option, json_option, nodes_option
-from cosched.cli.spans import parse_span
+from cosched.cli.options import (
+    asked_run_dir_option,
+    complete_jobs,
+    json_option,
+    nodes_option,
+)
 from cosched.core.node.messages import Cause
-from cosched.core.units import NS_PER_S
+from cosched.core.units import NS_PER_S, parse_duration
 from cosched.observe.why.why import Asker, Story, nodes_with_stories, stories
 from cosched.shm.paths import NodePaths
 
@@ -25,7 +29,7 @@ WIDTH = 79
 
 
 @click.command("why")
-@click.argument("job")
+@click.argument("job", shell_complete=complete_jobs)
 @asked_run_dir_option
 @nodes_option
 @click.option(
@@ -41,7 +45,7 @@ WIDTH = 79
     default=20,
     show_default=True,
     metavar="N",
-    help="At most the last N things for each node; --json has all.",
+    help="At most the last N changes on each node; --json has all.",
 )
 @json_option
 def command(
@@ -52,10 +56,11 @@ def command(
     last: int,
     as_json: bool,
 ) -> None:
-    """Say why a job runs or does not: now, and each switch and refusal of late.
+    """Explain why a job runs or does not: now, and at each recent switch and refusal.
 
-    JOB is its name, or UID.NAME. Only its owner and root may ask. The daemons remember
-    their last 4096 events; what is older comes from their traces, if you may read them.
+    JOB is a job's name, or UID.NAME. Only the job's owner and root may ask. The daemons
+    remember their last 4096 events. Older ones come from the traces, if you may read
+    them.
 
     \b
     Examples:
@@ -64,7 +69,7 @@ def command(
       cosched why 1000.lu --json
     """
     places = [NodePaths(run_dir, node) for node in nodes] or nodes_with_stories(run_dir)
-    asker = Asker(job, os.geteuid(), time.time_ns() - parse_span(since, "--since"))
+    asker = Asker(job, os.geteuid(), time.time_ns() - parse_duration(since, "--since"))
     found = stories(places, asker)
     if as_json:
         click.echo(json.dumps({"nodes": [_document(story) for story in found]}, indent=2))
@@ -74,18 +79,20 @@ def command(
 
 
 def story_text(story: Story, asker: Asker, last: int, *, in_all: bool = False) -> str:
-    """A job on one node, and the last things that happened to it, within 80 columns;
-    with ``in_all`` also how often it had the CPUs so far, if it runs."""
+    """Returns a job's last changes on one node, within 80 columns.
+
+    in_all: also how often a job that runs had the CPUs so far.
+    """
     lines = _wrapped(f"{story.job} on {story.node}: {story.standing}", "", "  ")
     if in_all and story.live is not None:
         lines += _wrapped(_so_far(story.live), "  ", "    ")
     if story.reaches_back_to_wall_ns > asker.since_wall_ns and not _begins(story):
         began = _clock(story.reaches_back_to_wall_ns)
-        lines.append(f"  nothing is known from before {began}")
+        lines.append(f"  nothing is recorded from before {began}")
     shown = story.told[-last:]
     omitted = len(story.told) - len(shown)
     if omitted:
-        lines.append(f"  ({omitted} earlier things: --last {len(story.told)}, or --json)")
+        lines.append(f"  ({omitted} earlier changes: --last {len(story.told)}, or --json)")
     for told in shown:
         times = f" ({told.times} times)" if told.times > 1 else ""
         first = f"  {_clock(told.note.wall_ns)}  "
@@ -94,7 +101,7 @@ def story_text(story: Story, asker: Asker, last: int, *, in_all: bool = False) -
 
 
 def _so_far(job: Mapping[str, Any]) -> str:
-    """The job's status in one sentence."""
+    """Returns the job's counts in one sentence."""
     refused = {reason: n for reason, n in job["refused"].items() if n}
     reasons = ", ".join(f"{reason} {n}" for reason, n in sorted(refused.items()))
     times = "once" if job["switches"] == 1 else f"{job['switches']} times"
@@ -106,7 +113,7 @@ def _so_far(job: Mapping[str, Any]) -> str:
 
 
 def _begins(story: Story) -> bool:
-    """Whether it tells the job from its beginning."""
+    """Returns whether the story begins with the job's start."""
     first = story.told[0].note if story.told else None
     return first is not None and first.why == Cause.FIRST.value and not first.scheduled
 

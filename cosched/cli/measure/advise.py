@@ -16,12 +16,12 @@ from click.shell_completion import CompletionItem
 from cosched.bench.run.ground import GroundOptions
 from cosched.bench.run.interrupts import interruptible
 from cosched.bench.simulate.profiles import Seen, watch_workload
-from cosched.cli.job_names import complete_jobs
-from cosched.cli.measure.bench import parse_hosts
+from cosched.cli.entry import EXIT_FAILURE
 from cosched.cli.options import (
-    EXIT_FAILURE,
     asked_run_dir_option,
+    complete_jobs,
     complete_paths,
+    hosts_option,
     json_option,
     lab_nodes_option,
 )
@@ -70,7 +70,7 @@ def _jobs_and_files(
     help="How long a job of a workload is watched at most.",
 )
 @lab_nodes_option
-@click.option("--hosts", metavar="A,B", help="Run a workload on these nodes instead.")
+@hosts_option("Run a workload on these nodes instead.")
 @click.option("--mpi", metavar="MPI", help="As for cosched-run.")
 @asked_run_dir_option
 @json_option
@@ -78,16 +78,14 @@ def command(
     what: str,
     duration: str,
     nodes: int,
-    hosts: str | None,
+    hosts: tuple[str, ...],
     mpi: str | None,
     run_dir: Path,
     as_json: bool,
 ) -> int:
     at_most_s = parse_duration(duration, "--for") / NS_PER_S
     if what.endswith(".toml"):
-        options = GroundOptions(
-            run_dir=run_dir, nodes=nodes, hosts=parse_hosts(hosts), mpi=mpi
-        )
+        options = GroundOptions(run_dir=run_dir, nodes=nodes, hosts=hosts, mpi=mpi)
         with interruptible():
             seen = watch_workload(Path(what), options, at_most_s, os.environ, sys.stderr)
     else:

@@ -14,15 +14,16 @@ from cosched.bench.run.bench import BenchOptions, run_bench
 from cosched.bench.run.ground import GroundOptions
 from cosched.bench.run.interrupts import interruptible
 from cosched.bench.run.processes import RunFailed
+from cosched.cli.entry import EXIT_FAILURE
+from cosched.cli.files import check_writable, write_json
 from cosched.cli.options import (
-    EXIT_FAILURE,
+    hosts_option,
     json_file_option,
     lab_nodes_option,
     run_dir_option,
+    run_limit_option,
 )
-from cosched.cli.output import check_writable, write_json
 from cosched.core.errors import CoschedError
-from cosched.core.units import NS_PER_S, parse_duration
 
 HELP = """\
 Run a workload with and without cosched, and compare.
@@ -64,10 +65,10 @@ description.
 Examples:
   cosched bench benchmarks/workloads/lab/wavefront4.toml
   cosched bench mine.toml --hosts n1,n2 --arms kernel,cosched --repeat 5
-  cosched bench mine.toml --slice 2s --gmet 300ms --json result.json
+  cosched bench mine.toml --slice 2s --gmet 300ms --out result.json
   cosched bench mine.toml --repeat 9 --resume runs.jsonl
   cosched bench mine.toml --hosts n1,n2 --slice 5s \\
-      --set-with 'pdsh -w n1,n2 cosched set'
+      --set-with 'pdsh -w n1,n2 cosched config set'
 
 Exit status: 0, or 1 if a job of any run failed.
 """
@@ -83,7 +84,7 @@ Exit status: 0, or 1 if a job of any run failed.
     show_default=True,
     help="CPUs of each node of a private lab.",
 )
-@click.option("--hosts", metavar="A,B", help="Run on these nodes instead.")
+@hosts_option()
 @click.option(
     "--arms",
     default="batch,kernel,cosched",
@@ -98,7 +99,7 @@ Exit status: 0, or 1 if a job of any run failed.
     show_default=True,
     help="Runs of each arm; medians count.",
 )
-@json_file_option("Also write everything to FILE ('-': to stdout, instead of the table).")
+@json_file_option("Also write everything to FILE, as JSON ('-': as --json).")
 @click.option("--mpi", metavar="MPI", help="As for cosched-run: mpich, openmpi or a path.")
 @click.option("--slice", "slice_", metavar="TIME|auto", help="Slice during the bench.")
 @click.option("--gmet", metavar="TIME|auto", help="GMET during the bench.")
@@ -109,7 +110,7 @@ Exit status: 0, or 1 if a job of any run failed.
     help="Sets what is appended on all --hosts, where their daemons are out of reach.",
 )
 @click.option("--dom", type=click.IntRange(1), metavar="N", help="Jobs that run at a time.")
-@click.option("--run-limit", metavar="TIME", help="A run that lasts longer has failed.")
+@run_limit_option
 @click.option(
     "--resume",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -122,7 +123,7 @@ def command(
     workload: Path,
     nodes: int,
     cores_per_node: int,
-    hosts: str | None,
+    hosts: tuple[str, ...],
     arms: str,
     repeats: int,
     json_file: Path | None,
@@ -132,7 +133,7 @@ def command(
     align: str | None,
     set_with: str | None,
     dom: int | None,
-    run_limit: str | None,
+    run_limit: float,
     resume: Path | None,
     no_warm_up: bool,
     run_dir: Path,
@@ -145,10 +146,10 @@ def command(
             run_dir=run_dir,
             nodes=nodes,
             cores_per_node=cores_per_node,
-            hosts=parse_hosts(hosts),
+            hosts=hosts,
             mpi=mpi,
             settings=_given(slice=slice_, gmet=gmet, align=align),
-            limit_s=parse_limit(run_limit),
+            limit_s=run_limit,
             set_with=_words(set_with or ""),
         ),
         dom=dom,
@@ -177,25 +178,6 @@ def _words(text: str) -> tuple[str, ...]:
         return tuple(shlex.split(text))
     except ValueError as error:
         raise CoschedError(f"--set-with: '{text}': {error}") from error
-
-
-def parse_limit(text: str | None) -> float:
-    """Seconds that a run may take; no limit if none is given."""
-    if text is None:
-        return float("inf")
-    return parse_duration(text, "--run-limit") / NS_PER_S
-
-
-def parse_hosts(text: str | None) -> tuple[str, ...]:
-    """The names in ``--hosts``; none without it."""
-    if text is None:
-        return ()
-    hosts = tuple(host.strip() for host in text.split(","))
-    if not all(hosts) or len(set(hosts)) != len(hosts):
-        raise click.BadParameter(
-            f"'{text}': write names with commas between, each once.", param_hint="--hosts"
-        )
-    return hosts
 
 
 def _given(**settings: str | None) -> dict[str, str]:

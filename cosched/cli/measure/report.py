@@ -10,8 +10,8 @@ import click
 from rich.console import Console
 from rich.progress import track
 
+from cosched.cli.files import check_writable, writing
 from cosched.cli.options import asked_run_dir_option
-from cosched.cli.output import check_writable, writing
 from cosched.core.errors import CoschedError
 from cosched.observe.report.contents import report_data
 from cosched.observe.report.inputs import find_inputs

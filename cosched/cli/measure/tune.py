@@ -13,9 +13,15 @@ from cosched.bench.run.ground import GroundOptions
 from cosched.bench.run.interrupts import interruptible
 from cosched.bench.run.processes import RunFailed
 from cosched.bench.tune.tune import ALIGN, MODES, TuneOptions, tune
-from cosched.cli.measure.bench import parse_hosts, parse_limit
-from cosched.cli.options import EXIT_FAILURE, lab_nodes_option, run_dir_option
-from cosched.cli.output import check_writable, write_json, writing
+from cosched.cli.entry import EXIT_FAILURE
+from cosched.cli.files import check_writable, write_json, writing
+from cosched.cli.options import (
+    hosts_option,
+    json_file_option,
+    lab_nodes_option,
+    run_dir_option,
+    run_limit_option,
+)
 from cosched.cli.sim.calibrate import calibration_option
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings, Span, parse_gmet, parse_slice
@@ -78,13 +84,11 @@ _FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
 @click.option("--resume", type=_FILE, metavar="FILE", help="Keep finished runs in FILE.")
 @click.option("--write", type=_FILE, metavar="FILE", help="The setting as a config file.")
 @click.option("--figure", type=_FILE, metavar="FILE", help="The map as PNG or SVG.")
-@click.option(
-    "--json", "json_file", type=_FILE, metavar="FILE", help="Everything, as JSON."
-)
+@json_file_option("Also write everything to FILE, as JSON ('-': as --json).")
 @lab_nodes_option
-@click.option("--hosts", metavar="A,B", help="Run on these nodes instead.")
+@hosts_option()
 @click.option("--mpi", metavar="MPI", help="As for cosched-run.")
-@click.option("--run-limit", metavar="TIME", help="A run that lasts longer has failed.")
+@run_limit_option
 @click.option("--simulate", is_flag=True, help="In virtual time, on simulated nodes.")
 @calibration_option
 @run_dir_option
@@ -100,9 +104,9 @@ def command(
     figure: Path | None,
     json_file: Path | None,
     nodes: int,
-    hosts: str | None,
+    hosts: tuple[str, ...],
     mpi: str | None,
-    run_limit: str | None,
+    run_limit: float,
     simulate: bool,
     calibration: Path | None,
     run_dir: Path,
@@ -114,9 +118,9 @@ def command(
         ground=GroundOptions(
             run_dir=run_dir,
             nodes=nodes,
-            hosts=parse_hosts(hosts),
+            hosts=hosts,
             mpi=mpi,
-            limit_s=parse_limit(run_limit),
+            limit_s=run_limit,
         ),
         slices=_times(slices, "--slices", parse_slice),
         gmets=_times(gmets, "--gmets", parse_gmet),

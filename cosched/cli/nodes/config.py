@@ -1,4 +1,4 @@
-"""``cosched config``: what is set, where it was said, and whether it makes sense."""
+"""``cosched config``: shows, checks and changes the configuration."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import Any
 
 import click
 
-from cosched.cli.nodes import set as set_module
-from cosched.cli.options import EXIT_FAILURE, json_option
+from cosched.cli.entry import EXIT_FAILURE
+from cosched.cli.groups import Group
+from cosched.cli.nodes.config_set import command as config_set
+from cosched.cli.options import json_option
 from cosched.core.config.schema import KEYS, Key
 from cosched.core.config.values import Config, Problem
 from cosched.node.configuration import OPERATOR_FILE, examine, examine_file
@@ -18,12 +20,12 @@ from cosched.node.configuration import OPERATOR_FILE, examine, examine_file
 _VALUE_WIDTH = 22
 
 
-@click.group("config")
+@click.group("config", cls=Group)
 def command() -> None:
     """Show, check and change the configuration.
 
     It is read from /etc/cosched.toml, ~/.config/cosched/config.toml, variables
-    COSCHED_SECTION_KEY and options, later ones winning.
+    COSCHED_SECTION_KEY and options. A later place overrides an earlier one.
 
     \b
     Examples:
@@ -33,7 +35,7 @@ def command() -> None:
     """
 
 
-command.add_command(set_module.command)
+command.add_command(config_set)
 
 
 @command.command("show")
@@ -41,8 +43,8 @@ command.add_command(set_module.command)
 def show(as_json: bool) -> int:
     """Print each value and where it came from.
 
-    What is wrong is said on stderr; the exit status is then 1. This is what daemons would
-    be started with; 'cosched status' shows what those that are up have now.
+    Daemons started now would have these values; 'cosched status' shows the settings of
+    daemons that are up. Errors are printed on stderr, and the exit status is then 1.
 
     \b
     Examples:
@@ -54,11 +56,11 @@ def show(as_json: bool) -> int:
         click.echo(json.dumps(_plain(config, errors, warnings), indent=2))
     else:
         click.echo(_table(config), nl=False)
-    _say(errors, warnings)
+    _print_problems(errors, warnings)
     return EXIT_FAILURE if errors else 0
 
 
-@command.command("check", short_help="Look for what is wrong, here or in FILE.")
+@command.command("check", short_help="Check the configuration, or FILE.")
 @click.argument(
     "file",
     required=False,
@@ -66,14 +68,14 @@ def show(as_json: bool) -> int:
     metavar="[FILE]",
 )
 @click.option(
-    "--user", is_flag=True, help="Judge FILE as a user's, which may set no limits."
+    "--user", is_flag=True, help="Check FILE as a user's file, which cannot set limits."
 )
 @json_option
 def check(file: Path | None, user: bool, as_json: bool) -> int:
-    """Look for keys that do not exist, values that cannot be and combinations that do
-    nothing or the opposite, in FILE or in all that would be read now.
+    """Check FILE, or the whole configuration: unknown keys, impossible values, and
+    combinations that have no effect or the opposite one.
 
-    Each problem is a line with file and line number; the exit status is then 1.
+    Each problem is one line with file and line number; the exit status is then 1.
 
     \b
     Examples:
@@ -89,13 +91,13 @@ def check(file: Path | None, user: bool, as_json: bool) -> int:
         warnings = []
     if as_json:
         click.echo(json.dumps(_plain(config, errors, warnings), indent=2))
-    _say(errors, warnings)
+    _print_problems(errors, warnings)
     if not errors and not as_json:
         click.echo(f"{file or 'configuration'}: all right")
     return EXIT_FAILURE if errors else 0
 
 
-def _say(errors: list[Problem], warnings: list[Problem]) -> None:
+def _print_problems(errors: list[Problem], warnings: list[Problem]) -> None:
     for problem in errors:
         click.echo(str(problem), err=True)
     for problem in warnings:

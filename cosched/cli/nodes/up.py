@@ -21,74 +21,76 @@ METRICS_USUAL = "127.0.0.1:9434"
 @click.option("--slice", "slice_", metavar="TIME|auto", help="Time slice.")
 @click.option("--gmet", metavar="TIME|auto", help="Guaranteed minimum execution time.")
 @click.option(
-    "--align/--no-align",
-    default=None,
+    "--align",
+    type=click.Choice(["on", "off"]),
     help="Start slices at multiples of the slice in wall-clock time.",
 )
 @click.option(
     "--class-scheduler",
     type=click.Choice(["auto", "cgroup2", "cgroup1", "dutycycle"]),
-    help="What enforces the shares; auto takes the best that works.",
+    help="What enforces the shares; auto takes the best one that works.",
 )
 @click.option(
     "--mode",
     type=click.Choice(["proportional", "strict"]),
-    help="Whether time that a job leaves unused goes to the others, or is lost.",
+    help="Give the time that a job leaves unused to other jobs, or lose it.",
 )
 @click.option(
     "--metrics",
     is_flag=False,
     flag_value=METRICS_USUAL,
     metavar="[HOST:PORT]",
-    help=f"Let Prometheus ask there; bare: at {METRICS_USUAL}.",
+    help=f"Serve Prometheus metrics there; without a value at {METRICS_USUAL}.",
 )
-@click.option("--memory", metavar="SIZE", help="What jobs may have, auto or off.")
+@click.option("--memory", metavar="SIZE", help="Memory for all jobs; auto or off.")
 @click.option("--memory-wait", metavar="TIME", help="Longest wait for memory.")
 @click.option(
-    "--allow-raise/--no-raise",
-    default=None,
-    help="Whether owners may have a job run alone.  [default: with --private]",
+    "--allow-boost",
+    type=click.Choice(["on", "off"]),
+    help="Whether owners may boost their jobs.  [default: on with --private]",
 )
-@click.option("--trace", metavar="SIZE", help="What the trace may take on disk, or off.")
-@click.option("--private", is_flag=True, help="For this user's jobs; ends after the last.")
+@click.option("--trace", metavar="SIZE", help="Disk space for the trace, or off.")
+@click.option("--private", is_flag=True, help="Serve only your jobs; end after the last.")
 @click.option("-v", "--verbose", is_flag=True, help="Log each switch and refusal.")
 def command(
     run_dir: Path,
     node: str,
     slice_: str | None,
     gmet: str | None,
-    align: bool | None,
+    align: str | None,
     class_scheduler: str | None,
     mode: str | None,
     metrics: str | None,
     memory: str | None,
     memory_wait: str | None,
-    allow_raise: bool | None,
+    allow_boost: str | None,
     trace: str | None,
     private: bool,
     verbose: bool,
 ) -> None:
     """Start the scheduler daemon and the timer daemon of this node.
 
-    Returns when they are ready. After a crash it takes over the running jobs. What no
-    option says is taken from the configuration: see 'cosched config show'.
+    The command returns when they are ready. After a crash they take over the running
+    jobs. An option that is not given has the value of the configuration: see
+    'cosched config show'.
 
     \b
     Examples:
       cosched up
-      cosched up --slice 500ms --gmet 50ms --no-align
+      cosched up --slice 500ms --gmet 50ms --align off
       cosched up --metrics
     """
     given = {
         "node.slice": (slice_, "--slice"),
         "node.gmet": (gmet, "--gmet"),
-        "node.align": (None if align is None else str(align), "--align"),
+        "node.align": (align, "--align"),
         "node.class_scheduler": (class_scheduler, "--class-scheduler"),
         "node.mode": (mode, "--mode"),
         "node.trace": (trace, "--trace"),
         "metrics.listen": (metrics, "--metrics"),
         "node.memory": (memory, "--memory"),
         "node.memory_wait": (memory_wait, "--memory-wait"),
+        "node.allow_raise": (allow_boost, "--allow-boost"),
     }
     config, doubts = load(
         os.environ,
@@ -106,7 +108,7 @@ def command(
         config.metrics_listen(private=private),
         memory,
         memory_wait,
-        allow_raise,
+        config.node.allow_raise,
         trace,
     )
     click.echo(start_node(NodePaths(run_dir, node), options))

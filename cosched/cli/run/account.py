@@ -1,4 +1,4 @@
-"""What a job that cosched-run started has had of its nodes, told when it has ended."""
+"""Prints how the time of a job of cosched-run was spent, when the job has ended."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from cosched.node.sockets.client import request
 from cosched.observe.history import gather, in_words, summary
 from cosched.shm.paths import NodePaths, job_key
 
-#: The daemons hear of a task's end from the kernel, at about the time we do.
+#: The kernel reports a task's end to the daemons at about the time of our own wait.
 PATIENCE_S = 3.0
 AWAIT_S = 0.02
 
 
-def say_account(nodes: Sequence[NodePaths], job: str, began_wall_ns: int, of: int) -> None:
-    """Some lines on stderr: the account of ``job``, of this user, since then.
+def print_account(
+    nodes: Sequence[NodePaths], job: str, began_wall_ns: int, of: int
+) -> None:
+    """Prints some lines on stderr about this user's ``job`` since ``began_wall_ns``.
 
-    nodes: those that can be asked from here, ``of`` so many that the job had.
+    nodes: the job's nodes that can be asked from here. of: the number of all its nodes.
     """
     if not nodes:
         print(
@@ -46,19 +48,19 @@ def say_account(nodes: Sequence[NodePaths], job: str, began_wall_ns: int, of: in
 
 
 def _records(nodes: Sequence[NodePaths], job: str, began_wall_ns: int) -> list[JobRecord]:
-    """The job's records, one a node, as soon as it has left them all."""
+    """Waits until the job has left all nodes; returns its records, one a node."""
     deadline = time.monotonic() + PATIENCE_S
     mine = job_key(os.geteuid(), job)
     while True:
-        here = [paths for paths in nodes if _is_there(paths, job)]
+        here = [paths for paths in nodes if _is_present(paths, job)]
         if not here or time.monotonic() > deadline:
             found = gather(nodes, began_wall_ns)
             return list({r.node: r for r in found if r.job == mine}.values())
-        time.sleep(AWAIT_S)  # nobody outside of the daemon is told
+        time.sleep(AWAIT_S)  # daemons do not publish a job's end
 
 
-def _is_there(paths: NodePaths, job: str) -> bool:
-    """Whether the daemon still has the job; a job that has left is written down."""
+def _is_present(paths: NodePaths, job: str) -> bool:
+    """Returns whether the daemon still has the job. It records a job that has left."""
     try:
         status = request(paths, "status")
     except NoDaemon:

@@ -1,5 +1,5 @@
-"""What cosched-run takes from the configuration where its options say nothing, and what
-the operator allows."""
+"""Fills the options of cosched-run from the configuration and checks the operator's
+limits."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from cosched.node.configuration import load
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """How ranks wait (as the shim reads it), the carrier as asked for, and the limits."""
+    """How the job runs. policy: how ranks wait, as the shim reads it. carrier: as asked
+    for, ``auto`` included."""
 
     policy: str
-    status: str
+    carrier: str
     limits: Limits
 
     def check_carrier(self, carrier: str) -> None:
-        """CoschedError unless the carrier that was settled upon is allowed."""
+        """Raises CoschedError unless the operator allows the chosen carrier."""
         refusal = refuse_task(self.limits, carrier, 0)
         if refusal is not None:
             raise CoschedError(refusal)
@@ -34,15 +35,18 @@ def choose(
     ctx: click.Context,
     *,
     wait: str | None,
-    status: str | None,
+    carrier: str | None,
     waits_only: bool,
     no_shim: bool,
 ) -> Choices:
-    """Options, else the configuration; UsageError where options contradict each other."""
+    """Takes each choice from the options, otherwise from the configuration.
+
+    Raises UsageError where options contradict each other, CoschedError at a limit.
+    """
     config, _ = load(os.environ)
     policy = wait_policy(wait) if wait is not None else ""
     if no_shim and (waits_only or policy not in ("", "spin")):
-        raise click.UsageError("--no-shim leaves nothing that could --wait.", ctx)
+        raise click.UsageError("--no-shim cannot be combined with --wait.", ctx)
     if not policy:
         policy = "spin" if no_shim else wait_policy(config.run.wait)
     if waits_only and policy == "spin":
@@ -51,4 +55,4 @@ def choose(
     refusal = None if no_shim else refuse_wait(limits, policy)
     if refusal is not None:
         raise CoschedError(refusal)
-    return Choices(policy, status or config.run.status, limits)
+    return Choices(policy, carrier or config.run.status, limits)

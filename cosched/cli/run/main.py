@@ -4,37 +4,25 @@ from __future__ import annotations
 
 import os
 import sys
-import time
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
+from cosched.cli.entry import run_cli
+from cosched.cli.groups import current_options
 from cosched.cli.options import (
     complete_paths,
+    hosts_option,
     json_option,
-    run_cli,
     run_dir_option_with,
 )
-from cosched.cli.run.choices import Choices, choose
-from cosched.cli.run.site import (
-    check_hosts,
-    find_site,
-    lease_here,
-    local_nodes,
-    this_node,
-)
-from cosched.core.errors import CoschedError
+from cosched.cli.run.choices import choose
+from cosched.cli.run.plan import plan_json, plan_text
+from cosched.cli.run.site import find_site, this_node
+from cosched.cli.run.start import Start, warn
 from cosched.core.units import parse_bytes
-from cosched.launch.environment import (
-    Part,
-    carrier_for,
-    default_job_name,
-    submission_ns,
-    task_environment,
-)
-from cosched.launch.job import Job, Request, resolve
+from cosched.launch.environment import default_job_name
+from cosched.launch.job import Request, resolve
 from cosched.launch.mpi import Places
 from cosched.shm.paths import check_job_name
 from cosched.shm.userdirs import run_dir_to_ask
@@ -42,18 +30,17 @@ from cosched.shm.userdirs import run_dir_to_ask
 _NOISE_BYTES = 4
 
 
-def _hosts(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...]:
-    """``a,b,c``, each named once."""
-    hosts = tuple(value.split(",")) if value is not None else ()
-    if not all(hosts):
-        raise click.BadParameter(f"'{value}': name hosts as a,b,c.")
-    if len(set(hosts)) < len(hosts):
-        raise click.BadParameter(f"'{value}': a host is named twice; use --ppn.")
-    return hosts
+class RunCommand(click.Command):
+    """A command that accepts old names of its options."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        words = current_options(ctx, self, ctx.command_path, args)
+        return super().parse_args(ctx, words)
 
 
 @click.command(
     "cosched-run",
+    cls=RunCommand,
     context_settings={
         "help_option_names": ["-h", "--help"],
         "max_content_width": 80,
@@ -68,7 +55,7 @@ def _hosts(_: click.Context, __: click.Parameter, value: str | None) -> tuple[st
     metavar="N",
     help="How many ranks.  [default: 1, or --ppn on each host]",
 )
-@click.option("--hosts", callback=_hosts, metavar="A,B", help="Where they run.")
+@hosts_option("The nodes that they run on.")
 @click.option(
     "--ppn", type=click.IntRange(min=1), metavar="K", help="At most K ranks on a host."
 )
@@ -79,29 +66,27 @@ def _hosts(_: click.Context, __: click.Parameter, value: str | None) -> tuple[st
     help="An mpiexec, a prefix, mpich or openmpi.  [default: what the program uses]",
 )
 @click.option(
-    "--status",
+    "--carrier",
     type=click.Choice(["auto", "shadow", "prefix", "none"]),
-    help="How the sender's status travels: shadow, beside the messages; prefix, one byte"
-    " in front of each; none. auto: shadow, but none where a rank may lack the shim."
-    "  [default: the configuration's, auto]",
+    help="How the sender's status travels: shadow, in messages of its own; prefix, one"
+    " byte in front of each message; none, not at all. auto: shadow, but none where a"
+    " rank may lack the shim.  [default: the configuration's, auto]",
 )
 @click.option(
     "--wait",
     metavar="HOW",
-    help="How ranks wait while they may run: spin (as the MPI does), yield, block[:TIME],"
+    help="How ranks of a scheduled job wait: spin (as the MPI does), yield, block[:TIME],"
     " which spins for TIME (20us) and then sleeps, or auto[:TIME], which blocks where the"
     " CPUs are shared now.  [default: the configuration's, spin]",
 )
 @click.option(
     "--memory",
     metavar="SIZE",
-    help="What the job needs on each of its nodes, such as 8G: it begins once that is"
-    " free, rather than page.",
+    help="Memory that the job needs on each of its nodes, such as 8G: it starts when"
+    " that much is free.",
 )
-@click.option(
-    "--waits-only", is_flag=True, help="Only wait as --wait says; no coscheduling."
-)
-@click.option("--no-shim", is_flag=True, help="Start the job the same way, uncoscheduled.")
+@click.option("--waits-only", is_flag=True, help="Apply --wait, but do not coschedule.")
+@click.option("--no-shim", is_flag=True, help="Start the job without cosched.")
 @run_dir_option_with(
     lambda: run_dir_to_ask(os.environ, os.geteuid(), this_node()),
     "/tmp/cosched-UID where daemons of yours are up, else /run/cosched",
@@ -109,10 +94,10 @@ def _hosts(_: click.Context, __: click.Parameter, value: str | None) -> tuple[st
 @click.option(
     "--account",
     is_flag=True,
-    help="Say on stderr at the end what the job has had (-v does, too).",
+    help="Print on stderr at the end how the job's time was spent (-v, too).",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Say on stderr what is done.")
-@click.option("--dry-run", is_flag=True, help="Print command and environment only.")
+@click.option("-v", "--verbose", is_flag=True, help="Print on stderr what is done.")
+@click.option("--dry-run", is_flag=True, help="Only print the command and the environment.")
 @json_option
 @click.version_option(package_name="cosched")
 @click.argument(
@@ -131,7 +116,7 @@ def command(
     ppn: int | None,
     job: str | None,
     mpi: str | None,
-    status: str | None,
+    carrier: str | None,
     wait: str | None,
     memory: str | None,
     waits_only: bool,
@@ -145,8 +130,8 @@ def command(
     """Start an MPI program that takes part in coscheduling.
 
     PROGRAM is a program with its arguments, or your own launcher with its command line.
-    Streams, signals and the exit status are the launcher's. Where this node has no
-    daemons, a private pair of them runs as long as the job.
+    Streams, signals and the exit status are the launcher's. If this node has no daemons,
+    private ones run as long as the job.
 
     \b
     Examples:
@@ -162,12 +147,14 @@ def command(
         raise click.UsageError("Missing PROGRAM.", ctx)
     if as_json and not dry_run:
         raise click.UsageError("--json needs --dry-run.", ctx)
-    choices = choose(ctx, wait=wait, status=status, waits_only=waits_only, no_shim=no_shim)
+    choices = choose(
+        ctx, wait=wait, carrier=carrier, waits_only=waits_only, no_shim=no_shim
+    )
     if job is not None:
         check_job_name(job)
     need_bytes = 0 if memory is None else parse_bytes(memory, "--memory")
     if need_bytes and (no_shim or waits_only):
-        raise click.UsageError("--memory needs coscheduling: nobody else waits.", ctx)
+        raise click.UsageError("--memory needs coscheduling.", ctx)
     run_dir = run_dir.absolute()
     resolved = resolve(
         Request(argv, ranks, ppn, mpi, root=os.geteuid() == 0),
@@ -175,7 +162,7 @@ def command(
         Places(Path(sys.executable).parent, os.environ),
     )
     for warning in resolved.warnings:
-        _warn(warning)
+        warn(warning)
     start = Start(
         resolved,
         job or default_job_name(resolved.label, os.urandom(_NOISE_BYTES)),
@@ -185,147 +172,15 @@ def command(
     )
     tasks = {} if no_shim else start.task_environment(part=not waits_only, verbose=verbose)
     if dry_run:
-        _print_plan(resolved, start.name, tasks, as_json=as_json)
+        as_planned = plan_json(resolved, start.name, tasks)
+        click.echo(as_planned if as_json else plan_text(resolved, tasks))
         return 0
     return start.carry_out(tasks, account=account, verbose=verbose)
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """A job that is to be started. need_bytes: memory on each node, 0 for any."""
-
-    job: Job
-    name: str
-    run_dir: Path
-    need_bytes: int
-    choices: Choices
-
-    def task_environment(self, *, part: bool, verbose: bool) -> Mapping[str, str]:
-        """What the ranks find in their environment. part: they are coscheduled."""
-        shim = _shim(self.job)
-        carrier = carrier_for(
-            self.choices.status,
-            interposer=shim is not None,
-            surely_shimmed=self.job.surely_shimmed,
-            wrapped=self.job.wrapped,
-        )
-        self.choices.check_carrier(carrier)
-        submitted_ns = submission_ns(os.environ, time.time_ns())
-        return task_environment(
-            os.environ,
-            part=Part(self.name, self.run_dir, carrier, self.need_bytes, submitted_ns)
-            if part
-            else None,
-            wait=self.choices.policy,
-            shim=shim,
-            verbose=verbose,
-        )
-
-    def carry_out(self, tasks: Mapping[str, str], *, account: bool, verbose: bool) -> int:
-        """Runs the launcher; the status to exit with, which is the launcher's."""
-        from cosched.launch.process import exit_like
-
-        lease = None
-        if "COSCHED_JOB" in tasks:
-            jobs_per_user = self.choices.limits.jobs_per_user
-            wanted = (self.run_dir, self.name, jobs_per_user, self.need_bytes)
-            if self.job.site.names:
-                check_hosts(self.job.site, *wanted)
-            else:
-                lease = lease_here(*wanted, _warn)
-                tasks = tasks if lease else {}
-        if verbose:
-            _say_what(self.job, self.name, tasks)
-        began_wall_ns = time.time_ns()
-        status_word = _run(self.job, tasks)
-        if (account or verbose) and "COSCHED_JOB" in tasks:
-            from cosched.cli.run.account import say_account
-
-            say_account(
-                local_nodes(self.job.site, self.run_dir),
-                self.name,
-                began_wall_ns,
-                of=max(1, len(self.job.site.names)),
-            )
-        return exit_like(status_word)
 
 
 def main() -> None:
     """Entry point of the ``cosched-run`` command."""
     sys.exit(run_cli(command, sys.argv[1:]))
-
-
-def _shim(job: Job) -> Path | None:
-    """The library to preload; None, with a warning, where there can be none."""
-    from cosched.launch.shim import make_shim, plan_build
-
-    try:
-        build = plan_build(job.require_mpicc(), os.environ, standard_abi=job.standard_abi)
-        if not build.is_built and sys.stderr.isatty():
-            print("cosched-run: building the shim for this MPI, once", file=sys.stderr)
-        return make_shim(build)
-    except CoschedError as error:
-        _warn(f"{error}; only programs that import mpi_shim are coscheduled")
-        return None
-
-
-def _print_plan(job: Job, name: str, tasks: Mapping[str, str], *, as_json: bool) -> None:
-    import json
-    import shlex
-
-    command = job.command(tasks)
-    environment = {**job.own_environment(), **tasks}
-    if as_json:
-        plan = {
-            "job": name,
-            "command": list(command.argv),
-            "environment": environment,
-            "hosts": list(job.site.names),
-            "mpi": None
-            if job.mpi is None
-            else {
-                "family": job.mpi.family.value,
-                "engine": job.mpi.engine.value,
-                "version": job.mpi.version,
-                "mpiexec": str(job.mpi.mpiexec),
-            },
-            "mpicc": None if job.mpicc is None else str(job.mpicc),
-        }
-        print(json.dumps(plan))
-        return
-    print("command:", shlex.join(command.argv))
-    words = [f"{name}={shlex.quote(value)}" for name, value in environment.items()]
-    print("environment:", *words)
-
-
-def _say_what(job: Job, name: str, tasks: Mapping[str, str]) -> None:
-    how = job.launcher
-    if job.mpi is not None:
-        how += f" ({job.mpi.title} {job.mpi.version})"
-    what = (
-        f"status {tasks['COSCHED_STATUS']}" if "COSCHED_JOB" in tasks else "not coscheduled"
-    )
-    if tasks.get("COSCHED_WAIT", "spin") != "spin":
-        what += f"; waits: {tasks['COSCHED_WAIT'].partition(':')[0]}"
-    print(f"cosched-run: job {name}: {how}; {what}", file=sys.stderr)
-
-
-def _run(job: Job, tasks: Mapping[str, str]) -> int:
-    """Runs the launcher; how it ended, as wait(2) tells."""
-    from cosched.launch.process import run_launcher
-
-    command = job.command(tasks)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    return run_launcher(
-        command.argv,
-        {**os.environ, **command.environ},
-        death_signal=job.death_signal,
-    )
-
-
-def _warn(message: object) -> None:
-    print(f"cosched-run: warning: {message}", file=sys.stderr)
 
 
 if __name__ == "__main__":

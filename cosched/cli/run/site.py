@@ -1,4 +1,4 @@
-"""Where a job of cosched-run runs, and the daemons that its nodes have."""
+"""Finds the nodes of a job of cosched-run and asks their daemons."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _LAB_HOST = re.compile(r"lab[0-9]+")
 
 
 def this_node() -> str:
-    """This node's name, as the tasks will know it."""
+    """Returns this node's name, the same as the tasks find."""
     return os.environ.get("COSCHED_NODE") or os.uname().nodename
 
 
 def find_site(run_dir: Path, hosts: tuple[str, ...]) -> Site:
-    """The lab if the hosts are its nodes, else real hosts as the launcher finds them."""
+    """Returns the lab's nodes if the hosts are such, otherwise the hosts as named."""
     if not hosts:
         return Site()
     lab = None
@@ -65,7 +65,7 @@ def _resolves(host: str) -> bool:
 def check_hosts(
     site: Site, run_dir: Path, name: str, most: int | None, need_bytes: int
 ) -> None:
-    """CoschedError unless the daemons of those hosts that can be asked take the job."""
+    """Raises CoschedError unless all daemons that can be asked accept the job."""
     from cosched.launch.nodes import check_nodes
 
     hint = "cosched up" if site.agent is None else "cosched lab exec {node} cosched up"
@@ -81,7 +81,7 @@ def check_hosts(
 
 
 def local_nodes(site: Site, run_dir: Path) -> list[NodePaths]:
-    """The job's nodes whose daemons can be asked from here."""
+    """Returns the job's nodes whose daemons can be asked from here."""
     if site.agent is not None:
         return [NodePaths(run_dir, node) for node in site.names]
     host = os.uname().nodename
@@ -97,7 +97,10 @@ def lease_here(
     need_bytes: int,
     warn: Callable[[str], None],
 ) -> Control | None:
-    """A lease on this node's daemons, started if need be; None, with a warning, if not."""
+    """Returns a lease on this node's daemons, which are started if there are none.
+
+    Returns None, after a warning, if no daemon can be started.
+    """
     from cosched.launch.nodes import JobRefused, lease_node
 
     here = NodePaths(run_dir, this_node())
@@ -118,7 +121,7 @@ def lease_here(
 
 
 def connect(paths: NodePaths) -> Control | None:
-    """The node's daemon; None if it has none."""
+    """Connects to the node's daemon; None if there is none."""
     from cosched.node.sockets.client import ControlClient
 
     try:

@@ -14,9 +14,13 @@ from cosched.bench.run.processes import RunFailed
 from cosched.bench.simulate.calibrate import calibrate
 from cosched.bench.simulate.models import write_calibration
 from cosched.bench.simulate.virtual import default_calibration
-from cosched.cli.measure.bench import parse_hosts, parse_limit
-from cosched.cli.options import run_dir_option
-from cosched.cli.output import check_writable, writing
+from cosched.cli.files import check_writable, writing
+from cosched.cli.options import (
+    hosts_option,
+    lab_nodes_option,
+    run_dir_option,
+    run_limit_option,
+)
 
 HELP = """\
 See how the programs of a workload communicate, for simulations.
@@ -61,25 +65,19 @@ calibration_option = click.option(
     show_default=True,
     help="Runs of each program without cosched; the median counts.",
 )
-@click.option(
-    "--nodes",
-    type=click.IntRange(1),
-    default=2,
-    show_default=True,
-    help="Virtual nodes: the lab that is up, or else a private one.",
-)
-@click.option("--hosts", metavar="A,B", help="Run on these nodes instead.")
+@lab_nodes_option
+@hosts_option()
 @click.option("--mpi", metavar="MPI", help="As for cosched-run.")
-@click.option("--run-limit", metavar="TIME", help="A run that lasts longer has failed.")
+@run_limit_option
 @run_dir_option
 def calibrate_workload(
     workload: Path,
     out: Path | None,
     repeats: int,
     nodes: int,
-    hosts: str | None,
+    hosts: tuple[str, ...],
     mpi: str | None,
-    run_limit: str | None,
+    run_limit: float,
     run_dir: Path,
 ) -> None:
     out = out or default_calibration(workload)
@@ -87,9 +85,9 @@ def calibrate_workload(
     options = GroundOptions(
         run_dir=run_dir,
         nodes=nodes,
-        hosts=parse_hosts(hosts),
+        hosts=hosts,
         mpi=mpi,
-        limit_s=parse_limit(run_limit),
+        limit_s=run_limit,
     )
     try:
         with interruptible():

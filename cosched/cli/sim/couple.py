@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import shlex
 import sys
 from dataclasses import replace
@@ -12,8 +11,8 @@ from pathlib import Path
 
 import click
 
-from cosched.cli.options import json_file_option
-from cosched.cli.output import check_writable, write_json
+from cosched.cli.files import check_writable, write_json
+from cosched.cli.options import json_file_option, parallel_option
 from cosched.core.cluster.coupling.messages import Scheme, Timing
 from cosched.core.cluster.coupling.settings import CouplingSettings
 from cosched.core.cluster.queue.scheduler import POLICIES
@@ -41,7 +40,7 @@ Examples:
   cosched sim couple theta.swf thetagpu.swf
   cosched sim couple big.swf small.swf --pairs 10% --schemes hold-yield
   cosched sim couple a.swf b.swf c.swf --pairs 5% --schemes yield-yield-yield
-  cosched sim couple a.swf b.swf --timing within=30min --json out.json
+  cosched sim couple a.swf b.swf --timing within=30min --out out.json
 """
 
 
@@ -108,7 +107,7 @@ Examples:
     help="What queues are told of run times: what users asked for, or the truth.",
 )
 @click.option("--skip-bad", is_flag=True, help="Leave bad lines of the logs out.")
-@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Runs at a time.")
+@parallel_option
 @click.option(
     "--save",
     "save_in",
@@ -129,7 +128,7 @@ def couple(
     timing: str,
     estimates: str,
     skip_bad: bool,
-    jobs: int | None,
+    at_a_time: int,
     save_in: Path | None,
     json_file: Path | None,
 ) -> None:
@@ -152,7 +151,6 @@ def couple(
         for combination in [(), *_combinations(schemes, len(traces))]
     ]
     with open_progress(sys.stderr, len(runs)) as heard:
-        at_a_time = jobs or len(os.sched_getaffinity(0))
         outcomes = carry_out_all(carry_out, runs, at_a_time, heard)
     if json_file != Path("-"):
         click.echo(render(outcomes), nl=False)

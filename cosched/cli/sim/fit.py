@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
+from cosched.cli.files import check_writable, write_json
 from cosched.cli.options import json_file_option
-from cosched.cli.output import check_writable, write_json
 from cosched.sim.logs.fit import LogModel, fit
 from cosched.sim.logs.swf import Log, read_swf
 
@@ -28,7 +28,7 @@ CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
 )
 @click.option("--machine", type=click.IntRange(1), metavar="NODES", help="Another size.")
 @click.option("--skip-bad", is_flag=True, help="Leave bad lines out.")
-@json_file_option("Write the model to FILE ('-': to stdout, instead of the text).")
+@json_file_option("Write the model to FILE, as JSON ('-': as --json).")
 def fit_log(
     trace: Path,
     name: str | None,
@@ -46,7 +46,7 @@ def fit_log(
     \b
     Examples:
       cosched sim fit KTH.swf.gz
-      cosched sim fit SDSC.swf.gz --begins 18:11 --json sdsc.json
+      cosched sim fit SDSC.swf.gz --begins 18:11 --out sdsc.json
     """
     check_writable(json_file)
     log = read_swf(trace, machine=machine, skip_bad=skip_bad)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from dataclasses import asdict
@@ -12,8 +11,8 @@ from typing import Any, TypeAlias
 
 import click
 
-from cosched.cli.options import json_file_option
-from cosched.cli.output import check_writable, write_json
+from cosched.cli.files import check_writable, write_json
+from cosched.cli.options import json_file_option, parallel_option
 from cosched.core.cluster.malleable.execution import EXECUTIONS
 from cosched.core.cluster.malleable.settings import Control
 from cosched.core.units import parse_duration
@@ -63,7 +62,7 @@ Examples:
   cosched sim malleable sdsc
   cosched sim malleable KTH.swf.gz --minimum 50,25 --execution parabolic
   cosched sim malleable sdsc --policy even-fr,even-fq --degree 3,9,none
-  cosched sim malleable mixed --beta 0.25 --traces 4 --json mixed.json
+  cosched sim malleable mixed --beta 0.25 --traces 4 --out mixed.json
 """
 
 
@@ -168,7 +167,7 @@ def _percents(ctx: click.Context, param: click.Parameter, value: str) -> tuple[i
 )
 @click.option("--machine", type=click.IntRange(1), metavar="NODES", help="Another size.")
 @click.option("--skip-bad", is_flag=True, help="Leave bad lines of logs out.")
-@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Streams at a time.")
+@parallel_option
 @json_file_option()
 def malleable(
     sources: tuple[str, ...],
@@ -185,7 +184,7 @@ def malleable(
     beta: float,
     machine: int | None,
     skip_bad: bool,
-    jobs: int | None,
+    at_a_time: int,
     json_file: Path | None,
 ) -> None:
     check_writable(json_file)
@@ -205,7 +204,6 @@ def malleable(
     ]
     runs = [run for group in groups for run in group]
     with open_progress(sys.stderr, len(runs)) as heard:
-        at_a_time = jobs or len(os.sched_getaffinity(0))
         outcomes = iter(carry_out_all(carry_out, runs, at_a_time, heard))
     results = []
     for group in groups:

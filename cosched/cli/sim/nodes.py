@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from dataclasses import replace
@@ -14,8 +13,8 @@ from click.core import ParameterSource
 
 from cosched.bench.simulate.virtual import SPREAD_NS, calibration_of, programs_of
 from cosched.bench.workload.file import load_workload
-from cosched.cli.options import json_file_option
-from cosched.cli.output import check_writable, write_json
+from cosched.cli.files import check_writable, write_json
+from cosched.cli.options import json_file_option, parallel_option
 from cosched.cli.sim.calibrate import calibration_option
 from cosched.core.node.settings import Settings
 from cosched.core.units import parse_duration
@@ -59,7 +58,7 @@ Examples:
   cosched sim nodes --nodes 1024 --pattern wavefront --align off --gmet 50ms
   cosched sim nodes --nodes 16 --work 1s --arms cosched,kernel,yield
   cosched sim nodes benchmarks/workloads/lab/workload2.toml
-  cosched sim nodes --nodes 256 --clock 5ms --json out.json
+  cosched sim nodes --nodes 256 --clock 5ms --out out.json
 """
 
 
@@ -123,7 +122,7 @@ OF_EQUAL_JOBS = ("dom", "pattern", "grain", "work", "imbalance")
 @click.option("--spread", default="20ms", show_default=True, help="Ranks start within.")
 @click.option("--strict", is_flag=True, help="Unused time is lost, not given to others.")
 @click.option("--seed", type=int, default=1, show_default=True)
-@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Runs at a time.")
+@parallel_option
 @json_file_option()
 def nodes(
     workload: Path | None,
@@ -146,7 +145,7 @@ def nodes(
     spread: str,
     strict: bool,
     seed: int,
-    jobs: int | None,
+    at_a_time: int,
     json_file: Path | None,
 ) -> None:
     check_writable(json_file)
@@ -183,7 +182,6 @@ def nodes(
     wanted = _arms(arms) if arms else (WORKLOAD if workload else EQUAL_JOBS)
     runs = [NodesRun(arm, programs, cluster, settings, seed) for arm in wanted]
     with open_progress(sys.stderr, len(runs)) as heard:
-        at_a_time = jobs or len(os.sched_getaffinity(0))
         outcomes = carry_out_all(carry_out, runs, at_a_time, heard)
     if json_file != Path("-"):
         click.echo(render(outcomes), nl=False)

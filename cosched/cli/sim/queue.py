@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -11,9 +10,9 @@ from pathlib import Path
 
 import click
 
-from cosched.cli.choose import choose
-from cosched.cli.options import json_file_option
-from cosched.cli.output import check_writable, write_json, writing
+from cosched.cli.files import check_writable, write_json, writing
+from cosched.cli.groups import Group
+from cosched.cli.options import choose, json_file_option, parallel_option
 from cosched.cli.sim.calibrate import calibrate_workload
 from cosched.cli.sim.couple import couple
 from cosched.cli.sim.fit import fit_log
@@ -31,7 +30,7 @@ from cosched.sim.queue.runs import Run, carry_out
 from cosched.sim.queue.table import render
 
 
-@click.group("sim")
+@click.group("sim", cls=Group)
 def command() -> None:
     """Try scheduling decisions in virtual time.
 
@@ -43,7 +42,7 @@ def command() -> None:
     Examples:
       cosched sim generate year.swf --jobs 30000 --machine 128 --load 0.8
       cosched sim queue year.swf --policy easy
-      cosched sim queue year.swf --policy easy,wfp,conservative --json out.json
+      cosched sim queue year.swf --policy easy,wfp,conservative --out out.json
       cosched sim couple compute.swf analysis.swf --pairs 2min
       cosched sim nodes --nodes 1024 --pattern bulk --dom 4
       cosched sim calibrate mine.toml
@@ -80,7 +79,7 @@ side over the cores.
 Examples:
   cosched sim queue KTH.swf.gz --policy easy
   cosched sim queue KTH.swf CTC.swf --policy easy,wfp --estimates log,exact
-  cosched sim queue KTH.swf.gz --skip-bad --save results --json all.json
+  cosched sim queue KTH.swf.gz --skip-bad --save results --out all.json
 """
 
 
@@ -117,12 +116,7 @@ Examples:
     help="Nodes of the machine; by default what the log's header says.",
 )
 @click.option("--skip-bad", is_flag=True, help="Leave bad lines out, and count them.")
-@click.option(
-    "--jobs",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Runs at a time; by default one for each CPU.",
-)
+@parallel_option
 @click.option(
     "--save",
     "save_in",
@@ -130,7 +124,7 @@ Examples:
     metavar="FOLDER",
     help="Write each run's jobs there, as npz and CSV.",
 )
-@click.option("--nodes", is_flag=True, help="With --save: also which nodes a job had.")
+@click.option("--save-nodes", is_flag=True, help="With --save: each job's nodes, too.")
 @json_file_option()
 def queue(
     traces: tuple[Path, ...],
@@ -138,13 +132,13 @@ def queue(
     estimates: tuple[str, ...],
     machine: int | None,
     skip_bad: bool,
-    jobs: int | None,
+    at_a_time: int,
     save_in: Path | None,
-    nodes: bool,
+    save_nodes: bool,
     json_file: Path | None,
 ) -> None:
-    if nodes and save_in is None:
-        raise click.UsageError("--nodes needs --save: it is a column there.")
+    if save_nodes and save_in is None:
+        raise click.UsageError("--save-nodes needs --save: it is a column there.")
     words = shlex.join(["cosched", *sys.argv[1:]])
     runs = [
         Run(
@@ -153,7 +147,7 @@ def queue(
             estimates=Estimates(told),
             machine=machine,
             skip_bad=skip_bad,
-            keep_nodes=nodes,
+            keep_nodes=save_nodes,
             save_in=save_in,
             command=words,
         )
@@ -163,9 +157,7 @@ def queue(
     ]
     _check_files(runs, save_in, json_file)
     with open_progress(sys.stderr, len(runs)) as heard:
-        outcomes = carry_out_all(
-            carry_out, runs, jobs or len(os.sched_getaffinity(0)), heard
-        )
+        outcomes = carry_out_all(carry_out, runs, at_a_time, heard)
     if json_file != Path("-"):
         click.echo(render(outcomes), nl=False)
     if json_file is not None:

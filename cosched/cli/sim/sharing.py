@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 import click
 
+from cosched.cli.files import write_json
 from cosched.cli.options import json_file_option
-from cosched.cli.output import write_json
 from cosched.core.cluster.symbiosis.datastar import MODELS
 from cosched.core.cluster.symbiosis.matrix import Model, parse_model
 from cosched.core.errors import CoschedError

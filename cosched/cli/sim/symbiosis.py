@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
-from cosched.cli.choose import choose
-from cosched.cli.output import check_writable
+from cosched.cli.files import check_writable
+from cosched.cli.groups import Group
+from cosched.cli.options import choose
 from cosched.cli.sim.sharing import (
     json_option,
     model_option,
@@ -33,7 +34,7 @@ from cosched.sim.symbiotic.table import (
 )
 
 
-@click.group("symbiosis")
+@click.group("symbiosis", cls=Group)
 def symbiosis() -> None:
     """Run jobs that share nodes, half and half.
 
@@ -47,7 +48,7 @@ def symbiosis() -> None:
     Examples:
       cosched sim symbiosis pairs
       cosched sim symbiosis stream --repeat 20
-      cosched sim symbiosis stream --model mine.json --nodes 16 --jobs 1000
+      cosched sim symbiosis stream --model mine.json --machine 16 --jobs 1000
       cosched sim symbiosis log KTH.swf.gz --skip-bad
     """
 
@@ -71,7 +72,7 @@ def pairs(model_name: str, rounds: int, json_file: Path | None) -> None:
     \b
     Examples:
       cosched sim symbiosis pairs
-      cosched sim symbiosis pairs --rounds 8 --json pairs.json
+      cosched sim symbiosis pairs --rounds 8 --out pairs.json
     """
     check_writable(json_file)
     model = read_model(model_name)
@@ -120,7 +121,7 @@ the share of jobs that took longer than there. Means over the streams.
 Examples:
   cosched sim symbiosis stream --repeat 20
   cosched sim symbiosis stream --placements whole,split --order fcfs
-  cosched sim symbiosis stream --model datastar --save out --json out.json
+  cosched sim symbiosis stream --model datastar --save out --out out.json
 """
 
 
@@ -135,12 +136,12 @@ Examples:
     help="One or several.",
 )
 @click.option(
-    "--nodes",
+    "--machine",
     type=click.IntRange(1),
     default=4,
     show_default=True,
-    metavar="N",
-    help="Of the machine, with two halves each.",
+    metavar="NODES",
+    help="Nodes of the machine, with two halves each.",
 )
 @click.option(
     "--jobs",
@@ -189,7 +190,7 @@ Examples:
 def stream(
     model_name: str,
     placements: tuple[str, ...],
-    nodes: int,
+    machine: int,
     stream_jobs: int,
     large: int,
     order: str,
@@ -205,7 +206,7 @@ def stream(
         SharingRun(
             model=model,
             recipe=StreamRecipe(stream_jobs, seed + count, large=large),
-            nodes=nodes,
+            nodes=machine,
             order=order,
             queue_limit=queue_limit,
             placements=placements,

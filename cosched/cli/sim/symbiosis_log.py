@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from cosched.cli.choose import choose
-from cosched.cli.output import check_writable
+from cosched.cli.files import check_writable
+from cosched.cli.options import choose
 from cosched.cli.sim.sharing import (
     json_option,
     model_option,
@@ -43,7 +43,7 @@ than there.
 \b
 Examples:
   cosched sim symbiosis log KTH.swf.gz --skip-bad
-  cosched sim symbiosis log SDSC.swf --placements anyhow --repeat 10 --json -
+  cosched sim symbiosis log SDSC.swf --placements anyhow --repeat 10 --json
   cosched sim symbiosis log mine.swf --model mine.json --draw user
 """
 
@@ -60,10 +60,10 @@ Examples:
     help="One or several, beside whole.",
 )
 @click.option(
-    "--nodes",
+    "--machine",
     type=click.IntRange(1),
-    metavar="N",
-    help="Of the machine; by default what the log says.",
+    metavar="NODES",
+    help="Nodes of the machine; by default what the log says.",
 )
 @click.option(
     "--draw",
@@ -95,7 +95,7 @@ def log(
     trace: Path,
     model_name: str,
     placements: tuple[str, ...],
-    nodes: int | None,
+    machine: int | None,
     draw: str,
     order: str,
     repeat: int,
@@ -110,7 +110,7 @@ def log(
         SharingRun(
             model=model,
             recipe=StreamRecipe(seed=seed + count),
-            nodes=nodes or 0,
+            nodes=machine or 0,
             order=order,
             queue_limit=sys.maxsize,
             placements=tuple(dict.fromkeys((BASE, *placements))),

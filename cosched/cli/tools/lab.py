@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from cosched.cli.groups import Group
 from cosched.cli.options import json_option, run_dir_option
 from cosched.core.errors import CoschedError
 from cosched.lab import life
@@ -15,7 +16,7 @@ from cosched.lab.lab import Lab
 from cosched.lab.plan import format_cpu_list
 
 
-@click.group("lab")
+@click.group("lab", cls=Group)
 def command() -> None:
     """Make virtual nodes on this machine: lab1, lab2, ...
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from cosched.cli.groups import Group
 from cosched.cli.options import json_option
 from cosched.core.errors import CoschedError
 from cosched.launch.mpi import Places
@@ -28,7 +29,7 @@ _COLUMNS = 80
 _LABEL = 10
 
 
-@click.group("shim")
+@click.group("shim", cls=Group)
 def command() -> None:
     """Inspect, build or check the MPI interposer.
 
@@ -167,10 +168,10 @@ def check(
 
 
 def carriers() -> tuple[str, ...]:
-    """How a message may carry its sender's status, as cosched-run's --status has it."""
+    """How a message may carry its sender's status, as cosched-run's --carrier names it."""
     from cosched.cli.run.main import command as run
 
-    (option,) = (option for option in run.params if option.name == "status")
+    (option,) = (option for option in run.params if option.name == "carrier")
     assert isinstance(option.type, click.Choice)
     return tuple(choice for choice in option.type.choices if choice != "auto")
 

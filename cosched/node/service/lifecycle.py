@@ -58,13 +58,13 @@ class NodeOptions:
             self.metrics,
         ]
         if self.memory is not None:
-            words += ["--memory-capacity", self.memory]
+            words += ["--memory", self.memory]
         if self.trace is not None:
             words += ["--trace", self.trace]
         if self.memory_wait is not None:
             words += ["--memory-wait", self.memory_wait]
         if self.allow_raise is not None:
-            words += ["--allow-raise", "on" if self.allow_raise else "off"]
+            words += ["--allow-boost", "on" if self.allow_raise else "off"]
         words += ["--private"] if self.private else []
         words += ["--verbose"] if self.verbose else []
         return words

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.node.sockets.client import ControlClient, nodes_in
+from cosched.observe.status import no_daemons
 from cosched.observe.top.model import WINDOW_NS, Sample, Status
 from cosched.shm.paths import NodePaths
 
@@ -47,7 +48,7 @@ class Sampler:
                     if self._nodes:
                         raise
         if not found:
-            raise NoDaemon(f"no daemons are up in {self._run_dir}; start them: cosched up")
+            raise no_daemons(self._run_dir)
         return Sample(time.monotonic(), time.time_ns(), found)
 
     def _ask(self, paths: NodePaths, since_ns: int) -> Status:

@@ -55,7 +55,7 @@ static bool from_binding_inside(const void *caller) {
         from_binding_inside(__builtin_return_address(0)))                                          \
         return cosched_shim_refuse_because(                                                        \
             "MPI_" #name, "the Fortran binding is a part of the MPI library, where its messages "  \
-                          "cannot be seen; use cosched-run --status none");
+                          "cannot be seen; use cosched-run --carrier none");
 
 #define BEGINNING(name, parameters, arguments)                                                     \
     EXPORTED MPI_##name parameters {                                                               \

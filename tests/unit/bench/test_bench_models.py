@@ -23,8 +23,8 @@ from cosched.bench.simulate.models import (
 )
 from cosched.bench.simulate.virtual import VirtualSession, programs_of
 from cosched.bench.workload.file import parse_workload
+from cosched.cli.entry import run_cli
 from cosched.cli.main import cosched
-from cosched.cli.options import run_cli
 from cosched.core.errors import CoschedError
 from cosched.core.trace.history import JobRecord
 from cosched.launch.family import Engine, Family, Mpi
@@ -245,7 +245,7 @@ def test_programs_that_were_measured_at_different_speeds_are_as_at_one():
 
 def test_sim_nodes_of_a_workload(workload, tmp_path, capsys):
     out = tmp_path / "out.json"
-    assert run_cli(cosched, ["sim", "nodes", str(workload), "--json", str(out)]) == 0
+    assert run_cli(cosched, ["sim", "nodes", str(workload), "--out", str(out)]) == 0
     lines = capsys.readouterr().out.splitlines()
     arms = ["batch", "kernel", "gang", "cosched", "messages"]
     assert [line.split()[0] for line in lines[1:]] == arms
@@ -259,7 +259,7 @@ def test_tune_simulates(workload, tmp_path, capsys):
     files = {name: tmp_path / f"tuned.{name}" for name in ("json", "jsonl")}
     words = ["tune", str(workload), "--simulate", "--slices", "0.25s,1s"]
     words += ["--gmets", "50ms,100ms", "--repeat", "2", "--resume", str(files["jsonl"])]
-    words += ["--json", str(files["json"])]
+    words += ["--out", str(files["json"])]
     assert run_cli(cosched, words) == 0
     first = capsys.readouterr()
     assert "2 simulated nodes" in first.out

@@ -18,8 +18,8 @@ from cosched.bench.run.launcher import Launcher
 from cosched.bench.run.processes import RunFailed
 from cosched.bench.run.site import Site
 from cosched.bench.workload.file import JobInstance, JobSpec
+from cosched.cli.entry import run_cli
 from cosched.cli.main import cosched
-from cosched.cli.options import run_cli
 from cosched.core.errors import CoschedError
 from cosched.shm.paths import NodePaths
 
@@ -292,12 +292,12 @@ def test_settings_cannot_be_changed_where_no_daemon_is(bench):
 def test_the_command_prints_the_table_and_writes_the_document(bench, capsys, tmp_path):
     json_file = tmp_path / "result.json"
     options = ["--arms", "kernel", "--repeat", "1", "--no-warm-up"]
-    assert bench.cli(*options, "--json", str(json_file)) == 0
+    assert bench.cli(*options, "--out", str(json_file)) == 0
     printed = capsys.readouterr()
     assert printed.out.startswith("pair\n")
     assert printed.err.startswith("run 1/1  kernel  1  response ")
     assert json.loads(json_file.read_text())["workload"]["title"] == "pair"
-    assert bench.cli(*options, "--json", "-") == 0
+    assert bench.cli(*options, "--json") == 0
     assert json.loads(capsys.readouterr().out)["format"] == "cosched-bench-1"
 
 
@@ -315,9 +315,9 @@ def test_the_command_fails_if_a_job_did(bench, capsys):
     ("arguments", "status", "message"),
     [
         (["--arms", "none"], 1, "cosched: --arms: 'none' is not an arm; "),
-        (["--hosts", "a,,b"], 2, "cosched bench: Invalid value for --hosts: 'a,,b': "),
+        (["--hosts", "a,,b"], 2, "cosched bench: Invalid value for '--hosts': 'a,,b': "),
         (["--repeat", "0"], 2, "cosched bench: Invalid value for '--repeat': "),
-        (["--json", "/nonexistent/x"], 1, "cosched: /nonexistent/x: its folder cannot be "),
+        (["--out", "/nonexistent/x"], 1, "cosched: /nonexistent/x: its folder cannot be "),
         (["--set-with", "pdsh 'x"], 1, "cosched: --set-with: 'pdsh 'x': No closing"),
         (["--gmet", "soon"], 1, "cosched: gmet: 'soon' is not a duration; "),
     ],

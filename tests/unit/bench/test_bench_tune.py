@@ -15,8 +15,8 @@ from cosched.bench.run.arms import Arm
 from cosched.bench.tune import tune
 from cosched.bench.tune.search import Setting
 from cosched.bench.workload.file import Workload
+from cosched.cli.entry import run_cli
 from cosched.cli.main import cosched
-from cosched.cli.options import run_cli
 from cosched.core.node.settings import Span, parse_gmet, parse_slice
 from cosched.core.units import NS_PER_MS, parse_duration
 from tests.tools.json_fields import differences, sections
@@ -139,7 +139,7 @@ def test_what_comes_of_disturbed_runs_alone_is_called_a_guess(
 
 def test_it_recommends_the_best_and_writes_it_down(tuning, tmp_path, capsys):
     files = {name: tmp_path / f"out.{name}" for name in ("toml", "json", "png")}
-    words = ["--write", files["toml"], "--json", files["json"], "--figure", files["png"]]
+    words = ["--write", files["toml"], "--out", files["json"], "--figure", files["png"]]
     assert tuning.cli(*map(str, words)) == 0
     printed = capsys.readouterr()
     said = " ".join(printed.out.split())
@@ -162,13 +162,13 @@ def test_it_recommends_the_best_and_writes_it_down(tuning, tmp_path, capsys):
 
 def test_an_interrupted_search_goes_on_and_finds_the_same(tuning, tmp_path, capsys):
     whole, runs, parts = tmp_path / "whole", tmp_path / "runs.jsonl", tmp_path / "parts"
-    assert tuning.cli("--json", str(whole)) == 0
+    assert tuning.cli("--out", str(whole)) == 0
     made, tuning.made = tuning.made, []
     for stop_at in (7, 15, 22):
         tuning.stop_at = stop_at
-        assert tuning.cli("--resume", str(runs), "--json", str(parts)) == 130
+        assert tuning.cli("--resume", str(runs), "--out", str(parts)) == 130
     tuning.stop_at = math.inf
-    assert tuning.cli("--resume", str(runs), "--json", str(parts)) == 0
+    assert tuning.cli("--resume", str(runs), "--out", str(parts)) == 0
     assert tuning.made == made
     print(capsys.readouterr().out)
     found, expected = (json.loads(path.read_text()) for path in (parts, whole))
@@ -181,11 +181,11 @@ def test_an_interrupted_search_goes_on_and_finds_the_same(tuning, tmp_path, caps
 
 def test_a_machine_that_becomes_slower_changes_no_recommendation(tuning, tmp_path):
     even, slowing = tmp_path / "even.json", tmp_path / "slowing.json"
-    assert tuning.cli("--json", str(even)) == 0
+    assert tuning.cli("--out", str(even)) == 0
     tuning.made = []
     # The 20 runs or so take up to twice as long; the probe beside them does, too.
     tuning.probe_us = staticmethod(lambda number: 300 * (1 + number / 20))
-    assert tuning.cli("--json", str(slowing)) == 0
+    assert tuning.cli("--out", str(slowing)) == 0
     found, expected = (json.loads(path.read_text()) for path in (slowing, even))
     assert found["recommended"] == expected["recommended"]
     assert [p["name"] for p in found["points"]] == [p["name"] for p in expected["points"]]
@@ -281,7 +281,7 @@ def test_without_daemons_in_reach_nothing_is_run(tuning, capsys):
         (["--slices", "20ms", "--gmets", "20ms"], 1, "cosched: every GMET reaches the"),
         (["--modes", "loose"], 1, "cosched: --modes: 'loose' is none of proportional, st"),
         (["--align", "maybe"], 1, "cosched: --align: 'maybe' is none of on, off"),
-        (["--json", "/nonexistent/x"], 1, "cosched: /nonexistent/x: its folder cannot be "),
+        (["--out", "/nonexistent/x"], 1, "cosched: /nonexistent/x: its folder cannot be "),
         (["--repeat", "0"], 2, "cosched tune: Invalid value for '--repeat': "),
     ],
 )

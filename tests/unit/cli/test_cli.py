@@ -9,7 +9,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from cosched.cli.main import COMMANDS, cosched
+from cosched.cli.main import COMMANDS, SECTIONS, cosched
 
 
 def run(*arguments, module="cosched.cli.main"):
@@ -43,10 +43,33 @@ def test_help_fits_80_columns_shows_an_example_and_cuts_nothing(words, command):
     assert result.exit_code == 0
     assert max(len(line) for line in result.output.splitlines()) <= 80
     assert "Example" in result.output
-    _, _, listed = result.output.partition("\nCommands:\n")
+    _, _, listed = result.output.partition("  --help ")
     for line in listed.splitlines():
         assert not line.endswith("..."), line
         assert line.count("(") == line.count(")"), line
+
+
+def test_help_lists_commands_under_their_headings():
+    output = CliRunner().invoke(cosched, ["--help"]).output
+    places = [output.index(f"\n{heading}:\n") for heading in SECTIONS]
+    assert places == sorted(places)
+    for heading, entries in SECTIONS.items():
+        _, _, below = output.partition(f"\n{heading}:\n")
+        listed, _, _ = below.partition("\n\n")
+        assert [line.split()[0] for line in listed.splitlines()] == list(entries)
+
+
+def test_help_imports_no_command():
+    script = (
+        "import sys; from cosched.cli.main import cosched; "
+        "cosched.main(['--help'], standalone_mode=False); "
+        "sys.exit([m for m in sys.modules if m.startswith(('numpy', 'rich', 'cosched.'))"
+        " and not m.startswith(('cosched.core', 'cosched.cli'))] or 0)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -66,13 +89,18 @@ def test_cosched_run_help():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["dance"], "dance"),
-        (["up", "--slyce", "1s"], "--slyce"),
+        (["dance"], "No such command 'dance'. See cosched --help."),
+        (["statsu"], "No such command 'statsu'; did you mean 'status'?"),
+        (["lab", "statsu"], "No such command 'statsu'; did you mean 'status'?"),
+        (["sim", "symbiosis", "strem"], "did you mean 'stream'?"),
+        (["up", "--slyce", "1s"], "--slice"),
+        (["bench", "w.toml", "--json", "--out", "x"], "--json and --out cannot be"),
+        (["bench", "w.toml", "--hosts", "a,a"], "name hosts as a,b,c, each host once"),
         (["up", "--slice", "soon"], "slice: 'soon' is not a duration"),
         (["up", "--slice", "0.1ms"], "too short"),
-        (["set", "slice"], "write NAME=VALUE"),
-        (["set", "speed=9"], "'speed' is not a setting"),
-        (["set", "slice=1s", "--run-dir", "/nonexistent"], "cosched up"),
+        (["config", "set", "slice"], "write NAME=VALUE"),
+        (["config", "set", "speed=9"], "'speed' is not a setting"),
+        (["config", "set", "slice=1s", "--run-dir", "/nonexistent"], "cosched up"),
         (["status", "--run-dir", "/nonexistent"], "cosched up"),
         (["status", "--run-dir", "/nonexistent", "--node", "x"], "node x"),
         (["history", "--last", "1d"], "'1d' is a time; write --since 1d."),

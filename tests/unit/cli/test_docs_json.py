@@ -25,26 +25,26 @@ SMALL = {
     "cosched config show": ("config", "show", "--json"),
     "cosched config check": ("config", "check", "--json", "faulty.toml"),
     "cosched lab status": ("lab", "status", "--run-dir", "nowhere", "--json"),
-    "cosched sim queue": ("sim", "queue", "a.swf", "--policy", "easy", "--json", "-"),
+    "cosched sim queue": ("sim", "queue", "a.swf", "--policy", "easy", "--json"),
     "cosched sim couple": (
         *("sim", "couple", "a.swf", "b.swf", "--pairs", "50%"),
-        *("--schemes", "hold-yield", "--json", "-"),
+        *("--schemes", "hold-yield", "--json"),
     ),
-    "cosched sim fit": ("sim", "fit", "a.swf", "--json", "-"),
+    "cosched sim fit": ("sim", "fit", "a.swf", "--json"),
     "cosched sim malleable": (
         *("sim", "malleable", "sdsc", "--count", "50", "--policy", "even-fr"),
-        *("--json", "-"),
+        "--json",
     ),
-    "cosched sim nodes": ("sim", "nodes", "--nodes", "2", "--work", "1s", "--json", "-"),
+    "cosched sim nodes": ("sim", "nodes", "--nodes", "2", "--work", "1s", "--json"),
     "cosched sim symbiosis pairs": (
-        *("sim", "symbiosis", "pairs", "--rounds", "1", "--json", "-"),
+        *("sim", "symbiosis", "pairs", "--rounds", "1", "--json"),
     ),
     "cosched sim symbiosis log": (
-        *("sim", "symbiosis", "log", "a.swf", "--repeat", "1", "--json", "-"),
+        *("sim", "symbiosis", "log", "a.swf", "--repeat", "1", "--json"),
     ),
     "cosched sim symbiosis stream": (
         *("sim", "symbiosis", "stream", "--repeat", "1", "--jobs", "20"),
-        *("--json", "-"),
+        "--json",
     ),
 }
 

@@ -23,14 +23,14 @@ def test_help_fits_and_leads(command, tmp_path):
 
 
 def test_the_papers_numbers(tmp_path):
-    result = cosched(*SIM, "pairs", "--rounds", 6, "--json", "p.json", cwd=tmp_path)
+    result = cosched(*SIM, "pairs", "--rounds", 6, "--out", "p.json", cwd=tmp_path)
     assert (result.returncode, result.stderr) == (0, "")
     assert max(len(line) for line in result.stdout.splitlines()) <= 80
     assert "best user-guided schedule         +22.3%  HOMME+PARATEC" in result.stdout
     assert "predictions of symbiosis          15 of 16 right" in result.stdout
     assert "round 6: +22.3%" in result.stdout
     document = json.loads((tmp_path / "p.json").read_text())
-    assert document["command"] == "cosched sim symbiosis pairs --rounds 6 --json p.json"
+    assert document["command"] == "cosched sim symbiosis pairs --rounds 6 --out p.json"
     assert document["assessment"]["worst_throughput"] == pytest.approx(1.07)
     assert document["labels"][1] == {
         "application": "HOMME",
@@ -44,7 +44,7 @@ def test_the_papers_numbers(tmp_path):
 
 def test_streams_and_their_files(tmp_path):
     words = ["stream", "--jobs", "30", "--repeat", "2", "--placements", "whole,learned"]
-    words += ["--save", "out", "--json", "s.json"]
+    words += ["--save", "out", "--out", "s.json"]
     result = cosched(*SIM, *words, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert max(len(line) for line in result.stdout.splitlines()) <= 80
@@ -65,7 +65,7 @@ def test_streams_and_their_files(tmp_path):
 
 def test_a_model_of_ones_own(tmp_path):
     (tmp_path / "mine.json").write_text(json.dumps(model_document(NPB)))
-    words = ["stream", "--jobs", 20, "--json", "-"]
+    words = ["stream", "--jobs", 20, "--json"]
     mine = cosched(*SIM, *words, "--model", "mine.json", cwd=tmp_path)
     assert mine.returncode == 0, mine.stderr
     ours = cosched(*SIM, *words, cwd=tmp_path)
@@ -81,7 +81,7 @@ def test_a_log_against_easy_without_sharing(tmp_path):
     with (tmp_path / "made.swf").open("a") as trace:
         trace.write("1 2 3\n")
     words = ["log", "made.swf", "--skip-bad", "--placements", "anyhow", "--repeat", 2]
-    result = cosched(*SIM, *words, "--save", "out", "--json", "l.json", cwd=tmp_path)
+    result = cosched(*SIM, *words, "--save", "out", "--out", "l.json", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert max(len(line) for line in result.stdout.splitlines()) <= 80
     assert result.stdout.startswith("made.swf: 80 jobs, 16 nodes\n")
@@ -94,7 +94,7 @@ def test_a_log_against_easy_without_sharing(tmp_path):
     )
     # Without sharing it does not matter what limits a job: plain EASY, and as the queue's.
     assert whole[0]["mean_wait_s"] == whole[1]["mean_wait_s"]
-    words = ["sim", "queue", "made.swf", "--skip-bad", "--policy", "easy", "--json", "-"]
+    words = ["sim", "queue", "made.swf", "--skip-bad", "--policy", "easy", "--json"]
     easy = cosched(*words, cwd=tmp_path)
     assert easy.returncode == 0, easy.stderr
     (queue,) = json.loads(easy.stdout)["runs"]
@@ -124,7 +124,7 @@ def test_a_log_against_easy_without_sharing(tmp_path):
         (["stream", "--large", "9"], "wants 9 halves of nodes; the machine has 4 nodes"),
         (["log", "absent.swf"], "absent.swf: cannot be read"),
         (["log", "none.json"], "none.json: "),
-        (["stream", "--json", "absent/x"], "its folder cannot be written"),
+        (["stream", "--out", "absent/x"], "its folder cannot be written"),
         (["stream", "--jobs", "9", "--save", "file/x"], "file/x: cannot be written"),
     ],
 )

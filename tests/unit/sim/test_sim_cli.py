@@ -48,7 +48,7 @@ def test_the_simplest_run(trace):
 def test_many_runs_and_all_their_files(trace):
     folder = trace.parent
     words = ["sim", "queue", "made.swf", "--policy", "easy,wfp", "--estimates", "log,exact"]
-    words += ["--save", "out", "--nodes", "--json", "all.json", "--jobs", "2"]
+    words += ["--save", "out", "--save-nodes", "--out", "all.json", "--parallel", "2"]
     result = cosched(*words, cwd=folder)
     assert result.returncode == 0, result.stderr
     document = json.loads((folder / "all.json").read_text())
@@ -68,7 +68,7 @@ def test_many_runs_and_all_their_files(trace):
 
 
 def test_json_instead_of_the_table(trace):
-    result = cosched("sim", "queue", "made.swf", "--json", "-", cwd=trace.parent)
+    result = cosched("sim", "queue", "made.swf", "--json", cwd=trace.parent)
     assert json.loads(result.stdout)["runs"][0]["figures"]["jobs"] == 300
 
 
@@ -99,12 +99,12 @@ def test_the_same_seed_the_same_log(tmp_path):
             "'lottery' is none of fcfs, easy, cons",
         ),
         (["queue", "x.swf", "--estimates", "mine"], "'mine' is none of log, exact"),
-        (["queue", "x.swf", "--jobs", "0"], "--jobs"),
-        (["queue", "x.swf", "--nodes"], "--nodes needs --save"),
+        (["queue", "x.swf", "--parallel", "0"], "--parallel"),
+        (["queue", "x.swf", "--save-nodes"], "--save-nodes needs --save"),
         (["queue", "x.swf"], "x.swf: cannot be read"),
         (["queue", "x.swf", "a/x.swf", "--save", "."], "two runs would be saved as x.easy"),
         (["queue", "x.swf", "--save", "file/out"], "file/out: cannot be made"),
-        (["queue", "x.swf", "--json", "absent/x"], "its folder cannot be written"),
+        (["queue", "x.swf", "--out", "absent/x"], "its folder cannot be written"),
         (["generate", "x.swf", "--jobs", "3"], "Missing option '--machine'"),
         (["generate", "x.swf", "--jobs", "3", "--machine", "3", "--load", "0"], "load 0"),
         (["generate", "absent/x.swf", "--jobs", "3", "--machine", "3"], "absent/x.swf"),

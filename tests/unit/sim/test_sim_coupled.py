@@ -60,7 +60,7 @@ def folder(tmp_path_factory) -> Path:
 
 
 def test_every_combination(folder):
-    words = ["sim", "couple", "a.swf", "b.swf", "--pairs", "20%", "--json", "out.json"]
+    words = ["sim", "couple", "a.swf", "b.swf", "--pairs", "20%", "--out", "out.json"]
     result = cosched(*words, cwd=folder)
     assert result.returncode == 0, result.stderr
     assert max(len(line) for line in result.stdout.splitlines()) <= 80
@@ -102,7 +102,7 @@ def test_constraints_on_two_machines_and_on_three(timing, says, logs, folder):
     words = ["sim", "couple", *logs, "--pairs", "10%", "--timing", timing]
     # Walltimes that hold, so that promises can be kept.
     words += ["--estimates", "exact", "--schemes", "-".join(["yield"] * len(logs))]
-    result = cosched(*words, "--json", "out.json", cwd=folder)
+    result = cosched(*words, "--out", "out.json", cwd=folder)
     assert result.returncode == 0, result.stderr
     run = json.loads((folder / "out.json").read_text())["runs"][1]
     assert run["kept"] == run["groups"] > 3
@@ -119,7 +119,7 @@ def test_bad_lines_are_counted(folder):
     result = cosched(*words, cwd=folder)
     assert result.returncode == 1
     assert "bad.swf:" in result.stderr
-    result = cosched(*words, "--skip-bad", "--json", "out.json", cwd=folder)
+    result = cosched(*words, "--skip-bad", "--out", "out.json", cwd=folder)
     assert result.returncode == 0, result.stderr
     assert result.stdout.count("lines left out: 1 too few fields\n") == 1
     run = json.loads((folder / "out.json").read_text())["runs"][1]
@@ -128,7 +128,7 @@ def test_bad_lines_are_counted(folder):
 
 def test_columns_on_disk(folder):
     words = ["sim", "couple", "a.swf", "b.swf", "--pairs", "20%", "--schemes", "hold-yield"]
-    words += ["--save", "out", "--json", "out.json"]
+    words += ["--save", "out", "--out", "out.json"]
     result = cosched(*words, cwd=folder)
     assert result.returncode == 0, result.stderr
     document = json.loads((folder / "out.json").read_text())
@@ -176,7 +176,7 @@ def test_help_fits(tmp_path):
     ],
 )
 def test_bad_input_gets_one_line_and_a_status(words, says, folder):
-    result = cosched("sim", "couple", *words, "--jobs", "1", cwd=folder)
+    result = cosched("sim", "couple", *words, "--parallel", "1", cwd=folder)
     assert result.returncode != 0
     assert result.stdout == ""
     assert says in result.stderr

@@ -17,8 +17,8 @@ from benchmarks.experiments.malleable.points import (
     read_points,
     system,
 )
+from cosched.cli.entry import run_cli
 from cosched.cli.main import cosched as command
-from cosched.cli.options import run_cli
 from cosched.core.cluster.malleable.execution import linear
 from cosched.core.units import NS_PER_S
 from cosched.sim.logs.fit import generate_like
@@ -127,16 +127,16 @@ def test_help_fits_and_leads(command, tmp_path):
 
 def test_a_log_is_fitted_and_the_model_run(folder):
     fitted = cosched(
-        "sim", "fit", "made.swf", "--begins", "18:11", "--json", "m.json", cwd=folder
+        "sim", "fit", "made.swf", "--begins", "18:11", "--out", "m.json", cwd=folder
     )
     assert (fitted.returncode, fitted.stderr) == (0, "")
     assert fitted.stdout.startswith(
         "made: 300 jobs, 32 nodes\nrun times: Weibull, shape 0."
     )
     assert max(len(line) for line in fitted.stdout.splitlines()) <= 80
-    words = ["m.json", "made.swf", "--count", "200", "--traces", "2", "--jobs", "2"]
+    words = ["m.json", "made.swf", "--count", "200", "--traces", "2", "--parallel", "2"]
     words += ["--policy", "ideal-only,low-impact-fr,short-fq", "--degree", "3,none"]
-    result = cosched("sim", "malleable", *words, "--json", "out.json", cwd=folder)
+    result = cosched("sim", "malleable", *words, "--out", "out.json", cwd=folder)
     assert result.returncode == 0, result.stderr
     assert max(len(line) for line in result.stdout.splitlines()) <= 80
     assert "m.json: 2 times 200 jobs, 32 nodes, linear execution" in result.stdout
@@ -157,7 +157,7 @@ def test_a_log_is_fitted_and_the_model_run(folder):
 
 def figures_of(capsys, *words):
     """The sources of a run in this process, as JSON."""
-    assert run_cli(command, ["sim", "malleable", *words, "--jobs", "1", "--json", "-"]) == 0
+    assert run_cli(command, ["sim", "malleable", *words, "--parallel", "1", "--json"]) == 0
     return json.loads(capsys.readouterr().out)["sources"]
 
 
@@ -199,7 +199,7 @@ def test_control_is_heard(capsys):
         (["malleable", "bad.json"], "bad.json: not JSON"),
         (["malleable", "list.json"], "list.json: not a model"),
         (["malleable", "ge", "--machine", "8"], "job 0 wants 18 nodes; the machine has 8"),
-        (["malleable", "sdsc", "--json", "absent/x"], "its folder cannot be written"),
+        (["malleable", "sdsc", "--out", "absent/x"], "its folder cannot be written"),
         (["fit", "absent.swf"], "absent.swf: cannot be read"),
         (["fit", "made.swf", "--begins", "25:00"], "'25:00' is not a time of day"),
     ],
@@ -208,7 +208,7 @@ def test_bad_input_gets_one_line_and_a_status(words, says, folder, monkeypatch, 
     monkeypatch.chdir(folder)
     (folder / "bad.json").write_text("{")
     (folder / "list.json").write_text("[]")
-    one_at_a_time = ["--jobs", "1"] if words[0] == "malleable" else []
+    one_at_a_time = ["--parallel", "1"] if words[0] == "malleable" else []
     assert run_cli(command, ["sim", *words, *one_at_a_time]) != 0
     shown = capsys.readouterr()
     assert shown.out == ""

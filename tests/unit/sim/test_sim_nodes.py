@@ -448,7 +448,7 @@ def test_a_line_fits():
 
 def test_the_command(tmp_path):
     words = ["sim", "nodes", "--nodes", "4", "--work", "500ms"]
-    words += ["--arms", "batch,gang,cosched,spin", "--json", "out.json", "--jobs", "1"]
+    words += ["--arms", "batch,gang,cosched,spin", "--out", "out.json", "--parallel", "1"]
     result = subprocess.run(
         [sys.executable, "-m", "cosched.cli.main", *words],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""``cosched config set``, for short ``cosched set``: change settings, live and for good."""
+"""``cosched config set``: changes settings of live nodes, and of the file."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ from cosched.core.config.schema import BY_PATH, LIVE, Key
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.node.settings import Settings
 from cosched.node.sockets.client import nodes_in, request
+from cosched.observe.status import no_daemons
 from cosched.shm.paths import NodePaths
 
 
 @click.command("set", short_help="Change settings, live or in the file.")
 @asked_run_dir_option
 @nodes_option
-@click.option("--save", is_flag=True, help="Also write it into the configuration file.")
+@click.option("--save", is_flag=True, help="Also write them into the configuration file.")
 @click.argument("settings", nargs=-1, required=True, metavar="NAME=VALUE...")
 def command(
     run_dir: Path, nodes: tuple[str, ...], save: bool, settings: tuple[str, ...]
 ) -> None:
     """Change slice, gmet or align on all live nodes of this machine, or on some.
 
-    Jobs go on undisturbed. With --save any key that 'cosched config show' lists can
-    be set; those that daemons read only when they start count from the next 'cosched
+    Jobs are not disturbed. With --save any key that 'cosched config show' lists can
+    be set. Keys that daemons read only when they start apply from the next 'cosched
     up'. The file is /etc/cosched.toml for root, else ~/.config/cosched/config.toml.
 
     \b
@@ -44,16 +45,16 @@ def command(
     rest = [key.path for key in given if not key.live]
     if rest and not save:
         raise CoschedError(
-            f"{rest[0]}: daemons that are up cannot change it; write it into the file "
-            "with --save, then restart them"
+            f"{rest[0]}: running daemons cannot change it; write it into the file with "
+            "--save, then restart them"
         )
-    Settings().changed(live)  # what makes no sense is said before any node hears it
+    Settings().changed(live)  # raises before any node is changed
     saved = _save(values) if save else None
     reached = _set_live(run_dir, nodes, live) if live else 0
     if saved is not None:
         click.echo(f"saved in {saved}")
     elif not reached:
-        raise CoschedError(f"no daemons are up in {run_dir}; start them: cosched up")
+        raise no_daemons(run_dir)
 
 
 def _split(word: str) -> tuple[Key, str]:
@@ -88,7 +89,7 @@ def _save(values: Mapping[str, Any]) -> Path:
 
 
 def _set_live(run_dir: Path, nodes: tuple[str, ...], live: Mapping[str, str]) -> int:
-    """Changes the nodes that are up and says how they stand; how many there were."""
+    """Changes the nodes that are up and prints their settings; returns their number."""
     reached = 0
     for paths in [NodePaths(run_dir, node) for node in nodes] or nodes_in(run_dir):
         try:

@@ -1,4 +1,4 @@
-"""Files that commands write."""
+"""Writes the files that commands are asked for."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from cosched.core.errors import CoschedError
 
 @contextmanager
 def writing(path: Path) -> Iterator[IO[str]]:
-    """A file, or stdout for ``-``."""
+    """Opens a file for writing; ``-`` is stdout. CoschedError if it cannot be written."""
     try:
         with click.open_file(str(path), "w", encoding="utf-8") as stream:
             yield stream
     except BrokenPipeError:
-        raise  # not the file: whoever read our output has left
+        raise  # the reader of stdout has ended; the file is not to blame
     except OSError as error:
         raise CoschedError(f"{path}: cannot be written ({error.strerror})") from error
 
 
 def write_json(path: Path, document: Mapping[str, Any]) -> None:
-    """JSON for scripts into a file, or to stdout for ``-``."""
+    """Writes JSON for scripts into a file, or to stdout for ``-``."""
     with writing(path) as stream:
         json.dump(document, stream, indent=1)
         stream.write("\n")
 
 
 def check_writable(*paths: Path | None) -> None:
-    """Finds out before long work, not after it."""
+    """Raises CoschedError for a folder without write access, before long work begins."""
     for path in paths:
         if path not in (None, Path("-")) and not os.access(path.parent, os.W_OK):
             raise CoschedError(f"{path}: its folder cannot be written to")

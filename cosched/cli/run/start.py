@@ -1,0 +1,110 @@
+"""Starts the job of cosched-run: the ranks' environment, the launcher, the account."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cosched.cli.run.choices import Choices
+from cosched.cli.run.plan import headline
+from cosched.cli.run.site import check_hosts, lease_here, local_nodes
+from cosched.core.errors import CoschedError
+from cosched.launch.environment import Part, carrier_for, submission_ns, task_environment
+from cosched.launch.job import Job
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A job that is to be started. need_bytes: memory on each node, 0 for any."""
+
+    job: Job
+    name: str
+    run_dir: Path
+    need_bytes: int
+    choices: Choices
+
+    def task_environment(self, *, part: bool, verbose: bool) -> Mapping[str, str]:
+        """Returns the variables for the ranks. part: the ranks are coscheduled."""
+        shim = _shim(self.job)
+        carrier = carrier_for(
+            self.choices.carrier,
+            interposer=shim is not None,
+            surely_shimmed=self.job.surely_shimmed,
+            wrapped=self.job.wrapped,
+        )
+        self.choices.check_carrier(carrier)
+        submitted_ns = submission_ns(os.environ, time.time_ns())
+        return task_environment(
+            os.environ,
+            part=Part(self.name, self.run_dir, carrier, self.need_bytes, submitted_ns)
+            if part
+            else None,
+            wait=self.choices.policy,
+            shim=shim,
+            verbose=verbose,
+        )
+
+    def carry_out(self, tasks: Mapping[str, str], *, account: bool, verbose: bool) -> int:
+        """Runs the launcher; returns its exit status."""
+        from cosched.launch.process import exit_like
+
+        lease = None
+        if "COSCHED_JOB" in tasks:
+            jobs_per_user = self.choices.limits.jobs_per_user
+            wanted = (self.run_dir, self.name, jobs_per_user, self.need_bytes)
+            if self.job.site.names:
+                check_hosts(self.job.site, *wanted)
+            else:
+                lease = lease_here(*wanted, warn)
+                tasks = tasks if lease else {}
+        if verbose:
+            print(f"cosched-run: {headline(self.job, self.name, tasks)}", file=sys.stderr)
+        began_wall_ns = time.time_ns()
+        status_word = _run(self.job, tasks)
+        if (account or verbose) and "COSCHED_JOB" in tasks:
+            from cosched.cli.run.account import print_account
+
+            print_account(
+                local_nodes(self.job.site, self.run_dir),
+                self.name,
+                began_wall_ns,
+                of=max(1, len(self.job.site.names)),
+            )
+        return exit_like(status_word)
+
+
+def _shim(job: Job) -> Path | None:
+    """Returns the library to preload; None, with a warning, if there is none."""
+    from cosched.launch.shim import make_shim, plan_build
+
+    try:
+        build = plan_build(job.require_mpicc(), os.environ, standard_abi=job.standard_abi)
+        if not build.is_built and sys.stderr.isatty():
+            print("cosched-run: building the shim for this MPI, once", file=sys.stderr)
+        return make_shim(build)
+    except CoschedError as error:
+        warn(f"{error}; only programs that import mpi_shim are coscheduled")
+        return None
+
+
+def _run(job: Job, tasks: Mapping[str, str]) -> int:
+    """Runs the launcher; returns its wait status as wait(2) defines it."""
+    from cosched.launch.process import run_launcher
+
+    command = job.command(tasks)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    return run_launcher(
+        command.argv,
+        {**os.environ, **command.environ},
+        death_signal=job.death_signal,
+    )
+
+
+def warn(message: object) -> None:
+    """Prints a warning of cosched-run."""
+    print(f"cosched-run: warning: {message}", file=sys.stderr)
