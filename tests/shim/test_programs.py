@@ -1,8 +1,9 @@
-"""Programs in C that check every message they get: the same output with the interposer,
-alone, among daemons, and while their job is switched on and off."""
+"""Runs C programs that check every message they receive, and compares their output with
+and without the interposer: alone, among daemons, and while their job is switched."""
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
@@ -15,28 +16,48 @@ from tests.shim.jobs import cosched_run, outcome, run_job
 
 pytestmark = pytest.mark.mpi_job
 
-#: Each program's ranks and arguments.
-WORDS = {
-    "corners": ("3",),
-    "matrix": ("2",),
-    "stress": ("2", "7", "6"),
-    "threads": ("2", "15"),
-}
+newest_mpi = pytest.mark.newest_mpi
+STRESS = ("2", "stress", "7", "6")
 
 
-@pytest.mark.parametrize("name", sorted(WORDS))
-def test_the_same_output_with_the_interposer(mpi, build, run_dir, name):
-    ranks, *words = WORDS[name]
-    program = ("-n", ranks, build(name), *words)
-    environ = {"COSCHED_RUN_DIR": str(run_dir)}
-    plain = outcome(cosched_run(mpi, "--no-shim", *program), environ)
+@pytest.fixture(scope="session")
+def plain_output(mpi, build, tmp_path_factory):
+    """Returns the output of a program without the interposer; runs each program once."""
+    environ = {"COSCHED_RUN_DIR": str(tmp_path_factory.mktemp("plain"))}
+
+    @functools.cache
+    def output(ranks, name, *words):
+        program = ("-n", ranks, build(name), *words)
+        return outcome(cosched_run(mpi, "--no-shim", *program), environ)
+
+    return output
+
+
+@pytest.fixture
+def environ(run_dir):
+    return {"COSCHED_RUN_DIR": str(run_dir)}
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        ("3", "corners"),  # most calls of MPI, so under every library
+        pytest.param(("2", "matrix"), marks=newest_mpi),
+        pytest.param(STRESS, marks=newest_mpi),
+        pytest.param(("2", "threads", "15"), marks=newest_mpi),
+    ],
+    ids=lambda program: program[1],
+)
+def test_output_with_interposer_is_the_same(mpi, build, environ, plain_output, program):
+    plain = plain_output(*program)
     assert plain
+    ranks, name, *words = program
     for carrier in ("prefix", "none"):
-        run = cosched_run(mpi, "--carrier", carrier, *program)
+        run = cosched_run(mpi, "--carrier", carrier, "-n", ranks, build(name), *words)
         assert outcome(run, environ) == plain, carrier
 
 
-#: Ways to run in which little or nothing of the shim is at work, and all of it.
+#: From little of the shim at work to all of it.
 WAYS = (
     ("--carrier", "none"),
     ("--carrier", "none", "--wait", "block:0us"),
@@ -46,52 +67,47 @@ WAYS = (
 )
 
 
+@newest_mpi
 @pytest.mark.parametrize(
-    ("name", "ranks", "words"),
-    [
-        ("ignored", "1", ()),
-        ("ignored", "2", ()),
-        ("sessions", "2", ()),
-        ("sessions", "2", ("world",)),
-    ],
+    "program",
+    [("1", "ignored"), ("2", "ignored"), ("2", "sessions"), ("2", "sessions", "world")],
+    ids="-".join,
 )
-def test_the_same_output_with_little_of_the_shim_at_work(
-    mpi, build, run_dir, name, ranks, words
+def test_output_with_parts_of_the_shim_is_the_same(
+    mpi, build, environ, plain_output, program
 ):
-    """What nobody asks for is not looked at, and a program may have sessions alone, or
-    sessions that outlive MPI_Finalize."""
-    program = ("-n", ranks, build(name), *words)
-    environ = {"COSCHED_RUN_DIR": str(run_dir)}
-    plain = outcome(cosched_run(mpi, "--no-shim", *program), environ)
-    assert plain or name == "sessions"  # not every library has them
+    """The programs pass MPI_STATUS_IGNORE, or use sessions that outlive MPI_Finalize."""
+    ranks, name, *words = program
+    plain = plain_output(*program)
+    assert plain or name == "sessions"  # some libraries have no sessions
     for way in WAYS:
-        assert outcome(cosched_run(mpi, *way, *program), environ) == plain, way
+        run = cosched_run(mpi, *way, "-n", ranks, build(name), *words)
+        assert outcome(run, environ) == plain, way
 
 
-def test_sends_that_are_freed_heap_up_no_copies(mpi, build, run_dir):
-    """Of a rank that neither receives nor waits."""
-    program = ("-n", "2", build("freed"))
-    environ = {"COSCHED_RUN_DIR": str(run_dir)}
+@newest_mpi
+def test_freed_sends_keep_no_copies(mpi, build, environ):
+    """The sending rank neither receives nor waits, so nothing but sends can free copies."""
     for carrier in ("prefix", "shadow"):
-        run = cosched_run(mpi, "--carrier", carrier, *program)
+        run = cosched_run(mpi, "--carrier", carrier, "-n", "2", build("freed"))
         assert outcome(run, environ) == ["1: 200 came"], carrier
 
 
-#: Every message goes by UCX, as between nodes. Open MPI may lack UCX: then as ever.
-BY_UCX = {
+#: Every message uses UCX, as between nodes. An Open MPI without UCX ignores this.
+OVER_UCX = {
     "MPIR_CVAR_NOLOCAL": "1",
     "OMPI_MCA_pml_ucx_tls": "any",
     "OMPI_MCA_pml_ucx_devices": "any",
 }
 
 
-def test_the_same_output_as_between_two_nodes(mpi, build, run_dir):
-    """Over UCX a request of the library may keep what its last message left in it."""
+def test_output_over_ucx_is_the_same(mpi, build, environ):
+    """Over UCX a request of the library may keep bytes of the message before."""
     program = ("-n", "2", build("corners"))
     # MPICH 4 over TCP hangs at times, with or without the shim: docs/families.md.
     old = mpi.family is Family.MPICH and mpi.version.startswith("4")
     tls = "posix,sysv,self" if old else "tcp,self"
-    environ = {"COSCHED_RUN_DIR": str(run_dir), **BY_UCX, "UCX_TLS": tls}
+    environ = {**environ, **OVER_UCX, "UCX_TLS": tls}
     plain = outcome(cosched_run(mpi, "--no-shim", *program), environ)
     assert plain
     for carrier in ("prefix", "shadow"):
@@ -99,14 +115,13 @@ def test_the_same_output_as_between_two_nodes(mpi, build, run_dir):
         assert outcome(run, environ) == plain, carrier
 
 
-def test_children_that_were_not_started_with_us(mpi, build, run_dir):
-    """MPI_Comm_spawn: what parents and children say to each other carries no status."""
+def test_messages_to_spawned_ranks_carry_no_status(mpi, build, environ):
+    """Ranks of MPI_Comm_spawn belong to another job than their parents."""
     program = ("-n", "2", build("spawn"))
-    environ = {"COSCHED_RUN_DIR": str(run_dir)}
     plain = run_job(cosched_run(mpi, "--no-shim", *program), environ)
     if plain.returncode != 0:
-        said = plain.stderr.strip().partition("\n")[0]
-        pytest.skip(f"{mpi.family.title} {mpi.version} cannot spawn here: {said}")
+        error = plain.stderr.strip().partition("\n")[0]
+        pytest.skip(f"{mpi.family.title} {mpi.version} cannot spawn here: {error}")
     expected = sorted(plain.stdout.splitlines())
     assert expected
     for carrier, *kind in (("prefix",), ("prefix", "bare"), ("none",)):
@@ -114,24 +129,22 @@ def test_children_that_were_not_started_with_us(mpi, build, run_dir):
         assert outcome(run, environ) == expected, (carrier, kind)
 
 
+@newest_mpi
 @pytest.mark.parametrize("how", ["yield", "block", "block:0us"])
-def test_the_same_output_however_it_waits(mpi, build, run_dir, how):
-    program = [build("stress"), *WORDS["stress"][1:]]
-    environ = {"COSCHED_RUN_DIR": str(run_dir)}
-    plain = outcome(cosched_run(mpi, "--no-shim", "-n", "2", *program), environ)
-    for words in (["--wait", how], ["--wait", how, "--waits-only"]):
-        assert outcome(cosched_run(mpi, *words, "-n", "2", *program), environ) == plain, (
-            words
-        )
+def test_output_with_each_wait_policy_is_the_same(mpi, build, environ, plain_output, how):
+    ranks, name, *words = STRESS
+    for more in ((), ("--waits-only",)):
+        run = cosched_run(mpi, "--wait", how, *more, "-n", ranks, build(name), *words)
+        assert outcome(run, environ) == plain_output(*STRESS), more
 
 
-def test_the_same_output_while_switched_on_and_off(mpi, build, run_dir):
-    """Two jobs of two ranks on two CPUs at most, in slices of 20 ms."""
+@newest_mpi
+def test_output_while_job_is_switched_is_the_same(
+    mpi, build, environ, run_dir, plain_output
+):
+    """Two jobs of two ranks share at most two CPUs in slices of 20 ms."""
     if os.geteuid() != 0:
         pytest.skip("needs root")
-    program = [build("stress"), *WORDS["stress"][1:]]
-    environ = {"COSCHED_RUN_DIR": str(run_dir)}
-    plain = outcome(cosched_run(mpi, "--no-shim", "-n", "2", *program), environ)
     paths = NodePaths(run_dir, os.uname().nodename)
     cosched = [sys.executable, "-m", "cosched.cli.main"]
     up = [*cosched, "up", "--run-dir", str(run_dir), "--slice", "20ms", "--gmet", "1ms"]
@@ -144,8 +157,9 @@ def test_the_same_output_while_switched_on_and_off(mpi, build, run_dir):
             stderr=subprocess.DEVNULL,
         )
         try:
-            words = ("--carrier", "prefix", "-n", "2", *program)
-            assert outcome(cosched_run(mpi, *words), environ) == plain
+            ranks, name, *words = STRESS
+            run = cosched_run(mpi, "--carrier", "prefix", "-n", ranks, build(name), *words)
+            assert outcome(run, environ) == plain_output(*STRESS)
         finally:
             rival.terminate()
             rival.wait()
