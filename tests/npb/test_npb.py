@@ -1,4 +1,4 @@
-"""Each NAS benchmark, class S: verifies, sends what it should, notices what is wrong."""
+"""Runs each NAS benchmark in class S: verification, message counts, wrong constants."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def test_class_s_verifies(npb, benchmark, ranks):
         ("bt", BT_MESSAGES, None),
     ],
 )
-def test_messages_are_those_of_the_algorithm(npb, benchmark, messages, size):
+def test_message_counts_match_the_algorithm(npb, benchmark, messages, size):
     found = json.loads(npb(2, benchmark, "--json").stdout)
     assert found["messages_per_rank"] == messages
     if size is not None:
         assert found["message_bytes_per_rank"] == size
 
 
-def test_everything_is_transposed_and_every_key_moves(npb):
+def test_ft_and_is_exchange_all_their_data(npb):
     grid = 64**3 * 16 // 2  # half of FT's complex numbers
     found = json.loads(npb(2, "ft", "--json").stdout)
     # Twice into frequency space, six times back; sums and times are a few bytes.
@@ -79,7 +79,7 @@ def test_everything_is_transposed_and_every_key_moves(npb):
         *((benchmark, ranks) for benchmark in ("lu", "sp", "bt") for ranks in (3, 4)),
     ],
 )
-def test_more_ranks_verify(npb, benchmark, ranks):
+def test_class_s_verifies_on_more_ranks(npb, benchmark, ranks):
     done = npb(ranks, benchmark)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "verification  successful" in done.stdout
@@ -125,8 +125,8 @@ runpy.run_module("benchmarks.npb", run_name="__main__")
         ("bt", ("fluid", "BT", "dt", None, 1 + 1e-4)),
     ],
 )
-def test_a_wrong_constant_fails(run, benchmark, change):
-    done = run(2, "-c", SPOILED.format(change=change, benchmark=benchmark))
+def test_verification_with_wrong_constant_fails(run_once, benchmark, change):
+    done = run_once(2, "-c", SPOILED.format(change=change, benchmark=benchmark))
     assert done.returncode == 1, done.stdout + done.stderr
     assert "verification  FAILED" in done.stdout
 
@@ -141,14 +141,14 @@ def test_a_wrong_constant_fails(run, benchmark, change):
         ("bt", 5, "npb: 5 ranks cut 12 points into cells of less than 3; take fewer"),
     ],
 )
-def test_a_number_of_ranks_that_cannot_be(npb, benchmark, ranks, why):
-    done = npb(ranks, benchmark)
+def test_unsupported_rank_count_gives_one_line(run_once, benchmark, ranks, why):
+    done = run_once(ranks, "-m", "benchmarks.npb", benchmark)
     assert done.returncode == 2
     assert [line for line in done.stderr.splitlines() if line.startswith("npb:")] == [why]
     assert "verification" not in done.stdout
 
 
-def test_ranks_that_begin_at_once_share_one_build(npb, cache):
+def test_concurrent_ranks_share_one_build(npb, cache):
     for library in cache.rglob("_npb_ep.so"):
         library.unlink()
     assert npb(4, "ep").returncode == 0
