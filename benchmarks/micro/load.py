@@ -15,7 +15,7 @@ def register(paths: NodePaths, job: str, rank: int) -> object:
     """Registers this process as a task of ``job``."""
     link = ffi.new("struct cosched_link *")
     name = ffi.new("char[]", job.encode())
-    part = ffi.new("struct cosched_part *")
+    part = ffi.new("struct cosched_registration *")
     part.job, part.rank, part.world, part.carrier = name, rank, 2, 1
     error = lib.cosched_attach(link, str(paths.register_socket).encode(), part, 5000)
     if error:

@@ -39,6 +39,8 @@ Progress = Callable[[int, int], None]
 LIBRARY_NAME = "libcosched_mpi.so"
 LOCK_NAME = "lock"
 STANDARD_ABI_WORD = "-lmpi_abi"
+#: The part of cosched/shm that a task runs, the same in the mpi4py wrapper.
+TASK_SOURCES = ("task", "register", "environment", "waiting", "sharing", "join")
 COMPILE_TIMEOUT_S = 120
 COMPILERS_AT_ONCE = 4
 
@@ -168,7 +170,7 @@ def default_cache(environ: Mapping[str, str]) -> Path:
 def sources() -> tuple[Path, ...]:
     """The C files that make up the interposer; CoschedError if they are not installed."""
     shm, interposer = _source_folders()
-    tasks_side = (shm / "task.c", shm / "register.c")
+    tasks_side = tuple(shm / f"{name}.c" for name in TASK_SOURCES)
     found = (*sorted(interposer.rglob("*.c")), *tasks_side)
     if len(found) == len(tasks_side) or not all(file.is_file() for file in tasks_side):
         raise CoschedError(f"the interposer's sources are missing from {interposer}")

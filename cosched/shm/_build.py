@@ -24,20 +24,20 @@ def declarations(header: str) -> str:
     return "".join(parts)
 
 
+HEADERS = ("layout", "task", "waiting", "sharing", "join", "environment", "daemon", "guard")
+SOURCES = (
+    *("task", "register", "waiting", "sharing", "join", "environment"),
+    *("daemon", "guard"),
+)
+
 ffibuilder = FFI()
-ffibuilder.cdef(declarations("layout.h"))
-ffibuilder.cdef(declarations("task.h"))
-ffibuilder.cdef(declarations("daemon.h"))
-ffibuilder.cdef(declarations("guard.h"))
+for name in HEADERS:
+    ffibuilder.cdef(declarations(f"{name}.h"))
+ffibuilder.cdef('extern "Python" void cosched_wrapper_on_memory_wait(const char *reason);')
 ffibuilder.set_source(
     "cosched.shm._native",
-    """
-    #include "cosched/layout.h"
-    #include "cosched/task.h"
-    #include "cosched/daemon.h"
-    #include "cosched/guard.h"
-    """,
-    sources=[f"cosched/shm/{name}.c" for name in ("task", "register", "daemon", "guard")],
+    "".join(f'#include "cosched/{name}.h"\n' for name in HEADERS),
+    sources=[f"cosched/shm/{name}.c" for name in SOURCES],
     include_dirs=[str(INCLUDE.relative_to(Path.cwd()))]
     if INCLUDE.is_relative_to(Path.cwd())
     else [str(INCLUDE)],

@@ -102,19 +102,19 @@ static int is_asked_for_patience(const struct talk *talk) {
 }
 
 /* The last answer, after those that ask for patience: each of these gives it a new limit. */
-static int await_welcome(int fd, struct talk *talk, const struct cosched_part *part,
+static int await_welcome(int fd, struct talk *talk, const struct cosched_registration *task,
                          uint64_t deadline, int timeout_ms) {
     struct cosched_welcome *welcome = &talk->welcome;
-    int told = 0;
+    int reported = 0;
     for (;;) {
         int error = receive_welcome(fd, welcome, talk->fds, deadline);
         if (error != 0 || !is_asked_for_patience(talk))
             return error;
         deadline = deadline_in(timeout_ms);
         welcome->reason[sizeof welcome->reason - 1] = '\0';
-        if (!told && welcome->reason[0] != '\0' && part->told_to_wait != NULL) {
-            told = 1;
-            part->told_to_wait(welcome->reason);
+        if (!reported && welcome->reason[0] != '\0' && task->on_memory_wait != NULL) {
+            reported = 1;
+            task->on_memory_wait(welcome->reason);
         }
     }
 }
@@ -124,33 +124,33 @@ static int failed(const struct talk *talk, int error, const char *what) {
     return error;
 }
 
-static int prepare(struct talk *talk, const struct cosched_part *part, enum cosched_phase phase,
+static int prepare(struct talk *talk, const struct cosched_registration *task, enum cosched_phase phase,
                    char *reason) {
     *talk = (struct talk){.hello = {.magic = COSCHED_HELLO_MAGIC,
                                     .abi = COSCHED_ABI,
-                                    .rank = part->rank,
-                                    .world = part->world,
-                                    .carrier = part->carrier,
+                                    .rank = task->rank,
+                                    .world = task->world,
+                                    .carrier = task->carrier,
                                     .phase = phase,
-                                    .memory_bytes = part->memory_bytes,
-                                    .submitted_ns = part->submitted_ns},
+                                    .memory_bytes = task->memory_bytes,
+                                    .submitted_ns = task->submitted_ns},
                           .fds = {-1, -1},
                           .reason = reason};
-    if (strlen(part->job) >= sizeof talk->hello.job)
+    if (strlen(task->job) >= sizeof talk->hello.job)
         return failed(talk, -ENAMETOOLONG, "job name");
-    memcpy(talk->hello.job, part->job, strlen(part->job) + 1);
+    memcpy(talk->hello.job, task->job, strlen(task->job) + 1);
     return 0;
 }
 
 static int exchange(int fd, struct talk *talk, const struct sockaddr_un *address,
-                    const struct cosched_part *part, int timeout_ms) {
+                    const struct cosched_registration *task, int timeout_ms) {
     const uint64_t deadline = deadline_in(timeout_ms);
     int error = 0;
     if ((error = reach(fd, address, deadline)) != 0)
         return failed(talk, error, "no scheduler daemon");
     if ((error = say_hello(fd, &talk->hello, deadline)) != 0)
         return failed(talk, error, "registration not sent");
-    if ((error = await_welcome(fd, talk, part, deadline, timeout_ms)) != 0)
+    if ((error = await_welcome(fd, talk, task, deadline, timeout_ms)) != 0)
         return failed(talk, error, "registration not answered");
     if (!is_ours(&talk->welcome))
         return failed(talk, -EPROTO, "the daemon speaks another version");
@@ -167,7 +167,7 @@ static void drop(int *fd) {
 }
 
 /* Speaks with the daemon behind the socket; the descriptors that it got are the caller's. */
-static int converse(struct talk *talk, const char *socket_path, const struct cosched_part *part,
+static int converse(struct talk *talk, const char *socket_path, const struct cosched_registration *task,
                     int timeout_ms) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     if (strlen(socket_path) >= sizeof address.sun_path)
@@ -176,17 +176,17 @@ static int converse(struct talk *talk, const char *socket_path, const struct cos
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return failed(talk, -errno, "socket");
-    int error = exchange(fd, talk, &address, part, timeout_ms);
+    int error = exchange(fd, talk, &address, task, timeout_ms);
     close(fd);
     return error;
 }
 
 int cosched_register(struct cosched_admission *admission, const char *socket_path,
-                     const struct cosched_part *part, int timeout_ms, char reason[128]) {
+                     const struct cosched_registration *task, int timeout_ms, char reason[128]) {
     struct talk talk;
-    int error = prepare(&talk, part, COSCHED_PHASE_TASK, reason);
+    int error = prepare(&talk, task, COSCHED_PHASE_TASK, reason);
     if (error == 0)
-        error = converse(&talk, socket_path, part, timeout_ms);
+        error = converse(&talk, socket_path, task, timeout_ms);
     if (error == 0 && (talk.fds[0] < 0 || talk.fds[1] < 0))
         error = failed(&talk, -EPROTO, "registration answered without a region");
     if (error != 0) {
@@ -201,12 +201,12 @@ int cosched_register(struct cosched_admission *admission, const char *socket_pat
     return 0;
 }
 
-int cosched_announce(const char *socket_path, const struct cosched_part *part, int timeout_ms,
+int cosched_announce(const char *socket_path, const struct cosched_registration *task, int timeout_ms,
                      char reason[128]) {
     struct talk talk;
-    int error = prepare(&talk, part, COSCHED_PHASE_LAUNCHED, reason);
+    int error = prepare(&talk, task, COSCHED_PHASE_LAUNCHED, reason);
     if (error == 0)
-        error = converse(&talk, socket_path, part, timeout_ms);
+        error = converse(&talk, socket_path, task, timeout_ms);
     drop(&talk.fds[0]);
     drop(&talk.fds[1]);
     return error;

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,15 +13,6 @@
 #include "cosched/clock.h"
 #include "cosched/register.h"
 #include "cosched/ring.h"
-
-/* How long an unscheduled waiter sleeps between two looks at its messages. */
-#define PAUSE_NS 1000000L
-
-/* How long a scheduled waiter spins before it naps, how long it naps, and how many tests
- * go by between two looks at the clock. */
-#define SPIN_NS UINT64_C(1000000)
-#define NAP_NS 100000L
-#define TESTS_A_LOOK 16u
 
 /* Without a beat for so long the daemon is taken for gone, and the task for scheduled. */
 #define STALE_NS UINT64_C(600000000)
@@ -54,7 +44,7 @@ static int map_region(struct cosched_link *link, const struct cosched_admission 
     }
     link->region_bytes = sizeof *region;
     link->slot = admission->slot;
-    link->task = &region->tasks[admission->slot];
+    link->counters = &region->tasks[admission->slot].counters;
     /* Last: who sees the region, such as a thread of the MPI library, sees the rest, too. */
     __atomic_store_n(&link->region, region, __ATOMIC_RELEASE);
     return 0;
@@ -88,12 +78,17 @@ static int has_bell(const struct cosched_link *link) {
            file.st_dev == link->bell_device && file.st_ino == link->bell_inode;
 }
 
-int cosched_attach(struct cosched_link *link, const char *socket_path,
-                   const struct cosched_part *part, int timeout_ms) {
-    struct cosched_admission admission;
+void cosched_link_open(struct cosched_link *link) {
     memset(link, 0, sizeof *link);
     link->bell = -1;
-    int error = cosched_register(&admission, socket_path, part, timeout_ms, link->reason);
+    link->counters = &link->own_counters;
+}
+
+int cosched_attach(struct cosched_link *link, const char *socket_path,
+                   const struct cosched_registration *registration, int timeout_ms) {
+    struct cosched_admission admission;
+    cosched_link_open(link);
+    int error = cosched_register(&admission, socket_path, registration, timeout_ms, link->reason);
     if (error != 0)
         return error;
     keep_bell(link, admission.bell);
@@ -122,11 +117,11 @@ static void ring_bell(const struct cosched_link *link) {
 void cosched_abandon(struct cosched_link *link) {
     if (link->region == NULL)
         return;
+    link->counters = &link->own_counters;
     munmap(link->region, link->region_bytes);
     if (has_bell(link))
         close(link->bell);
     link->region = NULL;
-    link->task = NULL;
     link->bell = -1;
 }
 
@@ -139,6 +134,7 @@ void cosched_detach(struct cosched_link *link) {
         return;
     }
     __atomic_store_n(&link->region, NULL, __ATOMIC_RELEASE);
+    link->counters = &link->own_counters;
     if (cosched_ring_post(&region->ring, cosched_request_pack(COSCHED_CMDOUT, link->slot, 0)) == 0)
         ring_bell(link);
 }
@@ -151,7 +147,7 @@ int cosched_is_contended(const struct cosched_link *link) {
     return cosched_region_contended(cosched_link_region(link));
 }
 
-static int is_stale(const struct cosched_job_region *region) {
+int cosched_is_stale(const struct cosched_job_region *region) {
     uint64_t beat = __atomic_load_n(&region->heartbeat.beat_ns, __ATOMIC_ACQUIRE);
     uint64_t now = monotonic_ns();
     return now > beat && now - beat > STALE_NS;
@@ -159,17 +155,18 @@ static int is_stale(const struct cosched_job_region *region) {
 
 int cosched_is_attended(const struct cosched_link *link) {
     const struct cosched_job_region *region = cosched_link_region(link);
-    return region != NULL && !is_stale(region);
+    return region != NULL && !cosched_is_stale(region);
 }
-
-/* Counters have one writer, the task; its threads may race, hence the atomics, which
- * are paid on the rare path alone. */
-static void count(uint64_t *counter, uint64_t by) { __atomic_fetch_add(counter, by, __ATOMIC_RELAXED); }
 
 void cosched_looked(struct cosched_link *link) {
     const struct cosched_job_region *region = cosched_link_region(link);
     if (region != NULL && (__atomic_load_n(&region->status.word, __ATOMIC_RELAXED) & 1) == 0)
         __atomic_store_n(&link->looked, 1, __ATOMIC_RELAXED);
+}
+
+/* Exact, although the task's threads may race: these counters must add up. */
+static void count(uint64_t *counter, uint64_t by) {
+    __atomic_fetch_add(counter, by, __ATOMIC_RELAXED);
 }
 
 void cosched_arrived(struct cosched_link *link, int sender_scheduled) {
@@ -179,7 +176,7 @@ void cosched_arrived(struct cosched_link *link, int sender_scheduled) {
     uint64_t word = __atomic_load_n(&region->status.word, __ATOMIC_ACQUIRE);
     if ((word & 1) != 0)
         return;
-    struct cosched_task_counters *counters = &link->task->counters;
+    struct cosched_task_counters *counters = link->counters;
     uint64_t epoch = word >> 1;
     uint64_t last = __atomic_load_n(&link->posted_epoch, __ATOMIC_RELAXED);
     if (__atomic_exchange_n(&link->looked, 0, __ATOMIC_RELAXED) == 0) {
@@ -201,57 +198,4 @@ void cosched_arrived(struct cosched_link *link, int sender_scheduled) {
     }
     count(&counters->posted, 1);
     ring_bell(link);
-}
-
-/* Sleeps until the status word changes, at most limit_ns. */
-static uint64_t sleep_on_status(struct cosched_job_region *region, uint64_t word, long limit_ns) {
-    struct timespec limit = {.tv_sec = 0, .tv_nsec = limit_ns};
-    uint32_t *futex = (uint32_t *)&region->status.word;
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    futex++;
-#endif
-    const int error = errno; /* the program's: that time was up is nothing to tell */
-    uint64_t before = monotonic_ns();
-    (void)syscall(SYS_futex, futex, FUTEX_WAIT, (uint32_t)word, &limit, NULL, 0);
-    errno = error;
-    return monotonic_ns() - before;
-}
-
-static int pause_in(struct cosched_link *link, struct cosched_job_region *region) {
-    uint64_t word = __atomic_load_n(&region->status.word, __ATOMIC_ACQUIRE);
-    if ((word & 1) != 0 || is_stale(region))
-        return 0;
-    __atomic_store_n(&link->looked, 1, __ATOMIC_RELAXED);
-    count(&link->task->counters.paused_ns, sleep_on_status(region, word, PAUSE_NS));
-    count(&link->task->counters.pauses, 1);
-    return 1;
-}
-
-int cosched_pause(struct cosched_link *link) {
-    struct cosched_job_region *region = cosched_link_region(link);
-    return region != NULL && pause_in(link, region);
-}
-
-int cosched_linger(struct cosched_link *link, struct cosched_spell *spell) {
-    struct cosched_job_region *region = cosched_link_region(link);
-    if (region == NULL)
-        return 0;
-    if (pause_in(link, region)) {
-        spell->since_ns = 0; /* from now on it waits as a scheduled task, anew */
-        return 1;
-    }
-    if (++spell->tests % TESTS_A_LOOK != 0 || !cosched_region_contended(region))
-        return 0;
-    uint64_t now = monotonic_ns();
-    if (spell->since_ns == 0)
-        spell->since_ns = now;
-    if (now - spell->since_ns < SPIN_NS)
-        return 0;
-    uint64_t word = __atomic_load_n(&region->status.word, __ATOMIC_ACQUIRE);
-    if ((word & 1) == 0 || is_stale(region))
-        return 0;
-    spell->tests = TESTS_A_LOOK - 1; /* one test between two naps */
-    (void)sleep_on_status(region, word, NAP_NS);
-    count(&link->task->counters.naps, 1);
-    return 1;
 }

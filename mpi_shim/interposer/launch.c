@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/environment.h"
+#include "cosched/environment.h"
 #include "base/state.h"
 
 #define ANNOUNCE_TIMEOUT_MS 500
@@ -35,40 +35,44 @@ static int32_t number_in(const char *const *names, size_t count, int32_t otherwi
     for (size_t i = 0; i < count; i++) {
         const char *text = getenv(names[i]);
         uint64_t number = 0;
-        if (text != NULL && cosched_environment_number(text, "", &number) && number <= INT32_MAX)
+        if (text != NULL && cosched_environment_number(text, &number) == 0 &&
+            number <= INT32_MAX)
             return (int32_t)number;
     }
     return otherwise;
 }
 
 /* This process, as the mark has it: the same after it has become another program. */
-static void write_mark(char mark[MARK_BYTES]) {
-    snprintf(mark, MARK_BYTES, "%s:%d", getenv("COSCHED_JOB"), (int)getpid());
+static void write_mark(char mark[MARK_BYTES], const char *job) {
+    snprintf(mark, MARK_BYTES, "%s:%d", job, (int)getpid());
 }
 
-static bool another_has_spoken(const char *own_mark) {
+static bool another_has_spoken(const char *own_mark, const char *job) {
     const char *mark = getenv(LAUNCHED);
-    const char *job = getenv("COSCHED_JOB");
     size_t length = strlen(job);
     return mark != NULL && strncmp(mark, job, length) == 0 && mark[length] == ':' &&
            strcmp(mark, own_mark) != 0;
 }
 
 static void announce(void) {
-    struct cosched_part part;
-    char path[COSCHED_SOCKET_PATH_BYTES];
+    struct cosched_environment environment;
     char mark[MARK_BYTES];
     char reason[COSCHED_REASON_BYTES];
     int32_t rank = number_in(ranks, sizeof ranks / sizeof *ranks, -1);
-    if (rank < 0 || !cosched_environment_has("COSCHED_JOB"))
+    if (rank < 0)
         return;
-    write_mark(mark);
-    if (another_has_spoken(mark) || cosched_environment_part(&part, path) != 0)
-        return; /* of a path that is too long attaching will speak */
-    part.rank = rank;
-    part.world = number_in(worlds, sizeof worlds / sizeof *worlds, 0);
-    cosched_shim.announced = cosched_announce(path, &part, ANNOUNCE_TIMEOUT_MS, reason) == 0;
-    /* Heard or not: what the rank starts has no business to try again. */
+    cosched_environment_read(&environment); /* MPI_Init prints its warnings */
+    struct cosched_registration *task = &environment.task;
+    if (task->job == NULL)
+        return;
+    write_mark(mark, task->job);
+    if (another_has_spoken(mark, task->job))
+        return;
+    task->rank = rank;
+    task->world = number_in(worlds, sizeof worlds / sizeof *worlds, 0);
+    cosched_shim.announced =
+        cosched_announce(environment.socket_path, task, ANNOUNCE_TIMEOUT_MS, reason) == 0;
+    /* Whatever the answer: a program that the rank starts must not try again. */
     (void)setenv(LAUNCHED, mark, 1);
 }
 

@@ -16,19 +16,18 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cosched/environment.h"
 #include "status/attributes.h"
 #include "status/comms.h"
 #include "calls/do.h"
-#include "base/environment.h"
 #include "wait/idle.h"
 #include "calls/requests.h"
 #include "status/shadow.h"
 
-#define ATTACH_TIMEOUT_MS 2000
+struct cosched_shim cosched_shim = {
+    .link = {.bell = -1, .counters = &cosched_shim.link.own_counters}};
 
-struct cosched_shim cosched_shim = {.link = {.bell = -1}};
-
-static struct cosched_task_counters private_counters;
+static struct cosched_environment environment;
 static pthread_once_t started = PTHREAD_ONCE_INIT;
 static pthread_once_t fork_watched = PTHREAD_ONCE_INIT;
 static char broken_why[512];
@@ -72,24 +71,6 @@ int cosched_shim_refuse_because(const char *what, const char *why) {
     return MPI_ERR_OTHER;
 }
 
-/* spin, yield, block:NANOSECONDS or auto:NANOSECONDS, as cosched-run writes it. */
-static struct cosched_wait_policy choose_wait(const char *text) {
-    struct cosched_wait_policy wait = {.kind = COSCHED_WAIT_SPIN};
-    if (text == NULL || strcmp(text, "spin") == 0 || text[0] == '\0')
-        return wait;
-    if (strcmp(text, "yield") == 0)
-        wait.kind = COSCHED_WAIT_YIELD;
-    else if (cosched_environment_number(text, "block:", &wait.spin_ns))
-        wait.kind = COSCHED_WAIT_BLOCK;
-    else if (cosched_environment_number(text, "auto:", &wait.spin_ns))
-        wait.kind = COSCHED_WAIT_AUTO;
-    else
-        cosched_shim_say("COSCHED_WAIT=%s is not spin, yield, block:NANOSECONDS or "
-                         "auto:NANOSECONDS: spin is used",
-                         text);
-    return wait;
-}
-
 /* What runs without the shim runs with it: only where status bytes would be missing, which
  * the other ranks expect, is a library that lacks a call refused. */
 static enum cosched_shim_mode choose_mode(bool takes_part) {
@@ -105,15 +86,15 @@ static enum cosched_shim_mode choose_mode(bool takes_part) {
 }
 
 static void start(void) {
-    const char *verbose = getenv("COSCHED_VERBOSE");
-    bool takes_part;
-    cosched_shim.counters = &private_counters;
-    cosched_shim.verbose = verbose != NULL && strcmp(verbose, "1") == 0;
-    cosched_shim.wait = choose_wait(getenv("COSCHED_WAIT"));
-    takes_part = cosched_environment_has("COSCHED_JOB") || cosched_shim.wait.kind != COSCHED_WAIT_SPIN;
+    cosched_environment_read(&environment);
+    cosched_shim.verbose = environment.verbose != 0;
+    for (uint32_t i = 0; i < environment.warning_count; i++)
+        cosched_shim_say("%s", environment.warnings[i]);
+    cosched_shim.wait = environment.wait;
+    bool takes_part = cosched_environment_takes_part(&environment) != 0;
     if (takes_part) {
         cosched_shim.copies = cosched_copies_safe;
-        cosched_shim.carrier = cosched_environment_carrier();
+        cosched_shim.carrier = (enum cosched_carrier)environment.task.carrier;
     }
     __atomic_store_n(&cosched_shim.mode, choose_mode(takes_part), __ATOMIC_RELEASE);
 }
@@ -125,42 +106,38 @@ enum cosched_shim_mode cosched_shim_start(void) {
 
 /* For the mpi4py wrapper, which finds this name and then leaves the work to the interposer. */
 __attribute__((visibility("default"))) int cosched_interposer_active(void) {
-    return cosched_environment_has("COSCHED_JOB") || choose_wait(getenv("COSCHED_WAIT")).kind != COSCHED_WAIT_SPIN;
+    struct cosched_environment now;
+    cosched_environment_read(&now);
+    return cosched_environment_takes_part(&now);
 }
 
 static void forget_in_child(void) {
-    cosched_shim.counters = &private_counters;
     cosched_abandon(&cosched_shim.link);
 }
 
 static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, forget_in_child); }
 
 /* The user would wonder why nothing happens. */
-static void told_to_wait(const char *reason) { cosched_shim_warn("%s", reason); }
+static void warn_of_memory_wait(const char *reason) { cosched_shim_warn("%s", reason); }
 
 static void attach(void) {
-    struct cosched_part part;
-    char path[COSCHED_SOCKET_PATH_BYTES];
-    if (cosched_environment_part(&part, path) != 0) {
-        cosched_shim_say("not attached: COSCHED_RUN_DIR is too long");
-        return;
-    }
-    part.told_to_wait = told_to_wait;
-    cosched_pmpi.Comm_rank(MPI_COMM_WORLD, &part.rank);
-    cosched_pmpi.Comm_size(MPI_COMM_WORLD, &part.world);
-    int error = cosched_attach(&cosched_shim.link, path, &part, ATTACH_TIMEOUT_MS);
+    struct cosched_registration *task = &environment.task;
+    task->on_memory_wait = warn_of_memory_wait;
+    cosched_pmpi.Comm_rank(MPI_COMM_WORLD, &task->rank);
+    cosched_pmpi.Comm_size(MPI_COMM_WORLD, &task->world);
+    int error = cosched_attach(&cosched_shim.link, environment.socket_path, task,
+                               COSCHED_ATTACH_TIMEOUT_MS);
     if (error == -ENOMEM && cosched_shim.link.reason[0] != '\0')
-        cosched_shim_warn("%s", cosched_shim.link.reason); /* said to one task of a node */
+        cosched_shim_warn("%s", cosched_shim.link.reason); /* one task of a node gets it */
     if (error != 0) {
-        cosched_shim_say("rank %d runs on its own: %s (%s)", part.rank, cosched_shim.link.reason,
-                         path);
+        cosched_shim_say("rank %d runs on its own: %s (%s)", task->rank, cosched_shim.link.reason,
+                         environment.socket_path);
         return;
     }
-    cosched_shim.counters = &cosched_shim.link.task->counters;
     pthread_once(&fork_watched, watch_forks);
-    cosched_shim_say("rank %d of %d registered as task %u of job %s on %s, status by %s", part.rank,
-                     part.world, cosched_shim.link.slot, part.job, cosched_environment_node(),
-                     cosched_carrier_names[cosched_shim.carrier]);
+    cosched_shim_say("rank %d of %d registered as task %u of job %s on %s, status by %s", task->rank,
+                     task->world, cosched_shim.link.slot, task->job, environment.node,
+                     cosched_environment_carrier_name(task->carrier));
 }
 
 /* MPI deletes the attributes of MPI_COMM_SELF first thing in MPI_Finalize, by whatever
@@ -171,10 +148,9 @@ static int leave(MPI_Comm comm, int keyval, void *value, void *extra) {
     if (cosched_shim.carrier == COSCHED_CARRIER_SHADOW)
         cosched_shadow_close();
     cosched_comms_close();
-    if (cosched_shim.counters->foreign != 0)
+    if (cosched_shim.link.counters->foreign != 0)
         cosched_shim_say("%llu messages came from peers without the shim",
-                         (unsigned long long)cosched_shim.counters->foreign);
-    cosched_shim.counters = &private_counters;
+                         (unsigned long long)cosched_shim.link.counters->foreign);
     cosched_detach(&cosched_shim.link);
     return MPI_SUCCESS;
 }
@@ -200,7 +176,7 @@ static void enter(void) {
     cosched_comms_open();
     if (cosched_pmpi.Comm_create_keyval(cosched_attribute_stays, leave, &key, NULL) == MPI_SUCCESS)
         cosched_pmpi.Comm_set_attr(MPI_COMM_SELF, key, NULL);
-    if (!cosched_environment_has("COSCHED_JOB"))
+    if (environment.task.job == NULL)
         return; /* only its waits are ours */
     /* The ranks meet before they register: on one node of several a task may wait long for
      * memory, while the others would take it for a rank without the shim. */

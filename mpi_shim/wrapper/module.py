@@ -33,8 +33,8 @@ from mpi_shim.wrapper.messages.attached_buffer import (
 from mpi_shim.wrapper.messages.matched import CONSTANTS, Message
 from mpi_shim.wrapper.requests.request import REQUEST_NULL, Grequest, Prequest, Request
 from mpi_shim.wrapper.status.shadow import shadow
-from mpi_shim.wrapper.task.environment import Settings
-from mpi_shim.wrapper.task.link import complain, task
+from mpi_shim.wrapper.task.environment import Environment
+from mpi_shim.wrapper.task.link import task
 from mpi_shim.wrapper.windows import FILE_NULL, WIN_NULL, File, Win
 
 NAME = "mpi_shim.MPI"
@@ -42,16 +42,12 @@ NAME = "mpi_shim.MPI"
 _OWN = ("__name__", "__doc__", "__package__", "__loader__", "__spec__")
 
 
-def build_module(settings: Settings) -> ModuleType:
+def build_module(environment: Environment) -> ModuleType:
     """mpi4py.MPI with its communicating classes replaced; registers the task."""
-    task.carrier, task.wait = settings.carrier, settings.wait
-    if settings.verbose:
-        for complaint in settings.complaints:
-            complain(complaint)
-    shadows = settings.carrier == "shadow" and bool(settings.job)
-    if shadows:
+    task.configure(environment)
+    if task.shadow:
         shadow_collectives.install()
-    if settings.nonblocking_collectives:
+    if environment.nonblocking_collectives:
         nonblocking.install()
 
     module = ModuleType(NAME, "mpi4py.MPI, its messages carrying the task's status.")
@@ -65,20 +61,14 @@ def build_module(settings: Settings) -> ModuleType:
         contents.update({name: constant(name) for name in PREDEFINED})
         contents.pop("__getattr__", None)
         world = mpi.COMM_WORLD
-        if shadows:
+        if task.shadow:
             # Before registration, in which a task may wait long for memory: the others
             # would take it for a rank without the shim.
             shadow.open()
-        attached = settings.job and task.register(
-            settings.register_socket,
-            settings.job,
-            world.Get_rank(),
-            world.Get_size(),
-            memory_bytes=settings.memory_bytes,
-            submitted_ns=settings.submitted_ns,
-            verbose=settings.verbose,
+        attached = environment.has_job and task.register(
+            environment, world.Get_rank(), world.Get_size()
         )
-        if attached or shadows:
+        if attached or task.shadow:
             _leave_with_mpi()
 
     def init() -> None:
@@ -160,7 +150,7 @@ def _borrow_docstrings(cls: type) -> None:
 
 # How long a task that may have failed waits for the others before it ends. mpi4py.run ends
 # such a job by MPI_Abort, but after this.
-FAREWELL_NS = 2_000_000_000
+FAREWELL_S = 2.0
 
 
 def _leave_with_mpi() -> None:
@@ -172,7 +162,7 @@ def _leave_with_mpi() -> None:
 
     def at_exit() -> None:
         if not mpi.Is_finalized():
-            shadow.close(FAREWELL_NS if "mpi4py.run" in sys.modules else None)
+            shadow.close(FAREWELL_S if "mpi4py.run" in sys.modules else None)
         task.deregister()
 
     def in_child() -> None:

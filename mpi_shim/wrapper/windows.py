@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from mpi4py import MPI as mpi
 
 from mpi_shim.wrapper.requests.request import Request, with_our_request
-from mpi_shim.wrapper.task.waiting import look, wait
+from mpi_shim.wrapper.task.link import task
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -41,11 +41,11 @@ class Win(mpi.Win):
         return "WIN_NULL" if self is WIN_NULL else (type(self), ())
 
     def Wait(self) -> Literal[True]:
-        wait(lambda: mpi.Win.Test(self), lambda: mpi.Win.Wait(self))
+        task.wait(lambda: mpi.Win.Test(self), lambda: mpi.Win.Wait(self))
         return True
 
     def Test(self) -> bool:
-        return look(lambda: mpi.Win.Test(self))
+        return task.look(lambda: mpi.Win.Test(self))
 
     @classmethod
     def Create(

@@ -66,7 +66,10 @@ def stranger(node):
             os.setgroups([])
             os.setgid(STRANGER)
             os.setuid(STRANGER)
-            link, part = ffi.new("struct cosched_link *"), ffi.new("struct cosched_part *")
+            link, part = (
+                ffi.new("struct cosched_link *"),
+                ffi.new("struct cosched_registration *"),
+            )
             name = ffi.new("char[]", job.encode())
             part.job, part.world = name, 1
             socket = str(node.paths.register_socket).encode()

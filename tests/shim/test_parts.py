@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+from cosched.launch.shim import TASK_SOURCES
 from cosched.shm._build import INCLUDE
 from tests.places import ROOT
 from tests.shim.jobs import PATIENCE_S, run_job
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.mpi_job
 
 INTERPOSER = ROOT / "mpi_shim" / "interposer"
 PROGRAMS = ROOT / "tests" / "c"
-TASKS_SIDE = [INCLUDE.parent / name for name in ("task.c", "register.c")]
+TASKS_SIDE = [INCLUDE.parent / f"{name}.c" for name in TASK_SOURCES]
 FLAGS = (
     *("-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"),
     # As for the shim itself: MPI_STATUSES_IGNORE is no array, and gcc cannot know it.
@@ -82,16 +83,3 @@ def test_only_a_byte_in_front_takes_room_on_the_stack(mpi, tmp_path, name):
     large = [function for function, length in frames.items() if length >= 1024]
     assert large
     assert all("_with_byte" in function for function in large), large
-
-
-def test_a_daemon_that_is_gone_tells_nobody_that_his_cpu_is_shared(mpi, tmp_path):
-    sources = (PROGRAMS / "sharing.c", INTERPOSER / "wait" / "sharing.c")
-    objects = []
-    for number, source in enumerate((*sources, *TASKS_SIDE)):
-        folder = tmp_path / str(number)  # two of the same name
-        folder.mkdir()
-        objects.append(compile_object(mpi, source, folder))
-    program = tmp_path / "sharing"
-    subprocess.run(["gcc", *objects, "-o", program], check=True)
-    done = run_job([program], {})
-    assert done.stdout == "alone 0\nattended 1\nleft 0\n", done.stderr

@@ -24,7 +24,7 @@ def main() -> None:
     carrier = lib.COSCHED_CARRIER_PREFIX
     rank = int(rest[0]) if rest else 0
     name = ffi.new("char[]", job.encode())
-    part = ffi.new("struct cosched_part *")
+    part = ffi.new("struct cosched_registration *")
     part.job, part.rank, part.world, part.carrier = name, rank, 2, carrier
     part.memory_bytes = int(os.environ.get("COSCHED_MEMORY", "0"))
     error = lib.cosched_attach(link, socket.encode(), part, 2000)
@@ -37,9 +37,9 @@ def main() -> None:
         elif word == "arrive":
             lib.cosched_looked(link)
             lib.cosched_arrived(link, int(arguments[0]))
-            print(int(link.task.counters.posted), flush=True)
+            print(int(link.counters.posted), flush=True)
         elif word == "pause":
-            print(lib.cosched_pause(link), flush=True)
+            print(lib.cosched_waiting_pause(link), flush=True)
         elif word == "spin":
             before, end = time.process_time(), time.monotonic() + float(arguments[0])
             while time.monotonic() < end:

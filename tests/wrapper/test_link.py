@@ -25,7 +25,7 @@ TICKING = """
 import signal, sys
 from cosched.shm._native import ffi, lib
 link, name = ffi.new("struct cosched_link *"), ffi.new("char[]", b"j")
-part = ffi.new("struct cosched_part *")
+part = ffi.new("struct cosched_registration *")
 part.job, part.world = name, 1
 signal.signal(signal.SIGALRM, lambda *_: None)
 signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
@@ -39,12 +39,12 @@ LEAVING = """
 import sys, threading
 from cosched.shm._native import ffi, lib
 link, name = ffi.new("struct cosched_link *"), ffi.new("char[]", b"j")
-part = ffi.new("struct cosched_part *")
+part = ffi.new("struct cosched_registration *")
 part.job, part.world = name, 1
 assert lib.cosched_attach(link, sys.argv[1].encode(), part, 5000) == 0
 paused = threading.Semaphore(0)
 def wait():
-    while lib.cosched_pause(link):
+    while lib.cosched_waiting_pause(link):
         paused.release()
         lib.cosched_arrived(link, 1)
         lib.cosched_looked(link)
@@ -64,7 +64,7 @@ NUMBERED = """
 import os, resource, sys
 from cosched.shm._native import ffi, lib
 link, name = ffi.new("struct cosched_link *"), ffi.new("char[]", b"j")
-part = ffi.new("struct cosched_part *")
+part = ffi.new("struct cosched_registration *")
 part.job, part.world = name, 1
 hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[2]), hard))
@@ -79,14 +79,14 @@ REPLACED = """
 import os, sys
 from cosched.shm._native import ffi, lib
 link, name = ffi.new("struct cosched_link *"), ffi.new("char[]", b"j")
-part = ffi.new("struct cosched_part *")
+part = ffi.new("struct cosched_registration *")
 part.job, part.world = name, 1
 assert lib.cosched_attach(link, sys.argv[1].encode(), part, 5000) == 0
 bell = link.bell
 os.dup2(os.open(sys.argv[2], os.O_RDWR | os.O_CREAT), bell)
 lib.cosched_looked(link)
 lib.cosched_arrived(link, 1)
-assert link.task.counters.posted == 1
+assert link.counters.posted == 1
 child = os.fork()
 if child == 0:
     lib.cosched_abandon(link)
@@ -102,11 +102,11 @@ PAUSING = """
 import sys
 from cosched.shm._native import ffi, lib
 link, name = ffi.new("struct cosched_link *"), ffi.new("char[]", b"j")
-part = ffi.new("struct cosched_part *")
+part = ffi.new("struct cosched_registration *")
 part.job, part.world = name, 1
 assert lib.cosched_attach(link, sys.argv[1].encode(), part, 5000) == 0
 ffi.errno = 0
-assert lib.cosched_pause(link) == 1
+assert lib.cosched_waiting_pause(link) == 1
 print(ffi.errno)
 """
 
@@ -185,7 +185,7 @@ def test_a_task_that_is_let_in_late_registers_under_a_ticking_timer(silent):
 def say_hello(call: str, path, limit_ms: int) -> int:
     """What cosched_attach or cosched_announce returns."""
     link, reason = ffi.new("struct cosched_link *"), ffi.new("char[128]")
-    name, part = ffi.new("char[]", b"j"), ffi.new("struct cosched_part *")
+    name, part = ffi.new("char[]", b"j"), ffi.new("struct cosched_registration *")
     part.job, part.world = name, 1
     if call == "attach":
         return lib.cosched_attach(link, str(path).encode(), part, limit_ms)

@@ -1,102 +1,44 @@
-"""The parts of the wrapper that need no MPI: settings, the task's link, waiting."""
+"""The parts of the wrapper that need no MPI: the task's link, waiting, sharing."""
 
 from __future__ import annotations
 
 import errno
+import itertools
 import os
-from pathlib import Path
-from types import SimpleNamespace
+import time
 
 import pytest
 
-from cosched.shm._native import lib
+from cosched.shm._native import ffi, lib
 from mpi_shim import choose
 from mpi_shim.wrapper.errors import UnprefixedMessageError, not_covered
-from mpi_shim.wrapper.task import sharing, waiting
-from mpi_shim.wrapper.task.environment import WaitPolicy, read_settings
-from mpi_shim.wrapper.task.link import Task
-from mpi_shim.wrapper.task.sharing import Sharing
+from mpi_shim.wrapper.task.environment import Environment
+from mpi_shim.wrapper.task.link import TESTS_BEFORE_YIELD, Task
 from tests.fakes import FakeNode, eventually
 
 
-def test_no_job_no_settings():
-    assert read_settings({}, "host") is None
-    assert read_settings({"COSCHED_JOB": ""}, "host") is None
-
-
-def test_defaults():
-    settings = read_settings({"COSCHED_JOB": "j"}, "host")
-    assert settings.register_socket == Path("/run/cosched/host/register.sock")
-    assert settings.carrier == "none"
-    assert not settings.verbose
-    assert settings.wait == WaitPolicy("spin")
-    assert not settings.nonblocking_collectives
-    assert not settings.complaints
-
-
-def test_everything_set():
-    settings = read_settings(
-        {
-            "COSCHED_JOB": "j",
-            "COSCHED_RUN_DIR": "/r",
-            "COSCHED_NODE": "n",
-            "COSCHED_STATUS": "prefix",
-            "COSCHED_VERBOSE": "1",
-            "COSCHED_WAIT": "block:20000",
-            "COSCHED_COLLECTIVES": "nonblocking",
-        },
-        "host",
-    )
-    assert settings.job == "j"
-    assert settings.wait == WaitPolicy("block", 20_000)
-    assert settings.nonblocking_collectives
-    assert not settings.complaints
-    assert settings.register_socket == Path("/r/n/register.sock")
-    assert settings.carrier == "prefix"
-    assert settings.verbose
-
-
-def test_other_carriers():
-    settings = read_settings({"COSCHED_JOB": "j", "COSCHED_STATUS": "shadow"}, "host")
-    assert (settings.carrier, settings.complaints) == ("shadow", ())
-    settings = read_settings({"COSCHED_JOB": "j", "COSCHED_STATUS": "pigeon"}, "host")
-    assert settings.carrier == "none"
-    assert "COSCHED_STATUS=pigeon is not " in settings.complaints[0]
-
-
-@pytest.mark.parametrize("wait", ["yield", "block:0", "block:5000", "auto:20000"])
-def test_without_a_job_waits_alone_may_change(wait):
-    settings = read_settings({"COSCHED_WAIT": wait}, "host")
-    assert settings.job == ""
-    assert settings.wait.kind == wait.partition(":")[0]
-    assert read_settings({"COSCHED_WAIT": "spin"}, "host") is None
-
-
-@pytest.mark.parametrize(
-    "wait", ["sleep", "block", "block:", "block:-1", "block:5us", "auto", "yield:1"]
-)
-def test_a_wait_that_is_none_is_said_and_spins(wait):
-    settings = read_settings({"COSCHED_JOB": "j", "COSCHED_WAIT": wait}, "host")
-    assert settings.wait == WaitPolicy("spin")
-    assert f"COSCHED_WAIT={wait} " in settings.complaints[0]
-    assert read_settings({"COSCHED_WAIT": wait}, "host") is None
-
-
-def test_a_form_of_collectives_that_is_none():
-    settings = read_settings({"COSCHED_JOB": "j", "COSCHED_COLLECTIVES": "x"}, "host")
-    assert not settings.nonblocking_collectives
-    assert "COSCHED_COLLECTIVES=x " in settings.complaints[0]
-
-
-def test_the_interposer_is_not_here():
+def test_interposer_is_not_active():
     assert not choose.interposer_is_active()
 
 
-def test_errors_say_what_to_do():
+def test_errors_name_the_remedy():
     assert str(not_covered("This", "use that")) == (
         "mpi_shim: This is not covered while COSCHED_STATUS=prefix; use that"
     )
     assert "rank 3 with tag 7" in str(UnprefixedMessageError(3, 7))
+
+
+@pytest.fixture
+def environ(run_dir, monkeypatch):
+    """Reads the environment of a job on node n, changed as the test asks."""
+
+    def read(**values):
+        job = {"JOB": "j", "RUN_DIR": str(run_dir), "NODE": "n", **values}
+        for name, value in job.items():
+            monkeypatch.setenv(f"COSCHED_{name}", value)
+        return Environment()
+
+    return read
 
 
 @pytest.fixture
@@ -106,28 +48,44 @@ def node(run_dir):
 
 
 @pytest.fixture
-def task(node):
+def task(node, environ):
     own = Task()
-    own.carrier = "prefix"
-    assert own.register(node.register_socket, "j", 2, 5)
+    own.configure(environ(STATUS="prefix"))
+    assert own.register(environ(STATUS="prefix"), 2, 5)
     yield own
     own.deregister()
 
 
-def test_registration(node, task):
+def answers(*results):
+    """A poll that gives these results, one after the other."""
+    return iter(results).__next__
+
+
+def with_policy(task, kind, spin_ns=0):
+    task.policy.kind, task.policy.spin_ns = getattr(lib, f"COSCHED_WAIT_{kind}"), spin_ns
+
+
+def never():
+    raise AssertionError("the library must not wait")
+
+
+def test_registration_reaches_the_daemon(node, task, environ):
     (registered,) = node.jobs["j"].tasks
     assert registered.pid == os.getpid()
     assert (registered.rank, registered.world) == (2, 5)
     assert registered.carrier == lib.COSCHED_CARRIER_PREFIX
-    assert task.register(node.register_socket, "j", 2, 5)
+    assert task.register(environ(), 2, 5)
     assert len(node.jobs["j"].tasks) == 1
 
 
-def test_a_registration_is_said_where_it_was_asked_for(node, capsys):
+def test_registration_is_reported_if_verbose(node, environ, capsys):
     own = Task()
-    assert own.register(node.register_socket, "j", 1, 4, verbose=True)
+    assert own.register(environ(VERBOSE="1"), 1, 4)
     own.deregister()
-    expected = "cosched: rank 1 of 4 registered as task 0 of job j, status by none\n"
+    expected = (
+        f"cosched: pid {os.getpid()}: rank 1 of 4 registered as task 0 of job j on n, "
+        "status by none\n"
+    )
     assert capsys.readouterr() == ("", expected)
 
 
@@ -137,7 +95,7 @@ def test_status_follows_the_daemon(node, task):
     assert task.status() == 1
 
 
-def test_arrivals(node, task):
+def test_arrival_from_scheduled_sender_is_trapped(node, task):
     job = node.jobs["j"]
     for status, nbytes in ((0, 10), (1, 20), (1, 30)):
         task.looked()
@@ -148,45 +106,37 @@ def test_arrivals(node, task):
     assert (counters["trapped"], counters["posted"], counters["suppressed"]) == (2, 1, 1)
     job.schedule(False)
     task.looked()
-    task.arrived(1, 0)
+    task.arrived(1)
     assert job.codes() == [lib.COSCHED_CMDSCH] * 2
 
 
-def test_a_message_that_lay_there_unread_pulls_nothing(node, task):
+def test_arrival_that_lay_unread_is_stale(node, task):
     task.arrived(1, 10)
     assert node.jobs["j"].codes() == []
     assert node.jobs["j"].counters(2)["stale"] == 1
 
 
-def test_counters(node, task):
+def test_counters_are_in_the_region(node, task):
     task.count_sent(7)
-    assert task.new_wait() is not None
     task.count_foreign()
+    task.count_published()
     counters = node.jobs["j"].counters(2)
-    names = ("sent", "bytes_sent", "waits", "foreign")
+    names = ("sent", "bytes_sent", "foreign", "told")
     assert [counters[name] for name in names] == [1, 7, 1, 1]
 
 
-def test_lingering(node, task):
-    spell = task.new_wait()
-    assert task.linger(spell)
-    node.jobs["j"].schedule(True)
-    assert not task.linger(spell)
-
-
-def test_leaving(node, task):
+def test_deregistered_task_counts_as_scheduled(node, task):
     task.deregister()
     task.deregister()
     assert node.jobs["j"].codes() == [lib.COSCHED_CMDOUT]
-    assert (task.attached, task.status(), task.new_wait()) == (False, 1, None)
-    assert not task.linger(None)
+    assert (task.attached, task.waits, task.status()) == (False, False, 1)
     task.looked()
     task.arrived(1, 1)
     task.count_sent(1)
-    task.count_foreign()
+    assert node.jobs["j"].counters(2)["sent"] == 0
 
 
-def test_a_forked_child_forgets(node, task):
+def test_forked_child_drops_the_link(node, task):
     child = os.fork()
     if child == 0:
         task.abandon()
@@ -195,184 +145,193 @@ def test_a_forked_child_forgets(node, task):
     assert node.jobs["j"].codes() == []
 
 
-def test_a_task_that_never_registered():
+def test_unregistered_task_counts_as_scheduled():
     task = Task()
     task.deregister()
     task.abandon()
-    assert (task.attached, task.status(), task.linger(None)) == (False, 1, False)
+    assert (task.attached, task.status()) == (False, 1)
 
 
-def test_no_daemon(run_dir, capsys):
+def test_registration_without_daemon_fails_open(environ, capsys):
     task = Task()
-    assert not task.register(run_dir / "register.sock", "j", 0, 1)
+    assert not task.register(environ(), 0, 1)
     assert capsys.readouterr() == ("", "")
-    assert not task.register(run_dir / "register.sock", "j", 0, 1, verbose=True)
+    assert not task.register(environ(VERBOSE="1"), 0, 1)
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith("cosched: task 0 of job j is not registered: no scheduler da")
+    assert ": rank 0 runs on its own: no scheduler daemon" in err
     assert err.count("\n") == 1
 
 
-def test_a_refusal_and_a_path_too_long(run_dir, capsys):
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        ({"JOB": "j" * 64}, "rank 0 runs on its own: job name: File name too long"),
+        ({"MEMORY": "1" + "0" * 20}, "COSCHED_MEMORY=100000000000000000000 is not "),
+        ({"MEMORY": "-1"}, "COSCHED_MEMORY=-1 is not "),
+    ],
+)
+def test_odd_environment_fails_open_with_one_line(node, environ, capsys, values, line):
+    own, environment = Task(), environ(VERBOSE="1", **values)
+    own.configure(environment)
+    own.register(environment, 0, 1)
+    own.deregister()
+    lines = [
+        said for said in capsys.readouterr().err.splitlines() if "registered as" not in said
+    ]
+    assert len(lines) == 1
+    assert line in lines[0]
+
+
+def test_job_name_that_is_not_utf8_fails_open(environ, capsys):
+    environment = environ(JOB=os.fsdecode(b"j\xff"), VERBOSE="1")
+    assert not Task().register(environment, 0, 1)
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_refusal_and_long_path_are_reported(run_dir, environ, capsys):
     task = Task()
-    with FakeNode(run_dir, "n", refuse=errno.EACCES) as node:
-        assert not task.register(node.register_socket, "j", 0, 1, verbose=True)
+    with FakeNode(run_dir, "n", refuse=errno.EACCES):
+        assert not task.register(environ(VERBOSE="1"), 0, 1)
     assert "refused by a fake" in capsys.readouterr().err
-    assert not task.register(run_dir / ("x" * 200), "j", 0, 1, verbose=True)
+    assert not task.register(environ(VERBOSE="1", RUN_DIR=f"/{'x' * 200}"), 0, 1)
     assert "registration socket" in capsys.readouterr().err
 
 
-def test_waiting_of_a_registered_task_polls_and_pauses(node, task, monkeypatch):
-    monkeypatch.setattr(waiting, "task", task)
-    answers = iter([None, None, None, "here"])
-    assert waiting.wait(lambda: next(answers), lambda: "blocked") == "here"
+def test_unscheduled_wait_polls_and_pauses(node, task):
+    assert task.wait(answers(None, None, None, "here"), never) == "here"
     counters = node.jobs["j"].counters(2)
     assert (counters["waits"], counters["pauses"]) == (1, 3)
+    assert counters["waited_ns"] >= counters["paused_ns"] > 0
 
 
-def test_a_wait_that_ends_at_once_is_none(node, task, monkeypatch):
-    monkeypatch.setattr(waiting, "task", task)
-    assert waiting.wait(lambda: "here", lambda: "blocked") == "here"
+def test_wait_that_ends_at_once_is_not_counted(node, task):
+    assert task.wait(answers("here"), never) == "here"
     assert node.jobs["j"].counters(2)["waits"] == 0
 
 
-def test_a_call_that_finds_nothing_has_looked(node, task, monkeypatch):
-    monkeypatch.setattr(waiting, "task", task)
-    assert waiting.look(lambda: None) is None
-    assert waiting.look(lambda: "here") == "here"
-    task.arrived(1, 0)
+def test_wait_of_microseconds_is_not_timed(node, task):
+    node.jobs["j"].schedule(True)
+    assert task.wait(answers(None, None, "here"), never) == "here"
+    counters = node.jobs["j"].counters(2)
+    assert (counters["waits"], counters["waited_ns"]) == (1, 0)
+
+
+def test_looking_in_vain_makes_later_arrival_fresh(node, task):
+    assert task.look(answers(None)) is None
+    assert task.look(answers("here")) == "here"
+    task.arrived(1)
     assert node.jobs["j"].codes() == [lib.COSCHED_CMDSCH]
 
 
-def test_a_scheduled_waiter_yields_but_does_not_sleep(node, task, monkeypatch):
-    monkeypatch.setattr(waiting, "task", task)
+def test_scheduled_wait_yields_but_does_not_sleep(node, environ):
     yields = []
-    monkeypatch.setattr(waiting.os, "sched_yield", lambda: yields.append(1))
+    own = Task(yield_cpu=lambda: yields.append(1))
+    assert own.register(environ(), 2, 5)
     node.jobs["j"].schedule(True)
-    polls = iter([None] * (waiting.TESTS_BEFORE_YIELD + 5) + [True])
-    assert waiting.wait(lambda: next(polls), lambda: False)
+    polls = answers(*[None] * (TESTS_BEFORE_YIELD + 5), True)
+    assert own.wait(polls, never)
+    own.deregister()
     assert len(yields) == 5
-    assert node.jobs["j"].counters(2)["pauses"] == 0
-
-
-def test_a_scheduled_waiter_may_be_told_to_yield(node, task, monkeypatch):
-    monkeypatch.setattr(waiting, "task", task)
-    yields = []
-    monkeypatch.setattr(waiting.os, "sched_yield", lambda: yields.append(1))
-    task.wait = WaitPolicy("yield")
-    node.jobs["j"].schedule(True)
-    polls = iter([None] * 4 + [True])
-    assert waiting.wait(lambda: next(polls), lambda: False)
-    assert len(yields) == 4
-
-
-def test_a_scheduled_waiter_may_be_told_to_sleep(node, task, monkeypatch):
-    monkeypatch.setattr(waiting, "task", task)
-    # When it began, in each turn, and when it was over.
-    now = iter([1_000, 2_000, 3_000, 5_999, 6_000, 7_000, 8_000])
-    monkeypatch.setattr(waiting.time, "monotonic_ns", lambda: next(now))
-    task.wait = WaitPolicy("block", spin_ns=5_000)
-    node.jobs["j"].schedule(True)
-    polls = iter([None] * 5 + [True])
-    assert waiting.wait(lambda: next(polls), lambda: False)
     counters = node.jobs["j"].counters(2)
-    assert (counters["naps"], counters["pauses"], counters["waits"]) == (2, 0, 1)
-    assert counters["waited_ns"] == 7_000
+    assert (counters["pauses"], counters["naps"]) == (0, 0)
+
+
+def test_yield_policy_does_not_sleep(node, task):
+    with_policy(task, "YIELD")
+    node.jobs["j"].schedule(True)
+    assert task.wait(answers(*[None] * 4, True), never)
+    counters = node.jobs["j"].counters(2)
+    assert (counters["pauses"], counters["naps"], counters["waits"]) == (0, 0, 1)
+
+
+def test_block_policy_spins_then_sleeps(node, task):
+    with_policy(task, "BLOCK", spin_ns=2_000_000)
+    job = node.jobs["j"]
+    job.schedule(True)
+    began_ns = time.monotonic_ns()
+    assert task.wait(lambda: job.counters(2)["naps"] == 2, never)
+    assert time.monotonic_ns() - began_ns > 2_000_000
+    counters = job.counters(2)
+    assert (counters["pauses"], counters["waits"]) == (0, 1)
+    assert counters["waited_ns"] > 2_000_000
 
 
 @pytest.mark.parametrize(("contended", "naps"), [(False, 0), (True, 4)])
-def test_a_scheduled_waiter_may_sleep_where_another_job_wants_the_cpu(
-    node, task, monkeypatch, contended, naps
-):
-    monkeypatch.setattr(waiting, "task", task)
-    task.wait = WaitPolicy("auto")
+def test_auto_policy_sleeps_if_contended(node, task, contended, naps):
+    with_policy(task, "AUTO")
     job = node.jobs["j"]
     job.schedule(True)
     job.region.publish_contention(contended)
-    polls = iter([None] * 4 + [True])
-    assert waiting.wait(lambda: next(polls), lambda: False)
+    assert task.wait(answers(*[None] * 4, True), never)
     assert job.counters(2)["naps"] == naps
 
 
-@pytest.mark.parametrize("shared", [False, True])
-def test_an_unregistered_waiter_finds_out_by_itself(monkeypatch, shared):
-    alone, naps, turns = Task(), [], []
-    alone.wait = WaitPolicy("auto")
-    monkeypatch.setattr(waiting, "task", alone)
-    monkeypatch.setattr(waiting.time, "sleep", naps.append)
-    sharing = SimpleNamespace(is_shared=lambda turn: turns.append(turn) or shared)
-    monkeypatch.setattr(waiting, "sharing", sharing)
-    polls = iter([None] * 4 + [True])
-    assert waiting.wait(lambda: next(polls), lambda: False)
-    assert turns == [1, 2, 3, 4]
-    assert len(naps) == (4 if shared else 0)
+def test_unregistered_task_follows_its_policy():
+    alone = Task()
+    assert alone.wait(answers("polled"), lambda: "blocked") == "blocked"
+    with_policy(alone, "BLOCK")
+    assert alone.wait(answers(None, True), never) is True
 
 
-def test_a_waiter_whose_daemon_is_gone_finds_out_by_itself(node, task, monkeypatch):
-    monkeypatch.setattr(waiting, "task", task)
-    task.wait = WaitPolicy("auto")
-    job, turns = node.jobs["j"], []
+def test_short_waits_still_call_on_waited():
+    alone, calls = Task(), []
+    with_policy(alone, "YIELD")
+    alone.on_waited = calls.append
+    for _ in range(64):
+        assert alone.wait(answers(None, True), never)
+    assert len(calls) == 1
+
+
+def test_sharing_follows_daemon_while_it_lives(node, environ):
+    link = ffi.new("struct cosched_link *")
+    lib.cosched_link_open(link)
+    assert lib.cosched_sharing_verdict(link, 1) == 0
+    data = environ().data
+    assert (
+        lib.cosched_attach(link, data.socket_path, ffi.addressof(data, "task"), 2000) == 0
+    )
+    job = node.jobs["j"]
     job.schedule(True)
     job.region.publish_contention(True)
-    assert task.is_attended()
+    assert lib.cosched_sharing_verdict(link, 1) == 1
     node.beating = False
-    assert eventually(lambda: not task.is_attended())
-    sharing = SimpleNamespace(is_shared=turns.append)
-    monkeypatch.setattr(waiting, "sharing", sharing)
-    polls = iter([None] * 4 + [True])
-    assert waiting.wait(lambda: next(polls), lambda: False)
-    assert turns == [1, 2, 3, 4]
-    assert job.counters(2)["naps"] == 0
+    assert eventually(lambda: not lib.cosched_is_attended(link))
+    assert lib.cosched_sharing_verdict(link, 1) == 0
+    lib.cosched_detach(link)
 
 
-class Kernel:
-    """A clock, and how often the thread was taken off its CPU."""
-
-    RUSAGE_THREAD = object()
-
-    def __init__(self):
-        self.now_ns, self.ru_nivcsw = 10**12, 5
-
-    def monotonic_ns(self):
-        return self.now_ns
-
-    def getrusage(self, who):
-        assert who is self.RUSAGE_THREAD
-        return self
-
-
-def test_who_is_taken_off_the_cpu_shares_it(monkeypatch):
-    kernel, own = Kernel(), Sharing()
-    monkeypatch.setattr(sharing, "time", kernel)
-    monkeypatch.setattr(sharing, "resource", kernel)
-    look = sharing.TURNS_A_LOOK
-
-    def after(ms, switches, turn=look):
-        kernel.now_ns += ms * 1_000_000
-        kernel.ru_nivcsw += switches
-        return own.is_shared(turn)
-
-    assert not after(0, 0)  # a window begins
-    assert not after(10, 1)  # once: a kernel thread
-    assert not after(40, 9)  # between two waits: another window begins
-    assert not after(10, 1)
-    assert not after(10, 5, turn=1)  # not every turn is a look
-    assert after(0, 0)
-    assert after(10, 0, turn=1)
-    assert after(900, 0)
-    assert not after(100, 0)  # found anew
-    assert not after(1, 0, turn=1)
-    assert after(5, 2)
+def test_sharing_is_seen_from_context_switches():
+    seen = ffi.new("struct cosched_sharing *")
+    clock = itertools.accumulate(
+        [10**12, 10, 40, 10, 0, 900, 100, 5],
+        lambda now, ms: now + ms * 1_000_000,
+    )
+    switches = itertools.accumulate([5, 1, 9, 1, 5, 0, 0, 2])
+    verdicts = [
+        lib.cosched_sharing_observe(seen, now, count)
+        for now, count in zip(clock, switches, strict=True)
+    ]
+    # A window begins; one switch is a kernel thread; time between two waits begins another
+    # window; five switches show sharing; it is kept; after a second it is tested again.
+    assert verdicts == [0, 0, 0, 0, 1, 1, 0, 1]
 
 
-def test_an_unregistered_task_waits_as_it_is_told(monkeypatch):
-    alone = Task()
-    alone.wait = WaitPolicy("block")
-    monkeypatch.setattr(waiting, "task", alone)
-    polls = iter([None, True])
-    assert waiting.wait(lambda: next(polls), lambda: "blocked") is True
+def test_join_limit_counts_only_time_that_ran():
+    limit = ffi.new("struct cosched_join_limit *")
+    lib.cosched_join_limit_start(limit, 50_000_000)
+    limit.last_ns -= 3_600_000_000_000  # as if it had been stopped for an hour
+    assert lib.cosched_join_limit_is_over(limit) == 0
+    assert 29_000_000 < limit.left_ns <= 30_000_000
+    looks = itertools.takewhile(
+        lambda _: not lib.cosched_join_limit_is_over(limit), itertools.count()
+    )
+    assert sum(1 for _ in looks) > 0
+    assert lib.cosched_join_limit_is_over(limit) == 1
 
 
-def test_waiting_of_an_unregistered_task_is_mpis(monkeypatch):
-    monkeypatch.setattr(waiting, "task", Task())
-    assert waiting.wait(lambda: "polled", lambda: "blocked") == "blocked"
+def test_wait_that_fails_is_counted(node, task):
+    polls = answers(None, None)
+    with pytest.raises(StopIteration):
+        task.wait(polls, never)
+    assert node.jobs["j"].counters(2)["waited_ns"] > 0

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "cosched/task.h"
+#include "cosched/waiting.h"
 #include "status/copies.h"
 #include "base/pmpi.h"
 
@@ -17,19 +18,6 @@ enum cosched_shim_mode {
     COSCHED_SHIM_BROKEN,      /* the MPI library underneath cannot be used */
     COSCHED_SHIM_PASSIVE,     /* takes no part: every call goes straight through */
     COSCHED_SHIM_ACTIVE
-};
-
-/* What a task does between two tests that found nothing, while it may run. */
-enum cosched_wait_kind {
-    COSCHED_WAIT_SPIN = 0, /* what the library does */
-    COSCHED_WAIT_YIELD,    /* offers the CPU to whoever wants it */
-    COSCHED_WAIT_BLOCK,    /* spins for a time, then sleeps between tests */
-    COSCHED_WAIT_AUTO      /* as BLOCK where the CPU is shared now, else as SPIN */
-};
-
-struct cosched_wait_policy {
-    enum cosched_wait_kind kind;
-    uint64_t spin_ns; /* BLOCK, AUTO: how long a wait spins before it sleeps */
 };
 
 /* In which of its waits the library yields, so that the shim gets its turns (idle.h). */
@@ -46,7 +34,6 @@ struct cosched_shim {
     enum cosched_idles idles;
     struct cosched_copies copies;
     struct cosched_link link;
-    struct cosched_task_counters *counters; /* the task's record, or a private one */
 };
 
 extern struct cosched_shim cosched_shim;
@@ -90,12 +77,6 @@ static inline bool cosched_shim_waits(enum cosched_idles least) {
                                 (cosched_shim.wait.kind != COSCHED_WAIT_SPIN ||
                                  cosched_shim_contended()),
                             0);
-}
-
-/* One writer each in a program without MPI threads; where there are several, an increment
- * may be lost, which is the price of a counter that costs nothing. */
-static inline void cosched_shim_count(uint64_t *counter, uint64_t by) {
-    __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + by, __ATOMIC_RELAXED);
 }
 
 #endif

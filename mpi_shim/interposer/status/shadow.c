@@ -4,22 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cosched/clock.h"
+#include "cosched/join.h"
 #include "wait/wait.h"
 
-#define TAG 1
-
-/* How long a rank waits for the others to join. Who is late joins all the same; a rank
- * without the shim never does. Ranks that take turns may wait for theirs on another node. */
-#define JOIN_S 10
-#define JOIN_TAKING_TURNS_S 60
-#define LAST_CALL_NS UINT64_C(1000000000)
-
-/* No two looks of a process that runs are further apart. */
-#define LOOK_NS UINT64_C(20000000)
-
-/* How often a task that has no other reason reads what it was told. */
-#define LISTEN_NS UINT64_C(1000000000)
+#define TAG COSCHED_SHADOW_TAG
 
 struct cosched_shadow cosched_shadow;
 
@@ -34,34 +22,30 @@ static long taken;      /* how often this one was, as far as it has read */
 static enum { OUTSIDE, ENTERING, AGREEING, INSIDE } stage;
 static int equipped; /* this rank; at last, every rank */
 
-/* Looks until the step is over or patience ends. What counts is the time that this process
- * ran: between two looks it may have been suspended, or have waited for its job's turn. */
-static bool step(uint64_t *patience_ns) {
+/* Whether the step is over before the limit. */
+static bool step(struct cosched_join_limit *limit) {
     struct cosched_wait wait = {0};
-    uint64_t last = cosched_clock_ns(CLOCK_MONOTONIC);
     int flag = 0;
     while (cosched_pmpi.Test(&joining, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS && !flag) {
-        uint64_t now = cosched_clock_ns(CLOCK_MONOTONIC);
-        uint64_t passed = now - last < LOOK_NS ? now - last : LOOK_NS;
-        if (passed >= *patience_ns)
+        if (cosched_join_limit_is_over(limit))
             return false;
-        *patience_ns -= passed;
-        last = now;
         cosched_wait_turn(&wait);
     }
     return flag != 0;
 }
 
 /* Whether every rank has joined. */
-static bool join(uint64_t patience_ns) {
-    if (stage == ENTERING && step(&patience_ns)) {
+static bool join(uint64_t limit_ms) {
+    struct cosched_join_limit limit;
+    cosched_join_limit_start(&limit, limit_ms * UINT64_C(1000000));
+    if (stage == ENTERING && step(&limit)) {
         cosched_pmpi.Comm_set_errhandler(cosched_shadow.comm, MPI_ERRORS_RETURN);
         stage = cosched_pmpi.Iallreduce(MPI_IN_PLACE, &equipped, 1, MPI_INT, MPI_MIN,
                                         cosched_shadow.comm, &joining) == MPI_SUCCESS
                     ? AGREEING
                     : OUTSIDE;
     }
-    if (stage == AGREEING && step(&patience_ns))
+    if (stage == AGREEING && step(&limit))
         stage = INSIDE;
     return stage == INSIDE;
 }
@@ -80,11 +64,11 @@ void cosched_shadow_open(void) {
     if (cosched_pmpi.Comm_idup(MPI_COMM_WORLD, &shadow->comm, &joining) != MPI_SUCCESS)
         return;
     stage = ENTERING;
-    int patience_s = cosched_shim.announced ? JOIN_TAKING_TURNS_S : JOIN_S;
-    if (!join((uint64_t)patience_s * UINT64_C(1000000000))) {
+    int limit_s = cosched_shim.announced ? COSCHED_JOIN_LAUNCHED_S : COSCHED_JOIN_S;
+    if (!join((uint64_t)limit_s * 1000)) {
         cosched_shim_warn("after %d s not every rank has joined: is one without the shim? "
                           "This one goes on, and traps no messages",
-                          patience_s);
+                          limit_s);
         return;
     }
     if (!equipped) {
@@ -138,7 +122,7 @@ void cosched_shadow_tell(int world_rank) {
         return;
     cosched_pmpi.Request_free(&request);
     __atomic_fetch_add(&sent[world_rank], 1, __ATOMIC_RELAXED);
-    cosched_shim_count(&cosched_shim.counters->told, 1);
+    cosched_task_count(&cosched_shim.link.counters->told, 1);
 }
 
 void cosched_shadow_tell_dest(MPI_Comm comm, int dest) {
@@ -148,7 +132,7 @@ void cosched_shadow_tell_dest(MPI_Comm comm, int dest) {
 void cosched_shadow_waited(uint64_t now) {
     static uint64_t last_ns; /* threads may race: one listens more */
     uint64_t last = __atomic_load_n(&last_ns, __ATOMIC_RELAXED);
-    if (!cosched_shadow.on || now - last < LISTEN_NS)
+    if (!cosched_shadow.on || now - last < COSCHED_SHADOW_LISTEN_MS * UINT64_C(1000000))
         return;
     __atomic_store_n(&last_ns, now, __ATOMIC_RELAXED);
     listen();
@@ -182,7 +166,7 @@ void cosched_shadow_trap(int world_rank) {
     listen();
     if (world_rank < 0)
         return;
-    cosched_shim_count(&cosched_shim.counters->received, 1);
+    cosched_task_count(&cosched_shim.link.counters->received, 1);
     cosched_arrived(&cosched_shim.link, cosched_shadow.heard[world_rank]);
 }
 
@@ -203,7 +187,7 @@ void cosched_shadow_trap_partners(const struct cosched_peers *peers) {
             int rank = partner(peers, distance, upwards != 0);
             scheduled = scheduled || (rank >= 0 && cosched_shadow.heard[rank] == 1);
         }
-    cosched_shim_count(&cosched_shim.counters->received, 1);
+    cosched_task_count(&cosched_shim.link.counters->received, 1);
     cosched_arrived(&cosched_shim.link, scheduled);
 }
 
@@ -225,7 +209,7 @@ void cosched_shadow_close(void) {
     shadow->on = false;
     if (stage == ENTERING)
         equipped = 0; /* nobody can have been told anything, and nobody reads the rest */
-    if (join(LAST_CALL_NS)) {
+    if (join(COSCHED_JOIN_LAST_MS)) {
         if (equipped)
             read_the_rest();
         cosched_pmpi.Comm_free(&shadow->comm);

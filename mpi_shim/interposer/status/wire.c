@@ -73,8 +73,8 @@ void cosched_wire_count_new(cosched_count count, MPI_Datatype type) {
         cosched_sent_type = (struct cosched_sent_type){type, (uint64_t)size};
     else
         cosched_pmpi.COSCHED_WIDE(Type_size)(type, &size);
-    cosched_shim_count(&cosched_shim.counters->sent, 1);
-    cosched_shim_count(&cosched_shim.counters->bytes_sent, (uint64_t)size * (uint64_t)count);
+    cosched_task_count(&cosched_shim.link.counters->sent, 1);
+    cosched_task_count(&cosched_shim.link.counters->bytes_sent, (uint64_t)size * (uint64_t)count);
 }
 
 /* {one MPI_BYTE at `byte`, `bytes` of them at buf}, from MPI_BOTTOM. Where lengths are
@@ -213,8 +213,8 @@ static int fill(struct cosched_wire *wire, unsigned char scheduled) {
         wire->block[0] = scheduled;
         rc = gather(wire);
     }
-    cosched_shim_count(&cosched_shim.counters->sent, 1);
-    cosched_shim_count(&cosched_shim.counters->bytes_sent, wire->bytes);
+    cosched_task_count(&cosched_shim.link.counters->sent, 1);
+    cosched_task_count(&cosched_shim.link.counters->bytes_sent, wire->bytes);
     return rc;
 }
 
@@ -335,7 +335,7 @@ static int hand_over(struct cosched_wire *wire, size_t bytes) {
 }
 
 int cosched_wire_deliver(struct cosched_wire *wire, MPI_Status *status) {
-    struct cosched_task_counters *counters = cosched_shim.counters;
+    struct cosched_task_counters *counters = cosched_shim.link.counters;
     MPI_Count bytes;
     int rc = MPI_SUCCESS;
     if (wire->shape == COSCHED_WIRE_PLAIN)
@@ -351,12 +351,12 @@ int cosched_wire_deliver(struct cosched_wire *wire, MPI_Status *status) {
         set_bytes(status, --bytes);
     if (wire->shape == COSCHED_WIRE_COPIED)
         rc = hand_over(wire, (size_t)bytes);
-    cosched_shim_count(&counters->received, 1);
-    cosched_shim_count(&counters->bytes_received, (uint64_t)bytes);
+    cosched_task_count(&counters->received, 1);
+    cosched_task_count(&counters->bytes_received, (uint64_t)bytes);
     if (wire->byte <= 1)
         cosched_arrived(&cosched_shim.link, wire->byte);
     else
-        cosched_shim_count(&counters->foreign, 1); /* no shim put it there */
+        cosched_task_count(&counters->foreign, 1); /* no shim put it there */
     wire->byte = NOTHING;
     return rc;
 }

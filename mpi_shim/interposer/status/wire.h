@@ -81,8 +81,8 @@ static inline void cosched_wire_count(cosched_count count, MPI_Datatype type) {
         cosched_wire_count_new(count, type);
         return;
     }
-    cosched_shim_count(&cosched_shim.counters->sent, 1);
-    cosched_shim_count(&cosched_shim.counters->bytes_sent, cosched_sent_type.size * (uint64_t)count);
+    cosched_task_count(&cosched_shim.link.counters->sent, 1);
+    cosched_task_count(&cosched_shim.link.counters->bytes_sent, cosched_sent_type.size * (uint64_t)count);
 }
 
 /* A message to send (out), room to receive one (in), or a message of a persistent request

@@ -3,7 +3,7 @@
  *
  * The library's blocking calls spin. What a task of cosched does between two tests that
  * found nothing is decided here: spin on exactly as the library would (scheduled), or sleep
- * for a moment (unscheduled, cosched_linger), which leaves the CPU to the job that is
+ * for a moment (unscheduled, cosched/waiting.h), which leaves the CPU to the job that is
  * scheduled and looks for messages a thousand times a second. COSCHED_WAIT lets a task that
  * may run yield, or spin for a while and then sleep, for the good of whoever shares its CPU.
  *
@@ -15,14 +15,6 @@
 
 #include "base/pmpi.h"
 #include "base/state.h"
-
-/* How a wait has gone so far; zero-initialised. */
-struct cosched_wait {
-    bool began;
-    uint32_t turns;
-    uint64_t since_ns; /* when it was found to be a wait of some microseconds; 0: not yet */
-    struct cosched_spell spell;
-};
 
 /* Passes the time between two tests that found nothing. False: by no more than looking at
  * what there is to do. */

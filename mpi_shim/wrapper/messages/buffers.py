@@ -1,7 +1,8 @@
-"""Point-to-point calls on buffers (mpi4py's upper-case methods)."""
+"""Point-to-point calls on buffers: mpi4py's upper-case methods."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 from mpi4py import MPI as mpi
@@ -29,14 +30,13 @@ from mpi_shim.wrapper.messages.transfer import (
 from mpi_shim.wrapper.requests.operations import hide_status_byte
 from mpi_shim.wrapper.requests.request import Prequest, Request
 from mpi_shim.wrapper.requests.shadow_operations import (
-    Told,
-    receiving,
-    shadows,
-    tell_before_send,
+    ShadowSend,
+    send_status_first,
+    shadow_receive,
+    uses_shadow,
 )
 from mpi_shim.wrapper.status.peers import peers_of
 from mpi_shim.wrapper.task.link import task
-from mpi_shim.wrapper.task.waiting import look, wait
 
 ANY_SOURCE, ANY_TAG = mpi.ANY_SOURCE, mpi.ANY_TAG
 Comm = mpi.Comm
@@ -49,56 +49,62 @@ class BufferCalls(mpi.Comm):
 
     # Sends
 
-    def _leaving(self, message: BufSpec, dest: int) -> bool:
-        """Before a message leaves: whether it has a status byte in front. A status that
-        travels beside it is told now."""
-        if dest != mpi.PROC_NULL and shadows(self):
-            tell_before_send(self, dest, nbytes_of(message))
+    def _before_send(self, message: BufSpec, dest: int) -> bool:
+        """Returns whether a message to ``dest`` has a status byte in front. A status that
+        travels beside the message is sent now."""
+        if dest != mpi.PROC_NULL and uses_shadow(self):
+            send_status_first(self, dest, nbytes_of(message))
         return carries_status(self, dest)
 
-    def Send(self, buf: BufSpec, dest: int, tag: int = 0) -> None:
+    def _send(
+        self,
+        block: Callable[..., None],
+        start: Callable[..., mpi.Request],
+        buf: BufSpec,
+        dest: int,
+        tag: int,
+    ) -> None:
         send(
-            lambda spec: Comm.Send(self, spec, dest, tag),
-            lambda spec: Comm.Isend(self, spec, dest, tag),
+            lambda spec: block(self, spec, dest, tag),
+            lambda spec: start(self, spec, dest, tag),
             buf,
-            self._leaving(buf, dest),
+            self._before_send(buf, dest),
         )
+
+    def _start_send(
+        self, start: Callable[..., mpi.Request], buf: BufSpec, dest: int, tag: int
+    ) -> Request:
+        return start_send(
+            lambda spec: start(self, spec, dest, tag), buf, self._before_send(buf, dest)
+        )
+
+    def Send(self, buf: BufSpec, dest: int, tag: int = 0) -> None:
+        self._send(Comm.Send, Comm.Isend, buf, dest, tag)
 
     def Ssend(self, buf: BufSpec, dest: int, tag: int = 0) -> None:
         self.Issend(buf, dest, tag).Wait()
 
     def Rsend(self, buf: BufSpec, dest: int, tag: int = 0) -> None:
-        send(
-            lambda spec: Comm.Rsend(self, spec, dest, tag),
-            lambda spec: Comm.Irsend(self, spec, dest, tag),
-            buf,
-            self._leaving(buf, dest),
-        )
+        self._send(Comm.Rsend, Comm.Irsend, buf, dest, tag)
 
     def Bsend(self, buf: BufSpec, dest: int, tag: int = 0) -> None:
         send_buffered(
-            lambda spec: Comm.Bsend(self, spec, dest, tag), buf, self._leaving(buf, dest)
+            lambda spec: Comm.Bsend(self, spec, dest, tag),
+            buf,
+            self._before_send(buf, dest),
         )
 
     def Isend(self, buf: BufSpec, dest: int, tag: int = 0) -> Request:
-        return start_send(
-            lambda spec: Comm.Isend(self, spec, dest, tag), buf, self._leaving(buf, dest)
-        )
+        return self._start_send(Comm.Isend, buf, dest, tag)
 
     def Issend(self, buf: BufSpec, dest: int, tag: int = 0) -> Request:
-        return start_send(
-            lambda spec: Comm.Issend(self, spec, dest, tag), buf, self._leaving(buf, dest)
-        )
+        return self._start_send(Comm.Issend, buf, dest, tag)
 
     def Irsend(self, buf: BufSpec, dest: int, tag: int = 0) -> Request:
-        return start_send(
-            lambda spec: Comm.Irsend(self, spec, dest, tag), buf, self._leaving(buf, dest)
-        )
+        return self._start_send(Comm.Irsend, buf, dest, tag)
 
     def Ibsend(self, buf: BufSpec, dest: int, tag: int = 0) -> Request:
-        return start_send(
-            lambda spec: Comm.Ibsend(self, spec, dest, tag), buf, self._leaving(buf, dest)
-        )
+        return self._start_send(Comm.Ibsend, buf, dest, tag)
 
     # Receives
 
@@ -115,7 +121,7 @@ class BufferCalls(mpi.Comm):
             buf,
             carries_status(self, source),
             status,
-            receiving(self, source),
+            shadow_receive(self, source),
         )
 
     def Irecv(self, buf: BufSpec, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
@@ -123,7 +129,7 @@ class BufferCalls(mpi.Comm):
             lambda spec: Comm.Irecv(self, spec, source, tag),
             buf,
             carries_status(self, source),
-            receiving(self, source),
+            shadow_receive(self, source),
         )
 
     # Both
@@ -207,12 +213,12 @@ class BufferCalls(mpi.Comm):
         if copy is not None:
             self.Sendrecv(copy, dest, sendtag, buf, source, recvtag, status)
             return
-        self._leaving(buf, dest)
+        self._before_send(buf, dest)
         mine = mpi.Status() if status is None else status
         Comm.Sendrecv_replace(self, buf, dest, sendtag, source, recvtag, mine)
-        heard = receiving(self, source)
-        if heard is not None:
-            heard.complete(mine)
+        beside = shadow_receive(self, source)
+        if beside is not None:
+            beside.complete(mine)
 
     def Isendrecv(
         self,
@@ -224,7 +230,7 @@ class BufferCalls(mpi.Comm):
         recvtag: int = ANY_TAG,
     ) -> Request:
         if not carries_status(self, ANY_SOURCE):
-            self._leaving(sendbuf, dest)
+            self._before_send(sendbuf, dest)
             return Request(
                 Comm.Isendrecv(self, sendbuf, dest, sendtag, recvbuf, source, recvtag)
             )
@@ -240,7 +246,7 @@ class BufferCalls(mpi.Comm):
         recvtag: int = ANY_TAG,
     ) -> Request:
         if not carries_status(self, ANY_SOURCE):
-            self._leaving(buf, dest)
+            self._before_send(buf, dest)
             return Request(
                 Comm.Isendrecv_replace(self, buf, dest, sendtag, source, recvtag)
             )
@@ -267,7 +273,7 @@ class BufferCalls(mpi.Comm):
         tag: int = ANY_TAG,
         status: mpi.Status | None = None,
     ) -> Literal[True]:
-        wait(
+        task.wait(
             lambda: Comm.Iprobe(self, source, tag, status),
             lambda: Comm.Probe(self, source, tag, status),
         )
@@ -281,7 +287,7 @@ class BufferCalls(mpi.Comm):
         tag: int = ANY_TAG,
         status: mpi.Status | None = None,
     ) -> bool:
-        found = look(lambda: Comm.Iprobe(self, source, tag, status))
+        found = task.look(lambda: Comm.Iprobe(self, source, tag, status))
         if found and status is not None and carries_status(self, source):
             hide_status_byte(status)
         return found
@@ -306,42 +312,30 @@ class BufferCalls(mpi.Comm):
 
     # Persistent requests
 
-    def _telling(self, message: BufSpec, dest: int) -> Told | None:
-        if dest == mpi.PROC_NULL or not shadows(self):
-            return None
-        return Told(peers_of(self).rank(dest), nbytes_of(message))
+    def _make_send(
+        self, make: Callable[..., mpi.Request], buf: BufSpec, dest: int, tag: int
+    ) -> Prequest:
+        beside = None
+        if dest != mpi.PROC_NULL and uses_shadow(self):
+            beside = ShadowSend(peers_of(self).rank(dest), nbytes_of(buf))
+        return make_persistent_send(
+            lambda spec: make(self, spec, dest, tag),
+            buf,
+            carries_status(self, dest),
+            beside,
+        )
 
     def Send_init(self, buf: BufSpec, dest: int, tag: int = 0) -> Prequest:
-        return make_persistent_send(
-            lambda spec: Comm.Send_init(self, spec, dest, tag),
-            buf,
-            carries_status(self, dest),
-            self._telling(buf, dest),
-        )
+        return self._make_send(Comm.Send_init, buf, dest, tag)
 
     def Ssend_init(self, buf: BufSpec, dest: int, tag: int = 0) -> Prequest:
-        return make_persistent_send(
-            lambda spec: Comm.Ssend_init(self, spec, dest, tag),
-            buf,
-            carries_status(self, dest),
-            self._telling(buf, dest),
-        )
+        return self._make_send(Comm.Ssend_init, buf, dest, tag)
 
     def Rsend_init(self, buf: BufSpec, dest: int, tag: int = 0) -> Prequest:
-        return make_persistent_send(
-            lambda spec: Comm.Rsend_init(self, spec, dest, tag),
-            buf,
-            carries_status(self, dest),
-            self._telling(buf, dest),
-        )
+        return self._make_send(Comm.Rsend_init, buf, dest, tag)
 
     def Bsend_init(self, buf: BufSpec, dest: int, tag: int = 0) -> Prequest:
-        return make_persistent_send(
-            lambda spec: Comm.Bsend_init(self, spec, dest, tag),
-            buf,
-            carries_status(self, dest),
-            self._telling(buf, dest),
-        )
+        return self._make_send(Comm.Bsend_init, buf, dest, tag)
 
     def Recv_init(
         self, buf: BufSpec, source: int = ANY_SOURCE, tag: int = ANY_TAG
@@ -350,7 +344,7 @@ class BufferCalls(mpi.Comm):
             lambda spec: Comm.Recv_init(self, spec, source, tag),
             buf,
             carries_status(self, source),
-            receiving(self, source, persistent=True),
+            shadow_receive(self, source, persistent=True),
         )
 
     # The buffer of buffered sends

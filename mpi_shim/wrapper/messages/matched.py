@@ -16,9 +16,9 @@ from mpi_shim.wrapper.requests.operations import (
     note_arrival,
 )
 from mpi_shim.wrapper.requests.request import Request
-from mpi_shim.wrapper.requests.shadow_operations import hear, shadows
+from mpi_shim.wrapper.requests.shadow_operations import report_arrival, uses_shadow
 from mpi_shim.wrapper.status.peers import peers_of
-from mpi_shim.wrapper.task.waiting import look, wait
+from mpi_shim.wrapper.task.link import task
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -198,18 +198,18 @@ def match(
         else (mpi.Message.Iprobe, mpi.Message.Probe)
     )
     found = (
-        wait(
+        task.wait(
             lambda: iprobe(comm, source, tag, mine),
             lambda: probe(comm, source, tag, mine),
         )
         if blocking
-        else look(lambda: iprobe(comm, source, tag, mine))
+        else task.look(lambda: iprobe(comm, source, tag, mine))
     )
     if found is None:
         return None
-    if source != mpi.PROC_NULL and shadows(comm):
+    if source != mpi.PROC_NULL and uses_shadow(comm):
         # The call that receives it is not told where from: it counts as arrived here.
-        hear(peers_of(comm), mine)
+        report_arrival(peers_of(comm), mine)
     message = Message(found)
     if carries:
         message._prefixed, message._total = True, mine.Get_elements(mpi.BYTE)

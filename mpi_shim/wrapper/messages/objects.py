@@ -19,7 +19,11 @@ from mpi_shim.wrapper.messages.matched import Message, match
 from mpi_shim.wrapper.messages.transfer import carries_status, prefixed
 from mpi_shim.wrapper.requests.operations import ObjectReceive
 from mpi_shim.wrapper.requests.request import Request
-from mpi_shim.wrapper.requests.shadow_operations import receiving, shadows, tell_before_send
+from mpi_shim.wrapper.requests.shadow_operations import (
+    send_status_first,
+    shadow_receive,
+    uses_shadow,
+)
 from mpi_shim.wrapper.task.link import task
 
 
@@ -30,11 +34,11 @@ class ObjectCalls(BufferCalls):
         """The message for ``obj``, counted and told as sent. None: its status does not
         travel, mpi4py may send it by itself."""
         carries = carries_status(self, dest)
-        if not carries and (dest == mpi.PROC_NULL or not shadows(self)):
+        if not carries and (dest == mpi.PROC_NULL or not uses_shadow(self)):
             return None
         data = mpi.pickle.dumps(obj)
         if not carries:
-            tell_before_send(self, dest, len(data))
+            send_status_first(self, dest, len(data))
             return data
         task.count_sent(len(data))
         return prefixed(data)
@@ -97,7 +101,7 @@ class ObjectCalls(BufferCalls):
     ) -> Request:
         if not carries_status(self, source):
             request = Comm.irecv(self, buf, source, tag)
-            return Request.of(request, receiving(self, source), None)
+            return Request.of(request, shadow_receive(self, source), None)
         buffer = mpi.buffer.allocate(1 + _capacity(buf))
         request = Comm.Irecv(self, (buffer, len(buffer), mpi.BYTE), source, tag)
         return Request.of(request, ObjectReceive(buffer), None)

@@ -12,7 +12,7 @@ into segments where the sender's elements end, and cannot unpack a segment that 
 within one of the receiver's. For the same reason a long message is never sent as bytes.
 
 Where no byte travels (see ``carries_status``) the user's own specification goes to mpi4py
-untouched; what is told and heard beside it is shadow_operations.py's.
+untouched; what is told and beside beside it is shadow_operations.py's.
 
 Every function takes mpi4py's own method as ``raw``, to be called with a specification,
 and whether the message ``carries`` a status.
@@ -38,7 +38,6 @@ from mpi_shim.wrapper.requests.operations import (
 from mpi_shim.wrapper.requests.request import Prequest, Request
 from mpi_shim.wrapper.status.prefix_bytes import Slot, status_bytes
 from mpi_shim.wrapper.task.link import task
-from mpi_shim.wrapper.task.waiting import wait
 
 R = TypeVar("R")
 
@@ -149,12 +148,12 @@ def start_receive(
     raw: Callable[[BufSpec], mpi.Request],
     message: BufSpec,
     carries: bool,
-    heard: Operation | None = None,
+    beside: Operation | None = None,
 ) -> Request:
-    """A non-blocking receive into the user's memory. ``heard``: what is left to do where
+    """A non-blocking receive into the user's memory. ``beside``: what is left to do where
     the message does not carry a status."""
     if not carries:
-        return Request.of(raw(message), heard, None)
+        return Request.of(raw(message), beside, None)
     span = _as_bytes(parse(message, writable=True))
     slot, request = _call_with_slot(raw, span)
     return Request.of(request, Receive(slot), span.keep)
@@ -166,12 +165,12 @@ def receive(
     message: BufSpec,
     carries: bool,
     status: mpi.Status | None,
-    heard: Operation | None = None,
+    beside: Operation | None = None,
 ) -> None:
     """A blocking receive. What is small is received behind its byte and copied out."""
     view = small_view(message, writable=True) if carries else None
     if view is None:
-        start_receive(start, message, carries, heard).Wait(status)
+        start_receive(start, message, carries, beside).Wait(status)
         return
     room = bytearray(view.nbytes + 1)
     mine = mpi.Status() if status is None else status
@@ -187,7 +186,7 @@ def receive(
 def _wait_for(request: mpi.Request, status: mpi.Status) -> None:
     """Waits for a receive into the wrapper's memory, which must outlive it."""
     try:
-        wait(lambda: request.Test(status), lambda: request.Wait(status))
+        task.wait(lambda: request.Test(status), lambda: request.Wait(status))
     except BaseException:
         if request:
             adopt_orphan(request)
@@ -198,11 +197,11 @@ def make_persistent_send(
     raw: Callable[[BufSpec], mpi.Request],
     message: BufSpec,
     carries: bool,
-    told: Operation | None = None,
+    beside: Operation | None = None,
 ) -> Prequest:
-    """A persistent send with a status byte of its own, or with ``told`` beside it."""
+    """A persistent send with a status byte of its own, or with ``beside`` beside it."""
     if not carries:
-        return Prequest.of(raw(message), told, None)
+        return Prequest.of(raw(message), beside, None)
     span = parse(message, writable=False)
     slot, request = _call_with_slot(raw, span)
     return Prequest.of(request, Send(slot, span.nbytes), span.keep)
@@ -212,11 +211,11 @@ def make_persistent_receive(
     raw: Callable[[BufSpec], mpi.Request],
     message: BufSpec,
     carries: bool,
-    heard: Operation | None = None,
+    beside: Operation | None = None,
 ) -> Prequest:
     """A persistent receive."""
     if not carries:
-        return Prequest.of(raw(message), heard, None)
+        return Prequest.of(raw(message), beside, None)
     span = _as_bytes(parse(message, writable=True))
     slot, request = _call_with_slot(raw, span)
     return Prequest.of(request, Receive(slot, persistent=True), span.keep)

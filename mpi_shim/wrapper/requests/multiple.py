@@ -20,7 +20,6 @@ from mpi_shim.wrapper.requests.completion import (
     settle_some,
 )
 from mpi_shim.wrapper.task.link import task
-from mpi_shim.wrapper.task.waiting import look, wait
 
 
 class SeveralRequests(mpi.Request):
@@ -51,7 +50,7 @@ class SeveralRequests(mpi.Request):
             return (index, obj) if done else None
 
         with Settling(*requests):
-            found = wait(poll, lambda: mpi.Request.waitany(requests, mine))
+            found = task.wait(poll, lambda: mpi.Request.waitany(requests, mine))
         assert found is not None
         index, obj = found
         if index == mpi.UNDEFINED:
@@ -114,7 +113,7 @@ class SeveralRequests(mpi.Request):
             return (objects or [],) if done else None
 
         with Settling(*requests, statuses=mine, caller=statuses):
-            found = wait(poll, lambda: (mpi.Request.waitall(requests, mine),))
+            found = task.wait(poll, lambda: (mpi.Request.waitall(requests, mine),))
         assert found is not None
         return settle_objects(requests, mine, found[0])
 
@@ -134,7 +133,7 @@ class SeveralRequests(mpi.Request):
     def Get_status_all(
         cls, requests: Sequence[mpi.Request], statuses: Statuses | None = None
     ) -> bool:
-        done = look(lambda: mpi.Request.Get_status_all(requests, statuses))
+        done = task.look(lambda: mpi.Request.Get_status_all(requests, statuses))
         if done and statuses is not None:
             for request, status in zip(requests, statuses, strict=False):
                 adjust(request, status)
@@ -172,7 +171,7 @@ class SeveralRequests(mpi.Request):
             return None if indices == [] else (indices, objects)
 
         with Settling(*requests):
-            found = wait(poll, lambda: mpi.Request.waitsome(requests, mine))
+            found = task.wait(poll, lambda: mpi.Request.waitsome(requests, mine))
         assert found is not None
         return settle_some(requests, mine, statuses, *found)
 

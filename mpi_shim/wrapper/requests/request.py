@@ -28,7 +28,6 @@ from mpi_shim.wrapper.requests.completion import (
 from mpi_shim.wrapper.requests.multiple import SeveralRequests
 from mpi_shim.wrapper.requests.operations import Operation, adopt_orphan
 from mpi_shim.wrapper.task.link import task
-from mpi_shim.wrapper.task.waiting import look, wait
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -67,7 +66,7 @@ class Request(SeveralRequests, Pending):
     def Wait(self, status: mpi.Status | None = None) -> Literal[True]:
         mine = mpi.Status() if status is None else status
         try:
-            wait(
+            task.wait(
                 lambda: mpi.Request.Test(self, mine),
                 lambda: mpi.Request.Wait(self, mine),
             )
@@ -91,7 +90,7 @@ class Request(SeveralRequests, Pending):
         return done
 
     def Get_status(self, status: mpi.Status | None = None) -> bool:
-        done = look(lambda: mpi.Request.Get_status(self, status))
+        done = task.look(lambda: mpi.Request.Get_status(self, status))
         if done and status is not None and self._operation is not None:
             self._operation.adjust(status)
         return done
@@ -104,7 +103,7 @@ class Request(SeveralRequests, Pending):
             return (obj,) if done else None
 
         with Settling(self):
-            found = wait(poll, lambda: (mpi.Request.wait(self, mine),))
+            found = task.wait(poll, lambda: (mpi.Request.wait(self, mine),))
         return settle_objects([self], [mine], found or ())[0]
 
     def test(self, status: mpi.Status | None = None) -> tuple[bool, Any | None]:

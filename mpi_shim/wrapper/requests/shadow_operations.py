@@ -1,5 +1,5 @@
-"""Requests under COSCHED_STATUS=shadow: what is to be told at their start and what was
-heard at their end."""
+"""Requests under COSCHED_STATUS=shadow: which status is sent at their start, and which
+arrival is reported at their end."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from mpi_shim.wrapper.status.shadow import shadow
 from mpi_shim.wrapper.task.link import task
 
 
-def shadows(comm: mpi.Comm) -> bool:
-    """Whether the status travels beside what is done on this communicator; a library may
-    call a method of the wrapper's with a communicator of mpi4py's."""
+def uses_shadow(comm: mpi.Comm) -> bool:
+    """Whether the status travels beside the messages of this communicator. A library may
+    call a method of the wrapper with a communicator of mpi4py."""
     return shadow.on and getattr(comm, "_wrapped", False)
 
 
-class Heard(Operation):
-    """A receive. Its sender has told whatever there was to tell."""
+class ShadowReceive(Operation):
+    """A receive: reports the message when it has arrived."""
 
     def __init__(self, peers: Peers, *, persistent: bool = False) -> None:
         self.active = not persistent
@@ -27,12 +27,12 @@ class Heard(Operation):
 
     def complete(self, status: mpi.Status) -> None:
         if self.active and not status.Is_cancelled():
-            hear(self._peers, status)
+            report_arrival(self._peers, status)
         super().complete(status)
 
 
-class Told(Operation):
-    """A persistent send: tells at each start."""
+class ShadowSend(Operation):
+    """A persistent send: sends the status at each start."""
 
     persistent = True
 
@@ -42,12 +42,12 @@ class Told(Operation):
 
     def start(self) -> None:
         super().start()
-        shadow.tell(self._world_rank)
+        shadow.send(self._world_rank)
         task.count_sent(self._nbytes)
 
 
-class Met(Operation):
-    """A collective call."""
+class ShadowCollective(Operation):
+    """A non-blocking collective call: reports its end."""
 
     def __init__(self, peers: Peers) -> None:
         super().__init__()
@@ -55,24 +55,26 @@ class Met(Operation):
 
     def complete(self, status: mpi.Status) -> None:
         if self.active:
-            shadow.met(self._peers)
+            shadow.collective_ended(self._peers)
         super().complete(status)
 
 
-def hear(peers: Peers, status: mpi.Status) -> None:
-    """A message with this status has arrived."""
-    shadow.arrived(peers.rank(status.Get_source()), max(status.Get_elements(mpi.BYTE), 0))
+def report_arrival(peers: Peers, status: mpi.Status) -> None:
+    """Reports the message that has this status."""
+    shadow.message_arrived(peers.rank(status.Get_source()))
 
 
-def receiving(comm: mpi.Comm, source: int, *, persistent: bool = False) -> Heard | None:
-    """What is left to do at the end of a receive, if anything."""
-    if source == mpi.PROC_NULL or not shadows(comm):
+def shadow_receive(
+    comm: mpi.Comm, source: int, *, persistent: bool = False
+) -> ShadowReceive | None:
+    """Returns what is left to do at the end of a receive, if anything."""
+    if source == mpi.PROC_NULL or not uses_shadow(comm):
         return None
-    return Heard(peers_of(comm), persistent=persistent)
+    return ShadowReceive(peers_of(comm), persistent=persistent)
 
 
-def tell_before_send(comm: mpi.Comm, dest: int, nbytes: int) -> None:
-    """A message is about to leave."""
-    if dest != mpi.PROC_NULL and shadows(comm):
-        shadow.tell(peers_of(comm).rank(dest))
+def send_status_first(comm: mpi.Comm, dest: int, nbytes: int) -> None:
+    """Sends the status to ``dest`` before a message of ``nbytes`` goes there."""
+    if dest != mpi.PROC_NULL and uses_shadow(comm):
+        shadow.send(peers_of(comm).rank(dest))
         task.count_sent(nbytes)

@@ -1,198 +1,212 @@
-"""This process as a task of its job: the link to the node's scheduler daemon.
+"""Links this process, as a task of its job, to the node's scheduler daemon.
 
-The C runtime of ``cosched/shm/task.c`` does the work; the interposer uses the same
-code. Everything here fails open: a task that could not register reads as scheduled,
-traps nothing and waits as MPI itself waits.
+``task`` is the only instance in the process. The C files of ``cosched/shm`` do the work,
+for the C interposer as well. Everything fails open: a task that could not register counts
+as scheduled, traps no message and lets MPI wait.
 
-``task`` below is the process's only instance; the rest of the wrapper asks it for the
-status to send, tells it what arrived, and lets it pause.
+The task is the only writer of its counters. Threads that race may lose a count; the
+counters are for people, and no decision depends on them.
 
-Counters have one writer, this process. Threads that race may lose a count; they are
-shown to people, no decision depends on them.
+Limit: while a scheduled task waits, it takes the interpreter lock once a test, where MPI
+would wait without it. Other threads of the program still run.
 """
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
+import time
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from mpi_shim.wrapper.task.environment import WaitPolicy
+from cosched.shm._native import ffi, lib
+from mpi_shim.wrapper.task.environment import Environment, text
 
-ATTACH_TIMEOUT_MS = 2000
+T = TypeVar("T")
+
+# After so many tests (some 20 us) a wait that only spins yields the CPU between two tests,
+# as MPICH does in its blocking calls.
+TESTS_BEFORE_YIELD = 50
+
+# A task whose waits are all too short for the clock still calls ``on_waited`` this often.
+WAITS_PER_CALL = 64
 
 
 class Task:
-    """The link, and the counters that it leads to.
+    """The link, the counters that it leads to, and how the task waits.
 
-    ``attached``: a daemon answers for this task. ``carrier``: how the status travels, and
-    ``prefix``: in front of each message; settled once, before the first message, and the
-    same on all ranks. ``on_waited`` is called after each wait with CLOCK_MONOTONIC.
+    ``attached``: the task is registered. ``prefix`` and ``shadow``: how the status travels;
+    set once, before the first message, and alike on all ranks. ``policy``: how a scheduled
+    task waits (``struct cosched_wait_policy``). ``on_waited``: called after waits, with
+    CLOCK_MONOTONIC. ``yield_cpu``: sched_yield, for tests to replace.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, yield_cpu: Callable[[], object] = os.sched_yield) -> None:
         self.attached = False
-        self.carrier = "none"
-        self.wait = WaitPolicy()
+        self.prefix = self.shadow = False
+        self.policy: Any = ffi.new("struct cosched_wait_policy *")
         self.on_waited: Callable[[int], None] | None = None
-        self._ffi: Any = None
-        self._lib: Any = None
-        self._link: Any = None
-        self._counters: Any = None
-
-    @property
-    def prefix(self) -> bool:
-        """Whether messages carry the status byte."""
-        return self.carrier == "prefix"
+        self._environment: Environment | None = None
+        self._yield_cpu = yield_cpu
+        self._waits = 0
+        self._link: Any = ffi.new("struct cosched_link *")
+        lib.cosched_link_open(self._link)
+        self._counters: Any = self._link.counters
 
     @property
     def waits(self) -> bool:
         """Whether the wrapper waits in place of the library's blocking calls."""
-        return self.attached or self.wait.kind != "spin"
+        return self.attached or self.policy.kind != lib.COSCHED_WAIT_SPIN
 
-    def register(
-        self,
-        socket: Path,
-        job: str,
-        rank: int,
-        world: int,
-        *,
-        memory_bytes: int = 0,
-        submitted_ns: int = 0,
-        verbose: bool = False,
-    ) -> bool:
-        """CMDREG. False on failure; standard error has more if ``verbose``.
+    # Registration
 
-        ``memory_bytes`` is what the job needs on this node, ``submitted_ns`` when it was
-        submitted (since 1970); 0 if it does not say. Returns when the node has so much.
-        """
+    def configure(self, environment: Environment) -> None:
+        """Takes the carrier of the status and the wait policy from the environment."""
+        carrier = environment.data.task.carrier
+        self.prefix = carrier == lib.COSCHED_CARRIER_PREFIX
+        self.shadow = carrier == lib.COSCHED_CARRIER_SHADOW and environment.has_job
+        self.policy = ffi.addressof(environment.data, "wait")
+        self._environment = environment  # owns the policy
+        if environment.data.verbose:
+            for line in environment.warnings:
+                warn(line)
+
+    def register(self, environment: Environment, rank: int, world: int) -> bool:
+        """Registers the task (CMDREG). Returns once the node has the job's memory; False on
+        failure, with one line on standard error if COSCHED_VERBOSE is 1."""
         if self.attached:
             return True
-        reason = self._attach(socket, job, (rank, world), memory_bytes, submitted_ns)
-        if verbose and reason:
-            complain(f"task {rank} of job {job} is not registered: {reason}")
-        elif verbose:
-            complain(
-                f"rank {rank} of {world} registered as task {self._link.slot} of job "
-                f"{job}, status by {self.carrier}"
+        data, link = environment.data, self._link
+        data.task.rank, data.task.world = rank, world
+        data.task.on_memory_wait = lib.cosched_wrapper_on_memory_wait
+        error = lib.cosched_attach(
+            link,
+            data.socket_path,
+            ffi.addressof(data, "task"),
+            lib.COSCHED_ATTACH_TIMEOUT_MS,
+        )
+        self.attached, self._counters = error == 0, link.counters
+        if error:
+            if error == -errno.ENOMEM and link.reason[0] != b"\0":
+                warn(text(link.reason))  # one task of a node gets this reason
+            line = f"rank {rank} runs on its own: {text(link.reason)} "
+            line += f"({text(data.socket_path)})"
+        else:
+            line = (
+                f"rank {rank} of {world} registered as task {link.slot} of job "
+                f"{text(data.task.job)} on {text(data.node)}, status by "
+                f"{text(lib.cosched_environment_carrier_name(data.task.carrier))}"
             )
+        if data.verbose:
+            warn(line)
         return self.attached
 
-    def _attach(
-        self,
-        socket: Path,
-        job: str,
-        place: tuple[int, int],
-        memory_bytes: int,
-        submitted_ns: int,
-    ) -> str:
-        try:
-            from cosched.shm._native import ffi, lib
-        except ImportError as error:
-            return str(error)
-        link = ffi.new("struct cosched_link *")
-        carrier = {
-            "prefix": lib.COSCHED_CARRIER_PREFIX,
-            "shadow": lib.COSCHED_CARRIER_SHADOW,
-        }.get(self.carrier, lib.COSCHED_CARRIER_NONE)
-        name = ffi.new("char[]", job.encode())
-        part = ffi.new("struct cosched_part *")
-        part.job, part.carrier = name, carrier
-        part.rank, part.world = place
-        part.memory_bytes, part.submitted_ns = memory_bytes, submitted_ns
-        if lib.cosched_attach(link, str(socket).encode(), part, ATTACH_TIMEOUT_MS):
-            return str(ffi.string(link.reason).decode(errors="replace"))
-        self._ffi, self._lib, self._link = ffi, lib, link
-        self._counters = ffi.addressof(link.task.counters)
-        self.attached = True
-        return ""
-
     def deregister(self) -> None:
-        """CMDOUT. Once is enough, more does no harm."""
+        """Deregisters the task (CMDOUT). A second call does nothing."""
         if self.attached:
-            self.attached, self._counters = False, None
-            self._lib.cosched_detach(self._link)
+            lib.cosched_detach(self._link)
+            self.attached, self._counters = False, self._link.counters
 
     def abandon(self) -> None:
-        """Forgets the link: for a forked child, which is not the task."""
+        """Drops the link: for a forked child, which is not the task."""
         if self.attached:
-            self.attached, self._counters = False, None
-            self._lib.cosched_abandon(self._link)
+            lib.cosched_abandon(self._link)
+            self.attached, self._counters = False, self._link.counters
+
+    # Messages
 
     def status(self) -> int:
-        """The status byte to send: 1 while scheduled."""
-        if not self.attached:
-            return 1
-        return int(self._lib.cosched_is_scheduled(self._link))
+        """Returns the status byte to send: 1 while scheduled."""
+        return int(lib.cosched_is_scheduled(self._link)) if self.attached else 1
 
-    def new_wait(self) -> Any:
-        """What ``linger`` is to know of one wait; the wait is counted."""
-        if self._counters is None:
-            return None
-        self._counters.waits += 1
-        return self._ffi.new("struct cosched_spell *")
-
-    def linger(self, spell: Any) -> bool:
-        """Between two looks at a message: sleeps a little, and says so, if the task is
-        unscheduled, or if it waits long and another job wants the CPU."""
-        return self.attached and self._lib.cosched_linger(self._link, spell) == 1
-
-    def is_attended(self) -> bool:
-        """Whether a daemon lives that knows of other jobs."""
-        return self.attached and bool(self._lib.cosched_is_attended(self._link))
-
-    def is_contended(self) -> bool:
-        """Whether another job wants the CPUs of this one; an attended task knows."""
-        return bool(self._lib.cosched_is_contended(self._link))
-
-    def count_waited(self, since_ns: int, now_ns: int) -> None:
-        """A wait is over."""
-        if self._counters is not None:
-            self._counters.waited_ns += now_ns - since_ns
-        if self.on_waited is not None:
-            self.on_waited(now_ns)
-
-    def count_told(self) -> None:
-        """A peer was told of a change of status."""
-        if self._counters is not None:
-            self._counters.told += 1
-
-    def count_nap(self) -> None:
-        """A scheduled waiter slept for the good of others."""
-        if self._counters is not None:
-            self._counters.naps += 1
-
-    def looked(self) -> None:
-        """A look at a message found none: one found later has come in between."""
-        if self.attached:
-            self._lib.cosched_looked(self._link)
-
-    def arrived(self, sender_status: int, user_bytes: int) -> None:
-        """Takes note of a message whose sender had this status; CMDSCH if it is due."""
+    def arrived(self, sender_status: int, user_bytes: int = 0) -> None:
+        """Counts a message whose sender had this status; posts CMDSCH if it is due."""
         counters = self._counters
-        if counters is not None:
-            counters.received += 1
-            counters.bytes_received += user_bytes
-            self._lib.cosched_arrived(self._link, sender_status)
+        counters.received += 1
+        counters.bytes_received += user_bytes
+        lib.cosched_arrived(self._link, sender_status)
 
     def count_sent(self, user_bytes: int) -> None:
-        """A message went out whose sender's status travels."""
+        """Counts a message that carries the status, or goes with one beside it."""
         counters = self._counters
-        if counters is not None:
-            counters.sent += 1
-            counters.bytes_sent += user_bytes
+        counters.sent += 1
+        counters.bytes_sent += user_bytes
+
+    def count_published(self) -> None:
+        """Counts a change of status that was sent to a peer (``told``)."""
+        self._counters.told += 1
 
     def count_foreign(self) -> None:
-        """A message came without a status byte."""
-        if self._counters is not None:
-            self._counters.foreign += 1
+        """Counts a message that came without a status byte."""
+        self._counters.foreign += 1
+
+    # Waits
+
+    def wait(self, poll: Callable[[], T], block: Callable[[], T]) -> T:
+        """Returns the first true result of ``poll``; or ``block()`` if the library is to
+        wait."""
+        if not self.waits:
+            return block()
+        result = poll()
+        if result:
+            return result
+        with Wait(self) as waiting:
+            while not result:
+                waiting.pass_time()
+                result = poll()
+        return result
+
+    def look(self, poll: Callable[[], T]) -> T:
+        """Returns ``poll()``, for a call that does not block."""
+        result = poll()
+        if not result:
+            self.looked()
+        return result
+
+    def looked(self) -> None:
+        """Records that no message was there: one found later has arrived in between."""
+        if self.attached:
+            lib.cosched_looked(self._link)
+
+    def pass_time(self, wait: Any) -> None:
+        """Passes the time between two tests of ``wait`` (``struct cosched_wait``)."""
+        slept = lib.cosched_waiting_turn(self._link, self.policy, wait)
+        if not slept and wait.turns > TESTS_BEFORE_YIELD:
+            self._yield_cpu()
+
+    def end_wait(self, wait: Any) -> None:
+        """Counts a finished wait."""
+        now_ns = int(lib.cosched_waiting_end(self._link, wait))
+        self._waits += 1
+        if self.on_waited is not None and (now_ns or self._waits % WAITS_PER_CALL == 0):
+            self.on_waited(now_ns or time.monotonic_ns())
 
 
-def complain(line: str) -> None:
-    """One line for people, where COSCHED_VERBOSE asked for it."""
-    # In one piece, since the ranks of a node share the stream.
-    sys.stderr.write(f"cosched: {line}\n")
+class Wait:
+    """One wait of ``task``, from its first test that found nothing to its last."""
 
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._wait = ffi.new("struct cosched_wait *")
+
+    def __enter__(self) -> Wait:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._task.end_wait(self._wait)
+
+    def pass_time(self) -> None:
+        """Sleeps if the task is unscheduled; otherwise does as COSCHED_WAIT asks."""
+        self._task.pass_time(self._wait)
+
+
+def warn(line: str) -> None:
+    """Writes one line on standard error, as the interposer does."""
+    # In one write: the ranks of a node share the stream.
+    sys.stderr.write(f"cosched: pid {os.getpid()}: {line}\n")
+
+
+ffi.def_extern(name="cosched_wrapper_on_memory_wait")(lambda reason: warn(text(reason)))
 
 task = Task()

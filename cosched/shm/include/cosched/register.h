@@ -9,7 +9,7 @@
 
 #include "layout.h"
 
-struct cosched_part;
+struct cosched_registration;
 
 /* What a registered task got; the descriptors are the caller's to close. */
 struct cosched_admission {
@@ -19,9 +19,9 @@ struct cosched_admission {
     uint64_t region_bytes;
 };
 
-/* Registers this process as `part` says. 0 or -errno, with one line in `reason`, which may be
+/* Registers this process as `task`. 0 or -errno, with one line in `reason`, which may be
  * empty; see cosched_attach for how long it may take. */
 int cosched_register(struct cosched_admission *admission, const char *socket_path,
-                     const struct cosched_part *part, int timeout_ms, char reason[128]);
+                     const struct cosched_registration *task, int timeout_ms, char reason[128]);
 
 #endif

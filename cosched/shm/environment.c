@@ -1,0 +1,135 @@
+#define _GNU_SOURCE
+#include "cosched/environment.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#define RUN_DIR "/run/cosched"
+
+static const char *const carriers[] = {
+    [COSCHED_CARRIER_NONE] = "none",
+    [COSCHED_CARRIER_PREFIX] = "prefix",
+    [COSCHED_CARRIER_SHADOW] = "shadow",
+};
+
+_Static_assert(sizeof carriers / sizeof *carriers == COSCHED_CARRIER_SHADOW + 1, "one name each");
+
+/* NULL if the variable is unset or empty. */
+static const char *value_of(const char *variable) {
+    const char *value = getenv(variable);
+    return value == NULL || value[0] == '\0' ? NULL : value;
+}
+
+static void warn(struct cosched_environment *environment, const char *variable, const char *value,
+                 const char *problem) {
+    if (environment->warning_count < COSCHED_WARNINGS_MAX)
+        snprintf(environment->warnings[environment->warning_count++], COSCHED_WARNING_BYTES,
+                 "%s=%.96s %s", variable, value, problem);
+}
+
+int cosched_environment_number(const char *text, uint64_t *number) {
+    uint64_t value = 0;
+    if (*text == '\0')
+        return -EINVAL;
+    for (; *text != '\0'; text++) {
+        if (*text < '0' || *text > '9' ||
+            __builtin_mul_overflow(value, UINT64_C(10), &value) ||
+            __builtin_add_overflow(value, (uint64_t)(*text - '0'), &value))
+            return -EINVAL;
+    }
+    *number = value;
+    return 0;
+}
+
+const char *cosched_environment_carrier_name(uint32_t carrier) {
+    return carrier <= COSCHED_CARRIER_SHADOW ? carriers[carrier] : "unknown";
+}
+
+static uint32_t read_carrier(struct cosched_environment *environment) {
+    const char *value = value_of("COSCHED_STATUS");
+    if (value == NULL)
+        return COSCHED_CARRIER_NONE;
+    for (uint32_t i = 0; i <= COSCHED_CARRIER_SHADOW; i++)
+        if (strcmp(value, carriers[i]) == 0)
+            return i;
+    warn(environment, "COSCHED_STATUS", value, "is not prefix, shadow or none: none is used");
+    return COSCHED_CARRIER_NONE;
+}
+
+/* Whether `text` is `head` and then a number. */
+static int is_time(const char *text, const char *head, uint64_t *ns) {
+    size_t length = strlen(head);
+    return strncmp(text, head, length) == 0 && cosched_environment_number(text + length, ns) == 0;
+}
+
+static struct cosched_wait_policy read_wait(struct cosched_environment *environment) {
+    struct cosched_wait_policy wait = {.kind = COSCHED_WAIT_SPIN};
+    const char *value = value_of("COSCHED_WAIT");
+    if (value == NULL || strcmp(value, "spin") == 0)
+        return wait;
+    if (strcmp(value, "yield") == 0)
+        wait.kind = COSCHED_WAIT_YIELD;
+    else if (is_time(value, "block:", &wait.spin_ns))
+        wait.kind = COSCHED_WAIT_BLOCK;
+    else if (is_time(value, "auto:", &wait.spin_ns))
+        wait.kind = COSCHED_WAIT_AUTO;
+    else
+        warn(environment, "COSCHED_WAIT", value,
+             "is not spin, yield, block:NANOSECONDS or auto:NANOSECONDS: spin is used");
+    return wait;
+}
+
+static uint32_t read_collectives(struct cosched_environment *environment) {
+    const char *value = value_of("COSCHED_COLLECTIVES");
+    if (value == NULL || strcmp(value, "blocking") == 0)
+        return 0;
+    if (strcmp(value, "nonblocking") == 0)
+        return 1;
+    warn(environment, "COSCHED_COLLECTIVES", value,
+         "is neither blocking nor nonblocking: blocking is used");
+    return 0;
+}
+
+/* 0 if the variable is unset or has no such number. */
+static uint64_t read_number(struct cosched_environment *environment, const char *variable,
+                            const char *problem) {
+    const char *value = value_of(variable);
+    uint64_t number = 0;
+    if (value != NULL && cosched_environment_number(value, &number) != 0)
+        warn(environment, variable, value, problem);
+    return number;
+}
+
+static const char *read_node(void) {
+    static struct utsname host;
+    const char *node = value_of("COSCHED_NODE");
+    if (node != NULL)
+        return node;
+    return uname(&host) == 0 ? host.nodename : "localhost";
+}
+
+void cosched_environment_read(struct cosched_environment *environment) {
+    const char *run_dir = value_of("COSCHED_RUN_DIR");
+    const char *verbose = value_of("COSCHED_VERBOSE");
+    memset(environment, 0, sizeof *environment);
+    environment->verbose = verbose != NULL && strcmp(verbose, "1") == 0;
+    environment->wait = read_wait(environment);
+    environment->nonblocking_collectives = read_collectives(environment);
+    environment->task.job = value_of("COSCHED_JOB");
+    environment->task.carrier = read_carrier(environment);
+    environment->task.memory_bytes = read_number(
+        environment, "COSCHED_MEMORY", "is not a number of bytes below 2^64: it is ignored");
+    environment->task.submitted_ns =
+        read_number(environment, "COSCHED_SUBMITTED",
+                    "is not a number of nanoseconds below 2^64: it is ignored");
+    environment->node = read_node();
+    snprintf(environment->socket_path, sizeof environment->socket_path, "%s/%s/register.sock",
+             run_dir != NULL ? run_dir : RUN_DIR, environment->node);
+}
+
+int cosched_environment_takes_part(const struct cosched_environment *environment) {
+    return environment->task.job != NULL || environment->wait.kind != COSCHED_WAIT_SPIN;
+}

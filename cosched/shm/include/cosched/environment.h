@@ -1,0 +1,63 @@
+/*
+ * cosched/environment.h - the COSCHED_* variables that cosched-run sets, as a task reads them.
+ *
+ *   COSCHED_JOB          the job's name; unset or empty: the task is not coscheduled
+ *   COSCHED_RUN_DIR      the daemons' run directory; /run/cosched unless set
+ *   COSCHED_NODE         this node's name; the kernel's name for it unless set
+ *   COSCHED_STATUS       how the sender's status travels: prefix, shadow or none (unless set)
+ *   COSCHED_WAIT         how a scheduled task waits: spin (unless set), yield,
+ *                        block:NANOSECONDS or auto:NANOSECONDS; see waiting.h
+ *   COSCHED_COLLECTIVES  blocking (unless set) or nonblocking; used by the mpi4py wrapper alone
+ *   COSCHED_MEMORY       bytes that the job needs on each of its nodes; unset: not declared
+ *   COSCHED_SUBMITTED    when the job was submitted, ns since 1970; unset: not known
+ *   COSCHED_VERBOSE      1: report on standard error what does not work, and why
+ *
+ * All ranks of a job read the same values, so they agree on what travels. No value depends on
+ * whether a daemon answered.
+ *
+ * A variable with a value that is not allowed counts as unset and gives one line of warning.
+ */
+#ifndef COSCHED_ENVIRONMENT_H
+#define COSCHED_ENVIRONMENT_H
+
+#include <stdint.h>
+
+#include "task.h"
+#include "waiting.h"
+
+/* cdef: begin */
+enum cosched_environment_limits {
+    COSCHED_SOCKET_PATH_BYTES = 256, /* more than a socket's path may have */
+    COSCHED_WARNING_BYTES = 256,
+    COSCHED_WARNINGS_MAX = 5
+};
+
+struct cosched_environment {
+    struct cosched_registration task; /* job is NULL if unset; the caller sets rank and world */
+    const char *node;                 /* as its daemons name it */
+    struct cosched_wait_policy wait;
+    uint32_t nonblocking_collectives;
+    uint32_t verbose;
+    uint32_t warning_count;
+    uint32_t pad;
+    char warnings[5][256];  /* one line each, without its end */
+    char socket_path[256];  /* of the node's registration socket; cut off if it is too long, and
+                             * then too long for a socket, too */
+};
+
+/* Reads the environment of this process. The strings of `task` and `node` stay the environment's.
+ * Not to be called by two threads at once. */
+void cosched_environment_read(struct cosched_environment *environment);
+
+/* Returns 1 if the environment asks for anything: a job, or a wait other than spin. */
+int cosched_environment_takes_part(const struct cosched_environment *environment);
+
+/* Reads `text` as a decimal number below 2^64: digits alone, without a sign or a space. Returns 0
+ * and sets *number, or returns -EINVAL. */
+int cosched_environment_number(const char *text, uint64_t *number);
+
+/* Returns the carrier's name as COSCHED_STATUS has it. */
+const char *cosched_environment_carrier_name(uint32_t carrier);
+/* cdef: end */
+
+#endif

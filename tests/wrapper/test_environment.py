@@ -1,0 +1,142 @@
+"""The environment as both forms of the shim read it."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from cosched.shm._native import ffi, lib
+from mpi_shim.wrapper.task.environment import Environment, text
+
+NUMBER_ENDS = "below 2^64: it is ignored"
+
+
+@pytest.fixture
+def read(monkeypatch):
+    """Reads an environment that has these COSCHED_* variables alone."""
+
+    def read(**values):
+        for name in os.environ:
+            if name.startswith("COSCHED_"):
+                monkeypatch.delenv(name)
+        for name, value in values.items():
+            monkeypatch.setenv(f"COSCHED_{name}", value)
+        return Environment()
+
+    return read
+
+
+def test_environment_without_job_takes_no_part(read):
+    for environment in (read(), read(JOB=""), read(WAIT="spin"), read(WAIT="sleep")):
+        assert not environment.takes_part
+        assert not environment.has_job
+
+
+def test_environment_defaults(read):
+    environment = read(JOB="j", NODE="n")
+    data = environment.data
+    assert environment.takes_part
+    assert text(data.task.job) == "j"
+    assert text(data.socket_path) == "/run/cosched/n/register.sock"
+    assert data.task.carrier == lib.COSCHED_CARRIER_NONE
+    assert (data.task.memory_bytes, data.task.submitted_ns) == (0, 0)
+    assert data.wait.kind == lib.COSCHED_WAIT_SPIN
+    assert not environment.nonblocking_collectives
+    assert not data.verbose
+    assert environment.warnings == []
+
+
+def test_environment_node_is_the_kernels_name(read):
+    assert text(read(JOB="j").data.node) == os.uname().nodename
+
+
+def test_environment_reads_every_variable(read):
+    environment = read(
+        JOB="j",
+        RUN_DIR="/r",
+        NODE="n",
+        STATUS="prefix",
+        VERBOSE="1",
+        WAIT="block:20000",
+        COLLECTIVES="nonblocking",
+        MEMORY="18446744073709551615",
+        SUBMITTED="007",
+    )
+    data = environment.data
+    assert text(data.socket_path) == "/r/n/register.sock"
+    assert data.task.carrier == lib.COSCHED_CARRIER_PREFIX
+    assert (data.wait.kind, data.wait.spin_ns) == (lib.COSCHED_WAIT_BLOCK, 20_000)
+    assert (data.task.memory_bytes, data.task.submitted_ns) == (2**64 - 1, 7)
+    assert environment.nonblocking_collectives
+    assert data.verbose
+    assert environment.warnings == []
+
+
+@pytest.mark.parametrize(
+    ("wait", "kind"), [("yield", "YIELD"), ("block:0", "BLOCK"), ("auto:20000", "AUTO")]
+)
+def test_environment_with_wait_alone_takes_part(read, wait, kind):
+    environment = read(WAIT=wait)
+    assert environment.takes_part
+    assert not environment.has_job
+    assert environment.data.wait.kind == getattr(lib, f"COSCHED_WAIT_{kind}")
+
+
+@pytest.mark.parametrize(
+    "wait",
+    ["sleep", "block", "block:", "block:-1", "block: 5", "block:5us", "auto", "yield:1"],
+)
+def test_environment_bad_wait_spins_and_warns(read, wait):
+    environment = read(JOB="j", WAIT=wait)
+    assert environment.data.wait.kind == lib.COSCHED_WAIT_SPIN
+    assert environment.warnings == [
+        f"COSCHED_WAIT={wait} is not spin, yield, block:NANOSECONDS or "
+        "auto:NANOSECONDS: spin is used"
+    ]
+
+
+@pytest.mark.parametrize(
+    "number",
+    ["-1", "+1", " 1", "1 ", "1e3", "0x10", "1.5", "٣", "100000000000000000000"],
+)
+@pytest.mark.parametrize("variable", ["MEMORY", "SUBMITTED"])
+def test_environment_bad_number_is_ignored_and_warns(read, variable, number):
+    environment = read(JOB="j", **{variable: number})
+    task = environment.data.task
+    assert (task.memory_bytes, task.submitted_ns) == (0, 0)
+    (warning,) = environment.warnings
+    assert warning.startswith(f"COSCHED_{variable}={number} is not a number of ")
+    assert warning.endswith(NUMBER_ENDS)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("STATUS", "pigeon"), ("COLLECTIVES", "x"), ("STATUS", "prefix ")],
+)
+def test_environment_bad_choice_warns(read, variable, value):
+    environment = read(JOB="j", **{variable: value})
+    assert environment.data.task.carrier == lib.COSCHED_CARRIER_NONE
+    assert not environment.nonblocking_collectives
+    (warning,) = environment.warnings
+    assert warning.startswith(f"COSCHED_{variable}={value} is n")
+
+
+def test_environment_all_bad_warns_once_each(read):
+    bad = dict.fromkeys(("STATUS", "WAIT", "COLLECTIVES", "MEMORY", "SUBMITTED"), "x" * 999)
+    environment = read(JOB="j", **bad)
+    assert len(environment.warnings) == len(bad)
+    assert all(len(warning) < 256 for warning in environment.warnings)
+
+
+def test_environment_bytes_that_are_not_utf8_are_kept(read, monkeypatch):
+    environment = read(JOB=os.fsdecode(b"j\xff"), STATUS=os.fsdecode(b"\xfe"))
+    assert ffi.string(environment.data.task.job) == b"j\xff"
+    assert environment.warnings == [
+        "COSCHED_STATUS=\ufffd is not prefix, shadow or none: none is used"
+    ]
+
+
+def test_environment_long_path_is_too_long_for_a_socket(read):
+    data = read(JOB="j", NODE="n", RUN_DIR="/" + "d" * 4096).data
+    assert len(ffi.string(data.socket_path)) == lib.COSCHED_SOCKET_PATH_BYTES - 1
