@@ -126,7 +126,7 @@ struct cosched_task_counters {
     uint64_t sent;          /* messages with a status attached */
     uint64_t received;      /* messages whose status was read */
     uint64_t bytes_sent;    /* user bytes, without the status */
-    uint64_t bytes_received;
+    uint64_t bytes_received; /* the same, of messages with the prefix byte */
     uint64_t trapped;       /* arrivals from a scheduled peer while unscheduled */
     uint64_t posted;        /* CMDSCH put into the ring */
     uint64_t suppressed;    /* not put: one was already posted in this epoch */
