@@ -13,7 +13,7 @@ from cosched.core.errors import CoschedError
 
 
 def marks(name: str) -> tuple[str, str]:
-    """The lines before and after the part."""
+    """Returns the lines before and after the part."""
     return f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->\n"
 
 

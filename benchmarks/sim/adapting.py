@@ -109,7 +109,7 @@ def compare(mix: Mix) -> Row:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """For docs/results.md."""
+    """For docs/results/nodes.md."""
     lines = [
         "| jobs, s | 2 s | best fixed | auto, nothing seen | auto |",
         "|---|---|---|---|---|",

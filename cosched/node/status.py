@@ -1,6 +1,6 @@
 """Builds the answer to ``status``: what a scheduler daemon reports about its node.
 
-Names carry their units. docs/formats.md describes the fields.
+Names carry their units. docs/dev/formats.md describes the fields.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a node's sockets, locks, bells and regions are. See docs/architecture.md.
+"""Where a node's sockets, locks, bells and regions are. See docs/dev/architecture.md.
 
 Pure functions of their arguments: the command line reads the environment once and
 passes what it found down.

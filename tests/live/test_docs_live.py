@@ -116,7 +116,7 @@ def cosched(*words):
 
 def other_pages():
     return sorted(
-        page for page in (ROOT / "docs").glob("*.md") if page.name not in IN_ORDER
+        page for page in (ROOT / "docs").rglob("*.md") if page.name not in IN_ORDER
     )
 
 

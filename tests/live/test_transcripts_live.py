@@ -22,7 +22,7 @@ from tests.tools.transcripts import Step, mistakes, run_page, steps_of
 pytestmark = [pytest.mark.live, pytest.mark.mpi_job]
 
 BIN = Path(sys.executable).parent
-PAGES = [p for p in sorted((ROOT / "docs").glob("*.md")) if steps_of(p.read_text())]
+PAGES = [p for p in sorted((ROOT / "docs").rglob("*.md")) if steps_of(p.read_text())]
 CLUSTER = ROOT / "docs/cluster.md"
 #: A tenth of the tutorial's rounds is enough to test its commands.
 FEWER = re.compile(r"\b([25])0000\b")

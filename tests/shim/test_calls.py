@@ -1,5 +1,5 @@
 """The table of calls against reality: whatever an installed MPI library exports is served
-by the interposer, or is left alone for a reason that docs/calls.md gives."""
+by the interposer, or is left alone for a reason that docs/dev/calls.md gives."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.run.conftest import INSTALLED, ROOT
 
 pytestmark = pytest.mark.mpi_job
 
-PAGE = ROOT / "docs/calls.md"
+PAGE = ROOT / "docs/dev/calls.md"
 #: A call of the C interface; data such as MPI_F_STATUS_IGNORE is no function.
 CALL = re.compile(r"MPIX?_\w+")
 FUNCTIONS = "TWi"
@@ -82,7 +82,7 @@ def test_every_call_has_its_place(mpi, shim_for):
     assert len(offered) > 400
     assert served <= offered
     found = unexplained(offered - served, left_alone())
-    assert not found, f"neither in calls.h nor in docs/calls.md: {' '.join(found)}"
+    assert not found, f"neither in calls.h nor in docs/dev/calls.md: {' '.join(found)}"
 
 
 def test_no_call_has_two(mpi, shim_for):

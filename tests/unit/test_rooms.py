@@ -1,5 +1,5 @@
 """Imports run one way and in no circle, the core is pure, folders stay small: read from
-the sources. ``docs/architecture.md`` draws the rooms."""
+the sources. ``docs/dev/architecture.md`` draws the rooms."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ from benchmarks.experiments.symbiosis.measured import (
     table_cells,
 )
 from benchmarks.experiments.symbiosis.pictures import DRAWN
-from benchmarks.experiments.symbiosis.report import section
+from benchmarks.experiments.symbiosis.report import PICTURES, section
 from benchmarks.kernels.build import KERNELS, build
 from cosched.core.cluster.symbiosis.datastar import DATASTAR, NPB
 from cosched.core.errors import CoschedError
@@ -198,7 +198,7 @@ def write_docs(page: Path, folder: Path) -> None:
     documents = kept(folder)
     figures = page.parent / "figures"
     figures.mkdir(exist_ok=True)
-    for part in documents:
+    for part in documents.keys() & PICTURES:
         name = f"symbiosis_{part}.png"
         shutil.copyfile(folder / name, figures / name)
     rewrite(page, SECTION, section(documents))

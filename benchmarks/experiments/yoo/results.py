@@ -1,9 +1,9 @@
-"""Writes the section on Yoo and Jette into docs/results.md, from what yoo.py left.
+"""Writes docs/results/yoo.md's generated part: the claims of Yoo and Jette beside ours.
 
-Between two marks in the page everything is replaced; the rest stays as it is. Each figure
-whose JSON the folder holds gets its claims beside the paper's, its picture and its table;
-``--note FILE`` puts a paragraph of one's own (Markdown) before them, on why they differ.
-Folders of several MPIs may be given; each is a part of its own.
+The part between the page's two marks is replaced; the rest of the page stays as it is.
+Each folder that is given holds the results with one MPI and becomes one section. A figure
+whose JSON the folder holds adds its claims to the section's table, and a text file with its
+seconds, to which the page links. The page shows one picture an MPI.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.experiments.section import marks, replaced
+from benchmarks.experiments.section import check, rewrite
 from benchmarks.experiments.yoo.claims import claims, rows
 from benchmarks.experiments.yoo.figures import draw
 from benchmarks.experiments.yoo.plans import PLANS, ROOT
@@ -23,13 +23,13 @@ from benchmarks.experiments.yoo.table import text_table
 from cosched.core.errors import CoschedError
 
 NAME = "yoo"
-BEGIN, END = marks(NAME)
-TITLE = "## Yoo and Jette 2001: a coscheduling technique, Figs. 2 to 6"
 HEAD = ["| claim | paper | ours | |", "|---|---|---|---|"]
+#: The figure that the page shows as a picture.
+PICTURED = "fig2"
 
 
 def read(folder: Path) -> list[dict[str, Any]]:
-    """The figures in the folder, in the paper's order."""
+    """Returns the figures in the folder, in the paper's order."""
     paths = [folder / f"{figure}.json" for figure in PLANS]
     found = [json.loads(path.read_text()) for path in paths if path.exists()]
     if not found:
@@ -40,29 +40,26 @@ def read(folder: Path) -> list[dict[str, Any]]:
     return found
 
 
-def section(folders: Sequence[tuple[str, list[dict[str, Any]]]], note: str) -> str:
-    """The section. folders: a name for pictures' files, and the figures, of each."""
-    lines = [TITLE, ""]
-    lines += [note.strip(), ""] if note.strip() else []
-    for name, documents in folders:
-        lines += _part(name, documents)
-    return "\n".join(lines).rstrip() + "\n"
-
-
-def _part(name: str, documents: Sequence[dict[str, Any]]) -> list[str]:
-    lines = [f"### {_made_with(documents[0])}", "", "```"]
+def section(name: str, documents: Sequence[dict[str, Any]]) -> list[str]:
+    """Returns the lines on the figures of one MPI. name: a suffix of their files."""
+    lines = [f"## {_made_with(documents[0])}", "", "```"]
     lines += dict.fromkeys(_command(document) for document in documents)
     lines += ["```", "", *HEAD]
     for document in documents:
         lines += rows(claims(document))
+    lines += [""]
     for document in documents:
-        lines += ["", f"![{document['title']}](figures/{picture(name, document)})", ""]
-        lines += [f"    {line}".rstrip() for line in text_table(document).splitlines()]
+        if document["figure"] == PICTURED:
+            picture = file_name(name, document, "svg")
+            lines += [f"![{document['title']}](figures/{picture})", ""]
+    lines += ["Seconds of each figure:", ""]
+    for document in documents:
+        lines += [f"- [{document['title']}]({file_name(name, document, 'txt')})"]
     return [*lines, ""]
 
 
 def _command(document: dict[str, Any]) -> str:
-    """How the figure is made; the folder and the launcher's path are everybody's own."""
+    """Returns the command that makes the figure, without folder and launcher."""
     words = ["scripts/dev", "bench", "yoo", document["figure"]]
     words += ["--scale", document["scale"]] if document["scale"] != "lab" else []
     words += ["--repeats", str(document["repeats"])]
@@ -74,24 +71,26 @@ def _made_with(document: dict[str, Any]) -> str:
     titles = {"mpich": "MPICH", "openmpi": "Open MPI"}
     family = f"{titles.get(mpi['family'], mpi['family'])} {mpi['version']}, " if mpi else ""
     kind = "lab nodes" if document["lab"] else "nodes"
-    linux = document["kernel"].partition("-")[0]  # what follows names somebody's build
+    linux = document["kernel"].partition("-")[0]  # the rest names a distribution's build
     return f"{family}{len(document['hosts'])} {kind}, Linux {linux}"
 
 
-def picture(name: str, document: dict[str, Any]) -> str:
-    """The picture's file in docs/figures."""
-    return f"yoo_{document['figure']}{'_' + name if name else ''}.svg"
+def file_name(name: str, document: dict[str, Any], ending: str) -> str:
+    """Returns the name of the figure's file: its picture (svg) or its seconds (txt)."""
+    return f"yoo_{document['figure']}{'_' + name if name else ''}.{ending}"
 
 
-def placed(page: str, text: str) -> str:
-    """The page with the section between its marks; at the end if there are none yet."""
-    if BEGIN not in page and END not in page:
-        page = page.rstrip("\n") + f"\n\n{BEGIN}{END}"
-    return replaced(page, NAME, text)
+def write_files(folder: Path, name: str, documents: Sequence[dict[str, Any]]) -> None:
+    """Writes the text of each figure, and the picture that the page shows."""
+    for document in documents:
+        text = "\n".join(line.rstrip() for line in text_table(document).splitlines())
+        (folder / file_name(name, document, "txt")).write_text(text + "\n")
+        if document["figure"] == PICTURED:
+            draw(document, [folder / "figures" / file_name(name, document, "svg")])
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """0, or 1 with one line on what is wrong."""
+    """Returns 0, or 1 after one line that names the error."""
     parser = argparse.ArgumentParser(
         prog="scripts/dev bench yoo_results",
         description=__doc__,
@@ -99,18 +98,19 @@ def main(words: Sequence[str] | None = None) -> int:
         epilog="example: scripts/dev bench yoo_results results/openmpi results/mpich",
     )
     parser.add_argument("folders", type=Path, nargs="+", metavar="FOLDER")
-    parser.add_argument("--note", type=Path, metavar="FILE", help="a paragraph of Markdown")
-    parser.add_argument("--docs", type=Path, default=ROOT / "docs", help="(docs)")
+    page = ROOT / "docs/results/yoo.md"
+    parser.add_argument(
+        "--docs", type=Path, default=page, metavar="PAGE", help="(%(default)s)"
+    )
     options = parser.parse_args(words)
     try:
+        check(options.docs, NAME)
         several = len(options.folders) > 1
         parts = [(f.name if several else "", read(f)) for f in options.folders]
-        note = options.note.read_text() if options.note else ""
-        page = options.docs / "results.md"
-        page.write_text(placed(page.read_text(), section(parts, note)))
+        lines = [line for name, documents in parts for line in section(name, documents)]
+        rewrite(options.docs, NAME, "\n".join(lines))
         for name, documents in parts:
-            for document in documents:
-                draw(document, [options.docs / "figures" / picture(name, document)])
+            write_files(options.docs.parent, name, documents)
     except (CoschedError, OSError) as error:
         print(f"yoo_results: {error}", file=sys.stderr)
         return 1

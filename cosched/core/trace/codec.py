@@ -1,5 +1,5 @@
 """The trace of a scheduler daemon, line by line: what its machine was told and what it
-said, so that another machine can be told the same. docs/formats.md has the lines.
+said, so that another machine can be told the same. docs/dev/formats.md has the lines.
 
 A line is one JSON object of one of three kinds, told apart by their first key:
 

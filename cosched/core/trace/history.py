@@ -1,6 +1,6 @@
 """The record of a job that has ended on a node, and its line in the history.
 
-Names carry their units. docs/formats.md describes the fields; a change that old readers
+Names carry their units. docs/dev/formats.md describes the fields; a change that old readers
 would misunderstand raises ``VERSION``.
 """
 

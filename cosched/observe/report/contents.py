@@ -253,7 +253,7 @@ def _seconds(ns: int) -> float:
 
 
 def _bench(bench: Mapping[str, Any]) -> Json:
-    """A bench result (docs/formats.md has none of its own: see ``cosched bench --json``)
+    """A bench result (its format: docs/json.md)
     without what the page does not show."""
     return {
         "title": bench["workload"]["title"],

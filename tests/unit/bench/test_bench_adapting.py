@@ -1,4 +1,4 @@
-"""The table of slices that adapt (docs/results.md), by mixes that are simulated soon."""
+"""The table of adaptive slices (docs/results/nodes.md), with mixes that run quickly."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Figures 3 to 10 of Tang et al. (IPDPS 2011) on small generated machines: the orderings
-that the paper claims, and that docs/results.md says hold at full size, too.
+that the paper claims, and that docs/results/tang.md says hold at full size, too.
 
 Of one small workload a single pair of bars says little, so bars are summed where the claim
 is about all of them. The workloads are the same in every run.

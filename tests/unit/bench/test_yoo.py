@@ -228,14 +228,15 @@ def test_a_figure_of_which_every_run_failed(tmp_path):
     assert claims(document)[0].ours == "not measured"
 
 
-# --- docs/results.md ---
+# --- docs/results/yoo.md ---
 
 
 @pytest.fixture
-def docs(tmp_path):
-    (tmp_path / "docs" / "figures").mkdir(parents=True)
-    (tmp_path / "docs" / "results.md").write_text("# Figures\n\n## Others\n\ntext\n")
-    return tmp_path / "docs"
+def page(tmp_path):
+    (tmp_path / "results" / "figures").mkdir(parents=True)
+    page = tmp_path / "results" / "yoo.md"
+    page.write_text("# Figures\n\n<!-- yoo: begin -->\n<!-- yoo: end -->\n\n## After\n")
+    return page
 
 
 def folder(tmp_path, name, *figures):
@@ -246,40 +247,36 @@ def folder(tmp_path, name, *figures):
     return made
 
 
-def test_the_section_is_put_between_its_marks(docs, tmp_path):
-    page = docs / "results.md"
+def test_results_replace_the_part_between_the_marks(page, tmp_path):
     one = folder(tmp_path, "openmpi", "fig2", "fig4")
-    assert yoo_results.main([str(one), "--docs", str(docs)]) == 0
+    assert yoo_results.main([str(one), "--docs", str(page)]) == 0
     first = page.read_text()
-    assert first.startswith("# Figures\n\n## Others\n\ntext\n\n<!-- yoo")
-    assert "### Open MPI 5.0.11, 2 lab nodes, Linux 6.18" in first
+    assert first.startswith("# Figures\n\n<!-- yoo: begin -->\n")
+    assert first.endswith("<!-- yoo: end -->\n\n## After\n")
+    assert "## Open MPI 5.0.11, 2 lab nodes, Linux 6.18" in first
     assert "| 0.50 | 0.50 | holds |" in first
     assert "scripts/dev bench yoo fig4 --repeats 2" in first
-    assert {path.name for path in docs.glob("figures/*")} == {
-        *("yoo_fig2.svg", "yoo_fig4.svg"),
-    }
-    page.write_text(first + "\n## After\n")
-    assert yoo_results.main([str(one), "--docs", str(docs)]) == 0
-    assert page.read_text() == first + "\n## After\n"
+    assert "](yoo_fig4.txt)" in first
+    made = {str(path.relative_to(page.parent)) for path in page.parent.rglob("yoo_*")}
+    assert made == {"yoo_fig2.txt", "yoo_fig4.txt", "figures/yoo_fig2.svg"}
+    assert yoo_results.main([str(one), "--docs", str(page)]) == 0
+    assert page.read_text() == first
 
 
-def test_several_mpis_and_a_paragraph(docs, tmp_path):
-    folders = [folder(tmp_path, name, "fig3") for name in ("openmpi", "mpich")]
-    note = tmp_path / "note.md"
-    note.write_text("Why they differ.\n")
-    words = [*map(str, folders), "--docs", str(docs), "--note", str(note)]
-    assert yoo_results.main(words) == 0
-    text = (docs / "results.md").read_text()
-    assert "\nWhy they differ.\n" in text
-    assert "figures/yoo_fig3_mpich.svg" in text
-    assert (docs / "figures" / "yoo_fig3_openmpi.svg").exists()
+def test_results_of_several_mpis_have_files_by_folder(page, tmp_path):
+    folders = [folder(tmp_path, name, "fig2") for name in ("openmpi", "mpich")]
+    assert yoo_results.main([*map(str, folders), "--docs", str(page)]) == 0
+    assert "](figures/yoo_fig2_mpich.svg)" in page.read_text()
+    assert (page.parent / "figures" / "yoo_fig2_openmpi.svg").exists()
+    assert (page.parent / "yoo_fig2_mpich.txt").exists()
 
 
-def test_a_folder_without_figures_and_a_page_without_one_mark(docs, tmp_path, capsys):
-    assert yoo_results.main([str(tmp_path), "--docs", str(docs)]) == 1
+def test_results_without_figures_or_marks_fail(page, tmp_path, capsys):
+    assert yoo_results.main([str(tmp_path), "--docs", str(page)]) == 1
     assert "no figure's JSON is there; make one: " in capsys.readouterr().err
-    with pytest.raises(CoschedError, match="no '<!-- yoo: begin -->' followed by"):
-        yoo_results.placed(f"x\n{yoo_results.BEGIN}\n", "")
+    page.write_text("<!-- yoo: begin -->\n")
+    assert yoo_results.main([str(tmp_path), "--docs", str(page)]) == 1
+    assert "no '<!-- yoo: begin -->' followed by" in capsys.readouterr().err
 
 
 # --- the command ---

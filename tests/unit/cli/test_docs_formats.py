@@ -1,4 +1,4 @@
-"""docs/formats.md gives the layout as the compiled header has it."""
+"""docs/dev/formats.md gives the layout as the compiled header has it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from cosched.shm._native import ffi, lib
 from tests.places import ROOT
 
-PAGE = (ROOT / "docs/formats.md").read_text()
+PAGE = (ROOT / "docs/dev/formats.md").read_text()
 HEADER = (ROOT / "cosched/shm/include/cosched/layout.h").read_text()
 STRUCTS = re.findall(r"^struct (cosched_\w+) \{", HEADER, re.M)
 TABLE = re.compile(r"^`struct (\w+)`, (\d+) bytes:.*\n\n\|.*\n\|.*\n((?:\|.*\n)+)", re.M)

@@ -1,4 +1,4 @@
-"""The coupling protocol as lines of JSON, and docs/formats.md, which shows it."""
+"""The coupling protocol as lines of JSON, and docs/dev/formats.md, which shows it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from cosched.core.errors import CoschedError
 from tests.places import ROOT
 
 KINDS = (*get_args(Request), *get_args(Answer))
-PAGE = ROOT / "docs/formats.md"
+PAGE = ROOT / "docs/dev/formats.md"
 WHOLE = st.integers(0, GREATEST)
 NAME = st.text(st.characters(codec="utf-8"), min_size=1, max_size=60)
 FIELDS = {"number": WHOLE, "group": NAME, "by_ns": WHOLE, "since_ns": WHOLE}

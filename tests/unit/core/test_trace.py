@@ -365,7 +365,7 @@ def test_no_bytes_no_trace_and_no_word_of_it(recorder, tmp_path, caplog):
 
 
 def test_the_line_in_the_docs_is_one():
-    page = (ROOT / "docs/formats.md").read_text()
+    page = (ROOT / "docs/dev/formats.md").read_text()
     section = page.split("## The trace")[1]
     line = section.split("```json\n")[1].split("\n```")[0]
     event, commands = decode(line.encode())

@@ -35,7 +35,7 @@ from cosched.sim.malleable.policies import BASELINES, figures, no_worse, run_str
 from cosched.sim.malleable.runs import Case, cases_of
 from tests.unit.sim.test_sim_cli import cosched
 
-#: What the paper says and our streams do not show; docs/results.md says why.
+#: What the paper says and our streams do not show; docs/results/weissman.md says why.
 NOT_HERE = {
     "at M of 9 and 12 it is less with FR",
     "with FQ it rises again as M grows on",

@@ -1,4 +1,4 @@
-"""What docs/results.md says of many nodes, on fewer of them."""
+"""What docs/results/nodes.md says of many nodes, on fewer of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What domains say to each other as JSON, one object a line (docs/formats.md).
+"""What domains say to each other as JSON, one object a line (docs/dev/formats.md).
 
     {"type": "getMateJobId", "group": "g1"}
     {"type": "mateJobId", "number": 17}

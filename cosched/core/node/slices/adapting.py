@@ -21,7 +21,7 @@ the length of a turn. The nodes of a job agree on its age without a word, as the
 CPU time: it has been scheduled on all of them together.
 
 The paper (section 3.3) asks for both to follow the workload, without saying how. What was
-tried besides, and how this one fares, is in docs/results.md.
+tried besides, and how this one fares, is in docs/results/nodes.md.
 """
 
 from __future__ import annotations
