@@ -30,7 +30,7 @@ from pathlib import Path
 from rich.progress import track
 
 from benchmarks.micro.shim import installed, positive
-from cosched.bench.workload.build import build_program, default_cache
+from cosched.bench.workload.build import build_program
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings
 from cosched.node.service.lifecycle import NodeOptions, start_node, stop_node
@@ -240,7 +240,7 @@ def main() -> None:
     mpi = installed([words.mpi] if words.mpi else [])[0]
     if mpi.mpicc is None:
         raise CoschedError(f"{mpi.mpiexec}: no mpicc beside it to build bulk with")
-    program = build_program(BULK, mpi.mpicc, default_cache(os.environ))
+    program = build_program(BULK, mpi.mpicc, os.environ)
     with tempfile.TemporaryDirectory(prefix="cosched-b-", dir="/tmp") as directory:
         paths = NodePaths(Path(directory), os.uname().nodename)
         ratios = watched_to_unwatched(

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from rich.progress import Progress
 
-from cosched.bench.workload.build import build_program, default_cache
+from cosched.bench.workload.build import build_program
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings
 from cosched.lab import life
@@ -145,7 +145,7 @@ def measure(
     """The rows of one transport between two ranks at one place."""
     if mpi.mpicc is None:
         raise CoschedError(f"{mpi.mpiexec}: no mpicc beside it to build pingpong with")
-    program = build_program(PINGPONG, mpi.mpicc, default_cache(os.environ))
+    program = build_program(PINGPONG, mpi.mpicc, os.environ)
     seen: dict[tuple[str, int], list[float]] = defaultdict(list)
     with PLACES[place]() as (run_dir, where):
         common = ("--run-dir", str(run_dir), "--mpi", str(mpi.mpiexec), *where)

@@ -39,7 +39,8 @@ def mpi(request, tmp_path_factory):
         mpiexec = request.param / "mpiexec"
 
         def run(self, program, ranks, *args):
-            built = build_program(PROGRAMS / f"{program}.c", self.mpicc, self.cache)
+            source = PROGRAMS / f"{program}.c"
+            built = build_program(source, self.mpicc, os.environ, self.cache)
             return subprocess.run(
                 [self.mpiexec, "-n", str(ranks), built, *args],
                 env={

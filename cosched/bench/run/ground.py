@@ -18,7 +18,7 @@ from cosched.bench.run.launcher import COSCHED_RUN, Launcher
 from cosched.bench.run.remote import RemoteSettings
 from cosched.bench.run.session import Session
 from cosched.bench.run.site import Site, host_site, lab_site
-from cosched.bench.workload.build import build_program, default_cache
+from cosched.bench.workload.build import build_program
 from cosched.bench.workload.file import JobSpec, Workload
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings
@@ -179,7 +179,7 @@ def _program(spec: JobSpec, mpi: Mpi | None, environ: Mapping[str, str]) -> tupl
             f"source '{spec.source}': no mpicc beside {where} to build it with; "
             "name another MPI with --mpi"
         )
-    program = build_program(spec.source, mpi.mpicc, default_cache(environ))
+    program = build_program(spec.source, mpi.mpicc, environ)
     return (str(program), *spec.args)
 
 

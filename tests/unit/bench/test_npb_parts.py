@@ -21,7 +21,7 @@ powers = st.integers(0, 6).map(lambda log: 1 << log)
 
 
 @given(st.integers(0, 300), st.integers(0, 300))
-def test_a_leap_is_many_steps(first, more):
+def test_leap_equals_many_steps(first, more):
     state = SEED
     for _ in range(first):
         state = state * MULTIPLIER % MODULUS
@@ -29,14 +29,14 @@ def test_a_leap_is_many_steps(first, more):
     assert leap(leap(SEED, first), more) == leap(SEED, first + more)
 
 
-def test_the_kernels_draw_the_same_numbers(tmp_path):
+def test_kernels_draw_the_same_numbers(tmp_path):
     built = kernels.load("ft", tmp_path)
     numbers = np.empty(100)
     built.lib.npb_ft_draw(SEED, len(numbers), built.doubles(numbers))
     assert numbers.tolist() == [leap(SEED, n) / MODULUS for n in range(1, 101)]
 
 
-def test_a_transform_is_numpys(tmp_path):
+def test_transform_equals_numpy_ifft(tmp_path):
     built = kernels.load("ft", tmp_path)
     random = np.random.default_rng(1)
     for outer, length, inner in ((3, 64, 1), (2, 32, 20), (1, 512, 16)):
@@ -51,15 +51,15 @@ def test_a_transform_is_numpys(tmp_path):
         np.testing.assert_allclose(grid, expected, rtol=1e-12)
 
 
-def test_a_pointer_of_the_wrong_kind_is_refused(tmp_path):
+def test_pointer_of_wrong_type_is_refused(tmp_path):
     built = kernels.load("ep", tmp_path)
     with pytest.raises(TypeError, match="float32"):
         built.doubles(np.zeros(2, np.float32))
 
 
-def test_a_compiler_that_is_missing_or_fails_is_one_line(tmp_path, monkeypatch):
+def test_missing_or_failing_compiler_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setenv("CC", str(tmp_path / "nocc"))
-    with pytest.raises(CoschedError, match=r"no C compiler: .*nocc: No such file"):
+    with pytest.raises(CoschedError, match=r"no C compiler .*nocc: .*; set CC$"):
         kernels.load("ep", tmp_path)
     monkeypatch.setenv("CC", "cc -include /no/such.h")
     with pytest.raises(CoschedError, match=r"cannot build the NPB kernels: .*/no/such\.h"):
@@ -68,7 +68,7 @@ def test_a_compiler_that_is_missing_or_fails_is_one_line(tmp_path, monkeypatch):
     assert not list(tmp_path.rglob("build-*"))
 
 
-def test_a_cache_that_cannot_be_says_so(tmp_path):
+def test_unwritable_cache_is_an_error(tmp_path):
     blocked = tmp_path / "file"
     blocked.touch()
     with pytest.raises(CoschedError, match="set XDG_CACHE_HOME"):

@@ -1,12 +1,10 @@
-"""Building the interposer: by a wrapper that a test can look into and change."""
+"""The interposer is built by a fake wrapper that a test can inspect and change."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
-import sys
-import threading
 from pathlib import Path
 
 import launch_fakes as fakes
@@ -14,11 +12,11 @@ import pytest
 
 import cosched.launch.shim as under_test
 from cosched.core.errors import CoschedError
+from cosched.launch.compile import LOCK_NAME
 from cosched.launch.shim import LIBRARY_NAME, build_shim, plan_build
-from tests.fakes import eventually
 
 WRAPPER = """#!/bin/sh
-# Compiles each source to nothing much, and writes down that it did.
+# Compiles each source to a small object, and logs the call.
 case "$*" in
 *-mpi_abi*-show*) echo cc -L{lib} -lmpi_abi; exit ;;
 *-show*) echo cc -L{lib} -l{name}; exit ;;
@@ -60,7 +58,7 @@ def site(tmp_path, monkeypatch):
     return Site(tmp_path)
 
 
-def test_it_is_built_once(site):
+def test_shim_is_built_once(site):
     library = site.build()
     assert library.parent.parent == site.cache
     count = len(site.compiled)
@@ -69,11 +67,11 @@ def test_it_is_built_once(site):
     assert len(site.compiled) == count
     assert sorted(path.name for path in library.parent.iterdir()) == [
         LIBRARY_NAME,
-        under_test.LOCK_NAME,
+        LOCK_NAME,
     ]
 
 
-def test_another_mpi_library_is_another_build(site):
+def test_changed_mpi_library_changes_fingerprint(site):
     plans = {plan_build(site.mpicc, os.environ, cache=site.cache).fingerprint}
     info = site.library.stat()
     os.utime(site.library, ns=(info.st_atime_ns, info.st_mtime_ns + 1))
@@ -83,7 +81,7 @@ def test_another_mpi_library_is_another_build(site):
     assert len(plans) == 3
 
 
-def test_a_library_that_differs_in_its_build_id_alone_is_another_build(site):
+def test_changed_build_id_changes_fingerprint(site):
     fingerprints = set()
     for identity in ("0x0123", "0x4567"):
         subprocess.run(
@@ -101,7 +99,7 @@ def test_a_library_that_differs_in_its_build_id_alone_is_another_build(site):
     assert len({size for _, size in fingerprints}) == 1
 
 
-def test_a_changed_source_or_wrapper_is_another_build(site, tmp_path, monkeypatch):
+def test_changed_source_or_wrapper_changes_fingerprint(site, tmp_path, monkeypatch):
     first = plan_build(site.mpicc, os.environ).fingerprint
     shm, interposer = under_test._source_folders()
     copy = tmp_path / "interposer"
@@ -118,16 +116,7 @@ def test_a_changed_source_or_wrapper_is_another_build(site, tmp_path, monkeypatc
     assert plan_build(site.mpicc, os.environ).fingerprint != first
 
 
-def test_a_build_that_was_killed_leaves_nothing_that_is_used(site):
-    folder = plan_build(site.mpicc, os.environ, cache=site.cache).library.parent
-    (folder / "build-killed").mkdir(parents=True)
-    (folder / "build-killed" / LIBRARY_NAME).write_bytes(b"half a library")
-    library = site.build()
-    assert library.read_bytes().startswith(b"\x7fELF")
-    assert not (folder / "build-killed").exists()
-
-
-def test_a_failed_build_is_one_line_and_leaves_no_library(site):
+def test_failed_build_is_one_line_and_leaves_no_library(site):
     site.write(extra='echo "x.c:1: error: no such thing" >&2; exit 1')
     with pytest.raises(CoschedError, match=r"cannot build .*: x.c:1: error: no such thing"):
         site.build()
@@ -136,50 +125,14 @@ def test_a_failed_build_is_one_line_and_leaves_no_library(site):
     assert site.build().is_file()
 
 
-def test_builds_at_once_compile_once(site):
-    script = (
-        "import os, sys; from pathlib import Path;"
-        "from cosched.launch.shim import build_shim;"
-        "print(build_shim(Path(sys.argv[1]), os.environ, cache=Path(sys.argv[2])))"
-    )
-    words = [sys.executable, "-c", script, str(site.mpicc), str(site.cache)]
-    builders = [subprocess.Popen(words, stdout=subprocess.PIPE) for _ in range(3)]
-    said = {builder.communicate()[0] for builder in builders}
-    assert len(said) == 1
-    assert all(builder.returncode == 0 for builder in builders)
-    assert len(site.compiled) == len(under_test.sources())
-
-
-def test_a_build_waits_for_the_one_that_is_under_way(site):
-    plan = plan_build(site.mpicc, os.environ, cache=site.cache)
-    plan.library.parent.mkdir(parents=True)
-    made: list[Path] = []
-    waiter = threading.Thread(target=lambda: made.append(site.build()))
-    with under_test._locked(plan.library.parent):
-        waiter.start()
-        inode = (plan.library.parent / under_test.LOCK_NAME).stat().st_ino
-        assert eventually(lambda: is_waited_for(inode))
-        plan.library.write_bytes(b"made by somebody else")
-        plan.library.chmod(0o755)
-    waiter.join()
-    assert made == [plan.library]
-    assert site.compiled == []
-
-
-def is_waited_for(inode: int) -> bool:
-    """Whether somebody wants a lock on this file that another has."""
-    lines = Path("/proc/locks").read_text().splitlines()
-    return any("->" in line and f":{inode} " in line for line in lines)
-
-
-def test_somebody_elses_cache_is_not_used(site):
+def test_cache_that_others_can_write_is_refused(site):
     library = site.build()
     library.parent.chmod(0o777)
     with pytest.raises(CoschedError, match="others may change it"):
         site.build()
 
 
-def test_the_standard_abi_is_asked_for_where_the_wrapper_must_be_told(site):
+def test_standard_abi_adds_option_for_intel_wrapper(site):
     with pytest.raises(CoschedError, match="not for MPI 5's standard ABI"):
         site.build(standard_abi=True)
     fakes.executable(site.mpicc.with_name("mpigcc"), "")
@@ -187,7 +140,7 @@ def test_the_standard_abi_is_asked_for_where_the_wrapper_must_be_told(site):
     assert all(f"{site.root} -mpi_abi -std" in line for line in site.compiled)
 
 
-def test_intel_mpis_wrapper_is_told_where_it_is(site, tmp_path):
+def test_intel_wrapper_gets_its_root(site, tmp_path):
     fakes.executable(site.mpicc.with_name("mpigcc"), "")
     given = {**os.environ, "I_MPI_ROOT": "/elsewhere", "XDG_CACHE_HOME": str(tmp_path)}
     library = build_shim(site.mpicc, given)
@@ -195,7 +148,7 @@ def test_intel_mpis_wrapper_is_told_where_it_is(site, tmp_path):
     assert all(line.startswith("/elsewhere -std") for line in site.compiled)
 
 
-def test_a_wrapper_that_says_nothing_is_none(site):
+def test_wrapper_without_output_is_an_error(site):
     fakes.executable(site.mpicc, "#!/bin/sh\n")
     with pytest.raises(CoschedError, match="is it an MPI compiler wrapper"):
         site.build()

@@ -1,0 +1,148 @@
+"""Compiles C files and keeps the results in a cache of the user.
+
+Each result lies in a folder that is named by a fingerprint of everything it depends on.
+One process at a time builds it, under a lock, so that the ranks of a job that start
+together do not all compile. A finished result gets its place by one rename, so no process
+ever sees half a file.
+
+Limit: nothing in the cache is ever removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cosched.core.errors import CoschedError
+from cosched.linux.homes import cache_home
+
+COMPILE_TIMEOUT_S = 300
+LOCK_NAME = "lock"
+_SCRATCH = "build-"
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """A C compiler or an MPI's compiler wrapper.
+
+    ``words``: its command line without options for one file. ``environ``: the environment
+    to run it in. ``product``: the name of the result in error messages. ``remedy``: what
+    the user can do if there is no such compiler.
+    """
+
+    words: tuple[str, ...]
+    product: str
+    environ: Mapping[str, str] = field(compare=False, repr=False)
+    remedy: str = ""
+
+    def run(self, *options: str) -> str:
+        """Returns what the compiler prints; CoschedError, in one line, if it fails."""
+        done = self.ask(*options)
+        if done.returncode != 0:
+            raise CoschedError(
+                f"{self.words[0]} cannot build {self.product}: {first_error(done.stderr)}"
+            )
+        return done.stdout
+
+    def ask(self, *options: str) -> subprocess.CompletedProcess[str]:
+        """Runs the compiler, which may fail; CoschedError if it cannot be started."""
+        # A preloaded library is for the user's program, not for the compiler.
+        environ = {k: v for k, v in self.environ.items() if k != "LD_PRELOAD"}
+        try:
+            return subprocess.run(
+                [*self.words, *options],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=COMPILE_TIMEOUT_S,
+                check=False,
+                env={**environ, "LC_ALL": "C"},
+            )
+        except subprocess.TimeoutExpired:
+            raise CoschedError(
+                f"{self.words[0]} did not finish in {COMPILE_TIMEOUT_S} s; try it by hand"
+            ) from None
+        except OSError as error:
+            raise CoschedError(
+                f"no C compiler for {self.product}: {self.words[0]}: {error.strerror}"
+                f"{self.remedy and '; '}{self.remedy}"
+            ) from None
+
+
+def first_error(output: str) -> str:
+    """Returns the line that names the fault: the first error, or else the first line."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    errors = [line for line in lines if "error" in line or "not found" in line]
+    return (errors or lines or ["it failed without a message"])[0]
+
+
+def cache_folder(environ: Mapping[str, str], kind: str) -> Path:
+    """Returns ``$XDG_CACHE_HOME/cosched/KIND`` or ``~/.cache/cosched/KIND``."""
+    return cache_home(environ) / "cosched" / kind
+
+
+def fingerprint(parts: Iterable[str | bytes]) -> str:
+    """Returns a folder name that differs as soon as one of the parts differs."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = os.fsencode(part) if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()[:24]
+
+
+def file_parts(paths: Iterable[Path]) -> Iterator[str | bytes]:
+    """Returns name and contents of each file, for ``fingerprint``."""
+    for path in paths:
+        yield path.name
+        yield path.read_bytes()
+
+
+def file_stamp(path: Path) -> str:
+    """Returns path, size and time of a file, for ``fingerprint``."""
+    info = path.stat()
+    return f"{path.absolute()} {info.st_size} {info.st_mtime_ns}"
+
+
+def build_once(target: Path, build: Callable[[Path], Path]) -> Path:
+    """Returns ``target``, built first if it does not exist.
+
+    ``build`` gets an empty folder and returns the file it made there. CoschedError if the
+    cache cannot be written.
+    """
+    if target.is_file():
+        return target
+    folder = target.parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with locked(folder):
+            if target.is_file():
+                return target  # another process built it in the meantime
+            for left in folder.glob(f"{_SCRATCH}*"):
+                shutil.rmtree(left)  # from a build that was killed
+            with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=folder) as scratch:
+                made = build(Path(scratch))
+                made.chmod(0o755)  # whatever the umask is
+                made.replace(target)
+    except OSError as error:
+        raise CoschedError(
+            f"cannot write '{error.filename or folder}': {error.strerror}; "
+            "set XDG_CACHE_HOME to a directory of yours"
+        ) from None
+    return target
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Holds a cache folder's lock; the kernel frees it if its holder dies."""
+    with (folder / LOCK_NAME).open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
