@@ -1,4 +1,4 @@
-"""What cosched-run takes from the configuration, and what it refuses."""
+"""cosched-run combines its options with the configuration and its limits."""
 
 from __future__ import annotations
 
@@ -25,35 +25,40 @@ def settings(tmp_path, monkeypatch):
     return operator.write_text
 
 
-def run(wait=None, status=None, waits_only=False, no_shim=False):
-    context = click.Context(click.Command("cosched-run"))
-    return choose(context, wait=wait, status=status, waits_only=waits_only, no_shim=no_shim)
+def run(wait=None, carrier=None, waits_only=False, no_shim=False):
+    return choose(
+        click.Context(click.Command("cosched-run")),
+        wait=wait,
+        carrier=carrier,
+        waits_only=waits_only,
+        no_shim=no_shim,
+    )
 
 
-def test_without_a_word_the_defaults(settings):
+def test_no_options_give_the_defaults(settings):
     assert run() == Choices("spin", "auto", Limits())
 
 
-def test_the_file_speaks_where_no_option_does(settings):
+def test_configuration_applies_where_no_option_does(settings):
     settings('[run]\nwait = "block:5us"\nstatus = "prefix"\n')
     assert run() == Choices("block:5000", "prefix", Limits())
-    assert run(wait="yield", status="none") == Choices("yield", "none", Limits())
+    assert run(wait="yield", carrier="none") == Choices("yield", "none", Limits())
     assert run(waits_only=True).policy == "block:5000"
-    # What the file says is no contradiction to an option.
+    # A setting of the file does not contradict an option.
     assert run(no_shim=True).policy == "spin"
 
 
-def test_options_that_contradict_each_other(settings):
-    with pytest.raises(click.UsageError, match="--no-shim leaves nothing"):
+def test_contradictory_options_are_refused(settings):
+    with pytest.raises(click.UsageError, match="--no-shim cannot be combined"):
         run(wait="block", no_shim=True)
     with pytest.raises(click.UsageError, match="--waits-only needs"):
         run(waits_only=True)
 
 
-def test_users_are_bound_and_root_is_not(settings, monkeypatch):
+def test_limits_bind_users_but_not_root(settings, monkeypatch):
     settings('[limits]\nwaits = ["spin"]\ncarriers = ["shadow"]\n')
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    # The file is root's or this user's, whoever runs the test.
+    # The test's file may belong to any user.
     monkeypatch.setattr(configuration, "trusted_owner", lambda uid: True)
     with pytest.raises(CoschedError, match="wait 'yield' is not allowed here: use spin"):
         run(wait="yield")
