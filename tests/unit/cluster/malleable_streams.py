@@ -14,10 +14,8 @@ from cosched.core.cluster.malleable.messages import (
     MalleableJob,
     StartJob,
 )
-from cosched.core.cluster.malleable.placement import Placement
 from cosched.core.cluster.malleable.scheduler import MalleableScheduler
 from cosched.core.cluster.malleable.settings import Control, Distribution, Policy
-from cosched.core.cluster.queue.nodes import count
 from cosched.sim.engine import Engine
 from cosched.sim.malleable.driver import MalleableDomain
 
@@ -73,7 +71,6 @@ class Watched(MalleableScheduler):
 
     def __init__(self, nodes, policy):
         super().__init__(nodes, policy)
-        self.placement = Placement(((0, nodes - 1),))
         self.history = defaultdict(list)  # number -> (time, size); 0 at its end
         self.started = []
         self.resizes = 0
@@ -81,7 +78,6 @@ class Watched(MalleableScheduler):
     def handle(self, event):
         commands = super().handle(event)
         if isinstance(event, JobEnded):
-            self.placement.end(event.number)
             self.history[event.number].append((event.now_ns, 0))
         for command in commands:
             self._note(command, event.now_ns)
@@ -97,8 +93,6 @@ class Watched(MalleableScheduler):
             before = self.history[number][-1][1]
             assert command.size != before
             self.resizes += 1
-        # Raises if a node were used twice.
-        assert count(self.placement.follow(command)) == command.size
         self.history[number].append((now_ns, command.size))
         assert command.end_ns >= now_ns
 

@@ -28,9 +28,7 @@ from cosched.core.cluster.malleable.messages import (
     JobSubmitted,
     MalleableJob,
     ResizeJob,
-    StartJob,
 )
-from cosched.core.cluster.malleable.placement import Placement, split
 from cosched.core.cluster.malleable.running import Running
 from cosched.core.cluster.malleable.scheduler import MalleableScheduler
 from cosched.core.cluster.malleable.settings import Control, Distribution, Policy
@@ -275,30 +273,6 @@ def test_what_a_change_is_worth():
     small = running(0, 1, 4, 8, run_ns=1000, cost=AdaptationCost(100))
     # 4 nodes more: 2000 becomes 1000 and 100 of cost.
     assert gift_worth(small, 4, 0) == pytest.approx(900 / 100)
-
-
-def test_placement_gives_the_highest_back():
-    placement = Placement(((0, 9),))
-    assert placement.follow(StartJob(job(0, 1, 9), 6, 0)) == ((0, 5),)
-    assert placement.follow(StartJob(job(1, 1, 6), 2, 0)) == ((6, 7),)
-    assert placement.follow(ResizeJob(0, 3, 0)) == ((0, 2),)
-    assert placement.follow(ResizeJob(1, 6, 0)) == ((3, 8),)
-    with pytest.raises(CoschedError, match="5 nodes wanted, 1 free"):
-        placement.follow(ResizeJob(0, 8, 0))
-    with pytest.raises(CoschedError, match="job 0 is started, but it has nodes"):
-        placement.follow(StartJob(job(0, 1, 9), 1, 0))
-    placement.end(0)
-    with pytest.raises(CoschedError, match="job 0 has no nodes"):
-        placement.end(0)
-
-
-@given(st.integers(1, 8), st.integers(0, 20))
-def test_splitting_a_set(step, keep):
-    nodes = tuple((first, first + 1) for first in range(0, 6 * (step + 1), step + 2))
-    kept, rest = split(nodes, keep)
-    flat = [node for first, last in nodes for node in range(first, last + 1)]
-    assert [n for a, b in kept for n in range(a, b + 1)] == flat[:keep]
-    assert [n for a, b in rest for n in range(a, b + 1)] == flat[keep:]
 
 
 @pytest.mark.parametrize(

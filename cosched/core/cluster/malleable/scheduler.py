@@ -6,7 +6,7 @@ among the running jobs. Else it queues, first come first served. When a job ends
 the degree is restored from the queue, by harvest if need be; what is left of its nodes
 goes to running jobs below their ideal and to the queue, in the order of the distribution.
 
-Counts of nodes alone are decided here; ``placement`` knows which ones. Each event changes
+The scheduler decides how many nodes a job has, not which. Each event changes
 a job at most once, whatever was planned in between.
 
 Invariants, after every event: the sizes of the running jobs sum to at most the machine;
