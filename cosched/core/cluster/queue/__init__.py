@@ -1,4 +1,4 @@
-"""The batch queue of one domain: which job starts when, and on which nodes.
+"""Decides which job of a domain starts when, and on which nodes.
 
-``scheduler.QueueScheduler`` is the machine; order and backfill are policies it is made of.
+``scheduler.QueueScheduler`` is the state machine. Order and backfill are its policies.
 """

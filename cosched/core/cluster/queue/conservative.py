@@ -1,25 +1,25 @@
-"""Conservative backfill (Mu'alem and Feitelson, TPDS 2001): every job has a reservation.
+"""Plans jobs by conservative backfill (Mu'alem and Feitelson, TPDS 2001).
 
-A job is given the earliest time at which its nodes are free for its whole walltime
-beside all reservations made before it, and starts then. It may run before jobs that
-came earlier, but delays none of them.
+Every job has a reservation: the earliest time at which its nodes are free for its whole
+walltime beside all earlier reservations. It starts at that time. It may run before jobs
+that arrived earlier, but it delays none of them.
 
-When a job ends early, the reservations are compressed: in queue order each is taken out
-and put in again at the earliest time, which is never later than before. One round: a
-reservation behind it may open another gap, which the next early end closes.
+When a job ends early, the reservations are compressed. Each one, in queue order, is
+removed and inserted again at the earliest time, which is never later than before. There is
+one round. A later reservation may leave another gap, which the next early end closes.
 
-When a running job outlives its walltime it is expected to take some time more. Where that
-fits beside all reservations they stay as they are. Else the plan cannot hold: all are made
-anew in queue order, and some may move back.
+When a running job exceeds its walltime, it is expected to take some time more. If that fits
+beside all reservations, they stay unchanged. Otherwise all reservations are planned again
+in queue order, and some may move back.
 
-Whose reservation is next is on a heap, so that a pass looks at the jobs that start, not at
-all that wait: queues of saturated machines are thousands of jobs long. An entry whose job
-was moved up is out of date and passed over.
+A heap holds the next reservations, because queues of saturated machines have thousands of
+jobs. A pass then reads only the jobs that start. A heap entry is out of date, and ignored,
+if its job was moved up.
 
-Invariants after every pass: no reservation is in the past; the profile is what is free
-less what is expected of running jobs less the reservations; it is never negative.
+Invariants after every pass: no reservation is in the past. The profile is the free nodes
+minus the reservations, plus the expected ends of running jobs. It is never negative.
 
-Limits: a job whose reservation has come starts; it cannot be declined.
+Limits: a job starts when its reservation is due; the caller cannot decline it.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ from cosched.core.errors import CoschedError
 
 
 class Conservative:
-    """Conservative backfill; ``order`` says who is first when plans are compressed."""
+    """Conservative backfill; ``order`` ranks the jobs when plans are compressed."""
 
     def __init__(self, ledger: Ledger, order: Order) -> None:
         self.counts = Counts()
         self._ledger = ledger
         self._order = order
         self._queue: list[Job] = []
-        self._turns: list[int] = []  # of each job of the queue, ascending
-        self._turn: dict[JobId, int] = {}
-        self._next_turn = 0
+        self._arrivals: list[int] = []  # one number a job of the queue, ascending
+        self._arrival: dict[JobId, int] = {}
+        self._next_arrival = 0
         self._new: list[Job] = []  # without a reservation so far
         self._start_ns: dict[JobId, int] = {}
-        self._due: list[tuple[int, int, JobId]] = []  # heap: (start, turn, job)
+        self._due: list[tuple[int, int, JobId]] = []  # heap: (start, arrival, job)
         self._given_back: list[tuple[int, int]] = []
         self._profile = Profile(0, ledger.free, ())
 
@@ -59,14 +59,14 @@ class Conservative:
 
     @property
     def reservations(self) -> dict[JobId, int]:
-        """When each waiting job is to start, as the last pass left it; a copy."""
+        """Returns a copy of the planned start of each waiting job, after the last pass."""
         return dict(self._start_ns)
 
     def submit(self, job: Job) -> None:
         self._queue.append(job)
-        self._turns.append(self._next_turn)
-        self._turn[job.number] = self._next_turn
-        self._next_turn += 1
+        self._arrivals.append(self._next_arrival)
+        self._arrival[job.number] = self._next_arrival
+        self._next_arrival += 1
         self._new.append(job)
 
     def end(self, expected_ns: int, size: int) -> None:
@@ -83,7 +83,7 @@ class Conservative:
         self.counts.overruns += len(late)
         early = self._take_back(now_ns)
         if late and not self._prolong(sum(late), now_ns):
-            self._plan_anew(now_ns)
+            self._plan_again(now_ns)
         else:
             if early:
                 self._compress(now_ns)
@@ -91,8 +91,8 @@ class Conservative:
         self._new.clear()
         self._given_back.clear()
         positions: list[int] = []
-        for turn, number in self._come(now_ns):
-            position = bisect_left(self._turns, turn)
+        for arrival, number in self._take_due(now_ns):
+            position = bisect_left(self._arrivals, arrival)
             in_order = position == len(positions)
             positions.append(position)
             if in_order:
@@ -102,34 +102,33 @@ class Conservative:
             if (yield self._queue[position]) is False:
                 raise CoschedError(f"job {number} has a reservation and must start")
         for position in reversed(positions):
-            del self._queue[position], self._turns[position]
+            del self._queue[position], self._arrivals[position]
 
     def wake_ns(self) -> int | None:
-        self._forget_moved()
+        self._drop_outdated()
         return self._due[0][0] if self._due else None
 
-    def _come(self, now_ns: int) -> list[tuple[int, JobId]]:
-        """Takes out the reservations that have come; the jobs' turns and numbers, by
-        arrival."""
+    def _take_due(self, now_ns: int) -> list[tuple[int, JobId]]:
+        """Removes the due reservations; returns (arrival, number) of their jobs, sorted."""
         due = self._due
-        come = []
+        taken = []
         while due and due[0][0] <= now_ns:
-            start_ns, turn, number = heappop(due)
-            if self._holds(start_ns, turn, number):
-                come.append((turn, number))
-                del self._start_ns[number], self._turn[number]
-        return sorted(come)
+            start_ns, arrival, number = heappop(due)
+            if self._is_current(start_ns, arrival, number):
+                taken.append((arrival, number))
+                del self._start_ns[number], self._arrival[number]
+        return sorted(taken)
 
-    def _holds(self, start_ns: int, turn: int, number: JobId) -> bool:
-        return self._turn.get(number) == turn and self._start_ns[number] == start_ns
+    def _is_current(self, start_ns: int, arrival: int, number: JobId) -> bool:
+        return self._arrival.get(number) == arrival and self._start_ns[number] == start_ns
 
-    def _forget_moved(self) -> None:
+    def _drop_outdated(self) -> None:
         due = self._due
-        while due and not self._holds(*due[0]):
+        while due and not self._is_current(*due[0]):
             heappop(due)
 
     def _take_back(self, now_ns: int) -> bool:
-        """Frees what ended early; whether anything did."""
+        """Frees the nodes of jobs that ended early; returns whether there were any."""
         profile = self._profile
         profile.advance(now_ns)
         early = False
@@ -140,7 +139,7 @@ class Conservative:
         return early
 
     def _prolong(self, size: int, now_ns: int) -> bool:
-        """Late jobs of so many nodes in all go on; False if reservations need the nodes."""
+        """Keeps ``size`` nodes for late jobs; returns False if reservations need them."""
         end_ns = now_ns + self._ledger.overrun_ns
         if self._profile.least(now_ns, end_ns) < size:
             return False
@@ -148,15 +147,15 @@ class Conservative:
         return True
 
     def _compress(self, now_ns: int) -> None:
-        """Moves reservations up."""
+        """Moves reservations to earlier times where that is possible."""
         profile, starts = self._profile, self._start_ns
-        firsts: dict[int, int] = {}  # of sizes, until a move changes the profile
+        firsts: dict[int, int] = {}  # by size, valid until a move changes the profile
         for job in self._order.rank(self._queue, now_ns):
             start_ns, size = starts.get(job.number), job.size
             first_ns = firsts.get(size)
             if first_ns is None:
                 first_ns = firsts[size] = profile.first(size)
-            # Without a moment before at which its nodes are free it cannot move up.
+            # It can move up only if its nodes are free at some earlier time.
             if start_ns is None or first_ns >= start_ns:
                 continue
             earlier_ns = profile.earlier(size, job.walltime_ns, start_ns)
@@ -165,10 +164,10 @@ class Conservative:
             profile.occupy(-size, start_ns, start_ns + job.walltime_ns)
             profile.occupy(size, earlier_ns, earlier_ns + job.walltime_ns)
             firsts.clear()
-            self._promise(job.number, earlier_ns)
+            self._set_start(job.number, earlier_ns)
             self.counts.reservations_moved_up += 1
 
-    def _plan_anew(self, now_ns: int) -> None:
+    def _plan_again(self, now_ns: int) -> None:
         self.counts.plans_made_anew += 1
         self._due.clear()
         ledger = self._ledger
@@ -181,8 +180,8 @@ class Conservative:
         for job in jobs:
             start_ns = profile.earliest(job.size, job.walltime_ns)
             profile.occupy(job.size, start_ns, start_ns + job.walltime_ns)
-            self._promise(job.number, start_ns)
+            self._set_start(job.number, start_ns)
 
-    def _promise(self, number: JobId, start_ns: int) -> None:
+    def _set_start(self, number: JobId, start_ns: int) -> None:
         self._start_ns[number] = start_ns
-        heappush(self._due, (start_ns, self._turn[number], number))
+        heappush(self._due, (start_ns, self._arrival[number], number))

@@ -1,18 +1,17 @@
-"""EASY backfill (Lifka, JSSPP 1995; Mu'alem and Feitelson, TPDS 2001).
+"""Plans jobs by EASY backfill (Lifka, JSSPP 1995; Mu'alem and Feitelson, TPDS 2001).
 
 The first job that does not fit gets a reservation at the *shadow time*, when enough
-nodes are expected to be free. A job behind it may start now if it is expected to end by
-then, or if it takes only *extra* nodes, those that the reserved job will leave over. So
-no start delays the first job beyond its reservation; later ones may be delayed.
+nodes are expected to be free. A later job may start now if it is expected to end by then.
+It may also start on *extra* nodes, which the reserved job will not need. So no start delays
+the first job beyond its reservation; other jobs may be delayed.
 
-In order of arrival a pass need not look again at a job that it has turned down until a
-job ends or the end of one is put off: what is free and the reservation have not changed
-for the better, and time only brings the shadow time nearer. A submission then costs the
-same however long the queue is. This does not hold after a pass in which a job was
-declined or that had rules of its own: the next one looks at all.
+In order of arrival, a pass skips the jobs that the last pass turned down. They cannot
+start until a job ends or an expected end is put off: the free nodes have not grown, and
+time only brings the shadow time nearer. So a submission costs the same for any length of
+the queue. After a pass with rules, or with a declined job, the next pass reads all jobs.
 
-Limits: where the order changes with time, so may the job that has the reservation. A
-reservation is as good as the walltimes of the running jobs.
+Limits: if the order changes with time, the reservation may move to another job. A
+reservation is only as good as the walltimes of the running jobs.
 """
 
 from __future__ import annotations
@@ -42,12 +41,11 @@ class Easy:
         self._ledger = ledger
         self._order = order
         self._queue: list[Job] = []
-        # How many jobs, from the first, are known not to start before a job ends; and
-        # the reservation this holds for.
+        # This many jobs at the head cannot start before a job ends.
         self._turned_down = 0
         self._shadow_ns = 0
         self._extra = 0
-        self._moved = 0  # the ledger's ends, when they were looked at last
+        self._moved = 0  # the ledger's ``moved`` at the last pass
 
     @property
     def queue(self) -> Sequence[Job]:
@@ -55,8 +53,9 @@ class Easy:
 
     @property
     def reservation(self) -> tuple[Job, int] | None:
-        """The job that nothing may delay and its shadow time, as the last pass left them;
-        None if nobody waits or the order is not that of arrival."""
+        """Returns the reserved job and its shadow time, after the last pass.
+
+        None if no job waits or if the order is not the order of arrival."""
         return (self._queue[0], self._shadow_ns) if self._turned_down else None
 
     def submit(self, job: Job) -> None:
@@ -96,7 +95,7 @@ class Easy:
                 else:
                     positions.append(first - 1)
             self.counts.started_in_order += len(positions)
-            first += 1  # the one with the reservation
+            first += 1  # skips the reserved job
         in_order = len(positions)
         shadow_ns, extra, free = self._shadow_ns, self._extra, ledger.free
         for position, job in enumerate(islice(ranked, first, None) if free else (), first):

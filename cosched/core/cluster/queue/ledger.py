@@ -1,8 +1,8 @@
-"""Who runs in a domain, on what, and until when that is expected to last.
+"""Records the running jobs of a domain, their nodes and their expected ends.
 
-A running job is expected to end when its walltime is over. A job that outlives it (logs
-are full of them) is expected to take ``overrun_ns`` more, again and again: Qsim, the
-simulator of Tang et al., says five minutes.
+A running job is expected to end when its walltime is over. Many jobs in logs exceed it.
+Such a job is expected to take ``overrun_ns`` more, repeatedly. Qsim, the simulator of Tang
+et al., uses five minutes.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ OVERRUN_NS = 300 * NS_PER_S
 
 
 class Ledger:
-    """The nodes of one domain and the running jobs that have them.
+    """The nodes of one domain and the jobs that run on them.
 
-    ends: (expected end, number, size) of each running job, soonest first. moved: how often
-    one of them was put off, so that who made plans with them knows.
+    ends: (expected end, number, size) of each running job, soonest first. moved: counts the
+    expected ends that were put off, so that planners can detect it.
     """
 
     __slots__ = ("_held", "_pool", "capacity", "ends", "free", "moved", "overrun_ns")
@@ -38,7 +38,7 @@ class Ledger:
         return number in self._held
 
     def occupy(self, job: Job, now_ns: int) -> Intervals:
-        """The job runs from now on; returns its nodes."""
+        """Starts the job at ``now_ns``; returns its nodes."""
         nodes = self._pool.take(job.size)
         self.free -= job.size
         end_ns = now_ns + job.walltime_ns
@@ -47,7 +47,7 @@ class Ledger:
         return nodes
 
     def release(self, number: JobId) -> tuple[int, int]:
-        """The job has ended; returns when that was expected, and its size."""
+        """Ends the job; returns its expected end and its size."""
         held = self._held.pop(number, None)
         if held is None:
             raise CoschedError(f"job {number} ended but was not running")
@@ -58,7 +58,7 @@ class Ledger:
         return end_ns, size
 
     def restart(self, number: JobId, now_ns: int, walltime_ns: int) -> Intervals:
-        """A job that held its nodes runs on them from now on; returns them."""
+        """Starts a job on the nodes that it held; returns them."""
         end_ns, size, nodes = self._held[number]
         del self.ends[bisect_left(self.ends, (end_ns, number))]
         end_ns = now_ns + walltime_ns
@@ -68,7 +68,7 @@ class Ledger:
         return nodes
 
     def extend(self, now_ns: int) -> list[int]:
-        """Expects jobs that should be over to take ``overrun_ns`` more; their sizes."""
+        """Adds ``overrun_ns`` to each job that is overdue; returns their sizes."""
         ends = self.ends
         count = bisect_left(ends, (now_ns + 1,))
         late = ends[:count]
@@ -82,9 +82,9 @@ class Ledger:
         return [size for _, _, size in late]
 
     def shadow(self, size: int) -> tuple[int, int]:
-        """When ``size`` nodes are expected to be free, and how many more there are then.
+        """Returns when ``size`` nodes are expected to be free, and the extra nodes then.
 
-        The size must exceed what is free and must not exceed the machine.
+        ``size`` is more than the free nodes and at most all nodes.
         """
         free = self.free
         ends = iter(self.ends)

@@ -1,10 +1,9 @@
-"""What goes into a domain's queue machine and what comes out of it.
+"""Defines the events and commands of a domain's queue.
 
-Events are in the past tense, commands are imperative; a driver (the live controller or
-the simulator) supplies events and carries out commands, in order. A submission or an end
-only changes what is known. Decisions are made at a tick: a driver delivers all that
-happened at one moment and then ticks, lest two jobs that end together be seen as one
-ending before the other. Times are nanoseconds; ``now_ns`` never goes backwards.
+Events are in the past tense, commands are imperative. A driver supplies events and carries
+out commands, in order. Submissions and ends change only the state. Decisions are made at a
+tick: a driver delivers all events of one moment and then ticks. So two jobs that end
+together are seen together. Times are nanoseconds; ``now_ns`` never goes backwards.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ JobId = int  #: a job's number in its domain
 class Job:
     """A request for nodes as it stands in the queue.
 
-    size: nodes. walltime_ns: how long its user says it will run.
+    size: nodes. walltime_ns: the run time that its user requested.
     """
 
     number: JobId
@@ -47,7 +46,7 @@ class JobEnded:
 
 @dataclass(frozen=True, slots=True)
 class Ticked:
-    """All that happened until now has been told: decide."""
+    """All events until now are delivered: decide."""
 
     now_ns: int
 
@@ -62,10 +61,7 @@ class StartJob:
 
 @dataclass(frozen=True, slots=True)
 class WakeAt:
-    """Tick at this time even if nothing happens before; replaces an earlier wish.
-
-    None: there is nothing to wake up for.
-    """
+    """Tick at this time at the latest; replaces an earlier WakeAt. None: no wake-up."""
 
     at_ns: int | None
 

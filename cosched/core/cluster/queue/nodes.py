@@ -1,8 +1,8 @@
-"""Sets of nodes as intervals of their numbers.
+"""Represents sets of nodes as intervals of their numbers.
 
 A set is a tuple of (first, last) pairs, both inclusive, ascending, with a gap between any
-two. A machine of 160,000 nodes with fifty jobs is some hundred pairs, and what a job got
-fits in a line: ``0-511,2048-2559``.
+two. A machine of 160,000 nodes with fifty jobs needs some hundred pairs. The nodes of a job
+fit in a line: ``0-511,2048-2559``.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ Intervals = tuple[tuple[int, int], ...]
 
 
 def count(nodes: Intervals) -> int:
-    """How many nodes the set has."""
+    """Returns the number of nodes in the set."""
     return sum(last - first + 1 for first, last in nodes)
 
 
 def format_nodes(nodes: Intervals) -> str:
-    """``0-3,8`` for the nodes 0, 1, 2, 3 and 8."""
+    """Returns the set as text: ``0-3,8`` for the nodes 0, 1, 2, 3 and 8."""
     return ",".join(
         str(first) if first == last else f"{first}-{last}" for first, last in nodes
     )
 
 
 class FreeNodes:
-    """The nodes of a machine that nobody has."""
+    """The free nodes of a machine."""
 
     __slots__ = ("_pairs", "total")
 
@@ -37,13 +37,13 @@ class FreeNodes:
 
     @property
     def intervals(self) -> Intervals:
-        """The free nodes, as a set."""
+        """Returns the free nodes as a set."""
         return tuple(self._pairs)
 
     def take(self, wanted: int) -> Intervals:
-        """Removes ``wanted`` nodes, those of the lowest numbers, and returns them.
+        """Removes the ``wanted`` lowest nodes and returns them.
 
-        Raises CoschedError if there are not so many, or none are wanted.
+        Raises CoschedError if ``wanted`` is 0 or more than the free nodes.
         """
         if not 1 <= wanted <= self.total:
             raise CoschedError(f"{wanted} nodes wanted, {self.total} free")
@@ -65,7 +65,7 @@ class FreeNodes:
         return taken
 
     def give(self, nodes: Intervals) -> None:
-        """Returns nodes; merges them with their neighbours.
+        """Adds nodes and merges them with their neighbours.
 
         Raises CoschedError if one of them is free already.
         """

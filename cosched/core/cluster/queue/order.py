@@ -1,8 +1,8 @@
-"""In which order the jobs of a queue are considered.
+"""Orders the jobs of a queue.
 
 fcfs: first come, first served. wfp: the score of Tang et al. (Cluster 2009, used on
-Intrepid), (queued / walltime)^3 x size, highest first: it favours jobs that have waited
-long for what they want to run, and large ones. Equal scores go by arrival.
+Intrepid), (queued / walltime)^3 x size, highest first. It favours large jobs, and jobs that
+have waited long for their walltime. Jobs with equal scores are ordered by arrival.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from cosched.core.cluster.queue.messages import Job
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """rank: the queue, given by arrival, in the order in which jobs are considered.
+    """A named order of a queue.
 
-    by_arrival: the order never changes while jobs wait, so a pass may go on where the
-    last one stopped.
+    rank: takes the queue by arrival and the time; returns it in this order. by_arrival:
+    the order is fixed, so a pass may continue where the last pass stopped.
     """
 
     name: str
@@ -27,11 +27,11 @@ class Order:
 
 
 def wfp_score(job: Job, now_ns: int) -> float:
-    """The job's score at a time, in nodes."""
+    """Returns the job's score at a time, in nodes."""
     return float(((now_ns - job.submit_ns) / job.walltime_ns) ** 3 * job.size)
 
 
-def _as_they_came(queue: Sequence[Job], now_ns: int) -> Sequence[Job]:
+def _by_arrival(queue: Sequence[Job], now_ns: int) -> Sequence[Job]:
     return queue
 
 
@@ -40,5 +40,5 @@ def _by_score(queue: Sequence[Job], now_ns: int) -> Sequence[Job]:
     return sorted(queue, key=lambda job: wfp_score(job, now_ns), reverse=True)
 
 
-FCFS = Order("fcfs", _as_they_came, by_arrival=True)
+FCFS = Order("fcfs", _by_arrival, by_arrival=True)
 WFP = Order("wfp", _by_score, by_arrival=False)

@@ -1,11 +1,11 @@
-"""What a backfill policy is; and the simplest, none.
+"""Defines the interface of a backfill policy, and the policy without backfill.
 
-A planner keeps the queue of a domain and says which jobs start. It knows sizes and
-walltimes; who runs is in the ledger.
+A planner keeps the queue of a domain and offers the jobs that may start. The ledger has
+the running jobs.
 
-A caller may decline a job that it is offered (one that yields to wait for its mate in
-another domain): the job keeps its place in the queue, and the rest of the pass goes on as
-if it were not there.
+A caller may decline an offered job, for example a job that yields because its mate in
+another domain is not ready. The job keeps its place in the queue. The rest of the pass
+ignores it.
 """
 
 from __future__ import annotations
@@ -23,24 +23,25 @@ from cosched.core.cluster.queue.order import Order
 
 @dataclass(slots=True)
 class Counts:
-    """How often each branch of a decision was taken."""
+    """Counts how often each branch of a decision was taken."""
 
     passes: int = 0
-    passes_over_newcomers: int = 0  #: that went on where the last one had stopped
+    passes_over_newcomers: int = 0  #: passes that continued where the last one stopped
     started_in_order: int = 0
     backfilled: int = 0
-    declined: int = 0  #: offered to a caller that did not want it now
-    overruns: int = 0  #: a running job outlived what was expected of it
+    declined: int = 0  #: offered jobs that the caller declined
+    overruns: int = 0  #: running jobs that exceeded their expected end
     reservations_moved_up: int = 0
     plans_made_anew: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class PassRules:
-    """Who is considered otherwise than the order says, for one pass.
+    """Exceptions from the order, for one pass.
 
-    first: before all others, in this order. last: after all others. left_out: not at all,
-    nor do they get a reservation. raised: so many places further to the front.
+    first: these jobs come before all others, in this order. last: these jobs come after all
+    others. left_out: these jobs are ignored and get no reservation. raised: these jobs move
+    forward by this many places.
     """
 
     first: Sequence[JobId] = ()
@@ -52,7 +53,7 @@ class PassRules:
         return bool(self.first or self.last or self.left_out or self.raised)
 
     def apply(self, ranked: Sequence[Job]) -> Sequence[Job]:
-        """The jobs in the order of this pass; ``ranked`` itself if there is no rule."""
+        """Returns the jobs in the order of this pass; ``ranked`` itself without rules."""
         if not self:
             return ranked
         first = {number: place - len(self.first) for place, number in enumerate(self.first)}
@@ -74,7 +75,7 @@ class PassRules:
 
 NO_RULES = PassRules()
 
-#: The jobs a planner offers; it is sent False for one that is declined.
+#: Yields the offered jobs. The caller sends False to decline a job.
 Offers: TypeAlias = "Generator[Job, bool | None, None]"
 
 
@@ -85,30 +86,30 @@ class Planner(Protocol):
 
     @property
     def queue(self) -> Sequence[Job]:
-        """The waiting jobs, by arrival."""
+        """Returns the waiting jobs, by arrival."""
 
     def submit(self, job: Job) -> None:
-        """A job entered the queue."""
+        """Adds a job to the queue."""
 
     def restore(self, job: Job) -> None:
-        """A job that was offered and taken did not start after all: it waits again."""
+        """Puts an accepted job that did not start back into the queue."""
 
     def end(self, expected_ns: int, size: int) -> None:
-        """A job that was expected to run until then gave its nodes back."""
+        """Notes that a job released its nodes; its end was expected at ``expected_ns``."""
 
     def ready(self, now_ns: int, rules: PassRules = NO_RULES) -> Offers:
-        """The jobs to start now, each once, in this order.
+        """Yields the jobs to start now, each once, in this order.
 
-        The caller enters each in the ledger before it asks for the next, or declines it
-        (sends False), and asks until there are no more.
+        For each job the caller either enters it in the ledger or declines it (sends False)
+        before it takes the next one. The caller takes all of them.
         """
 
     def wake_ns(self) -> int | None:
-        """When a decision is due even if nothing happens before; asked after a pass."""
+        """Returns the time of the next decision if no event comes; valid after a pass."""
 
 
 class InOrder:
-    """No backfill: the first job that does not fit holds up all behind it."""
+    """No backfill: the first job that does not fit blocks all later jobs."""
 
     def __init__(self, ledger: Ledger, order: Order) -> None:
         self.counts = Counts()
@@ -127,7 +128,7 @@ class InOrder:
         insort(self._queue, job, key=arrival)
 
     def end(self, expected_ns: int, size: int) -> None:
-        """The ledger knows."""
+        """Does nothing: the ledger has the free nodes."""
 
     def ready(self, now_ns: int, rules: PassRules = NO_RULES) -> Offers:
         ledger = self._ledger
@@ -151,7 +152,7 @@ class InOrder:
 
 
 def arrival(job: Job) -> tuple[int, JobId]:
-    """The place of a job in a queue by arrival."""
+    """Returns the sort key of a job in a queue by arrival."""
     return job.submit_ns, job.number
 
 

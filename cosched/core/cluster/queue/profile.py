@@ -1,4 +1,4 @@
-"""How many nodes are expected to be free at which time from now on: a step function."""
+"""Keeps the number of nodes that are expected to be free over time: a step function."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Iterable
 
 
 class Profile:
-    """``free[i]`` nodes are free from ``times[i]`` until ``times[i + 1]``; the last step
-    lasts for ever."""
+    """``free[i]`` nodes are free from ``times[i]`` until ``times[i + 1]``.
+
+    The last step has no end."""
 
     __slots__ = ("_free", "_none_before", "_times")
 
@@ -16,8 +17,8 @@ class Profile:
         """``ends``: (time, nodes that become free then), ascending, after ``now_ns``."""
         self._times = [now_ns]
         self._free = [free]
-        # Of a size: before this time there are never so many free. So a full machine's
-        # long row of steps is not searched for each job.
+        # By size: no earlier time has that many nodes free. This saves a search through
+        # the many steps of a full machine for each job.
         self._none_before: dict[int, int] = {}
         for at_ns, size in ends:
             free += size
@@ -29,20 +30,20 @@ class Profile:
 
     @property
     def steps(self) -> list[tuple[int, int]]:
-        """(time, free nodes from then on), for reading."""
+        """Returns (time, free nodes from then on) of each step."""
         return list(zip(self._times, self._free, strict=True))
 
     def advance(self, now_ns: int) -> None:
-        """Forgets what was before ``now_ns``."""
+        """Drops the steps before ``now_ns``."""
         here = bisect_right(self._times, now_ns) - 1
         if here > 0:
             del self._times[:here], self._free[:here]
         self._times[0] = now_ns
 
     def first(self, size: int) -> int:
-        """The first time at which ``size`` nodes are free, for however short.
+        """Returns the first time at which ``size`` nodes are free, for any duration.
 
-        The size must not exceed the machine.
+        ``size`` is at most all nodes.
         """
         times, free = self._times, self._free
         none_before_ns = max(times[0], self._none_before.get(size, 0))
@@ -54,9 +55,9 @@ class Profile:
         return first_ns
 
     def earliest(self, size: int, duration_ns: int) -> int:
-        """The first time from which ``size`` nodes are free for ``duration_ns``.
+        """Returns the first time from which ``size`` nodes are free for ``duration_ns``.
 
-        The size must not exceed the machine.
+        ``size`` is at most all nodes.
         """
         times, free = self._times, self._free
         steps = len(times)
@@ -75,10 +76,10 @@ class Profile:
             begin = step + 1
 
     def earlier(self, size: int, duration_ns: int, start_ns: int) -> int:
-        """Of a job that is in the profile at ``start_ns``: the first time to which it could
-        be moved, ``start_ns`` if there is none before.
+        """Returns the first time to which a job planned at ``start_ns`` can be moved.
 
-        From ``start_ns`` on its own nodes will do, so only what is before that counts.
+        ``start_ns`` if it cannot be moved. From ``start_ns`` on the job has its own nodes,
+        so only earlier steps matter.
         """
         times, free = self._times, self._free
         steps = bisect_left(times, start_ns)
@@ -97,21 +98,22 @@ class Profile:
         return start_ns
 
     def least(self, begin_ns: int, end_ns: int) -> int:
-        """The fewest nodes that are free at a time from ``begin_ns`` until ``end_ns``."""
+        """Returns the least number of free nodes from ``begin_ns`` until ``end_ns``."""
         first = bisect_right(self._times, begin_ns) - 1
         last = bisect_left(self._times, end_ns, lo=first + 1)
         return min(self._free[first:last])
 
     def occupy(self, size: int, begin_ns: int, end_ns: int) -> None:
-        """Takes ``size`` nodes from ``begin_ns`` until ``end_ns``; a negative size gives
-        them back. Steps between which nothing changes any more are merged."""
+        """Takes ``size`` nodes from ``begin_ns`` until ``end_ns``; merges equal steps.
+
+        A negative size gives nodes back."""
         times, free = self._times, self._free
         first = self._split(begin_ns)
         last = self._split(end_ns)
         for step in range(first, last):
             free[step] -= size
         if size < 0:
-            # Nowhere there are more free: of greater sizes what was known still holds.
+            # No step has more free nodes: the entries of greater sizes stay valid.
             most = max(free[first:last])
             for width, none_before_ns in self._none_before.items():
                 if width <= most and none_before_ns > begin_ns:
@@ -121,7 +123,7 @@ class Profile:
                 del times[step], free[step]
 
     def _split(self, at_ns: int) -> int:
-        """The step that begins at ``at_ns``, made if there is none."""
+        """Returns the step that begins at ``at_ns``; makes it if it is missing."""
         step = bisect_left(self._times, at_ns)
         if step == len(self._times) or self._times[step] != at_ns:
             self._times.insert(step, at_ns)

@@ -1,10 +1,9 @@
-"""The queue of one domain as a pure state machine: submissions and ends in, starts out.
+"""Runs the queue of one domain as a pure state machine: job events in, starts out.
 
-``QueueScheduler`` is made of an order (``order``), a backfill policy (``planner``,
-``easy``, ``conservative``) and a ledger of nodes and running jobs (``ledger``). It has no
-clock: the controller of a cluster and the simulator drive the same object. A domain knows
-nothing of other domains; ``cosched.core.cluster.coupling`` adds that and makes passes of
-its own, with ``offers``, ``occupy``, ``restart`` and ``restore``.
+``QueueScheduler`` combines an order (``order``), a backfill policy (``planner``, ``easy``,
+``conservative``) and a ledger of nodes and running jobs (``ledger``). It has no clock; a
+driver supplies the time. It has no state about other domains. ``core.cluster.coupling``
+adds that and makes its own passes with ``offers``, ``occupy``, ``restart`` and ``restore``.
 
 Invariants, after every event: no node belongs to two jobs; every job submitted waits,
 runs or has ended; no job starts before it was submitted.
@@ -47,13 +46,13 @@ from cosched.core.errors import CoschedError
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Who is considered first, and who may go before."""
+    """An order of the queue and a backfill policy."""
 
     order: Order
     backfill: Callable[[Ledger, Order], Planner]
 
 
-#: The policies people ask for by name.
+#: The policies by their names on the command line.
 POLICIES = {
     "fcfs": Policy(FCFS, InOrder),
     "easy": Policy(FCFS, Easy),
@@ -63,7 +62,7 @@ POLICIES = {
 
 
 class QueueScheduler:
-    """Decides when the jobs of one domain start. Deterministic; no clock of its own."""
+    """Decides when the jobs of one domain start. Deterministic, without a clock."""
 
     def __init__(
         self, nodes: Intervals, policy: Policy, overrun_ns: int = OVERRUN_NS
@@ -75,57 +74,58 @@ class QueueScheduler:
 
     @property
     def queue(self) -> Sequence[Job]:
-        """The waiting jobs by arrival, for reading."""
+        """Returns the waiting jobs by arrival."""
         return self.planner.queue
 
     @property
     def free(self) -> int:
-        """Nodes that nobody has."""
+        """Returns the number of free nodes."""
         return self._ledger.free
 
     @property
     def counts(self) -> Counts:
-        """How often each branch was taken."""
+        """Returns how often each branch was taken."""
         return self.planner.counts
 
     @property
     def capacity(self) -> int:
-        """All nodes there are."""
+        """Returns the number of all nodes."""
         return self._ledger.capacity
 
     def offers(self, now_ns: int, rules: PassRules = NO_RULES) -> Offers:
-        """A pass: the jobs that may start, each to be occupied or declined in turn."""
+        """Makes a pass: yields the jobs that may start. The caller occupies or declines
+        each before it takes the next."""
         return self.planner.ready(now_ns, rules)
 
     def occupy(self, job: Job, now_ns: int) -> Intervals:
-        """A job that is offered gets its nodes."""
+        """Gives an offered job its nodes; returns them."""
         self._waiting.remove(job.number)
         return self._ledger.occupy(job, now_ns)
 
     def restart(self, job: Job, now_ns: int) -> Intervals:
-        """A job that has nodes without running begins to run on them."""
+        """Starts a job that already holds nodes; returns them."""
         return self._ledger.restart(job.number, now_ns, job.walltime_ns)
 
     def restore(self, job: Job) -> None:
-        """A job that has nodes without running gives them back and waits again."""
+        """Takes the nodes of a job that holds them without running; it waits again."""
         self.planner.end(*self._ledger.release(job.number))
         self._waiting.add(job.number)
         self.planner.restore(job)
 
     def expected_ns(self, size: int, now_ns: int) -> int:
-        """When so many nodes are expected to be free if nobody else gets any.
+        """Returns the time when ``size`` nodes are expected to be free if no job starts.
 
-        Not under conservative backfill, which learns of overruns in its passes alone.
+        Not for conservative backfill, which handles overruns only in its passes.
         """
         ledger = self._ledger
         if size <= ledger.free:
             return now_ns
-        # A job that should be over and is not says nothing about when it will be.
+        # The end of an overdue job is unknown, so it is expected to take some time more.
         self.counts.overruns += len(ledger.extend(now_ns))
         return ledger.shadow(size)[0]
 
     def handle(self, event: Event) -> tuple[Command, ...]:
-        """What follows from an event. Events come in the order of their times."""
+        """Takes one event and returns the commands. Events come in the order of time."""
         if isinstance(event, Ticked):
             return self._tick(event.now_ns)
         if isinstance(event, JobSubmitted):
