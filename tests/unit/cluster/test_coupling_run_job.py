@@ -145,7 +145,7 @@ def test_what_makes_no_sense_is_refused():
     with pytest.raises(CoschedError, match="group 'g' has no job there"):
         domain.handle(JobAnnounced(0, 1, Group("g", ("b", "c"))))
     domain.handle(JobAnnounced(0, 1, PAIR))
-    with pytest.raises(CoschedError, match="job 2 is to join group 'g', where job 1 is"):
+    with pytest.raises(CoschedError, match="job 2 cannot join group 'g': job 1 is in it"):
         domain.handle(JobAnnounced(0, 2, PAIR))
     with pytest.raises(CoschedError, match="job 1 belongs to a group already"):
         domain.handle(JobAnnounced(0, 1, Group("h", ("a", "b"))))

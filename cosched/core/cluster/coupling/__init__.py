@@ -1,5 +1,5 @@
-"""Jobs of several domains that start together (Tang et al., IPDPS 2011): hold and yield.
+"""Starts jobs of several domains together (Tang et al., IPDPS 2011): hold and yield.
 
-``scheduler.CoupledScheduler`` is a domain's machine; ``run_job`` is the paper's
-Algorithm 1; ``protocol`` is what domains say to each other.
+``scheduler.CoupledScheduler`` is the state machine of one domain. ``run_job`` is the
+paper's Algorithm 1. ``protocol`` defines the messages between domains.
 """

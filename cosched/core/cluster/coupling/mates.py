@@ -1,4 +1,4 @@
-"""Answers to what other domains ask about the jobs of this one. Never asks back."""
+"""Answers the requests of other domains about the jobs of this domain."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from cosched.core.cluster.queue.messages import Job
 
 
 class Mates:
-    """The jobs of one domain, as mates of those of others."""
+    """The jobs of one domain, as mates of jobs in other domains."""
 
     def __init__(self, state: DomainState) -> None:
         self._state = state
 
     def answer(self, request: Request) -> Answer:
-        """Does what is asked for; between passes."""
+        """Carries out a request between passes; returns the answer."""
         state = self._state
         if isinstance(request, GetMateJobId):
             member = state.members.of_group(request.group)
@@ -52,10 +52,10 @@ class Mates:
             return Done(yes=state.start_held(mate))
         if isinstance(request, PromiseMate):
             return Done(yes=self._promise(mate, request.by_ns))
-        return Done(yes=self._let_go(mate))
+        return Done(yes=self._withdraw(mate))
 
     def _pin(self, mate: Member) -> bool:
-        """The mate holds, whether it did before or can now."""
+        """Makes the mate hold its nodes; returns whether it holds."""
         state = self._state
         if mate.state is not MateState.HOLDING and (
             state.members.promised() or not self._try(mate, state.hold)
@@ -65,7 +65,7 @@ class Mates:
         return True
 
     def _try(self, mate: Member, take: Callable[[Job], None]) -> bool:
-        """A pass without the other jobs of groups; whether the mate was taken."""
+        """Makes a pass without other jobs of groups; returns whether the mate was taken."""
         state = self._state
         state.counts.tries += 1
         if mate.job is None or mate.job.size > state.queue.free:
@@ -87,7 +87,7 @@ class Mates:
                 state.start(job)
         return taken
 
-    def _let_go(self, mate: Member) -> bool:
+    def _withdraw(self, mate: Member) -> bool:
         mate.promised_ns = None
         mate.pinned = False
         if mate.state is MateState.HOLDING and not mate.own_hold:
@@ -95,9 +95,10 @@ class Mates:
         return True
 
     def _promise(self, mate: Member, by_ns: int) -> bool:
-        """Only one at a time, since backfill never delays the first job of the queue but
-        may delay others; and not beside held nodes, of which nobody knows when they will
-        be free."""
+        """Promises a start by ``by_ns`` if that is safe; returns whether it did.
+
+        There is one promise at a time, because backfill protects only the first job of the
+        queue. There is none beside held nodes, because their release time is unknown."""
         state = self._state
         job = mate.job
         if job is None or state.held or state.members.promised():

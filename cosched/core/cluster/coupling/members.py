@@ -1,4 +1,4 @@
-"""The jobs of one domain that belong to groups, and what they are doing."""
+"""Keeps the jobs of one domain that belong to groups, and their states."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from cosched.core.errors import CoschedError
 class Member:
     """A job of a group, from its announcement to its end.
 
-    yields: how often it yielded. pinned: another domain counts on its holding.
-    own_hold: it held before that, of its own accord. promised_ns: when it has to start at
-    the latest, because a mate did not wait for it. due_ns: when it may start, if known.
+    yields: how often it yielded. pinned: it holds because another domain asked for that.
+    own_hold: it held before any request. promised_ns: its latest start, because a mate
+    started before it. due_ns: its earliest start, if known.
     """
 
     number: JobId
@@ -31,15 +31,15 @@ class Member:
     due_ns: int | None = None
 
     def waits(self) -> bool:
-        """In the queue, or beside it with its nodes."""
+        """Returns whether the job queues or holds."""
         return self.state in (MateState.QUEUING, MateState.HOLDING)
 
 
 class Members:
-    """Looked up by number and by group.
+    """The members of one domain, by number and by group.
 
-    waiting: those that queue or hold, in the order of their submissions. Most of a log's
-    jobs are announced long before or have ended, and each pass looks at those that wait.
+    waiting: the members that queue or hold, in the order of submission. Passes read only
+    these: most jobs of a log are announced long before, or have ended.
     """
 
     def __init__(self) -> None:
@@ -48,13 +48,13 @@ class Members:
         self._by_group: dict[GroupName, Member] = {}
 
     def announce(self, number: JobId, group: Group) -> None:
-        """Raises CoschedError if the group has a job here, or the job a group."""
+        """Adds a member. Raises CoschedError if the group or the job already has one."""
         if number in self._by_number:
             raise CoschedError(f"job {number} belongs to a group already")
         if group.name in self._by_group:
             other = self._by_group[group.name].number
             raise CoschedError(
-                f"job {number} is to join group '{group.name}', where job {other} is; "
+                f"job {number} cannot join group '{group.name}': job {other} is in it; "
                 "a group has one job in each domain"
             )
         member = Member(number, group)
@@ -65,7 +65,7 @@ class Members:
         return self._by_number[number]
 
     def submit(self, job: Job) -> None:
-        """The job is in the queue."""
+        """Marks a submitted job as queuing."""
         member = self._by_number.get(job.number)
         if member is not None:
             member.job = job
@@ -73,7 +73,7 @@ class Members:
             self.waiting[job.number] = member
 
     def start(self, number: JobId, now_ns: int) -> None:
-        """The job runs."""
+        """Marks a job as running."""
         member = self.waiting.pop(number, None)
         if member is not None:
             member.state = MateState.RUNNING
@@ -94,11 +94,11 @@ class Members:
         return MateStatus(member.state, member.since_ns)
 
     def promised(self) -> bool:
-        """Some job has to start by a certain time."""
+        """Returns whether a job has a promised latest start."""
         return any(member.promised_ns is not None for member in self.waiting.values())
 
     def forget(self, number: JobId) -> None:
-        """The job has ended: to its mates it is unknown."""
+        """Removes an ended job: for its mates it is unknown."""
         member = self._by_number.pop(number, None)
         if member is not None:
             del self._by_group[member.group.name]

@@ -1,8 +1,8 @@
-"""Events and commands of a coupled domain, beside those of its queue.
+"""Defines the events and commands of a coupled domain, beside those of its queue.
 
-A driver carries an ``Ask`` to the other domain as ``Asked`` and brings the ``Reply`` back
-as ``Answered``. While a domain waits for an answer it may be told anything: what must wait
-is kept until its pass is over. A driver that gets no answer in time says
+A driver delivers an ``Ask`` to the other domain as ``Asked``, and its ``Reply`` as
+``Answered``. A domain that waits for an answer accepts every event; it keeps some of them
+until its pass is over. A driver without an answer in time delivers
 ``Answered(now_ns, None)``.
 """
 
@@ -21,16 +21,16 @@ class Timing(str, Enum):
     """How the starts of a group's jobs depend on each other."""
 
     TOGETHER = "together"
-    WITHIN = "within"  #: of each other, at most so long apart
-    AFTER = "after"  #: the leader has run for so long, or is gone
+    WITHIN = "within"  #: the starts are at most the delay apart
+    AFTER = "after"  #: the leader has run for the delay, or has ended
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
     """One job in each of several domains.
 
-    members: its domains, this one included. timing, delay_ns: the constraint. leader: the
-    domain whose job goes first, for ``AFTER``.
+    members: its domains, including this one. timing, delay_ns: the constraint. leader: the
+    domain whose job starts first, for ``AFTER``.
     """
 
     name: GroupName
@@ -42,7 +42,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class JobAnnounced:
-    """A job of a group will be submitted here, or is about to be."""
+    """A job of a group will be submitted here."""
 
     now_ns: int
     number: JobId
@@ -51,7 +51,7 @@ class JobAnnounced:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Another domain wants something."""
+    """Another domain sent a request."""
 
     now_ns: int
     by: DomainName
@@ -60,7 +60,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What the domain that was asked last said; None: nothing, it is down."""
+    """The answer to the last Ask; None if the other domain is down."""
 
     now_ns: int
     answer: Answer | None
@@ -68,7 +68,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Ask another domain; one question is open at a time."""
+    """Send a request to another domain; one request is open at a time."""
 
     to: DomainName
     request: Request
@@ -76,7 +76,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The answer to a question of another domain."""
+    """Answer the request of another domain."""
 
     to: DomainName
     answer: Answer
@@ -84,7 +84,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class HoldJob:
-    """The job is ready, its mates are not: it keeps these nodes, idle."""
+    """Hold the job: it is ready, its mates are not, and it keeps these nodes idle."""
 
     job: Job
     nodes: Intervals
@@ -92,20 +92,20 @@ class HoldJob:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseJob:
-    """The job gave the nodes that it held back and waits in the queue."""
+    """Release the held nodes of the job; it waits in the queue again."""
 
     job: Job
 
 
 @dataclass(frozen=True, slots=True)
 class YieldJob:
-    """The job is ready, its mates are not: others go first."""
+    """Yield: the job is ready, its mates are not, and other jobs go first."""
 
     job: Job
 
 
 class Scheme(str, Enum):
-    """What a ready job does whose mates are not."""
+    """What a ready job does while its mates are not ready."""
 
     HOLD = "hold"
     YIELD = "yield"

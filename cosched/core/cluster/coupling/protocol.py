@@ -1,13 +1,13 @@
-"""What domains say to each other about mates: jobs of one group, one in each domain.
+"""Defines the messages between domains about mates: jobs of one group, one a domain.
 
-A question names its answer. Whoever asks waits for the answer, or for the news that there
-is none (the other domain is down); whoever is asked answers at once, or as soon as its own
-pass is over. Times are nanoseconds of a clock that the domains have in common.
+Each request names its answer. The asking domain waits for the answer, or for a report that
+the other domain is down. The other domain answers at once, or after its own pass. Times are
+nanoseconds of a clock that all domains share.
 
 From the paper (section IV.C): ``GetMateJobId``, ``GetMateStatus``, ``TryStartMate``,
 ``StartMate`` (its remote.startJob). For groups of more than two: ``TryHoldMate`` and
-``ReleaseMate``, since a mate that was started cannot be taken back when a third cannot.
-For temporal constraints: ``PromiseMate`` and ``MateStarted``.
+``ReleaseMate``, because a started mate cannot be undone if a third one cannot start. For
+temporal constraints: ``PromiseMate`` and ``MateStarted``.
 """
 
 from __future__ import annotations
@@ -22,54 +22,54 @@ GroupName = str
 
 
 class MateState(str, Enum):
-    """What a job of a group is doing, as its domain says."""
+    """The state of a job of a group in its domain."""
 
     UNSUBMITTED = "unsubmitted"  #: announced, not in the queue yet
     QUEUING = "queuing"
     HOLDING = "holding"
     RUNNING = "running"
-    UNKNOWN = "unknown"  #: it failed, or ended, or was never heard of
+    UNKNOWN = "unknown"  #: it failed, ended, or was never announced
 
 
 @dataclass(frozen=True, slots=True)
 class GetMateJobId:
-    """Which of your jobs belongs to this group? Answer: ``MateJobId``."""
+    """Asks for the job of this group. Answer: ``MateJobId``."""
 
     group: GroupName
 
 
 @dataclass(frozen=True, slots=True)
 class GetMateStatus:
-    """What is this job doing? Answer: ``MateStatus``."""
+    """Asks for the state of this job. Answer: ``MateStatus``."""
 
     number: JobId
 
 
 @dataclass(frozen=True, slots=True)
 class TryStartMate:
-    """Make a scheduling pass and start this job if it can start now. Answer: ``Done``."""
+    """Asks for a scheduling pass that starts this job if possible. Answer: ``Done``."""
 
     number: JobId
 
 
 @dataclass(frozen=True, slots=True)
 class StartMate:
-    """Start this job, which holds its nodes. Answer: ``Done``, false if it does not."""
+    """Asks to start this holding job. Answer: ``Done``, false if it does not hold."""
 
     number: JobId
 
 
 @dataclass(frozen=True, slots=True)
 class TryHoldMate:
-    """Make a pass and let this job hold its nodes until I say start or release, if it can
-    have them now or has them already. Answer: ``Done``."""
+    """Asks for a pass that makes this job hold its nodes until StartMate or ReleaseMate.
+    Answer: ``Done``, false if it cannot hold now."""
 
     number: JobId
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseMate:
-    """What you did for this job at my request (held nodes, a promise) is off.
+    """Withdraws the earlier requests for this job: its hold or its promise.
     Answer: ``Done``."""
 
     number: JobId
@@ -77,7 +77,7 @@ class ReleaseMate:
 
 @dataclass(frozen=True, slots=True)
 class PromiseMate:
-    """Can you promise to start this job by then? It goes before all others if you do.
+    """Asks for a promise to start this job by ``by_ns``, before all other jobs.
     Answer: ``Done``."""
 
     number: JobId
@@ -86,7 +86,8 @@ class PromiseMate:
 
 @dataclass(frozen=True, slots=True)
 class MateStarted:
-    """My job of this group started: a mate may be due some time after. Answer: ``Done``."""
+    """Reports that the asking domain's job started; a mate may be due after a delay.
+    Answer: ``Done``."""
 
     group: GroupName
     since_ns: int
@@ -94,14 +95,14 @@ class MateStarted:
 
 @dataclass(frozen=True, slots=True)
 class MateJobId:
-    """The job's number, or None: no job of this group is known here."""
+    """The job's number; None if this domain has no job of the group."""
 
     number: JobId | None
 
 
 @dataclass(frozen=True, slots=True)
 class MateStatus:
-    """since_ns: when it started, of a running job."""
+    """The job's state. since_ns: the start of a running job."""
 
     state: MateState
     since_ns: int | None = None
@@ -109,7 +110,7 @@ class MateStatus:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """Whether it was done."""
+    """Whether the request was carried out."""
 
     yes: bool
 

@@ -1,27 +1,25 @@
-"""RunJob, Algorithm 1 of Tang et al. (IPDPS 2011): what becomes of a job that is ready.
+"""Decides whether a ready job starts: RunJob, Algorithm 1 of Tang et al. (IPDPS 2011).
 
-Written as a dialogue: ``run_job`` yields the questions to other domains, is sent the
-answers (None: the domain is down), and returns the verdict. It knows neither scheme nor
-node; the caller holds or yields.
+``run_job`` is a dialogue: it yields requests to other domains, receives the answers (None:
+the domain is down), and returns a verdict. The caller then starts, holds or yields.
 
     mate holding            start both                          lines 6 to 9
     mate queuing            try to start it; if it did, start   lines 10 to 15
-    mate unsubmitted        the same; it never does
-    else                    hold or yield                       lines 16 to 24
+    mate unsubmitted        the same; it never starts
+    mate not started        hold or yield                       lines 16 to 24
     mate unknown, running, or its domain down: start            lines 25, 34 to 36
 
-Two changes of order that nobody can see: the holding mate is started before the job
-itself, so that between real machines, where it may have been released meanwhile, the job
-does not start alone.
+One change of order: a holding mate starts before the job itself. On real machines the mate
+may have been released meanwhile, and then the job must not start alone.
 
-Groups of more than two (the paper's future work): starting the mates one by one would
-leave some running when the last cannot. Each is asked to hold first; when all do, all
-start; else those that were asked are let go again. A domain keeps such a hold for one
-release period at least: the dialogue must be over by then.
+Groups of more than two (the paper's future work): starting the mates one by one could leave
+some running when the last cannot start. So each mate is first asked to hold. If all hold,
+all start; otherwise the holds are withdrawn. A domain keeps such a hold for at least one
+release period, so the dialogue must end within that time.
 
-Constraints (future work, too). WITHIN: a mate that cannot start now may promise to start
-in time; where there is no time to wait (a delay of 0), that would be to start now. AFTER:
-the leader starts when it likes, the others once it has run for the delay.
+Constraints (also future work). WITHIN: a mate that cannot start now may promise to start
+in time. With a delay of 0 there is no promise. AFTER: the leader starts at any time, and
+the other jobs start after it has run for the delay.
 """
 
 from __future__ import annotations
@@ -53,21 +51,21 @@ from cosched.core.cluster.queue.messages import JobId
 
 Dialogue: TypeAlias = "Generator[Ask, Answer | None, Verdict]"
 
-#: In the order in which they are asked to hold: who cannot first.
+#: The order in which mates are asked to hold: the least ready state first.
 _WAITING = (MateState.UNSUBMITTED, MateState.QUEUING, MateState.HOLDING)
 
 
 class Outcome(Enum):
-    """What is to become of a ready job."""
+    """What a ready job does next."""
 
     START = auto()
     MATE_NOT_READY = auto()  #: hold or yield
-    NOT_DUE = auto()  #: its time has not come, whatever its mates do
+    NOT_DUE = auto()  #: too early, for any state of its mates
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """due_ns: when a job that is not due will be; None: not known yet."""
+    """An outcome. due_ns: when a job that is not due will be due; None if unknown."""
 
     outcome: Outcome
     due_ns: int | None = None
@@ -85,7 +83,7 @@ class _Mate:
 
 
 def run_job(group: Group, own: DomainName, now_ns: int) -> Dialogue:
-    """The verdict on a ready job of ``group`` in the domain ``own``."""
+    """Returns the verdict on a ready job of ``group`` in the domain ``own``."""
     if group.timing is Timing.AFTER:
         return (yield from _after_leader(group, own, now_ns))
     mates = yield from _waiting_mates(group, own)
@@ -99,7 +97,7 @@ def run_job(group: Group, own: DomainName, now_ns: int) -> Dialogue:
 def _waiting_mates(
     group: Group, own: DomainName
 ) -> Generator[Ask, Answer | None, list[_Mate]]:
-    """The mates that this job must wait for: those that are known and do not run."""
+    """Returns the mates that this job must wait for: known and not running."""
     mates = []
     for domain in group.members:
         if domain == own:
@@ -123,7 +121,7 @@ def _look_up(
 
 
 def _done(mate: _Mate, request: Request) -> Generator[Ask, Answer | None, bool | None]:
-    """Whether the mate's domain did it; None: it is down."""
+    """Returns whether the mate's domain carried it out; None if it is down."""
     answer = yield Ask(mate.domain, request)
     return answer.yes if isinstance(answer, Done) else None
 
@@ -156,15 +154,15 @@ def _with_several(mates: list[_Mate], group: Group, now_ns: int) -> Dialogue:
             if _may_promise(group) and (yield from _done(mate, PromiseMate(number, by_ns))):
                 promised.append(mate)
                 continue
-            return (yield from _let_go([*holding, *promised]))
+            return (yield from _withdraw([*holding, *promised]))
     for place, mate in enumerate(holding):
         started = yield from _done(mate, StartMate(mate.number))
-        if started is False and not place:  # it gave up waiting, and nobody runs yet
-            return (yield from _let_go([*holding[1:], *promised]))
+        if started is False and not place:  # it holds no more, and no mate runs yet
+            return (yield from _withdraw([*holding[1:], *promised]))
     return START
 
 
-def _let_go(mates: list[_Mate]) -> Dialogue:
+def _withdraw(mates: list[_Mate]) -> Dialogue:
     for mate in mates:
         yield from _done(mate, ReleaseMate(mate.number))
     return MATE_NOT_READY

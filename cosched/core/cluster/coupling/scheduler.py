@@ -1,22 +1,21 @@
-"""A domain among others, as a pure state machine: its queue, and what its mates must know.
+"""Runs one of several coupled domains as a pure state machine.
 
-``CoupledScheduler`` makes the passes of its ``QueueScheduler`` and puts ``run_job``
-between "ready" and "start". Where that asks another domain, the pass rests until the
-answer comes. It knows its own settings and jobs, and of other domains only what they
-answer.
+``CoupledScheduler`` makes the passes of its ``QueueScheduler`` and calls ``run_job``
+between "ready" and "start". When that asks another domain, the pass is suspended until the
+answer comes. A domain has its own settings and jobs. About other domains it has only their
+answers.
 
-Holding jobs give their nodes back at each multiple of ``release_ns`` and are considered
-last in the pass that follows (section IV.E.1). Jobs that hold count as running in the
-plans of backfill.
+Holding jobs release their nodes at each multiple of ``release_ns``, and come last in the
+next pass (section IV.E.1). Backfill counts holding jobs as running.
 
-While a pass rests, all that does not change the queue is answered at once. A request to
-try a job is refused if it comes from a domain of a greater name, and kept until the pass is
-over if from one of a lesser name. So no two domains wait for each other, and one of two
-that try each other's mates at the same time gets through.
+During a suspended pass, requests that do not change the queue are answered at once. A
+request to try a job is refused if the other domain's name is greater than this one's.
+Otherwise it is kept until the pass is over. So two domains never wait for each other: if
+they try each other's mates at the same time, one succeeds.
 
-Invariants, after every event at which no pass rests: those of the queue; a job holds only
-while a mate waits; a group without constraint starts together, at most the time of its
-messages apart, unless a domain was down.
+Invariants after every event without a suspended pass: the invariants of the queue. A job
+holds only while a mate waits. The jobs of a group without constraint start together, within
+the time of their messages, unless a domain was down.
 """
 
 from __future__ import annotations
@@ -68,12 +67,12 @@ from cosched.core.cluster.queue.planner import PassRules
 from cosched.core.cluster.queue.scheduler import Policy, QueueScheduler
 from cosched.core.errors import CoschedError
 
-#: Work that may have to ask; it is sent the answers.
+#: A pass that may ask other domains; the caller sends it the answers.
 Work: TypeAlias = "Generator[Ask, Answer | None, None]"
 
 
 class CoupledScheduler:
-    """Decides when the jobs of one domain start. Deterministic; no clock of its own."""
+    """Decides when the jobs of one coupled domain start. Deterministic, without a clock."""
 
     def __init__(
         self,
@@ -91,42 +90,42 @@ class CoupledScheduler:
         self._state = DomainState(name, settings, QueueScheduler(nodes, policy))
         self._mates = Mates(self._state)
         self._release_due_ns: int | None = None
-        self._released: frozenset[JobId] = frozenset()  # to be last in the next pass
-        self._pause_ns: int | None = None  # nobody holds until then
+        self._released: frozenset[JobId] = frozenset()  # last in the next pass
+        self._pause_ns: int | None = None  # no job holds until then
         self._wake_ns: int | None = None
-        self._resting: Work | None = None
+        self._suspended: Work | None = None
         self._kept: deque[Event] = deque()
         self._to_release: deque[ReleaseMate] = deque()
 
     @property
     def counts(self) -> Counts:
-        """How often each branch was taken."""
+        """Returns how often each branch was taken."""
         return self._state.counts
 
     @property
     def queue(self) -> QueueScheduler:
-        """The queue, for reading."""
+        """Returns the queue, for reading."""
         return self._state.queue
 
     @property
     def held(self) -> int:
-        """Nodes that are held, idle."""
+        """Returns the number of held nodes, which are idle."""
         return self._state.held
 
     def handle(self, event: Event) -> tuple[Command, ...]:
-        """What follows from an event."""
+        """Takes one event and returns the commands."""
         if isinstance(event, Answered):
-            if self._resting is None:
-                raise CoschedError(f"domain {self.name}: an answer, and nothing was asked")
+            if self._suspended is None:
+                raise CoschedError(f"domain {self.name}: an answer without a request")
             self._state.now_ns = max(self._state.now_ns, event.now_ns)
-            self._go_on(self._resting, event.answer)
-        elif self._resting is None:
+            self._continue(self._suspended, event.answer)
+        elif self._suspended is None:
             self._begin(event)
         elif isinstance(event, Asked) and (answer := self._meanwhile(event)) is not None:
             self._reply(event, answer)
         else:
             self._kept.append(event)
-        while self._resting is None and (self._to_release or self._kept):
+        while self._suspended is None and (self._to_release or self._kept):
             if self._to_release:
                 self._mates.answer(self._to_release.popleft())
             else:
@@ -138,7 +137,7 @@ class CoupledScheduler:
     def _begin(self, event: Event) -> None:
         self._state.now_ns = max(self._state.now_ns, event.now_ns)
         if isinstance(event, Ticked):
-            self._go_on(self._tick(), None)
+            self._continue(self._tick(), None)
         elif isinstance(event, Asked):
             self._reply(event, self._mates.answer(event.request))
         elif isinstance(event, JobSubmitted):
@@ -157,21 +156,21 @@ class CoupledScheduler:
         else:
             raise TypeError(f"not an event of a coupled domain: {event!r}")
 
-    def _go_on(self, work: Work, answer: Answer | None) -> None:
-        """Works until the next question, or the end."""
+    def _continue(self, work: Work, answer: Answer | None) -> None:
+        """Continues a pass until its next request, or its end."""
         try:
             ask = work.send(answer)
         except StopIteration:
-            self._resting = None
+            self._suspended = None
             return
-        self._resting = work
+        self._suspended = work
         self._state.counts.asked += 1
         self._state.commands.append(ask)
 
     def _meanwhile(self, event: Asked) -> Answer | None:
-        """What can be said while a pass rests; None: nothing yet.
+        """Returns the answer during a suspended pass; None if it must wait.
 
-        Only what does not change the queue is done: the planner is in the middle of it.
+        Nothing here may change the queue, because the planner is still reading it.
         """
         request = event.request
         if isinstance(request, (GetMateJobId, GetMateStatus, StartMate, MateStarted)):
@@ -189,15 +188,15 @@ class CoupledScheduler:
         if isinstance(event.request, MateStarted):
             self._wake_up(self._state.now_ns)
         elif isinstance(event.request, ReleaseMate):
-            # The pass that a promise wanted is not due once it is withdrawn: domains that
-            # promise and withdraw in turn would make passes for ever, at one moment.
+            # A withdrawn promise needs no pass. Otherwise domains that promise and
+            # withdraw alternately would make endless passes at one moment.
             self._wake_up(self._state.now_ns)
         elif isinstance(event.request, PromiseMate) and answer == Done(yes=True):
-            # Promised jobs go first, so it may well fit now; nothing else may bring a pass.
+            # Promised jobs go first, so the job may fit now. Perhaps no other event comes.
             self._wake_ns = self._state.now_ns
             self._state.commands.append(WakeAt(self._wake_ns))
 
-    # --- our own passes ---
+    # --- passes of this domain ---
 
     def _tick(self) -> Work:
         now_ns = self._state.now_ns
@@ -216,7 +215,7 @@ class CoupledScheduler:
             if member.state is not MateState.HOLDING:
                 continue
             if member.pinned:
-                member.pinned = False  # whoever asked for it has until the next time
+                member.pinned = False  # the asking domain has until the next release
                 continue
             self._state.release(member)
             released.add(member.number)
@@ -232,14 +231,14 @@ class CoupledScheduler:
             yield from self._hold_again()
 
     def _hold_again(self) -> Work:
-        """An ordinary pass; the first after a release has those released at the end."""
+        """Makes an ordinary pass; the first after a release has the released jobs last."""
         rules = self._state.rules(last=self._released)
         self._released = frozenset()
         self._pause_ns = None
         yield from self._pass(rules, may_wait=True)
 
     def _pass(self, rules: PassRules, may_wait: bool) -> Work:
-        """``may_wait``: jobs that cannot start may hold or count a yield."""
+        """Makes a pass. ``may_wait``: a job that cannot start may hold or yield."""
         state = self._state
         offers = state.queue.offers(state.now_ns, rules)
         taken: bool | None = None
@@ -258,7 +257,7 @@ class CoupledScheduler:
     def _consider(
         self, member: Member, job: Job, may_wait: bool
     ) -> Generator[Ask, Answer | None, bool]:
-        """RunJob: the job starts or holds (True), or is declined (False)."""
+        """Applies RunJob; returns True if the job starts or holds, False if declined."""
         group = member.group
         if member.promised_ns is None:
             verdict = yield from run_job(group, self.name, self._state.now_ns)
@@ -304,17 +303,17 @@ class CoupledScheduler:
         return False
 
     def _wake_up(self, from_ns: int) -> None:
-        """Says when the next pass is due even if nothing happens before."""
+        """Orders the next pass, in case no event comes before."""
         state = self._state
-        wishes = []
+        times_ns = []
         period_ns = state.settings.release_ns if state.settings.enabled else None
         if period_ns is None or not state.members.waiting:
             self._release_due_ns = None
         else:
             if self._release_due_ns is None:
                 self._release_due_ns = (state.now_ns // period_ns + 1) * period_ns
-            wishes.append(self._release_due_ns)
-        wishes += [
+            times_ns.append(self._release_due_ns)
+        times_ns += [
             member.due_ns
             for member in state.members.waiting.values()
             if member.due_ns is not None
@@ -322,12 +321,12 @@ class CoupledScheduler:
             and member.state is MateState.QUEUING
         ]
         if self._pause_ns is not None:
-            wishes.append(self._pause_ns)
+            times_ns.append(self._pause_ns)
         planned_ns = state.queue.planner.wake_ns()
         if planned_ns is not None:
-            wishes.append(planned_ns)
-        # A pass whose answers took long may be over after the next one was due.
-        wake_ns = max(min(wishes), state.now_ns) if wishes else None
+            times_ns.append(planned_ns)
+        # A pass with slow answers may end after the next pass was due.
+        wake_ns = max(min(times_ns), state.now_ns) if times_ns else None
         if wake_ns != self._wake_ns:
             self._wake_ns = wake_ns
             state.commands.append(WakeAt(wake_ns))

@@ -1,4 +1,4 @@
-"""What one domain has decided about coscheduling. No domain knows another's."""
+"""Defines the settings of one coupled domain. They are local to the domain."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ RELEASE_NS = 20 * 60 * NS_PER_S
 
 @dataclass(frozen=True, slots=True)
 class CouplingSettings:
-    """Section IV.E of the paper, and one addition.
+    """The settings of section IV.E of the paper, and two more.
 
-    enabled: if not, jobs start without regard to their mates.
+    enabled: if False, jobs ignore their mates.
     scheme: hold or yield.
-    release_ns: how often holding jobs give their nodes back for others to try; None:
-        never, and two domains that hold can wait for each other for good.
+    release_ns: the period after which holding jobs release their nodes, so that other jobs
+        can try. None: never; then two holding domains can wait for each other forever.
     held_cap: the share of the nodes that may be held; a job beyond it yields.
-    yield_cap: after so many yields a job holds; None: it yields for ever.
-    raise_by: places to the front that each yield moves a job up in later passes.
-    match_first: at a release, jobs that can start are looked for before any holds again.
-        The paper does without. Then jobs can take turns at holding, in each domain
-        another, and none ever meets its mate.
-    pause_ns: after a release nobody holds for so long if a group of more than two waits.
-        Domains release at the same time, so for that long none of them holds, and a group
-        that fits can have the nodes of all.
+    yield_cap: the number of yields after which a job holds; None: no limit.
+    raise_by: how many places each yield moves a job forward in later passes.
+    match_first: at a release, jobs that can start come before jobs that hold again. The
+        paper has no such rule. Without it, each domain can hold another job each time, and
+        no job ever meets its mate.
+    pause_ns: for this time after a release no job holds, if a group of more than two waits.
+        Domains release at the same time. So all their nodes are free for this time, and a
+        group that fits can start.
     """
 
     enabled: bool = True

@@ -1,6 +1,6 @@
-"""What one domain knows, and what can happen to its jobs; no decisions.
+"""Holds the state of one domain and its changes; makes no decisions.
 
-Each change is told to the driver by a command.
+Each change appends a command for the driver.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cosched.core.errors import CoschedError
 
 @dataclass(slots=True)
 class Counts:
-    """How often each branch was taken."""
+    """Counts how often each branch was taken."""
 
     asked: int = 0
     holds: int = 0
@@ -31,15 +31,15 @@ class Counts:
     releases: int = 0
     started_by_mate: int = 0
     tries: int = 0
-    tries_refused: int = 0  #: there were not enough free nodes, so no pass was made
-    busy: int = 0  #: refused since a pass of our own was under way
+    tries_refused: int = 0  #: too few free nodes, so no pass was made
+    busy: int = 0  #: refused during a pass of this domain
     promises: int = 0
     promises_broken: int = 0
 
 
 @dataclass(slots=True)
 class DomainState:
-    """held: nodes that jobs hold, idle. commands: not handed out yet."""
+    """The state of one domain. held: held nodes. commands: not handed out yet."""
 
     name: DomainName
     settings: CouplingSettings
@@ -51,13 +51,13 @@ class DomainState:
     held: int = 0
 
     def start(self, job: Job) -> None:
-        """The job runs from now on."""
+        """Starts the job now."""
         nodes = self.queue.occupy(job, self.now_ns)
         self.members.start(job.number, self.now_ns)
         self.commands.append(StartJob(job, nodes))
 
     def hold(self, job: Job) -> None:
-        """The job gets its nodes but does not run."""
+        """Gives the job its nodes without starting it."""
         nodes = self.queue.occupy(job, self.now_ns)
         self.held += job.size
         self.counts.holds += 1
@@ -65,10 +65,10 @@ class DomainState:
         self.commands.append(HoldJob(job, nodes))
 
     def release(self, member: Member) -> None:
-        """A job that holds gives its nodes back and waits in the queue."""
+        """Releases the nodes of a holding job; it waits in the queue again."""
         job = member.job
         if job is None:
-            raise CoschedError(f"job {member.number} is to give nodes back but has none")
+            raise CoschedError(f"job {member.number} cannot release nodes: it has none")
         self.queue.restore(job)
         self.held -= job.size
         self.counts.releases += 1
@@ -77,7 +77,7 @@ class DomainState:
         self.commands.append(ReleaseJob(job))
 
     def start_held(self, mate: Member) -> bool:
-        """A job that holds runs; False if it does not hold."""
+        """Starts a holding job; returns False if it does not hold."""
         if mate.state is not MateState.HOLDING or mate.job is None:
             return False
         self.held -= mate.job.size
@@ -88,7 +88,7 @@ class DomainState:
         return True
 
     def start_asked(self, job: Job) -> None:
-        """The job runs since a mate's domain asked for it."""
+        """Starts a job because a mate's domain asked for it."""
         self.counts.started_by_mate += 1
         self.start(job)
 
@@ -97,7 +97,7 @@ class DomainState:
         left_out: Collection[JobId] = (),
         last: Collection[JobId] = (),
     ) -> PassRules:
-        """The rules of a pass: promised jobs first, those that yielded moved up."""
+        """Returns the rules of a pass: promised jobs first, yielded jobs moved forward."""
         raised: dict[JobId, int] = {}
         promised: list[JobId] = []
         for member in self.members.waiting.values():
