@@ -371,8 +371,11 @@ static int get_ready(struct cosched_record *record) {
         return rc;
     if (record->sends)
         rc = cosched_comms_raise(MPI_COMM_NULL, cosched_wire_load(&record->out));
-    else if (record->tells)
+    else if (record->tells) {
         cosched_shadow_tells(record->dest);
+        cosched_task_count(&cosched_shim.link.counters->sent, 1);
+        cosched_task_count(&cosched_shim.link.counters->bytes_sent, record->bytes);
+    }
     record->active = record->starting = rc == MPI_SUCCESS;
     return rc;
 }

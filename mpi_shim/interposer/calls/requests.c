@@ -79,12 +79,13 @@ void cosched_requests_expect_message(MPI_Request handle, MPI_Comm comm, bool per
     cosched_requests_add(record, handle);
 }
 
-void cosched_requests_expect_start(MPI_Request handle, MPI_Comm comm, int dest) {
+void cosched_requests_expect_start(MPI_Request handle, MPI_Comm comm, int dest,
+                                   uint64_t bytes) {
     struct cosched_record *record;
-    int rank = cosched_shadow.on ? cosched_peers_rank(cosched_peers_of(comm), dest) : -1;
-    if (rank < 0 || (record = expect(true)) == NULL)
+    if (!cosched_shadow.on || dest < 0 || (record = expect(true)) == NULL)
         return;
-    record->dest = rank;
+    record->dest = cosched_peers_rank(cosched_peers_of(comm), dest);
+    record->bytes = bytes;
     record->tells = true;
     cosched_requests_add(record, handle);
 }

@@ -26,6 +26,7 @@ struct cosched_record {
     MPI_Request sent; /* Isendrecv: the other half; MPI_REQUEST_NULL: none, or complete */
     struct cosched_peers *from; /* out of band: whom the message comes from, or NULL */
     int dest;         /* out of band, tells: rank of the world that a start sends to */
+    uint64_t bytes;   /* and how many */
     bool tells;       /* dest is in use */
     bool meets;       /* out of band: it completes when those of `from` have met */
     bool sends;       /* out is in use */
@@ -51,7 +52,8 @@ bool cosched_requests_any(void);
  * non-blocking collective. What is not persistent is remembered only while another job wants
  * the CPUs: else it is nobody's business, and free of cost. Without memory it is not. */
 void cosched_requests_expect_message(MPI_Request handle, MPI_Comm comm, bool persistent);
-void cosched_requests_expect_start(MPI_Request handle, MPI_Comm comm, int dest);
+void cosched_requests_expect_start(MPI_Request handle, MPI_Comm comm, int dest,
+                                   uint64_t bytes);
 void cosched_requests_expect_meeting(MPI_Request handle, MPI_Comm comm);
 
 /* The record of a request, or NULL. Who claimed one completes it or gives it back. */

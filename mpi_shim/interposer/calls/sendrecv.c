@@ -117,7 +117,8 @@ int cosched_do_Sendrecv_replace(void *buf, cosched_count count, MPI_Datatype typ
         MPI_Status own;
         if (status == MPI_STATUS_IGNORE)
             status = &own;
-        cosched_shadow_sends(comm, dest);
+        if (cosched_shadow_sends(comm, dest))
+            cosched_wire_count(count, type);
         COSCHED_LIBRARY_WAITS(rc, cosched_pmpi.COSCHED_LARGE(Sendrecv_replace)(
                                       buf, count, type, dest, sendtag, source, recvtag, comm,
                                       status));
@@ -184,7 +185,8 @@ int cosched_do_Isendrecv(const void *sendbuf, cosched_count sendcount, MPI_Datat
                          MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm,
                          MPI_Request *request) {
     if (!cosched_comms_carry(comm)) {
-        cosched_shadow_sends(comm, dest);
+        if (cosched_shadow_sends(comm, dest))
+            cosched_wire_count(sendcount, sendtype);
         return cosched_pmpi.COSCHED_LARGE(Isendrecv)(sendbuf, sendcount, sendtype, dest, sendtag,
                                                      recvbuf, recvcount, recvtype, source, recvtag,
                                                      comm, request);
@@ -197,7 +199,8 @@ int cosched_do_Isendrecv_replace(void *buf, cosched_count count, MPI_Datatype ty
                                  int sendtag, int source, int recvtag, MPI_Comm comm,
                                  MPI_Request *request) {
     if (!cosched_comms_carry(comm)) {
-        cosched_shadow_sends(comm, dest);
+        if (cosched_shadow_sends(comm, dest))
+            cosched_wire_count(count, type);
         return cosched_pmpi.COSCHED_LARGE(Isendrecv_replace)(buf, count, type, dest, sendtag,
                                                              source, recvtag, comm, request);
     }

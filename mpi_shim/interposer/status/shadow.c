@@ -110,7 +110,7 @@ void cosched_shadow_tell(int world_rank) {
     int scheduled = cosched_shim_scheduled();
     MPI_Request request;
     unsigned char before;
-    if (world_rank < 0)
+    if (world_rank < 0 || world_rank == own_rank)
         return;
     before = __atomic_exchange_n(&cosched_shadow.told[world_rank], (unsigned char)scheduled,
                                  __ATOMIC_RELAXED);
@@ -164,7 +164,7 @@ void cosched_shadow_tell_partners(const struct cosched_peers *peers) {
 
 void cosched_shadow_trap(int world_rank) {
     listen();
-    if (world_rank < 0)
+    if (world_rank < 0 || world_rank == own_rank)
         return;
     cosched_task_count(&cosched_shim.link.counters->received, 1);
     cosched_arrived(&cosched_shim.link, cosched_shadow.heard[world_rank]);

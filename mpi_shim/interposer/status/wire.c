@@ -62,6 +62,18 @@ static int flat_size(const void *buf, cosched_count count, MPI_Datatype type) {
 
 _Thread_local struct cosched_sent_type cosched_sent_type;
 
+uint64_t cosched_wire_bytes(cosched_count count, MPI_Datatype type) {
+    MPI_Count size = 0;
+    if (count < 0 || type == MPI_DATATYPE_NULL)
+        return 0;
+    size = flat_size(NULL, 0, type);
+    if (size == REFUSED)
+        return 0;
+    if (size <= 0)
+        cosched_pmpi.COSCHED_WIDE(Type_size)(type, &size);
+    return (uint64_t)size * (uint64_t)count;
+}
+
 void cosched_wire_count_new(cosched_count count, MPI_Datatype type) {
     MPI_Count size = 0;
     if (count < 0 || type == MPI_DATATYPE_NULL)

@@ -73,6 +73,9 @@ extern _Thread_local struct cosched_sent_type cosched_sent_type;
 
 void cosched_wire_count_new(cosched_count count, MPI_Datatype type);
 
+/* The bytes of a message; 0 if its type or count is not valid. */
+uint64_t cosched_wire_bytes(cosched_count count, MPI_Datatype type);
+
 /* Counts a message whose status travels beside it. */
 static inline void cosched_wire_count(cosched_count count, MPI_Datatype type) {
     if (__builtin_expect(cosched_sent_type.type != type || cosched_sent_type.size == 0 ||
