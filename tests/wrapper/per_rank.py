@@ -1,8 +1,8 @@
 """Ranks of one machine as tasks of several nodes.
 
 ``COSCHED_TEST_NODES=a,b`` puts even ranks on node a and odd ones on b.
-``COSCHED_TEST_INTERPOSED=RANK:PATH`` gives one rank the C interposer. Both to be called
-before mpi_shim.MPI is imported.
+``COSCHED_TEST_INTERPOSED=RANK:PATH`` gives one rank the C interposer, ``all:PATH`` gives it
+to each. Call both before mpi_shim.MPI is imported.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ def choose_node() -> None:
 def preload_interposer() -> None:
     """Starts this rank's program anew below the interposer, if it is to have it."""
     rank, _, path = os.environ.get(INTERPOSED, "").partition(":")
-    if path and int(rank) == rank_from_launcher() and "LD_PRELOAD" not in os.environ:
+    chosen = rank in ("all", str(rank_from_launcher()))
+    if path and chosen and "LD_PRELOAD" not in os.environ:
         os.environ["LD_PRELOAD"] = path
         os.execv(sys.executable, sys.orig_argv)
