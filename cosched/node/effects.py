@@ -20,6 +20,7 @@ from cosched.core.node.messages import (
     RefuseRequest,
     RemoveTask,
     SetAlarm,
+    SetClassCpus,
     SetShares,
     ThawClass,
 )
@@ -78,7 +79,7 @@ class Effects:
             case OrderTimer():
                 self._region.give_orders(command)
                 self._ring_timer()
-            case CreateClass(job, cpus):
+            case CreateClass(job, cpus) | SetClassCpus(job, cpus):
                 self._classes.create(job, cpus)
                 self._classed.add(job)
             case AddTask(job, task):

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from cosched.core.config.limits import limits_for, refuse_task
 from cosched.core.config.values import Limits
 from cosched.core.errors import CoschedError
+from cosched.core.node.job import restored_submission_key
 from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import Event, MessageTrapped, TaskExited, TaskRegistered
-from cosched.core.node.table import old_date
 from cosched.linux.pidfd import exited
 from cosched.linux.proc import started_wall_ns
 from cosched.node.bell import silence
@@ -307,7 +307,7 @@ class Members:
             self._books.adopt(job)
             self._watch_job(job)
             job.region.publish_contention(False)  # what the machine begins with
-            submitted_ns = _old_date(job)
+            submitted_ns = _submission_key(job)
             back = 0
             for pid, task in list(job.tasks.items()):
                 self._loop.watch(task.pidfd, lambda j=job, p=pid: self._task_left(j, p))  # type: ignore[misc]
@@ -323,6 +323,6 @@ class Members:
             log.info("took over job %s with %d tasks", job.key, back)
 
 
-def _old_date(job: LiveJob) -> int:
+def _submission_key(job: LiveJob) -> int:
     began_ns = min(started_wall_ns(task.start_ticks) for task in job.tasks.values())
-    return old_date(job.region.submitted_ns, began_ns, time.time_ns())
+    return restored_submission_key(job.region.submitted_ns, began_ns, time.time_ns())

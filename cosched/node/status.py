@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from cosched.core.node.admission import Need
+from cosched.core.node.job import JobState
 from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import Mode
-from cosched.core.node.table import JobState
 from cosched.core.trace.intervals import scheduled_intervals
 from cosched.core.units import NS_PER_S
 from cosched.linux.classes import ClassScheduler
@@ -123,6 +123,7 @@ def _job_status(
     view: NodeView, job: LiveJob, now_ns: int, need: Need | None
 ) -> dict[str, Any]:
     state = view.machine.jobs[job.key]
+    account = view.recorder.account_of(job.key)
     cpu_ns = view.classes.cpu_ns(job.key)
     return {
         "name": job.name,
@@ -136,11 +137,11 @@ def _job_status(
         "slice_s": view.machine.slice_ns(job.key) / NS_PER_S,
         "cpus": sorted(state.cpus),
         "epoch": state.epoch,
-        "scheduled_s": (state.received_ns + state.ran_ns(now_ns)) / NS_PER_S,
+        "scheduled_s": state.age_ns(now_ns) / NS_PER_S,
         "cpu_s": None if cpu_ns is None else cpu_ns / NS_PER_S,
         "switches": state.switches,
-        "granted": state.granted,
-        "refused": {reason.value: count for reason, count in state.refused.items()},
+        "granted": account.granted,
+        "refused": {reason.value: count for reason, count in account.refused.items()},
         "dropped_requests": int(job.region.data.ring.dropped),
         **({"memory": view.gate.job_status(need)} if need else {}),
         "left": view.history.left(job.key),

@@ -17,8 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from cosched.core.node.branches import Branch
-from cosched.core.node.messages import Refusal
+from cosched.core.node.messages import Branch, Refusal
 from cosched.node.sockets.client import request
 from cosched.shm.paths import NodePaths
 

@@ -12,7 +12,7 @@ from cosched.bench.run.interrupts import shielded
 from cosched.bench.run.remote import RemoteSettings
 from cosched.bench.run.site import Site
 from cosched.core.errors import CoschedError, NoDaemon
-from cosched.core.node.branches import Branch
+from cosched.core.node.messages import Branch
 from cosched.lab import life
 from cosched.node.sockets.client import request
 from cosched.shm.paths import NodePaths

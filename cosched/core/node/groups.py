@@ -1,41 +1,56 @@
-"""Which jobs compete for the CPUs of a node, and what share each one gets.
+"""Splits a node's jobs into groups that compete for CPUs, and computes each job's share.
 
-Jobs whose CPU sets do not overlap never compete. Jobs whose sets do overlap compete when
-their tasks cannot all have a CPU of their own: two jobs of two tasks on eight CPUs run
-side by side, on two CPUs they take turns. A *group* is a set of jobs connected by
-overlapping CPU sets; jobs *fit* when in each of their groups every task can be matched
-with a CPU that it may use and that no other task has. A job alone always fits, however
-many tasks it has; and what fits still fits without one of its jobs. A job that is to be
-*alone* fits beside nothing that wants one of its CPUs.
+Jobs on disjoint CPU sets never compete. Jobs whose sets overlap compete only if their tasks
+cannot each have a CPU: two jobs of two tasks run side by side on eight CPUs, and take turns
+on two. A *group* is a set of jobs that are connected by overlapping CPU sets.
+
+Jobs *fit* side by side if each task can have a CPU that no other task has. A job always
+fits alone, however many tasks it has. If some jobs fit, fewer of them also fit. A raised
+job fits beside no job that uses one of its CPUs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol, TypeVar
+
+from cosched.core.node.job import JobState
+from cosched.core.node.messages import Job
 
 UNSCHEDULED_PERCENT = 1  #: the share of an unscheduled class (section 2.2.2)
 
 
-class Competitor(Protocol):
-    """What this module needs to know of a job."""
+class Group:
+    """Jobs that compete with each other, in the order of their submission."""
+
+    def __init__(self, jobs: Iterable[JobState]) -> None:
+        self.jobs = sorted(jobs, key=lambda job: job.precedence)
 
     @property
-    def key(self) -> str: ...
+    def scheduled(self) -> list[JobState]:
+        return [job for job in self.jobs if job.scheduled]
+
     @property
-    def cpus(self) -> frozenset[int]: ...
+    def waiting(self) -> list[JobState]:
+        return [job for job in self.jobs if not job.scheduled]
+
     @property
-    def tasks(self) -> Mapping[int, frozenset[int]]: ...
+    def contended(self) -> bool:
+        """Whether a job of the group waits while another one is scheduled."""
+        return 0 < len(self.waiting) < len(self.jobs)
+
     @property
-    def alone(self) -> bool: ...
+    def youngest_ns(self) -> int:
+        """The least age of a job, without the present slices."""
+        return min(job.received_ns for job in self.jobs)
+
+    def least_used_ns(self, now_ns: int) -> int:
+        """The CPU time of the job that has had least."""
+        return min(job.used_ns(now_ns) for job in self.jobs)
 
 
-J = TypeVar("J", bound=Competitor)
-
-
-def groups(jobs: Iterable[J]) -> list[list[J]]:
-    """The jobs split into groups connected by overlapping CPU sets, in the given order."""
-    found: list[tuple[set[int], list[J]]] = []
+def connected(jobs: Iterable[JobState]) -> list[list[JobState]]:
+    """Splits the jobs into sets that are connected by overlapping CPU sets."""
+    found: list[tuple[set[int], list[JobState]]] = []
     for job in jobs:
         cpus, members = set(job.cpus), [job]
         apart = []
@@ -49,38 +64,36 @@ def groups(jobs: Iterable[J]) -> list[list[J]]:
     return [members for _, members in found]
 
 
-def fits(jobs: Sequence[Competitor]) -> bool:
-    """Whether the jobs can run side by side without two tasks sharing a CPU."""
-    if len(jobs) == 1:
-        return True
+def fits(jobs: Sequence[JobState]) -> bool:
+    """Returns whether the jobs can run side by side, so that no two tasks share a CPU."""
     return all(
-        len(group) == 1
+        len(members) == 1
         or (
-            # In a group of several, each overlaps with another.
-            not any(job.alone for job in group)
-            and _have_a_cpu_each([cpus for job in group for cpus in job.tasks.values()])
+            # Among several members, each overlaps with another one.
+            not any(job.alone for job in members)
+            and _have_a_cpu_each([cpus for job in members for cpus in job.tasks.values()])
         )
-        for group in groups(jobs)
+        for members in connected(jobs)
     )
 
 
 def _have_a_cpu_each(tasks: Sequence[frozenset[int]]) -> bool:
-    """Whether every task can have a CPU of its own out of those it may use.
+    """Returns whether every task can have one of its CPUs for itself.
 
-    Bipartite matching by augmenting paths, the tasks with the fewest CPUs first.
+    Bipartite matching by augmenting paths; the tasks with the fewest CPUs come first.
     """
     union: frozenset[int] = frozenset().union(*tasks)
     if len(tasks) > len(union):
         return False
     if all(cpus == union for cpus in tasks):
-        return True  # nobody is pinned: counting is enough
+        return True  # no task is pinned: counting is enough
     task_on: dict[int, int] = {}
     cpu_of: dict[int, int] = {}
     for start in sorted(range(len(tasks)), key=lambda task: len(tasks[task])):
         free, reached_by = _free_cpu(start, tasks, task_on)
         if free is None:
             return False
-        while True:  # everyone on the path moves on by one CPU
+        while True:  # every task on the path moves on by one CPU
             task = reached_by[free]
             left = cpu_of.get(task)
             task_on[free], cpu_of[task] = task, free
@@ -93,11 +106,13 @@ def _have_a_cpu_each(tasks: Sequence[frozenset[int]]) -> bool:
 def _free_cpu(
     start: int, tasks: Sequence[frozenset[int]], task_on: Mapping[int, int]
 ) -> tuple[int | None, Mapping[int, int]]:
-    """A CPU that becomes available to ``start`` if others move, and by whom each CPU on
-    the way was reached."""
+    """Finds a CPU that ``start`` can have if other tasks move.
+
+    Also returns the task that reached each CPU on the way.
+    """
     reached_by: dict[int, int] = {}
     queue = [start]
-    for task in queue:  # grows while we walk it
+    for task in queue:  # the loop appends to the queue
         for cpu in tasks[task] - reached_by.keys():
             reached_by[cpu] = task
             if cpu not in task_on:
@@ -107,23 +122,23 @@ def _free_cpu(
 
 
 class Fitting:
-    """``fits``, remembered: at a switch the same few sets of jobs are asked about again.
+    """Remembers the answers of ``fits``: a switch asks about the same few sets again.
 
     Call ``forget`` when a job, a task or a CPU set changes.
     """
 
-    #: Sets remembered at most; many jobs side by side make many of them.
+    #: How many sets are remembered; many jobs side by side make many sets.
     LIMIT = 4096
 
     def __init__(self) -> None:
-        self._known: dict[frozenset[str], bool] = {}
+        self._known: dict[frozenset[Job], bool] = {}
 
     def forget(self) -> None:
-        """Everything may be different now."""
+        """Forgets all answers."""
         self._known.clear()
 
-    def fits(self, jobs: Sequence[Competitor]) -> bool:
-        """As the function ``fits``."""
+    def fits(self, jobs: Sequence[JobState]) -> bool:
+        """Returns what the function ``fits`` returns."""
         keys = frozenset([job.key for job in jobs])
         known = self._known.get(keys)
         if known is None:
@@ -132,33 +147,20 @@ class Fitting:
             known = self._known[keys] = fits(jobs)
         return known
 
-    def fill(self, kept: Sequence[J], order: Iterable[J]) -> list[J]:
-        """``kept`` and, in ``order``, every further job that fits beside those before."""
-        chosen = list(kept)
-        for job in order:
-            if job not in chosen and self.fits([*chosen, job]):
-                chosen.append(job)
-        return chosen
 
+def share_percents(groups: Iterable[Group]) -> dict[Job, int]:
+    """Returns the percentage of its CPUs that each job of these groups gets.
 
-def shares(
-    grouped: Iterable[Sequence[Competitor]], scheduled: frozenset[str]
-) -> tuple[tuple[str, int], ...]:
-    """The percentage of its CPUs for each job of these groups, sorted by key.
-
-    In each group an unscheduled class gets 1%, and a scheduled one what these leave of the
-    CPUs that it is on: those side by side have a CPU for each task, and take nothing from
-    each other. With more than 50 unscheduled classes the scheduled one gets as much as all
-    of them together, since the paper's rule would leave it less than that.
+    An unscheduled class gets 1%. A scheduled class gets what the unscheduled classes of its
+    group leave. Scheduled jobs side by side take nothing from each other, because each task
+    has a CPU. With more than 50 unscheduled classes, the scheduled class gets as much as
+    all of them together: the paper's rule would leave it less.
     """
-    result: dict[str, int] = {}
-    for group in grouped:
-        waiting = sum(job.key not in scheduled for job in group)
-        if waiting == len(group):
-            result.update((job.key, UNSCHEDULED_PERCENT) for job in group)
-            continue
+    percents: dict[Job, int] = {}
+    for group in groups:
+        waiting = len(group.waiting)
         low = UNSCHEDULED_PERCENT * waiting
         high = min(100, max(100 - low, low))
-        for job in group:
-            result[job.key] = high if job.key in scheduled else UNSCHEDULED_PERCENT
-    return tuple(sorted(result.items()))
+        for job in group.jobs:
+            percents[job.key] = high if job.scheduled else UNSCHEDULED_PERCENT
+    return dict(sorted(percents.items()))

@@ -1,9 +1,9 @@
-"""What goes into the node's state machine and what comes out of it.
+"""Defines the events that the node's machine takes and the commands that it returns.
 
 Events are in the past tense, commands are imperative. A driver (the live daemon or the
-simulator) supplies events and carries out commands, in order. Times are nanoseconds;
-``now_ns`` never goes backwards (monotonic clock), ``wall_ns`` is the clock that nodes
-have in common and serves aligned slices alone.
+simulator) supplies the events and carries out the commands, in order. Times are in
+nanoseconds. ``now_ns`` is the monotonic clock. ``wall_ns`` is the clock that the nodes have
+in common; only aligned slices and times of submission use it.
 """
 
 from __future__ import annotations
@@ -27,39 +27,45 @@ class Mode(str, Enum):
 
     @property
     def takes_part(self) -> bool:
-        """Whether it is ever scheduled and competes with others."""
+        """Whether the job competes with others and is ever scheduled."""
         return self in (Mode.COSCHEDULED, Mode.RAISED)
 
 
 class Cause(str, Enum):
     """Why a job's status changed."""
 
-    FIRST = "first"  # nothing kept it from running when it arrived
-    FREED = "freed"  # what it waited for has ended or shrunk
-    SLICE = "slice"  # the slice was over
-    PULLED = "pulled"  # a trapped message asked for it
-    GIVEN = "given"  # somebody outside of the node gave it its turn
+    FIRST = "first"  # it, or a job beside it, arrived, and it could run
+    FREED = "freed"  # a job left or became smaller
+    SLICE = "slice"  # a slice ended
+    PULLED = "pulled"  # a trapped message pulled a switch
+    GIVEN = "given"  # a driver outside of the node gave a turn
     DISPLACED = "displaced"  # another job was scheduled in its place
-    CROWDED = "crowded"  # it, or a neighbour, grew: they no longer fit side by side
-    REARMED = "rearmed"  # still unscheduled; may ask again now that GMET is over
+    CROWDED = "crowded"  # a job grew, so they no longer fit side by side
+    REARMED = "rearmed"  # still unscheduled; it may ask again because GMET is over
+    UNBLOCKED = "unblocked"  # the same, because the jobs that run or wait have changed
     SUSPENDED = "suspended"  # its owner suspended it
-    RESUMED = "resumed"  # its owner made it an ordinary job again
-    RAISED = "raised"  # its owner gave it its CPUs alone
-    RELEASED = "released"  # its owner took it out of coscheduling: it runs freely
-    SHUTDOWN = "shutdown"  # the daemon ends: everything runs freely
+    RESUMED = "resumed"  # an owner made a job an ordinary job again
+    RAISED = "raised"  # an owner raised a job
+    RELEASED = "released"  # its owner released it: it runs at normal shares
+    SHUTDOWN = "shutdown"  # the daemon ends: every job runs at normal shares
+
+    @property
+    def allows_requests(self) -> bool:
+        """Whether the job stays unscheduled and may only ask again."""
+        return self in (Cause.REARMED, Cause.UNBLOCKED)
 
 
 class Refusal(str, Enum):
-    """Why a trapped message did not cause a switch."""
+    """Why a trapped message caused no switch."""
 
-    GMET = "gmet"  # the scheduled job has not had its guaranteed time
-    PRECEDED = "preceded"  # what runs was submitted before, and came in amid a slice
-    AHEAD = "ahead"  # the asking job has had more CPU time than another waits for
-    SCHEDULED = "scheduled"  # it is scheduled already
-    STALE = "stale"  # the request was posted before the last change of its status
+    GMET = "gmet"  # the scheduled job has not had its GMET
+    PRECEDED = "preceded"  # the scheduled job was submitted before, and came amid a slice
+    AHEAD = "ahead"  # the asking job has had much more CPU time than a waiting one
+    SCHEDULED = "scheduled"  # it is already scheduled
+    STALE = "stale"  # its status has changed since the request
     SUSPENDED = "suspended"  # its owner suspended it
-    BARRED = "barred"  # a raised job has its CPUs to itself
-    UNKNOWN = "unknown"  # no such task here
+    BARRED = "barred"  # a raised job has its CPUs alone
+    UNKNOWN = "unknown"  # no such task is registered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,13 +78,14 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRegistered(Event):
-    """CMDREG: a task is about to start on the CPUs it may use.
+    """CMDREG: a task starts on the CPUs that it may use.
 
-    ``submitted_ns`` is when its job was submitted, by the wall clock (since 1970) of the
-    host from which it was, so all its nodes hear the same; 0: it does not say. ``adopted``:
-    the task was here before this machine, and ``submitted_ns`` is the date by which another
-    one put the job in order. ``replaces``: the task of the job that it takes the place of,
-    such as itself when it was launched, or the shell that has started it.
+    submitted_ns: when its job was submitted, by the wall clock of the submitting host, so
+        the same on all nodes; 0: unknown.
+    adopted: the task was here before this machine; ``submitted_ns`` is then the
+        ``submission_key`` by which an earlier machine ordered the job.
+    replaces: the task of the job whose place it takes: itself when it was launched, or the
+        shell that started it.
     """
 
     job: Job
@@ -99,14 +106,14 @@ class TaskExited(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SliceEnded(Event):
-    """CMDCSW: the timer daemon says that the slice is over."""
+    """CMDCSW: the timer daemon reports that a slice is over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageTrapped(Event):
     """CMDSCH: an unscheduled task received a message from a scheduled peer.
 
-    ``epoch`` is that of the status the task saw, in its low 32 bits.
+    ``epoch`` is the epoch of the status that the task read; only the low 32 bits count.
     """
 
     job: Job
@@ -116,10 +123,9 @@ class MessageTrapped(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnGiven(Event):
-    """Somebody who sees all nodes gives the job its turn, whoever has it now.
+    """A driver that sees all nodes gives the job its turn. Not in the paper.
 
-    Not the paper's: it makes the ideal, centrally driven switch that decentralised
-    coscheduling is measured against.
+    It makes the ideal central switch with which decentralised coscheduling is compared.
     """
 
     job: Job
@@ -127,7 +133,7 @@ class TurnGiven(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModeChosen(Event):
-    """The job's owner, or root, wants it treated in another way. Not the paper's."""
+    """The job's owner, or root, chose another mode. Not in the paper."""
 
     job: Job
     mode: Mode
@@ -135,7 +141,7 @@ class ModeChosen(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShutdownRequested(Event):
-    """CMDDWN: the scheduler daemon is to end."""
+    """CMDDWN: the scheduler daemon ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,12 +158,20 @@ class SettingsChanged(Event):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Something the driver is to do."""
+    """Something that the driver does."""
 
 
 @dataclass(frozen=True, slots=True)
 class CreateClass(Command):
-    """Make a class of CPU shares for a new job, or tell an existing one its CPUs."""
+    """Make a class of CPU shares for a job that may use these CPUs."""
+
+    job: Job
+    cpus: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class SetClassCpus(Command):
+    """Note the CPUs that a job may now use; the next share of its class is of these."""
 
     job: Job
     cpus: frozenset[int]
@@ -184,7 +198,7 @@ class RemoveTask(Command):
 
 @dataclass(frozen=True, slots=True)
 class FreezeClass(Command):
-    """Stop every process of a class, those that it has by now."""
+    """Stop every process that the class has now."""
 
     job: Job
 
@@ -198,7 +212,7 @@ class ThawClass(Command):
 
 @dataclass(frozen=True, slots=True)
 class PublishMode(Command):
-    """Write a job's mode down where whoever outlives the daemon finds it."""
+    """Write a job's mode to its region; the guardian and the next daemon read it."""
 
     job: Job
     mode: Mode
@@ -206,14 +220,14 @@ class PublishMode(Command):
 
 @dataclass(frozen=True, slots=True)
 class SetShares(Command):
-    """The percentage of its CPUs that each class gets, all classes that take part."""
+    """Give each class this percentage of its CPUs; all classes that take part."""
 
     percents: tuple[tuple[Job, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class PublishStatus(Command):
-    """Tell a job's tasks whether they are scheduled; ``epoch`` grows with each change."""
+    """Publish to a job's tasks whether it is scheduled; each change has a new epoch."""
 
     job: Job
     epoch: int
@@ -223,8 +237,8 @@ class PublishStatus(Command):
 
 @dataclass(frozen=True, slots=True)
 class PublishContention(Command):
-    """Tell a job's tasks whether another job waits for their CPUs: if so, a task that
-    waits long for a message leaves them the CPU meanwhile."""
+    """Publish to a job's tasks whether another job waits for their CPUs. If so, a task that
+    waits long for a message gives up its CPU meanwhile."""
 
     job: Job
     contended: bool
@@ -268,11 +282,11 @@ class SetAlarm(Command):
 
 @dataclass(frozen=True, slots=True)
 class RefuseRequest(Command):
-    """A trapped message causes no switch. For the record: nothing is to be done.
+    """Record that a trapped message causes no switch; the driver does nothing.
 
-    by_ns: how much of its guaranteed time the other job still has (GMET), or how much
-        more CPU time the asking job has had than the other (AHEAD); else 0.
-    other: the job for whose sake it was refused, if for one's.
+    by_ns: the guaranteed time that the other job has left (GMET, PRECEDED), or how much
+        more CPU time the asking job has had (AHEAD); otherwise 0.
+    other: the job for whose sake the request was refused, if there is one.
     """
 
     job: Job
@@ -280,3 +294,38 @@ class RefuseRequest(Command):
     reason: Refusal
     by_ns: int = 0
     other: Job | None = None
+
+
+class Branch(str, Enum):
+    """The ways through the machine; each is counted."""
+
+    REG_NEW_JOB = "reg_new_job"
+    REG_NEW_TASK = "reg_new_task"
+    REG_AGAIN = "reg_again"
+    REG_MOVED = "reg_moved"
+    OUT_TASK = "out_task"
+    OUT_JOB = "out_job"
+    OUT_UNKNOWN = "out_unknown"
+    CSW_SWITCHED = "csw_switched"
+    CSW_KEPT = "csw_kept"
+    CSW_NOTHING_DUE = "csw_nothing_due"
+    SCH_GRANTED = "sch_granted"
+    SCH_REFUSED_GMET = "sch_refused_gmet"
+    SCH_REFUSED_PRECEDED = "sch_refused_preceded"
+    SCH_REFUSED_AHEAD = "sch_refused_ahead"
+    SCH_REFUSED_SCHEDULED = "sch_refused_scheduled"
+    SCH_REFUSED_STALE = "sch_refused_stale"
+    SCH_REFUSED_UNKNOWN = "sch_refused_unknown"
+    SCH_REFUSED_SUSPENDED = "sch_refused_suspended"
+    SCH_REFUSED_BARRED = "sch_refused_barred"
+    TURN_GIVEN = "turn_given"
+    TURN_HELD = "turn_held"
+    TURN_UNKNOWN = "turn_unknown"
+    TURN_BARRED = "turn_barred"
+    MODE_CHANGED = "mode_changed"
+    MODE_KEPT = "mode_kept"
+    MODE_UNKNOWN = "mode_unknown"
+    ALARM_REARMED = "alarm_rearmed"
+    ALARM_EARLY = "alarm_early"
+    SETTINGS_CHANGED = "settings_changed"
+    DOWN = "down"

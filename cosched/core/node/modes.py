@@ -1,22 +1,20 @@
-"""How a job's owner wants it treated on a node, and what a change of mind takes.
+"""Changes a job's mode: how its owner wants the job treated on a node.
 
-    coscheduled  takes its turn like any other: what every job is at first
-    raised       alone on its CPUs: no other job is scheduled on any of them. Several
-                 raised jobs that want the same CPUs take turns
-    suspended    stopped, all of its processes, until its owner resumes it
-    released     running at the kernel's normal shares, as if cosched were not there
+    coscheduled  takes turns; every job begins so
+    raised       has its CPUs alone: no other job is scheduled on them. Raised jobs that
+                 share CPUs take turns
+    suspended    all its processes are stopped until its owner resumes it
+    released     runs at the kernel's normal shares, as if cosched were not there
 
-Not the paper's. A job *takes part* if it is coscheduled or raised: only such jobs are in a
-group, have a share, and are ever scheduled. To its tasks a suspended job is unscheduled and
-a released one scheduled, so that the first one's messages pull no switch elsewhere, and
-the second one never sleeps for want of a turn.
+The paper has no modes. A job *takes part* if it is coscheduled or raised: only such jobs
+are in a group, have a share, and are scheduled. To its tasks a suspended job is
+unscheduled, so its messages pull no switch on other nodes. To its tasks a released job is
+scheduled, so they never sleep while they wait for a turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from cosched.core.node.groups import Competitor
+from cosched.core.node.job import JobState
 from cosched.core.node.messages import (
     AddTask,
     Cause,
@@ -28,11 +26,13 @@ from cosched.core.node.messages import (
     PublishContention,
     PublishMode,
     PublishStatus,
+    RemoveTask,
+    SetClassCpus,
     ThawClass,
 )
-from cosched.core.node.table import JobState
 
-_CAUSES = {
+#: Why a job's status changed if its owner chose this mode.
+CAUSES = {
     Mode.COSCHEDULED: Cause.RESUMED,
     Mode.RAISED: Cause.RAISED,
     Mode.SUSPENDED: Cause.SUSPENDED,
@@ -40,16 +40,13 @@ _CAUSES = {
 }
 
 
-def cause_of(mode: Mode) -> Cause:
-    """Why a job's status changed, if its owner chose this mode."""
-    return _CAUSES[mode]
-
-
-def change_mode(job: JobState, mode: Mode) -> list[Command]:
-    """Puts the job, which is not scheduled, into another mode; what is to be done for it.
-
-    Who runs instead, or whether it runs now, is for the caller to settle.
-    """
+def change_mode(job: JobState, mode: Mode, now_ns: int) -> list[Command]:
+    """Puts the job into another mode; the caller then reschedules the node."""
+    if not mode.takes_part:
+        job.account(now_ns)
+        job.scheduled = job.awaits_gmet = job.awaits_switch = False
+    if mode is Mode.RELEASED:
+        job.received_is_complete = False
     before, job.mode = job.mode, mode
     commands: list[Command] = [PublishMode(job.key, mode)]
     if before is Mode.SUSPENDED:
@@ -61,9 +58,8 @@ def change_mode(job: JobState, mode: Mode) -> list[Command]:
         job.contended = False
         commands.append(PublishContention(job.key, False))
     if not (before.takes_part and mode.takes_part):
-        job.epoch += 1
         released = mode is Mode.RELEASED
-        commands.append(PublishStatus(job.key, job.epoch, released, cause_of(mode)))
+        commands.append(PublishStatus(job.key, job.next_epoch(), released, CAUSES[mode]))
     if mode is Mode.SUSPENDED:
         commands.append(FreezeClass(job.key))
     if mode is Mode.RELEASED:
@@ -71,19 +67,29 @@ def change_mode(job: JobState, mode: Mode) -> list[Command]:
     return commands
 
 
-def admit_task(job: JobState, task: int, *, cpus_grew: bool) -> list[Command]:
-    """What a new task of the job needs; its CPUs are the job's already."""
+def create_class(job: JobState) -> list[Command]:
+    """Makes the class of a new job."""
+    return [CreateClass(job.key, job.cpus)]
+
+
+def set_class_cpus(job: JobState) -> list[Command]:
+    """Notes the CPUs of the job's class; a released job has no class."""
+    return [] if job.mode is Mode.RELEASED else [SetClassCpus(job.key, job.cpus)]
+
+
+def add_task(job: JobState, task: int) -> list[Command]:
+    """Moves a task into the job's class, and stops it if the job is suspended."""
     if job.mode is Mode.RELEASED:
         return []
-    commands: list[Command] = [CreateClass(job.key, job.cpus)] if cpus_grew else []
-    commands.append(AddTask(job.key, task))
-    if job.mode is Mode.SUSPENDED:
-        commands.append(FreezeClass(job.key))  # the newcomer, too
-    return commands
+    frozen = [FreezeClass(job.key)] if job.mode is Mode.SUSPENDED else []
+    return [AddTask(job.key, task), *frozen]
 
 
-def is_barred(job: JobState, jobs: Iterable[Competitor]) -> bool:
-    """Whether a job that is not raised wants a CPU that a raised one has to itself."""
-    return not job.alone and any(
-        other.alone and not job.cpus.isdisjoint(other.cpus) for other in jobs
-    )
+def remove_task(job: JobState, task: int) -> list[Command]:
+    """Moves a task out of the job's class."""
+    return [] if job.mode is Mode.RELEASED else [RemoveTask(job.key, task)]
+
+
+def destroy_class(job: JobState) -> list[Command]:
+    """Removes the job's class."""
+    return [] if job.mode is Mode.RELEASED else [DestroyClass(job.key)]

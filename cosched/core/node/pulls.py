@@ -1,71 +1,44 @@
-"""Whether a trapped message may pull a switch: what speaks against it.
+"""Decides whether a trapped message may pull a switch.
 
-Yoo and Jette, section 2.2.3, CMDSCH: the asking job is scheduled if what runs has had its
-guaranteed minimum execution time (GMET).
+Yoo and Jette, section 2.2.3, CMDSCH: the asking job is scheduled if the scheduled job has
+had its guaranteed minimum execution time (GMET).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cosched.core.node.messages import Cause, Mode, Refusal
-from cosched.core.node.modes import is_barred
-from cosched.core.node.settings import Settings
-from cosched.core.node.slices.turns import guaranteed_ns, turn_ns
-from cosched.core.node.table import JobState, ProcessTable
-
-#: How far ahead of the neediest waiting job a job may be and still pull a switch.
-LEAD_SLICES = 2
-#: How many times GMET a job that came in amid a slice keeps from those submitted later.
-PRECEDENCE = 5
+from cosched.core.node.job import JobState
+from cosched.core.node.messages import Mode, Refusal
+from cosched.core.node.table import ProcessTable
 
 
 @dataclass(frozen=True, slots=True)
 class Objection:
-    """Why a switch is refused: ``by_ns`` is the time that is left, or the job's lead;
-    ``other`` is the job on whose account it is."""
+    """Why a switch is refused. ``by_ns`` is the time that is left, or the job's lead;
+    ``other`` is the job for whose sake it is refused."""
 
     reason: Refusal
     by_ns: int = 0
     other: JobState | None = None
 
     @property
-    def passes(self) -> bool:
-        """Whether it is only a matter of time."""
+    def ends_with_gmet(self) -> bool:
+        """Whether only time has to pass."""
         return self.reason in (Refusal.GMET, Refusal.PRECEDED)
 
     @property
-    def holds_until_a_switch(self) -> bool:
-        """Whether it may be gone once others are scheduled, or have left."""
+    def may_end_with_a_switch(self) -> bool:
+        """Whether the reason may be gone when other jobs are scheduled, or have left."""
         return self.reason in (Refusal.AHEAD, Refusal.BARRED)
 
 
-def guaranteed_until_ns(running: JobState, asking: JobState, gmet_ns: int) -> int:
-    """Until when a scheduled job keeps its CPUs from one that a message asks for.
-
-    GMET; but ``PRECEDENCE`` times that if it came in amid a slice and was submitted
-    before the other. Else many nodes that disagree pull each other's jobs in, all at the
-    end of the same GMET, for ever. Who has its slice gives it up to anybody.
-    """
-    has_its_turn = running.came_by in (Cause.SLICE, Cause.GIVEN)
-    if not has_its_turn and running.precedence < asking.precedence:
-        gmet_ns *= PRECEDENCE
-    return running.since_ns + gmet_ns
-
-
 def objection(
-    job: JobState,
-    epoch: int,
-    group: Sequence[JobState],
-    table: ProcessTable,
-    settings: Settings,
-    now_ns: int,
+    job: JobState, epoch: int, table: ProcessTable, now_ns: int
 ) -> Objection | None:
-    """What speaks against scheduling ``job`` because of a message, if anything does.
+    """Returns why a message may not schedule ``job``; None if it may.
 
-    ``epoch`` is that of the request, in its low 32 bits; ``group`` are the jobs that it
-    competes with, itself among them, or empty if it does not take part.
+    ``epoch`` is that of the request; only its low 32 bits count.
     """
     if job.mode is Mode.SUSPENDED:
         return Objection(Refusal.SUSPENDED)
@@ -73,42 +46,39 @@ def objection(
         return Objection(Refusal.SCHEDULED)
     if (job.epoch ^ epoch) & 0xFFFFFFFF:
         return Objection(Refusal.STALE)
-    if is_barred(job, table.raised):
+    if table.is_barred(job):
         return Objection(Refusal.BARRED)
-    rivals = [other for other in group if not is_barred(other, table.raised)]
-    gmet_ns = guaranteed_ns(group, table, settings)
-    lead_ns = LEAD_SLICES * settings.slice_ns
-    if settings.slice_auto:  # a turn ahead is who has just had his
-        lead_ns = settings.slice_ns + turn_ns(group, table, settings)
-    return _too_soon(job, group, gmet_ns, now_ns) or _too_far_ahead(
-        job, rivals, lead_ns, now_ns
-    )
+    return _too_soon(job, table, now_ns) or _too_far_ahead(job, table, now_ns)
 
 
-def _too_soon(
-    job: JobState, group: Sequence[JobState], gmet_ns: int, now_ns: int
-) -> Objection | None:
-    displaced = [other for other in group if other.scheduled]
-    if not displaced:
+def protected_until_ns(job: JobState, table: ProcessTable) -> tuple[int, JobState | None]:
+    """Returns until when scheduled jobs keep their CPUs from ``job``, and which job keeps
+    them longest; 0 if none is scheduled."""
+    group = table.group_of(job)
+    ends = [
+        (table.policy.protected_until_ns(other, job, group), other.key, other)
+        for other in group.scheduled
+    ]
+    until_ns, _, last = max(ends, default=(0, "", None))
+    return until_ns, last
+
+
+def _too_soon(job: JobState, table: ProcessTable, now_ns: int) -> Objection | None:
+    until_ns, last = protected_until_ns(job, table)
+    if last is None or until_ns <= now_ns:
         return None
-    last = max(
-        displaced, key=lambda other: (guaranteed_until_ns(other, job, gmet_ns), other.key)
-    )
-    until_ns = guaranteed_until_ns(last, job, gmet_ns)
-    if until_ns <= now_ns:
-        return None
+    gmet_ns = table.policy.gmet_ns(table.group_of(job))
     longer = until_ns > last.since_ns + gmet_ns
     return Objection(Refusal.PRECEDED if longer else Refusal.GMET, until_ns - now_ns, last)
 
 
-def _too_far_ahead(
-    job: JobState, group: Sequence[JobState], lead_ns: int, now_ns: int
-) -> Objection | None:
+def _too_far_ahead(job: JobState, table: ProcessTable, now_ns: int) -> Objection | None:
+    group = table.group_of(job)
     neediest = min(
-        (other for other in group if not other.scheduled),
+        (other for other in group.waiting if not table.is_barred(other)),
         key=lambda other: (other.used_ns(now_ns), other.precedence),
     )
     ahead_ns = job.used_ns(now_ns) - neediest.used_ns(now_ns)
-    if ahead_ns > lead_ns:
+    if ahead_ns > table.policy.lead_ns(group):
         return Objection(Refusal.AHEAD, ahead_ns, neediest)
     return None

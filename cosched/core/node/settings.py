@@ -1,24 +1,30 @@
-"""What an operator may set on a node, and which values make sense."""
+"""Holds the settings of a node that an operator may change, and parses their texts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
 from cosched.core.errors import CoschedError
-from cosched.core.node.slices.adapting import (
-    FIXED_NS,
-    GMET_LEAST_NS,
-    LEAST_NS,
-    LONGEST,
-    gmet_of_turn_ns,
-)
 from cosched.core.units import NS_PER_MS, NS_PER_S, format_duration, parse_duration
 
 SLICE_MIN_NS = NS_PER_MS
-#: No slice or GMET is longer: a year. What adds up to a deadline stays below 2^63 ns.
+#: The longest slice or GMET: a year. Deadlines that are sums of these stay below 2^63 ns.
 LENGTH_MAX_NS = 366 * 24 * 3600 * NS_PER_S
 
 AUTO = "auto"
+#: The slice of ``auto``: the shortest turn.
+LEAST_NS = NS_PER_S
+#: The longest turn of ``auto``, in slices.
+LONGEST = 64
+#: The slice of ``auto`` for a driver that gives all jobs the same slice.
+FIXED_NS = 2 * NS_PER_S
+#: The GMET of ``auto`` is this part of a turn, within the bounds. That is long enough for a
+#: job to be scheduled on all its nodes, and short against the turn that it delays.
+GMET_PART = 20
+GMET_LEAST_NS = 20 * NS_PER_MS
+GMET_MOST_NS = 500 * NS_PER_MS
+#: However short the turn, GMET is at most this part of it.
+GMET_LARGEST_PART = 4
 
 _YES = {"on": True, "yes": True, "true": True, "1": True}
 _NO = {"off": False, "no": False, "false": False, "0": False}
@@ -26,7 +32,7 @@ _NO = {"off": False, "no": False, "false": False, "0": False}
 
 @dataclass(frozen=True, slots=True, order=True)
 class Span:
-    """A slice or a GMET as it is set: ``ns`` always, or, ``auto``, from ``ns`` on."""
+    """A slice or a GMET as it is set: always ``ns``, or, if ``auto``, at least ``ns``."""
 
     ns: int
     auto: bool = False
@@ -34,17 +40,16 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The live settings of one node.
+    """The settings of one node.
 
-    slice_ns: how long a job stays scheduled before the next one's turn.
-    gmet_ns: guaranteed minimum execution time; no trapped message takes the CPU from
-        a job that has had it for less (section 2.1 of the paper).
-    align: slices start at multiples of the slice in wall-clock time.
-    slice_auto: ``slice_ns`` is the least slice, which grows with the jobs' age; see
-        ``adapting``.
-    gmet_auto: the guaranteed time follows the slice, from ``gmet_ns`` on.
-    slice_most_ns, gmet_most_ns: what these two may come to by themselves; None: as far as
-        suits.
+    slice_ns: how long a job stays scheduled before the next job's turn.
+    gmet_ns: the guaranteed minimum execution time. No trapped message takes the CPU from a
+        job that has run for less (section 2.1 of the paper).
+    align: slices end at multiples of the slice by the wall clock.
+    slice_auto: turns follow the age of the jobs, from ``slice_ns`` on; see
+        ``slices.adaptive``.
+    gmet_auto: GMET follows the turn, from ``gmet_ns`` on.
+    slice_most_ns, gmet_most_ns: limits of the two adaptive lengths; None: no limit.
     """
 
     slice_ns: int = 2 * NS_PER_S
@@ -81,30 +86,18 @@ class Settings:
         return Span(self.gmet_ns, self.gmet_auto)
 
     @property
-    def longest_slice_ns(self) -> int:
-        """The longest that a job stays scheduled while others wait."""
-        if not self.slice_auto:
-            return self.slice_ns
-        return max(self.slice_ns, _at_most(LONGEST * self.slice_ns, self.slice_most_ns))
-
-    @property
-    def slices_end_apart(self) -> bool:
-        """Whether jobs side by side may each be amid a slice whenever one ends."""
-        return self.slice_auto or not self.align
-
-    @property
     def fixed_slice_ns(self) -> int:
-        """The slice of a driver that gives all jobs the same."""
+        """The slice of a driver that gives all jobs the same slice."""
         return FIXED_NS if self.slice_auto else self.slice_ns
 
     def gmet_within_ns(self, turn_ns: int) -> int:
-        """The guaranteed time within turns of ``turn_ns``."""
+        """Returns GMET within turns of ``turn_ns``."""
         if not self.gmet_auto:
             return self.gmet_ns
-        return _at_most(gmet_of_turn_ns(turn_ns), self.gmet_most_ns)
+        return at_most(gmet_of_turn_ns(turn_ns), self.gmet_most_ns)
 
     def texts(self) -> dict[str, str]:
-        """What ``changed`` takes to come to these settings."""
+        """Returns the texts from which ``changed`` makes these settings."""
         return {
             "slice": write_slice(self.slice),
             "gmet": write_gmet(self.gmet),
@@ -112,7 +105,7 @@ class Settings:
         }
 
     def warnings(self) -> tuple[str, ...]:
-        """Settings that are allowed but may not mean what the operator thinks."""
+        """Returns a line for each setting that is allowed but probably a mistake."""
         if not self.gmet_auto and self.gmet_ns >= self.slice_ns:
             which = "the least slice" if self.slice_auto else "slice"
             return (
@@ -123,7 +116,7 @@ class Settings:
         return ()
 
     def changed(self, assignments: dict[str, str]) -> Settings:
-        """These settings with ``name=value`` texts applied."""
+        """Returns these settings with the given texts applied."""
         values: dict[str, int | bool] = {}
         for name, text in assignments.items():
             if name == "slice":
@@ -150,12 +143,12 @@ def _parse_switch(text: str, what: str) -> bool:
     raise CoschedError(f"{what}: '{text}' is neither on nor off")
 
 
-#: What nodes are set to unless told otherwise.
+#: The default settings of a node.
 USUAL = Settings(LEAST_NS, GMET_LEAST_NS, align=True, slice_auto=True, gmet_auto=True)
 
 
 def parse_slice(text: str, what: str) -> Span:
-    """``2s``, ``auto``, or ``auto:500ms`` for slices of that and more."""
+    """Parses ``2s``, ``auto``, or ``auto:500ms`` (turns of 500 ms and more)."""
     word, colon, least = text.strip().partition(":")
     if word != AUTO:
         return _fixed(text, what)
@@ -163,14 +156,14 @@ def parse_slice(text: str, what: str) -> Span:
 
 
 def write_slice(span: Span) -> str:
-    """What ``parse_slice`` reads back."""
+    """Returns the text that ``parse_slice`` reads."""
     if not span.auto:
         return format_duration(span.ns)
     return AUTO if span.ns == LEAST_NS else f"{AUTO}:{format_duration(span.ns)}"
 
 
 def parse_gmet(text: str, what: str) -> Span:
-    """``100ms``, or ``auto``."""
+    """Parses ``100ms`` or ``auto``."""
     if text.strip() == AUTO:
         return Span(GMET_LEAST_NS, auto=True)
     return _fixed(text, what)
@@ -184,9 +177,16 @@ def _fixed(text: str, what: str) -> Span:
 
 
 def write_gmet(span: Span) -> str:
-    """What ``parse_gmet`` reads back."""
+    """Returns the text that ``parse_gmet`` reads."""
     return AUTO if span.auto else format_duration(span.ns)
 
 
-def _at_most(ns: int, most_ns: int | None) -> int:
+def gmet_of_turn_ns(turn_ns: int) -> int:
+    """Returns the GMET of ``auto`` within turns of ``turn_ns``."""
+    least_ns = min(GMET_LEAST_NS, turn_ns // GMET_LARGEST_PART)
+    return min(max(turn_ns // GMET_PART, least_ns), GMET_MOST_NS)
+
+
+def at_most(ns: int, most_ns: int | None) -> int:
+    """Returns ``ns``, limited to ``most_ns`` if there is a limit."""
     return ns if most_ns is None else min(ns, most_ns)

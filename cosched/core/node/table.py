@@ -1,132 +1,132 @@
-"""The process table of a node as the core keeps it: a record for each job, and who
-competes with whom."""
+"""Holds the process table of a node: its jobs, their groups, and the policy in force."""
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from cosched.core.node.groups import Fitting, groups
-from cosched.core.node.messages import Cause, Job, Mode, Refusal, Task
-from cosched.core.node.slices.adapting import REMEMBERED
-from cosched.core.units import NS_PER_S
+from cosched.core.node.groups import Fitting, Group, connected, share_percents
+from cosched.core.node.job import JobState
+from cosched.core.node.messages import Branch, Event, Job, OrderTimer
+from cosched.core.node.settings import Settings
+from cosched.core.node.slices.policy import choose_policy
 
-#: How long ago a submission still counts as what it is; see ``date``.
-LAUNCH_NS = 10 * NS_PER_S
-
-
-@dataclass(slots=True, eq=False)
-class JobState:
-    """One MPI job on this node: the paper's entry in the process table."""
-
-    key: Job
-    submitted_ns: int = 0  #: as ``date`` says
-    tasks: dict[Task, frozenset[int]] = field(default_factory=dict)
-    cpus: frozenset[int] = frozenset()
-    mode: Mode = Mode.COSCHEDULED
-    scheduled: bool = False
-    contended: bool = False  #: another job of its group waits
-    since_ns: int = 0  #: when it was last scheduled
-    came_by: Cause = Cause.FIRST  #: why it was
-    received_ns: int = 0  #: how long it has been scheduled, without the current time
-    credit_ns: int = 0  #: the same, counted from where a newcomer starts
-    epoch: int = 0
-    awaits_gmet: bool = False  #: refused for GMET in this epoch
-    switches: int = 0  #: times it was scheduled
-    granted: int = 0
-    refused: Counter[Refusal] = field(default_factory=Counter)
-    whole: bool = True  #: ``received_ns`` is all the CPU time it has had
-    awaits_switch: bool = False  #: refused in this epoch for a job that waits, or is raised
-
-    @property
-    def alone(self) -> bool:
-        """Whether no other job may be scheduled on its CPUs together with it."""
-        return self.mode is Mode.RAISED
-
-    @property
-    def precedence(self) -> tuple[int, Job]:
-        """The order of submission, the same on all nodes: lesser ones come first."""
-        return self.submitted_ns, self.key
-
-    def ran_ns(self, now_ns: int) -> int:
-        """How long it has been scheduled this time."""
-        return now_ns - self.since_ns if self.scheduled else 0
-
-    def used_ns(self, now_ns: int) -> int:
-        """The CPU time that fairness compares."""
-        return self.credit_ns + self.ran_ns(now_ns)
-
-    def account(self, now_ns: int) -> None:
-        """Books the time since ``since_ns`` and starts counting anew."""
-        ran_ns = self.ran_ns(now_ns)
-        self.received_ns += ran_ns
-        self.credit_ns += ran_ns
-        self.since_ns = now_ns
+#: How many of the jobs that ended last are remembered. Older ones say little of the present
+#: workload.
+REMEMBERED = 32
 
 
-def date(submitted_ns: int, wall_ns: int) -> int:
-    """The time of submission by which a job that registers at ``wall_ns`` is put in order.
+class Share(NamedTuple):
+    """The percentage that a job has of each of these CPUs."""
 
-    Nodes are to agree on it, though they hear of the job at different moments, and nobody
-    is to come first for having waited in a queue, or for saying so: what is older than
-    ``LAUNCH_NS`` counts as the beginning of the last whole one. An unknown time, or one
-    ahead of this clock by more than that, counts as the beginning of the present one.
+    job: Job
+    percent: int
+    cpus: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSnapshot:
+    """The whole state of a node's machine as plain values.
+
+    A machine that is restored from it decides like the machine that it was taken from. A
+    trace that begins in the middle of a daemon's life starts with one. ``jobs`` are in the
+    order of their arrival. Caches are left out.
     """
-    present_ns = wall_ns // LAUNCH_NS * LAUNCH_NS
-    if not 0 < submitted_ns <= wall_ns + LAUNCH_NS:
-        return present_ns
-    return max(submitted_ns, present_ns - LAUNCH_NS)
 
-
-def old_date(recorded_ns: int, began_ns: int, wall_ns: int) -> int:
-    """The date that an earlier machine recorded for a job whose first task began at
-    ``began_ns``, as far as ``date`` could have said so: the record is the user's to change.
-    """
-    return min(max(recorded_ns, began_ns - 2 * LAUNCH_NS), wall_ns + LAUNCH_NS)
+    settings: Settings
+    jobs: tuple[JobState, ...] = ()
+    shares: tuple[Share, ...] = ()
+    orders: OrderTimer | None = None
+    alarm_ns: int | None = None
+    counters: dict[Branch, int] = field(default_factory=dict)
+    ended_ns: tuple[int, ...] = ()
 
 
 class ProcessTable:
     """The jobs of a node, and the groups in which they compete."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: Settings) -> None:
         self.jobs: dict[Job, JobState] = {}
-        self.groups: list[list[JobState]] = []  #: of those that take part, by precedence
-        self.raised: list[JobState] = []
-        self.fitting = Fitting()
-        self.shares: tuple[tuple[Job, int], ...] = ()  #: each job's percentage, by key
-        #: How long the jobs that ended last had been scheduled, the last one last.
+        self.groups: list[Group] = []  #: of the jobs that take part
+        self.shares: tuple[Share, ...] = ()  #: as they were last set, by key
+        #: How long the jobs that ended last had been scheduled; the last one comes last.
         self.ended_ns: deque[int] = deque(maxlen=REMEMBERED)
+        self.policy = choose_policy(settings, self.ended_ns)
+        self._group_of: dict[Job, Group] = {}
+        self._raised: list[JobState] = []
+        self._fitting = Fitting()
+
+    def set_policy(self, settings: Settings) -> None:
+        """Takes over the slice policy of these settings."""
+        self.policy = choose_policy(settings, self.ended_ns)
+
+    def tasks_changed(self) -> None:
+        """Must be called when a job gets or loses a task."""
+        self._fitting.forget()
 
     def regroup(self) -> None:
-        """To be called when jobs, CPU sets or modes changed: groups follow from those."""
-        self.fitting.forget()
+        """Must be called when jobs, CPU sets or modes change: the groups depend on them."""
+        self._fitting.forget()
         part = [job for job in self.jobs.values() if job.mode.takes_part]
-        self.groups = groups(sorted(part, key=lambda job: job.precedence))
-        for group in self.groups:
-            group.sort(key=lambda job: job.precedence)
-        self.raised = [job for job in self.jobs.values() if job.alone]
+        part.sort(key=lambda job: job.precedence)
+        self.groups = [Group(jobs) for jobs in connected(part)]
+        self._group_of = {job.key: group for group in self.groups for job in group.jobs}
+        self._raised = [job for job in part if job.alone]
 
     def by_key(self) -> list[JobState]:
-        """All jobs, in an order that does not depend on their history."""
+        """All jobs, in an order that does not depend on the past."""
         return sorted(self.jobs.values(), key=lambda job: job.key)
 
     def scheduled(self) -> list[JobState]:
         return [job for job in self.jobs.values() if job.scheduled]
 
-    def group_of(self, job: JobState) -> list[JobState]:
-        """Those it competes with, itself among them; only for a job that takes part."""
-        return next(group for group in self.groups if job in group)
+    def contended(self) -> list[Group]:
+        """The groups in which a job waits while another one is scheduled."""
+        return [group for group in self.groups if group.contended]
 
-    def contended(self) -> list[list[JobState]]:
-        """The groups in which somebody runs and somebody waits."""
-        return [
-            group
-            for group in self.groups
-            if any(job.scheduled for job in group)
-            and not all(job.scheduled for job in group)
-        ]
+    def group_of(self, job: JobState) -> Group:
+        """The jobs that it competes with, and itself. The job must take part."""
+        return self._group_of[job.key]
+
+    def is_barred(self, job: JobState) -> bool:
+        """Whether a raised job has one of its CPUs alone; raised jobs take turns."""
+        return not job.alone and any(
+            not job.cpus.isdisjoint(raised.cpus) for raised in self._raised
+        )
+
+    def order(self, event: Event) -> list[JobState]:
+        """All jobs that take part, in the policy's order when turns end; raised first."""
+        return self._raised_first(
+            [self.policy.order(group, event) for group in self.groups]
+        )
+
+    def order_amid_turns(self, now_ns: int) -> list[JobState]:
+        """The same for CPUs that become free while turns are on."""
+        return self._raised_first(
+            [self.policy.order_amid_turns(group, now_ns) for group in self.groups]
+        )
+
+    def _raised_first(self, orders: Sequence[Sequence[JobState]]) -> list[JobState]:
+        jobs = [job for order in orders for job in order]
+        if self._raised:
+            jobs.sort(key=lambda job: not job.alone)
+        return jobs
 
     def fits(self, jobs: Sequence[JobState]) -> bool:
-        """Whether they can run side by side."""
-        return self.fitting.fits(jobs)
+        """Whether these jobs can run side by side."""
+        return self._fitting.fits(jobs)
+
+    def fill(self, keep: Sequence[JobState], order: Sequence[JobState]) -> list[JobState]:
+        """``keep`` and then, in this order, each job that fits beside those before it."""
+        chosen = list(keep)
+        for job in order:
+            if job not in chosen and self.fits([*chosen, job]):
+                chosen.append(job)
+        return chosen
+
+    def present_shares(self) -> tuple[Share, ...]:
+        """The shares that the scheduled jobs and the groups call for, by key."""
+        percents = share_percents(self.groups)
+        return tuple(Share(k, p, self.jobs[k].cpus) for k, p in percents.items())

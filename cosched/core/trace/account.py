@@ -102,6 +102,10 @@ class Accounts:
         if isinstance(event, MessageTrapped) and not refused:
             self._account(event.job, event).granted += 1
 
+    def of(self, job: Job) -> Account:
+        """Returns the account of a job on the node."""
+        return self._open[job]
+
     def close(self, job: Job, now_ns: int, now_wall_ns: int) -> Account:
         """The job's account, booked until now and forgotten here."""
         account = self._open.pop(job, None)

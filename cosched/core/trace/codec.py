@@ -22,12 +22,9 @@ import msgspec
 
 from cosched.core.errors import CoschedError
 from cosched.core.node.messages import Command, Event, Job, Task
-from cosched.core.node.snapshot import NodeSnapshot
+from cosched.core.node.table import NodeSnapshot
 
-VERSION = 4
-#: Older ones that say the same in fewer words: settings without ``auto``, tasks that
-#: register but once.
-READABLE = (2, 3, VERSION)
+VERSION = 5
 
 _EVENTS = {kind.__name__: kind for kind in Event.__subclasses__()}
 _COMMANDS = {kind.__name__: kind for kind in Command.__subclasses__()}
@@ -86,10 +83,10 @@ def decode(line: bytes) -> Line:
             return event, said
         if "task" in plain:
             return _convert(plain["task"], TaskNote)
-        if plain["cosched_trace"] not in READABLE:
+        if plain["cosched_trace"] != VERSION:
             raise CoschedError(
                 f"written in version {plain['cosched_trace']} of the trace's format; "
-                f"this cosched reads {', '.join(map(str, READABLE))}"
+                f"this cosched reads version {VERSION}"
             )
         return _convert(plain, Header)
     except (msgspec.MsgspecError, KeyError, TypeError, ValueError) as error:

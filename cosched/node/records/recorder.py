@@ -114,6 +114,11 @@ class Recorder:
             self._file.close()
             self._file = None
 
+    def account_of(self, job: Job) -> Account:
+        """Returns the account of a job on the node."""
+        self.flush()
+        return self._accounts.of(job)
+
     def close_account(self, job: Job, now_ns: int, now_wall_ns: int) -> Account:
         """The account of a job that ends now."""
         self.flush()

@@ -14,8 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from cosched.core.node.branches import Branch
-from cosched.core.node.messages import Refusal
+from cosched.core.node.messages import Branch, Refusal
 from cosched.core.units import NS_PER_S
 from cosched.observe.timeline.overlap import Shared, clipped, shared
 

@@ -21,15 +21,14 @@ from cosched.core.node.messages import (
     SliceEnded,
     TaskExited,
 )
-from cosched.core.node.settings import Settings
-from cosched.core.node.slices.adapting import (
+from cosched.core.node.settings import LONGEST, Settings, gmet_of_turn_ns
+from cosched.core.node.slices.adaptive import (
     ENOUGH,
     GROWTH,
-    LONGEST,
-    gmet_of_turn_ns,
     grown_ns,
     turn_by_age_ns,
 )
+from cosched.core.node.slices.policy import choose_policy
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.sim.nodes.model import Cluster, Pattern, Program
 from cosched.sim.nodes.runs import NodesRun, carry_out
@@ -314,7 +313,7 @@ def test_who_ran_alone_does_not_pay_for_it_when_a_group_is_joined(settings):
     node.register("w", 2, frozenset({1}))
     node.register("d", cpus=frozenset({0}))
     waits_s = crowd(node, node.now_ns + 4000 * NS_PER_S, {})
-    assert waits_s["a"] <= 5 * settings.longest_slice_ns / NS_PER_S
+    assert waits_s["a"] <= 5 * choose_policy(settings, ()).longest_ns / NS_PER_S
 
 
 def test_ages_that_are_not_whole_are_not_remembered():
@@ -333,14 +332,15 @@ def test_what_adapts_stays_within_the_limits():
         slice_min_ns=2 * NS_PER_S, slice_max_ns=5 * NS_PER_S, gmet_max_ns=30 * NS_PER_MS
     )
     settings = bounded(limits, auto())
-    assert (settings.slice_ns, settings.longest_slice_ns) == (2 * NS_PER_S, 5 * NS_PER_S)
+    policy = choose_policy(settings, ())
+    assert (policy.slice_ns, policy.longest_ns) == (2 * NS_PER_S, 5 * NS_PER_S)
     assert settings.gmet_within_ns(5 * NS_PER_S) == 30 * NS_PER_MS
     node = Node(settings, now_ns=20 * NS_PER_S)
     node.register("a")
     node.register("b")
     assert {length for _, length in turns(node, 60)} == {2.0, 4.0}, "at boundaries"
     fixed = Settings(slice_ns=NS_PER_S)
-    assert bounded(limits, fixed).longest_slice_ns == NS_PER_S
+    assert choose_policy(bounded(limits, fixed), ()).longest_ns == NS_PER_S
 
 
 @pytest.mark.parametrize("pattern", [Pattern.BULK, Pattern.WAVEFRONT, Pattern.ALLTOALL])

@@ -150,7 +150,7 @@ def test_who_was_barred_may_ask_again_when_nothing_bars_him():
     assert node.trap("a", after_ns=NS_PER_S)[0].reason is Refusal.BARRED
     commands = node.choose("b", Mode.COSCHEDULED)
     assert node.running == {"b"}
-    assert published(commands, "a") == [(False, Cause.REARMED)]
+    assert published(commands, "a") == [(False, Cause.UNBLOCKED)]
     node.trap("a", after_ns=NS_PER_S)
     assert node.running == {"a"}
 

@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from cosched.core.node.branches import Branch
-from cosched.core.node.groups import fits, groups
+from cosched.core.node.groups import connected, fits
+from cosched.core.node.job import LAUNCH_NS, restored_submission_key, submission_key
 from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import (
     AddTask,
     AlarmRang,
+    Branch,
     Cause,
     CreateClass,
     DestroyClass,
@@ -33,6 +34,7 @@ from cosched.core.node.messages import (
     RefuseRequest,
     RemoveTask,
     SetAlarm,
+    SetClassCpus,
     SetShares,
     SettingsChanged,
     ShutdownRequested,
@@ -42,10 +44,8 @@ from cosched.core.node.messages import (
     ThawClass,
     TurnGiven,
 )
-from cosched.core.node.pulls import LEAD_SLICES, PRECEDENCE
-from cosched.core.node.settings import Settings
-from cosched.core.node.slices.adapting import GMET_LEAST_NS, LONGEST
-from cosched.core.node.table import LAUNCH_NS, date, old_date
+from cosched.core.node.settings import GMET_LEAST_NS, LONGEST, Settings
+from cosched.core.node.slices.free import LEAD_SLICES, PRECEDENCE
 from cosched.core.units import NS_PER_MS, NS_PER_S
 
 ONE_CPU = frozenset({0})
@@ -89,7 +89,11 @@ class Node:
                 assert not (scheduled and job in self.frozen)
                 self.published[job] = (epoch, scheduled)
             case CreateClass(job, cpus):
-                self.members.setdefault(job, set())
+                assert job not in self.members
+                self.members[job] = set()
+                self.widths[job] = cpus
+            case SetClassCpus(job, cpus):
+                assert job in self.members
                 self.widths[job] = cpus
             case AddTask(job, task):
                 self.members[job].add(task)
@@ -171,7 +175,7 @@ def test_a_job_that_gains_cpus_is_given_its_share_of_them():
     node.register("a", 1, frozenset({0}))
     commands = node.register("a", 2, frozenset({1}))
     assert SetShares((("a", 100),)) in commands
-    assert commands.index(CreateClass("a", frozenset({0, 1}))) < commands.index(
+    assert commands.index(SetClassCpus("a", frozenset({0, 1}))) < commands.index(
         SetShares((("a", 100),))
     )
     commands = node.register("a", 3, frozenset({1}))
@@ -227,7 +231,7 @@ def test_cmdsch_is_granted_after_gmet_and_refused_before():
     node.send(AlarmRang, after_ns=NS_PER_MS)
     node.trap("a")
     assert node.running == {"a"}
-    assert node.machine.jobs["a"].granted == 1
+    assert node.machine.counters[Branch.SCH_GRANTED] == 1
 
 
 def test_a_switch_tells_the_old_job_first_then_moves_shares_then_wakes_the_new():
@@ -301,7 +305,9 @@ def test_a_job_far_ahead_of_a_waiting_one_cannot_pull_a_switch():
     epoch, _ = node.published["a"]
     commands = node.send(SliceEnded, after_ns=NS_PER_S)
     assert node.running == {"c"}
-    assert PublishStatus("a", epoch + 1, False, Cause.REARMED) in commands, "c has its turn"
+    assert PublishStatus("a", epoch + 1, False, Cause.UNBLOCKED) in commands, (
+        "c has its turn"
+    )
 
 
 def test_who_came_in_amid_a_slice_keeps_its_cpus_longer_from_later_jobs():
@@ -367,11 +373,15 @@ def test_a_new_job_does_not_take_the_place_of_one_that_has_had_a_slice():
 
 def test_an_old_submission_counts_as_a_recent_one():
     now_ns = 1000 * NS_PER_S
-    oldest_ns = date(1, now_ns)
+    oldest_ns = submission_key(1, now_ns)
     assert LAUNCH_NS <= now_ns - oldest_ns <= 2 * LAUNCH_NS
-    assert date(now_ns - 1, now_ns) == now_ns - 1
-    assert date(now_ns + 1, now_ns) == now_ns + 1  # another host's clock
-    assert date(0, now_ns) == date(now_ns + 2 * LAUNCH_NS, now_ns) == now_ns
+    assert submission_key(now_ns - 1, now_ns) == now_ns - 1
+    assert submission_key(now_ns + 1, now_ns) == now_ns + 1  # another host's clock
+    assert (
+        submission_key(0, now_ns)
+        == submission_key(now_ns + 2 * LAUNCH_NS, now_ns)
+        == now_ns
+    )
 
 
 def test_who_takes_jobs_over_keeps_their_order():
@@ -382,10 +392,10 @@ def test_who_takes_jobs_over_keeps_their_order():
     there.register("alpha", after_ns=60 * NS_PER_S)
     for job in ("alpha", "zeta"):
         began_ns = there.machine.jobs[job].submitted_ns
-        submitted_ns = old_date(began_ns, began_ns, restarted.now_ns)
+        submitted_ns = restored_submission_key(began_ns, began_ns, restarted.now_ns)
         restarted.register(job, submitted_ns=submitted_ns, adopted=True)
     for node in (there, restarted):
-        order = [job.key for group in node.machine._table.groups for job in group]
+        order = [job.key for group in node.machine._table.groups for job in group.jobs]
         assert order == ["zeta", "alpha"]
     assert restarted.running == {"zeta"}
     assert restarted.machine.jobs["alpha"].submitted_ns == 1060 * NS_PER_S
@@ -394,14 +404,14 @@ def test_who_takes_jobs_over_keeps_their_order():
 def test_a_date_that_its_user_changed_gets_him_no_more_than_an_old_submission():
     began_ns, now_ns = 1000 * NS_PER_S, 2000 * NS_PER_S
     for recorded_ns in (0, 1, 1 << 63):
-        assert old_date(recorded_ns, began_ns, now_ns) in (
+        assert restored_submission_key(recorded_ns, began_ns, now_ns) in (
             began_ns - 2 * LAUNCH_NS,
             now_ns + LAUNCH_NS,
         )
     for wall_ns in range(began_ns, began_ns + 2 * LAUNCH_NS, NS_PER_S):
         for submitted_ns in (0, 1, wall_ns - LAUNCH_NS, wall_ns, wall_ns + LAUNCH_NS):
-            dated_ns = date(submitted_ns, wall_ns)
-            assert old_date(dated_ns, began_ns, wall_ns) == dated_ns
+            dated_ns = submission_key(submitted_ns, wall_ns)
+            assert restored_submission_key(dated_ns, began_ns, wall_ns) == dated_ns
 
 
 def test_aligned_turns_begin_with_the_job_that_was_submitted_first():
@@ -722,7 +732,7 @@ class NodeMachine(RuleBasedStateMachine):
 
     @invariant()
     def every_group_runs_exactly_one_job_if_no_two_fit(self):
-        for group in groups(taking_part(self.node.machine)):
+        for group in connected(taking_part(self.node.machine)):
             running = [job for job in group if job.scheduled]
             assert running
             pairs = [(a, b) for a in group for b in group if a.key < b.key]
@@ -734,7 +744,7 @@ class NodeMachine(RuleBasedStateMachine):
         part = taking_part(self.node.machine)
         if part:
             assert set(self.node.shares) == {job.key for job in part}
-        for group in groups(part):
+        for group in connected(part):
             waiting = [job for job in group if not job.scheduled]
             for job in group:
                 assert self.node.shared[job.key] == job.cpus
@@ -774,7 +784,7 @@ class NodeMachine(RuleBasedStateMachine):
 
     @invariant()
     def jobs_know_whether_somebody_waits_for_their_cpus(self):
-        for group in groups(taking_part(self.node.machine)):
+        for group in connected(taking_part(self.node.machine)):
             waits = any(not job.scheduled for job in group)
             for job in group:
                 assert (job.key in self.node.contended) == waits

@@ -7,8 +7,7 @@ from hypothesis import settings as given_settings
 from hypothesis import strategies as st
 
 from cosched.core.node.messages import SliceEnded
-from cosched.core.node.settings import Settings
-from cosched.core.node.slices.adapting import LONGEST
+from cosched.core.node.settings import LONGEST, Settings
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from tests.unit.core.test_core_node import Node
 

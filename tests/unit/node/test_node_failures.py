@@ -12,7 +12,14 @@ from types import SimpleNamespace
 import pytest
 
 from cosched.core.errors import CoschedError
-from cosched.core.node.messages import AddTask, CreateClass, DestroyClass, Mode, SetShares
+from cosched.core.node.messages import (
+    AddTask,
+    CreateClass,
+    DestroyClass,
+    Mode,
+    SetClassCpus,
+    SetShares,
+)
 from cosched.core.units import NS_PER_S
 from cosched.linux.classes import ShareRefused
 from cosched.node import admission as memory
@@ -82,10 +89,10 @@ def test_a_class_that_could_not_be_made_does_not_freeze_the_shares_of_others(cap
     node.carry_out([SetShares((("a", 1), ("b", 99)))])
     assert classes.shares == {"a": 1}
     classes.refused.clear()
-    node.carry_out([CreateClass("b", ONE), SetShares((("a", 99), ("b", 1)))])
+    node.carry_out([SetClassCpus("b", ONE), SetShares((("a", 99), ("b", 1)))])
     assert classes.shares == {"a": 99, "b": 1}
     classes.refused.add("b")  # its CPUs could not be noted; the class is there
-    node.carry_out([CreateClass("b", ONE), SetShares((("a", 1), ("b", 99)))])
+    node.carry_out([SetClassCpus("b", ONE), SetShares((("a", 1), ("b", 99)))])
     assert classes.shares == {"a": 1, "b": 99}
     node.carry_out([DestroyClass("b"), SetShares((("a", 100), ("b", 1)))])
     assert classes.shares == {"a": 100, "b": 99}

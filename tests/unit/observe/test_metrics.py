@@ -10,8 +10,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
-from cosched.core.node.branches import Branch
-from cosched.core.node.messages import Refusal
+from cosched.core.node.messages import Branch, Refusal
 from cosched.observe.metrics import REFUSALS, metrics_of
 from tests.places import ROOT
 from tests.unit.observe.top_samples import job, status, task

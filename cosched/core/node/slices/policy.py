@@ -1,0 +1,74 @@
+"""Defines what a slice policy decides, and chooses the policy for the node's settings.
+
+A policy is one object in one file. It orders the jobs of a group, says how long a turn
+lasts and when it is over, and limits the switches that messages pull. Policies do not
+change jobs.
+
+    free       one length; each job's slice runs from its switch
+    aligned    one length; slices end at multiples of it by the wall clock
+    adaptive   the length follows the age of the jobs; free or aligned
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from cosched.core.node.groups import Group
+from cosched.core.node.job import JobState
+from cosched.core.node.messages import Event, OrderTimer
+from cosched.core.node.settings import Settings
+from cosched.core.node.slices.adaptive import AdaptiveSlices
+from cosched.core.node.slices.aligned import AlignedEnds, AlignedSlices
+from cosched.core.node.slices.free import FreeEnds, FreeSlices
+
+
+class SlicePolicy(Protocol):
+    """The decisions that depend on the kind of slices."""
+
+    slice_ns: int
+    """The slice as it is set: the shortest turn."""
+    longest_ns: int
+    """The longest turn."""
+    ends_apart: bool
+    """Whether the turns of jobs side by side end at different times. If so, a job that
+    needs many CPUs never finds all of them free; jobs amid their turns make room for it."""
+    exit_ends_turns: bool
+    """Whether jobs amid their turns also make room when a job leaves."""
+
+    def turn_ns(self, group: Group) -> int:
+        """Returns how long a job of the group keeps its CPUs while others wait."""
+
+    def gmet_ns(self, group: Group) -> int:
+        """Returns the guaranteed minimum execution time of the group's jobs."""
+
+    def is_over(self, job: JobState, group: Group, now_ns: int) -> bool:
+        """Returns whether the turn of a scheduled job is over."""
+
+    def order(self, group: Group, event: Event) -> list[JobState]:
+        """Returns all jobs of the group; the job whose turn comes next is the first."""
+
+    def order_amid_turns(self, group: Group, now_ns: int) -> list[JobState]:
+        """Returns the jobs in the order in which they take CPUs that become free amid a
+        turn. The least CPU time comes first, and equal jobs go by submission."""
+
+    def protected_until_ns(self, job: JobState, from_job: JobState, group: Group) -> int:
+        """Returns until when a scheduled job keeps its CPUs if ``from_job`` pulls."""
+
+    def lead_ns(self, group: Group) -> int:
+        """Returns how far ahead of a waiting job a job may be and still pull a switch."""
+
+    def orders(self, contended: Iterable[Group], now_ns: int) -> OrderTimer:
+        """Returns when the timer daemon sends CMDCSW; no slice ends without such groups."""
+
+
+def choose_policy(settings: Settings, ended_ns: Sequence[int]) -> SlicePolicy:
+    """Returns the policy for these settings.
+
+    ``ended_ns`` holds how long the jobs that ended last had been scheduled; a policy may
+    read it at any time.
+    """
+    if settings.slice_auto:
+        ends = AlignedEnds(settings.slice_ns) if settings.align else FreeEnds()
+        return AdaptiveSlices(settings, ends, ended_ns)
+    return AlignedSlices(settings) if settings.align else FreeSlices(settings)

@@ -1,0 +1,189 @@
+"""Chooses which jobs keep their CPUs at an event, and switches to the chosen jobs.
+
+Every decision is ``reschedule(table, keep, order, ...)``: the jobs in ``keep`` keep or get
+their CPUs, and each further job that fits beside them follows in ``order``.
+
+    event                                 keep                            order
+    a task came or left; a job was        ``keep_running``                amid turns
+      resumed or raised
+    a job ended, was suspended or         ``keep_running``; if an exit    amid turns
+      released                              ends turns, also ``make_room``
+    CMDCSW: a slice ended                 ``keep_unfinished``; if turns   at turns' ends
+                                            end apart, also ``make_room``
+    CMDSCH: a message pulls a job;        ``keep_others``, and that job   at turns' ends
+      a turn is given to it
+
+The orders are those of the slice policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from cosched.core.node.groups import Group
+from cosched.core.node.job import JobState
+from cosched.core.node.messages import (
+    Cause,
+    Command,
+    PublishContention,
+    PublishStatus,
+    SetShares,
+)
+from cosched.core.node.table import ProcessTable
+
+# -- which jobs keep their CPUs -----------------------------------------------------------
+
+
+def keep_running(table: ProcessTable, now_ns: int) -> list[JobState]:
+    """Returns the jobs that stay or come when jobs, tasks, CPU sets or modes have changed.
+
+    Scheduled jobs stay; the one that has run longest comes first. But jobs that start
+    together reach the nodes in any order: of jobs in their first slice, the one that was
+    submitted first stays, or replaces the others. A job that no longer fits beside those
+    before it loses its CPUs.
+    """
+    new = {
+        job.key
+        for group in table.groups
+        for job in group.jobs
+        if _is_new(job, table.policy.slice_ns, now_ns)
+    }
+    candidates = sorted(
+        (job for job in table.scheduled() if job.key not in new),
+        key=lambda job: (job.since_ns, job.precedence),
+    )
+    for group in table.groups:
+        young = [job for job in group.jobs if job.key in new]  # by precedence
+        last = max((n for n, job in enumerate(young) if job.scheduled), default=-1)
+        candidates += young[: last + 1]
+    keep: list[JobState] = []
+    for job in candidates:
+        if not table.is_barred(job) and table.fits([*keep, job]):
+            keep.append(job)
+    return keep
+
+
+def _is_new(job: JobState, slice_ns: int, now_ns: int) -> bool:
+    """Whether the job is in its first slice, or never had one."""
+    return (
+        job.came_by is Cause.FIRST and job.switches <= 1 and job.age_ns(now_ns) < slice_ns
+    )
+
+
+def keep_unfinished(table: ProcessTable, ending: Sequence[JobState]) -> list[JobState]:
+    """Returns the scheduled jobs without those whose turn is over."""
+    return [
+        job for job in table.scheduled() if job not in ending and not table.is_barred(job)
+    ]
+
+
+def keep_others(table: ProcessTable, job: JobState) -> list[JobState]:
+    """Returns the scheduled jobs that do not compete with this one."""
+    group = table.group_of(job)
+    return [other for other in table.scheduled() if other not in group.jobs]
+
+
+def make_room(
+    table: ProcessTable,
+    groups: Iterable[Group],
+    keep: Sequence[JobState],
+    order: Sequence[JobState],
+    now_ns: int,
+) -> list[JobState]:
+    """Returns ``keep`` without the jobs that the next job of one of these groups needs the
+    CPUs of.
+
+    They give way if they have had GMET. A job that needs many CPUs would otherwise never
+    find all of them free.
+    """
+    leaving: list[JobState] = []
+    for group in groups:
+        first = next(job for job in order if job in group.jobs)
+        if first not in keep and not table.fits([*keep, first]):
+            gmet_ns = table.policy.gmet_ns(group)
+            leaving += [
+                job
+                for job in group.jobs
+                if job in keep
+                and job.ran_ns(now_ns) >= gmet_ns
+                and not job.cpus.isdisjoint(first.cpus)
+            ]
+    return [job for job in keep if job not in leaving]
+
+
+# -- the switch ---------------------------------------------------------------------------
+
+
+def reschedule(
+    table: ProcessTable,
+    keep: Sequence[JobState],
+    order: Sequence[JobState],
+    now_ns: int,
+    cause: Cause,
+) -> list[Command]:
+    """Schedules the jobs in ``keep`` and, in ``order``, all that fit beside them.
+
+    Jobs that lose their CPUs are notified first, then the shares move, and then the jobs
+    that get CPUs are notified. ``cause`` is why these jobs are scheduled.
+    """
+    chosen = table.fill(keep, order)
+    leaving = [job for job in table.by_key() if job.scheduled and job not in chosen]
+    coming = [job for job in table.by_key() if not job.scheduled and job in chosen]
+    commands: list[Command] = []
+    for job in leaving:
+        job.account(now_ns)
+        job.scheduled = False
+        commands.append(
+            PublishStatus(job.key, job.next_epoch(), False, _cause_of_leaving(cause))
+        )
+    for job in coming:
+        job.scheduled = True
+        job.awaits_gmet = job.awaits_switch = False
+        job.came_by = cause
+        job.since_ns = now_ns
+        job.switches += 1
+    commands += _set_shares(table)
+    commands += [PublishStatus(job.key, job.next_epoch(), True, cause) for job in coming]
+    return commands + rearm(table) if leaving or coming else commands
+
+
+def _set_shares(table: ProcessTable) -> list[Command]:
+    """Sets the shares if percentages or CPUs differ from those that were set last."""
+    shares = table.present_shares()
+    if shares == table.shares:
+        return []
+    table.shares = shares
+    return [SetShares(tuple((s.job, s.percent) for s in shares))] if shares else []
+
+
+def _cause_of_leaving(cause: Cause) -> Cause:
+    if cause is Cause.SLICE:
+        return Cause.SLICE
+    return Cause.CROWDED if cause in (Cause.FIRST, Cause.FREED) else Cause.DISPLACED
+
+
+def rearm(table: ProcessTable) -> list[Command]:
+    """Lets jobs ask again that were refused for the sake of another job.
+
+    Call it when other jobs are scheduled or have left: the reason may be gone.
+    """
+    commands: list[Command] = []
+    for job in table.by_key():
+        if job.awaits_switch:
+            job.awaits_switch = False
+            commands.append(
+                PublishStatus(job.key, job.next_epoch(), False, Cause.UNBLOCKED)
+            )
+    return commands
+
+
+def publish_contention(table: ProcessTable) -> list[Command]:
+    """Notifies the jobs of each group, where it changed, whether a job waits."""
+    commands: list[Command] = []
+    for group in table.groups:
+        contended = bool(group.waiting)
+        for job in group.jobs:
+            if job.contended != contended:
+                job.contended = contended
+                commands.append(PublishContention(job.key, contended))
+    return commands
