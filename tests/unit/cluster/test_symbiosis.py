@@ -167,7 +167,7 @@ def test_a_learner_believes_what_it_saw_and_else_the_labels():
 
 
 def test_a_matrix_that_is_none():
-    with pytest.raises(CoschedError, match="2 applications needs as many rows"):
+    with pytest.raises(CoschedError, match="2 applications needs that many rows"):
         SpeedupMatrix(("a", "b"), ((1.0, 1.0), (1.0,)), (1.0, 1.0))
     with pytest.raises(CoschedError, match="'b': a speedup of nan"):
         SpeedupMatrix(("a", "b"), ((1.0, 1.0), (float("nan"), 1.0)), (1.0, 1.0))
@@ -214,7 +214,10 @@ def test_a_model_survives_json(model):
         (lambda apps: apps["a"].update(idle=True), "a.idle: True is not a number"),
         (lambda apps: apps["a"].update(idle=-1), "application 'a': a speedup of -1"),
         (lambda apps: apps["a"]["beside"].pop("b"), "a.beside: want a speedup for each"),
-        (lambda apps: apps["a"].update(limits=["disk"]), "'disk' is none of cpu, memory"),
+        (
+            lambda apps: apps["a"].update(limits=["disk"]),
+            "'disk' is not one of cpu, memory",
+        ),
         (lambda apps: apps["a"].update(limits=[]), "a.limits: want a list of one or more"),
         (lambda apps: apps.update(a=3), "a.beside: want a speedup"),
     ],

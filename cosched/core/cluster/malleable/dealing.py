@@ -1,7 +1,7 @@
-"""Who gives or gets how many nodes, one at a time. Pure arithmetic on counts.
+"""Computes how many nodes each job gives or gets, one node at a time.
 
-Each function returns an amount for each job, in order; their sum is at most ``count``, and
-less only where there is no more room.
+Each function returns an amount for each job, in order. Their sum is ``count``, or less if
+the jobs have no more room.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ Amounts: TypeAlias = list[int]
 
 
 def deal_evenly(rooms: Sequence[int], count: int) -> Amounts:
-    """Round robin in the order given, to each at most its room."""
+    """Deals ``count`` round robin in the given order, to each at most its room."""
     amounts = [0] * len(rooms)
     active = [place for place, room in enumerate(rooms) if room]
     while active and count >= len(active):
-        # As many whole rounds at once as everybody has room for.
+        # Deals as many full rounds at once as all of them have room for.
         rounds = min(count // len(active), *(rooms[p] - amounts[p] for p in active))
         for place in active:
             amounts[place] += rounds
@@ -32,17 +32,17 @@ def deal_evenly(rooms: Sequence[int], count: int) -> Amounts:
 
 
 def take_evenly(victims: Sequence[Running], count: int) -> Amounts:
-    """One node from each in turn, of none below its minimum."""
+    """Takes one node from each job in turn, down to its minimum."""
     return deal_evenly([job.size - job.minimum for job in victims], count)
 
 
 def give_evenly(receivers: Sequence[Running], count: int) -> Amounts:
-    """One node to each in turn, to none above its ideal."""
+    """Gives one node to each job in turn, up to its ideal."""
     return deal_evenly([job.ideal - job.size for job in receivers], count)
 
 
 def take_least_impact(victims: Sequence[Running], count: int) -> Amounts:
-    """Each node from the job that keeps the greatest share of its ideal without it."""
+    """Takes each node from the job that then keeps the greatest share of its ideal."""
     amounts = [0] * len(victims)
     heap = [
         (-(job.size - 1) / job.ideal, place)
@@ -64,7 +64,7 @@ def take_least_impact(victims: Sequence[Running], count: int) -> Amounts:
 
 
 def give_most_impact(receivers: Sequence[Running], count: int) -> Amounts:
-    """Each node to the job that has the least share of its ideal."""
+    """Gives each node to the job that has the least share of its ideal."""
     amounts = [0] * len(receivers)
     heap = [
         (job.size / job.ideal, place)

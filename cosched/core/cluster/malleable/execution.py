@@ -1,4 +1,4 @@
-"""How long a job takes with fewer nodes than its ideal (section 4.3 of the paper).
+"""Models the run time of a job with fewer nodes than its ideal (section 4.3).
 
 An execution model is a function of (size, ideal): the run time with ``size`` nodes as a
 multiple of the run time with ``ideal`` nodes.
@@ -29,10 +29,10 @@ EXECUTIONS = MappingProxyType({"linear": linear, "parabolic": parabolic})
 
 @dataclass(frozen=True, slots=True)
 class AdaptationCost:
-    """How long a job stands still while it moves its data to other nodes.
+    """The time that a job stands still while it moves its data to other nodes.
 
-    base_ns: of every change. moved_ns: for all of the job's data; a job of P nodes moves
-    a P-th of it. added_ns: for the processes of a job that grows.
+    base_ns: for every change. moved_ns: for all data of the job; a job of P nodes moves
+    1/P of it. added_ns: for the new processes of a job that grows.
     """
 
     base_ns: int = 0
@@ -40,7 +40,7 @@ class AdaptationCost:
     added_ns: int = 0
 
     def ns(self, size: int, new_size: int) -> int:
-        """Of one change, whatever the number of nodes that come or go."""
+        """Returns the cost of one change, for any number of nodes."""
         grown_ns = self.added_ns if new_size > size else 0
         return self.base_ns + self.moved_ns // size + grown_ns
 

@@ -1,19 +1,18 @@
-"""Harvest: from which running jobs nodes are taken, and who gets them back (section 2.2).
+"""Chooses the running jobs that give nodes, and the jobs that get them (section 2.2).
 
-A policy names the victims of a harvest in order, how nodes are taken from them, and the
-same for giving, which is the inverse. Jobs come in the order in which they started.
+A harvest policy chooses the victims in order and how nodes are taken from them. Its inverse
+chooses the receivers and how nodes are given. Jobs are in the order of their starts.
 
-- never: takes from nobody; gives evenly;
-- even: one from each in turn, whatever happened before;
-- fair: the same, from jobs that were harvested no more often than the average;
-- long: the same, from jobs that run no shorter than the average, longest first;
-- short: the same, from jobs with no less time left than the average, most first;
-- low-impact: each node from the job that keeps the greatest share of its ideal.
+- never: takes from no job; gives evenly;
+- even: takes one node from each job in turn;
+- fair: the same, from jobs that were harvested at most as often as the average;
+- long: the same, from jobs that have run at least the average time, longest first;
+- short: the same, from jobs with at least the average time left, most first;
+- low-impact: takes each node from the job that keeps the greatest share of its ideal.
 
-The paper asks for *below* and *above* the average; jobs that are at it count, too, since
-otherwise jobs that are alike, and one that runs alone, could never be harvested. Giving
-goes to the other half first, then to the rest: nodes do not idle beside jobs that want
-them.
+The paper asks for *below* and *above* the average. Here the average itself counts too.
+Otherwise equal jobs, or a single job, could never be harvested. Nodes are given to the
+other half of the jobs first, then to the rest, so that no node stays idle.
 """
 
 from __future__ import annotations
@@ -34,16 +33,16 @@ from cosched.core.cluster.malleable.running import Running
 
 Jobs: TypeAlias = Sequence[Running]
 
-#: Of the running jobs, at this time: those concerned, in order.
+#: Chooses jobs from the running jobs at a time, in order.
 Choose: TypeAlias = Callable[[Jobs, int], Jobs]
 
-#: What to give to, or take from, each of the jobs chosen, at most so much in all.
+#: Returns the amount to give to, or take from, each chosen job; limits the sum.
 Deal: TypeAlias = Callable[[Jobs, int], Amounts]
 
 
 @dataclass(frozen=True, slots=True)
 class Harvest:
-    """A harvest policy and its inverse. receivers: first choice; the rest come after."""
+    """A harvest policy and its inverse. receivers: the first choice; the rest follow."""
 
     name: str
     victims: Choose
@@ -56,11 +55,11 @@ def _all(jobs: Jobs, now_ns: int) -> Jobs:
     return jobs
 
 
-def _nobody(jobs: Jobs, now_ns: int) -> Jobs:
+def _none(jobs: Jobs, now_ns: int) -> Jobs:
     return ()
 
 
-# Averages are compared as sums, in whole numbers: nothing is lost to rounding.
+# Averages are compared as sums of whole numbers, without rounding.
 def _seldom_harvested(jobs: Jobs, now_ns: int) -> Jobs:
     total = sum(job.harvests for job in jobs)
     return [job for job in jobs if job.harvests * len(jobs) <= total]
@@ -82,7 +81,7 @@ def _young(jobs: Jobs, now_ns: int) -> Jobs:
 
 
 def _by_time_left(jobs: Jobs, now_ns: int) -> tuple[list[tuple[int, Running]], int]:
-    """Each with its time left, least first; and the sum."""
+    """Returns each job with its time left, least first, and the sum of these times."""
     left = [(job.left_ns(now_ns), job) for job in jobs]
     left.sort(key=lambda pair: pair[0])
     return left, sum(left_ns for left_ns, _ in left)
@@ -98,7 +97,7 @@ def _soon_done(jobs: Jobs, now_ns: int) -> Jobs:
     return [job for left_ns, job in left if left_ns * len(jobs) <= total]
 
 
-NEVER = Harvest("never", _nobody, take_evenly, _all, give_evenly)
+NEVER = Harvest("never", _none, take_evenly, _all, give_evenly)
 EVEN = Harvest("even", _all, take_evenly, _all, give_evenly)
 FAIR = Harvest("fair", _seldom_harvested, take_evenly, _often_harvested, give_evenly)
 LONG = Harvest("long", _old, take_evenly, _young, give_evenly)

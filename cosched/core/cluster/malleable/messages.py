@@ -1,7 +1,7 @@
-"""What goes into the machine of malleable jobs and what comes out of it.
+"""Defines the events and commands of the malleable scheduler.
 
 As in the paper, a decision follows each arrival and each end. Times are nanoseconds;
-``now_ns`` never goes backwards. What happens at one moment is told ends first.
+``now_ns`` never goes backwards. Of the events of one moment, ends come first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ JobId = int  #: a job's number in its domain
 class MalleableJob:
     """A request for between ``minimum`` and ``ideal`` nodes.
 
-    run_ns: how long it takes with its ideal, as its user or its past says.
+    run_ns: its run time with its ideal, from its user or its history.
     """
 
     number: JobId
@@ -48,7 +48,7 @@ class JobEnded:
 
 # Commands are tuples: a simulation of a year makes millions of them.
 class StartJob(NamedTuple):
-    """Start the job with so many nodes, now. end_ns: when it should end."""
+    """Start the job with ``size`` nodes, now. end_ns: its expected end."""
 
     job: MalleableJob
     size: int
@@ -56,7 +56,7 @@ class StartJob(NamedTuple):
 
 
 class ResizeJob(NamedTuple):
-    """Have the running job go on with so many nodes. end_ns: when it should end now."""
+    """Resize the running job to ``size`` nodes. end_ns: its new expected end."""
 
     number: JobId
     size: int

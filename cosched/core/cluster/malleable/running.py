@@ -1,8 +1,8 @@
-"""A running job whose nodes come and go, and what that means for its end.
+"""Models a running job whose number of nodes changes, and its expected end.
 
-During one event a job's size may change several times; only what it comes to is carried
-out (``settle``), as one change, with the cost of one. Until then ``size`` is a plan and
-``held`` what the job still has.
+During one event the planned size of a job may change several times. Only the last size is
+carried out (``settle``), as one change with the cost of one. Until then ``size`` is the
+plan and ``held`` is the number of nodes that the job has.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from cosched.core.cluster.malleable.messages import MalleableJob
 
 
 class Running:
-    """A job with nodes. ``held`` is 0 until it starts at the end of this event.
+    """A job with nodes. ``held`` is 0 until the job starts at the end of this event.
 
-    harvests: how many changes took nodes from it. end_ns: expected, with ``held`` nodes.
+    harvests: the changes that took nodes from it. end_ns: its expected end with ``held``.
     """
 
     __slots__ = (
@@ -34,19 +34,19 @@ class Running:
 
     @property
     def share(self) -> float:
-        """Of its ideal."""
+        """Returns the planned size as a share of the ideal."""
         return self.size / self.ideal
 
     def age_ns(self, now_ns: int) -> int:
-        """Since its start."""
+        """Returns the time since its start."""
         return now_ns - self.start_ns
 
     def left_ns(self, now_ns: int) -> int:
-        """Until its end with the planned size."""
+        """Returns the time until its end with the planned size."""
         return self.end_with_ns(self.size, now_ns) - now_ns
 
     def end_with_ns(self, size: int, now_ns: int) -> int:
-        """When it would end if it went on with so many nodes, any cost paid."""
+        """Returns its end if it ran on with ``size`` nodes, including the cost."""
         job = self.job
         stretch = job.execution(size, self.ideal)
         if not self.held:
@@ -54,13 +54,13 @@ class Running:
         if size == self.held:
             return self.end_ns
         begin_ns = max(now_ns, self.since_ns)
-        # Below 0 for a live job that runs on after its time.
+        # Negative for a live job that exceeds its expected end.
         held_left_ns = max(0, self.end_ns - begin_ns)
         left_ns = held_left_ns * stretch / job.execution(self.held, self.ideal)
         return begin_ns + job.cost.ns(self.held, size) + round(left_ns)
 
     def settle(self, now_ns: int) -> None:
-        """The planned size becomes the one it has."""
+        """Carries out the planned size."""
         self.end_ns = self.end_with_ns(self.size, now_ns)
         if self.held:
             cost_ns = self.job.cost.ns(self.held, self.size)

@@ -1,20 +1,21 @@
-"""The scheduler of malleable jobs as a pure state machine (Figure 3 of the paper).
+"""Schedules malleable jobs as a pure state machine (Figure 3 of the paper).
 
-A job that arrives gets its ideal, or what is free if that is its minimum at least. Else,
-if the degree of multiprogramming is not reached, its minimum is completed by a harvest
-among the running jobs. Else it queues, first come first served. When a job ends, first
-the degree is restored from the queue, by harvest if need be; what is left of its nodes
-goes to running jobs below their ideal and to the queue, in the order of the distribution.
+An arriving job gets its ideal, or the free nodes if they are at least its minimum.
+Otherwise, below the degree of multiprogramming, a harvest among the running jobs provides
+the missing nodes of its minimum. Otherwise it queues, first come first served. When a job
+ends, jobs of the queue start until the degree is reached, by harvest if needed. The
+remaining nodes go to running jobs below their ideal and to the queue, as the distribution
+orders.
 
-The scheduler decides how many nodes a job has, not which. Each event changes
-a job at most once, whatever was planned in between.
+The scheduler decides how many nodes a job has, not which ones. Each event changes a job at
+most once.
 
-Invariants, after every event: the sizes of the running jobs sum to at most the machine;
-each is between its minimum and its ideal; every job submitted waits, runs or has ended;
-jobs start in the order of their submission.
+Invariants, after every event: the sizes of the running jobs sum to at most the machine.
+Each size is between minimum and ideal. Every submitted job waits, runs or has ended. Jobs
+start in the order of their submission.
 
-Limit: a job that arrives while others wait is not looked at until one ends, even if a
-protected age runs out meanwhile.
+Limit: a job that arrives while others wait is not considered until a job ends, even if a
+protected age ends meanwhile.
 """
 
 from __future__ import annotations
@@ -42,10 +43,10 @@ from cosched.core.errors import CoschedError
 
 @dataclass(slots=True)
 class Counts:
-    """How often which branch was taken.
+    """Counts how often each branch was taken.
 
-    requests: harvests wanted; harvests: those that brought enough; victims: jobs
-    harvested, one by one; gifts: jobs that were given nodes.
+    requests: harvests tried. harvests: harvests that brought enough nodes. victims: changes
+    that took nodes from a job. gifts: changes that gave nodes to a job.
     """
 
     requests: int = 0
@@ -55,7 +56,7 @@ class Counts:
 
 
 class MalleableScheduler:
-    """Queue and running jobs of a machine of so many nodes."""
+    """The queue and the running jobs of a machine of ``nodes`` nodes."""
 
     def __init__(self, nodes: int, policy: Policy) -> None:
         if nodes < 1:
@@ -72,7 +73,7 @@ class MalleableScheduler:
         self._degree = nodes if policy.degree is None else policy.degree
 
     def handle(self, event: Event) -> tuple[Command, ...]:
-        """What follows from an event. Events come in the order of their times."""
+        """Takes one event and returns the commands. Events come in the order of time."""
         now_ns = event.now_ns
         if isinstance(event, JobSubmitted):
             self._submit(event.job, now_ns)
@@ -86,7 +87,7 @@ class MalleableScheduler:
         self._check(job)
         self.waiting.append(job)
         self._waiting_numbers.add(job.number)
-        if len(self.waiting) == 1:  # else whoever is first could not start either
+        if len(self.waiting) == 1:  # behind another waiting job it cannot start
             self._start_fitting(now_ns)
             self._reach_degree(now_ns)
 
@@ -119,12 +120,12 @@ class MalleableScheduler:
                 self._give(now_ns)
 
     def _start_fitting(self, now_ns: int) -> None:
-        """The first of the queue, as long as what is free will do."""
+        """Starts jobs from the head of the queue while the free nodes suffice."""
         while self.waiting and self.waiting[0].minimum <= self.free:
             self._start(now_ns)
 
     def _reach_degree(self, now_ns: int) -> None:
-        """achieve_mp(M): the first of the queue, by harvest if need be."""
+        """Starts jobs until the degree is reached, by harvest if needed: achieve_mp(M)."""
         while self.waiting and len(self.running) < self._degree:
             missing = self.waiting[0].minimum - self.free
             if missing > 0 and not self._harvest(missing, now_ns):
@@ -142,7 +143,7 @@ class MalleableScheduler:
         self._changed[job.number] = running
 
     def _harvest(self, missing: int, now_ns: int) -> bool:
-        """Takes so many nodes from running jobs; takes none if there are not so many."""
+        """Takes ``missing`` nodes from running jobs, or none; returns whether it did."""
         harvest = self.policy.harvest
         if harvest is NEVER:
             return False
@@ -165,7 +166,7 @@ class MalleableScheduler:
         return True
 
     def _victims(self, now_ns: int) -> Sequence[Running]:
-        """Averages are over all that run, whoever may be harvested."""
+        """Returns the jobs to harvest. Averages cover all running jobs."""
         control = self.policy.control
         limit, protected_ns = control.harvest_limit, control.protected_ns
         jobs = self.policy.harvest.victims(list(self.running.values()), now_ns)
@@ -176,7 +177,7 @@ class MalleableScheduler:
         return jobs
 
     def _give(self, now_ns: int) -> None:
-        """What is free to running jobs below their ideal."""
+        """Gives free nodes to running jobs below their ideal."""
         if not self.free:
             return
         short = [job for job in self.running.values() if job.size < job.ideal]
@@ -190,8 +191,10 @@ class MalleableScheduler:
             self._give_to([job for job in short if id(job) not in chosen], now_ns)
 
     def _give_to(self, receivers: Sequence[Running], now_ns: int) -> None:
-        """Where a gift is not worth its cost, who gains least by his leaves it to the
-        others."""
+        """Gives free nodes to these jobs.
+
+        A job whose gift is not worth its cost gets none; the least worthy job is removed
+        first, and its nodes go to the others."""
         give, least = self.policy.harvest.give, self.policy.control.least_worth
         jobs = list(receivers)
         amounts = give(jobs, self.free)
@@ -216,7 +219,7 @@ class MalleableScheduler:
         self._changed[job.job.number] = job
 
     def _settle(self, now_ns: int) -> tuple[Command, ...]:
-        """Carries the plan out: who shrinks first, then who starts, then who grows."""
+        """Returns the commands of the plan: first shrink, then start, then grow."""
         shrinks: list[Command] = []
         starts: list[Command] = []
         grows: list[Command] = []

@@ -1,4 +1,4 @@
-"""What a scheduler of malleable jobs is made of (section 2.2 of the paper)."""
+"""Defines the policies of the malleable scheduler (section 2.2 of the paper)."""
 
 from __future__ import annotations
 
@@ -10,21 +10,20 @@ from cosched.core.errors import CoschedError
 
 
 class Distribution(str, Enum):
-    """Who gets the nodes of a job that ended, once the degree is reached."""
+    """The order in which a job's nodes are given away when it has ended."""
 
     FAVOUR_RUNNING = "favour-running"  # jobs below their ideal, then the queue
     FAVOUR_QUEUED = "favour-queued"  # the queue, then jobs below their ideal
-    QUEUED_ONLY = "queued-only"  # running jobs are given nothing
+    QUEUED_ONLY = "queued-only"  # running jobs get no nodes
 
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """What all policies must respect.
+    """Limits for all policies.
 
-    harvest_limit: how often a job may be harvested; None: any number of times.
-    protected_ns: a job is not harvested before it has run so long.
-    least_worth: the benefit of a change, as a multiple of its cost, that it must have;
-    0: it is not asked. See ``worth``.
+    harvest_limit: how often a job may be harvested; None: no limit. protected_ns: the age
+    before which a job is not harvested. least_worth: the least benefit of a change, as a
+    multiple of its cost; 0: no limit. See ``worth``.
     """
 
     harvest_limit: int | None = None
@@ -42,10 +41,10 @@ class Control:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Admission, harvest, distribution, control.
+    """Admission, harvest, distribution and control.
 
-    degree: the degree of multiprogramming that admission tries to achieve,
-    achieve_mp(M); None: no limit.
+    degree: admission tries to reach this degree of multiprogramming, achieve_mp(M). None:
+    no limit.
     """
 
     harvest: Harvest
@@ -58,5 +57,5 @@ class Policy:
             raise CoschedError(f"degree of multiprogramming {self.degree}: want 1 or more")
 
 
-#: An arriving job gets what is free between its minimum and its ideal, and keeps it.
+#: An arriving job gets the free nodes, from its minimum to its ideal, and keeps them.
 MOLDABLE = Policy(NEVER, Distribution.QUEUED_ONLY)

@@ -1,8 +1,8 @@
-"""Is a change worth its cost? (The paper's control policy; it gives no formula.)
+"""Compares the benefit of a change with its cost.
 
-A harvest saves the arriving job the wait until enough nodes are expected to be free by
-themselves. It costs what its victims will end later. A gift saves what the job will end
-earlier, the cost of the change paid; that difference must be as many times the cost.
+The paper has such a control policy but gives no formula. A harvest saves the arriving job
+the wait until enough nodes become free without it. Its cost is the delay of its victims. A
+gift saves the time by which the job ends earlier, the cost of the change included.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from cosched.core.cluster.malleable.running import Running
 
 
 def wait_saved_ns(running: Iterable[Running], missing: int, now_ns: int) -> int:
-    """Until the jobs that run have set so many nodes free."""
+    """Returns the time until running jobs have released ``missing`` nodes."""
     ends = sorted((job.left_ns(now_ns), job.size) for job in running)
     for left_ns, size in ends:
         missing -= size
         if missing <= 0:
             return left_ns
-    raise ValueError(f"{missing} nodes more are wanted than all jobs have")
+    raise ValueError(f"all jobs together have {missing} nodes too few")
 
 
 def harvest_worth(
@@ -29,7 +29,7 @@ def harvest_worth(
     amounts: Amounts,
     now_ns: int,
 ) -> float:
-    """Wait saved / delays caused."""
+    """Returns the saved wait divided by the caused delays."""
     delay_ns = sum(
         job.end_with_ns(job.size - amount, now_ns) - job.end_with_ns(job.size, now_ns)
         for job, amount in zip(victims, amounts, strict=True)
@@ -40,7 +40,7 @@ def harvest_worth(
 
 
 def gift_worth(job: Running, amount: int, now_ns: int) -> float:
-    """Time saved, its cost paid, / that cost."""
+    """Returns the saved time divided by the cost of the change."""
     now_end_ns = job.end_with_ns(job.size, now_ns)
     saved_ns = now_end_ns - job.end_with_ns(job.size + amount, now_ns)
     cost_ns = job.job.cost.ns(job.size, job.size + amount)

@@ -1,7 +1,7 @@
-"""Which jobs share nodes: symbiotic space-sharing (Weinberg and Snavely, ICS 2006).
+"""Places jobs that share nodes: symbiotic space-sharing (Weinberg and Snavely, ICS 2006).
 
-``scheduler.SymbioticScheduler`` is the machine: EASY over the halves of nodes, with
-``placement`` saying which halves suit a job. ``resources`` is what users say of their
-jobs, ``matrix`` what was measured, ``learner`` what was seen so far. ``pairings`` has the
-numbers of section 3.3.
+``scheduler.SymbioticScheduler`` is the state machine: EASY over the halves of nodes.
+``placement`` chooses the halves for a job. ``resources`` holds users' labels, ``matrix``
+measured speedups, ``learner`` observed speedups. ``pairings`` computes the numbers of
+section 3.3.
 """

@@ -1,4 +1,4 @@
-"""Who has which half of which node. Copies are for plans."""
+"""Keeps the job on each half of each node. Plans use copies."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from cosched.core.cluster.symbiosis.messages import Half, SharingJob
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Halves for a job, and halves that are closed to others while it runs."""
+    """Halves for a job, and halves that stay empty while it runs."""
 
     halves: tuple[Half, ...]
     closed: tuple[Half, ...] = ()
 
 
 class Board:
-    """The halves of so many nodes."""
+    """The halves of ``nodes`` nodes."""
 
     __slots__ = ("_at", "_owner", "free", "nodes")
 
@@ -29,7 +29,7 @@ class Board:
         self._at: dict[JobId, Spot] = {}
 
     def copy(self) -> Board:
-        """Another one in the same state."""
+        """Returns a copy of this board."""
         other = Board(self.nodes)
         other.free = self.free
         other._owner = self._owner.copy()
@@ -37,22 +37,22 @@ class Board:
         return other
 
     def owner(self, half: Half) -> SharingJob | None:
-        """Who has a half, in use or closed."""
+        """Returns the job that uses or closes a half."""
         return self._owner[half]
 
     def neighbour(self, half: Half) -> SharingJob | None:
-        """Who has the other half of the node."""
+        """Returns the job on the other half of the node."""
         return self._owner[half ^ 1]
 
     def empty_nodes(self) -> Iterator[int]:
-        """Nodes both halves of which are free, in order."""
+        """Yields the nodes with two free halves, in order."""
         owner = self._owner
         for node in range(self.nodes):
             if owner[2 * node] is None and owner[2 * node + 1] is None:
                 yield node
 
     def open_halves(self) -> Iterator[tuple[Half, SharingJob | None]]:
-        """A free half of each node that has one, in order, and who has its other half."""
+        """Yields a free half of each node, in order, and the job on its other half."""
         owner = self._owner
         for top in range(0, len(owner), 2):
             if owner[top] is None:
@@ -61,7 +61,7 @@ class Board:
                 yield top + 1, owner[top]
 
     def place(self, job: SharingJob, spot: Spot) -> None:
-        """The job has these halves from now on."""
+        """Gives the job these halves."""
         for half in (*spot.halves, *spot.closed):
             if self._owner[half] is not None:
                 raise AssertionError(f"half {half} is not free for job {job.number}")
@@ -70,7 +70,7 @@ class Board:
         self.free -= len(spot.halves) + len(spot.closed)
 
     def remove(self, number: JobId) -> None:
-        """The job is gone."""
+        """Removes a job and frees its halves."""
         spot = self._at.pop(number)
         for half in (*spot.halves, *spot.closed):
             self._owner[half] = None

@@ -1,4 +1,4 @@
-"""What Weinberg and Snavely measured on DataStar and heard from users."""
+"""Holds the speedups and labels that Weinberg and Snavely report for DataStar."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ DATASTAR = Model(
 )
 
 #: Tables 1 and 2: the four NAS benchmarks that were the large jobs of the prototype's
-#: stream, 16 processors on 8-way p655 nodes. EP and BTIO beside each other were not
-#: measured: BTIO is as beside nobody, EP as beside CG and IS, since neither has an effect
-#: on the other (Figs. 1 and 2).
+#: stream, 16 processors on 8-way p655 nodes. The pair EP and BTIO was not measured. Neither
+#: affects the other (Figs. 1 and 2), so BTIO has its speed alone, and EP its speed beside
+#: CG and IS.
 NPB = Model(
     SpeedupMatrix(
         ("CG", "IS", "EP", "BTIO"),
@@ -56,5 +56,5 @@ NPB = Model(
     ),
 )
 
-#: By the names people use.
+#: The models by their names on the command line.
 MODELS: Mapping[str, Model] = MappingProxyType({"datastar": DATASTAR, "npb": NPB})

@@ -1,11 +1,12 @@
-"""What was seen of applications beside each other; checks users' labels against it.
+"""Learns the speedups of applications beside each other, and checks users' labels.
 
 Section 3 leaves both to "more advanced scenarios": a system that verifies the category by
-historical run information, and a scheduler that experiments with combinations until it has
-found the best (``rounds.py``).
+historical run information, and a scheduler that tries combinations until it has found the
+best (``rounds.py``).
 
-Of a pair that was seen, the mean counts; of another one, what users' labels let expect
-(``Priors``). Limits: a mean forgets nothing, and all runs of an application count as alike.
+For an observed pair the estimate is the mean. For other pairs it follows from the users'
+labels (``Priors``). Limits: old observations count as much as new ones, and all runs of an
+application count the same.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ from cosched.core.errors import CoschedError
 
 @dataclass(frozen=True, slots=True)
 class Priors:
-    """Speedups to expect of pairs that were not seen: the paper's means, and no change
-    where nothing is known. alone: beside nobody."""
+    """Expected speedups of pairs without observations: the paper's means, 1 if unknown.
+
+    alone: without a neighbour."""
 
     slow: float = 0.84
     symbiotic: float = 1.15
@@ -39,7 +41,7 @@ class Priors:
     alone: float = 1.2
 
     def of(self, expectation: Expectation) -> float:
-        """The speedup."""
+        """Returns the expected speedup."""
         return {
             Expectation.SLOW: self.slow,
             Expectation.SYMBIOTIC: self.symbiotic,
@@ -49,7 +51,7 @@ class Priors:
 
 @dataclass(slots=True)
 class Seen:
-    """The mean of so many observations."""
+    """The mean of ``count`` observations."""
 
     count: int = 0
     mean: float = 0.0
@@ -61,11 +63,11 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class LabelCheck:
-    """What was seen of an application, against its user's label.
+    """The observations of an application, compared with its user's label.
 
-    right, wrong: backgrounds beside which it did, or did not do, what was expected (below
-    a speedup of 1, or not). said: those resources of the label that nodes share. found:
-    those whose users slow it down, more than others do.
+    right, wrong: the neighbours beside which its speedup was, or was not, on the expected
+    side of 1. said: the resources of the label that nodes share. found: the resources whose
+    users slow it down more than other neighbours do.
     """
 
     application: str
@@ -76,8 +78,10 @@ class LabelCheck:
 
     @property
     def verdict(self) -> str:
-        """``confirmed``; ``not seen``: a resource that was said does not show; ``more
-        found``: one shows that was not said; ``unknown``: nothing was seen of it."""
+        """Returns the verdict on the label.
+
+        ``confirmed``; ``not seen``: a resource of the label has no effect; ``more found``:
+        a resource outside the label has one; ``unknown``: there are no observations."""
         if not self.right + self.wrong and not self.found:
             return "unknown" if self.said else "confirmed"
         if self.found - self.said:
@@ -85,7 +89,7 @@ class LabelCheck:
         return "not seen" if self.said - self.found else "confirmed"
 
     def document(self) -> dict[str, Any]:
-        """For JSON."""
+        """Returns the check as JSON data."""
         return {
             "application": self.application,
             "said": sorted(resource.value for resource in self.said),
@@ -98,14 +102,14 @@ class LabelCheck:
 
 @dataclass(slots=True)
 class Learner:
-    """Observations, by (primary, background); ``None``: nobody on the other halves."""
+    """Observations by (primary, background); background None: the other halves are free."""
 
     labels: Labels
     priors: Priors = field(default_factory=Priors)
     seen: dict[tuple[str, str | None], Seen] = field(default_factory=dict)
 
     def observe(self, primary: str, background: str | None, speedup: float) -> None:
-        """The primary was so fast against nodes of its own."""
+        """Adds an observed speedup of the primary against whole nodes of its own."""
         if not speedup > 0.0:
             raise CoschedError(
                 f"application '{primary}': a speedup of {speedup:g} was observed: "
@@ -114,7 +118,7 @@ class Learner:
         self.seen.setdefault((primary, background), Seen()).add(speedup)
 
     def estimate(self, primary: str, background: str | None) -> float:
-        """The speedup to expect."""
+        """Returns the expected speedup of the pair."""
         seen = self.seen.get((primary, background))
         if seen is not None:
             return seen.mean
@@ -125,7 +129,7 @@ class Learner:
         return self.priors.of(expected(self.labels[primary], self.labels[background]))
 
     def error(self, matrix: SpeedupMatrix) -> float:
-        """How far its estimates are off the truth, the mean over all pairs of speedups."""
+        """Returns the mean error of the estimates over all pairs of the matrix."""
         off = [
             abs(self.estimate(*pair) - matrix.speedup(*pair))
             for pair in permutations(matrix.names, 2)
@@ -133,7 +137,7 @@ class Learner:
         return fmean(off) if off else 0.0
 
     def check(self) -> list[LabelCheck]:
-        """Each application's label, in the order of names."""
+        """Checks each application's label, in the order of names."""
         return [self._check(name) for name in sorted(self.labels)]
 
     def _check(self, name: str) -> LabelCheck:
@@ -158,7 +162,7 @@ class Learner:
         return LabelCheck(name, own & SHARED, found, right, wrong)
 
     def _suffers(self, beside: Iterable[tuple[str, float]], resource: Resource) -> bool:
-        """Below its own speed beside users of a resource, and worse than beside others."""
+        """Returns whether users of the resource slow it down more than others do."""
         users: list[float] = []
         others: list[float] = []
         for background, speedup in beside:
@@ -169,7 +173,7 @@ class Learner:
 
 
 def check_labels(model: Model) -> list[LabelCheck]:
-    """The labels against the whole matrix."""
+    """Checks the labels against the whole matrix."""
     learner = Learner(model.labels)
     for primary, background in permutations(model.matrix.names, 2):
         learner.observe(primary, background, model.matrix.speedup(primary, background))

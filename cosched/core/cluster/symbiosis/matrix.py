@@ -1,4 +1,4 @@
-"""How fast applications run beside each other: the model of a machine (Table 4).
+"""Holds the speedups of applications beside each other: a machine's model (Table 4).
 
 As JSON, written by ``python -m benchmarks.kernels matrix`` or by hand:
 
@@ -19,10 +19,10 @@ from cosched.core.errors import CoschedError
 
 @dataclass(frozen=True, slots=True)
 class SpeedupMatrix:
-    """rows: for each application as the primary, its speedup beside each background.
+    """Speedups of applications, against whole nodes of their own.
 
-    idle: the same with nobody on the other halves. A number is a speedup against nodes of
-    the application's own, so beside itself it is 1 by definition.
+    rows: for each application as the primary, its speedup beside each background. The
+    speedup beside itself is 1 by definition. idle: its speedup with free other halves.
     """
 
     names: tuple[str, ...]
@@ -33,8 +33,8 @@ class SpeedupMatrix:
         wide = {len(row) for row in self.rows} | {len(self.rows), len(self.idle)}
         if not self.names or wide != {len(self.names)}:
             raise CoschedError(
-                f"a speedup matrix of {len(self.names)} applications needs as many rows "
-                "of as many numbers, and as many beside nobody"
+                f"a speedup matrix of {len(self.names)} applications needs that many rows, "
+                "that many numbers in each row, and that many idle speedups"
             )
         for name, row, idle in zip(self.names, self.rows, self.idle, strict=True):
             for speedup in (*row, idle):
@@ -44,7 +44,9 @@ class SpeedupMatrix:
                     )
 
     def speedup(self, primary: str, background: str | None) -> float:
-        """``background`` None: nobody. Raises CoschedError for what was not measured."""
+        """Returns the speedup of ``primary``; ``background`` None: free other halves.
+
+        Raises CoschedError for an unknown application."""
         own = self._place(primary)
         return (
             self.idle[own]
@@ -60,19 +62,19 @@ class SpeedupMatrix:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A machine's matrix, and what users say of the applications in it."""
+    """A machine's matrix, and the users' labels of its applications."""
 
     matrix: SpeedupMatrix
     limits: tuple[Limits, ...]
 
     @property
     def labels(self) -> Labels:
-        """The users' labels by application."""
+        """Returns the users' labels by application."""
         return dict(zip(self.matrix.names, self.limits, strict=True))
 
 
 def parse_model(document: object, what: str) -> Model:
-    """The model that a JSON document says; ``what`` names it in errors."""
+    """Reads a model from a JSON document; ``what`` names the document in errors."""
     rows = document.get("applications") if isinstance(document, Mapping) else None
     if not isinstance(rows, Mapping) or not rows:
         raise CoschedError(f"{what}: has no object 'applications' with one or more in it")
@@ -110,7 +112,7 @@ def _number(value: object, what: str) -> float:
 
 
 def model_document(model: Model) -> dict[str, Any]:
-    """The model for JSON; ``parse_model`` reads it."""
+    """Returns the model as JSON data for ``parse_model``."""
     matrix = model.matrix
     return {
         "applications": {

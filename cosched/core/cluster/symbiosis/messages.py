@@ -1,5 +1,7 @@
-"""What goes into the machine and what comes out; ``JobEnded`` and ``Ticked`` are those of
-``cosched.core.cluster.queue``. Times are nanoseconds; ``now_ns`` never goes backwards."""
+"""Defines the events and commands of the symbiotic scheduler.
+
+``JobEnded`` and ``Ticked`` come from ``cosched.core.cluster.queue``. Times are nanoseconds;
+``now_ns`` never goes backwards."""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ TOP, BOTTOM = 0, 1
 class SharingJob:
     """A request for node halves.
 
-    size: halves. walltime_ns: how long its user says it will run on nodes of its own.
-    application: what of its kind is known by. limits: its user's label.
+    size: halves. walltime_ns: the requested run time on whole nodes of its own.
+    application: its kind. limits: its user's label.
     """
 
     number: JobId
@@ -40,8 +42,9 @@ class JobSubmitted:
 
 @dataclass(frozen=True, slots=True)
 class SpeedObserved:
-    """A job of one application had the same neighbour everywhere for a while, and so much
-    speedup. ``background`` None: nobody."""
+    """A job had the same neighbour on all its nodes for a while, with this speedup.
+
+    ``background`` None: no neighbour."""
 
     now_ns: int
     primary: str
@@ -51,8 +54,7 @@ class SpeedObserved:
 
 @dataclass(frozen=True, slots=True)
 class StartSharing:
-    """Start the job on these halves, now. ``closed``: halves of its nodes that nobody gets
-    while it runs."""
+    """Start the job on these halves, now. ``closed``: halves that stay empty meanwhile."""
 
     job: SharingJob
     halves: Sequence[Half]

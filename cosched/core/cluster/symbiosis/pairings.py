@@ -1,6 +1,6 @@
-"""Applications in pairs, each pair on the halves of the same nodes (section 3.3).
+"""Pairs applications, each pair on the halves of the same nodes (section 3.3).
 
-Of an odd number one has nobody beside it.
+With an odd number of applications, one has no neighbour.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from cosched.core.cluster.symbiosis.matrix import Model, SpeedupMatrix
 from cosched.core.cluster.symbiosis.resources import Expectation, Labels, expected
 from cosched.core.errors import CoschedError
 
-Pair: TypeAlias = "tuple[str, str | None]"  #: (primary, background or nobody)
+Pair: TypeAlias = "tuple[str, str | None]"  #: (primary, background or None)
 Pairs: TypeAlias = "tuple[Pair, ...]"
 
 
 def schedules(names: Sequence[str]) -> Iterator[Pairs]:
-    """Every way to run the applications in pairs."""
+    """Yields every way to run the applications in pairs."""
     if not names:
         yield ()
         return
@@ -34,14 +34,14 @@ def schedules(names: Sequence[str]) -> Iterator[Pairs]:
 
 
 def user_guided(names: Sequence[str], labels: Labels) -> Iterator[Pairs]:
-    """The schedules in which nobody is expected to slow down."""
+    """Yields the schedules in which no application is expected to slow down."""
     for schedule in schedules(names):
         if all(not warned(labels, pair) for pair in schedule):
             yield schedule
 
 
 def warned(labels: Labels, pair: Pair) -> bool:
-    """Users' labels warn of this pair; whichever is the primary."""
+    """Returns whether users' labels warn of this pair, in either order."""
     one, other = pair
     if other is None:
         return False
@@ -49,7 +49,7 @@ def warned(labels: Labels, pair: Pair) -> bool:
 
 
 def both_orders(schedule: Pairs) -> Iterator[Pair]:
-    """Each application of a schedule as the primary."""
+    """Yields each application of a schedule as the primary."""
     for one, other in schedule:
         yield one, other
         if other is not None:
@@ -57,12 +57,12 @@ def both_orders(schedule: Pairs) -> Iterator[Pair]:
 
 
 def throughput(matrix: SpeedupMatrix, schedule: Pairs) -> float:
-    """The mean speedup of all applications of a schedule."""
+    """Returns the mean speedup of all applications of a schedule."""
     return fmean(matrix.speedup(*pair) for pair in both_orders(schedule))
 
 
 def outcomes(model: Model) -> dict[Expectation, dict[Pair, float]]:
-    """The speedup of each (primary, background), by what was expected of it."""
+    """Returns the speedup of each (primary, background), by its expectation."""
     found: dict[Expectation, dict[Pair, float]] = {
         expectation: {} for expectation in Expectation
     }
@@ -75,11 +75,11 @@ def outcomes(model: Model) -> dict[Expectation, dict[Pair, float]]:
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """The numbers of section 3.3, of any matrix; None where there is nothing to average.
+    """The numbers of section 3.3 for a matrix; None if there is nothing to average.
 
-    slow_mean, symbiotic_mean: speedups where users expect that. symbiotic_right: of
-    ``symbiotic`` predictions, those that came with a speedup of 1 or more. random: the
-    mean over all combinations that nobody warns of. best, worst: user-guided schedules.
+    slow_mean, symbiotic_mean: mean speedups where users expect that. symbiotic_right: the
+    number of ``symbiotic`` predictions with a speedup of 1 or more. random: the mean over
+    all pairs without a warning. best, worst: user-guided schedules.
     """
 
     slow_mean: float | None
@@ -96,7 +96,7 @@ class Assessment:
 
 
 def assess(model: Model) -> Assessment:
-    """Raises CoschedError where users' labels warn of every schedule."""
+    """Computes the assessment. Raises CoschedError if labels warn of every schedule."""
     names = model.matrix.names
     guided = list(user_guided(names, model.labels))
     if not guided:

@@ -1,19 +1,18 @@
-"""Which halves suit a job. Pure functions of the board; None: none now.
+"""Chooses the halves for a job. Each placement returns None if no halves fit now.
 
-whole: traditional space-sharing. Nodes of its own for each job; a job of half a node
-    leaves the other half empty.
-packed: the same, but two jobs of half a node may share one, whatever they are.
-split: the paper's prototype (section 2.4). Jobs limited by memory have top halves, all
-    others bottom halves, each of another node.
-labels: halves beside jobs of which nobody's label warns, each of another node;
-    beside those with whom either is expected to be symbiotic first.
-anyhow: the same order of preference, but rather beside a job that is warned of than not
-    at all.
-learned: as anyhow, but by what was seen of the applications, where anything was.
+whole: traditional space-sharing. Each job has its own nodes; a job of half a node leaves
+    the other half empty.
+packed: the same, but any two jobs of half a node may share one.
+split: the paper's prototype (section 2.4). Jobs limited by memory get top halves, all other
+    jobs get bottom halves, each half on another node.
+labels: halves on different nodes, never beside a job of which a label warns; first beside
+    jobs where a gain is expected.
+anyhow: the same preference, but a job also starts beside a job of which a label warns.
+learned: as anyhow, with observed speedups where there are any.
 
 In the last four, a job larger than the number of nodes gets whole nodes of its own.
 
-A job that fits on a board fits on it too when others have gone: plans rest on that.
+A job that fits on a board still fits after other jobs have left. Plans depend on that.
 """
 
 from __future__ import annotations
@@ -28,16 +27,16 @@ from cosched.core.cluster.symbiosis.resources import Expectation, Limits, Resour
 
 Placement: TypeAlias = Callable[[SharingJob, Board], "Spot | None"]
 
-#: How well two jobs suit each other, beside 0 for nobody; None: not at all. By their
-#: applications and labels alone.
+#: Rates two jobs as neighbours, from their applications and labels: 0 is as good as no
+#: neighbour, None forbids the pair.
 Affinity: TypeAlias = Callable[[SharingJob, SharingJob], "float | None"]
 
-#: What a job that has nobody beside it leaves to be gained: less than a symbiotic pair.
-NOBODY = 0.0
+#: The rating of a free other half: less than that of a symbiotic pair.
+NO_NEIGHBOUR = 0.0
 
 
 def whole(job: SharingJob, board: Board) -> Spot | None:
-    """Nodes of its own."""
+    """Places the job on whole nodes of its own."""
     wanted = (job.size + 1) // 2
     nodes = _first(board, wanted)
     if nodes is None:
@@ -47,7 +46,7 @@ def whole(job: SharingJob, board: Board) -> Spot | None:
 
 
 def packed(job: SharingJob, board: Board) -> Spot | None:
-    """Whole nodes, and any free half for what is left: of a used node if there is one."""
+    """Places the job on whole nodes; its last half goes to a used node if possible."""
     nodes = _first(board, job.size // 2)
     if nodes is None:
         return None
@@ -65,7 +64,7 @@ def packed(job: SharingJob, board: Board) -> Spot | None:
 
 
 def split(job: SharingJob, board: Board) -> Spot | None:
-    """Memory on top, all else below."""
+    """Places jobs limited by memory on top halves, other jobs on bottom halves."""
     if job.size > board.nodes:
         return whole(job, board)
     side = TOP if Resource.MEMORY in job.limits else BOTTOM
@@ -74,16 +73,16 @@ def split(job: SharingJob, board: Board) -> Spot | None:
 
 
 def spread(affinity: Affinity) -> Placement:
-    """One half of each of several nodes, where the neighbours suit best."""
+    """Returns the placement on halves of different nodes with the best neighbours."""
 
     def place(job: SharingJob, board: Board) -> Spot | None:
         if job.size > board.nodes:
             return whole(job, board)
         suited: list[tuple[float, int]] = []
-        # Large jobs meet the same few applications on many nodes.
+        # Large jobs have the same few neighbours on many nodes.
         known: dict[tuple[str, Limits], float | None] = {}
         for half, neighbour in board.open_halves():
-            worth: float | None = NOBODY
+            worth: float | None = NO_NEIGHBOUR
             if neighbour is not None:
                 kind = neighbour.application, neighbour.limits
                 if kind not in known:
@@ -99,13 +98,13 @@ def spread(affinity: Affinity) -> Placement:
 
 
 def by_labels(one: SharingJob, other: SharingJob) -> float | None:
-    """1 for each of the two that is expected to gain; None if users' labels warn."""
+    """Returns 1 for each of the two that should gain; None if users' labels warn."""
     worth = grudging(one, other)
     return None if worth < 0.0 else worth
 
 
 def grudging(one: SharingJob, other: SharingJob) -> float:
-    """1 for each of the two that is expected to gain, -1 for each that is to slow down."""
+    """Returns 1 for each of the two that should gain, -1 for each that should slow down."""
     worth = {
         Expectation.SLOW: -1.0,
         Expectation.SYMBIOTIC: 1.0,
@@ -116,7 +115,7 @@ def grudging(one: SharingJob, other: SharingJob) -> float:
 
 
 def by_learner(learner: Learner) -> Affinity:
-    """What the two gain together, as far as that was seen."""
+    """Returns the affinity by learned speedups: the gain of the two together."""
 
     def gain(one: SharingJob, other: SharingJob) -> float:
         pair = one.application, other.application
@@ -126,7 +125,7 @@ def by_learner(learner: Learner) -> Affinity:
 
 
 def _first(board: Board, wanted: int) -> list[int] | None:
-    """So many empty nodes."""
+    """Returns the first ``wanted`` empty nodes; None if there are fewer."""
     nodes: list[int] = []
     for node in board.empty_nodes():
         if len(nodes) == wanted:
@@ -135,7 +134,7 @@ def _first(board: Board, wanted: int) -> list[int] | None:
     return nodes if len(nodes) == wanted else None
 
 
-#: By the names people use. ``learned`` is ``spread(by_learner(...))``.
+#: The placements by name. ``learned`` is ``spread(by_learner(...))``.
 PLACEMENTS: dict[str, Placement] = {
     "whole": whole,
     "packed": packed,

@@ -1,11 +1,11 @@
-"""What limits a job, as its user says, and what that lets one expect (section 3.2).
+"""Defines users' labels and the speedups that they predict (section 3.2).
 
-A speedup is that of the primary application on one half of each node it uses while the
-background one has the other half, against its run on half as many nodes of its own.
+The primary application runs on one half of each of its nodes, the background application
+on the other half. The speedup compares that with a run on half as many whole nodes.
 
-- Both limited by the same resource of a node (memory, io): expected to slow down.
-- The primary limited by a resource of a node, the background not by that: symbiotic.
-- Else nothing is known: the network is not a node's, and the CPU is not shared.
+- Both are limited by the same resource of a node (memory, io): expected to slow down.
+- Only the primary is limited by such a resource: symbiotic.
+- Otherwise unknown: a node does not own the network, and halves do not share CPUs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cosched.core.errors import CoschedError
 
 
 class Resource(str, Enum):
-    """What limits a job."""
+    """A resource that may limit a job."""
 
     CPU = "cpu"
     MEMORY = "memory"
@@ -27,7 +27,7 @@ class Resource(str, Enum):
 
 
 class Expectation(str, Enum):
-    """What users' labels say of a primary application beside a background one."""
+    """The effect of a background application on a primary one, by users' labels."""
 
     SLOW = "slow"
     SYMBIOTIC = "symbiotic"
@@ -42,7 +42,7 @@ SHARED: Limits = frozenset({Resource.MEMORY, Resource.IO})
 
 
 def expected(primary: Limits, background: Limits) -> Expectation:
-    """What the users' labels let one expect of the primary."""
+    """Returns the expected effect on the primary."""
     own = primary & SHARED
     if own & background:
         return Expectation.SLOW
@@ -50,11 +50,11 @@ def expected(primary: Limits, background: Limits) -> Expectation:
 
 
 def parse_limits(names: object, what: str) -> Limits:
-    """A label from a list of names; raises CoschedError, which names ``what``."""
+    """Returns a label from a list of names; ``what`` names it in a CoschedError."""
     known = [resource.value for resource in Resource]
     if not isinstance(names, list) or not names:
         raise CoschedError(f"{what}: want a list of one or more of {', '.join(known)}")
     for name in names:
         if name not in known:
-            raise CoschedError(f"{what}: '{name}' is none of {', '.join(known)}")
+            raise CoschedError(f"{what}: '{name}' is not one of {', '.join(known)}")
     return frozenset(Resource(name) for name in names)

@@ -1,7 +1,7 @@
-"""A scheduler that experiments with schedules in pairs, one a round (section 3.3).
+"""Tries schedules of pairs, one a round, to find the best one (section 3.3).
 
-It "can experiment with different combinations to eventually discover the best schedule",
-which costs nothing, as even the worst user-guided schedule is a gain.
+The paper's scheduler "can experiment with different combinations to eventually discover
+the best schedule". That costs nothing: even the worst user-guided schedule is a gain.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from cosched.core.cluster.symbiosis.pairings import (
 from cosched.core.cluster.symbiosis.resources import Labels
 from cosched.core.errors import CoschedError
 
-#: What counters say of (primary, background or nobody): a speedup.
+#: Returns the measured speedup of (primary, background or None).
 Observe: TypeAlias = Callable[[str, "str | None"], float]
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What ran, and what the learner knew afterwards.
+    """One round and the state of the learner after it.
 
-    throughput: of the schedule, by the matrix. error: of the learner's estimates, the mean
-    over all pairs. refuted: applications whose label is not what was seen.
+    throughput: of the schedule, by the matrix. error: the learner's mean error over all
+    pairs. refuted: the number of applications whose label the observations contradict.
     """
 
     schedule: Pairs
@@ -41,8 +41,9 @@ class Round:
 
 
 def next_schedule(names: Sequence[str], learner: Learner) -> Pairs:
-    """What an experimenting scheduler runs next: the user-guided schedule with most pairs
-    not seen so far, of those the one with the best estimate; all seen, the best."""
+    """Returns the user-guided schedule with the most pairs without observations.
+
+    Among equals, the one with the best estimate. Raises CoschedError if there is none."""
 
     def worth(schedule: Pairs) -> tuple[int, float]:
         pairs = list(both_orders(schedule))
@@ -61,10 +62,10 @@ def experiment(
     labels: Labels | None = None,
     observe: Observe | None = None,
 ) -> list[Round]:
-    """So many schedules, each chosen by what was seen of those before.
+    """Runs ``rounds`` schedules, each chosen from the observations so far.
 
-    labels: what the users said, by default the model's. observe: what is seen of a pair,
-    by default exactly what the matrix says.
+    labels: the users' labels, by default the model's. observe: returns the speedup of a
+    pair, by default that of the matrix.
     """
     learner = Learner(model.labels if labels is None else labels)
     see = model.matrix.speedup if observe is None else observe

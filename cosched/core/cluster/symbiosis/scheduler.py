@@ -1,18 +1,18 @@
-"""EASY backfill over node halves, as a pure state machine (sections 2.4 and 3.3).
+"""Schedules jobs on node halves by EASY backfill, as a pure state machine.
 
-The queue is considered in an order. The first job for which its placement has no halves
-gets a reservation: the moment when, by the walltimes of those that run, it would have
-some. A job behind it may start if it is expected to end by then, or if the reserved job
-would still have halves then beside it. Whoever starts keeps its halves until it ends.
+Sections 2.4 and 3.3 of the paper. The first job without suitable halves gets a reservation:
+the time when, by the walltimes of the running jobs, it would have some. A later job may
+start if it is expected to end by then, or if the reserved job still fits beside it. A
+started job keeps its halves until it ends.
 
-What suits a job depends on its neighbours, so a reservation is a plan that is tried on a
-copy of the board, not a count of nodes. That costs some queue x running jobs a pass.
+Suitable halves depend on the neighbours. So a reservation is a plan, tried on a copy of the
+board, not a count of nodes. A pass costs about queue x running jobs.
 
-A job that outlives its walltime (beside a neighbour that slows it down) is expected to
-take ``overrun_ns`` more, again and again, as in ``cosched.core.cluster.queue.ledger``.
+A slowed job may exceed its walltime. It is then expected to take ``overrun_ns`` more,
+repeatedly, as in ``cosched.core.cluster.queue.ledger``.
 
-Invariants, after every event: no half belongs to two jobs; every job submitted waits,
-runs or has ended; by the walltimes, no start delays the reserved job.
+Invariants, after every event: no half belongs to two jobs. Every submitted job waits, runs
+or has ended. By the walltimes, no start delays the reserved job.
 """
 
 from __future__ import annotations
@@ -42,32 +42,32 @@ OVERRUN_NS = 10 * NS_PER_S
 Order: TypeAlias = Callable[[Sequence[SharingJob]], Sequence[SharingJob]]
 
 
-def as_they_came(queue: Sequence[SharingJob]) -> Sequence[SharingJob]:
-    """First come, first served."""
+def by_arrival(queue: Sequence[SharingJob]) -> Sequence[SharingJob]:
+    """Orders jobs first come, first served."""
     return queue
 
 
 def largest_first(queue: Sequence[SharingJob]) -> Sequence[SharingJob]:
-    """DataStar's objective: large jobs first, equal ones as they came."""
+    """Orders large jobs first, as DataStar did; equal jobs by arrival."""
     return sorted(queue, key=lambda job: -job.size)
 
 
-ORDERS: dict[str, Order] = {"fcfs": as_they_came, "largest": largest_first}
+ORDERS: dict[str, Order] = {"fcfs": by_arrival, "largest": largest_first}
 
 
 @dataclass(slots=True)
 class Counts:
-    """How often each branch of a decision was taken."""
+    """Counts how often each branch of a decision was taken."""
 
     passes: int = 0
     started_in_order: int = 0
     backfilled: int = 0
-    would_delay: int = 0  #: the reserved job, so they did not start
+    would_delay: int = 0  #: jobs not started, because they would delay the reserved job
     overruns: int = 0
 
 
 class SymbioticScheduler:
-    """Decides when jobs start and on which halves. Deterministic; no clock of its own."""
+    """Decides when jobs start and on which halves. Deterministic, without a clock."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class SymbioticScheduler:
             raise CoschedError(f"a machine of {nodes} nodes: want 1 or more")
         self.counts = Counts()
         self.learner = learner
-        self.reservation: tuple[SharingJob, int] | None = None  #: as the last pass left it
+        self.reservation: tuple[SharingJob, int] | None = None  #: after the last pass
         self._board = Board(nodes)
         self._placement = placement
         self._order = order
@@ -91,16 +91,16 @@ class SymbioticScheduler:
 
     @property
     def queue(self) -> Sequence[SharingJob]:
-        """The waiting jobs by arrival, for reading."""
+        """Returns the waiting jobs by arrival."""
         return self._queue
 
     @property
     def board(self) -> Board:
-        """Who has which half, for reading."""
+        """Returns the job on each half, for reading."""
         return self._board
 
     def handle(self, event: Event) -> tuple[Command, ...]:
-        """What follows from an event. Events come in the order of their times."""
+        """Takes one event and returns the commands. Events come in the order of time."""
         if isinstance(event, Ticked):
             return tuple(self._pass(event.now_ns))
         if isinstance(event, JobSubmitted):
@@ -161,7 +161,7 @@ class SymbioticScheduler:
         shadow_ns, later = self._shadow(head)
         self.reservation = head, shadow_ns
         for job in behind:
-            # Most jobs of a long queue are larger than what is free.
+            # Most jobs of a long queue are larger than the free halves.
             spot = None
             if job.size <= self._board.free:
                 spot = self._placement(job, self._board)
@@ -178,7 +178,7 @@ class SymbioticScheduler:
             yield self._start(job, spot, now_ns)
 
     def _shadow(self, head: SharingJob) -> tuple[int, Board]:
-        """When the head will have halves, and what the board is like then."""
+        """Returns the time when the head will fit, and the board at that time."""
         later = self._board.copy()
         at_ns = 0
         for end_ns, number in self._ends:
@@ -195,7 +195,7 @@ class SymbioticScheduler:
         return StartSharing(job, spot.halves, spot.closed)
 
     def _extend(self, now_ns: int) -> None:
-        """Expects jobs that should be over to take ``overrun_ns`` more."""
+        """Adds ``overrun_ns`` to the expected end of each overdue job."""
         late = [number for end_ns, number in self._ends if end_ns <= now_ns]
         if late:
             self.counts.overruns += len(late)
