@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from cosched.core.node.messages import (
-    Cause,
     Command,
     Event,
     Job,
     MessageTrapped,
+    ModeChosen,
     PublishStatus,
     RefuseRequest,
     Task,
@@ -23,11 +23,13 @@ from cosched.core.trace.roll import Roll
 class Note:
     """Something that happened to a job.
 
-    why: a ``Cause`` if its status changed to ``scheduled``, else (None) a ``Refusal``, or
-        ``ended``.
-    others: who was scheduled instead, or gave way; for whose sake it was refused.
-    asker, task: whose message did it, and which task trapped it.
+    why: a ``Cause`` if its status changed to ``scheduled``; otherwise (None) a ``Refusal``
+        or ``ended``.
+    others: the jobs that were scheduled instead, or that gave way; the job for whose sake
+        it was refused.
+    asker, task: the job and the task that trapped the message, if a message did it.
     by_ns: see ``messages.RefuseRequest``.
+    owner_of, mode: the job whose owner did it, and the mode that the owner chose.
     """
 
     now_ns: int
@@ -38,6 +40,8 @@ class Note:
     asker: Job | None = None
     task: Task | None = None
     by_ns: int = 0
+    owner_of: Job | None = None
+    mode: str | None = None
 
 
 ENDED = "ended"
@@ -73,6 +77,8 @@ def _note(
         if isinstance(other, PublishStatus)
         and other.job != command.job
         and other.scheduled is not command.scheduled
-        and other.cause is not Cause.REARMED
+        and not other.cause.allows_requests
     )
-    return Note(*when, command.cause.value, command.scheduled, others, asker, task)
+    chosen = (event.job, event.mode.value) if isinstance(event, ModeChosen) else ()
+    why = command.cause.value
+    return Note(*when, why, command.scheduled, others, asker, task, 0, *chosen)

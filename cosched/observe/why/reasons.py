@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from cosched.core.node.messages import Cause, Refusal
+from cosched.core.node.messages import Cause, Mode, Refusal
 from cosched.core.trace.story import ENDED, Note
 
 
@@ -43,22 +43,19 @@ class Teller:
             if note.others
             else "its turn; it fits beside what runs",
             Cause.GIVEN.value: f"its turn was given from outside{gave_way}",
-            Cause.RESUMED.value: f"its owner resumed it{gave_way}",
-            Cause.RAISED.value: f"its owner raised it: it has its CPUs alone{gave_way}",
+            Cause.RESUMED.value: f"{self._by_owner(note, 'resumed')}{gave_way}",
+            Cause.RAISED.value: f"{self._by_owner(note, 'raised')}{gave_way}",
             Cause.RELEASED.value: "its owner released it: it runs at normal shares",
             Cause.SHUTDOWN.value: "the daemon ended: everything runs freely",
         }.get(note.why, note.why)
 
     def _off(self, note: Note) -> str:
         now = f"; now {self._names(note)}" if note.others else ""
-        if note.why == Cause.REARMED.value:
-            return "may ask again: the guaranteed time of what runs is over"
         if note.why == Cause.DISPLACED.value:
-            if note.asker is not None:
-                trapped = self._trapped(note)
-                return f"displaced by {self._asker(note)}: {trapped} a message there{now}"
-            return f"displaced from outside of the node{now}"
+            return f"displaced{self._displaced_by(note)}{now}"
         return {
+            Cause.REARMED.value: "may ask again: the guaranteed time of what runs is over",
+            Cause.UNBLOCKED.value: "may ask again: other jobs run or wait now",
             Cause.FIRST.value: "new; waits until it is told that it may run",
             Cause.SLICE.value: f"its slice was over{now}",
             Cause.CROWDED.value: f"tasks came, and it no longer fits beside them{now}",
@@ -66,6 +63,21 @@ class Teller:
             Cause.RESUMED.value: "its owner resumed it; it waits for its turn",
             Cause.RAISED.value: "its owner raised it; it waits for its turn",
         }.get(note.why, note.why)
+
+    def _by_owner(self, note: Note, done: str) -> str:
+        """Why a job is scheduled when an owner raised or resumed a job."""
+        if note.owner_of is not None and note.owner_of != self.job:
+            return f"it fits beside {self.name_of(note.owner_of)}, which its owner {done}"
+        alone = ": it has its CPUs alone" if done == "raised" else ""
+        return f"its owner {done} it{alone}"
+
+    def _displaced_by(self, note: Note) -> str:
+        if note.asker is not None:
+            return f" by {self._asker(note)}: {self._trapped(note)} a message there"
+        if note.owner_of is not None:
+            did = "raised" if note.mode == Mode.RAISED.value else "resumed"
+            return f": the owner of {self.name_of(note.owner_of)} {did} it"
+        return " from outside of the node"
 
     def _refusal(self, note: Note) -> str:
         trapped, others = self._trapped(note), self._names(note)

@@ -48,8 +48,8 @@ class Node:
         event = kind(now_ns=self.now_ns, wall_ns=self.now_ns, **fields)
         self.steps.append((event, self.machine.handle(event)))
 
-    def register(self, job, task):
-        self.send(TaskRegistered, job=job, task=task, cpus=frozenset({0}))
+    def register(self, job, task, cpus=(0,)):
+        self.send(TaskRegistered, job=job, task=task, cpus=frozenset(cpus))
 
     def trap(self, job, task, after_ms=0):
         epoch = self.machine.jobs[job].epoch
@@ -158,6 +158,42 @@ def test_a_job_that_is_raised_bars_others(node):
     assert node.last("0.a") == (
         "refused, rank 0 trapped a message: a raised job has these CPUs alone"
     )
+
+
+def test_displaced_job_names_the_raised_job(node):
+    node.send(ModeChosen, 10, job="0.b", mode=Mode.RAISED)
+    assert node.last("0.a") == "displaced: the owner of b raised it; now b"
+
+
+def test_displaced_job_names_a_raised_job_that_ran_beside_it():
+    node = Node()
+    for job, task in (("0.a", 11), ("0.b", 21)):
+        node.register(job, task, cpus={0, 1})
+    node.send(ModeChosen, 10, job="0.b", mode=Mode.RAISED)
+    assert node.last("0.a") == "displaced: the owner of b raised it"
+
+
+def test_job_beside_a_raised_one_names_it():
+    node = Node()
+    node.register("0.a", 11, cpus={0, 1})
+    node.register("0.a", 12, cpus={0, 1})
+    node.register("0.b", 21, cpus={0})
+    node.register("0.c", 31, cpus={1})
+    node.send(ModeChosen, 10, job="0.b", mode=Mode.RAISED)
+    assert node.last("0.c") == (
+        "scheduled: it fits beside b, which its owner raised; a gave way"
+    )
+
+
+def test_job_refused_as_ahead_may_ask_again_after_a_switch():
+    node = Node(gmet_ns=0)
+    for job, task in (("0.a", 11), ("0.b", 21), ("0.c", 31)):
+        node.register(job, task)
+    node.trap("0.b", 21, after_ms=5000)
+    node.trap("0.a", 11, after_ms=200)
+    assert "more CPU time than c" in node.last("0.a")
+    node.send(SliceEnded, 1000)
+    assert node.last("0.a") == "may ask again: other jobs run or wait now"
 
 
 def test_the_end(node):
