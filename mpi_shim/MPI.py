@@ -1,7 +1,7 @@
-"""``mpi_shim.MPI``: the wrapped mpi4py.MPI in a job of cosched, else mpi4py's own.
+"""``mpi_shim.MPI``: the wrapped mpi4py.MPI in a job of cosched, otherwise mpi4py's own.
 
-The module puts the chosen one in its own place, so that ``from mpi_shim import MPI``
-and ``import mpi_shim.MPI`` both name it.
+This module replaces itself by the chosen one, so that ``from mpi_shim import MPI`` and
+``import mpi_shim.MPI`` both return it.
 """
 
 import sys

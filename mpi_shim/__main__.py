@@ -1,8 +1,7 @@
 """``python -m mpi_shim [-m module | -c command | program.py] [argument ...]``
 
-Runs a program that says ``from mpi4py import MPI`` as if it said ``from mpi_shim import
-MPI``: the wrapped module takes the place of mpi4py.MPI before the program starts, also
-for the libraries that the program uses.
+Runs a program unchanged with the wrapped module. Before the program starts, that module
+takes the place of mpi4py.MPI, also for the libraries that the program imports.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
-"""The wrapper's communicators, and how those made from them stay wrapped.
+"""The wrapper's communicators.
 
-mpi4py makes a communicator's relatives of its own classes; each such call is repeated
-here and its result wrapped in the class that corresponds. On communicators to processes
-that may not have the shim (of Spawn, Accept, Connect, Join and Get_parent, and what is
-made of them) no status travels, unless all their processes are in COMM_WORLD: the C
-interposer's rule.
+mpi4py makes new communicators of its own classes. Each call that makes one is repeated
+here, and its result gets the corresponding class of the wrapper.
 
-Collective calls are left alone here, but for the requests of the non-blocking ones, which
-become the wrapper's so that waiting for them can pause; see collectives/.
+Some communicators lead to processes that may not have the shim: those of Spawn, Accept,
+Connect, Join and Get_parent, and communicators made from them. No status travels there,
+unless all their processes are in COMM_WORLD. The C interposer has the same rule.
+
+Collective calls stay as they are here (see collectives/). The requests of the non-blocking
+ones get the wrapper's class, so that waiting for them can pause.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Comm(ObjectCalls):
     _predefined = ""  # the name of a constant of the module
 
     def __init__(self, comm: mpi.Comm | None = None) -> None:
-        """A copy carries what the original carries."""
+        """Makes a copy carry a status if the original does."""
         if not getattr(comm, "_wrapped", True):
             self._wrapped = False
 
@@ -52,7 +53,7 @@ class Comm(ObjectCalls):
         if not self._predefined:
             mpi.Comm.free(self)
 
-    # Of the same processes: mpi4py makes these of our own class
+    # Communicators of the same processes: mpi4py makes these of the wrapper's class
 
     def Clone(self) -> Self:
         return self._alike(mpi.Comm.Clone(self))
@@ -76,11 +77,11 @@ class Comm(ObjectCalls):
             comm._wrapped = False
         return comm
 
-    # Of some of them, or of others
+    # Communicators of other processes
 
     def _relative(self, comm: C) -> C:
-        """``comm``, which was made from this one."""
-        return comm if self._wrapped else judged(comm)
+        """Returns ``comm``, which was made from this communicator."""
+        return comm if self._wrapped else check_shim(comm)
 
     def Create(self, group: mpi.Group) -> mpi.Comm:
         return self._relative(wrapped(mpi.Comm.Create(self, group)))
@@ -103,27 +104,27 @@ class Comm(ObjectCalls):
 
     @classmethod
     def Get_parent(cls) -> mpi.Intercomm:
-        return judged(Intercomm(mpi.Comm.Get_parent()))
+        return check_shim(Intercomm(mpi.Comm.Get_parent()))
 
     @classmethod
     def Join(cls, fd: int) -> mpi.Intercomm:
-        return judged(Intercomm(mpi.Comm.Join(fd)))
+        return check_shim(Intercomm(mpi.Comm.Join(fd)))
 
     @classmethod
     def fromhandle(cls, handle: int) -> mpi.Comm:
-        return judged(wrapped(mpi.Comm.fromhandle(handle)))
+        return check_shim(wrapped(mpi.Comm.fromhandle(handle)))
 
     @classmethod
     def fromint(cls, arg: int, /) -> mpi.Comm:
-        return judged(wrapped(mpi.Comm.fromint(arg)))
+        return check_shim(wrapped(mpi.Comm.fromint(arg)))
 
     @classmethod
     def f2py(cls, arg: int) -> mpi.Comm:
-        return judged(wrapped(mpi.Comm.f2py(arg)))
+        return check_shim(wrapped(mpi.Comm.f2py(arg)))
 
 
-# mpi4py's class comes first among the bases, because only the foremost extension type
-# can make the object; it defines none of the methods that Comm replaces.
+# mpi4py's class comes first among the bases, because only the first extension type can make
+# the object. It defines none of the methods that Comm replaces.
 class Intracomm(mpi.Intracomm, Comm):
     """mpi4py's Intracomm, wrapped."""
 
@@ -192,25 +193,25 @@ class Intracomm(mpi.Intracomm, Comm):
         remote_leader: int,
         tag: int = 0,
     ) -> Intercomm:
-        # Leaders alone know the peers' communicator, so all judge.
+        # Only the leaders have the peers' communicator, so all ranks check the result.
         comm = mpi.Intracomm.Create_intercomm(
             self, local_leader, peer_comm, remote_leader, tag
         )
-        return judged(Intercomm(comm))
+        return check_shim(Intercomm(comm))
 
-    # To other jobs, or to what this one starts
+    # Communicators to other jobs, or to processes that this job starts
 
     def Accept(self, *args: Any, **kwargs: Any) -> Intercomm:
-        return judged(Intercomm(mpi.Intracomm.Accept(self, *args, **kwargs)))
+        return check_shim(Intercomm(mpi.Intracomm.Accept(self, *args, **kwargs)))
 
     def Connect(self, *args: Any, **kwargs: Any) -> Intercomm:
-        return judged(Intercomm(mpi.Intracomm.Connect(self, *args, **kwargs)))
+        return check_shim(Intercomm(mpi.Intracomm.Connect(self, *args, **kwargs)))
 
     def Spawn(self, *args: Any, **kwargs: Any) -> Intercomm:
-        return judged(Intercomm(mpi.Intracomm.Spawn(self, *args, **kwargs)))
+        return check_shim(Intercomm(mpi.Intracomm.Spawn(self, *args, **kwargs)))
 
     def Spawn_multiple(self, *args: Any, **kwargs: Any) -> Intercomm:
-        return judged(Intercomm(mpi.Intracomm.Spawn_multiple(self, *args, **kwargs)))
+        return check_shim(Intercomm(mpi.Intracomm.Spawn_multiple(self, *args, **kwargs)))
 
 
 class Topocomm(mpi.Topocomm, Intracomm):
@@ -267,9 +268,9 @@ PREDEFINED = ("COMM_WORLD", "COMM_SELF", "COMM_NULL")
 
 @functools.cache
 def constant(name: str) -> Comm:
-    """One of the predefined communicators: always the same object."""
+    """Returns one of the predefined communicators: always the same object."""
     cls = Comm if name == "COMM_NULL" else Intracomm
-    # Not by a copy, for which mpi4py asks MPI what kind it is: MPI may not be there yet.
+    # Not by a copy: for that mpi4py calls MPI, which may not be initialised yet.
     comm = cls()
     _give_handle(comm, getattr(mpi, name))
     comm._predefined = name
@@ -282,7 +283,7 @@ def _give_handle(ours: mpi.Comm, theirs: mpi.Comm) -> None:
     ctypes.memmove(mpi._addressof(ours), mpi._addressof(theirs), size)
 
 
-# The more special first.
+# Subclasses first.
 _CLASSES: tuple[tuple[type[mpi.Comm], type[Comm]], ...] = (
     (mpi.Cartcomm, Cartcomm),
     (mpi.Graphcomm, Graphcomm),
@@ -295,8 +296,9 @@ _CLASSES: tuple[tuple[type[mpi.Comm], type[Comm]], ...] = (
 
 
 class _LateHandle(Operation):
-    """Of a communicator whose handle MPI writes when the request completes: into the
-    object that mpi4py made, from where the wrapper's gets it then."""
+    """The making of a communicator whose handle MPI writes when the request completes. MPI
+    writes it into the object that mpi4py made; from there it is copied into the
+    wrapper's."""
 
     def __init__(self, ours: mpi.Comm, theirs: mpi.Comm) -> None:
         super().__init__()
@@ -307,9 +309,9 @@ class _LateHandle(Operation):
         _give_handle(self._ours, self._theirs)
 
 
-def judged(comm: C) -> C:
-    """``comm``, whose messages carry a status only if all its processes are in COMM_WORLD
-    and so have a shim."""
+def check_shim(comm: C) -> C:
+    """Returns ``comm``. Its messages carry a status only if all its processes are in
+    COMM_WORLD, and so have a shim."""
     if comm and mpi.Is_initialized():
         comm._wrapped = _within_world(comm.group) and (
             not comm.is_inter or _within_world(comm.remote_group)  # type: ignore[attr-defined]
@@ -327,7 +329,7 @@ def _within_world(group: mpi.Group) -> bool:
 
 
 def wrapped(comm: mpi.Comm) -> Comm:
-    """``comm`` in the wrapper's class that corresponds to its own."""
+    """Returns ``comm`` in the class of the wrapper that corresponds to its own."""
     if isinstance(comm, Comm):
         return comm
     for theirs, ours in _CLASSES:
@@ -350,7 +352,7 @@ NEIGHBOR_COLLECTIVES = (
 
 
 def nonblocking_name(name: str) -> str:
-    """Ibarrier of Barrier."""
+    """Returns the name of the non-blocking form: Ibarrier for Barrier."""
     return f"I{name[0].lower()}{name[1:]}"
 
 

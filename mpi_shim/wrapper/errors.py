@@ -1,13 +1,13 @@
-"""The wrapper's own errors: each a single line that says what to do."""
+"""The wrapper's own errors: one line each, with the remedy."""
 
 from __future__ import annotations
 
 
 class UnprefixedMessageError(RuntimeError):
-    """A message arrived without a status byte, so its contents are not to be trusted.
+    """A message arrived without a status byte, so its data may be wrong.
 
-    Its sender does not use the wrapper: it lacks COSCHED_JOB, has another
-    COSCHED_STATUS, or sent the message through ``mpi4py.MPI`` or a C library.
+    Its sender does not use the wrapper: it has no COSCHED_JOB or another COSCHED_STATUS, or
+    it sent the message through ``mpi4py.MPI`` or a C library.
     """
 
     def __init__(self, source: int, tag: int) -> None:
@@ -18,7 +18,7 @@ class UnprefixedMessageError(RuntimeError):
 
 
 def not_covered(what: str, instead: str) -> NotImplementedError:
-    """The error for a call that the wrapper could only get wrong."""
+    """Returns the error for a call that the wrapper cannot serve."""
     return NotImplementedError(
         f"mpi_shim: {what} is not covered while COSCHED_STATUS=prefix; {instead}"
     )

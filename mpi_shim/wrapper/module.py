@@ -1,15 +1,15 @@
-"""Makes the wrapped module and ties the task's registration to the life of MPI.
+"""Makes the wrapped module; registers and deregisters the task with MPI.
 
-CMDREG when MPI is initialised: at import, as mpi4py does by default, or in ``MPI.Init``;
-under COSCHED_STATUS=shadow all ranks meet there. CMDOUT when MPI is about to end, of which
-there are two ways:
+The task registers (CMDREG) when MPI is initialised: at import, as mpi4py does by default,
+or in ``MPI.Init``. With COSCHED_STATUS=shadow all ranks join there. The task deregisters
+(CMDOUT) when MPI is about to end. There are two ways:
 
-- ``MPI_Finalize`` called by the program, by whatever route: MPI first deletes the
-  attributes of COMM_SELF, and the wrapper has set one with a callback;
-- mpi4py's own, after the interpreter is gone, where no Python callback can run any
-  more: an ``atexit`` function has been there before.
+- The program calls ``MPI_Finalize``. MPI first deletes the attributes of COMM_SELF, and the
+  wrapper has set one with a callback.
+- mpi4py calls it after the interpreter has ended, when no Python callback can run. An
+  ``atexit`` function runs before that.
 
-A task that dies otherwise is missed by the daemon, which holds its pidfd.
+If a task dies in another way, the daemon sees it by its pidfd.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _OWN = ("__name__", "__doc__", "__package__", "__loader__", "__spec__")
 
 
 def build_module(environment: Environment) -> ModuleType:
-    """mpi4py.MPI with its communicating classes replaced; registers the task."""
+    """Returns mpi4py.MPI with its communicating classes replaced; registers the task."""
     task.configure(environment)
     if task.shadow:
         shadow_collectives.install()
@@ -57,13 +57,13 @@ def build_module(environment: Environment) -> ModuleType:
     contents.update(_replacements())
 
     def begin() -> None:
-        """MPI is initialised: there is a rank to register."""
+        """Registers the task once MPI is initialised."""
         contents.update({name: constant(name) for name in PREDEFINED})
         contents.pop("__getattr__", None)
         world = mpi.COMM_WORLD
         if task.shadow:
-            # Before registration, in which a task may wait long for memory: the others
-            # would take it for a rank without the shim.
+            # Before registration, in which a task may wait long for memory. The others
+            # would otherwise give up on it.
             shadow.open()
         attached = environment.has_job and task.register(
             environment, world.Get_rank(), world.Get_size()
@@ -83,7 +83,8 @@ def build_module(environment: Environment) -> ModuleType:
         return provided
 
     def missing(name: str) -> Any:
-        """A communicator before ``init``; another library may have initialised MPI."""
+        """Returns a communicator before ``init``: another library may have initialised
+        MPI."""
         if name not in PREDEFINED:
             raise AttributeError(f"module {NAME!r} has no attribute {name!r}")
         if mpi.Is_initialized() and not mpi.Is_finalized():
@@ -131,7 +132,7 @@ def _replacements() -> dict[str, Any]:
 
 
 def _borrow_docstrings(cls: type) -> None:
-    """Methods that replace mpi4py's are documented as those are."""
+    """Gives methods that replace mpi4py's the docstrings of those."""
     for ours in cls.__mro__:
         if not ours.__module__.startswith("mpi_shim."):
             continue
@@ -148,13 +149,14 @@ def _borrow_docstrings(cls: type) -> None:
                 )
 
 
-# How long a task that may have failed waits for the others before it ends. mpi4py.run ends
-# such a job by MPI_Abort, but after this.
+# How long a task that may have failed waits for the others before it ends: mpi4py.run calls
+# MPI_Abort for such a job, but only after this.
 FAREWELL_S = 2.0
 
 
 def _leave_with_mpi() -> None:
-    """CMDOUT at MPI_Finalize or at exit, whichever comes first; forks are no tasks."""
+    """Deregisters at MPI_Finalize or at exit, whichever comes first; drops the link in a
+    forked child."""
 
     def delete(_comm: mpi.Comm, _keyval: int, _value: Any) -> None:
         shadow.close()

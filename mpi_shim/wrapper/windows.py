@@ -1,12 +1,12 @@
 """One-sided communication and files: requests whose waits can pause.
 
-No status travels in them. ``Win.Wait`` and the requests of Rput and the like are tested
-with pauses in between. Fences and the making and freeing of windows wait at an Ibarrier
-first if COSCHED_COLLECTIVES=nonblocking (see collectives/nonblocking.py), for which a
-window keeps a communicator of its own.
+No status travels in them. ``Win.Wait`` and the requests of Rput, Rget and the like are
+tested with pauses in between. With COSCHED_COLLECTIVES=nonblocking, fences and calls that
+make or free a window wait at an Ibarrier first (see collectives/nonblocking.py). For that a
+window keeps a communicator.
 
-Limit: MPI has no form of Start, Complete, Lock, Unlock and Flush that does not block, so
-in those a task waits as the library does, and so it does in collective calls on files.
+Limit: MPI has no non-blocking form of Start, Complete, Lock, Unlock and Flush. In these
+calls, and in collective calls on files, a task waits as the library does.
 """
 
 from __future__ import annotations

@@ -1,18 +1,16 @@
-"""Blocking collective calls as non-blocking ones and a wait that can pause
+"""Makes blocking collective calls of non-blocking ones and a wait that can pause
 (COSCHED_COLLECTIVES=nonblocking).
 
-MPI's blocking collectives spin until all ranks have come, also in a task that is not
-scheduled. Their non-blocking forms can be waited for as messages are, but do not match
-the blocking forms of other ranks, so every rank takes the same form, by the environment
-alone. A small collective costs more this way (docs/mpi4py-wrapper.md has the ratios),
-which is why it is a choice.
+MPI's blocking collectives spin until all ranks have entered, even in an unscheduled task. A
+task can wait for the non-blocking forms as it waits for messages. They do not match the
+blocking forms of other ranks, so the environment alone decides the form for all ranks. A
+small collective costs more this way (docs/mpi4py-wrapper.md has the ratios), so it is not
+the default.
 
-Calls that have no non-blocking form (making communicators and windows, fences) wait at an
-Ibarrier first: when it is through all ranks have come, and the call itself is short. MPI
-lets any of these calls synchronise all the same. Towards processes of other jobs, which
-may not have the wrapper, every call stays as it is.
-
-``install`` is called once, before the program sees the classes.
+Calls without a non-blocking form (making communicators and windows, fences) wait at an
+Ibarrier first. After it all ranks have entered, and the call itself is short. MPI allows
+each of these calls to synchronise. Calls with processes of other jobs, which may not have
+the wrapper, stay as they are.
 """
 
 from __future__ import annotations
@@ -47,7 +45,8 @@ _GATED: tuple[tuple[type[comms.Comm], tuple[str, ...]], ...] = (
 
 
 def install() -> None:
-    """Gives the communicators and windows of this process the forms that can pause."""
+    """Replaces the calls of this process's communicators and windows. Called once, before
+    the program sees the classes."""
     forms: tuple[tuple[type[comms.Comm], Sequence[str]], ...] = (
         (comms.Comm, comms.BUFFER_COLLECTIVES),
         (comms.Intracomm, comms.SCANS),
@@ -66,7 +65,7 @@ def install() -> None:
 
 
 def _replace(cls: type[comms.Comm], name: str, pausing: Callable[..., Any]) -> None:
-    """``pausing`` where all ranks have the wrapper, which is where a status travels."""
+    """Calls ``pausing`` on communicators on which all ranks have the wrapper."""
     blocking = getattr(cls, name)
 
     @functools.wraps(blocking)

@@ -1,9 +1,8 @@
 """Collective calls on pickled objects, made of non-blocking calls that can pause.
 
-The same as mpi4py's own, which are made of blocking ones: first the lengths of the
-pickles go round, then the pickles; reductions go up a binary tree and scans use recursive
-doubling, on the communicator that mpi4py keeps for that purpose. The status does not
-travel in them.
+They work as mpi4py's own, which are made of blocking calls. The ranks exchange the lengths
+of the pickles first, then the pickles. Reductions use a binary tree and scans recursive
+doubling, on the communicator that mpi4py keeps for this purpose. No status travels in them.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ Op = Callable[[Any, Any], Any]
 
 
 def _roles(comm: mpi.Comm, root: int) -> tuple[bool, bool]:
-    """Whether this task is the root of a rooted call, and whether it is one of those at
-    the other end, which the root of an intracommunicator is, too."""
+    """Returns whether this task is the root of a rooted call, and whether it is at the
+    other end. The root of an intracommunicator is both."""
     if comm.Is_inter():
         return root == mpi.ROOT, root not in (mpi.ROOT, mpi.PROC_NULL)
     return comm.Get_rank() == root, True
@@ -137,7 +136,8 @@ def neighbor_alltoall(self: Topocomm, sendobj: Sequence[Any]) -> list[Any]:
 
 
 def _quiet(comm: mpi.Comm) -> Comm:
-    """``comm`` without a status byte: what goes over it is no message of the program's."""
+    """Returns ``comm`` without a status byte, for messages that the program did not
+    send."""
     quiet = Intracomm(comm) if isinstance(comm, mpi.Intracomm) else Comm(comm)
     quiet._wrapped = False
     return quiet
@@ -148,14 +148,14 @@ def _copy(obj: Any) -> Any:
 
 
 def _check_root(comm: Comm, root: int) -> None:
-    """A root that MPI does not get to see must be judged here."""
+    """Checks a root that is not passed to MPI, as MPI would."""
     if not 0 <= root < _peers(comm):
         comm.Call_errhandler(mpi.ERR_ROOT)
         raise mpi.Exception(mpi.ERR_ROOT)
 
 
 def _reduce_tree(obj: Any, op: Op, root: int, comm: Comm, tag: int) -> Any:
-    """Up a binary tree to rank 0, from there to ``root``."""
+    """Reduces along a binary tree to rank 0 and sends the result to ``root``."""
     size, rank = comm.Get_size(), comm.Get_rank()
     result, bit = _copy(obj), 1
     while bit < size:
@@ -163,7 +163,7 @@ def _reduce_tree(obj: Any, op: Op, root: int, comm: Comm, tag: int) -> Any:
             comm.send(result, rank & ~bit, tag)
         elif rank | bit < size:
             result = op(result, comm.recv(source=rank | bit, tag=tag))
-        # A rank whose bit is set is out: nothing comes to it any more.
+        # A rank whose bit is set is done: no further message comes to it.
         bit = size if rank & bit else bit << 1
     if root != 0:
         if rank == 0:
@@ -206,7 +206,7 @@ def allreduce(self: Comm, sendobj: Any, op: Op = mpi.SUM) -> Any:
 
 
 def _scan(self: Intracomm, sendobj: Any, op: Op) -> tuple[Any, Any]:
-    """The reductions over all ranks up to this one: with it, and without."""
+    """Returns the reductions over all ranks up to this one: with it, and without it."""
     context, tag = mpi._commctx_intra(self)
     comm, size, rank = _quiet(context), self.Get_size(), self.Get_rank()
     with_me = partial = _copy(sendobj)

@@ -1,4 +1,4 @@
-"""Data without holes: what can be copied, or sent and received as plain bytes."""
+"""Data without holes: it can be copied, or sent and received as plain bytes."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 from mpi4py import MPI as mpi
 
-# Up to here a copy costs less than making a datatype.
+# Up to this size a copy costs less than making a datatype.
 COPY_MAX_BYTES = 4096
 
 
 @functools.cache
 def _sizes() -> tuple[dict[int, int], dict[str, int]]:
-    """Named datatypes without holes: their sizes by handle, and by format code."""
+    """Returns the sizes of named datatypes without holes, by handle and by format code."""
     by_code = {
         code: datatype.Get_size()
         for code, datatype in mpi._typedict.items()
@@ -25,13 +25,13 @@ def _sizes() -> tuple[dict[int, int], dict[str, int]]:
 
 
 def dense_size(datatype: mpi.Datatype) -> int:
-    """Bytes of one entry of a named datatype without holes, else 0."""
+    """Returns the bytes of one entry of a named datatype without holes, otherwise 0."""
     return _sizes()[0].get(datatype.handle, 0)
 
 
 def small_view(message: Any, *, writable: bool) -> memoryview | None:
-    """The memory of a small message, if it is a bare buffer or [buffer, datatype]
-    without holes. None if it is not, or if there is something wrong with it."""
+    """Returns the memory of a small message that is a buffer or [buffer, datatype] without
+    holes. Returns None for any other message, and for one that is not valid."""
     size = 0
     if isinstance(message, (list, tuple)):
         if len(message) != 2 or not isinstance(message[1], mpi.Datatype):

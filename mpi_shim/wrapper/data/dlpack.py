@@ -1,8 +1,8 @@
-"""The element type of data in host memory that is offered through DLPack alone, as some
-array libraries do.
+"""Reads the element type of data in host memory that an object offers through DLPack alone,
+as those of some array libraries do.
 
-mpi4py turns what such an object says into a datatype deep inside; here the same is read
-from the object, as a key of mpi4py's own table of datatypes (``f8``, ``i4``).
+mpi4py turns it into a datatype deep inside. Here it is read from the object, as a key of
+mpi4py's own table of datatypes (``f8``, ``i4``).
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class _VersionedTensor(ctypes.Structure):
 
 
 def type_string(obj: Any) -> str | None:
-    """What one element of ``obj`` is; None if it does not say, or nothing of MPI's."""
+    """Returns the type of one element of ``obj``; None if ``obj`` does not give it, or MPI
+    has no such type."""
     if not hasattr(obj, "__dlpack__"):
         return None
     get_pointer = ctypes.pythonapi.PyCapsule_GetPointer

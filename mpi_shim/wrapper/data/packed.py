@@ -1,4 +1,4 @@
-"""Data of any datatype to and from a row of bytes, wherever the datatype leads."""
+"""Packs data of any datatype into bytes and unpacks it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from mpi_shim.wrapper.data.spec import Span
 
 
 class Packed:
-    """The user's data as a row of bytes: that is what MPI sends for the datatype, where
-    all nodes are of one kind, as this shim requires anyhow."""
+    """The user's data as the bytes that MPI sends for its datatype. This is so if all nodes
+    represent data alike, which the shim requires."""
 
     def __init__(self, span: Span) -> None:
         self._nbytes = span.nbytes
-        # MPI takes no absolute addresses here, but distances from an anchor.
+        # MPI_Pack takes no absolute addresses, only distances from an anchor.
         self._anchor = mpi.buffer.allocate(1)
         distance = span.address - self._anchor.address
         struct = mpi.Datatype.Create_struct([span.entries], [distance], [span.datatype])
@@ -21,14 +21,14 @@ class Packed:
         struct.Free()
 
     def take(self) -> mpi.buffer:
-        """A copy of the data, once."""
+        """Returns a copy of the data. To be called once."""
         row = self._pack()
         self._datatype.Free()
         return row
 
     def bring_back(self, data: mpi.buffer) -> None:
-        """Puts what was received where it belongs, once. A short message leaves the rest
-        as it was."""
+        """Puts received data where it belongs. To be called once. A short message leaves
+        the rest as it was."""
         row = self._pack()
         row[: len(data)] = data
         self._datatype.Unpack(row, 0, self._anchor, mpi.COMM_SELF)

@@ -1,12 +1,12 @@
-"""mpi4py's message specifications, taken apart.
+"""Parses mpi4py's message specifications.
 
-mpi4py accepts a buffer, or a list or tuple of buffer, count, displacement and datatype
-in several arrangements, and turns it into address, count and datatype deep inside. A
-status byte can only be put in front of a message whose address is known, so the same is
-done here, with the same rules and the same errors (``message_simple`` in mpi4py 4).
+mpi4py accepts a buffer, or a list or tuple of buffer, count, displacement and datatype in
+several arrangements, and turns it into address, count and datatype deep inside. The wrapper
+needs the address to put a status byte in front of a message. It therefore does the same,
+with the same rules and the same errors (``message_simple`` in mpi4py 4).
 
 Limit: memory of accelerators is refused. The status byte is in host memory, and no MPI
-library sends a datatype that is half here and half there.
+library sends a datatype with parts in both.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from mpi_shim.wrapper.errors import not_covered
 
 
 class Span(NamedTuple):
-    """Where the user's data is. ``keep`` is the object that owns the memory, of which
-    ``room`` bytes follow the address."""
+    """Where the user's data is. ``keep`` is the object that owns the memory; ``room`` bytes
+    of it follow the address."""
 
     address: int
     entries: int
@@ -34,12 +34,12 @@ class Span(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of data, holes left out."""
+        """Bytes of data, without holes."""
         return self.entries * self.datatype.Get_size()
 
     def copy(self) -> Span | None:
-        """The same data and holes in memory of its own; None if the datatype leads
-        outside the memory that the message named."""
+        """Returns a copy of data and holes, or None if the datatype leads outside the
+        memory that the message named."""
         lower, nbytes = self.datatype.Get_true_extent()
         nbytes += max(0, self.entries - 1) * self.datatype.Get_extent()[1]
         if self.nbytes == 0:
@@ -59,7 +59,7 @@ class _Memory(NamedTuple):
 
 
 def parse(message: BufSpec, *, writable: bool) -> Span:
-    """The span that ``message`` describes; raises what mpi4py would raise."""
+    """Returns the span that ``message`` describes. Raises the errors that mpi4py raises."""
     plain = _parse_plain(message, writable)
     if plain is not None:
         return plain
@@ -81,7 +81,7 @@ def parse(message: BufSpec, *, writable: bool) -> Span:
 
 
 def _parse_plain(message: Any, writable: bool) -> Span | None:
-    """The common case, quickly: a bare buffer of numbers."""
+    """Parses the common case fast: a bare buffer of numbers."""
     if isinstance(message, (list, tuple)):
         return None
     try:
@@ -98,7 +98,7 @@ def _parse_plain(message: Any, writable: bool) -> Span | None:
 
 
 def _unpack(message: Any) -> tuple[Any, Any, Any, Any]:
-    """(buffer, count, displacement, datatype); None for what was not said."""
+    """Returns (buffer, count, displacement, datatype); None for a part that is missing."""
     if not isinstance(message, (list, tuple)):
         if isinstance(message, mpi.BottomType) or not _is_buffer(message):
             raise TypeError("message: expecting buffer or list/tuple")
@@ -143,8 +143,9 @@ def _memory(obj: Any, writable: bool) -> _Memory:
 
 
 def _exported_memory(obj: Any, writable: bool) -> _Memory:
-    """Of an object that offers DLPack or the CUDA array interface alone (the latter has
-    never host memory), or elements that have no format code (those are bytes)."""
+    """Returns the memory of an object that has only DLPack or the CUDA array interface (the
+    latter never has host memory), or whose elements have no format code (they are
+    bytes)."""
     memory = mpi.buffer.frombuffer(obj, readonly=not writable)
     try:
         memory.cast("B")
@@ -182,7 +183,7 @@ def _positive_extent(datatype: mpi.Datatype, purpose: str) -> int:
 
 
 def _offset(displacement: Any, datatype: mpi.Datatype, nbytes: int) -> int:
-    """Bytes from the start of the buffer to the message."""
+    """Returns the bytes from the start of the buffer to the message."""
     if displacement is None:
         return 0
     entries = operator.index(displacement)
@@ -200,7 +201,7 @@ def _offset(displacement: Any, datatype: mpi.Datatype, nbytes: int) -> int:
 
 
 def _count(count: Any, buffer: Any, datatype: mpi.Datatype, nbytes: int) -> int:
-    """Entries of the datatype: those asked for, else those that fill the buffer."""
+    """Returns the count of entries: the given one, or as many as fill the buffer."""
     if count is not None:
         entries = operator.index(count)
         if entries < 0:
@@ -220,7 +221,7 @@ def _count(count: Any, buffer: Any, datatype: mpi.Datatype, nbytes: int) -> int:
 
 
 def nbytes_of(message: BufSpec) -> int:
-    """Bytes of data in ``message``; 0 if it is in memory of an accelerator."""
+    """Returns the bytes of data in ``message``; 0 for memory of an accelerator."""
     try:
         return parse(message, writable=False).nbytes
     except NotImplementedError:

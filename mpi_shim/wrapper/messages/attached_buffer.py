@@ -1,9 +1,9 @@
-"""The buffer of buffered sends: a larger one stands in for the program's.
+"""The buffer of buffered sends: a larger one replaces the program's.
 
-The program sizes its buffer for its own messages; each grows by the status byte. At
-most ``size // BSEND_OVERHEAD`` messages can be in the buffer at a time, and alignment
-rounds each of them up once, so that bound tells how much larger the stand-in must be.
-The program gets its own buffer back when it detaches.
+The program sizes its buffer for its own messages, and each grows by the status byte. At
+most ``size // BSEND_OVERHEAD`` messages fit into the buffer at a time, and alignment rounds
+each of them up once. This gives the size of the replacement. The program gets its own
+buffer back when it detaches.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from mpi_shim.wrapper.task.link import task
 
 GROWTH_BYTES = 16  # of one message: the status byte, rounded up
 
-# The program's buffers by communicator handle; that of the process by None.
+# The program's buffers by communicator handle; None: the buffer of the process.
 _attached: dict[int | None, Buffer] = {}
 
 
 def attach(
     key: int | None, raw: Callable[[Buffer | None], None], buf: Buffer | None
 ) -> None:
-    """Attaches ``buf``, or a larger one in its place."""
+    """Attaches ``buf``, or a larger replacement."""
     if not task.prefix or buf is None or buf is mpi.BUFFER_AUTOMATIC:
         raw(buf)
         return
     size = mpi.buffer.frombuffer(buf).nbytes
-    raw(mpi.buffer.allocate(stand_in_bytes(size)))
+    raw(mpi.buffer.allocate(replacement_bytes(size)))
     _attached[key] = buf
 
 
 def detach(key: int | None, raw: Callable[[], Buffer | None]) -> Buffer | None:
-    """Detaches, and returns what the program attached."""
+    """Detaches the buffer and returns the one that the program attached."""
     detached = raw()
     return _attached.pop(key, detached)
 
 
-def stand_in_bytes(size: int) -> int:
-    """How large the buffer must be that stands in for one of ``size`` bytes."""
+def replacement_bytes(size: int) -> int:
+    """Returns the bytes of the replacement for a buffer of ``size`` bytes."""
     messages = size // max(mpi.BSEND_OVERHEAD, 1) + 1
     return size + messages * GROWTH_BYTES
 

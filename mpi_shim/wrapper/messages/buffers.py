@@ -144,7 +144,7 @@ class BufferCalls(mpi.Comm):
         recvtag: int = ANY_TAG,
         status: mpi.Status | None = None,
     ) -> None:
-        # None is for mpi4py to judge: it will do from PROC_NULL.
+        # mpi4py accepts None for a receive from PROC_NULL.
         incoming: BufSpec = recvbuf
         receiving = self.Irecv(incoming, source, recvtag)
         self._finish_exchange(receiving, sendbuf, dest, sendtag, status)
@@ -163,7 +163,7 @@ class BufferCalls(mpi.Comm):
     def _send_half(
         self, receiving: Request, sendbuf: BufSpec, dest: int, tag: int
     ) -> Request:
-        """Starts the send; one that fails takes the receive with it."""
+        """Starts the send. If that fails, cancels the receive."""
         try:
             return self.Isend(sendbuf, dest, tag)
         except BaseException:
@@ -184,7 +184,7 @@ class BufferCalls(mpi.Comm):
             self._replace_plainly(buf, dest, sendtag, source, recvtag, status)
             return
         if not (carries_status(self, dest) and carries_status(self, source)):
-            # Nothing comes, or nothing goes: nothing is in the way of anything.
+            # Only one of the two messages exists: no copy is needed.
             self.Sendrecv(buf, dest, sendtag, buf, source, recvtag, status)
             return
         span = parse(buf, writable=True)
@@ -207,7 +207,7 @@ class BufferCalls(mpi.Comm):
         recvtag: int,
         status: mpi.Status | None,
     ) -> None:
-        """Sendrecv_replace without a status byte; the library's own does not pause."""
+        """Sendrecv_replace without a status byte. The library's own does not pause."""
         waits = task.waits and mpi.PROC_NULL not in (dest, source)
         copy = copied_plainly(buf) if waits else None
         if copy is not None:

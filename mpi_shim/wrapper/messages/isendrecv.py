@@ -1,13 +1,13 @@
-"""Sending and receiving in one call: what Isendrecv and the replacing forms need.
+"""Sends and receives in one call: Isendrecv and the replacing forms.
 
-MPI's own MPI_Isendrecv does not do: MPICH leaves the status of its request empty, Open MPI
-loses a truncation. So the call is a receive, which is the program's request, and a send
-of a copy, which completes in its own time and leaves the program's memory free from the
-start. It is what the C interposer does.
+MPI's own MPI_Isendrecv cannot be used: MPICH leaves the status of its request empty, and
+Open MPI loses a truncation. The call is therefore a receive, which is the program's
+request, and a send of a copy. The program may use its memory at once; the send completes
+later. The C interposer does the same.
 
-A datatype that leads outside the memory that was named cannot be copied byte by byte. It
-is packed: a message that is short enough to travel in one piece. Sendrecv_replace has no
-such bound: it receives beside the program's memory and unpacks at the end.
+A datatype that leads outside the given memory cannot be copied byte by byte. Its data is
+packed if the message is short enough to travel in one piece. Sendrecv_replace has no such
+limit: it receives into other memory and unpacks at the end.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ Start = Callable[[BufSpec], mpi.Request]
 
 
 def copied(message: BufSpec, what: str) -> BufSpec:
-    """The same data in memory of its own, for the call ``what``; NotImplementedError where
-    that cannot be had."""
+    """Returns a copy of the data for the call ``what``. Raises NotImplementedError if the
+    data cannot be copied."""
     span = parse(message, writable=False)
     copy = span.copy()
     if copy is not None:
@@ -44,7 +44,7 @@ def copied(message: BufSpec, what: str) -> BufSpec:
 
 
 def copied_plainly(message: BufSpec) -> BufSpec | None:
-    """The same data in memory of its own; None where only MPI can tell how."""
+    """Returns a copy of the data, or None if only MPI can copy it."""
     try:
         copy = parse(message, writable=True).copy()
     except NotImplementedError:  # memory of an accelerator
@@ -53,14 +53,14 @@ def copied_plainly(message: BufSpec) -> BufSpec | None:
 
 
 def start_receive_beside(raw: Start, span: Span) -> Request:
-    """A non-blocking receive into memory that is still being sent from."""
+    """Starts a receive into memory that is still being sent from."""
     room = mpi.buffer.allocate(1 + span.nbytes)
     request = raw((room, len(room), mpi.BYTE))
     return Request.of(request, PackedReceive(room, Packed(span)), span.keep)
 
 
 class ExchangeReceive(Operation):
-    """The receiving half of an exchange, to which its sending half clings."""
+    """The receiving half of an exchange; it completes the sending half."""
 
     def __init__(self, inner: Operation, sending: Request) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ class ExchangeReceive(Operation):
 
 
 class _Sends:
-    """Sends of copies that nobody waits for. Each new one looks after the old."""
+    """Sends of copies, for which no call waits. Each new one tests the older ones."""
 
     def __init__(self) -> None:
         self._pending: list[Request] = []
@@ -93,7 +93,7 @@ _sends = _Sends()
 
 
 def exchange(receiving: Request, sending: Request) -> Request:
-    """The two halves as one request; nothing is left to do for a receive from nobody."""
+    """Returns the two halves as one request. A receive from PROC_NULL has no work left."""
     inner = receiving._operation or Operation()
     receiving._operation = ExchangeReceive(inner, sending)
     return receiving

@@ -13,10 +13,10 @@ from mpi_shim.wrapper.requests.handles import HandleTable
 from mpi_shim.wrapper.requests.operations import (
     ObjectReceive,
     hide_status_byte,
-    note_arrival,
+    report_arrival,
 )
 from mpi_shim.wrapper.requests.request import Request
-from mpi_shim.wrapper.requests.shadow_operations import report_arrival, uses_shadow
+from mpi_shim.wrapper.requests.shadow_operations import report_shadow_arrival, uses_shadow
 from mpi_shim.wrapper.status.peers import peers_of
 from mpi_shim.wrapper.task.link import task
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Message(mpi.Message):
-    """mpi4py's Message, which knows whether a status byte waits in it."""
+    """mpi4py's Message, with whether it has a status byte in front."""
 
     _prefixed = False
     _total = 0  # bytes, the status byte included; known if prefixed
@@ -93,7 +93,8 @@ class Message(mpi.Message):
             mpi.Message.free(self)
 
     def _take(self) -> mpi.Message:
-        """What to receive from: a receive uses up a message, but not the constant."""
+        """Returns the message to receive from. A receive uses up a message, but not the
+        constant."""
         if self._exported is not None:
             _exported_totals.drop(self._exported)
         return mpi.MESSAGE_NO_PROC if self is MESSAGE_NO_PROC else self
@@ -111,10 +112,10 @@ class Message(mpi.Message):
     def recv(self, status: mpi.Status | None = None) -> Any:
         if not self._prefixed or self._total > COPY_MAX_BYTES:
             return self.irecv().wait(status)
-        # What is small has come with its envelope: no need to wait.
+        # A small message has arrived with its envelope: no wait is needed.
         room, mine = bytearray(self._total), mpi.Status() if status is None else status
         mpi.Message.Recv(self._take(), room, mine)
-        nbytes = note_arrival(mine, room[0] if room else 0)
+        nbytes = report_arrival(mine, room[0] if room else 0)
         return mpi.pickle.loads(memoryview(room)[1:]) if nbytes else None
 
     def irecv(self) -> Request:
@@ -124,7 +125,7 @@ class Message(mpi.Message):
         request = mpi.Message.Irecv(self._take(), (buffer, self._total, mpi.BYTE))
         return Request.of(request, ObjectReceive(buffer), None)
 
-    # Handles: an object made of one knows of the same status byte
+    # Handles: an object made from a handle has the same status byte
 
     @property
     def handle(self) -> int:  # type: ignore[override]
@@ -186,12 +187,12 @@ def match(
     blocking: bool,
     pickled: bool,
 ) -> Message | None:
-    """Takes a message out of the queue. Without ``blocking``, None if there is none;
-    ``pickled``: it will be unpickled."""
+    """Takes a message out of the queue and returns it. Without ``blocking``, returns None
+    if there is none. ``pickled``: the caller will unpickle it."""
     carries = carries_status(comm, source)
     mine = mpi.Status() if status is None else status
-    # mpi4py's forms for pickled messages bring the memory to receive them into, which
-    # the wrapper allocates itself where there is a status byte.
+    # mpi4py's forms for pickled messages allocate the memory to receive them into. With a
+    # status byte the wrapper allocates it.
     iprobe, probe = (
         (mpi.Message.iprobe, mpi.Message.probe)
         if pickled and not carries
@@ -208,8 +209,8 @@ def match(
     if found is None:
         return None
     if source != mpi.PROC_NULL and uses_shadow(comm):
-        # The call that receives it is not told where from: it counts as arrived here.
-        report_arrival(peers_of(comm), mine)
+        # The call that receives it does not get its source: report the arrival here.
+        report_shadow_arrival(peers_of(comm), mine)
     message = Message(found)
     if carries:
         message._prefixed, message._total = True, mine.Get_elements(mpi.BYTE)

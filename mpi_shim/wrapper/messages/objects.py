@@ -1,13 +1,13 @@
-"""Point-to-point calls on pickled objects (mpi4py's lower-case methods).
+"""Point-to-point calls on pickled objects: mpi4py's lower-case methods.
 
-The status byte goes in front of the pickle, so both are one contiguous message.
+The status byte goes in front of the pickle: both are one contiguous message.
 """
 
 from __future__ import annotations
 
 import operator
 import warnings
-from typing import Any, Literal
+from typing import Any
 
 import mpi4py
 from mpi4py import MPI as mpi
@@ -31,8 +31,8 @@ class ObjectCalls(BufferCalls):
     """Lower-case point-to-point methods, the status byte in front of each pickle."""
 
     def _pickled(self, obj: Any, dest: int) -> bytes | None:
-        """The message for ``obj``, counted and told as sent. None: its status does not
-        travel, mpi4py may send it by itself."""
+        """Returns the message for ``obj`` and counts it as sent. Returns None if the status
+        does not travel: then mpi4py sends the object."""
         carries = carries_status(self, dest)
         if not carries and (dest == mpi.PROC_NULL or not uses_shadow(self)):
             return None
@@ -123,21 +123,8 @@ class ObjectCalls(BufferCalls):
 
     # Probes
 
-    def probe(
-        self,
-        source: int = ANY_SOURCE,
-        tag: int = ANY_TAG,
-        status: mpi.Status | None = None,
-    ) -> Literal[True]:
-        return self.Probe(source, tag, status)
-
-    def iprobe(
-        self,
-        source: int = ANY_SOURCE,
-        tag: int = ANY_TAG,
-        status: mpi.Status | None = None,
-    ) -> bool:
-        return self.Iprobe(source, tag, status)
+    probe = BufferCalls.Probe
+    iprobe = BufferCalls.Iprobe
 
     def mprobe(
         self,
@@ -159,7 +146,7 @@ class ObjectCalls(BufferCalls):
 
 
 def _capacity(buf: Any) -> int:
-    """Bytes of pickle that a receive into ``buf`` accepts, as mpi4py sees it."""
+    """Returns the bytes of pickle that a receive into ``buf`` accepts, as in mpi4py."""
     if buf is None:
         return int(getattr(mpi4py.rc, "irecv_bufsz", 32768))
     try:

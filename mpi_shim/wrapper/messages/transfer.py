@@ -1,21 +1,21 @@
-"""Messages with a status byte in front: how they are sent and received.
+"""Sends and receives messages with a status byte in front.
 
-A message becomes a struct datatype, the status byte and the user's data at their
-absolute addresses, sent from MPI.BOTTOM: no copy, any datatype, any size. A small
-contiguous message of a blocking send is copied behind the byte instead, which is
-cheaper, and so is a small blocking receive. A non-blocking receive always takes the
-struct, so that the data lands where it belongs whoever completes it. One side may copy
-and the other scatter: the bytes are the same, and the same as the C interposer's.
+A message becomes a struct datatype, sent from MPI.BOTTOM: the status byte and the user's
+data at their absolute addresses. This needs no copy and works for any datatype and size.
+For a small contiguous message of a blocking call a copy behind the byte is cheaper. A
+non-blocking receive always uses the struct, so that MPI itself puts the data where it
+belongs. One side may copy and the other use the struct: the bytes are the same, and the
+same as the C interposer's.
 
-Contiguous data is received as bytes, whatever its datatype: MPICH cuts a long message
-into segments where the sender's elements end, and cannot unpack a segment that ends
-within one of the receiver's. For the same reason a long message is never sent as bytes.
+Contiguous data is received as bytes, whatever its datatype. MPICH cuts a long message into
+segments where the sender's elements end, and cannot unpack a segment that ends within an
+element of the receiver. For the same reason a long message is never sent as bytes.
 
-Where no byte travels (see ``carries_status``) the user's own specification goes to mpi4py
-untouched; what is told and beside beside it is shadow_operations.py's.
+A message without a byte (see ``carries_status``) goes to mpi4py as the user specified it.
 
-Every function takes mpi4py's own method as ``raw``, to be called with a specification,
-and whether the message ``carries`` a status.
+In every function ``raw`` is mpi4py's own method, called with a message specification;
+``carries`` is whether the message has a status byte; ``beside`` is the operation of a
+message whose status travels beside it, if any.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from mpi_shim.wrapper.data.dense import COPY_MAX_BYTES, dense_size, small_view
 from mpi_shim.wrapper.data.spec import Span, parse
 from mpi_shim.wrapper.requests.operations import (
     Operation,
+    PersistentSend,
     Receive,
-    Send,
     adopt_orphan,
-    note_arrival,
+    report_arrival,
 )
 from mpi_shim.wrapper.requests.request import Prequest, Request
 from mpi_shim.wrapper.status.prefix_bytes import Slot, status_bytes
@@ -45,26 +45,27 @@ _PREFIX = (b"\0", b"\1")
 
 
 def carries_status(comm: mpi.Comm, peer: int) -> bool:
-    """Whether messages to or from ``peer`` have a status byte: under
-    COSCHED_STATUS=prefix, on the wrapper's communicators (a library may call a method of
-    the wrapper's with one of mpi4py's), but not with PROC_NULL."""
+    """Whether messages to or from ``peer`` have a status byte: under COSCHED_STATUS=prefix,
+    on the wrapper's communicators, but not with PROC_NULL. A library may call a method of
+    the wrapper with a communicator of mpi4py."""
     return task.prefix and peer != mpi.PROC_NULL and getattr(comm, "_wrapped", False)
 
 
 def prefixed(data: bytes | memoryview) -> bytes:
-    """``data`` behind this task's status."""
+    """Returns ``data`` with this task's status in front."""
     return b"".join((_PREFIX[task.status()], data))
 
 
 def _with_status(byte_address: int, span: Span) -> mpi.Datatype:
-    """The status byte and the span as one datatype, to be used with MPI.BOTTOM."""
+    """Returns the status byte and the span as one datatype, for use with MPI.BOTTOM."""
     return mpi.Datatype.Create_struct(
         [1, span.entries], [byte_address, span.address], [mpi.BYTE, span.datatype]
     ).Commit()
 
 
 def _call(raw: Callable[[BufSpec], R], byte_address: int, span: Span) -> R:
-    """``raw`` on the span with its status byte. MPI holds on to a datatype in use."""
+    """Calls ``raw`` on the span with its status byte. MPI keeps a datatype that is in
+    use."""
     datatype = _with_status(byte_address, span)
     try:
         return raw((mpi.BOTTOM, 1, datatype))
@@ -73,7 +74,7 @@ def _call(raw: Callable[[BufSpec], R], byte_address: int, span: Span) -> R:
 
 
 def _as_bytes(span: Span) -> Span:
-    """The same memory as bytes, if it has no holes."""
+    """Returns the same memory as bytes, if it has no holes."""
     nbytes = span.entries * dense_size(span.datatype)
     if nbytes == 0:
         return span
@@ -81,7 +82,7 @@ def _as_bytes(span: Span) -> Span:
 
 
 def _call_with_slot(raw: Callable[[BufSpec], R], span: Span) -> tuple[Slot, R]:
-    """The same with a byte of its own, which is given back if ``raw`` fails."""
+    """Calls ``raw`` with a slot for the status byte; gives the slot back if that fails."""
     slot = status_bytes.take()
     try:
         return slot, _call(raw, slot.address, span)
@@ -93,7 +94,7 @@ def _call_with_slot(raw: Callable[[BufSpec], R], span: Span) -> tuple[Slot, R]:
 def start_send(
     raw: Callable[[BufSpec], mpi.Request], message: BufSpec, carries: bool
 ) -> Request:
-    """A non-blocking send."""
+    """Starts a non-blocking send."""
     if not carries:
         return Request(raw(message))
     span = parse(message, writable=False)
@@ -112,7 +113,7 @@ def send(
     message: BufSpec,
     carries: bool,
 ) -> None:
-    """A blocking send: ``block`` at once if it is small, else ``start`` and wait."""
+    """Sends with ``block`` if the message is small, otherwise with ``start`` and a wait."""
     if not carries:
         if task.waits:
             Request(start(message)).Wait()
@@ -135,7 +136,7 @@ def send(
 
 
 def send_buffered(raw: Callable[[BufSpec], None], message: BufSpec, carries: bool) -> None:
-    """A send in buffered mode, which never waits."""
+    """Sends in buffered mode, which never waits."""
     if not carries:
         raw(message)
         return
@@ -150,8 +151,7 @@ def start_receive(
     carries: bool,
     beside: Operation | None = None,
 ) -> Request:
-    """A non-blocking receive into the user's memory. ``beside``: what is left to do where
-    the message does not carry a status."""
+    """Starts a non-blocking receive into the user's memory."""
     if not carries:
         return Request.of(raw(message), beside, None)
     span = _as_bytes(parse(message, writable=True))
@@ -167,7 +167,7 @@ def receive(
     status: mpi.Status | None,
     beside: Operation | None = None,
 ) -> None:
-    """A blocking receive. What is small is received behind its byte and copied out."""
+    """Receives. A small message is received with its byte and then copied."""
     view = small_view(message, writable=True) if carries else None
     if view is None:
         start_receive(start, message, carries, beside).Wait(status)
@@ -178,13 +178,13 @@ def receive(
         _wait_for(start(room), mine)
     else:
         block(room, mine)
-    nbytes = note_arrival(mine, room[0])
+    nbytes = report_arrival(mine, room[0])
     if nbytes:
         view.cast("B")[:nbytes] = memoryview(room)[1 : nbytes + 1]
 
 
 def _wait_for(request: mpi.Request, status: mpi.Status) -> None:
-    """Waits for a receive into the wrapper's memory, which must outlive it."""
+    """Waits for a receive into memory of the wrapper, which must live as long."""
     try:
         task.wait(lambda: request.Test(status), lambda: request.Wait(status))
     except BaseException:
@@ -199,12 +199,12 @@ def make_persistent_send(
     carries: bool,
     beside: Operation | None = None,
 ) -> Prequest:
-    """A persistent send with a status byte of its own, or with ``beside`` beside it."""
+    """Makes a persistent send."""
     if not carries:
         return Prequest.of(raw(message), beside, None)
     span = parse(message, writable=False)
     slot, request = _call_with_slot(raw, span)
-    return Prequest.of(request, Send(slot, span.nbytes), span.keep)
+    return Prequest.of(request, PersistentSend(slot, span.nbytes), span.keep)
 
 
 def make_persistent_receive(
@@ -213,7 +213,7 @@ def make_persistent_receive(
     carries: bool,
     beside: Operation | None = None,
 ) -> Prequest:
-    """A persistent receive."""
+    """Makes a persistent receive."""
     if not carries:
         return Prequest.of(raw(message), beside, None)
     span = _as_bytes(parse(message, writable=True))

@@ -1,9 +1,8 @@
-"""What is left of a request when it is over: the status byte to take off, memory to give
-back, an object to hand out.
+"""Completes requests: removes status bytes, gives memory back, returns received objects.
 
-``Pending`` is what the wrapper adds to a request of mpi4py's. The functions accept any
-mixture of the wrapper's requests and mpi4py's own (of another library), which have
-nothing left to do.
+``Pending`` is what the wrapper adds to a request of mpi4py. The functions accept any
+mixture of the wrapper's requests and mpi4py's own (of another library); for the latter
+nothing is left to do.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ Statuses = list[mpi.Status]
 
 
 class Pending:
-    """The wrapper's half of a request. ``_keep``: the user's memory, until it is over;
-    ``_exported``: the handle by which the program may find it again, or None."""
+    """The wrapper's half of a request. ``_keep``: the user's memory, held until the request
+    is over. ``_exported``: the handle by which the program may find it again, or None."""
 
     _operation: Operation | None = None
     _keep: object = None
@@ -37,10 +36,13 @@ class Pending:
 exported_requests: HandleTable[Pending] = HandleTable()
 
 
-class Settling:
-    """Around a call on several requests that may fail: after an MPI error, those that
-    completed all the same are settled, the others that are gone give back their memory,
-    and the caller's list of statuses says which is which."""
+class CleanUp:
+    """Cleans up after an MPI error in a call on several requests.
+
+    Some of the requests have completed all the same: they are completed here as well.
+    Others are gone: they give back their memory. The caller's list of statuses shows which
+    is which.
+    """
 
     def __init__(
         self,
@@ -60,13 +62,13 @@ class Settling:
             return
         for i, request in enumerate(self._requests):
             if self._statuses is None or self._statuses[i].error:
-                give_up(request)
+                drop_failed(request)
             elif not request:
-                settle(request, self._statuses[i])
+                complete(request, self._statuses[i])
 
 
-def give_up(request: mpi.Request) -> None:
-    """After an MPI error: a request that is gone gives back its memory."""
+def drop_failed(request: mpi.Request) -> None:
+    """Gives back the memory of a request that is gone after an MPI error."""
     if request or not isinstance(request, Pending):
         return
     operation = request._operation
@@ -76,8 +78,8 @@ def give_up(request: mpi.Request) -> None:
         operation.release()
 
 
-def settle(request: mpi.Request, status: mpi.Status) -> None:
-    """Does what was left to do for a request that completed."""
+def complete(request: mpi.Request, status: mpi.Status) -> None:
+    """Does what is left to do for a request that completed with this status."""
     if not isinstance(request, Pending):
         return
     operation = request._operation
@@ -87,17 +89,17 @@ def settle(request: mpi.Request, status: mpi.Status) -> None:
         operation.complete(status)
 
 
-def settle_objects(
+def complete_all(
     requests: Sequence[mpi.Request],
     statuses: Sequence[mpi.Status],
     objects: Iterable[Any],
 ) -> list[Any]:
-    """Settles each; the objects they brought, or those that mpi4py found."""
+    """Completes each request. Returns the objects that they brought, or those of mpi4py."""
     operations = [getattr(request, "_operation", None) for request in requests]
     foreign: UnprefixedMessageError | None = None
     for request, status in zip(requests, statuses, strict=False):
         try:
-            settle(request, status)
+            complete(request, status)
         except UnprefixedMessageError as error:
             foreign = error
     if foreign is not None:
@@ -108,35 +110,35 @@ def settle_objects(
     ]
 
 
-def settle_some(
+def complete_some(
     requests: Sequence[mpi.Request],
     mine: Statuses,
     statuses: Statuses | None,
     indices: list[int] | None,
     objects: list[Any] | None,
 ) -> tuple[list[int] | None, list[Any] | None]:
-    """Settles those at ``indices``, whose statuses come first in ``mine``."""
+    """Completes the requests at ``indices``, whose statuses come first in ``mine``."""
     if indices is None:
         return None, None
     found = mine[: len(indices)]
     extend(statuses, found)
-    return indices, settle_objects([requests[i] for i in indices], found, objects or [])
+    return indices, complete_all([requests[i] for i in indices], found, objects or [])
 
 
 def adjust(request: mpi.Request, status: mpi.Status) -> None:
-    """Corrects the status of a request that completed and was only looked at."""
+    """Corrects the status of a request that completed but was not waited for."""
     operation: Operation | None = getattr(request, "_operation", None)
     if operation is not None:
         operation.adjust(status)
 
 
 def padded(statuses: Statuses | None, count: int) -> Statuses:
-    """``count`` statuses, the caller's first."""
+    """Returns ``count`` statuses, the caller's first."""
     mine = list(statuses or ())
     return mine + [mpi.Status() for _ in range(len(mine), count)]
 
 
 def extend(statuses: Statuses | None, mine: Statuses) -> None:
-    """The caller's list grows to hold all statuses, as mpi4py lets it."""
+    """Extends the caller's list to hold all statuses, as mpi4py does."""
     if isinstance(statuses, list):
         statuses.extend(mine[len(statuses) :])

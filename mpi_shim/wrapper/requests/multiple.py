@@ -1,7 +1,7 @@
-"""Waiting for and testing several requests: the any, all and some forms.
+"""Waits for and tests several requests: the any, all and some forms.
 
-Each blocking form is the non-blocking one in a loop; see waiting.py. The requests may be
-any mixture of the wrapper's and of mpi4py's own.
+Each blocking form is the non-blocking one in a loop with pauses (``Task.wait``). The
+requests may be any mixture of the wrapper's and of mpi4py's own.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import Any, Literal
 from mpi4py import MPI as mpi
 
 from mpi_shim.wrapper.requests.completion import (
-    Settling,
+    CleanUp,
     Statuses,
     adjust,
+    complete_all,
+    complete_some,
     padded,
-    settle_objects,
-    settle_some,
 )
 from mpi_shim.wrapper.task.link import task
 
 
-class SeveralRequests(mpi.Request):
+class MultipleRequests(mpi.Request):
     """The class methods of Request."""
 
     # Any of several
@@ -49,25 +49,25 @@ class SeveralRequests(mpi.Request):
             index, done, obj = mpi.Request.testany(requests, mine)
             return (index, obj) if done else None
 
-        with Settling(*requests):
+        with CleanUp(*requests):
             found = task.wait(poll, lambda: mpi.Request.waitany(requests, mine))
         assert found is not None
         index, obj = found
         if index == mpi.UNDEFINED:
             return found
-        return index, settle_objects([requests[index]], [mine], [obj])[0]
+        return index, complete_all([requests[index]], [mine], [obj])[0]
 
     @classmethod
     def testany(
         cls, requests: Sequence[mpi.Request], status: mpi.Status | None = None
     ) -> tuple[int, bool, Any | None]:
         mine = mpi.Status() if status is None else status
-        with Settling(*requests):
+        with CleanUp(*requests):
             index, done, obj = mpi.Request.testany(requests, mine)
         if not done:
             task.looked()
         elif index != mpi.UNDEFINED:
-            obj = settle_objects([requests[index]], [mine], [obj])[0]
+            obj = complete_all([requests[index]], [mine], [obj])[0]
         return index, done, obj
 
     @classmethod
@@ -81,11 +81,7 @@ class SeveralRequests(mpi.Request):
             adjust(requests[index], status)
         return index, done
 
-    @classmethod
-    def get_status_any(
-        cls, requests: Sequence[mpi.Request], status: mpi.Status | None = None
-    ) -> tuple[int, bool]:
-        return cls.Get_status_any(requests, status)
+    get_status_any = Get_status_any
 
     # All of several
 
@@ -112,22 +108,22 @@ class SeveralRequests(mpi.Request):
             done, objects = mpi.Request.testall(requests, mine)
             return (objects or [],) if done else None
 
-        with Settling(*requests, statuses=mine, caller=statuses):
+        with CleanUp(*requests, statuses=mine, caller=statuses):
             found = task.wait(poll, lambda: (mpi.Request.waitall(requests, mine),))
         assert found is not None
-        return settle_objects(requests, mine, found[0])
+        return complete_all(requests, mine, found[0])
 
     @classmethod
     def testall(
         cls, requests: Sequence[mpi.Request], statuses: Statuses | None = None
     ) -> tuple[bool, list[Any] | None]:
         mine = padded(statuses, len(requests))
-        with Settling(*requests, statuses=mine, caller=statuses):
+        with CleanUp(*requests, statuses=mine, caller=statuses):
             done, objects = mpi.Request.testall(requests, mine)
         if not done:
             task.looked()
             return False, None
-        return True, settle_objects(requests, mine, objects or [])
+        return True, complete_all(requests, mine, objects or [])
 
     @classmethod
     def Get_status_all(
@@ -139,11 +135,7 @@ class SeveralRequests(mpi.Request):
                 adjust(request, status)
         return done
 
-    @classmethod
-    def get_status_all(
-        cls, requests: Sequence[mpi.Request], statuses: Statuses | None = None
-    ) -> bool:
-        return cls.Get_status_all(requests, statuses)
+    get_status_all = Get_status_all
 
     # Some of several
 
@@ -167,24 +159,24 @@ class SeveralRequests(mpi.Request):
 
         def poll() -> tuple[list[int] | None, list[Any] | None] | None:
             indices, objects = mpi.Request.testsome(requests, mine)
-            # None: nothing to wait for; []: nothing has completed yet.
+            # None: no request is active; []: none has completed yet.
             return None if indices == [] else (indices, objects)
 
-        with Settling(*requests):
+        with CleanUp(*requests):
             found = task.wait(poll, lambda: mpi.Request.waitsome(requests, mine))
         assert found is not None
-        return settle_some(requests, mine, statuses, *found)
+        return complete_some(requests, mine, statuses, *found)
 
     @classmethod
     def testsome(
         cls, requests: Sequence[mpi.Request], statuses: Statuses | None = None
     ) -> tuple[list[int] | None, list[Any] | None]:
         mine = padded(statuses, len(requests))
-        with Settling(*requests):
+        with CleanUp(*requests):
             indices, objects = mpi.Request.testsome(requests, mine)
         if indices == []:
             task.looked()
-        return settle_some(requests, mine, statuses, indices, objects)
+        return complete_some(requests, mine, statuses, indices, objects)
 
     @classmethod
     def Get_status_some(
@@ -198,8 +190,4 @@ class SeveralRequests(mpi.Request):
                 adjust(requests[index], status)
         return indices
 
-    @classmethod
-    def get_status_some(
-        cls, requests: Sequence[mpi.Request], statuses: Statuses | None = None
-    ) -> list[int] | None:
-        return cls.Get_status_some(requests, statuses)
+    get_status_some = Get_status_some

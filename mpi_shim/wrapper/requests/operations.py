@@ -1,8 +1,8 @@
-"""What is left to do when a request completes: the wrapper's half of a request.
+"""Operations: the work that the wrapper does when a request starts and completes.
 
-A receive must take the status byte off: read it, tell the task what arrived, and hide
-the byte in the count that the program sees. A send has nothing left to do. A persistent
-request may go round many times.
+A receive must remove the status byte: read it, report the arrival, and hide the byte in the
+count that the program sees. A send has nothing left to do. A persistent request starts and
+completes many times.
 """
 
 from __future__ import annotations
@@ -17,15 +17,8 @@ from mpi_shim.wrapper.status.prefix_bytes import Slot, status_bytes
 from mpi_shim.wrapper.task.link import task
 
 
-def hide_status_byte(status: mpi.Status) -> None:
-    """Makes ``status`` count the user's bytes alone."""
-    total = status.Get_elements(mpi.BYTE)
-    if total > 0 and not status.Is_cancelled():
-        status.Set_elements(mpi.BYTE, total - 1)
-
-
 class Operation:
-    """One transfer. ``active`` between its start and its completion."""
+    """One transfer. ``active``: it has started and has not completed."""
 
     persistent = False
 
@@ -33,32 +26,45 @@ class Operation:
         self.active = True
 
     def result(self, found: Any) -> Any:
-        """The object that the transfer brought; mpi4py itself ``found`` this one."""
+        """Returns the object that the transfer brought. mpi4py itself ``found`` one."""
         return found
 
     def start(self) -> None:
-        """Before a persistent request is started once more."""
+        """Prepares the next start of a persistent request."""
         self.active = True
 
     def adjust(self, status: mpi.Status) -> None:
-        """Corrects the status of a request that has completed but was not waited for."""
+        """Corrects the status of a request that completed but was not waited for."""
 
     def complete(self, status: mpi.Status) -> None:
-        """After the request completed, with the status it completed with."""
+        """Does what is left after the request completed with this status."""
         self.active = False
 
     def release(self) -> None:
-        """Gives back what no further round needs; not while active."""
+        """Gives back what no further start needs. Does nothing while active."""
 
 
-class Send(Operation):
-    """A persistent send: its status byte is chosen anew at each start."""
+class _WithSlot(Operation):
+    """A transfer with a status byte of its own (``Slot``)."""
+
+    def __init__(self, slot: Slot) -> None:
+        super().__init__()
+        self._slot: Slot | None = slot
+
+    def release(self) -> None:
+        if self._slot is not None and not self.active:
+            status_bytes.give_back(self._slot)
+            self._slot = None
+
+
+class PersistentSend(_WithSlot):
+    """A persistent send: each start sends the status of that moment."""
 
     persistent = True
 
     def __init__(self, slot: Slot, nbytes: int) -> None:
+        super().__init__(slot)
         self.active = False
-        self._slot: Slot | None = slot
         self._nbytes = nbytes
 
     def start(self) -> None:
@@ -67,41 +73,41 @@ class Send(Operation):
             self._slot.value = task.status()
         task.count_sent(self._nbytes)
 
-    def release(self) -> None:
-        if self._slot is not None and not self.active:
-            status_bytes.give_back(self._slot)
-            self._slot = None
 
-
-class Receive(Operation):
-    """A receive into the user's memory; the status byte goes into a slot beside it."""
-
-    def __init__(self, slot: Slot, *, persistent: bool = False) -> None:
-        self.active = not persistent
-        self.persistent = persistent
-        self._slot: Slot | None = slot
+class PrefixedReceive(Operation):
+    """A receive of a message with a status byte in front."""
 
     def adjust(self, status: mpi.Status) -> None:
         if self.active:
             hide_status_byte(status)
 
     def complete(self, status: mpi.Status) -> None:
-        if not self.active:
-            return
-        self.active = False
+        if self.active:
+            self.active = False
+            self._deliver(status)
+
+    def _deliver(self, status: mpi.Status) -> None:
+        """Reports the arrival and puts the data where it belongs."""
+        raise NotImplementedError
+
+
+class Receive(_WithSlot, PrefixedReceive):
+    """A receive into the user's memory; MPI puts the status byte into a slot."""
+
+    def __init__(self, slot: Slot, *, persistent: bool = False) -> None:
+        super().__init__(slot)
+        self.active = not persistent
+        self.persistent = persistent
+
+    def _deliver(self, status: mpi.Status) -> None:
         byte = 0 if self._slot is None else self._slot.value
         if not self.persistent:
             self.release()
-        note_arrival(status, byte)
-
-    def release(self) -> None:
-        if self._slot is not None and not self.active:
-            status_bytes.give_back(self._slot)
-            self._slot = None
+        report_arrival(status, byte)
 
 
-class ObjectReceive(Operation):
-    """A receive of a pickled object into a buffer of the wrapper's."""
+class ObjectReceive(PrefixedReceive):
+    """A receive of a pickled object into a buffer of the wrapper."""
 
     def __init__(self, buffer: mpi.buffer) -> None:
         super().__init__()
@@ -111,43 +117,38 @@ class ObjectReceive(Operation):
     def result(self, found: Any) -> Any:
         return self._result
 
-    def adjust(self, status: mpi.Status) -> None:
-        if self.active:
-            hide_status_byte(status)
-
-    def complete(self, status: mpi.Status) -> None:
-        if not self.active:
-            return
-        self.active = False
-        byte = self._buffer[0] if len(self._buffer) else 0
-        nbytes = note_arrival(status, byte)
+    def _deliver(self, status: mpi.Status) -> None:
+        nbytes = report_arrival(status, self._buffer[0] if len(self._buffer) else 0)
         if nbytes > 0:
             self._result = mpi.pickle.loads(self._buffer[1 : 1 + nbytes])
 
 
-class PackedReceive(Operation):
-    """A receive into a room of the wrapper's, from where the data goes to the user's
-    memory when all is there: for memory that is still being sent from."""
+class PackedReceive(PrefixedReceive):
+    """A receive into a buffer of the wrapper, for memory that is still being sent from. The
+    data goes to the user's memory when all of it has arrived."""
 
     def __init__(self, room: mpi.buffer, packed: Packed) -> None:
         super().__init__()
         self._room, self._packed = room, packed
 
-    def adjust(self, status: mpi.Status) -> None:
-        if self.active:
-            hide_status_byte(status)
-
-    def complete(self, status: mpi.Status) -> None:
-        if not self.active:
-            return
-        self.active = False
-        nbytes = note_arrival(status, self._room[0])
+    def _deliver(self, status: mpi.Status) -> None:
+        nbytes = report_arrival(status, self._room[0])
         self._packed.bring_back(self._room[1 : 1 + nbytes])
 
 
-def note_arrival(status: mpi.Status, byte: int) -> int:
-    """Reports a received message to the task, corrects its status, returns the user's
-    bytes. Raises UnprefixedMessageError if nobody put a status byte in front of it."""
+def hide_status_byte(status: mpi.Status) -> None:
+    """Makes ``status`` count the user's bytes alone."""
+    total = status.Get_elements(mpi.BYTE)
+    if total > 0 and not status.Is_cancelled():
+        status.Set_elements(mpi.BYTE, total - 1)
+
+
+def report_arrival(status: mpi.Status, byte: int) -> int:
+    """Reports a received message to the task and corrects its status.
+
+    Returns the number of the user's bytes. Raises UnprefixedMessageError if the message has
+    no status byte.
+    """
     if status.Is_cancelled():
         return 0
     nbytes = status.Get_elements(mpi.BYTE) - 1
@@ -159,10 +160,10 @@ def note_arrival(status: mpi.Status, byte: int) -> int:
     return nbytes
 
 
-# Transfers that were given up while MPI may still write into the wrapper's memory.
+# Transfers that the program dropped while MPI may still write into the wrapper's memory.
 _orphans: list[object] = []
 
 
 def adopt_orphan(owner: object) -> None:
-    """Keeps the memory of an active transfer for the life of the process."""
+    """Keeps the memory of an active transfer until the process ends."""
     _orphans.append(owner)

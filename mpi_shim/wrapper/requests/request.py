@@ -1,12 +1,12 @@
-"""Requests whose completion takes the status byte off and whose waits can pause.
+"""Requests whose completion removes the status byte and whose waits can pause.
 
-``Request``, ``Prequest`` and ``Grequest`` add to mpi4py's own an ``Operation``, what is
-left to do when they complete, and hold the user's memory until then. Those that mpi4py
-makes for collective calls, one-sided calls and files are given these classes too, with
-nothing left to do, so that waiting for them can pause.
+``Request``, ``Prequest`` and ``Grequest`` add an ``Operation`` to mpi4py's own classes: the
+work that is left when they complete. They hold the user's memory until then. The requests
+of collective calls, one-sided calls and files get these classes as well, with no work left,
+so that waiting for them can pause.
 
-Every blocking form is the non-blocking one in a loop; see waiting.py. multiple.py has the
-any, all and some forms.
+Each blocking form is the non-blocking one in a loop with pauses (``Task.wait``).
+multiple.py has the any, all and some forms.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from mpi4py import MPI as mpi
 
 from mpi_shim.wrapper.requests.completion import (
+    CleanUp,
     Pending,
-    Settling,
+    complete,
+    complete_all,
+    drop_failed,
     exported_requests,
-    give_up,
-    settle,
-    settle_objects,
 )
-from mpi_shim.wrapper.requests.multiple import SeveralRequests
+from mpi_shim.wrapper.requests.multiple import MultipleRequests
 from mpi_shim.wrapper.requests.operations import Operation, adopt_orphan
 from mpi_shim.wrapper.task.link import task
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class Request(SeveralRequests, Pending):
-    """mpi4py's Request, with what is left to do when it completes."""
+class Request(MultipleRequests, Pending):
+    """mpi4py's Request, with the work that is left when it completes."""
 
     _theirs: type[mpi.Request] = mpi.Request
 
@@ -44,14 +44,14 @@ class Request(SeveralRequests, Pending):
         return self
 
     def _inherit(self, request: mpi.Request | Pending | None) -> None:
-        """A copy of a request has the same left to do."""
+        """Gives a copy of a request the same work."""
         if isinstance(request, Pending):
             self._operation, self._keep = request._operation, request._keep
             self._exported = request._exported
 
     @classmethod
     def of(cls, request: mpi.Request, operation: Operation | None, keep: object) -> Self:
-        """``request`` with ``operation`` to run when it completes."""
+        """Returns ``request`` with ``operation`` to run when it completes."""
         self = cls(request)
         self._operation, self._keep = operation, keep
         return self
@@ -67,13 +67,12 @@ class Request(SeveralRequests, Pending):
         mine = mpi.Status() if status is None else status
         try:
             task.wait(
-                lambda: mpi.Request.Test(self, mine),
-                lambda: mpi.Request.Wait(self, mine),
+                lambda: mpi.Request.Test(self, mine), lambda: mpi.Request.Wait(self, mine)
             )
         except mpi.Exception:
-            give_up(self)
+            drop_failed(self)
             raise
-        settle(self, mine)
+        complete(self, mine)
         return True
 
     def Test(self, status: mpi.Status | None = None) -> bool:
@@ -81,10 +80,10 @@ class Request(SeveralRequests, Pending):
         try:
             done = mpi.Request.Test(self, mine)
         except mpi.Exception:
-            give_up(self)
+            drop_failed(self)
             raise
         if done:
-            settle(self, mine)
+            complete(self, mine)
         else:
             task.looked()
         return done
@@ -102,22 +101,21 @@ class Request(SeveralRequests, Pending):
             done, obj = mpi.Request.test(self, mine)
             return (obj,) if done else None
 
-        with Settling(self):
+        with CleanUp(self):
             found = task.wait(poll, lambda: (mpi.Request.wait(self, mine),))
-        return settle_objects([self], [mine], found or ())[0]
+        return complete_all([self], [mine], found or ())[0]
 
     def test(self, status: mpi.Status | None = None) -> tuple[bool, Any | None]:
         mine = mpi.Status() if status is None else status
-        with Settling(self):
+        with CleanUp(self):
             done, obj = mpi.Request.test(self, mine)
         if done:
-            obj = settle_objects([self], [mine], [obj])[0]
+            obj = complete_all([self], [mine], [obj])[0]
         else:
             task.looked()
         return done, obj
 
-    def get_status(self, status: mpi.Status | None = None) -> bool:
-        return self.Get_status(status)
+    get_status = Get_status
 
     def Cancel(self) -> None:
         mpi.Request.Cancel(self)
@@ -138,7 +136,7 @@ class Request(SeveralRequests, Pending):
         if self:
             self.Free()
 
-    # Handles: an object made of one has the same left to do
+    # Handles: an object made from a handle has the same work left
 
     @property
     def handle(self) -> int:  # type: ignore[override]
@@ -171,7 +169,7 @@ class Request(SeveralRequests, Pending):
 
     @classmethod
     def _found(cls, request: mpi.Request) -> mpi.Request:
-        """``request``, or a copy of the one that told its handle."""
+        """Returns ``request``, or a copy of the one whose handle the program asked for."""
         owner = exported_requests.find(_native_handle(request)) if request else None
         if isinstance(owner, Request):
             return type(owner)(owner)
@@ -182,8 +180,8 @@ def _native_handle(request: mpi.Request) -> int:
     return int(cast("Any", mpi.Request.handle).__get__(request))
 
 
-# mpi4py's class comes first, because only the foremost extension type can make the
-# object; it defines none of the methods that Request replaces.
+# mpi4py's class comes first, because only the first extension type can make the object. It
+# defines none of the methods that Request replaces.
 class Prequest(mpi.Prequest, Request):
     """mpi4py's Prequest; each start sends the status of that moment."""
 
@@ -226,7 +224,7 @@ class Grequest(mpi.Grequest, Request):
 
 
 def with_our_request(raw: Callable[..., mpi.Request]) -> Callable[..., Any]:
-    """``raw``, its request in the wrapper's class."""
+    """Makes ``raw`` return its request in the wrapper's class."""
 
     @functools.wraps(raw)
     def call(*args: Any, **kwargs: Any) -> mpi.Request:

@@ -27,7 +27,7 @@ class ShadowReceive(Operation):
 
     def complete(self, status: mpi.Status) -> None:
         if self.active and not status.Is_cancelled():
-            report_arrival(self._peers, status)
+            report_shadow_arrival(self._peers, status)
         super().complete(status)
 
 
@@ -59,7 +59,7 @@ class ShadowCollective(Operation):
         super().complete(status)
 
 
-def report_arrival(peers: Peers, status: mpi.Status) -> None:
+def report_shadow_arrival(peers: Peers, status: mpi.Status) -> None:
     """Reports the message that has this status."""
     shadow.message_arrived(peers.rank(status.Get_source()))
 

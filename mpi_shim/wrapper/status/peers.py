@@ -1,4 +1,4 @@
-"""Who the ranks of a communicator are in COMM_WORLD."""
+"""Translates the ranks of a communicator to ranks of COMM_WORLD."""
 
 from __future__ import annotations
 
@@ -8,29 +8,30 @@ from mpi4py import MPI as mpi
 
 
 class Peers:
-    """Those that messages in a communicator come from and go to: its ranks, or, of an
-    inter-communicator, the remote ones. ``me``: this process's rank in its own group."""
+    """The ranks that messages in a communicator come from and go to: its own, or the remote
+    ones of an inter-communicator. ``world``: their ranks in COMM_WORLD, negative if they
+    have none. ``me``: this process's rank in its own group."""
 
     def __init__(self, world: Sequence[int], me: int) -> None:
         self._world = world
         size = len(world)
         distances = [1 << bit for bit in range(max(size - 1, 0).bit_length())]
-        # Of a remote group also the one opposite; of its own group that is itself.
+        # Distance 0 is the opposite rank of a remote group; in its own group, itself.
         steps = (0, *(step for each in distances for step in (each, -each)))
         around = [(me + step) % size for step in steps] if size else []
-        #: Ranks in COMM_WORLD that a collective call may wait for: those at a distance of
-        #: a power of two, which is how collectives are made.
+        #: Ranks in COMM_WORLD that a collective call may wait for. Collectives are made of
+        #: messages over distances that are powers of two.
         self.partners = tuple(
             dict.fromkeys(world[rank] for rank in around if world[rank] >= 0)
         )
 
     def rank(self, rank: int) -> int:
-        """Rank in COMM_WORLD; negative for a stranger, for this process, or for none."""
+        """Returns the rank in COMM_WORLD. Negative: this process, or a process outside."""
         return self._world[rank] if 0 <= rank < len(self._world) else -1
 
 
 def peers_of(comm: mpi.Comm) -> Peers:
-    """Asks the library once for each object."""
+    """Returns the peers of ``comm``, from the library at the first call for each object."""
     known: Peers | None = getattr(comm, "_peers", None)
     if known is None:
         known = _ask(comm)

@@ -1,9 +1,9 @@
-"""The status bytes, at addresses that MPI may use for as long as it likes.
+"""The status bytes, at addresses that MPI may use for an unlimited time.
 
-A non-blocking call hands MPI addresses and returns. The program may drop its request
-object before the transfer is over, so the bytes that MPI reads and writes must outlive
-every Python object: they live in memory that is never given back. Bytes to receive into
-are used again; the one of a receive that never completed is lost, which is cheap.
+A non-blocking call passes addresses to MPI and returns. The program may drop its request
+object before the transfer is over. The bytes that MPI reads and writes must therefore
+outlive each Python object: their memory is never freed. A byte to receive into is used
+again. The byte of a receive that never completes is lost, which costs little.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ class Slot:
 
 
 class StatusBytes:
-    """All status bytes of the process; memory comes from MPI on first use. Threads may
-    take and give back at once: both are single operations on a list."""
+    """All status bytes of the process; their memory comes from MPI at the first use.
+    Several threads may take and give back: each is one operation on a list."""
 
     def __init__(self) -> None:
         self._free: list[Slot] = []
         self._constant: tuple[int, int] | None = None
 
     def sending(self, status: int) -> int:
-        """The address of a byte that holds ``status`` (0 or 1) for ever."""
+        """Returns the address of a byte that always holds ``status`` (0 or 1)."""
         if self._constant is None:
             pair = mpi.Alloc_mem(2)
             pair[0], pair[1] = 0, 1
@@ -48,7 +48,7 @@ class StatusBytes:
         return self._constant[status]
 
     def take(self) -> Slot:
-        """A byte of one's own."""
+        """Returns a byte that no other transfer uses."""
         try:
             return self._free.pop()
         except IndexError:
@@ -57,7 +57,7 @@ class StatusBytes:
             return Slot(slab[0:1])
 
     def give_back(self, slot: Slot) -> None:
-        """Only a byte that MPI has no further use for."""
+        """Takes back a byte that MPI no longer uses."""
         self._free.append(slot)
 
 
