@@ -263,10 +263,12 @@ def cosched(*words, user=None, **environ):
 def test_set_changes_live_nodes_without_touching_jobs(node):
     node.up()
     task = node.task("one")
-    said = cosched("config", "set", "--run-dir", str(node.paths.run_dir), "slice=3s")
-    assert said.stdout == "node node1: slice=3s gmet=1ms align=off\n"
+    words = ("config", "set", "--run-dir", str(node.paths.run_dir))
+    printed = cosched(*words, "slice=3s").stdout
+    assert printed == "node node1: slice=3s gmet=1ms align=off\n"
     assert task.scheduled
     assert node.status()["settings"]["slice_s"] == 3
+    assert cosched(*words).stdout == printed
 
 
 def test_what_is_saved_counts_from_the_next_start(open_dir):

@@ -107,7 +107,7 @@ Exit status: 0, or 1 if a job of any run failed.
 @click.option(
     "--set-with",
     metavar="COMMAND",
-    help="Sets what is appended on all --hosts, where their daemons are out of reach.",
+    help="Runs 'cosched config set' on all --hosts that cannot be reached from here.",
 )
 @click.option("--dom", type=click.IntRange(1), metavar="N", help="Jobs that run at a time.")
 @run_limit_option

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,14 @@ from cosched.shm.paths import NodePaths
 @asked_run_dir_option
 @nodes_option
 @click.option("--save", is_flag=True, help="Also write them into the configuration file.")
-@click.argument("settings", nargs=-1, required=True, metavar="NAME=VALUE...")
+@click.argument("settings", nargs=-1, metavar="[NAME=VALUE...]")
 def command(
     run_dir: Path, nodes: tuple[str, ...], save: bool, settings: tuple[str, ...]
 ) -> None:
     """Change slice, gmet or align on all live nodes of this machine, or on some.
 
-    Jobs are not disturbed. With --save any key that 'cosched config show' lists can
+    Jobs are not disturbed. Without NAME=VALUE it prints the settings of the live nodes
+    and changes none. With --save any key that 'cosched config show' lists can
     be set. Keys that daemons read only when they start apply from the next 'cosched
     up'. The file is /etc/cosched.toml for root, else ~/.config/cosched/config.toml.
 
@@ -39,6 +40,12 @@ def command(
       cosched config set --node lab1 align=off
       cosched config set --save slice=1s run.wait=block
     """
+    if not settings:
+        if save:
+            raise click.UsageError("--save needs NAME=VALUE.")
+        if not _print_live(run_dir, nodes):
+            raise no_daemons(run_dir)
+        return
     given = dict(_split(word) for word in settings)
     values = {key.path: _parsed(key, text) for key, text in given.items()}
     live = {key.name: text for key, text in given.items() if key.live}
@@ -91,16 +98,40 @@ def _save(values: Mapping[str, Any]) -> Path:
 def _set_live(run_dir: Path, nodes: tuple[str, ...], live: Mapping[str, str]) -> int:
     """Changes the nodes that are up and prints their settings; returns their number."""
     reached = 0
-    for paths in [NodePaths(run_dir, node) for node in nodes] or nodes_in(run_dir):
-        try:
-            answer = request(paths, "set", settings=dict(live))
-        except NoDaemon:
-            if nodes:
-                raise
-            continue
+    for paths, answer in _ask(run_dir, nodes, "set", settings=dict(live)):
         reached += 1
-        now = " ".join(f"{name}={text}" for name, text in answer["settings"].items())
-        click.echo(f"node {paths.node}: {now}")
+        _print_node(paths.node, answer["settings"])
         for warning in answer["warnings"]:
             click.echo(f"cosched: warning: node {paths.node}: {warning}", err=True)
     return reached
+
+
+def _print_live(run_dir: Path, nodes: tuple[str, ...]) -> int:
+    """Prints the settings of the nodes that are up; returns their number."""
+    reached = 0
+    for paths, answer in _ask(run_dir, nodes, "status"):
+        reached += 1
+        now = answer["settings"]
+        align = "on" if now["align"] else "off"
+        _print_node(
+            paths.node, {"slice": now["slice"], "gmet": now["gmet"], "align": align}
+        )
+    return reached
+
+
+def _print_node(node: str, settings: Mapping[str, str]) -> None:
+    # The bench reads this line; see cosched/bench/run/remote.py.
+    now = " ".join(f"{name}={text}" for name, text in settings.items())
+    click.echo(f"node {node}: {now}")
+
+
+def _ask(
+    run_dir: Path, nodes: tuple[str, ...], op: str, **arguments: Any
+) -> Iterator[tuple[NodePaths, dict[str, Any]]]:
+    """Yields the answer of each node that is up; a named node must be up."""
+    for paths in [NodePaths(run_dir, node) for node in nodes] or nodes_in(run_dir):
+        try:
+            yield paths, request(paths, op, **arguments)
+        except NoDaemon:
+            if nodes:
+                raise

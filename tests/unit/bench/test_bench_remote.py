@@ -1,4 +1,4 @@
-"""Settings of nodes out of reach: changed and put back by a command of the user's."""
+"""A command of the user's changes and restores the settings of unreachable nodes."""
 
 from pathlib import Path
 
@@ -9,47 +9,79 @@ from cosched.bench.run.remote import RemoteSettings
 from cosched.bench.run.site import Site
 from cosched.core.errors import CoschedError
 
+BEFORE = "slice=3s gmet=200ms align=off"
+#: As pdsh prints it, each line with its host in front.
+TWO_NODES = f"n1: node n1: {BEFORE}\nn2: node n2: {BEFORE}"
+
 
 @pytest.fixture
 def log(tmp_path):
     return tmp_path / "log"
 
 
-def site(*command):
-    return Site(Path("/run/x"), ("n1", "n2"), None, False, remote=RemoteSettings(command))
+def command(log, printed=TWO_NODES):
+    """Logs its words; without any it prints the settings of the nodes."""
+    script = f"[ $# -gt 0 ] && echo \"$@\" >> {log} || echo '{printed}'"
+    return ("sh", "-c", script, "set")
 
 
-def test_what_is_changed_goes_back_in_turn(log):
-    nodes = site("sh", "-c", f'echo "$@" >> {log}', "set")
+def site(log):
+    remote = RemoteSettings(command(log))
+    return Site(Path("/run/x"), ("n1", "n2"), None, False, remote=remote)
+
+
+def test_remote_settings_are_restored_in_reverse_order(log):
+    nodes = site(log)
     with (
         daemons.settings_changed(nodes, {"slice": "15s", "gmet": "5s"}),
         daemons.settings_changed(nodes, {"slice": "5s"}),
         daemons.settings_changed(nodes, {}),
-        daemons.settings_changed(nodes, {"align": "off"}),
+        daemons.settings_changed(nodes, {"align": "on"}),
     ):
         pass
     assert log.read_text().splitlines() == [
-        *("slice=15s gmet=5s", "slice=5s", "align=off"),
-        *("align=on", "slice=15s", "slice=auto gmet=auto"),
+        *("slice=15s gmet=5s", "slice=5s", "align=on"),
+        *("align=off", "slice=15s", "slice=3s gmet=200ms"),
     ]
 
 
-def test_it_goes_back_after_an_error(log):
-    nodes = site("sh", "-c", f'echo "$@" >> {log}', "set")
+def test_remote_settings_are_restored_after_an_error(log):
+    nodes = site(log)
     with pytest.raises(KeyboardInterrupt), daemons.settings_changed(nodes, {"gmet": "1s"}):
         raise KeyboardInterrupt
-    assert log.read_text().splitlines() == ["gmet=1s", "gmet=auto"]
+    assert log.read_text().splitlines() == ["gmet=1s", "gmet=200ms"]
 
 
 @pytest.mark.parametrize(
-    ("command", "message"),
+    ("printed", "message"),
+    [
+        ("", "does not print the nodes' settings"),
+        (
+            f"node n1: {BEFORE}\nnode n2: slice=1s gmet=auto align=on",
+            "the nodes have different settings",
+        ),
+    ],
+)
+def test_unknown_settings_are_not_changed(log, printed, message):
+    remote = RemoteSettings(command(log, printed))
+    nodes = Site(Path("/run/x"), ("n1", "n2"), None, False, remote=remote)
+    with (
+        pytest.raises(CoschedError, match=message),
+        daemons.settings_changed(nodes, {"gmet": "1s"}),
+    ):
+        pytest.fail("the settings were changed")
+    assert not log.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
     [
         (["/nonexistent"], "cannot run '/nonexistent': No such file or directory"),
         (["sh", "-c", "echo hm; exit 3"], "'sh -c echo hm; exit 3 slice=1s' failed: hm"),
         (["false"], "'false slice=1s' failed: status 1"),
     ],
 )
-def test_a_command_that_fails_gets_one_line(command, message):
+def test_failing_command_is_one_line(words, message):
     with pytest.raises(CoschedError) as caught:
-        RemoteSettings(command).change({"slice": "1s"})
+        RemoteSettings(words).change({"slice": "1s"})
     assert str(caught.value) == message
