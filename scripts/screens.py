@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from cosched.cli.jobs.top import why_text
-from cosched.observe.top.model import Sample
+from cosched.observe.top.sample import Sample
 from cosched.observe.top.sampler import sample
 from cosched.observe.top.screen import TopApp, WhyScreen
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,11 @@ from cosched.core.errors import NoDaemon
 from cosched.node.sockets.client import nodes_in, request
 from cosched.shm.paths import NodePaths, default_run_dir
 from cosched.shm.userdirs import SYSTEM_RUN_DIR
+from cosched.tables import table
 
 Status = dict[str, Any]
+
+_COLUMNS = ("job", "tasks", "state", "share", "scheduled", "switches", "granted")
 
 
 def gather(run_dir: Path, nodes: Sequence[str] = ()) -> list[Status]:
@@ -53,47 +56,55 @@ def render(statuses: Iterable[Status]) -> str:
 
 
 def _node_text(status: Status) -> str:
-    settings, classes, timer = (
-        status["settings"],
-        status["class_scheduler"],
-        status["timer"],
-    )
-    align = "aligned" if settings["align"] else "free"
-    lines = [
-        f"{status['node']}: slice {settings['slice']} ({align}), "
-        f"gmet {settings['gmet']}, {classes['name']} {classes['mode']}",
-        f"  daemons: pid {status['pid']} and {timer['pid'] or '-'}, {status['priority']}, "
-        f"up {_span(status['uptime_s'])}, cpu {status['daemon_cpu_s']:.2f}s",
+    lines = _head(status)
+    texts = [f"warning: {warning}" for warning in status["settings"]["warnings"]]
+    texts += [
+        f"{job['reason']} (since {_span(job['waited_s'])})" for job in status["waiting"]
     ]
-    for warning in settings["warnings"]:
-        lines += textwrap.wrap(
-            f"warning: {warning}", 78, initial_indent="  ", subsequent_indent="    "
-        )
-    for job in status["waiting"]:
-        lines += textwrap.wrap(
-            f"{job['reason']} (since {_span(job['waited_s'])})",
-            78,
-            initial_indent="  ",
-            subsequent_indent="    ",
-        )
-    if not status["jobs"]:
+    for text in texts:
+        lines += textwrap.wrap(text, 78, initial_indent="  ", subsequent_indent="    ")
+    jobs = status["jobs"]
+    if not jobs:
         return "\n".join([*lines, "  no jobs"])
-    lines.append(
-        f"  {'job':<26} {'tasks':>5} {'state':<9} {'share':>5} {'scheduled':>9} "
-        f"{'switches':>8} {'granted':>7}"
-    )
-    for job in status["jobs"]:
-        share = "-" if job["share_percent"] is None else f"{job['share_percent']}%"
-        lines.append(
-            f"  {_cut(job['name'], 26):<26} {len(job['tasks']):>5} {job['state']:<9} "
-            f"{share:>5} {job['scheduled_s']:>8.1f}s "
-            f"{job['switches']:>8} {job['granted']:>7}"
-        )
+    head, *rows = table(_COLUMNS, map(_row, jobs), "<><>>>>", indent=2)
+    lines.append(head)
+    for row, job in zip(rows, jobs, strict=True):
+        lines.append(row)
         refused = {name: n for name, n in job["refused"].items() if n}
         if refused:
             reasons = ", ".join(f"{name} {n}" for name, n in sorted(refused.items()))
-            lines.append(_cut(f"    refused: {reasons}", 80))
+            lines += table((), [(f"refused: {reasons}",)], "<", indent=4)
     return "\n".join(lines)
+
+
+def _head(status: Status) -> list[str]:
+    settings, classes = status["settings"], status["class_scheduler"]
+    align = "aligned" if settings["align"] else "free"
+    timer_pid = status["timer"]["pid"] or "-"
+    return [
+        f"{status['node']}: slice {settings['slice']} ({align}), "
+        f"gmet {settings['gmet']}, {classes['name']} {classes['mode']}",
+        f"  daemons: pid {status['pid']} and {timer_pid}, {status['priority']}, "
+        f"up {_span(status['uptime_s'])}, cpu {status['daemon_cpu_s']:.2f}s",
+    ]
+
+
+def _row(job: Mapping[str, Any]) -> tuple[str, ...]:
+    share = "-" if job["share_percent"] is None else f"{job['share_percent']}%"
+    return (
+        job["name"],
+        str(len(job["tasks"])),
+        state_word(job["state"]),
+        share,
+        f"{job['scheduled_s']:.1f}s",
+        str(job["switches"]),
+        str(job["granted"]),
+    )
+
+
+def state_word(state: str) -> str:
+    """Returns the word that people read for a job's state or mode in the JSON fields."""
+    return {"raised": "boosted", "released": "detached"}.get(state, state)
 
 
 def _span(seconds: float) -> str:
@@ -102,7 +113,3 @@ def _span(seconds: float) -> str:
     if hours:
         return f"{hours}h{minutes:02}m"
     return f"{minutes}m{rest:02}s" if minutes else f"{rest}s"
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "~"

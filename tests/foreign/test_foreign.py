@@ -7,7 +7,7 @@ import contextlib
 
 import pytest
 
-from cosched.cli.run.main import command as cosched_run
+from cosched.cli.run.choices import CARRIERS
 from tests.foreign.conftest import RANKS, run_foreign
 from tests.foreign.watch import Watch
 
@@ -18,13 +18,7 @@ pytestmark = pytest.mark.mpi_job
 WAITS = {"none": ("--wait", "block"), "prefix": (), "shadow": ()}
 
 
-def carriers():
-    """Whatever ``cosched-run --carrier`` knows."""
-    status = next(option for option in cosched_run.params if option.name == "status")
-    return sorted(set(status.type.choices) - {"auto"})
-
-
-@pytest.mark.parametrize("carrier", carriers())
+@pytest.mark.parametrize("carrier", sorted(CARRIERS))
 def test_foreign_program_same_result_and_counted_messages(program, plain, run_dir, carrier):
     with contextlib.closing(Watch(run_dir, "foreign")) as watch:
         with watch:

@@ -26,10 +26,11 @@ from cosched.observe.history import (
 )
 from cosched.shm.paths import NodePaths, default_run_dir
 from cosched.shm.userdirs import SYSTEM_RUN_DIR
+from cosched.tables import table
 
-_HEADER = (
-    f"{'ended':<15}{'job':<15}{'nodes':>5}{'response':>10}{'scheduled':>10}"
-    f"{'together':>9}{'alone~':>8}{'CPU':>7}"
+_COLUMNS = (
+    *("ended", "job", "nodes", "response"),
+    *("scheduled", "together", "alone~", "CPU"),
 )
 
 
@@ -116,27 +117,29 @@ def _places(run_dir: Path, nodes: Sequence[str]) -> list[NodePaths]:
 
 
 def _table(found: Sequence[JobSummary], last: int) -> str:
-    lines = [_HEADER, *(_row(one) for one in found[-last:])]
+    lines = table(_COLUMNS, map(_row, found[-last:]), "<<>>>>>>")
     if len(found) > last:
         lines.insert(1, f"({len(found) - last} earlier; --last, --json)")
     return "\n".join(lines)
 
 
-def _row(one: JobSummary) -> str:
+def _row(one: JobSummary) -> tuple[str, ...]:
     ended = datetime.fromtimestamp(one.ended_wall_ns / NS_PER_S).astimezone()
-    mine = one.uid == os.geteuid()
-    name = (one.name if mine else one.job) + ("*" if one.partial else "")
-    name = name if len(name) <= 14 else name[:13] + "~"
-    together = "-" if one.together is None else f"{one.together:.0%}"
-    cpu = "-" if one.cpu_s is None else _time(one.cpu_s)
+    name = one.name if one.uid == os.geteuid() else one.job
     return (
-        f"{ended:%m-%d %H:%M:%S} {name:<15}{len(one.nodes):>5}{_time(one.response_s):>10}"
-        f"{_time(one.scheduled_s):>10}{together:>9}{_time(one.alone_s):>8}{cpu:>7}"
+        f"{ended:%m-%d %H:%M:%S}",
+        name + ("*" if one.partial else ""),
+        str(len(one.nodes)),
+        _time(one.response_s),
+        _time(one.scheduled_s),
+        "-" if one.together is None else f"{one.together:.0%}",
+        _time(one.alone_s),
+        "-" if one.cpu_s is None else _time(one.cpu_s),
     )
 
 
 def _time(seconds: float) -> str:
-    """At most seven characters."""
+    """Formats a time in at most seven characters."""
     if seconds < 100:
         return f"{seconds:.2f}s"
     minutes, rest = divmod(round(seconds), 60)

@@ -15,7 +15,8 @@ from cosched.cli.jobs.why import story_text
 from cosched.cli.options import asked_run_dir_option, json_option, nodes_option
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
-from cosched.observe.top.model import JobRow, Trends, view
+from cosched.observe.top.model import JobRow, view
+from cosched.observe.top.recent import Trends
 from cosched.observe.top.sampler import Sampler, check_interval, sample
 from cosched.observe.top.text import page, plain
 from cosched.observe.why.job_detail import detail

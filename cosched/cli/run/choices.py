@@ -14,6 +14,9 @@ from cosched.core.errors import CoschedError
 from cosched.launch.environment import wait_policy
 from cosched.node.configuration import load
 
+#: The carriers of a sender's status; ``auto`` chooses one of them.
+CARRIERS = ("shadow", "prefix", "none")
+
 
 @dataclass(frozen=True, slots=True)
 class Choices:

@@ -16,7 +16,7 @@ from cosched.cli.options import (
     json_option,
     run_dir_option_with,
 )
-from cosched.cli.run.choices import choose
+from cosched.cli.run.choices import CARRIERS, choose
 from cosched.cli.run.plan import plan_json, plan_text
 from cosched.cli.run.site import find_site, this_node
 from cosched.cli.run.start import Start, warn
@@ -67,7 +67,7 @@ class RunCommand(click.Command):
 )
 @click.option(
     "--carrier",
-    type=click.Choice(["auto", "shadow", "prefix", "none"]),
+    type=click.Choice(["auto", *CARRIERS]),
     help="How the sender's status travels: shadow, in messages of its own; prefix, one"
     " byte in front of each message; none, not at all. auto: shadow, but none where a"
     " rank may lack the shim.  [default: the configuration's, auto]",

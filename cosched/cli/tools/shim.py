@@ -1,13 +1,11 @@
-"""``cosched shim``: which interposer belongs to an MPI; build it; see whether it works."""
+"""``cosched shim``: finds, builds and checks the interposer for an MPI."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import sys
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,14 +13,14 @@ import click
 
 from cosched.cli.groups import Group
 from cosched.cli.options import json_option
+from cosched.cli.run.choices import CARRIERS
 from cosched.core.errors import CoschedError
 from cosched.launch.mpi import Places
 from cosched.launch.shim import build_shim, make_shim
 from cosched.launch.target import Target, find_target
 
 if TYPE_CHECKING:
-    from cosched.launch.job import Job
-    from cosched.launch.selfcheck import JobsOf, Outcome
+    pass
 
 F = TypeVar("F", bound=Callable[..., Any])
 _COLUMNS = 80
@@ -33,8 +31,8 @@ _LABEL = 10
 def command() -> None:
     """Inspect, build or check the MPI interposer.
 
-    cosched-run builds it by itself on the first run with an MPI. Build it by hand
-    where compute nodes have no compiler, or to see what goes wrong.
+    cosched-run builds it on the first run with an MPI. Build it by hand where compute
+    nodes have no compiler, or to see why a build fails.
 
     \b
     Examples:
@@ -46,7 +44,7 @@ def command() -> None:
 
 
 def _target_options(function: F) -> F:
-    """Which MPI is meant: PROGRAM's, --mpicc's, --mpi's, or the one at hand."""
+    """Options that choose the MPI: PROGRAM's, --mpicc's, --mpi's, or the usual one."""
     for decorate in (
         click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[PROGRAM]..."),
         click.option(
@@ -55,7 +53,7 @@ def _target_options(function: F) -> F:
         click.option(
             "--mpicc",
             type=click.Path(path_type=Path),
-            help="The compiler wrapper of the MPI that is meant.",
+            help="The MPI's compiler wrapper.",
         ),
     ):
         function = decorate(function)
@@ -64,15 +62,15 @@ def _target_options(function: F) -> F:
 
 @command.command(
     "info",
-    short_help="Say which MPI is at hand, and its shim.",
+    short_help="Show an MPI and its interposer.",
     context_settings={"allow_interspersed_args": False},
 )
 @_target_options
 @json_option
 def info(argv: tuple[str, ...], mpi: str | None, mpicc: Path | None, as_json: bool) -> None:
-    """Say which MPI is at hand, or is PROGRAM's, and which interposer it has.
+    """Show the usual MPI, or the one of PROGRAM, and its interposer.
 
-    PROGRAM may be a launcher as well. Nothing is built.
+    PROGRAM may also be a launcher. Nothing is built.
 
     \b
     Examples:
@@ -99,7 +97,7 @@ def build(
     sanitize: bool,
     as_json: bool,
 ) -> None:
-    """Build the interposer for an MPI, if that was not done yet, and print its path.
+    """Build the interposer for an MPI unless it is built already; print its path.
 
     \b
     Examples:
@@ -136,10 +134,10 @@ def check(
     mpicc: Path | None,
     as_json: bool,
 ) -> int:
-    """Run a small MPI program with and without the interposer; say what works.
+    """Run a small MPI program with and without the interposer; print what works.
 
-    Two ranks send each other messages in every way there is. Private daemons count
-    what the interposer saw of them. PROGRAM is not run: its MPI is what is checked.
+    Two ranks exchange messages by all kinds of MPI calls. Private daemons count the
+    messages that the interposer saw. PROGRAM only selects the MPI; it does not run.
 
     \b
     Examples:
@@ -147,44 +145,34 @@ def check(
       cosched shim check ./app
       cosched shim check --mpi /opt/intel/oneapi/mpi/latest
     """
+    from cosched.cli.tools import shim_check
+
     target = _find(argv, mpi, mpicc)
     if target.mpi is None:
-        raise CoschedError(f"{target.build.mpicc}: no launcher of this MPI is at hand")
+        raise CoschedError(f"{target.build.mpicc}: no launcher of this MPI was found")
     shim = make_shim(target.build, _progress(target))
     if not as_json:
         click.echo(_line("mpi", f"{target.title}, ABI: {target.abi}"))
     outcomes = []
-    for outcome in _outcomes(target, shim):
+    for outcome in shim_check.outcomes(target, shim):
         outcomes.append(outcome)
         if not as_json:
-            click.echo(_said_of(outcome))
+            click.echo(_line(outcome.carrier, shim_check.text(outcome)))
     failed = [outcome.carrier for outcome in outcomes if not outcome.ok]
     if as_json:
-        runs = [_run_facts(outcome) for outcome in outcomes]
+        runs = [shim_check.facts(outcome) for outcome in outcomes]
         click.echo(json.dumps({**_facts(target), "ok": not failed, "runs": runs}, indent=2))
     if failed:
         raise CoschedError(f"{target.title}: {', '.join(failed)}: does not work")
     return 0
 
 
-def carriers() -> tuple[str, ...]:
-    """How a message may carry its sender's status, as cosched-run's --carrier names it."""
-    from cosched.cli.run.main import command as run
-
-    (option,) = (option for option in run.params if option.name == "carrier")
-    assert isinstance(option.type, click.Choice)
-    return tuple(choice for choice in option.type.choices if choice != "auto")
-
-
 def _find(argv: tuple[str, ...], mpi: str | None, mpicc: Path | None) -> Target:
     given = [bool(argv), mpi is not None, mpicc is not None]
     if given[2] and sum(given) > 1:
-        raise click.UsageError("--mpicc leaves nothing to choose by --mpi or PROGRAM.")
-    return find_target(argv, mpi, mpicc, _places())
-
-
-def _places() -> Places:
-    return Places(Path(sys.executable).parent, os.environ)
+        raise click.UsageError("--mpicc cannot be combined with --mpi or PROGRAM.")
+    places = Places(Path(sys.executable).parent, os.environ)
+    return find_target(argv, mpi, mpicc, places)
 
 
 def _facts(target: Target) -> dict[str, Any]:
@@ -202,7 +190,7 @@ def _facts(target: Target) -> dict[str, Any]:
         "fingerprint": build.fingerprint,
         "shim": str(build.library),
         "built": build.is_built,
-        "carriers": list(carriers()),
+        "carriers": list(CARRIERS),
     }
 
 
@@ -227,9 +215,9 @@ def _show(target: Target, as_json: bool) -> None:
 
 
 def _progress(target: Target) -> Callable[[int, int], None]:
-    """Tells people at a terminal how far a build has come."""
+    """Returns a function that shows a build's progress, on a terminal only."""
 
-    def tell(done: int, total: int) -> None:
+    def show(done: int, total: int) -> None:
         end = "\n" if done == total else ""
         click.echo(
             f"\rbuilding for {target.title}: {done}/{total}{end}", nl=False, err=True
@@ -238,85 +226,10 @@ def _progress(target: Target) -> Callable[[int, int], None]:
     def keep_quiet(done: int, total: int) -> None:
         pass
 
-    return tell if sys.stderr.isatty() else keep_quiet
-
-
-def _outcomes(target: Target, shim: Path) -> Iterator[Outcome]:
-    """Of one run without the shim, then of one under each carrier."""
-    from cosched.launch.command import Site
-    from cosched.launch.job import Request, resolve
-    from cosched.launch.selfcheck import PLAIN, RANKS, compile_selftest, run_selftest
-
-    with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cosched-")))
-        program = compile_selftest(target.build, folder)
-
-        def run(carrier: str, jobs_of: JobsOf) -> Outcome:
-            return run_selftest(
-                program,
-                start,
-                carrier,
-                environ=os.environ,
-                shim=shim,
-                run_dir=folder,
-                jobs_of=jobs_of,
-            )
-
-        def start(words: Sequence[str]) -> Job:
-            assert target.mpi is not None
-            launcher, root = str(target.mpi.mpiexec), os.geteuid() == 0
-            request = Request(tuple(words), RANKS, mpi=launcher, root=root)
-            return resolve(request, Site(), _places())
-
-        yield run(PLAIN, tuple)
-        jobs_of = stack.enter_context(_private_node(folder))
-        for carrier in carriers():
-            yield run(carrier, jobs_of)
-
-
-@contextlib.contextmanager
-def _private_node(run_dir: Path) -> Iterator[JobsOf]:
-    """Daemons of our own; yields what asks them for their jobs."""
-    from cosched.cli.run.site import connect
-    from cosched.launch.nodes import lease_node
-    from cosched.node.service.lifecycle import stop_node
-    from cosched.shm.paths import NodePaths
-
-    here = NodePaths(run_dir, os.environ.get("COSCHED_NODE") or os.uname().nodename)
-    lease = lease_node(here, connect, uid=os.geteuid(), job="check")
-    try:
-        yield lambda: lease.request("status")["jobs"]
-    finally:
-        lease.close()
-        stop_node(here)
-
-
-def _run_facts(outcome: Outcome) -> dict[str, Any]:
-    return {
-        "carrier": outcome.carrier,
-        "ok": outcome.ok,
-        "why": outcome.why,
-        "standard": outcome.standard,
-        "messages": outcome.messages,
-        "counters": list(outcome.counters),
-    }
-
-
-def _said_of(outcome: Outcome) -> str:
-    ranks = len(outcome.counters)
-    seen = sum(each["sent"] + each["received"] for each in outcome.counters)
-    if not outcome.ok:
-        what = f"FAILED: {outcome.why}"
-    elif not outcome.counters:
-        what = f"MPI {outcome.standard}, {2 * outcome.messages} messages, all right"
-    elif seen:
-        what = f"{ranks} ranks registered, {seen // 2} messages seen, all right"
-    else:
-        what = f"{ranks} ranks registered, waits seen and no messages, all right"
-    return _line(outcome.carrier, what)
+    return show if sys.stderr.isatty() else keep_quiet
 
 
 def _line(name: str, text: str) -> str:
-    """``name`` and ``text`` in one line that fits."""
+    """Returns ``name`` and ``text`` in one line, cut to fit."""
     line = f"{name:<{_LABEL}}{text}"
     return line if len(line) <= _COLUMNS else line[: _COLUMNS - 3] + "..."

@@ -1,18 +1,18 @@
-"""What a report shows, out of timelines and bench results, ready to be drawn. Pure.
+"""Computes the data of a report from timelines and bench results. Pure.
 
-Times of the timeline are microseconds since the first job came. Lists of beginnings hold
-the difference to the one before, which keeps a page of a hundred thousand switches small.
+Times are microseconds since the first job arrived. A list of start times holds the
+difference to the previous one, so a page with a hundred thousand switches stays small.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
 from cosched.core.node.messages import Cause, Job, Refusal
+from cosched.observe.report.histogram import Json, histogram
 from cosched.observe.timeline.agreement import (
     Agreement,
     Follow,
@@ -24,20 +24,17 @@ from cosched.observe.timeline.timeline import NodeTimeline, Refused, Span
 
 NS_PER_US = 1000
 NS_PER_S = 1_000_000_000
-BINS_PER_DECADE = 6
 
-Json = dict[str, Any]
-
-#: How a report calls what made a job run.
+#: The causes that made a job run, in words.
 CAUSES = {
     Cause.FIRST: "nothing kept it from running",
     Cause.FREED: "another job made room",
     Cause.SLICE: "its turn: the slice was over",
     Cause.PULLED: "pulled by a message",
-    Cause.GIVEN: "given its turn from outside",
+    Cause.GIVEN: "an outside command gave it its turn",
     Cause.CROWDED: "a neighbour grew",
     Cause.RESUMED: "resumed by its owner",
-    Cause.RAISED: "raised by its owner",
+    Cause.RAISED: "boosted by its owner",
 }
 REFUSALS = {
     Refusal.GMET: "the running job had not had its guaranteed time",
@@ -46,7 +43,7 @@ REFUSALS = {
     Refusal.SCHEDULED: "it ran already",
     Refusal.STALE: "asked before the last switch",
     Refusal.SUSPENDED: "suspended by its owner",
-    Refusal.BARRED: "a raised job has the CPUs",
+    Refusal.BARRED: "a boosted job has the CPUs",
     Refusal.UNKNOWN: "no such task",
 }
 
@@ -54,7 +51,7 @@ REFUSALS = {
 def report_data(
     nodes: Sequence[NodeTimeline], benches: Sequence[Mapping[str, Any]]
 ) -> Json:
-    """Everything that the page draws."""
+    """Returns all data that the page draws."""
     return {
         "timeline": _timeline(nodes) if nodes else None,
         "benches": [_bench(bench) for bench in benches],
@@ -121,7 +118,7 @@ def _refused(refused: Sequence[Refused], number: Mapping[Job, int], origin_ns: i
 def _together(
     agreed: Iterable[Agreement], number: Mapping[Job, int], origin_ns: int
 ) -> Json:
-    """When some job ran on all its nodes, as the spans of one more row."""
+    """Returns the times when a job ran on all its nodes, as spans of one more row."""
     found = sorted(
         (begin, end, number[agreement.job])
         for agreement in agreed
@@ -207,51 +204,6 @@ def _histograms(
     return [item for item in found if item is not None]
 
 
-def histogram(
-    title: str, about: str, values_ns: Mapping[str, Sequence[int]]
-) -> Json | None:
-    """Counts in bins of equal width on a logarithmic axis, each series over the same bins;
-    None if there is nothing to count. ``edges_s`` has one more than ``counts``."""
-    bins = {
-        name: Counter(_bin(value) for value in values if value > 0)
-        for name, values in values_ns.items()
-    }
-    used = [index for counts in bins.values() for index in counts]
-    if not used:
-        return None
-    span = range(min(used), max(used) + 1)
-    return {
-        "title": title,
-        "about": about,
-        "edges_s": [_edge_s(index) for index in range(span.start, span.stop + 1)],
-        "series": [
-            {
-                "name": name,
-                "counts": [counts[index] for index in span],
-                "median_s": _seconds(_median(values_ns[name])),
-            }
-            for name, counts in bins.items()
-            if counts
-        ],
-    }
-
-
-def _bin(value_ns: int) -> int:
-    return math.floor(math.log10(value_ns) * BINS_PER_DECADE + 1e-9)
-
-
-def _edge_s(index: int) -> float:
-    return float(10 ** (index / BINS_PER_DECADE) / NS_PER_S)
-
-
-def _median(values: Sequence[int]) -> int:
-    return sorted(values)[len(values) // 2]
-
-
-def _seconds(ns: int) -> float:
-    return ns / NS_PER_S
-
-
 def _bench(bench: Mapping[str, Any]) -> Json:
     """A bench result (its format: docs/json.md)
     without what the page does not show."""
@@ -275,3 +227,7 @@ def _bench(bench: Mapping[str, Any]) -> Json:
             for name, arm in bench["arms"].items()
         ],
     }
+
+
+def _seconds(ns: int) -> float:
+    return ns / NS_PER_S

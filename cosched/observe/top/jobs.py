@@ -1,7 +1,7 @@
-"""The table of ``cosched top``: one widget that draws lines and knows nothing of jobs.
+"""The table of ``cosched top``: a widget that draws lines of text with a cursor.
 
-A table of cells builds every cell anew at each look; this one keeps each line's text and
-draws only those that have changed, which is most of what the screen costs.
+A table of cells rebuilds every cell at each update. This widget keeps each line's text and
+draws only the lines that changed; drawing is most of the screen's cost.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from textual.strip import Strip
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line: what it is known by, and its text in pieces with their styles."""
+    """One line: its key, and its text in pieces with their styles."""
 
     key: str
     pieces: tuple[tuple[str, Style], ...]
@@ -31,7 +31,7 @@ class Row:
 class Rows(ScrollView, can_focus=True):
     """A heading and the rows below it, one of them under the cursor.
 
-    The cursor stays with its row's key wherever that moves; without it, at its place.
+    The cursor follows its row's key. If that row disappears, the cursor keeps its place.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -68,16 +68,16 @@ class Rows(ScrollView, can_focus=True):
         self._rows: tuple[Row, ...] = ()
         self._cursor = 0
 
-    # -- what it shows -----------------------------------------------------------------
+    # -- content -----------------------------------------------------------------
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """From the top."""
+        """The rows, from the top."""
         return self._rows
 
     @property
     def cursor(self) -> int:
-        """Which row is under the cursor."""
+        """The number of the row under the cursor."""
         return self._cursor
 
     @property
@@ -86,7 +86,7 @@ class Rows(ScrollView, can_focus=True):
         return self._rows[self._cursor].key if self._rows else None
 
     def show(self, rows: Sequence[Row]) -> None:
-        """Takes new rows; what has not changed is not drawn again."""
+        """Takes new rows; draws only the rows that changed."""
         before, was_at, key = self._rows, self._cursor, self.chosen
         self._rows = tuple(rows)
         keys = [row.key for row in rows]
@@ -108,17 +108,17 @@ class Rows(ScrollView, can_focus=True):
 
     def _redraw(self, row: int) -> None:
         y = 1 + row - self.scroll_offset.y
-        if 1 <= y < self.size.height:  # the heading hides what is scrolled below it
+        if 1 <= y < self.size.height:  # the heading hides the rows scrolled behind it
             self.refresh(Region(0, y, self.size.width, 1))
 
     def render_line(self, y: int) -> Strip:
-        """The heading at the top, wherever the rows are scrolled to."""
+        """Draws one line; line 0 is the heading wherever the rows are scrolled to."""
         width = self.size.width
         if y == 0:
             style = self.get_component_rich_style("rows--heading")
             return Strip([Segment(self._heading, style)]).adjust_cell_length(width, style)
         row = y - 1 + self.scroll_offset.y
-        # A component's style is kept; the widget's own is put together at each call.
+        # textual caches a component's style, but computes the widget's own at each call.
         base = self.get_component_rich_style("rows--line")
         if row >= len(self._rows):
             return Strip.blank(width, base)
@@ -134,24 +134,24 @@ class Rows(ScrollView, can_focus=True):
     # -- the cursor --------------------------------------------------------------------
 
     def action_move(self, by: int) -> None:
-        """Up or down."""
+        """Moves the cursor up or down."""
         self._go(self._cursor + by)
 
     def action_page(self, by: int) -> None:
-        """A screenful up or down."""
+        """Moves the cursor by one screen."""
         self._go(self._cursor + by * max(1, self.size.height - 1))
 
     def action_move_to(self, row: int) -> None:
-        """The first row, or with -1 the last."""
+        """Moves the cursor to the first row, or with -1 to the last."""
         self._go(row % max(1, len(self._rows)))
 
     def action_choose(self) -> None:
-        """Tells which row is under the cursor."""
+        """Posts the key of the row under the cursor."""
         if self.chosen is not None:
             self.post_message(self.Chosen(self.chosen))
 
     def on_click(self, event: Click) -> None:
-        """Chooses the row that was clicked at."""
+        """Chooses the clicked row."""
         row = event.y - 1 + self.scroll_offset.y
         if event.y > 0 and row < len(self._rows):
             self._go(row)

@@ -1,65 +1,34 @@
-"""What ``cosched top`` shows, from two samples of the nodes' status. Pure.
+"""Computes the figures of ``cosched top`` from two samples of the nodes' status. Pure.
 
-Fractions are of the time between the samples. A task's time is useful or waiting while its
-job is scheduled: waiting is what its MPI calls waited, less its sleep while unscheduled;
-useful is the rest. A job's entitlement is an equal part for each job that wants the same
-CPUs. Jobs of the same name and owner on several nodes are one job; the nodes agree on
-it for the fraction of its time in which it is scheduled on all of them.
+Fractions are of the time between the samples. While its job is scheduled, a task either
+waits or does useful work: it waits as long as its MPI calls wait, less its sleep while
+unscheduled. A job is entitled to an equal part of its CPUs, one part for each job that
+wants them. Jobs of the same name and owner on several nodes are one job. The nodes agree
+on it for the fraction of its time in which it is scheduled on all of them.
 """
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass
 
 from cosched.core.node.messages import Branch, Refusal
 from cosched.core.units import NS_PER_S
 from cosched.observe.timeline.overlap import Shared, clipped, shared
+from cosched.observe.top.sample import Sample, Status
 
-Status = Mapping[str, Any]
-TaskId = tuple[str, int]  #: node and process id
-
-#: How far back is looked: several slices.
+#: The time that figures cover: several slices.
 WINDOW_NS = 10 * NS_PER_S
-HISTORY = 60
 
 _SWITCHED = (Branch.CSW_SWITCHED, Branch.SCH_GRANTED, Branch.TURN_GIVEN)
 _REFUSED = tuple(f"sch_refused_{reason.value}" for reason in Refusal)
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
-    """All nodes' status at one time (monotonic seconds; shared clock)."""
-
-    at_s: float
-    wall_ns: int
-    statuses: Sequence[Status]
-    waited_ns: Mapping[TaskId, int] = field(default_factory=dict)
-
-    def after(self, earlier: Sample | None) -> Sample:
-        """This sample with each task's waiting while it was scheduled, so far.
-
-        A task counts its sleep while unscheduled at once, but the wait around it when
-        that is over; in between the difference goes down. So the most it has been counts.
-        """
-        known = earlier.waited_ns if earlier else {}
-        waited = {
-            (status["node"], task["pid"]): task["counters"]["waited_ns"]
-            - task["counters"]["paused_ns"]
-            for status in self.statuses
-            for job in status["jobs"]
-            for task in job["tasks"]
-        }
-        most = {task: max(ns, known.get(task, ns)) for task, ns in waited.items()}
-        return replace(self, waited_ns=most)
-
-
-@dataclass(frozen=True, slots=True)
 class NodeRow:
-    """One node. Rates are a second; ``running`` names the jobs scheduled now, ``waiting``
-    those that the node has no memory for yet."""
+    """One node. Rates are a second. ``running`` names the jobs that are scheduled now,
+    ``waiting`` the jobs that wait for memory."""
 
     name: str
     slice: str
@@ -96,13 +65,13 @@ class JobRow:
 
     @property
     def key(self) -> str:
-        """What daemons call it."""
+        """The job's key in the daemons."""
         return f"{self.uid}.{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Everything at once. ``agreement``: of all jobs of more than one node together."""
+    """All figures. ``agreement``: of all jobs on more than one node together."""
 
     elapsed_s: float
     nodes: tuple[NodeRow, ...]
@@ -111,9 +80,9 @@ class View:
 
 
 def view(before: Sample, now: Sample) -> View:
-    """What happened between two samples.
+    """Compares two samples.
 
-    A node or job that the first does not have, or that started anew in between, shows
+    A node or job that is not in the first sample, or that restarted between the two, has
     no rates yet.
     """
     elapsed_s = now.at_s - before.at_s
@@ -160,7 +129,7 @@ def _node_row(before: Status | None, now: Status, elapsed_s: float) -> NodeRow:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A job on one of its nodes: before (the same as now if it is new), and now."""
+    """A job on one of its nodes. before: equal to ``now`` if the job is new."""
 
     node: str
     before: Status
@@ -170,15 +139,15 @@ class _Part:
     waited_ns: int
 
     def grown(self, name: str) -> float:
-        """By how much a number of the job has grown."""
+        """Returns the increase of a number of the job."""
         return max(0.0, float(self.now[name] - self.before[name]))
 
     def refused(self) -> int:
-        """How many of its requests were refused meanwhile."""
+        """Returns how many of its requests were refused between the samples."""
         return _sum_grown(self.before["refused"], self.now["refused"])
 
     def sent(self) -> int:
-        """How many messages its tasks have sent meanwhile."""
+        """Returns how many messages its tasks sent between the samples."""
         old = {task["pid"]: task["counters"] for task in self.before["tasks"]}
         return sum(
             max(0, task["counters"]["sent"] - old[task["pid"]]["sent"])
@@ -199,7 +168,7 @@ def _parts(
     for job in now["jobs"]:
         earlier = old.get(job["key"], job)
         if earlier["scheduled_s"] > job["scheduled_s"]:
-            earlier = job  # another one of the same name
+            earlier = job  # a new job of the same name
         tasks = [(now["node"], task["pid"]) for task in job["tasks"]]
         waited = [
             last.waited_ns[t] - first.waited_ns.get(t, last.waited_ns[t]) for t in tasks
@@ -223,7 +192,7 @@ def _shared(parts: Sequence[_Part]) -> Shared:
 def _job_row(parts: Sequence[_Part], elapsed_s: float) -> JobRow:
     now = parts[0].now
     tasks = sum(len(part.now["tasks"]) for part in parts)
-    # Time of tasks: each task counts its job's time on its node.
+    # The sum over tasks: each task counts its job's time on its node.
     whole_s = elapsed_s * max(1, tasks)
     scheduled_s = min(
         whole_s,
@@ -252,49 +221,3 @@ def _job_row(parts: Sequence[_Part], elapsed_s: float) -> JobRow:
         refused_rate=refused / elapsed_s,
         messages_rate=sum(part.sent() for part in parts) / elapsed_s,
     )
-
-
-class Recent:
-    """The samples of the last while: numbers are of all of it, since within a slice a job
-    has the CPUs or has not; trends are of each interval."""
-
-    def __init__(self, window_s: float = WINDOW_NS / NS_PER_S) -> None:
-        self.trends = Trends()
-        self._window_s = window_s
-        self._samples: deque[Sample] = deque()
-
-    def add(self, sample: Sample) -> View | None:
-        """Takes a sample, later than those before; None for the first."""
-        samples = self._samples
-        sample = sample.after(samples[-1] if samples else None)
-        if samples:
-            self.trends.add(view(samples[-1], sample))
-        samples.append(sample)
-        while len(samples) > 2 and samples[1].at_s <= sample.at_s - self._window_s:
-            samples.popleft()
-        return view(samples[0], sample) if len(samples) > 1 else None
-
-    def forget(self) -> None:
-        """Begins anew, where samples are missing; trends stay."""
-        self._samples.clear()
-
-
-class Trends:
-    """The share of each job in the last views, for sparklines. Keyed like ``JobRow``."""
-
-    def __init__(self, length: int = HISTORY) -> None:
-        self._length = length
-        self._shares: dict[str, deque[float]] = {}
-
-    def add(self, seen: View) -> None:
-        """Takes a view; forgets jobs that it does not have."""
-        self._shares = {
-            job.key: self._shares.get(job.key, deque(maxlen=self._length))
-            for job in seen.jobs
-        }
-        for job in seen.jobs:
-            self._shares[job.key].append(job.scheduled)
-
-    def of(self, key: str) -> tuple[float, ...]:
-        """Oldest first."""
-        return tuple(self._shares.get(key, ()))

@@ -1,4 +1,4 @@
-"""Samples for ``cosched top``, and what it says of one job."""
+"""Takes the samples of ``cosched top`` from the daemons."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from pathlib import Path
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.node.sockets.client import ControlClient, nodes_in
 from cosched.observe.status import no_daemons
-from cosched.observe.top.model import WINDOW_NS, Sample, Status
+from cosched.observe.top.model import WINDOW_NS
+from cosched.observe.top.sample import Sample, Status
 from cosched.shm.paths import NodePaths
 
 
 class Sampler:
-    """Looks at the named nodes, or at all that are up in the run directory.
+    """Samples the named nodes, or all nodes that are up in the run directory.
 
-    It keeps its connections: a daemon then wakes once a look, not three times. Any thread
-    may look; a context manager.
+    It keeps its connections, so a daemon wakes once a sample and not three times. Any
+    thread may call it. A context manager closes the connections.
     """
 
     def __init__(self, run_dir: Path, nodes: Sequence[str] = ()) -> None:
@@ -36,7 +37,7 @@ class Sampler:
                 self._hang_up(node)
 
     def look(self) -> Sample:
-        """Their status. NoDaemon if a named node is not up, or none is."""
+        """Takes a sample. Raises NoDaemon if a named node, or every node, is down."""
         since_ns = time.time_ns() - WINDOW_NS
         found = []
         named = [NodePaths(self._run_dir, node) for node in self._nodes]
@@ -57,7 +58,7 @@ class Sampler:
             try:
                 return client.request("status", since_wall_ns=since_ns, memory=False)
             except CoschedError:
-                self._hang_up(paths.node)  # another daemon may serve there by now
+                self._hang_up(paths.node)  # the daemon may have been replaced
         client = self._clients[paths.node] = ControlClient(paths)
         return client.request("status", since_wall_ns=since_ns, memory=False)
 
@@ -66,13 +67,13 @@ class Sampler:
 
 
 def sample(run_dir: Path, nodes: Sequence[str] = ()) -> Sample:
-    """One look."""
+    """Takes one sample on new connections."""
     with Sampler(run_dir, nodes) as sampler:
         return sampler.look()
 
 
 def check_interval(interval_s: float) -> float:
-    """The interval if it leaves the daemons their time, else CoschedError."""
+    """Returns the interval; CoschedError unless it is from 0.2 s to an hour."""
     if not 0.2 <= interval_s <= 3600:
         raise CoschedError(f"interval {interval_s:g}: must be 0.2 to 3600 seconds")
     return interval_s

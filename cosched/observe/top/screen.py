@@ -1,4 +1,4 @@
-"""The screen of ``cosched top``: draws what ``top_model`` computes, and takes keys."""
+"""The screen of ``cosched top``: draws the figures of ``top.model`` and handles keys."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from textual.widgets import Footer, Static
 
 from cosched.core.errors import CoschedError
 from cosched.observe.top.jobs import Row, Rows
-from cosched.observe.top.model import JobRow, Recent, Sample, View
+from cosched.observe.top.model import JobRow, View
+from cosched.observe.top.recent import Recent
+from cosched.observe.top.sample import Sample
 from cosched.observe.top.text import (
     COLUMNS,
     LEGEND,
@@ -37,7 +39,7 @@ _TREND_STYLE = Style(color="cyan")
 
 
 class WhyScreen(ModalScreen[None]):
-    """Why a job runs or does not, over the rest."""
+    """The answer of ``cosched why``, above the other widgets."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter", "dismiss", "Back")]
     CSS = """
@@ -51,7 +53,7 @@ class WhyScreen(ModalScreen[None]):
         self._text = text
 
     def compose(self) -> ComposeResult:
-        """A frame that scrolls, with the keys below."""
+        """Makes a frame that scrolls, with the keys below."""
         frame = VerticalScroll(Static(Text(self._text)), id="why")
         frame.border_title = self._title
         yield frame
@@ -59,7 +61,7 @@ class WhyScreen(ModalScreen[None]):
 
 
 class TopApp(App[None]):
-    """Nodes above, jobs below. ``sampler`` and ``why`` may block: threads call them."""
+    """Nodes above, jobs below. Threads call ``sampler`` and ``why``, which may block."""
 
     TITLE = "cosched top"
     ENABLE_COMMAND_PALETTE = False
@@ -93,7 +95,7 @@ class TopApp(App[None]):
     # -- the parts -------------------------------------------------------------------
 
     def compose(self) -> ComposeResult:
-        """Summary, nodes, jobs, legend, keys."""
+        """Makes the summary, nodes, jobs, legend and keys."""
         yield Static(id="summary", markup=False)
         yield Static(id="nodes", markup=False)
         yield Rows(header())
@@ -101,7 +103,7 @@ class TopApp(App[None]):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Takes the first sample, and then one an interval."""
+        """Takes the first sample, then one in each interval."""
         self._rows.focus()
         self._draw()
         self.take_sample()
@@ -115,13 +117,13 @@ class TopApp(App[None]):
 
     @work(thread=True, exclusive=True, group="sample")
     def take_sample(self) -> None:
-        """Asks the nodes in a thread of its own; a slow one delays no key."""
+        """Asks the nodes in another thread, so that a slow node does not delay a key."""
         if self._paused:
             return
         try:
             sample = self._sampler()
         except CoschedError as error:
-            self.call_from_thread(self._tell, str(error))
+            self.call_from_thread(self._show_trouble, str(error))
         else:
             self.call_from_thread(self._take, sample)
 
@@ -134,7 +136,7 @@ class TopApp(App[None]):
             self._seen = seen
             self._draw()
 
-    def _tell(self, trouble: str) -> None:
+    def _show_trouble(self, trouble: str) -> None:
         self._trouble = trouble
         self._recent.forget()
         self._draw()
@@ -149,8 +151,8 @@ class TopApp(App[None]):
             self._rows.show([self._row(job) for job in self._sorted(seen)])
 
     def _write(self, name: str, text: str) -> None:
-        """Lays the screen out anew only if the number of lines has changed: that costs
-        more than all the drawing."""
+        """Updates a text. Lays the screen out again only if the number of lines changed,
+        since that costs more than all the drawing."""
         before = self._texts.get(name)
         if text != before:
             self._texts[name] = text
@@ -179,17 +181,17 @@ class TopApp(App[None]):
     # -- keys ------------------------------------------------------------------------
 
     def action_sort(self) -> None:
-        """The next column."""
+        """Sorts by the next column."""
         self._sorted_by = (self._sorted_by + 1) % len(COLUMNS)
         self._draw()
 
     def action_reverse(self) -> None:
-        """The other way round."""
+        """Reverses the order."""
         self._backwards = not self._backwards
         self._draw()
 
     def action_pause(self) -> None:
-        """Stops the picture, or lets it go on with fresh samples."""
+        """Freezes the screen, or continues with new samples."""
         self._paused = not self._paused
         if not self._paused:
             self._recent.forget()
@@ -197,7 +199,7 @@ class TopApp(App[None]):
         self._draw()
 
     def on_rows_chosen(self, message: Rows.Chosen) -> None:
-        """Enter, or a click, on a job: why it runs or does not."""
+        """Shows why the chosen job runs or does not."""
         jobs = self._seen.jobs if self._seen else ()
         for job in jobs:
             if job.key == message.key:

@@ -1,4 +1,4 @@
-"""The rows of ``cosched top`` as text: one set of columns for the screen and for --once."""
+"""Formats the rows of ``cosched top``: the same columns for the screen and for --once."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from cosched.observe.top.model import JobRow, NodeRow, Trends, View
+from cosched.observe.status import state_word
+from cosched.observe.top.model import JobRow, NodeRow, View
+from cosched.observe.top.recent import Trends
+from cosched.tables import table
 
 _BARS = "▁▂▃▄▅▆▇█"
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its title and width, its text, and what it is sorted by."""
+    """One column: title, width on the screen, text, and the value that sorts the rows."""
 
     title: str
     width: int
@@ -22,40 +25,40 @@ class Column:
     left: bool = False
 
     def cell(self, job: JobRow) -> str:
-        """The text in its place."""
+        """Returns the job's text, padded to the column's width."""
         return self.place(self.text(job))
 
     def place(self, text: str) -> str:
-        """A text of exactly the column's width."""
+        """Pads or cuts ``text`` to the column's width."""
         text = cut(text, self.width)
         return f"{text:<{self.width}}" if self.left else f"{text:>{self.width}}"
 
 
 def percent(fraction: float | None) -> str:
-    """``47%``, or ``-`` for None."""
+    """Formats a fraction as ``47%``; None as ``-``."""
     return "-" if fraction is None else f"{fraction * 100:.0f}%"
 
 
 def rate(number: float) -> str:
-    """A number a second, in four places."""
+    """Formats a number a second in at most four characters."""
     if number >= 9999.5:
         return f"{number / 1000:.0f}k"
     return f"{number:.0f}" if number >= 99.5 else f"{number:.1f}"
 
 
 def cut(text: str, width: int) -> str:
-    """The text, shortened with a mark if it is too long."""
+    """Shortens a text that is longer than ``width``, with a mark at its end."""
     return text if len(text) <= width else text[: width - 1] + "~"
 
 
 def _where(job: JobRow) -> str:
-    """On how many of its nodes, or why on none."""
+    """Returns on how many nodes the job is scheduled, or the state that prevents it."""
     if job.state not in ("on", "off"):
-        return job.state[:4]
+        return state_word(job.state)[:4]
     return f"{job.scheduled_on}/{len(job.nodes)}"
 
 
-#: 80 columns with a blank before each but the first, and the trend behind them.
+#: 80 characters with one space between two columns; the trend is the last column.
 COLUMNS = (
     Column("job", 18, lambda j: j.name, lambda j: (j.name, j.uid), left=True),
     Column("rk", 3, lambda j: str(j.tasks), lambda j: -j.tasks),
@@ -70,13 +73,13 @@ COLUMNS = (
 )
 TREND_WIDTH = 80 - sum(column.width + 1 for column in COLUMNS)
 LEGEND = (
-    "share: of the time scheduled; due: an equal part; use, wait: in the ranks' own\n"
-    "code and in MPI while scheduled; agree: scheduled on all its nodes at once"
+    "share: time scheduled; due: an equal part of the CPUs; use, wait: time in the\n"
+    "ranks' own code and in MPI while scheduled; agree: scheduled on all nodes at once"
 )
 
 
 def sparkline(shares: Sequence[float], width: int = TREND_WIDTH) -> str:
-    """The last of the shares as bars, newest at the right."""
+    """Draws the last shares as bars, the newest at the right."""
     last = shares[-width:]
     steps = len(_BARS) - 1
     bars = "".join(_BARS[round(min(1.0, max(0.0, share)) * steps)] for share in last)
@@ -84,24 +87,18 @@ def sparkline(shares: Sequence[float], width: int = TREND_WIDTH) -> str:
 
 
 def sort_jobs(jobs: Iterable[JobRow], column: int, *, backwards: bool) -> list[JobRow]:
-    """The jobs by a column, most first; those alike by name."""
+    """Sorts jobs by a column, the largest value first; equal jobs by name."""
     by_name = sorted(jobs, key=COLUMNS[0].key)
     return sorted(by_name, key=COLUMNS[column].key, reverse=backwards)
 
 
 def header() -> str:
-    """The columns' titles."""
+    """Returns the line with the columns' titles."""
     return " ".join(column.place(column.title) for column in COLUMNS) + " trend"
 
 
-def job_line(job: JobRow, trends: Trends) -> str:
-    """A job in at most 80 columns."""
-    cells = " ".join(column.cell(job) for column in COLUMNS)
-    return f"{cells} {sparkline(trends.of(job.key))}"
-
-
 def node_line(node: NodeRow) -> str:
-    """A node in at most 80 columns."""
+    """Formats a node in at most 80 characters."""
     align = "aligned" if node.align else "free"
     tail = (
         f"slice {node.slice} {align}, gmet {node.gmet}, "
@@ -115,7 +112,7 @@ def node_line(node: NodeRow) -> str:
 
 
 def summary(seen: View) -> str:
-    """One line for all."""
+    """Formats the numbers of nodes and jobs, and the agreement, in one line."""
     jobs = f"{len(seen.jobs)} job{'s' * (len(seen.jobs) != 1)}"
     nodes = f"{len(seen.nodes)} node{'s' * (len(seen.nodes) != 1)}"
     agree = "" if seen.agreement is None else f", nodes agree {percent(seen.agreement)}"
@@ -125,16 +122,21 @@ def summary(seen: View) -> str:
 
 
 def page(seen: View, trends: Trends, column: int = 0) -> str:
-    """Everything as plain text, for --once."""
+    """Formats all as plain text, for --once."""
     lines = [summary(seen), *(node_line(node) for node in seen.nodes), ""]
     if seen.jobs:
         jobs = sort_jobs(seen.jobs, column, backwards=False)
-        lines += [header().rstrip(), *(job_line(job, trends).rstrip() for job in jobs)]
+        rows = [
+            (*(c.text(job) for c in COLUMNS), sparkline(trends.of(job.key))) for job in jobs
+        ]
+        titles = [*(c.title for c in COLUMNS), "trend"]
+        align = "".join("<" if c.left else ">" for c in COLUMNS) + "<"
+        lines += table(titles, rows, align, gap=1)
     else:
         lines.append("no jobs")
     return "\n".join(lines) + "\n"
 
 
 def plain(seen: View) -> dict[str, Any]:
-    """For --json: fractions between 0 and 1, rates a second."""
+    """Returns the document of --json: fractions from 0 to 1, rates a second."""
     return asdict(seen)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cosched.core.node.messages import Refusal
 from cosched.core.units import NS_PER_S
-from cosched.observe.top.model import Sample
+from cosched.observe.top.sample import Sample
 
 COUNTERS = ("sent", "received", "trapped", "posted", "waits", "waited_ns", "paused_ns")
 
