@@ -14,7 +14,6 @@ from cosched.core.node.admission import Need
 from cosched.core.node.job import JobState
 from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import Mode
-from cosched.core.trace.intervals import scheduled_intervals
 from cosched.core.units import NS_PER_S
 from cosched.linux.classes import ClassScheduler
 from cosched.node.admission import MemoryGate
@@ -78,7 +77,7 @@ def node_status(
         **({"memory": view.gate.memory_status(needs)} if memory else {}),
         "waiting": view.gate.waiting_status(),
         "jobs": [_job_status(view, job, now_ns, needs.get(job.key)) for job in view.jobs],
-        **({} if since_wall_ns is None else {"scheduled": _since(view, since_wall_ns)}),
+        **({} if since_wall_ns is None else {"scheduled": _scheduled(view, since_wall_ns)}),
     }
 
 
@@ -114,16 +113,16 @@ def _timer_status(view: NodeView) -> dict[str, Any]:
     }
 
 
-def _since(view: NodeView, since_wall_ns: int) -> dict[str, Any]:
-    now = {key: state.scheduled for key, state in view.machine.jobs.items()}
-    return scheduled_intervals(view.recorder.recent, now, since_wall_ns)
+def _scheduled(view: NodeView, since_wall_ns: int) -> dict[str, Any]:
+    accounts = view.recorder.accounts.items()
+    return {job: account.scheduled_since(since_wall_ns) for job, account in accounts}
 
 
 def _job_status(
     view: NodeView, job: LiveJob, now_ns: int, need: Need | None
 ) -> dict[str, Any]:
     state = view.machine.jobs[job.key]
-    account = view.recorder.account_of(job.key)
+    account = view.recorder.accounts[job.key]
     cpu_ns = view.classes.cpu_ns(job.key)
     return {
         "name": job.name,

@@ -1,15 +1,15 @@
-"""The account of each job on a node: how its time there was spent, and what became of its
-requests. Told from the steps of the machine, so that a trace gives the same account.
+"""Keeps the account of each job on a node: how it spent its time, and its requests.
 
-From its first task's registration to its last task's end a job is at each moment one of
+The accounts follow from the steps of the machine, so live steps and a trace give the same
+accounts. From its first task's registration to its last task's exit a job is always one of
 
-    scheduled     it has its share of the CPUs: nearly all of it
+    scheduled     it has its share of the CPUs, nearly all of it
     unscheduled   it has 1%, or sleeps: another job has the CPUs
     suspended     its owner stopped it
-    released      its owner took it out: it runs at the kernel's normal shares
+    released      its owner released it: it runs at the kernel's normal shares
 
-and the four times add up to its response time. None of them is a run time: of a job that is
-time-shared only the scheduled time says what it might have taken alone.
+The four times add up to its response time. None of them is a run time: for a job that is
+time-shared, only the scheduled time comes near the time that it needs alone.
 """
 
 from __future__ import annotations
@@ -18,20 +18,26 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
+from cosched.core.node.job import JobState
 from cosched.core.node.messages import (
     Cause,
     Command,
     Event,
     Job,
     MessageTrapped,
+    Mode,
     PublishStatus,
     Refusal,
     RefuseRequest,
+    ShutdownRequested,
 )
+from cosched.core.node.table import NodeSnapshot
+from cosched.core.trace.tracker import TaskTracker
 from cosched.core.units import NS_PER_S
 
-#: Times scheduled that are remembered one by one, the last ones, for each job.
+#: How many intervals a job's account keeps one by one, the last ones.
 INTERVALS_MAX = 512
 
 
@@ -44,82 +50,143 @@ class Standing(str, Enum):
     RELEASED = "released"
 
 
+class Moment(NamedTuple):
+    """One moment by the monotonic clock and by the wall clock."""
+
+    now_ns: int
+    wall_ns: int
+
+
+class Interval(NamedTuple):
+    """A job was scheduled from ``begin`` to ``end``, because of ``cause``."""
+
+    begin: Moment
+    end: Moment
+    cause: Cause
+
+
 @dataclass(slots=True, eq=False)
 class Account:
-    """One job on one node.
+    """The account of one job on one node.
 
-    intervals_ns: when it was scheduled, the last ones, as (start, end) from
-        ``began_wall_ns`` on; nothing is missing after ``complete_from_ns``.
+    intervals: when the job was scheduled, the last ones; none is missing that began
+        ``complete_from_ns`` or more after ``began``.
+    since, cause: when and why its standing changed last.
     """
 
     job: Job
-    began_ns: int
-    began_wall_ns: int
+    began: Moment
+    intervals: deque[Interval] = field(default_factory=lambda: deque(maxlen=INTERVALS_MAX))
     standing: Standing = Standing.UNSCHEDULED
-    since_ns: int = 0
+    since: Moment = field(init=False)
+    cause: Cause = Cause.FIRST
     spent_ns: Counter[Standing] = field(default_factory=Counter)
     switches: int = 0
     granted: int = 0
     refused: Counter[Refusal] = field(default_factory=Counter)
-    intervals_ns: deque[tuple[int, int]] = field(
-        default_factory=lambda: deque(maxlen=INTERVALS_MAX)
-    )
     complete_from_ns: int = 0
 
+    def __post_init__(self) -> None:
+        self.since = self.began
+
     def spent_s(self, standing: Standing) -> float:
-        """Seconds that are booked for a standing."""
+        """Returns the booked seconds of a standing."""
         return self.spent_ns[standing] / NS_PER_S
 
-    def stand(self, standing: Standing, now_ns: int) -> None:
-        """Books the time until now and goes on in another standing."""
-        self.spent_ns[self.standing] += now_ns - self.since_ns
-        if self.standing is Standing.SCHEDULED and now_ns > self.since_ns:
-            if len(self.intervals_ns) == INTERVALS_MAX:
-                self.complete_from_ns = self.intervals_ns[0][1]
-            start, end = self.since_ns - self.began_ns, now_ns - self.began_ns
-            self.intervals_ns.append((start, end))
-        if standing is Standing.SCHEDULED and self.standing is not standing:
+    def stand(self, standing: Standing, moment: Moment, cause: Cause) -> None:
+        """Books the time until ``moment`` and goes on in another standing."""
+        self.spent_ns[self.standing] += moment.now_ns - self.since.now_ns
+        if self.standing is Standing.SCHEDULED:
+            if moment.now_ns > self.since.now_ns:
+                self._keep(Interval(self.since, moment, self.cause))
+        elif standing is Standing.SCHEDULED:
             self.switches += 1
-        self.standing, self.since_ns = standing, now_ns
+        self.standing, self.since, self.cause = standing, moment, cause
+
+    def _keep(self, interval: Interval) -> None:
+        if len(self.intervals) == self.intervals.maxlen:
+            self.complete_from_ns = self.intervals[0].end.now_ns - self.began.now_ns
+        self.intervals.append(interval)
+
+    def scheduled_since(self, since_wall_ns: int) -> list[tuple[int, int | None]]:
+        """Returns when the job was scheduled since then, by the wall clock, oldest first.
+
+        An interval that has not ended ends with None.
+        """
+        found: list[tuple[int, int | None]] = [
+            (max(interval.begin.wall_ns, since_wall_ns), interval.end.wall_ns)
+            for interval in self.intervals
+            if interval.end.wall_ns > since_wall_ns
+        ]
+        if self.standing is Standing.SCHEDULED:
+            found.append((max(self.since.wall_ns, since_wall_ns), None))
+        return found
 
 
 class Accounts:
-    """Those of all jobs on a node that have not ended."""
+    """The accounts of the jobs on a node.
 
-    def __init__(self) -> None:
-        self._open: dict[Job, Account] = {}
+    ``intervals_max`` is how many intervals each account keeps; None: all.
+    """
 
-    def take(self, event: Event, commands: Iterable[Command]) -> None:
-        """Books one step of the machine."""
+    def __init__(self, intervals_max: int | None = INTERVALS_MAX) -> None:
+        self.open: dict[Job, Account] = {}  #: of the jobs that have not ended
+        self._intervals_max = intervals_max
+        self._tracker = TaskTracker({})
+        self._last = Moment(0, 0)
+
+    def resume(self, state: NodeSnapshot, moment: Moment) -> list[Account]:
+        """Goes on with a machine that is in this state; returns the accounts that end.
+
+        A daemon that starts again may know fewer jobs than the one before it.
+        """
+        jobs = {job.key: job for job in state.jobs}
+        self._tracker = TaskTracker({key: job.tasks for key, job in jobs.items()})
+        gone = sorted(self.open.keys() - jobs.keys())
+        ended = [self._end(job, self._last) for job in gone]
+        for key, job in jobs.items():
+            standing, account = _standing_of(job), self._account(key, moment)
+            if account.standing is not standing:
+                if account.standing is Standing.SCHEDULED:
+                    account.stand(Standing.UNSCHEDULED, self._last, job.came_by)
+                account.stand(standing, moment, Cause.FIRST)
+        self._last = moment
+        return ended
+
+    def take(self, event: Event, commands: Iterable[Command]) -> list[Account]:
+        """Books one step of the machine; returns the accounts of the jobs that end."""
+        moment = self._last = Moment(event.now_ns, event.wall_ns)
         refused = False
         for command in commands:
             if isinstance(command, PublishStatus) and command.cause is not Cause.SHUTDOWN:
-                self._account(command.job, event).stand(_standing(command), event.now_ns)
+                account = self._account(command.job, moment)
+                account.stand(_standing(command), moment, command.cause)
             elif isinstance(command, RefuseRequest):
                 refused = True
                 if command.reason is not Refusal.UNKNOWN:
-                    self._account(command.job, event).refused[command.reason] += 1
+                    self._account(command.job, moment).refused[command.reason] += 1
         if isinstance(event, MessageTrapped) and not refused:
-            self._account(event.job, event).granted += 1
+            self._account(event.job, moment).granted += 1
+        ended = self._tracker.take(event)
+        if isinstance(event, ShutdownRequested):
+            return self.close(moment)
+        return [] if ended is None else [self._end(ended, moment)]
 
-    def of(self, job: Job) -> Account:
-        """Returns the account of a job on the node."""
-        return self._open[job]
+    def close(self, moment: Moment | None = None) -> list[Account]:
+        """Ends all accounts, at the last step if no moment is given."""
+        return [self._end(job, moment or self._last) for job in list(self.open)]
 
-    def close(self, job: Job, now_ns: int, now_wall_ns: int) -> Account:
-        """The job's account, booked until now and forgotten here."""
-        account = self._open.pop(job, None)
-        if account is None:
-            account = Account(job, now_ns, now_wall_ns, since_ns=now_ns)
-        account.stand(Standing.UNSCHEDULED, now_ns)
+    def _end(self, job: Job, moment: Moment) -> Account:
+        account = self._account(job, moment)
+        del self.open[job]
+        account.stand(Standing.UNSCHEDULED, moment, account.cause)
         return account
 
-    def _account(self, job: Job, event: Event) -> Account:
-        account = self._open.get(job)
+    def _account(self, job: Job, moment: Moment) -> Account:
+        account = self.open.get(job)
         if account is None:
-            account = self._open[job] = Account(
-                job, event.now_ns, event.wall_ns, since_ns=event.now_ns
-            )
+            intervals: deque[Interval] = deque(maxlen=self._intervals_max)
+            account = self.open[job] = Account(job, moment, intervals)
         return account
 
 
@@ -129,3 +196,9 @@ def _standing(command: PublishStatus) -> Standing:
     if command.cause is Cause.SUSPENDED:
         return Standing.SUSPENDED
     return Standing.SCHEDULED if command.scheduled else Standing.UNSCHEDULED
+
+
+def _standing_of(job: JobState) -> Standing:
+    if not job.mode.takes_part:
+        return Standing.RELEASED if job.mode is Mode.RELEASED else Standing.SUSPENDED
+    return Standing.SCHEDULED if job.scheduled else Standing.UNSCHEDULED

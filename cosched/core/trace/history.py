@@ -66,9 +66,11 @@ class JobRecord:
 
 
 def intervals_of(account: Account) -> tuple[tuple[int, int], ...]:
-    """When the job was scheduled, in microseconds."""
+    """Returns when the job was scheduled, in microseconds after its beginning."""
+    began_ns = account.began.now_ns
     return tuple(
-        (start // NS_PER_US, end // NS_PER_US) for start, end in account.intervals_ns
+        ((begin.now_ns - began_ns) // NS_PER_US, (end.now_ns - began_ns) // NS_PER_US)
+        for begin, end, _ in account.intervals
     )
 
 

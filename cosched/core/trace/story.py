@@ -16,7 +16,7 @@ from cosched.core.node.messages import (
     RefuseRequest,
     Task,
 )
-from cosched.core.trace.roll import Roll
+from cosched.core.trace.tracker import TaskTracker
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +52,13 @@ def notes_about(
     steps: Iterable[tuple[Event, tuple[Command, ...]]],
     tasks: Iterable[Task] = (),
 ) -> Iterator[Note]:
-    """The job's story, in order. ``tasks``: those that it had before the first step."""
-    roll = Roll({job: tasks})
+    """Yields the job's notes in order. ``tasks`` are its tasks before the first step."""
+    tracker = TaskTracker({job: tasks})
     for event, commands in steps:
         for command in commands:
             if isinstance(command, (PublishStatus, RefuseRequest)) and command.job == job:
                 yield _note(event, command, commands)
-        if roll.take(event) == job:
+        if tracker.take(event) == job:
             yield Note(event.now_ns, event.wall_ns, ENDED)
 
 

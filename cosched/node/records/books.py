@@ -145,9 +145,8 @@ class Books:
         tally = self._tallies.pop(job.key, None)
         if tally is None:
             return
-        now_ns = time.monotonic_ns()
-        account = self._recorder.close_account(job.key, now_ns, time.time_ns())
-        record = _record(self._node, job, tally, account, now_ns)
+        account = self._recorder.take_account(job.key)
+        record = _record(self._node, job, tally, account)
         self._records.append(record)
         log.info("%s", line_of(record))
         if self._file is not None:
@@ -183,12 +182,10 @@ class Books:
         return self._tallies.setdefault(job.key, _Tally())
 
 
-def _record(
-    node: str, job: LiveJob, tally: _Tally, account: Account, ended_ns: int
-) -> JobRecord:
+def _record(node: str, job: LiveJob, tally: _Tally, account: Account) -> JobRecord:
     counters = tally.counters
     lasted_ns = account.spent_ns.total()
-    in_mpi_ns = 0 if tally.in_mpi_ns is None else ended_ns - tally.in_mpi_ns
+    in_mpi_ns = 0 if tally.in_mpi_ns is None else account.since.now_ns - tally.in_mpi_ns
     launch_ns = max(0, lasted_ns - in_mpi_ns)
     released_s = account.spent_s(Standing.RELEASED)
     return JobRecord(
@@ -199,8 +196,8 @@ def _record(
         ranks=tuple(sorted(tally.ranks)),
         world=tally.world,
         carrier=tally.carrier,
-        began_wall_ns=account.began_wall_ns,
-        ended_wall_ns=account.began_wall_ns + lasted_ns,
+        began_wall_ns=account.began.wall_ns,
+        ended_wall_ns=account.began.wall_ns + lasted_ns,
         partial=tally.partial,
         response_s=lasted_ns / NS_PER_S,
         scheduled_s=account.spent_s(Standing.SCHEDULED),

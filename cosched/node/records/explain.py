@@ -8,7 +8,6 @@ from dataclasses import asdict
 from typing import Any
 
 from cosched.core.errors import CoschedError
-from cosched.core.trace.roll import tasks_before
 from cosched.core.trace.story import notes_about
 from cosched.node.records.recorder import Recorder
 
@@ -25,9 +24,8 @@ def explain(recorder: Recorder, request: Mapping[str, Any], uid: int) -> Mapping
         raise CoschedError("since_wall_ns: must be a whole number of nanoseconds")
     check_owner(job, uid)
     reach_ns = max(since_wall_ns, recorder.reaches_back_to_wall_ns)
-    steps = [step for step in recorder.recent if step[0].wall_ns >= reach_ns]
-    before = tasks_before(job, steps, recorder.tasks_of(job))
-    notes = list(notes_about(job, steps, before))
+    told = notes_about(job, recorder.recent, recorder.tasks_before(job))
+    notes = [note for note in told if note.wall_ns >= reach_ns]
     omitted = max(0, len(notes) - NOTES_MAX)
     if omitted:
         notes = notes[omitted:]

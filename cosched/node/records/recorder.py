@@ -13,13 +13,14 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import Command, Event, Job, Task
-from cosched.core.trace.account import Account, Accounts
+from cosched.core.trace.account import Account, Accounts, Moment
 from cosched.core.trace.codec import VERSION, Header, Step, TaskNote
+from cosched.core.trace.tracker import TaskTracker
 from cosched.node.jobs import JobTable, LiveJob, LiveTask
 from cosched.node.records.trace_file import TraceFile, trace_place
 from cosched.shm.region import CARRIERS
@@ -47,6 +48,8 @@ class Recorder:
         self._machine = machine
         self._jobs = jobs
         self._accounts = Accounts()
+        self._ended: dict[Job, Account] = {}  # until ``take_account``
+        self._before = TaskTracker({})  # the tasks before the first step in ``_recent``
         self._recent: deque[Step] = deque(maxlen=RECENT)
         self._pending: list[TaskNote | Step] = []
         self._beats = 0
@@ -91,10 +94,10 @@ class Recorder:
         recent = self.recent
         return self.began_wall_ns if len(recent) < RECENT else recent[0][0].wall_ns
 
-    def tasks_of(self, job: Job) -> Iterable[Task]:
-        """The job's tasks after the last step."""
-        state = self._machine.jobs.get(job)
-        return () if state is None else state.tasks
+    def tasks_before(self, job: Job) -> frozenset[Task]:
+        """The job's tasks before the first step in ``recent``."""
+        self.flush()
+        return self._before.tasks_of(job)
 
     def flush(self) -> None:
         """Books and writes what has come since the last time."""
@@ -103,8 +106,11 @@ class Recorder:
         lines, self._pending = self._pending, []
         for line in lines:
             if isinstance(line, tuple):
+                if len(self._recent) == RECENT:
+                    self._before.take(self._recent[0][0])
                 self._recent.append(line)
-                self._accounts.take(*line)
+                for account in self._accounts.take(*line):
+                    self._ended[account.job] = account
         if self._file is None:
             return
         try:
@@ -114,15 +120,17 @@ class Recorder:
             self._file.close()
             self._file = None
 
-    def account_of(self, job: Job) -> Account:
-        """Returns the account of a job on the node."""
+    @property
+    def accounts(self) -> Mapping[Job, Account]:
+        """The accounts of the jobs on the node."""
         self.flush()
-        return self._accounts.of(job)
+        return self._accounts.open
 
-    def close_account(self, job: Job, now_ns: int, now_wall_ns: int) -> Account:
-        """The account of a job that ends now."""
+    def take_account(self, job: Job) -> Account:
+        """Returns the account of a job that has ended, and forgets it."""
         self.flush()
-        return self._accounts.close(job, now_ns, now_wall_ns)
+        account = self._ended.pop(job, None)
+        return account or Account(job, Moment(time.monotonic_ns(), time.time_ns()))
 
     def close(self) -> None:
         """Writes the rest and closes the file."""

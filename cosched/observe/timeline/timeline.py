@@ -1,36 +1,27 @@
-"""Which job each node ran when, out of the nodes' traces. Pure.
+"""Reads from traces which job each node ran, and when. Pure.
 
-A node's timeline follows from what its machine said, not from what it was told: a job's
-span begins and ends with a published status. Times are nanoseconds of the wall clock, the
-one that nodes have in common; where it was set back, a node's time stands still meanwhile.
+A span of a job begins and ends with a published status. Times are in nanoseconds of the
+wall clock, which the nodes have in common. If the clock was set back, a node's time stands
+still until the clock has caught up.
 
-A daemon that ends, and a job that is released, run freely: that is no span, though a
-released job stays on the node until its last task has left. Where a daemon was killed the
-spans end with its last event.
+A released job has no spans, but it stays on the node until its last task has left. If a
+daemon was killed, the spans end with its last event.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from cosched.core.node.messages import (
     Cause,
-    Command,
-    Event,
     Job,
-    PublishStatus,
     Refusal,
     RefuseRequest,
-    ShutdownRequested,
     Task,
-    TaskRegistered,
 )
-from cosched.core.trace.roll import Roll
+from cosched.core.trace.account import Account, Accounts, Moment, Standing
 from cosched.observe.timeline.trace import Segment, Trace
-
-#: After these a job is "scheduled" in that nobody is: it runs at the kernel's shares.
-_FREE = (Cause.SHUTDOWN, Cause.RELEASED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,90 +72,70 @@ def timelines(traces: Iterable[Trace]) -> list[NodeTimeline]:
 
 
 class _Reader:
-    """Follows one node's statuses."""
+    """Follows the accounts of one node's jobs."""
 
     def __init__(self, segments: Sequence[Segment]) -> None:
         self._segments = segments
         header = segments[0].header
-        self._now_ns = header.wall_ns
         self._line = NodeTimeline(header.node, header.wall_ns, header.wall_ns)
-        self._open: dict[Job, Span] = {}
-        self._here: dict[Job, int] = {}
-        self._roll = Roll({})
+        self._accounts = Accounts(intervals_max=None)
+        self._ended: list[Account] = []
 
     def read(self) -> NodeTimeline:
+        wall_ns = self._line.begin_ns
         for segment in self._segments:
-            self._begin(segment)
+            header = segment.header
+            wall_ns = max(wall_ns, header.wall_ns)
+            begin = Moment(header.now_ns, wall_ns)
+            self._ended += self._accounts.resume(header.state, begin)
             for entry in segment.entries:
-                self._now_ns = max(self._now_ns, entry.event.wall_ns)
-                self._hear(entry.event)
-                for command in entry.commands:
-                    self._follow(command)
-        for job in list(self._open):
-            self._close(job, cut=True)
-        for job in list(self._here):
-            self._leave(job)
-        self._line.end_ns = self._now_ns
-        self._line.spans.sort(key=lambda span: (span.begin_ns, span.job))
-        self._line.present.sort(key=lambda stay: (stay[1], stay[0]))
+                wall_ns = max(wall_ns, entry.event.wall_ns)
+                event = entry.event
+                if event.wall_ns < wall_ns:
+                    event = replace(event, wall_ns=wall_ns)
+                self._ended += self._accounts.take(event, entry.commands)
+                self._line.refused += [
+                    Refused(command.job, command.task, wall_ns, command.reason)
+                    for command in entry.commands
+                    if isinstance(command, RefuseRequest)
+                ]
+        self._line.end_ns = wall_ns
+        running = [
+            account.job
+            for account in self._accounts.open.values()
+            if account.standing is Standing.SCHEDULED
+        ]
+        last = self._accounts.close()
+        self._line.spans = _in_lanes(
+            span
+            for account in (*self._ended, *last)
+            for span in _spans(account, cut=account in last and account.job in running)
+        )
+        self._line.present = sorted(
+            (
+                (account.job, account.began.wall_ns, account.since.wall_ns)
+                for account in (*self._ended, *last)
+            ),
+            key=lambda stay: (stay[1], stay[0]),
+        )
         return self._line
 
-    def _begin(self, segment: Segment) -> None:
-        """A file that goes on, or a daemon that knows less than the last one."""
-        jobs = {job.key: job for job in segment.header.state.jobs}
-        self._roll = Roll({key: job.tasks for key, job in jobs.items()})
-        running = {
-            key for key, job in jobs.items() if job.scheduled and job.mode.takes_part
-        }
-        for key in set(self._open) - running:
-            self._close(key)
-        for key in set(self._here) - set(jobs):
-            self._leave(key)
-        self._now_ns = max(self._now_ns, segment.header.wall_ns)
-        for key in jobs:
-            self._here.setdefault(key, self._now_ns)
-        for key in sorted(running - set(self._open)):
-            self._run(key, Cause.FIRST)
 
-    def _hear(self, event: Event) -> None:
-        """Who comes and who goes."""
-        ended = self._roll.take(event)
-        if isinstance(event, TaskRegistered):
-            self._here.setdefault(event.job, self._now_ns)
-        elif isinstance(event, ShutdownRequested):
-            for job in list(self._here):
-                self._leave(job)
-        elif ended is not None:
-            self._close(ended)
-            self._leave(ended)
+def _spans(account: Account, *, cut: bool) -> Iterator[Span]:
+    """Yields the spans of a job; the last one was ``cut`` where the trace ends."""
+    for number, (begin, end, cause) in enumerate(account.intervals, 1):
+        if end.wall_ns > begin.wall_ns:
+            last = cut and number == len(account.intervals)
+            yield Span(account.job, begin.wall_ns, end.wall_ns, cause, 0, last)
 
-    def _follow(self, command: Command) -> None:
-        match command:
-            case PublishStatus(job, _, scheduled, cause):
-                if scheduled and cause not in _FREE:
-                    self._run(job, cause)
-                else:
-                    self._close(job)
-            case RefuseRequest():
-                self._line.refused.append(
-                    Refused(command.job, command.task, self._now_ns, command.reason)
-                )
 
-    def _run(self, job: Job, cause: Cause) -> None:
-        if job in self._open:
-            return
-        taken = {span.lane for span in self._open.values()}
-        lane = next(n for n in range(len(taken) + 1) if n not in taken)
-        self._open[job] = Span(job, self._now_ns, self._now_ns, cause, lane)
-
-    def _close(self, job: Job, *, cut: bool = False) -> None:
-        span = self._open.pop(job, None)
-        if span is not None and self._now_ns > span.begin_ns:
-            self._line.spans.append(
-                Span(job, span.begin_ns, self._now_ns, span.cause, span.lane, cut)
-            )
-
-    def _leave(self, job: Job) -> None:
-        begin_ns = self._here.pop(job, None)
-        if begin_ns is not None:
-            self._line.present.append((job, begin_ns, self._now_ns))
+def _in_lanes(spans: Iterable[Span]) -> list[Span]:
+    """Returns the spans in order, each in the lowest lane that is free."""
+    found: list[Span] = []
+    ends_ns: list[int] = []  # of the last span in each lane
+    for span in sorted(spans, key=lambda span: (span.begin_ns, span.job)):
+        free = (n for n, end_ns in enumerate(ends_ns) if end_ns <= span.begin_ns)
+        lane = next(free, len(ends_ns))
+        ends_ns[lane : lane + 1] = [span.end_ns]
+        found.append(replace(span, lane=lane))
+    return found

@@ -17,8 +17,23 @@ from hypothesis import strategies as st
 from cosched.cli.jobs.history import command as history_command
 from cosched.core.errors import CoschedError
 from cosched.core.node.machine import NodeScheduler
-from cosched.core.node.messages import Mode, Refusal
-from cosched.core.trace.account import INTERVALS_MAX, Account, Accounts, Standing
+from cosched.core.node.messages import (
+    AlarmRang,
+    Cause,
+    MessageTrapped,
+    Mode,
+    PublishStatus,
+    Refusal,
+    RefuseRequest,
+    TaskRegistered,
+)
+from cosched.core.trace.account import (
+    INTERVALS_MAX,
+    Account,
+    Accounts,
+    Moment,
+    Standing,
+)
 from cosched.core.trace.history import (
     JobRecord,
     decode_record,
@@ -42,35 +57,42 @@ def test_an_account_agrees_with_the_machine(settings, choices, job):
     machine = NodeScheduler(settings)
     accounts = Accounts()
     began_ns = None
+    granted, refused = 0, Counter()
     for event, commands in run_choices(machine, choices):
-        accounts.take(event, commands)
+        ended = [account.job for account in accounts.take(event, commands)]
         state = machine.jobs.get(job)
-        if began_ns is None and state is not None:
-            began_ns = event.now_ns
-        if began_ns is not None and state is None:
-            accounts.close(job, event.now_ns, event.wall_ns)
-            began_ns = None
+        assert (job in ended) == (began_ns is not None and state is None)
+        if state is None:
+            began_ns, granted, refused = None, 0, Counter()
+            continue
+        began_ns = event.now_ns if began_ns is None else began_ns
+        if isinstance(event, MessageTrapped) and event.job == job:
+            reasons = [c.reason for c in commands if isinstance(c, RefuseRequest)]
+            granted += not reasons
+            refused.update(reason for reason in reasons if reason is not Refusal.UNKNOWN)
     state = machine.jobs.get(job)
     if state is None:
         return
     now_ns = event.now_ns + 12345
-    account = accounts.close(job, now_ns, 0)
-    assert account.began_ns == began_ns
+    (account,) = (a for a in accounts.close(Moment(now_ns, 0)) if a.job == job)
+    assert account.began.now_ns == began_ns
+    assert (account.granted, account.refused) == (granted, refused)
     assert account.spent_ns.total() == now_ns - began_ns
     assert account.spent_ns[Standing.SCHEDULED] == state.received_ns + state.ran_ns(now_ns)
     assert account.switches == state.switches
     if state.mode is Mode.COSCHEDULED and not account.complete_from_ns:
-        lengths = [end - start for start, end in account.intervals_ns]
+        lengths = [end.now_ns - begin.now_ns for begin, end, _ in account.intervals]
         assert sum(lengths) == account.spent_ns[Standing.SCHEDULED]
 
 
 def test_an_account_remembers_the_last_intervals_and_from_where_they_are_complete():
-    account = Account("0.a", 1000, BEGAN, since_ns=1000)
+    account = Account("0.a", Moment(1000, BEGAN))
     for number in range(INTERVALS_MAX + 3):
-        account.stand(Standing.SCHEDULED, 1000 + 20 * number)
-        account.stand(Standing.UNSCHEDULED, 1010 + 20 * number)
-    assert len(account.intervals_ns) == INTERVALS_MAX
-    assert account.intervals_ns[0] == (60, 70)
+        account.stand(Standing.SCHEDULED, Moment(1000 + 20 * number, BEGAN), Cause.SLICE)
+        account.stand(Standing.UNSCHEDULED, Moment(1010 + 20 * number, BEGAN), Cause.SLICE)
+    assert len(account.intervals) == INTERVALS_MAX
+    begin, end, _ = account.intervals[0]
+    assert (begin.now_ns, end.now_ns) == (1060, 1070)
     assert account.complete_from_ns == 50  # the end of the last one that was forgotten
     assert account.switches == INTERVALS_MAX + 3
 
@@ -321,9 +343,44 @@ def test_where_private_daemons_keep_their_history():
     assert state_directory({"XDG_STATE_HOME": "relative", "HOME": ""}) is None
 
 
+CHANGES = st.lists(
+    st.tuples(st.integers(1, 5), st.sampled_from("ab"), st.booleans()), max_size=30
+)
+
+
+@given(CHANGES, st.integers(0, 150))
+def test_scheduled_since_covers_each_scheduled_instant(changes, since_ns):
+    accounts, wall_ns, now = Accounts(), 1, {"a": False, "b": False}
+    expected = {"a": set(), "b": set()}
+    for job in now:
+        registered = TaskRegistered(
+            now_ns=0, wall_ns=0, job=job, task=1, cpus=frozenset({0})
+        )
+        accounts.take(registered, [PublishStatus(job, 0, False, Cause.FIRST)])
+    for later, job, scheduled in [*changes, (3, "a", False), (3, "b", False)]:
+        for each, is_on in now.items():
+            expected[each] |= set(range(wall_ns, wall_ns + later)) if is_on else set()
+        wall_ns += later
+        now[job] = scheduled
+        status = PublishStatus(job, wall_ns, scheduled, Cause.SLICE)
+        accounts.take(AlarmRang(now_ns=wall_ns, wall_ns=wall_ns), [status])
+    for job, instants in expected.items():
+        found = accounts.open[job].scheduled_since(since_ns)
+        assert found == sorted(found)
+        covered = {t for begin, end in found for t in range(begin, end)}
+        assert covered == {t for t in instants if t >= since_ns}
+
+
+def test_scheduled_since_leaves_the_present_interval_open():
+    account = Account("0.a", Moment(0, 0))
+    account.stand(Standing.SCHEDULED, Moment(5, 5), Cause.FIRST)
+    assert account.scheduled_since(3) == [(5, None)]
+    assert account.scheduled_since(7) == [(7, None)]
+
+
 def test_intervals_are_kept_in_microseconds():
-    account = Account("0.a", 0, BEGAN)
-    account.stand(Standing.SCHEDULED, 5 * NS_PER_US)
-    account.stand(Standing.UNSCHEDULED, 9 * NS_PER_US + 1)
+    account = Account("0.a", Moment(0, BEGAN))
+    account.stand(Standing.SCHEDULED, Moment(5 * NS_PER_US, BEGAN), Cause.FIRST)
+    account.stand(Standing.UNSCHEDULED, Moment(9 * NS_PER_US + 1, BEGAN), Cause.SLICE)
     assert intervals_of(account) == ((5, 9),)
     assert replace(record(), intervals_us=intervals_of(account)).intervals_us == ((5, 9),)

@@ -23,8 +23,8 @@ from cosched.core.node.messages import (
     TurnGiven,
 )
 from cosched.core.node.settings import Settings
-from cosched.core.trace.roll import tasks_before
 from cosched.core.trace.story import ENDED, notes_about
+from cosched.core.trace.tracker import TaskTracker
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.observe.why.reasons import Teller, tell_all
 from tests.unit.core.trace_histories import CHOICES, JOBS, SETTINGS, run_choices
@@ -242,20 +242,16 @@ def test_every_change_and_every_refusal_is_told_once(settings, choices, job):
 
 @hypothesis_settings(deadline=None)
 @given(SETTINGS, CHOICES, st.sampled_from(JOBS), st.integers(0, 60))
-def test_an_end_is_told_wherever_the_steps_begin(settings, choices, job, cut):
-    """Of a machine that lives on; it is told of no exit of a task that it does not have."""
-    machine = NodeScheduler(settings)
+def test_end_is_noted_wherever_the_steps_begin(settings, choices, job, cut):
+    machine, tracker = NodeScheduler(settings), TaskTracker({})
     choices = [choice for choice in choices if choice[0] is not ShutdownRequested]
-    steps, ends, before = [], [], set()
+    steps, ends, had_tasks = [], [], False
     for event, commands in run_choices(machine, choices):
-        now = set(machine.jobs[job].tasks) if job in machine.jobs else set()
-        about = isinstance(event, TaskExited) and event.job == job
-        if not about or now != before:
-            steps.append((event, commands))
-        if before and not now:
-            ends.append(len(steps) - 1)
-        before = now
-    tasks = tasks_before(job, steps[cut:], before)
-    notes = list(notes_about(job, steps[cut:], tasks))
-    told = [note.now_ns for note in notes if note.why == ENDED]
-    assert told == [steps[number][0].now_ns for number in ends if number >= cut]
+        steps.append((event, commands))
+        if had_tasks and job not in machine.jobs and len(steps) > cut:
+            ends.append(event.now_ns)
+        had_tasks = job in machine.jobs
+    for event, _ in steps[:cut]:
+        tracker.take(event)
+    notes = notes_about(job, steps[cut:], tracker.tasks_of(job))
+    assert [note.now_ns for note in notes if note.why == ENDED] == ends
