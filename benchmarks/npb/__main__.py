@@ -18,9 +18,9 @@ MODULES = {
     "cg": "cg",
     "mg": "mg",
     "ft": "ft",
-    "lu": "lu",
-    "sp": "sp",
-    "bt": "bt",
+    "lu": "fluid.lu",
+    "sp": "fluid.sp",
+    "bt": "fluid.bt",
 }
 
 EPILOG = """\

@@ -29,11 +29,11 @@ from cosched.launch.compile import (
     fingerprint,
 )
 
-SOURCES = Path(__file__).parent / "c"
+NPB = Path(__file__).parent
 #: No -ffast-math: the published values hold for IEEE arithmetic.
 FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-fno-math-errno")
-#: Further C files that a benchmark needs beside ``c/NAME.c``.
-SHARED = {"lu": ("fluid",), "sp": ("fluid",), "bt": ("fluid",)}
+#: Benchmarks whose C files lie in ``fluid/c`` and share one more.
+FLUID = ("lu", "sp", "bt")
 STRICT = ("-Wall", "-Wextra", "-Werror")
 
 
@@ -72,12 +72,12 @@ def load(name: str, cache: Path | None = None) -> Kernels:
     compiler = Compiler(words, "the NPB kernels", os.environ, "set CC")
     version = compiler.run("--version").splitlines()[0]
     parts = (*words, version, *FLAGS, sys.version, cffi.__version__, name)
-    files = file_parts(sorted(SOURCES.glob("*.[ch]")))
+    files = file_parts(sorted(NPB.rglob("*.[ch]")))
     root = cache_folder(os.environ, "npb") if cache is None else cache
     module = f"_npb_{name}"
     library = build_once(
         root / fingerprint((*parts, *files)) / f"{module}.so",
-        lambda scratch: _build(compiler, (*SHARED.get(name, ()), name), module, scratch),
+        lambda scratch: _build(compiler, name, module, scratch),
     )
     return Kernels(_import(module, library))
 
@@ -87,19 +87,21 @@ def declarations(header: str) -> str:
     return "\n".join(line for line in header.splitlines() if not line.startswith("#"))
 
 
-def _build(compiler: Compiler, parts: tuple[str, ...], module: str, scratch: Path) -> Path:
+def _build(compiler: Compiler, name: str, module: str, scratch: Path) -> Path:
+    sources = NPB / "fluid" / "c" if name in FLUID else NPB / "c"
+    parts = ("fluid", name) if name in FLUID else (name,)
     ffi = cffi.FFI()
     made = []
     for part in parts:
-        ffi.cdef(declarations((SOURCES / f"{part}.h").read_text()))
+        ffi.cdef(declarations((sources / f"{part}.h").read_text()))
         made.append(str(scratch / f"{part}.o"))
-        compiler.run(*FLAGS, *STRICT, "-c", str(SOURCES / f"{part}.c"), "-o", made[-1])
+        compiler.run(*FLAGS, *STRICT, "-c", str(sources / f"{part}.c"), "-o", made[-1])
     glue = scratch / f"{module}.c"
     includes = "\n".join(f'#include "{part}.h"' for part in parts)
     make_c_source(ffi, module, includes, str(glue))
     made.append(str(scratch / "glue.o"))
     python = f"-I{sysconfig.get_path('include')}"
-    compiler.run(*FLAGS, f"-I{SOURCES}", python, "-c", str(glue), "-o", made[-1])
+    compiler.run(*FLAGS, f"-I{sources}", python, "-c", str(glue), "-o", made[-1])
     linked = scratch / f"{module}.so"
     compiler.run("-shared", *made, "-lm", "-o", str(linked))
     return linked

@@ -90,7 +90,8 @@ def test_class_s_verifies_on_more_ranks(npb, benchmark, ranks):
 SPOILED = """
 import runpy, sys
 from dataclasses import replace
-from benchmarks.npb import classes, fluid_classes
+from benchmarks.npb import classes
+from benchmarks.npb.fluid import classes as fluid_classes
 
 module, table, field, part, factor = {change!r}
 sizes = getattr({{"classes": classes, "fluid": fluid_classes}}[module], table)

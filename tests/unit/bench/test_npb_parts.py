@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.npb import cg, fluid, kernels, lu, mg, multipartition
+from benchmarks.npb import cg, kernels, mg
 from benchmarks.npb.classes import CG, IS
+from benchmarks.npb.fluid import cell, lu, multipartition
 from benchmarks.npb.random import MODULUS, MULTIPLIER, SEED, leap
 from benchmarks.npb.report import Check, Outcome, Run, Traffic, as_json, as_text
 from cosched.core.errors import CoschedError
@@ -110,7 +111,7 @@ def test_all_cells_have_the_same_neighbour(ranks, axis, step):
 
 @given(st.integers(1, 200), st.integers(1, 20))
 def test_shares_cover_a_line(edge, side):
-    shares = [fluid.share(edge, place, side) for place in range(side)]
+    shares = [cell.share(edge, place, side) for place in range(side)]
     assert [first for first, _ in shares] == [
         sum(count for _, count in shares[:place]) for place in range(side)
     ]

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.npb.fluid import GHOSTS, VALUES, Cell, rms, share, verdict
-from benchmarks.npb.multipartition import cells, neighbour, sides
+from benchmarks.npb.fluid.cell import GHOSTS, VALUES, Cell, rms, share, verdict
+from benchmarks.npb.fluid.multipartition import cells, neighbour, sides
 from benchmarks.npb.report import Outcome
 from cosched.core.errors import CoschedError
 
 if TYPE_CHECKING:
-    from benchmarks.npb.fluid_classes import Fluid
+    from benchmarks.npb.fluid.classes import Fluid
     from benchmarks.npb.kernels import Kernels
     from benchmarks.npb.link import Link
 

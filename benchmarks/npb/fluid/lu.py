@@ -15,8 +15,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.npb.fluid import GHOSTS, TOLERANCE, VALUES, Cell, call, rms, share, verdict
-from benchmarks.npb.fluid_classes import LU, Fluid
+from benchmarks.npb.fluid.cell import (
+    GHOSTS,
+    TOLERANCE,
+    VALUES,
+    Cell,
+    call,
+    rms,
+    share,
+    verdict,
+)
+from benchmarks.npb.fluid.classes import LU, Fluid
 from benchmarks.npb.report import Check, Outcome
 from cosched.core.errors import CoschedError
 
