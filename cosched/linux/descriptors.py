@@ -1,4 +1,4 @@
-"""How many descriptors a daemon may have: each task of each job costs it one or more."""
+"""Raises a daemon's limit of descriptors: each task of each job needs one or more."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ DESCRIPTORS = 65536
 
 
 def raise_descriptor_limit() -> int:
-    """Sets the soft limit to ``DESCRIPTORS``, or to the hard one if that is less; returns
-    what it is. A limit that is higher already stays."""
+    """Raises the soft limit to ``DESCRIPTORS``, at most to the hard limit; returns it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(DESCRIPTORS, hard)
     if soft == resource.RLIM_INFINITY or soft >= wanted:

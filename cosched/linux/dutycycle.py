@@ -1,30 +1,28 @@
-"""The class scheduler for an ordinary user: SIGSTOP, SIGCONT and short pulses.
+"""Implements the class scheduler for ordinary users: SIGSTOP, SIGCONT and short pulses.
 
-Without rights to control groups nothing gives a task a small share that can be taken back
-(a nice value can only be raised). What is left is the paper's other way (section 2.2.2): an
-unscheduled job is stopped, and is let run for a very brief time now and then, so that
-it can trap messages. A job is unscheduled here if its share is at most 1% and some other
-job's is more; all others run freely and share as the kernel sees fit.
+Without rights to control groups, nothing gives a task a small share that can be taken back
+(a nice value can only be raised). So this module uses the paper's other way (section
+2.2.2): an unscheduled job is stopped, and runs now and then for a very short time, so that
+it can trap messages. A job is unscheduled if its share is at most 1% and another job has
+more. All other jobs run freely under the kernel.
 
-    proportional   in each pulse one unscheduled job runs beside the scheduled one and gets
-                   half of the CPU, or all of it while the scheduled one waits
-    strict         the scheduled job is stopped during the pulse, so that the pulsed one
-                   has its CPUs to itself: "100% for a very short time"
+    proportional   in each pulse one unscheduled job runs beside the scheduled job and gets
+                   half of the CPU, or all of it while the scheduled job waits
+    strict         the scheduled job is stopped during the pulse, so the pulsed job has its
+                   CPUs alone: "100% for a very short time"
 
-Each unscheduled job gets a pulse in ``CYCLE_NS``, which makes about 1% either way.
-Unscheduled jobs take turns, evenly spread over the cycle. A switch ends a running pulse.
+Each unscheduled job gets one pulse in ``CYCLE_NS``, about 1% in both modes. The pulses are
+spread evenly over the cycle. A switch ends a running pulse. A frozen job is stopped and
+gets no pulse until it is thawed.
 
-A frozen job is stopped and gets no pulse until it is thawed.
+Invariants. A signal goes through a pidfd, so it can reach only the process that was added.
+A job is stopped before another job is continued. ``remove``, ``destroy``, ``restore`` and
+``close`` continue the processes that they remove, so none stays stopped.
 
-Invariants. A signal goes through a pidfd, to the process that was added or to nobody. A
-job is stopped before another is continued. ``remove``, ``destroy``, ``restore`` and
-``close`` continue what they let go: nothing is left stopped.
-
-Limits. Time that a scheduled job leaves unused is lost in both modes. Only processes that
-were added are stopped, not their children. A job that its user stopped by hand is
-continued at its turn. System calls that SIGCONT interrupts in spite of SA_RESTART
-(epoll_wait, semop, see signal(7)) may return EINTR. Should this process be killed, whoever
-knows the pids must call ``restore``.
+Limits. Unused time of a scheduled job is lost in both modes. Only added processes are
+stopped, not their children. A job that its user stopped by hand continues at its turn.
+Some system calls return EINTR after SIGCONT even with SA_RESTART (epoll_wait, semop, see
+signal(7)). If this process is killed, another process must call ``restore`` with the pids.
 """
 
 from __future__ import annotations
@@ -44,8 +42,8 @@ from cosched.linux.classes import check_key, check_mode, unknown_class
 log = logging.getLogger(__name__)
 
 CYCLE_NS = 200_000_000
-# Strict: alone on the CPU, and at once. Proportional: a kernel tick at 250 Hz, or a task
-# that competes might get no turn at all.
+# Strict: the job is alone on the CPU and runs at once. Proportional: a shorter pulse than a
+# tick of 4 ms (250 Hz) might give a competing task no CPU time.
 PULSE_NS = {"strict": 2_000_000, "proportional": 4_000_000}
 
 
@@ -54,26 +52,26 @@ class _Job:
     cpus: frozenset[int]
     pidfds: dict[int, int] = field(default_factory=dict)
     cpu_ns: dict[int, int] = field(default_factory=dict)
-    """The last reading of each process, also of those that have ended."""
+    """The last CPU time of each process, also of ended processes."""
     stopped: bool = False
     frozen: bool = False
-    """Stopped until it is thawed; it gets no pulses."""
+    """Whether the job is stopped, without pulses, until it is thawed."""
 
     def signal(self, signum: int) -> None:
         for pid in list(self.pidfds):
             self.signal_one(pid, signum)
 
     def signal_one(self, pid: int, signum: int) -> None:
-        """Forgets a process that has ended, or that may not be signalled any more."""
+        """Signals a process; drops it if it has ended or if signals are forbidden."""
         try:
             if pidfd.send_signal(self.pidfds[pid], signum):
                 return
         except PermissionError:
-            log.warning("process %d is another user's by now: it runs on its own", pid)
-        self.let_go(pid)
+            log.warning("process %d now belongs to another user: not coscheduled", pid)
+        self.drop(pid)
 
-    def let_go(self, pid: int) -> None:
-        """Forgets a process; it is up to the caller that it is not left stopped."""
+    def drop(self, pid: int) -> None:
+        """Drops a process. The caller makes sure that it is not left stopped."""
         fd = self.pidfds.pop(pid, None)
         if fd is not None:
             os.close(fd)
@@ -87,7 +85,7 @@ class _Job:
 
 
 class DutyCycle:
-    """See the module's text."""
+    """The class scheduler by SIGSTOP and SIGCONT."""
 
     name = "dutycycle"
 
@@ -97,7 +95,7 @@ class DutyCycle:
         self._jobs: dict[str, _Job] = {}
         self._percents: dict[str, int] = {}
         self._waiting: list[str] = []
-        """Unscheduled jobs; the first is the next one to get a pulse."""
+        """The unscheduled jobs; the first one gets the next pulse."""
         self._pulsed: str | None = None
 
     # -- classes and members ----------------------------------------------------------
@@ -119,7 +117,7 @@ class DutyCycle:
         if fd is None:
             return
         try:
-            # Asked with signal 0: SIGCONT alone is allowed to any process of the session.
+            # Checked with signal 0, because SIGCONT is allowed for the whole session.
             alive = pidfd.send_signal(fd, 0)
         except PermissionError:
             os.close(fd)
@@ -131,7 +129,7 @@ class DutyCycle:
             os.close(fd)
             return
         known.pidfds[pid] = fd
-        # SIGCONT too: a scheduler that died may have left it stopped.
+        # SIGCONT too: a killed scheduler daemon may have left it stopped.
         known.signal_one(pid, signal.SIGSTOP if known.stopped else signal.SIGCONT)
 
     def remove(self, job: str, pid: int) -> None:
@@ -140,7 +138,7 @@ class DutyCycle:
             return
         known.read_cpu_ns()
         known.signal_one(pid, signal.SIGCONT)
-        known.let_go(pid)
+        known.drop(pid)
 
     def destroy(self, job: str) -> None:
         for pid in list(self._jobs[job].pidfds) if job in self._jobs else ():
@@ -181,14 +179,14 @@ class DutyCycle:
         return frozenset()  # signals need no kick
 
     def _choose(self) -> None:
-        """Finds who waits, and stops and continues accordingly."""
-        someone_runs = any(p > UNSCHEDULED_PERCENT for p in self._percents.values())
+        """Finds the unscheduled jobs, and stops and continues processes accordingly."""
+        any_scheduled = any(p > UNSCHEDULED_PERCENT for p in self._percents.values())
         waiting = {
             job
             for job, percent in self._percents.items()
-            if someone_runs and percent <= UNSCHEDULED_PERCENT
+            if any_scheduled and percent <= UNSCHEDULED_PERCENT
         }
-        # Those who waited before keep their places in the row.
+        # Jobs that were unscheduled before keep their order.
         kept = [job for job in self._waiting if job in waiting]
         self._waiting = kept + sorted(waiting.difference(kept))
         self._apply()

@@ -1,6 +1,6 @@
-"""Where a user's files belong: the XDG base directories.
+"""Returns the directories of a user's files: the XDG base directories.
 
-A relative path in one of the variables counts as none, as the specification says.
+A relative path in a variable is ignored, as the specification requires.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from cosched.core.errors import CoschedError
 
 
 def config_home(environ: Mapping[str, str]) -> Path | None:
-    """Below it the user's settings lie; None where he has no home."""
+    """Returns the directory of the user's settings; None without a home."""
     return _base(environ, "XDG_CONFIG_HOME", ".config")
 
 
 def state_home(environ: Mapping[str, str]) -> Path | None:
-    """Below it lies what outlives a restart; None where he has no home."""
+    """Returns the directory of files that outlive a restart; None without a home."""
     return _base(environ, "XDG_STATE_HOME", ".local/state")
 
 
 def cache_home(environ: Mapping[str, str]) -> Path:
-    """Below it lies what can be made again. Raises CoschedError for a user without a home,
-    in his environment and in the passwd file."""
+    """Returns the directory of files that can be made again.
+
+    Raises CoschedError if neither the environment nor the passwd file has a home."""
     base = _base(environ, "XDG_CACHE_HOME", ".cache")
     if base is not None:
         return base

@@ -27,7 +27,7 @@ static uint32_t kicks_of(struct cosched_kicker *kicker) {
     return __atomic_load_n(&kicker->kicks, __ATOMIC_ACQUIRE);
 }
 
-/* Waking up is all that a round is for. */
+/* A round only wakes up. */
 static void rounds_of_one_kick(struct cosched_kicker *kicker, uint32_t seen) {
     struct timespec at;
     clock_gettime(CLOCK_MONOTONIC, &at);
@@ -85,7 +85,7 @@ int cosched_kicker_start(struct cosched_kicker **kicker, uint32_t cpu, uint32_t 
     made->rounds = rounds;
     made->period_ns = period_ns;
 
-    /* Signals are the main thread's business; a new thread inherits the mask. */
+    /* The main thread handles signals; the new thread inherits a full mask. */
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -1,13 +1,12 @@
-"""What /proc says about memory: the machine's, its pressure, and that of processes.
+"""Reads memory from /proc: of the machine, its pressure, and of processes.
 
-A job's memory is what its processes hold and nobody else could use: their anonymous pages,
-added up, and their shared memory, of which the process with the most counts, since the
-ranks of a node map the same segments. Pages of files are left out: the kernel takes them
-back at will.
+The memory of a job is the sum of the anonymous pages of its processes, and the greatest
+shared memory of one process, because the ranks of a node map the same segments. Pages of
+files do not count: the kernel can drop them.
 
-Not memory.current of the job's control group: a process that is moved into a group leaves
-what it had charged to the old one (version 2), and ranks are moved in when they begin, or
-even after MPI_Init. Huge pages from the hugetlb pool are in neither.
+It is not memory.current of the job's control group. A process that is moved into a group
+leaves its earlier charges in the old group (version 2), and ranks are moved at their start
+or after MPI_Init. Neither figure contains huge pages of the hugetlb pool.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from pathlib import Path
 
 from cosched.linux import proc
 
-# Read where they are wanted, not all fifty lines: a daemon does so for each of its tasks.
+# Searched one by one, not all fifty lines: a daemon does this for each task.
 _TOTAL = re.compile(r"^MemTotal:\s+(\d+) kB$", re.MULTILINE)
 _AVAILABLE = re.compile(r"^MemAvailable:\s+(\d+) kB$", re.MULTILINE)
 _ANONYMOUS = re.compile(r"^RssAnon:\s+(\d+) kB$", re.MULTILINE)
@@ -29,27 +28,28 @@ _SOME = re.compile(r"^some avg10=(\d+(?:\.\d+)?) ", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class MachineMemory:
-    """Bytes of the whole machine, and what new processes could have without paging."""
+    """The bytes of the machine, and the bytes available without paging."""
 
     total_bytes: int
     available_bytes: int
 
 
 def machine_memory(root: Path = proc.ROOT) -> MachineMemory:
-    """From /proc/meminfo; zeros where that cannot be read."""
+    """Reads /proc/meminfo; returns zeros if it cannot be read."""
     text = proc.read_text(root / "proc/meminfo") or ""
     return MachineMemory(_bytes(_TOTAL, text), _bytes(_AVAILABLE, text))
 
 
 def pressure_percent(root: Path = proc.ROOT) -> float | None:
-    """In how much of the last ten seconds some task stood still for want of memory (PSI);
-    None where the kernel does not tell."""
+    """Returns the percentage of the last ten seconds in which a task waited for memory.
+
+    The kernel's PSI; None if the kernel has none."""
     match = _SOME.search(proc.read_text(root / "proc/pressure/memory") or "")
     return float(match[1]) if match else None
 
 
 def held_bytes(pids: Iterable[int], root: Path = proc.ROOT) -> int:
-    """What the processes hold together; those that are gone hold nothing."""
+    """Returns the bytes that the processes hold together; ended processes hold 0."""
     anonymous = shared = 0
     for pid in pids:
         text = proc.read_text(root / f"proc/{pid}/status") or ""
@@ -59,6 +59,6 @@ def held_bytes(pids: Iterable[int], root: Path = proc.ROOT) -> int:
 
 
 def _bytes(line: re.Pattern[str], text: str) -> int:
-    """A line's number of KiB, in bytes; 0 without the line."""
+    """Returns a line's KiB in bytes; 0 if the line is missing."""
     match = line.search(text)
     return int(match[1]) * 1024 if match else 0

@@ -1,18 +1,16 @@
-"""Namespaces, and the processes that live in them.
+"""Makes namespaces and finds the processes in them.
 
-What Python 3.10 lacks (unshare, setns, mount) is called through the C library; errors
-become CoschedError here and nowhere else. What asks about processes takes the ``root`` of
-another tree for tests.
+Python 3.10 lacks unshare, setns and mount, so this module calls the C library; errors
+become CoschedError. Functions that read processes take a ``root`` for tests.
 
 Two facts of the kernel shape this file.
 
-* sysfs shows the network interfaces of the namespace in which it was mounted. A process
-  in a network namespace of its own therefore needs a sysfs of its own, and everything
-  that was mounted below the old one (the cgroup trees) has to be brought across.
-* The inode of a namespace names it only while it lives; the next one may get the same
-  number. Who belongs to a namespace that has lost its founder is told by a mark instead:
-  the source under which the private sysfs was mounted, which every process of that mount
-  namespace shows in its mountinfo.
+* sysfs shows the network interfaces of the namespace in which it was mounted. So a process
+  in a private network namespace needs a private sysfs. The mounts below the old sysfs (the
+  cgroup trees) must be carried over.
+* The inode of a namespace is reused after its end. So a mark identifies the processes of a
+  namespace without its founder: the mount source of the private sysfs. Every process of
+  that mount namespace has it in its mountinfo.
 """
 
 from __future__ import annotations
@@ -66,12 +64,12 @@ def _call(function: str, what: str, *arguments: object) -> None:
 
 
 def unshare(flags: int) -> None:
-    """Gives the calling thread namespaces of its own."""
+    """Moves the calling thread into new namespaces."""
     _call("unshare", "cannot make namespaces", ctypes.c_int(flags))
 
 
 def mount(source: str, target: Path, fstype: str | None, flags: int) -> None:
-    """mount(2)."""
+    """Calls mount(2)."""
     _call(
         "mount",
         f"cannot mount {source} on {target}",
@@ -85,9 +83,9 @@ def mount(source: str, target: Path, fstype: str | None, flags: int) -> None:
 
 @contextlib.contextmanager
 def network_of(pid: int) -> Iterator[None]:
-    """The calling thread is in the network namespace of ``pid`` meanwhile.
+    """Puts the calling thread into the network namespace of ``pid`` meanwhile.
 
-    Sockets opened inside stay there.
+    Sockets that are opened inside stay there.
     """
     with (
         open("/proc/thread-self/ns/net", "rb") as home,
@@ -114,17 +112,17 @@ def _mounts_of(pid: int, root: Path) -> list[Mount]:
 
 
 def outermost_below(mounts: Iterable[Mount], top: Path) -> list[Path]:
-    """Mount points below ``top`` that lie below no other mount point below ``top``."""
+    """Returns the mount points below ``top`` that are below no other such mount point."""
     seen = {Path(mount.point) for mount in mounts}
     points = sorted(point for point in seen if top in point.parents)
     return [point for point in points if not set(points) & set(point.parents)]
 
 
 def mount_private_sysfs(mark: str) -> None:
-    """A sysfs that shows this network namespace, with the host's cgroup trees in it.
+    """Mounts a sysfs for this network namespace, with the host's cgroup trees in it.
 
-    The caller has a mount namespace of its own. Mounts made here stay here; mounts that
-    the host makes later still arrive. ``mark`` becomes the source of the new sysfs.
+    The caller has a private mount namespace. Mounts made here stay here; later mounts of
+    the host still arrive. ``mark`` becomes the source of the new sysfs.
     """
     mount("none", Path("/"), None, MS_REC | MS_SLAVE)
     below = outermost_below(_mounts_of(os.getpid(), proc.ROOT), SYS)
@@ -141,14 +139,14 @@ def mount_private_sysfs(mark: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ProcessId:
-    """A process, told from a later one with the same pid by when it began."""
+    """A process, identified by its pid and its start time."""
 
     pid: int
     start_ticks: int
 
     @classmethod
     def of(cls, pid: int, root: Path = proc.ROOT) -> ProcessId | None:
-        """The living process with this pid; None for a zombie or none at all."""
+        """Returns the living process with this pid; None if there is none."""
         start_ticks = proc.start_ticks(pid, root)
         if start_ticks is None or proc.state(pid, root) in {"Z", "X", None}:
             return None
@@ -159,7 +157,7 @@ class ProcessId:
 
 
 def network_inode(pid: int, root: Path = proc.ROOT) -> int | None:
-    """Which network namespace ``pid`` is in, or None if it is gone."""
+    """Returns the network namespace of ``pid``, or None if it is gone."""
     try:
         return os.stat(root / "proc" / str(pid) / "ns/net").st_ino
     except OSError:
@@ -167,7 +165,7 @@ def network_inode(pid: int, root: Path = proc.ROOT) -> int | None:
 
 
 def bears_mark(pid: int, prefix: str, root: Path = proc.ROOT) -> bool:
-    """Whether ``pid`` has a sysfs whose source begins so."""
+    """Returns whether ``pid`` has a sysfs whose source begins with ``prefix``."""
     return any(
         mount.fstype == "sysfs" and mount.source.startswith(prefix)
         for mount in _mounts_of(pid, root)
@@ -177,9 +175,9 @@ def bears_mark(pid: int, prefix: str, root: Path = proc.ROOT) -> bool:
 def processes_inside(
     mark_prefix: str, networks: Iterable[int], root: Path = proc.ROOT
 ) -> list[ProcessId]:
-    """All whose sysfs bears the mark, or who are in one of the networks.
+    """Returns the processes with the mark in their sysfs, or in one of the networks.
 
-    One mountinfo is read for each mount namespace, not for each process.
+    It reads one mountinfo per mount namespace, not per process.
     """
     wanted = set(networks)
     marked: dict[int, bool] = {}
@@ -204,25 +202,25 @@ def processes_inside(
 def end_processes(
     find: Callable[[], list[ProcessId]], grace_s: float, kill_s: float = 5.0
 ) -> list[ProcessId]:
-    """SIGTERM to all that ``find`` finds, and after ``grace_s`` SIGKILL.
+    """Sends SIGTERM to all processes of ``find``, and SIGKILL after ``grace_s``.
 
-    Looks again until nobody is found, since processes fork. Returns who withstood
-    both, normally nobody.
+    It calls ``find`` again until it returns none, because processes fork. Returns the
+    processes that are still alive, normally none.
     """
     for number, patience in ((signal.SIGTERM, grace_s), (signal.SIGKILL, kill_s)):
         deadline = time.monotonic() + patience
-        told: set[ProcessId] = set()
+        signalled: set[ProcessId] = set()
         while found := find():
-            _tell_and_wait(found, told, number, deadline)
-            told.update(found)
+            _signal_and_wait(found, signalled, number, deadline)
+            signalled.update(found)
             if time.monotonic() >= deadline:
                 break
     return find()
 
 
-def _tell_and_wait(
+def _signal_and_wait(
     processes: list[ProcessId],
-    told: set[ProcessId],
+    signalled: set[ProcessId],
     number: signal.Signals,
     deadline: float,
 ) -> None:
@@ -234,7 +232,7 @@ def _tell_and_wait(
             if descriptor is None:
                 continue
             stack.callback(os.close, descriptor)
-            if process not in told:
+            if process not in signalled:
                 pidfd.send_signal(descriptor, number)
             waiting.register(descriptor, select.POLLIN)
             left += 1

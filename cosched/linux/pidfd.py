@@ -1,4 +1,4 @@
-"""Processes held by descriptor: a signal reaches this process or none, never a namesake."""
+"""Holds processes by descriptor, so that a signal never reaches a reused pid."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from cosched.linux import proc
 
 
 def open_pidfd(pid: int) -> int | None:
-    """A descriptor of the process, None when it is gone.
+    """Opens a descriptor of the process; returns None if it is gone.
 
-    Descriptors are closed on exec. Readable means that the process has ended.
+    The descriptor is closed on exec. It becomes readable when the process ends.
     """
     try:
         return os.pidfd_open(pid)
@@ -30,9 +30,9 @@ def open_pidfd(pid: int) -> int | None:
 
 
 def open_identified(pid: int, start_ticks: int, root: Path = proc.ROOT) -> int | None:
-    """The same for the process that had ``pid`` and started at ``start_ticks``.
+    """Opens the process with this ``pid`` that started at ``start_ticks``, or returns None.
 
-    The start is compared after opening: once it fits, the descriptor is the right one.
+    The start is compared after opening, so the descriptor is surely the right one.
     """
     pidfd = open_pidfd(pid)
     if pidfd is not None and proc.start_ticks(pid, root) != start_ticks:
@@ -42,7 +42,7 @@ def open_identified(pid: int, start_ticks: int, root: Path = proc.ROOT) -> int |
 
 
 def send_signal(pidfd: int, signum: int) -> bool:
-    """Sends a signal; False when the process has ended. PermissionError as it comes."""
+    """Sends a signal; returns False if the process has ended. PermissionError passes."""
     try:
         signal.pidfd_send_signal(pidfd, signum)
     except ProcessLookupError:
@@ -51,7 +51,7 @@ def send_signal(pidfd: int, signum: int) -> bool:
 
 
 def exited(pidfd: int) -> bool:
-    """Whether the process has ended (it may not be reaped yet)."""
+    """Returns whether the process has ended, reaped or not."""
     poller = select.poll()
     poller.register(pidfd, select.POLLIN)
     return bool(poller.poll(0))

@@ -1,9 +1,9 @@
-"""Priorities of daemons that the jobs must not starve.
+"""Raises the priority of daemons, so that jobs cannot starve them.
 
-SCHED_FIFO at priority 1, if the user may have it, runs before every task of every class.
-It is reset on fork, so that nothing a daemon starts inherits it. Otherwise the lowest nice
-value allowed. Where the kernel groups tasks by session (autogroup), a nice value counts
-only within the session, so the session's own is set as well if the daemon leads it.
+SCHED_FIFO at priority 1, if allowed, runs before every task of every class. It is reset on
+fork, so the daemon's children do not inherit it. Otherwise the daemon gets the lowest
+allowed nice value. With autogroup a nice value counts only within the session. So the nice
+value of the session is set too, if the daemon is its leader.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _NICE_LOWEST = -20
 
 @dataclass(frozen=True, slots=True)
 class Priority:
-    """What a daemon got: ``name`` for a status line, ``why`` it is not better."""
+    """The priority of a daemon: ``name`` for display, ``why`` it is not better."""
 
     name: str
     why: str = ""
 
 
 def raise_daemon_priority(root: Path = proc.ROOT) -> Priority:
-    """The best priority that this process may have; affects the calling thread."""
+    """Gives the calling thread the best allowed priority; returns it."""
     policy = os.SCHED_FIFO | os.SCHED_RESET_ON_FORK
     try:
         os.sched_setscheduler(0, policy, os.sched_param(_FIFO_PRIORITY))
@@ -43,7 +43,7 @@ def raise_daemon_priority(root: Path = proc.ROOT) -> Priority:
 
 
 def _lower_nice() -> int:
-    """The lowest nice value that may be had, which is set."""
+    """Sets the lowest allowed nice value; returns it."""
     limit = resource.getrlimit(resource.RLIMIT_NICE)[0]
     by_limit = _NICE_LOWEST if limit == resource.RLIM_INFINITY else 20 - limit
     now = os.getpriority(os.PRIO_PROCESS, 0)
@@ -59,7 +59,7 @@ def _lower_nice() -> int:
 
 
 def _lower_autogroup_nice(nice: int, root: Path) -> str:
-    """Does for the session what nice does within it; says what stood in the way."""
+    """Sets the nice value of the session; returns the obstacle, or an empty text."""
     enabled = proc.read_text(root / "proc/sys/kernel/sched_autogroup_enabled")
     if (enabled or "0").strip() == "0":
         return ""

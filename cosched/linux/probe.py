@@ -1,8 +1,8 @@
-"""Finds the class scheduler to use on this machine: the best one that really works.
+"""Finds the best class scheduler that works on this machine.
 
-What works is not guessed from versions or mount options. A trial group is made, weighed,
-given a process, emptied and removed again, under a tag of its own, so that running
-classes are not touched; the answer of the kernel is the reason that is reported.
+It does not guess from versions or mount options. It makes a trial group, sets its weight,
+moves a process in and out, and removes it. A separate tag keeps running classes untouched.
+If a step fails, the kernel's error is the reported reason.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ AUTO = "auto"
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What was found: the scheduler, and (name, reason) of each one looked at."""
+    """The chosen scheduler, and (name, reason) of each one tried."""
 
     scheduler: ClassScheduler
     tried: tuple[tuple[str, str], ...]
@@ -38,9 +38,9 @@ class Probe:
 def probe(
     tag: str, want: str = AUTO, mode: str = "proportional", root: Path = proc.ROOT
 ) -> Probe:
-    """The best class scheduler that works here, or the one in ``want``.
+    """Returns the best class scheduler that works here, or the one in ``want``.
 
-    Raises CoschedError with the reason when what was asked for does not work.
+    Raises CoschedError with the reasons if none works.
     """
     check_mode(mode)
     tried: list[tuple[str, str]] = []
@@ -58,14 +58,14 @@ def probe(
 def attach(
     tag: str, name: str, mode: str = "proportional", root: Path = proc.ROOT
 ) -> ClassScheduler:
-    """The class scheduler called ``name`` without a trial.
+    """Returns the class scheduler ``name`` without a trial.
 
-    For whoever knows that it worked: the guardian, which restores the classes that
-    another process made, or a restarted daemon.
+    For callers where it worked before: the guardian, which restores the classes of another
+    process, and a restarted daemon.
     """
     check_mode(mode)
     if name == AUTO:
-        raise CoschedError(f"class scheduler {AUTO}: say which of {', '.join(NAMES)}")
+        raise CoschedError(f"class scheduler {AUTO}: name one of {', '.join(NAMES)}")
     (name,) = _names(name)
     if name == "dutycycle":
         return DutyCycle(mode)
@@ -95,7 +95,7 @@ _GROUPS: dict[str, tuple[type[GroupClasses], Callable[[Path], list[Place]]]] = {
 
 
 def _existing_first(places: list[Place], tag: str) -> list[Place]:
-    """Where this tag has classes already, left by a daemon that died, comes first."""
+    """Sorts places first where a dead daemon of this tag left classes."""
     return sorted(places, key=lambda place: not (place[0][1] / f"{PREFIX}{tag}").is_dir())
 
 
@@ -114,13 +114,13 @@ def _probe_groups(name: str, tag: str, mode: str, root: Path) -> tuple[ClassSche
 
 
 def _try_groups(scheduler: GroupClasses, root: Path) -> None:
-    """Does once what a node does all the time. CoschedError says what failed."""
+    """Tries each operation of a node once. CoschedError names the one that failed."""
     job = "trial"
     try:
         scheduler.create(job, frozenset({0}))
         for percent in (1, 99):
             scheduler.set_shares({job: percent})
-        # Another tree's groups hold no real processes.
+        # The groups of a test tree hold no real processes.
         if root == proc.ROOT:
             with _trial_process() as pid:
                 scheduler.add(job, pid)
@@ -135,7 +135,7 @@ def _try_groups(scheduler: GroupClasses, root: Path) -> None:
 
 @contextmanager
 def _trial_process() -> Iterator[int]:
-    """A process that waits, and ends with this one whatever happens."""
+    """Yields a waiting process, which always ends with this one."""
     try:
         process = subprocess.Popen(
             ["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL

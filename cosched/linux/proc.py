@@ -1,7 +1,7 @@
-"""What /proc says about processes and CPUs. ``root`` is replaceable for tests.
+"""Reads /proc about processes and CPUs. Tests replace ``root``.
 
-A process that is gone is an everyday event here, not an error: functions about one
-process return None (or an empty set) for it.
+A process that is gone is normal, not an error: functions about one process then return
+None or an empty set.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from pathlib import Path
 ROOT = Path("/")
 
 _NS_PER_TICK = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
-# Of /proc/stat's user nice system idle iowait irq softirq: the columns in which a task
-# or the kernel of this machine worked. Steal and guest (part of user) are left out.
+# The columns of /proc/stat in which a task or the kernel worked: user nice system irq
+# softirq. Steal and guest (a part of user) are left out.
 _BUSY_COLUMNS = (0, 1, 2, 5, 6)
-#: The column after these, or nothing where /proc is made up without it.
+#: The column of stolen time; empty where a virtual /proc lacks it.
 _STEAL_COLUMN = slice(7, 8)
 # Field numbers of /proc/PID/stat, counted from the one after "(comm)".
 _STATE, _PARENT, _START_TICKS = 0, 1, 19
 
 
 def read_text(path: Path) -> str | None:
-    """A file's text, None when it (or the process it is about) is gone or not ours."""
+    """Returns a file's text; None if it is gone or forbidden."""
     try:
         return path.read_text(errors="replace")
     except (FileNotFoundError, NotADirectoryError, ProcessLookupError, PermissionError):
@@ -48,31 +48,31 @@ def _status_line(path: Path, name: str) -> str | None:
 
 
 def start_ticks(pid: int, root: Path = ROOT) -> int | None:
-    """When the process started, in ticks since boot: with the pid, its identity."""
+    """Returns the process's start in ticks since boot; with the pid, its identity."""
     fields = _stat_fields(pid, root)
     return int(fields[_START_TICKS]) if fields else None
 
 
 def started_wall_ns(ticks: int) -> int:
-    """When a process with these ``start_ticks`` started, by the wall clock as it is set."""
+    """Returns the start of a process with these ``start_ticks`` by the wall clock."""
     age_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - ticks * _NS_PER_TICK
     return time.time_ns() - age_ns
 
 
 def state(pid: int, root: Path = ROOT) -> str | None:
-    """The kernel's state letter: R, S, D, T (stopped), Z (dead, not yet reaped), ..."""
+    """Returns the kernel's state letter: R, S, D, T (stopped), Z (dead, not reaped), ..."""
     fields = _stat_fields(pid, root)
     return fields[_STATE] if fields else None
 
 
 def parent(pid: int, root: Path = ROOT) -> int | None:
-    """The pid of the parent; None also for one that this pid namespace cannot name."""
+    """Returns the pid of the parent; None if it is outside this pid namespace."""
     fields = _stat_fields(pid, root)
     return int(fields[_PARENT]) or None if fields else None
 
 
 def process_uids(pid: int, root: Path = ROOT) -> tuple[int, int] | None:
-    """The real and the effective user id."""
+    """Returns the real and the effective user id."""
     value = _status_line(root / "proc" / str(pid) / "status", "Uid")
     if not value:
         return None
@@ -81,7 +81,7 @@ def process_uids(pid: int, root: Path = ROOT) -> tuple[int, int] | None:
 
 
 def threads(pid: int, root: Path = ROOT) -> list[int]:
-    """Thread ids of the process, ascending."""
+    """Returns the thread ids of the process, ascending."""
     try:
         names = os.listdir(root / "proc" / str(pid) / "task")
     except (FileNotFoundError, ProcessLookupError, PermissionError):
@@ -90,9 +90,9 @@ def threads(pid: int, root: Path = ROOT) -> list[int]:
 
 
 def cpu_affinity(pid: int, root: Path = ROOT) -> frozenset[int]:
-    """CPUs that any thread of the process may run on; empty for a process that is gone.
+    """Returns the CPUs that any thread of the process may use; empty if it is gone.
 
-    All threads, because an MPI or OpenMP runtime binds each to a core of its own.
+    All threads count, because an MPI or OpenMP runtime binds each one to its own core.
     """
     task = root / "proc" / str(pid) / "task"
     cpus: set[int] = set()
@@ -103,7 +103,7 @@ def cpu_affinity(pid: int, root: Path = ROOT) -> frozenset[int]:
 
 
 def parse_cpu_list(text: str) -> frozenset[int]:
-    """The kernel's list format: ``0-3,8,10-11``."""
+    """Parses the kernel's list format: ``0-3,8,10-11``."""
     cpus: set[int] = set()
     for part in text.strip().split(","):
         first, _, last = part.partition("-")
@@ -113,7 +113,7 @@ def parse_cpu_list(text: str) -> frozenset[int]:
 
 
 def cpu_busy_ns(root: Path = ROOT) -> dict[int, int]:
-    """For each CPU that is online, how long it has worked since boot."""
+    """Returns the busy time since boot of each online CPU."""
     return {
         cpu: sum(ticks[column] for column in _BUSY_COLUMNS) * _NS_PER_TICK
         for cpu, ticks in _cpu_ticks(root).items()
@@ -121,7 +121,7 @@ def cpu_busy_ns(root: Path = ROOT) -> dict[int, int]:
 
 
 def cpu_stolen_ns(root: Path = ROOT) -> dict[int, int]:
-    """For each CPU that is online, how long a hypervisor ran others in its place."""
+    """Returns the time that a hypervisor took from each online CPU."""
     return {
         cpu: sum(ticks[_STEAL_COLUMN]) * _NS_PER_TICK
         for cpu, ticks in _cpu_ticks(root).items()
@@ -129,7 +129,7 @@ def cpu_stolen_ns(root: Path = ROOT) -> dict[int, int]:
 
 
 def _cpu_ticks(root: Path) -> dict[int, list[int]]:
-    """The columns of each CPU that is online in /proc/stat."""
+    """Returns the columns of each online CPU in /proc/stat."""
     found: dict[int, list[int]] = {}
     for line in (read_text(root / "proc" / "stat") or "").splitlines():
         name, *columns = line.split() or [""]
@@ -139,10 +139,10 @@ def _cpu_ticks(root: Path) -> dict[int, list[int]]:
 
 
 def process_cpu_ns(pid: int) -> int | None:
-    """CPU time of all threads of a live process, to the nanosecond.
+    """Returns the CPU time of all threads of a live process, in nanoseconds.
 
-    Uses the process's own CPU clock, which any user may read, rather than /proc: the
-    clock id is the kernel's ABI, ``~pid << 3`` with 2 for "time on the CPU".
+    It reads the process's CPU clock, which any user may read. The clock id is part of the
+    kernel's ABI: ``~pid << 3`` with 2 for "time on the CPU".
     """
     try:
         return time.clock_gettime_ns(~pid << 3 | 2)

@@ -1,13 +1,13 @@
-"""The class scheduler over cgroup v1: cpu.shares, or cpu.cfs_quota_us.
+"""Implements the class scheduler over cgroup v1: cpu.shares, or cpu.cfs_quota_us.
 
-The groups live at the root of the cpu hierarchy where that may be written, else below the
-group that this process is in (a container, or a group handed to an ordinary user).
+The groups are at the root of the cpu hierarchy if that is writable. Otherwise they are
+below the group of this process, for example in a container.
 
-CPU time is accounted by cpuacct. Where that is mounted together with cpu the same group
-has it; where it is a hierarchy of its own the classes are made there too, and where that
-fails CPU time is unknown, which costs only a column in reports.
+The cpuacct controller accounts CPU time. If it is mounted together with cpu, the same group
+has the figure. If it is a separate hierarchy, the classes are made there too. If that
+fails, CPU time is unknown, and reports lack a column.
 
-RT_GROUP_SCHED kernels refuse real-time processes in new groups: tasks are ordinary
+Kernels with RT_GROUP_SCHED refuse real-time processes in new groups. Tasks are ordinary
 processes, and the daemons stay outside.
 """
 
@@ -25,7 +25,7 @@ from cosched.linux.cgroups.shares import CPU_SHARES, UNLIMITED_US
 
 
 class Cgroup1Classes(GroupClasses):
-    """See the module's text and ``groupclasses``."""
+    """The class scheduler over cgroup v1; see ``groupclasses``."""
 
     name = "cgroup1"
     scale = CPU_SHARES
@@ -45,7 +45,7 @@ class Cgroup1Classes(GroupClasses):
 
 
 def places(root: Path = proc.ROOT) -> list[Place]:
-    """Where classes may be made, best first; CoschedError with the reason if nowhere."""
+    """Returns the places for classes, best first. CoschedError if there is none."""
     mounted = [h for h in hierarchies(root) if h.version == 1]
     with_cpu = [h for h in mounted if "cpu" in h.controllers]
     if not with_cpu:
@@ -55,7 +55,7 @@ def places(root: Path = proc.ROOT) -> list[Place]:
         raise CoschedError(f"{cpu.mount_point} is mounted read-only")
     bases = _bases(cpu)
     if not bases:
-        raise CoschedError(f"{cpu.mount_point} is not there, though it is mounted")
+        raise CoschedError(f"{cpu.mount_point} is mounted but missing")
     accounting = None
     if "cpuacct" not in cpu.controllers:
         accounting = _accounting(mounted)
@@ -69,7 +69,7 @@ def _bases(hierarchy: Hierarchy) -> list[Path]:
 
 
 def _accounting(mounted: Sequence[Hierarchy]) -> Place | None:
-    """Where CPU time can be accounted: the first directory that may be written."""
+    """Returns the first writable directory that accounts CPU time."""
     for hierarchy in mounted:
         if "cpuacct" not in hierarchy.controllers or hierarchy.read_only:
             continue

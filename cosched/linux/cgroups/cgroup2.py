@@ -1,19 +1,19 @@
-"""The class scheduler over cgroup v2: cpu.weight, or cpu.max.
+"""Implements the class scheduler over cgroup v2: cpu.weight, or cpu.max.
 
-Where the groups live: below the group of this process if that was delegated to it (a
-systemd unit or scope with Delegate=yes; for an ordinary user, a group that he owns), else
-at the root of the hierarchy. On the way down every group must hand the cpu controller to
-its children, and a group that does may hold no processes, except the root. The
-processes of a delegated group therefore move into a leaf of their own, ``cosched.rest``,
-beside the classes, and back when the last class is gone.
+The groups are below the group of this process if that group is delegated to it: a systemd
+unit or scope with Delegate=yes, or a group that an ordinary user owns. Otherwise they are
+at the root of the hierarchy. Every group on the way down must give its children the cpu
+controller. Such a group may have no processes, except the root. So the processes of a
+delegated group move into a leaf beside the classes, ``cosched.rest``, and back when the
+last class is gone.
 
-    BASE/cosched.rest         what was in BASE: the daemons, a launcher
+    BASE/cosched.rest         the processes of BASE: the daemons, a launcher
     BASE/cosched-TAG/JOB      the classes
 
-Limits. There is one hierarchy: a task in a class is no longer in its login session's,
-unit's or batch step's group, nor under that group's other limits, until it is given back.
-The controller stays enabled on the way down to BASE, since by then others may use it.
-An ordinary user may move only processes that are in the part delegated to him.
+Limits. There is one hierarchy. A task in a class leaves the group of its login session,
+unit or batch step, and all limits of that group, until it is given back. The controller
+stays enabled on the way down to BASE, because other programs may use it by then. An
+ordinary user may move only processes in the part of the tree delegated to that user.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class UnifiedTree(Tree):
         """Gives the children of a group the cpu controller."""
         if "cpu" in (proc.read_text(directory / _SUBTREE) or "").split():
             return
-        # While a group has processes the kernel would grant cpu, but make the group a
-        # "domain threaded" one, in which no other group of processes can be made.
+        # The kernel would make a group with processes "domain threaded". Such a group
+        # cannot have other groups of processes below it.
         if directory == self.base and (directory / "cgroup.type").exists():
             self._clear_base()
         try:
@@ -89,7 +89,7 @@ class UnifiedTree(Tree):
 
     def fallback(self) -> Path:
         rest = self.base / REST
-        # The root, the one group without a type, may hold processes beside children.
+        # Only the root, which has no type, may have processes beside children.
         if (self.base / "cgroup.type").exists():
             make_group(rest)
         return rest if rest.is_dir() else self.base
@@ -99,7 +99,7 @@ class UnifiedTree(Tree):
         rest = self.base / REST
         if not rest.is_dir() or any(self.base.glob(f"{PREFIX}*/")):
             return
-        # Left as it is if something else uses the controller by now.
+        # This fails, and may fail, if another program uses the controller by now.
         with contextlib.suppress(OSError):
             write(self.base / _SUBTREE, "-cpu")
             for pid in members(rest):
@@ -108,7 +108,7 @@ class UnifiedTree(Tree):
 
 
 class Cgroup2Classes(GroupClasses):
-    """See the module's text and ``groupclasses``."""
+    """The class scheduler over cgroup v2; see ``groupclasses``."""
 
     name = "cgroup2"
     tree_type = UnifiedTree
@@ -131,7 +131,7 @@ class Cgroup2Classes(GroupClasses):
 
 
 def places(root: Path = proc.ROOT) -> list[Place]:
-    """Where classes may be made, best first; CoschedError with the reason if nowhere."""
+    """Returns the places for classes, best first. CoschedError if there is none."""
     unified = next((h for h in hierarchies(root) if h.version == 2), None)
     if unified is None:
         raise CoschedError("cgroup v2 is not mounted")
@@ -160,10 +160,10 @@ def places(root: Path = proc.ROOT) -> list[Place]:
 
 
 def _is_delegated(directory: Path) -> bool:
-    """Whether the group was left to this process to divide.
+    """Returns whether this process may divide the group.
 
-    Root may write everywhere, so only systemd's mark tells; for others being able
-    to write is the mark.
+    For an ordinary user, write access is enough. Root may write everywhere, so for root
+    systemd's attribute decides.
     """
     if os.geteuid() != 0:
         return all(

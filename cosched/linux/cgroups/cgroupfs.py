@@ -1,11 +1,11 @@
-"""Control groups as directories: where they are mounted, and one node's groups in them.
+"""Finds mounted cgroup hierarchies and manages one node's groups in them.
 
-A node's classes live in ``BASE/cosched-TAG/JOB``. ``Tree`` is the part ``BASE/cosched-TAG``
-in one hierarchy: it makes and removes groups, moves processes in and gives them back.
+The classes of a node are ``BASE/cosched-TAG/JOB``. ``Tree`` is ``BASE/cosched-TAG`` in one
+hierarchy. It makes and removes groups, moves processes in and gives them back.
 
-Where a process came from is kept twice: in memory, and (best effort) as an extended
-attribute of the job's group, so that another process that has to empty the group can still
-give its members back to the right place, such as a login session or a batch step.
+The origin of a process is kept in memory and, if possible, as an extended attribute of the
+job's group. So another process that empties the group can also give its members back to
+their origin, for example a login session or a batch step.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from cosched.linux.cgroups.mounts import parse_mountinfo
 
 PREFIX = "cosched-"
 REST = "cosched.rest"
-"""Leaf for the processes of a group that got classes as children (version 2)."""
+"""The leaf for the processes of a group that has classes as children (version 2)."""
 
 _PROCS = "cgroup.procs"
-# trusted.* is root's and works on both versions; user.* is anybody's, on version 2.
+# Only root may write trusted.*, on both versions. Any user may write user.* on version 2.
 _ORIGIN_ATTRIBUTES = ("trusted.cosched.origin", "user.cosched.origin")
-# A process that forks while its group is emptied leaves children for another round.
+# A process may fork while its group is emptied; the next round moves the children.
 _EMPTY_ROUNDS = 50
 
 
@@ -40,15 +40,15 @@ class Hierarchy:
 
     version: int
     controllers: frozenset[str]
-    """Version 1: those mounted here together. Version 2: empty, see cgroup.controllers."""
+    """Version 1: the controllers mounted here. Version 2: empty; see cgroup.controllers."""
     mount_point: Path
     mount_root: str
-    """Which group the mount point shows; "/" unless it is a container's or bind mount."""
+    """The group at the mount point; "/" unless it is a container's or bind mount."""
     read_only: bool
     root: Path
 
     def directory(self, group: str) -> Path | None:
-        """The directory of a group by its path in /proc/PID/cgroup; None if not mounted."""
+        """Returns the directory of a path of /proc/PID/cgroup; None if not mounted."""
         try:
             below = PurePosixPath(group).relative_to(self.mount_root)
         except ValueError:
@@ -56,7 +56,7 @@ class Hierarchy:
         return None if ".." in below.parts else self.mount_point / below
 
     def group_of(self, pid: int | str) -> str | None:
-        """The path in /proc/PID/cgroup of the process's group in this hierarchy."""
+        """Returns the path of the process's group in this hierarchy."""
         text = proc.read_text(self.root / "proc" / str(pid) / "cgroup")
         for line in (text or "").splitlines():
             number, controllers, group = line.split(":", 2)
@@ -69,10 +69,10 @@ class Hierarchy:
 
 
 def hierarchies(root: Path = proc.ROOT) -> list[Hierarchy]:
-    """The cgroup mounts that this process sees, the most useful of each hierarchy first.
+    """Returns the cgroup mounts that this process can use, the most useful first.
 
-    Writable before read-only, whole before partial. A mount that another one hides by
-    being mounted over it later is left out.
+    Writable mounts come before read-only ones, whole before partial ones. A mount below
+    a later mount is hidden and left out.
     """
     text = proc.read_text(root / "proc/self/mountinfo") or ""
     visible: dict[str, Hierarchy | None] = {}
@@ -96,9 +96,9 @@ def hierarchies(root: Path = proc.ROOT) -> list[Hierarchy]:
 
 
 def own_base(hierarchy: Hierarchy) -> Path | None:
-    """The directory of the group that this process is in, seen as a place for classes.
+    """Returns the directory of this process's group, as a place for classes.
 
-    A process inside a class, or in the leaf beside the classes, means their parent.
+    If the process is in a class, or in the leaf beside the classes, it is their parent.
     """
     group = hierarchy.group_of("self")
     directory = hierarchy.directory(group) if group is not None else None
@@ -116,7 +116,7 @@ def own_base(hierarchy: Hierarchy) -> Path | None:
 
 
 def write(path: Path, text: str) -> None:
-    """Writes a control file in one go. OSError as it comes."""
+    """Writes a control file with one write. OSError passes through."""
     fd = os.open(path, os.O_WRONLY)
     try:
         os.write(fd, text.encode())
@@ -125,13 +125,13 @@ def write(path: Path, text: str) -> None:
 
 
 def make_group(path: Path) -> None:
-    """Makes a group; one that exists is fine."""
+    """Makes a group if it does not exist."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(path)
 
 
 def remove_group(path: Path) -> bool:
-    """Removes an empty group; False if it is in use. One that is gone is fine."""
+    """Removes an empty group; returns False if it is in use, True if it is gone."""
     try:
         os.rmdir(path)
     except FileNotFoundError:
@@ -144,7 +144,7 @@ def remove_group(path: Path) -> bool:
 
 
 def move(directory: Path, pid: int) -> bool:
-    """Moves a process, all its threads, into a group; False if it is gone."""
+    """Moves a process with all its threads into a group; False if it is gone."""
     try:
         write(directory / _PROCS, str(pid))
     except ProcessLookupError:
@@ -153,13 +153,13 @@ def move(directory: Path, pid: int) -> bool:
 
 
 def members(directory: Path) -> list[int]:
-    """The processes in a group, without those that this pid namespace cannot name."""
+    """Returns the processes in a group that are visible in this pid namespace."""
     text = proc.read_text(directory / _PROCS) or ""
     return sorted({int(word) for word in text.split()} - {0})
 
 
 def why(error: OSError) -> str:
-    """An OSError in a few words: what the kernel said, and about which file."""
+    """Returns an OSError in a few words: the file and the kernel's message."""
     return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
 
 
@@ -167,7 +167,7 @@ def why(error: OSError) -> str:
 
 
 class Tree:
-    """The groups of one tag in one hierarchy, as cgroup v1 has them."""
+    """The groups of one tag in one hierarchy of cgroup v1."""
 
     def __init__(self, hierarchy: Hierarchy, base: Path, tag: str) -> None:
         self.hierarchy = hierarchy
@@ -176,11 +176,11 @@ class Tree:
         self._origins: dict[int, str] = {}
 
     def path(self, job: str) -> Path:
-        """The directory of the job's group."""
+        """Returns the directory of the job's group."""
         return self.top / job
 
     def jobs(self) -> list[str]:
-        """The jobs that have a group on disk, whoever made it."""
+        """Returns the jobs that have a group, from this or another process."""
         try:
             with os.scandir(self.top) as entries:
                 return sorted(entry.name for entry in entries if entry.is_dir())
@@ -188,13 +188,13 @@ class Tree:
             return []
 
     def make(self, job: str) -> None:
-        """Makes the job's group and what is above it, as far as they are missing."""
+        """Makes the job's group and its missing parents."""
         for last_try in (False, False, True):
             self.prepare()
             try:
                 make_group(self.path(job))
             except FileNotFoundError:
-                # Another process of this tag found the top empty and removed it.
+                # Another process of this tag removed the empty top meanwhile.
                 if last_try:
                     raise
             else:
@@ -205,8 +205,10 @@ class Tree:
         make_group(self.top)
 
     def move_in(self, job: str, pid: int, start_ticks: int | None = None) -> bool:
-        """Moves a process into the job's group; False if it is gone. With ``start_ticks``
-        only the one that started then: who else was moved under its number goes back."""
+        """Moves a process into the job's group; returns False if it is gone.
+
+        With ``start_ticks`` it moves only the process that started at that time. Another
+        process that got the same pid meanwhile is moved back."""
         target = self.path(job)
         if not self._is_still(pid, start_ticks):
             return False
@@ -223,15 +225,17 @@ class Tree:
         return True
 
     def _is_still(self, pid: int, start_ticks: int | None) -> bool:
-        """Whether the number is that process's. The kernel moves whoever has the number
-        when it is written, so this is asked again afterwards."""
+        """Returns whether the pid still belongs to this process.
+
+        The kernel moves the current owner of the pid, so callers check again afterwards."""
         if start_ticks is None:
             return True
         return proc.start_ticks(pid, self.hierarchy.root) == start_ticks
 
     def _undo(self, target: Path, pid: int, origin: str | None) -> None:
-        """Moves whoever got the number meanwhile, and so into ``target``, to where its
-        parent is, since processes begin there, or to the origin that was read before."""
+        """Moves a process that got a reused pid, and so went to ``target``, back.
+
+        It goes to its parent's group, where it started, or to the origin read before."""
         group = self.hierarchy.group_of(pid)
         if group is None or self.hierarchy.directory(group) != target:
             return
@@ -243,7 +247,7 @@ class Tree:
                 return
 
     def give_back(self, job: str, pid: int) -> None:
-        """Moves a process to where it came from, if it is in the job's group at all."""
+        """Moves a process of the job's group back to its origin."""
         origin = self._origins.pop(pid, None)
         start_ticks = proc.start_ticks(pid, self.hierarchy.root)
         group = self.hierarchy.group_of(pid)
@@ -259,7 +263,7 @@ class Tree:
                 self._undo(target, pid, origin)
             return
         raise CoschedError(
-            f"class {job}: process {pid} can be moved neither to where it came from "
+            f"class {job}: process {pid} can be moved neither to its origin "
             f"nor to {self.fallback()}"
         )
 
@@ -272,11 +276,11 @@ class Tree:
         return directory is not None and self.top in directory.parents
 
     def fallback(self) -> Path:
-        """Where processes of unknown origin go."""
+        """Returns the group for processes of unknown origin."""
         return self.base
 
     def empty(self, job: str) -> None:
-        """Gives all members of the job's group back."""
+        """Gives back all members of the job's group."""
         for _ in range(_EMPTY_ROUNDS):
             pids = members(self.path(job))
             if not pids:
@@ -285,11 +289,11 @@ class Tree:
                 self.give_back(job, pid)
 
     def remove(self, job: str) -> bool:
-        """Removes the job's group; False if something is still in it."""
+        """Removes the job's group; returns False if it still has members."""
         return remove_group(self.path(job))
 
     def tidy(self) -> None:
-        """Removes what is above the jobs' groups once there are none."""
+        """Removes the parents of the jobs' groups if they are empty."""
         remove_group(self.top)
 
 

@@ -1,12 +1,12 @@
 """Stops and continues every process of a control group.
 
-Version 2 has ``cgroup.freeze``: whoever is forked into the group or moved there stands
-still, too, a killed process ends all the same, and whoever is moved out goes on. Version 1
-has a freezer that is a hierarchy of its own, in which batch systems keep groups of theirs,
-and in which a frozen process cannot even be killed: there we send SIGSTOP and SIGCONT.
+Version 2 has ``cgroup.freeze``. It also stops processes that are forked or moved into the
+group; killed processes still end; a process that is moved out continues. The freezer of
+version 1 is a separate hierarchy, which batch systems use, and its frozen processes cannot
+be killed. So version 1 uses SIGSTOP and SIGCONT.
 
-Limits of the signals. A process that its user had stopped by hand is continued as well. A
-parent that asked for it hears of its stopped child (SIGCHLD, WUNTRACED).
+Limits of the signals. They also continue a process that its user stopped by hand. A parent
+may receive a report about its stopped child (SIGCHLD, WUNTRACED).
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from cosched.linux import pidfd
 from cosched.linux.cgroups.cgroupfs import members, write
 
 _FREEZE = "cgroup.freeze"
-# A group whose processes fork while they are being stopped needs another round.
+# Processes may fork while they are stopped; the next round stops the children.
 _ROUNDS = 50
 
 
 def freeze(group: Path) -> None:
-    """Stops all processes of the group. OSError as it comes; CoschedError without pidfd."""
+    """Stops all processes of the group. OSError passes; CoschedError without pidfd."""
     if (group / _FREEZE).exists():
         write(group / _FREEZE, "1")
         return
@@ -40,7 +40,7 @@ def freeze(group: Path) -> None:
 
 
 def thaw(group: Path) -> None:
-    """Continues all processes of the group; of one that is gone, none."""
+    """Continues all processes of the group; does nothing if the group is gone."""
     if (group / _FREEZE).exists():
         write(group / _FREEZE, "0")
         return
@@ -48,16 +48,17 @@ def thaw(group: Path) -> None:
         _signal_member(group, pid, signal.SIGCONT)
 
 
-def let_go(group: Path, pid: int, start_ticks: int) -> None:
-    """Continues the process that was moved out of a group that is frozen, and started then:
-    nobody who has its number by now."""
+def thaw_removed(group: Path, pid: int, start_ticks: int) -> None:
+    """Continues a process that was moved out of a frozen group.
+
+    Another process that got its pid meanwhile is not touched."""
     if (group / _FREEZE).exists():
         return
     _send(pidfd.open_identified(pid, start_ticks), signal.SIGCONT)
 
 
 def _signal_member(group: Path, pid: int, number: int) -> None:
-    # Looked up again once it is held: by then the number may be somebody else's.
+    # Membership is checked after the pidfd is open: the pid may have been reused before.
     _send(pidfd.open_pidfd(pid), number, lambda: pid in members(group))
 
 

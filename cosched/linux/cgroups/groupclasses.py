@@ -1,34 +1,29 @@
-"""The class scheduler over control groups, as far as both versions of them are alike.
+"""Implements the parts of the class scheduler that both cgroup versions share.
 
-One group a class, below one group for all classes of the tag:
+Each class is one group, below one group for all classes of the tag:
 
     BASE/cosched-TAG          weight: the default times the CPUs that the classes use
-    BASE/cosched-TAG/JOB      weight or quota: the job's percent times its CPUs, of
-                              which an unscheduled job has no more than it has tasks
+    BASE/cosched-TAG/JOB      weight or quota: the job's percent times its CPUs; for an
+                              unscheduled job at most as many CPUs as it has tasks
 
 **The weight of the top.** The top competes with ordinary programs beside it: daemons,
-launchers, programs that are about to start up and register. On each CPU that the
-classes use, the top as a whole weighs what one ordinary task weighs, whichever job is
-scheduled there. A program beside the classes thus gets half of a CPU at worst, not the 1%
-that its job may have later; and it takes no more than that half from the classes.
+launchers, programs that start and register. On each CPU that the classes use, the top as a
+whole weighs as much as one ordinary task. So a program beside the classes gets at least
+half of a CPU, and takes at most half from the classes.
 
 **Normal shares.** After ``create`` and ``restore`` each class has the default weight times
-its CPUs and no quota (beside classes that have their shares already, that is about 1%, so
-a new class disturbs nobody before the next switch). ``restore`` also gives the top the sum
-of these weights: each class then competes on a CPU, with other classes and with programs
-beside them, as one task would.
+its CPUs and no quota. Beside classes with shares that is about 1%, so a new class changes
+little before the next switch. ``restore`` also gives the top the sum of these weights. Each
+class then competes on a CPU as one task would.
 
-**The switch** is one write for each class whose value changes, two in the common case, on
-file descriptors that stay open.
+**The switch** is one write for each class whose value changes, usually two, on open file
+descriptors.
 
-Limits. Turns are as long as the time between two moments at which the kernel chooses
-anew. Where all tasks spin without yielding that is a tick: at 250 Hz a class with 1% runs
-for 4 ms every 400 ms, and a switch takes one or two ticks to show if nothing kicks the
-CPUs (``linux.kick``). Anything that wakes up on the CPU in between makes turns shorter
-and more frequent.
-A quota belongs to the class, not to a CPU: the kernel hands it to CPUs in pieces of 5 ms,
-so that at 1% the first CPU to ask may take all of a period's time. A process that a task
-starts is in the task's class, and leaves it only when the class is destroyed.
+Limits. The kernel applies new weights when it next chooses a task. If all tasks spin, that
+is a tick: at 250 Hz a class with 1% runs for 4 ms every 400 ms, and a switch takes one or
+two ticks unless the CPUs are kicked (``linux.kick``). A quota belongs to the class, not to
+a CPU. The kernel gives it out in pieces of 5 ms, so at 1% one CPU may use all of it. A
+process that a task starts stays in the task's class until the class is destroyed.
 """
 
 from __future__ import annotations
@@ -57,22 +52,22 @@ from cosched.linux.cgroups.shares import (
 )
 from cosched.linux.classes import ShareRefused, check_key, check_mode, unknown_class
 
-# How long ``close`` waits for processes that are on their way out, and how often it looks:
-# version 1 tells nobody when the last one has gone.
+# How long ``close`` waits for ending processes, and how often it looks: version 1 reports
+# no event when the last process has gone.
 _CLOSE_PATIENCE_S = 1.0
 _CLOSE_INTERVAL_S = 0.005
 
 
 @dataclass(slots=True)
 class _Group:
-    """A class that this object has made or taken over."""
+    """A class that this object made or took over."""
 
     cpus: frozenset[int]
     knob: int
-    """Descriptor of the file that a switch writes."""
+    """The descriptor of the file that a switch writes."""
     usage: int | None
     starts: dict[int, int] = field(default_factory=dict)
-    """When those that were added started, by pid."""
+    """The start times of the added processes, by pid."""
 
     def close(self) -> None:
         os.close(self.knob)
@@ -81,17 +76,17 @@ class _Group:
 
 
 Place = tuple[tuple[Hierarchy, Path], ...]
-"""Where a tag's groups can be: hierarchies and the directory in each, cpu's first, then
-where CPU time is accounted if that is another."""
+"""A place for a tag's groups: hierarchies and the directory in each. The first has the cpu
+controller; a second one, if any, accounts CPU time."""
 
 
 class GroupClasses(ABC):
-    """Common to both versions."""
+    """The class scheduler over groups, common to both versions."""
 
     name: str
     pulse_period_ns: int | None = None
 
-    # What the versions call things.
+    # The names that differ between the versions.
     tree_type: type[Tree] = Tree
     scale: WeightScale
     weight_file: str
@@ -115,15 +110,15 @@ class GroupClasses(ABC):
     @staticmethod
     @abstractmethod
     def quota_text(quota_us: int) -> str:
-        """What ``quota_file`` takes; UNLIMITED_US is no quota."""
+        """Returns the text for ``quota_file``; UNLIMITED_US means no quota."""
 
     @staticmethod
     @abstractmethod
     def usage_ns(text: bytes) -> int:
-        """CPU time as ``usage_file`` tells it."""
+        """Returns the CPU time from the text of ``usage_file``."""
 
     def where(self) -> str:
-        """The directory of the classes, for people."""
+        """Returns the directory of the classes, for display."""
         return str(self._trees[0].top)
 
     # -- classes and members ----------------------------------------------------------
@@ -148,13 +143,13 @@ class GroupClasses(ABC):
         try:
             self._weigh_top()
         except CoschedError:
-            self._forget(job)  # nobody would give it shares: its tasks are to stay outside
+            self._forget(job)  # it would get no shares, so its tasks stay outside
             raise
 
     def _open(self, job: str, cpus: frozenset[int]) -> _Group:
         knob_file = self.quota_file if self._strict else self.weight_file
         usage = None
-        # Whoever mounts accounting elsewhere, or not at all, goes without.
+        # Without a mounted accounting hierarchy the CPU time stays unknown.
         with contextlib.suppress(OSError):
             usage = os.open(self._trees[-1].path(job) / self.usage_file, os.O_RDONLY)
         try:
@@ -186,7 +181,7 @@ class GroupClasses(ABC):
         for tree in self._trees:
             tree.give_back(job, pid)
         if job in self._frozen and start_ticks is not None:
-            freezer.let_go(self._trees[0].path(job), pid, start_ticks)
+            freezer.thaw_removed(self._trees[0].path(job), pid, start_ticks)
 
     def destroy(self, job: str) -> None:
         if job in self._frozen:
@@ -210,7 +205,7 @@ class GroupClasses(ABC):
         self._written.pop(job, None)
 
     def _remove_leftovers(self) -> None:
-        """Removes groups without members; one with processes that are dying waits."""
+        """Removes groups without members; groups with ending processes stay for later."""
         failed: CoschedError | None = None
         for job in sorted(self._leftovers):
             try:
@@ -254,7 +249,9 @@ class GroupClasses(ABC):
         return self._write_shares()
 
     def _write_shares(self) -> frozenset[int]:
-        """Of all classes: one whose width is new changes the scale of all weights."""
+        """Writes the shares of all classes: a new width changes the scale of all weights.
+
+        Returns the CPUs of the changed classes."""
         groups, written = self._groups, self._written
         wanted = self._wanted()
         text = self.quota_text if self._strict else str
@@ -265,7 +262,7 @@ class GroupClasses(ABC):
                 os.pwrite(groups[job].knob, text(value).encode(), 0)
             except OSError as error:
                 failed = failed or self._write_error(job, error)
-                continue  # the others are not to stay at shares that are not theirs
+                continue  # the other classes must still get their new shares
             written[job] = value
             touched |= groups[job].cpus
         if failed is not None:
@@ -273,7 +270,7 @@ class GroupClasses(ABC):
         return touched
 
     def _wanted(self) -> dict[str, int]:
-        """The weight or the quota that is due to each class that has a share."""
+        """Returns the weight or quota of each class that has a share."""
         widths = {
             job: width(percent, self._widths[job], len(self._groups[job].starts))
             for job, percent in self._percents.items()
@@ -286,18 +283,18 @@ class GroupClasses(ABC):
     def _write_error(self, job: str, error: OSError) -> CoschedError:
         path = self._trees[0].path(job)
         if error.errno == errno.ENODEV:
-            return CoschedError(f"class {job}: someone removed {path}; end the job")
+            return CoschedError(f"class {job}: {path} was removed; end the job")
         return CoschedError(f"class {job}: {path} refuses its share: {error.strerror}")
 
     def _normalise(self, job: str, weight: int) -> None:
-        """Default weight times CPUs, no quota. OSError as it comes."""
+        """Writes the default weight times CPUs, and no quota. OSError passes through."""
         directory = self._trees[0].path(job)
         write(directory / self.weight_file, str(weight))
         unlimited = self.quota_text(UNLIMITED_US)
         if self._strict:
             write(directory / self.quota_file, unlimited)
         else:
-            # A kernel without bandwidth control has no such file and no quotas to undo.
+            # A kernel without bandwidth control has no such file and no quotas.
             with contextlib.suppress(FileNotFoundError):
                 write(directory / self.quota_file, unlimited)
         if job in self._groups:
@@ -315,7 +312,7 @@ class GroupClasses(ABC):
         try:
             write(top / self.weight_file, str(weight))
         except OSError as error:
-            raise CoschedError(f"{top}: cannot be weighed: {why(error)}") from None
+            raise CoschedError(f"{top}: its weight cannot be set: {why(error)}") from None
         self._top_weight = weight
 
     # -- accounts -----------------------------------------------------------------------
@@ -330,7 +327,7 @@ class GroupClasses(ABC):
             return None
 
     def pulse(self) -> None:  # noqa: B027
-        """Nothing to do: the kernel lets each class run for its share."""
+        """Does nothing: the kernel gives each class its share."""
 
     # -- the way back -------------------------------------------------------------------
 
@@ -348,7 +345,7 @@ class GroupClasses(ABC):
                 if error.errno not in (errno.ENOENT, errno.ENODEV):
                     failed = failed or self._write_error(job, error)
         self._top_weight = None
-        # Gone since we looked means that nothing is left that needs a weight.
+        # If the top is gone by now, no class needs its weight.
         with contextlib.suppress(CoschedError):
             self._set_top_weight(sum(normal.values()))
         self._percents = {}
@@ -357,7 +354,7 @@ class GroupClasses(ABC):
             raise failed
 
     def _measured_width(self, job: str) -> int:
-        """The CPUs that the members may use, for a class that another process made."""
+        """Returns the number of CPUs of the members of another process's class."""
         tree = self._trees[0]
         cpus: set[int] = set()
         for pid in members(tree.path(job)):
@@ -365,7 +362,7 @@ class GroupClasses(ABC):
         return max(1, len(cpus))
 
     def close(self) -> None:
-        # One that cannot be removed keeps no other from its removal.
+        # A class that cannot be removed must not prevent the removal of the others.
         with contextlib.ExitStack() as steps:
             steps.callback(self._remove_last)
             for job in {
@@ -375,7 +372,7 @@ class GroupClasses(ABC):
                 steps.callback(self.destroy, job)
 
     def _remove_last(self) -> None:
-        """What is still there when every class has been destroyed."""
+        """Removes the groups that are left after every class has been destroyed."""
         deadline = time.monotonic() + _CLOSE_PATIENCE_S
         while self._leftovers and time.monotonic() < deadline:
             time.sleep(_CLOSE_INTERVAL_S)
@@ -388,7 +385,7 @@ class GroupClasses(ABC):
         self.tidy()
 
     def tidy(self) -> None:
-        """Removes what is above the classes if there are none, of whatever process."""
+        """Removes the parents of the classes if no process has classes there."""
         for tree in self._trees:
             tree.tidy()
         self._top_weight = None

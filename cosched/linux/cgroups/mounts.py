@@ -1,4 +1,4 @@
-"""The mounts that a process sees, as the kernel lists them (proc(5), mountinfo)."""
+"""Parses the list of mounts that a process sees (proc(5), mountinfo)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _FIELDS, _KIND = 6, 3
 class Mount(NamedTuple):
     """One line of mountinfo.
 
-    root: which part of its file system is mounted at ``point``. options: of the mount;
-    super_options: of the file system.
+    root: the part of its file system that is mounted at ``point``. options: options of the
+    mount. super_options: options of the file system.
     """
 
     root: str
@@ -25,7 +25,7 @@ class Mount(NamedTuple):
 
 
 def parse_mountinfo(text: str) -> list[Mount]:
-    """The mounts that ``/proc/PID/mountinfo`` lists, oldest first."""
+    """Returns the mounts of a ``/proc/PID/mountinfo``, oldest first."""
     mounts = []
     for line in text.splitlines():
         before, _, after = line.partition(" - ")

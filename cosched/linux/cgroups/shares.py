@@ -1,24 +1,24 @@
-"""From percents of a CPU to the numbers that the kernel wants. Pure arithmetic.
+"""Converts percents of a CPU to the numbers of the kernel. Pure arithmetic.
 
-Why a weight is multiplied by the job's number of CPUs: the kernel divides the weight
-of a group over the CPUs on which the group has runnable tasks. A group of weight 1024
-with a busy task on each of 4 CPUs competes with only 256 on each of them. Two jobs of
-different width meet on a CPU in the ratio of their percents only if each weight is
-percent times width. (A job that leaves some of its CPUs idle weighs more on the others.
-So an unscheduled one that may use 64 CPUs and has one task would weigh two thirds of what
-is scheduled: its width is the number of its tasks. A scheduled one has its CPUs to itself
-but for those, and may fill them with threads.)
+A weight is multiplied by the job's number of CPUs, its width. The kernel divides the weight
+of a group over the CPUs on which the group has runnable tasks. A group of weight 1024 with
+a busy task on each of 4 CPUs competes with only 256 on each. So two jobs of different width
+share a CPU in the ratio of their percents only if each weight is percent times width.
 
-Weights have a range, and all of it is used: the widest job would have the greatest weight
-for 100%. Only ratios count between classes, so this costs nothing, and gains twice.
-Rounding hurts less. And a kernel with CFS (before 6.6) charges each tick at the weight of
-that moment and does not forget it when the weight rises: classes that went from weight 1
-to the normal 100 waited seconds before they ran again, from 100 to 100 they do not.
-Where jobs differ much in width the smallest weights hit the lower bound: on cgroup v2 a
-one-CPU job beside one of 256 CPUs has 1 where 0.4 was due.
+A job that leaves some of its CPUs idle weighs more on the others. An unscheduled job with
+one task and 64 CPUs would weigh two thirds of the scheduled job. So the width of an
+unscheduled job is at most the number of its tasks. A scheduled job may fill its CPUs with
+threads, so its width is all its CPUs.
 
-A quota is percent times width of the period, at least 1 ms (the kernel's minimum): with
-a period of 100 ms that is exactly 1% of one CPU.
+Weights use the whole range of the kernel: 100% of the widest job is the greatest weight.
+Only ratios count between classes. This reduces rounding. It also helps on kernels with CFS
+(before 6.6), which charge each tick at the current weight and keep that charge when the
+weight rises: classes that went from weight 1 to 100 waited for seconds. If jobs differ much
+in width, the smallest weights reach the lower bound. On cgroup v2 a job of one CPU beside a
+job of 256 CPUs has 1 instead of 0.4.
+
+A quota is percent times width of the period, at least 1 ms, the kernel's minimum. With a
+period of 100 ms that is exactly 1% of one CPU.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ UNLIMITED_US = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class WeightScale:
-    """``one_cpu`` is the kernel's default: what an ordinary group has."""
+    """The range of weights; ``one_cpu`` is the kernel's default for a group."""
 
     one_cpu: int
     low: int
@@ -48,8 +48,9 @@ CPU_WEIGHT = WeightScale(one_cpu=100, low=1, high=10_000)
 
 
 def width(percent: int, cpus: int, members: int) -> int:
-    """The CPUs that a class with this share is to be weighed on: all that it may use, or,
-    while it is unscheduled, no more than it has members, if these are known (not 0)."""
+    """Returns the number of CPUs in the weight of a class with this share.
+
+    All its CPUs, or, while it is unscheduled, at most its members if known (not 0)."""
     if percent > UNSCHEDULED_PERCENT or not members:
         return cpus
     return min(cpus, members)
@@ -61,10 +62,10 @@ def weights(
     scale: WeightScale,
     widest: int,
 ) -> dict[str, int]:
-    """The weight of each job in ``percents``.
+    """Returns the weight of each job in ``percents``.
 
-    ``widths`` has their ``width``. ``widest`` is the most CPUs that any class there is may
-    use, also of those whose percent does not change: all share one factor.
+    ``widths``: their ``width``. ``widest``: the most CPUs of any class, also of classes
+    whose percent does not change, because all weights share one factor.
     """
     numerator, denominator = scale.high, 100 * widest
     low, high = scale.low, scale.high
@@ -81,14 +82,14 @@ def weights(
 
 
 def normal_weights(widths: Mapping[str, int], scale: WeightScale) -> dict[str, int]:
-    """The weights that give each class on each CPU what one ordinary task has."""
+    """Returns the weights that give each class on each CPU the weight of one task."""
     widest = max(widths.values(), default=1)
     most = min(scale.one_cpu * widest, scale.high)
     return {job: max(scale.low, width * most // widest) for job, width in widths.items()}
 
 
 def quotas(percents: Mapping[str, int], widths: Mapping[str, int]) -> dict[str, int]:
-    """Microseconds a period for each job; a full share is no quota at all."""
+    """Returns the microseconds per period of each job; a full share has no quota."""
     return {
         job: UNLIMITED_US
         if percent >= 100
@@ -100,10 +101,10 @@ def quotas(percents: Mapping[str, int], widths: Mapping[str, int]) -> dict[str, 
 def in_order(
     wanted: Mapping[str, int], written: Mapping[str, int | None]
 ) -> list[tuple[str, int]]:
-    """The (job, value) pairs to write: only changes, those that fall first.
+    """Returns the (job, value) pairs to write: only changes, falling values first.
 
-    So there is no moment at which two jobs have the scheduled job's share. A value
-    never written before (None) counts as one that falls.
+    So two jobs never have the scheduled job's share at the same time. A value that was
+    never written (None) counts as falling.
     """
     falling: list[tuple[str, int]] = []
     rising: list[tuple[str, int]] = []

@@ -90,7 +90,7 @@ def test_probe_leaves_nothing_behind(kernel: FakeKernel, base: Path) -> None:
         assert kernel.members(base) == [SELF]
 
 
-def test_a_class_begins_at_normal_shares(kernel: FakeKernel, base: Path) -> None:
+def test_new_class_has_normal_shares(kernel: FakeKernel, base: Path) -> None:
     classes = find(kernel)
     classes.create("0.a", FOUR)
     classes.create("0.b", frozenset({3, 4}))
@@ -113,7 +113,7 @@ def test_weights_are_percent_times_cpus(kernel: FakeKernel, base: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["proportional", "strict"])
-def test_a_class_that_waits_weighs_by_its_members(
+def test_unscheduled_class_weighs_by_its_members(
     kernel: FakeKernel, base: Path, mode: str
 ) -> None:
     classes = find(kernel, mode=mode)
@@ -140,7 +140,7 @@ def test_a_class_that_waits_weighs_by_its_members(
     assert value() == pytest.approx(4 * 99 * one, rel=0.02)
 
 
-def test_strict_writes_quotas(kernel: FakeKernel, base: Path) -> None:
+def test_strict_mode_writes_quotas(kernel: FakeKernel, base: Path) -> None:
     classes = find(kernel, mode="strict")
     for job, cpus in (("0.a", FOUR), ("0.b", ONE), ("0.c", ONE)):
         classes.create(job, cpus)
@@ -151,7 +151,7 @@ def test_strict_writes_quotas(kernel: FakeKernel, base: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["proportional", "strict"])
-def test_a_switch_writes_what_changed_falling_first(
+def test_switch_writes_changes_falling_shares_first(
     kernel: FakeKernel, base: Path, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     classes = find(kernel, mode=mode)
@@ -175,7 +175,7 @@ def test_a_switch_writes_what_changed_falling_first(
 
 
 @pytest.mark.parametrize("mode", ["proportional", "strict"])
-def test_a_class_that_refuses_its_share_keeps_no_other_from_its_own(
+def test_refused_share_does_not_block_other_classes(
     kernel: FakeKernel, base: Path, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     classes = find(kernel, mode=mode)
@@ -193,7 +193,7 @@ def test_a_class_that_refuses_its_share_keeps_no_other_from_its_own(
         return pwrite(fd, text, offset)
 
     monkeypatch.setattr(os, "pwrite", refuse)
-    with pytest.raises(ShareRefused, match=r"class 0\.a: someone removed") as refused:
+    with pytest.raises(ShareRefused, match=r"class 0\.a: .* was removed") as refused:
         classes.set_shares({"0.a": 1, "0.b": 98, "0.c": 1})
     assert refused.value.touched == ONE  # where the others are to be chosen anew
     after = {job: kernel.value(file) for job, file in files.items()}
@@ -204,7 +204,7 @@ def test_a_class_that_refuses_its_share_keeps_no_other_from_its_own(
     assert kernel.value(files["0.a"]) == before["0.b"]
 
 
-def test_a_class_whose_top_cannot_be_weighed_is_none(
+def test_class_without_top_weight_is_not_made(
     kernel: FakeKernel, base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     classes = find(kernel)
@@ -215,7 +215,7 @@ def test_a_class_whose_top_cannot_be_weighed_is_none(
         kernel.write(path, text)
 
     monkeypatch.setattr(groupclasses, "write", refuse)
-    with pytest.raises(CoschedError, match="cannot be weighed"):
+    with pytest.raises(CoschedError, match="its weight cannot be set"):
         classes.create("0.a", ONE)
     with pytest.raises(CoschedError, match="does not exist"):
         classes.add("0.a", kernel.spawn(200))
@@ -225,7 +225,7 @@ def test_a_class_whose_top_cannot_be_weighed_is_none(
     assert kernel.members(base / "cosched-n/0.a") == [200]
 
 
-def test_tasks_go_back_to_where_they_came_from(kernel: FakeKernel, base: Path) -> None:
+def test_tasks_return_to_their_origin(kernel: FakeKernel, base: Path) -> None:
     classes = find(kernel)
     session = kernel.group(base.parent / base.name / "session")
     kernel.spawn(200)
@@ -244,7 +244,7 @@ def test_tasks_go_back_to_where_they_came_from(kernel: FakeKernel, base: Path) -
         assert 201 in kernel.members(base)
 
 
-def test_origin_is_remembered_across_processes(
+def test_origin_is_read_by_another_process(
     kernel: FakeKernel, base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attributes: dict[str, bytes] = {}
@@ -262,14 +262,14 @@ def test_origin_is_remembered_across_processes(
     assert kernel.members(session) == [200]
 
 
-def test_a_dead_process_is_no_error(kernel: FakeKernel, base: Path) -> None:
+def test_add_ignores_dead_process(kernel: FakeKernel, base: Path) -> None:
     classes = find(kernel)
     classes.create("0.a", ONE)
     classes.add("0.a", 4711)
     classes.remove("0.a", 4711)
 
 
-def test_a_process_elsewhere_is_left_alone(kernel: FakeKernel, base: Path) -> None:
+def test_remove_ignores_process_in_another_group(kernel: FakeKernel, base: Path) -> None:
     classes = find(kernel)
     classes.create("0.a", ONE)
     kernel.spawn(200)
@@ -278,7 +278,7 @@ def test_a_process_elsewhere_is_left_alone(kernel: FakeKernel, base: Path) -> No
     assert kernel.writes == []
 
 
-def test_another_process_takes_over(kernel: FakeKernel, base: Path) -> None:
+def test_another_process_takes_over_classes(kernel: FakeKernel, base: Path) -> None:
     dead = find(kernel)
     kernel.spawn(200)
     dead.create("0.a", ONE)
@@ -297,7 +297,7 @@ def test_another_process_takes_over(kernel: FakeKernel, base: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["proportional", "strict"])
-def test_a_guardian_restores_what_it_finds(
+def test_guardian_restores_classes_found_on_disk(
     kernel: FakeKernel, base: Path, mode: str
 ) -> None:
     dead = find(kernel, mode=mode)
@@ -318,7 +318,7 @@ def test_a_guardian_restores_what_it_finds(
             assert quota.split()[0] == UNLIMITED[dead.name]
 
 
-def test_a_class_that_cannot_be_restored_keeps_no_other_from_it(
+def test_failed_restore_does_not_block_other_classes(
     kernel: FakeKernel, base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dead = find(kernel)
@@ -342,7 +342,7 @@ def test_a_class_that_cannot_be_restored_keeps_no_other_from_it(
     assert kernel.value(top / name) == str(3 * DEFAULT[dead.name])
 
 
-def test_shares_are_all_written_after_restore(kernel: FakeKernel, base: Path) -> None:
+def test_switch_after_restore_writes_all_shares(kernel: FakeKernel, base: Path) -> None:
     classes = find(kernel)
     classes.create("0.a", ONE)
     classes.create("0.b", ONE)
@@ -362,9 +362,7 @@ def test_restore_without_classes_does_nothing(kernel: FakeKernel, base: Path) ->
     assert kernel.writes == []
 
 
-def test_a_child_that_stays_is_given_back_at_the_end(
-    kernel: FakeKernel, base: Path
-) -> None:
+def test_destroy_gives_back_remaining_child(kernel: FakeKernel, base: Path) -> None:
     classes = find(kernel)
     classes.create("0.a", ONE)
     kernel.spawn(200)
@@ -373,7 +371,7 @@ def test_a_child_that_stays_is_given_back_at_the_end(
     assert not (base / "cosched-n").exists()
 
 
-def test_close_says_what_is_in_the_way(
+def test_close_names_the_group_in_use(
     kernel: FakeKernel, base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     classes = find(kernel)
@@ -384,7 +382,7 @@ def test_close_says_what_is_in_the_way(
         classes.close()
 
 
-def test_a_class_that_cannot_be_removed_keeps_no_other_from_it(
+def test_failed_removal_does_not_block_other_classes(
     kernel: FakeKernel, base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     classes = find(kernel)
@@ -407,7 +405,7 @@ def test_a_class_that_cannot_be_removed_keeps_no_other_from_it(
     assert {path.name for path in (base / "cosched-n").glob("0.*")} == {*refused}
 
 
-def test_a_group_in_use_is_removed_later(kernel: FakeKernel, base: Path) -> None:
+def test_group_in_use_is_removed_later(kernel: FakeKernel, base: Path) -> None:
     classes = find(kernel)
     classes.create("0.a", ONE)
     inside = kernel.group(base / "cosched-n/0.a/dying")
@@ -419,7 +417,7 @@ def test_a_group_in_use_is_removed_later(kernel: FakeKernel, base: Path) -> None
     assert not (base / "cosched-n/0.a").exists()
 
 
-def test_two_tags_do_not_meet(kernel: FakeKernel, base: Path) -> None:
+def test_two_tags_have_separate_groups(kernel: FakeKernel, base: Path) -> None:
     first, second = find(kernel, tag="n1"), find(kernel, tag="n2")
     first.create("0.a", ONE)
     second.create("0.a", ONE)
@@ -432,7 +430,7 @@ def test_two_tags_do_not_meet(kernel: FakeKernel, base: Path) -> None:
 @pytest.mark.parametrize(
     "job", ["", "../x", "a/b", ".hidden", "cpu.shares", "cgroup.procs"]
 )
-def test_bad_keys_are_refused(kernel: FakeKernel, base: Path, job: str) -> None:
+def test_bad_job_keys_are_refused(kernel: FakeKernel, base: Path, job: str) -> None:
     with pytest.raises(CoschedError, match="not usable as a file name"):
         find(kernel).create(job, ONE)
 
@@ -455,7 +453,7 @@ def test_unknown_classes_are_errors(kernel: FakeKernel, base: Path) -> None:
         (errno.EIO, "cannot"),
     ],
 )
-def test_a_refused_move_says_why(
+def test_refused_move_gives_the_reason(
     kernel: FakeKernel,
     base: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -501,7 +499,7 @@ def reasons(kernel: FakeKernel, want: str, mode: str = "proportional") -> str:
     return str(caught.value)
 
 
-def test_version_2_is_preferred(kernel: FakeKernel) -> None:
+def test_probe_prefers_version_2(kernel: FakeKernel) -> None:
     v1_joint(kernel)
     kernel.mount("cgroup2", "/sys/fs/cgroup/unified")
     found = probe("n", root=kernel.root)
@@ -509,7 +507,7 @@ def test_version_2_is_preferred(kernel: FakeKernel) -> None:
     assert probe("n", want="cgroup1", root=kernel.root).scheduler.name == "cgroup1"
 
 
-def test_hybrid_uses_the_one_that_has_cpu(kernel: FakeKernel) -> None:
+def test_probe_on_hybrid_uses_hierarchy_with_cpu(kernel: FakeKernel) -> None:
     v1_joint(kernel)
     unified = kernel.mount("cgroup2", "/sys/fs/cgroup/unified")
     (unified / "cgroup.controllers").write_text("hugetlb\n")
@@ -522,7 +520,7 @@ def test_hybrid_uses_the_one_that_has_cpu(kernel: FakeKernel) -> None:
     assert "cosched-n" in why
 
 
-def test_nothing_mounted_leaves_the_duty_cycle(kernel: FakeKernel) -> None:
+def test_probe_without_cgroups_chooses_duty_cycle(kernel: FakeKernel) -> None:
     found = probe("n", root=kernel.root)
     assert found.scheduler.name == "dutycycle"
     assert [name for name, _ in found.tried] == ["cgroup2", "cgroup1", "dutycycle"]
@@ -531,7 +529,7 @@ def test_nothing_mounted_leaves_the_duty_cycle(kernel: FakeKernel) -> None:
 
 
 @pytest.mark.parametrize(("kind", "want"), [("cpu", "cgroup1"), ("cgroup2", "cgroup2")])
-def test_read_only_mounts(kernel: FakeKernel, kind: str, want: str) -> None:
+def test_probe_skips_read_only_mounts(kernel: FakeKernel, kind: str, want: str) -> None:
     kernel.mount(kind, "/sys/fs/cgroup/x", options="ro,nosuid")
     assert "read-only" in reasons(kernel, want)
 
@@ -540,7 +538,7 @@ def test_read_only_mounts(kernel: FakeKernel, kind: str, want: str) -> None:
     ("build", "want", "missing"),
     [(v1_joint, "cgroup1", "cpu.cfs_quota_us"), (v2_root, "cgroup2", "cpu.max")],
 )
-def test_no_bandwidth_control_means_no_strict_mode(
+def test_probe_without_quotas_refuses_strict_mode(
     kernel: FakeKernel, build: Build, want: str, missing: str
 ) -> None:
     kernel.without.add(missing)
@@ -557,26 +555,26 @@ def test_version_1_without_accounting(kernel: FakeKernel) -> None:
     classes.close()
 
 
-def test_version_1_below_the_own_group(kernel: FakeKernel) -> None:
+def test_version_1_uses_group_of_this_process(kernel: FakeKernel) -> None:
     mount = kernel.mount("cpu,cpuacct", "/cg", shows="/docker/1")
     (kernel.root / f"proc/{SELF}/cgroup").write_text("4:cpu,cpuacct:/docker/1\n")
     classes = find(kernel)
     assert classes.where() == str(mount / "cosched-n")
 
 
-def test_a_later_mount_hides_earlier_ones(kernel: FakeKernel) -> None:
+def test_later_mount_hides_earlier_mounts(kernel: FakeKernel) -> None:
     v1_joint(kernel)
     with (kernel.root / "proc/self/mountinfo").open("a") as mountinfo:
         mountinfo.write("31 22 0:9 / /sys rw - sysfs sysfs rw\n")
     assert "no cgroup v1" in reasons(kernel, "cgroup1")
 
 
-def test_a_mount_point_out_of_sight(kernel: FakeKernel) -> None:
+def test_missing_mount_point_gives_the_reason(kernel: FakeKernel) -> None:
     (kernel.root / "proc/self/mountinfo").write_text(
         "30 22 0:9 / /cpu rw - cgroup cgroup rw,cpu\n"
     )
-    assert "is not there" in reasons(kernel, "cgroup1")
-    with pytest.raises(CoschedError, match="is not there"):
+    assert "is mounted but missing" in reasons(kernel, "cgroup1")
+    with pytest.raises(CoschedError, match="is mounted but missing"):
         attach("n", "cgroup1", root=kernel.root)
 
 
@@ -588,7 +586,7 @@ def test_mount_points_are_unescaped(kernel: FakeKernel) -> None:
 
 
 @pytest.mark.usefixtures("delegated")
-def test_the_rest_of_a_delegated_group_moves_aside(kernel: FakeKernel) -> None:
+def test_processes_of_delegated_group_move_to_leaf(kernel: FakeKernel) -> None:
     own = v2_delegated(kernel)
     kernel.spawn(200)
     kernel.place(200, own)
@@ -606,7 +604,7 @@ def test_the_rest_of_a_delegated_group_moves_aside(kernel: FakeKernel) -> None:
 
 
 @pytest.mark.usefixtures("delegated")
-def test_the_place_with_classes_comes_first(kernel: FakeKernel) -> None:
+def test_place_with_existing_classes_comes_first(kernel: FakeKernel) -> None:
     v2_delegated(kernel)
     mount = kernel.root / UNIFIED.lstrip("/")
     kernel.group(mount / "cosched-n/0.a")
@@ -616,14 +614,14 @@ def test_the_place_with_classes_comes_first(kernel: FakeKernel) -> None:
 def test_bad_names_are_refused(kernel: FakeKernel) -> None:
     assert "must be one of auto, cgroup2" in reasons(kernel, "cgroup3")
     assert "proportional or strict" in reasons(kernel, "auto", mode="lax")
-    with pytest.raises(CoschedError, match="say which"):
+    with pytest.raises(CoschedError, match="name one of"):
         attach("n", "auto", root=kernel.root)
 
 
 # --- suspension -----------------------------------------------------------------------
 
 
-def test_version_2_freezes_by_the_group(kernel: FakeKernel) -> None:
+def test_version_2_freezes_the_group(kernel: FakeKernel) -> None:
     base = v2_root(kernel)
     classes = find(kernel)
     classes.create("0.a", ONE)
@@ -636,7 +634,7 @@ def test_version_2_freezes_by_the_group(kernel: FakeKernel) -> None:
         classes.freeze("0.z")
 
 
-def test_version_1_stops_every_member_by_signal(tmp_path: Path) -> None:
+def test_version_1_stops_members_by_signal(tmp_path: Path) -> None:
     processes = [subprocess.Popen(["cat"], stdin=subprocess.PIPE) for _ in range(3)]
     try:
         inside, outside = processes[:2], processes[2]
@@ -655,24 +653,24 @@ def test_version_1_stops_every_member_by_signal(tmp_path: Path) -> None:
             process.communicate()
 
 
-def test_who_leaves_a_stopped_class_is_continued_and_no_namesake(tmp_path: Path) -> None:
+def test_removed_process_continues_reused_pid_does_not(tmp_path: Path) -> None:
     process = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
     try:
         process.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, process.pid, os.WSTOPPED)
         start = proc.start_ticks(process.pid)
         assert start is not None
-        freezer.let_go(tmp_path, process.pid, start + 1)
+        freezer.thaw_removed(tmp_path, process.pid, start + 1)
         seen = os.WCONTINUED | os.WNOHANG
         assert os.waitid(os.P_PID, process.pid, seen) is None
-        freezer.let_go(tmp_path, process.pid, start)
+        freezer.thaw_removed(tmp_path, process.pid, start)
         assert os.waitid(os.P_PID, process.pid, os.WCONTINUED) is not None
     finally:
         process.kill()
         process.communicate()
 
 
-def test_who_is_let_go_is_who_was_added(
+def test_remove_from_frozen_class_thaws_added_process(
     kernel: FakeKernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     base = v1_joint(kernel)
@@ -681,9 +679,9 @@ def test_who_is_let_go_is_who_was_added(
     kernel.spawn(201)
     starts = {200: 7, 201: 8}
     monkeypatch.setattr(proc, "start_ticks", lambda pid, _root=None: starts.get(pid))
-    let_go: list[tuple[Path, int, int]] = []
+    thawed: list[tuple[Path, int, int]] = []
     monkeypatch.setattr(freezer, "freeze", lambda _group: None)
-    monkeypatch.setattr(freezer, "let_go", lambda *who: let_go.append(who))
+    monkeypatch.setattr(freezer, "thaw_removed", lambda *removed: thawed.append(removed))
     classes.create("0.a", ONE)
     classes.add("0.a", 200, 7)
     classes.add("0.a", 201)
@@ -692,4 +690,4 @@ def test_who_is_let_go_is_who_was_added(
     for pid in (200, 201, 202):
         classes.remove("0.a", pid)
     job = base / "cosched-n/0.a"
-    assert let_go == [(job, 200, 7), (job, 201, 8)]
+    assert thawed == [(job, 200, 7), (job, 201, 8)]

@@ -87,7 +87,7 @@ def test_a_frozen_job_is_stopped_and_gets_no_pulse(spawn: Spawn) -> None:
 
 
 @pytest.mark.parametrize("undo", ["remove", "destroy", "close", "restore"])
-def test_what_was_frozen_is_continued_in_the_end(spawn: Spawn, undo: str) -> None:
+def test_frozen_job_continues_after_removal_or_close(spawn: Spawn, undo: str) -> None:
     classes, pids = cycle(spawn, "proportional")
     classes.freeze("a")
     assert who_runs(pids) == "bc"
@@ -124,7 +124,7 @@ def test_pulses_take_turns(spawn: Spawn, mode: str, seen: list[str]) -> None:
     classes.close()
 
 
-def test_a_process_that_became_another_users_ends_no_pulse(
+def test_process_of_another_user_does_not_stop_pulses(
     spawn: Spawn, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     classes, pids = cycle(spawn, "strict")
@@ -143,7 +143,7 @@ def test_a_process_that_became_another_users_ends_no_pulse(
         found.append(who_runs(pids))
     assert found == ["ab", "a", "ac", "a"]  # it runs on its own
     assert [
-        f"process {pids['a']} is another" in r.getMessage() for r in caplog.records
+        f"process {pids['a']} now belongs" in r.getMessage() for r in caplog.records
     ] == [True]
     classes.close()
     assert who_runs(pids) == "abc"
@@ -159,7 +159,7 @@ def test_a_switch_ends_a_pulse(spawn: Spawn) -> None:
     classes.close()
 
 
-def test_strict_stops_only_who_shares_cpus(spawn: Spawn) -> None:
+def test_strict_pulse_stops_only_jobs_on_same_cpus(spawn: Spawn) -> None:
     classes, pids = cycle(spawn, "strict")
     classes.create("c", frozenset({1}))
     classes.set_shares({"a": 99, "b": 1, "c": 100})
@@ -171,7 +171,7 @@ def test_strict_stops_only_who_shares_cpus(spawn: Spawn) -> None:
 @pytest.mark.parametrize(
     "percents", [{"a": 1, "b": 1, "c": 1}, {"a": 34, "b": 33, "c": 33}]
 )
-def test_nobody_scheduled_means_all_run(spawn: Spawn, percents: dict[str, int]) -> None:
+def test_all_jobs_run_if_none_is_scheduled(spawn: Spawn, percents: dict[str, int]) -> None:
     classes, pids = cycle(spawn, "proportional")
     classes.set_shares(percents)
     classes.pulse()
@@ -179,7 +179,7 @@ def test_nobody_scheduled_means_all_run(spawn: Spawn, percents: dict[str, int]) 
     classes.close()
 
 
-def test_the_scheduled_job_ends(spawn: Spawn) -> None:
+def test_end_of_scheduled_job_continues_others(spawn: Spawn) -> None:
     classes, pids = cycle(spawn, "proportional")
     classes.set_shares({"a": 98, "b": 1, "c": 1})
     classes.destroy("a")
@@ -187,7 +187,7 @@ def test_the_scheduled_job_ends(spawn: Spawn) -> None:
     classes.close()
 
 
-def test_the_pulsed_job_ends(spawn: Spawn) -> None:
+def test_end_of_pulsed_job_ends_its_pulse(spawn: Spawn) -> None:
     classes, pids = cycle(spawn, "strict")
     classes.set_shares({"a": 98, "b": 1, "c": 1})
     classes.pulse()
@@ -196,7 +196,7 @@ def test_the_pulsed_job_ends(spawn: Spawn) -> None:
     classes.close()
 
 
-def test_a_task_that_comes_late_is_stopped_too(spawn: Spawn) -> None:
+def test_late_task_of_stopped_job_is_stopped(spawn: Spawn) -> None:
     classes, _ = cycle(spawn, "proportional")
     classes.set_shares({"a": 98, "b": 1, "c": 1})
     late = spawn()
@@ -207,7 +207,7 @@ def test_a_task_that_comes_late_is_stopped_too(spawn: Spawn) -> None:
     classes.close()
 
 
-def test_dead_processes_are_no_errors(spawn: Spawn) -> None:
+def test_dead_processes_are_ignored(spawn: Spawn) -> None:
     classes, pids = cycle(spawn, "proportional")
     classes.add("a", 1 << 22)
     fd = pidfd.open_pidfd(pids["b"])
@@ -241,7 +241,7 @@ def started(pid: int) -> dict[int, int]:
     return {pid: ticks}
 
 
-def test_nobody_but_the_process_that_was_meant_is_added_or_continued(spawn: Spawn) -> None:
+def test_reused_pid_is_neither_added_nor_continued(spawn: Spawn) -> None:
     classes, pids = cycle(spawn, "strict")
     ticks = proc.start_ticks(pids["a"])
     assert ticks is not None
@@ -254,7 +254,7 @@ def test_nobody_but_the_process_that_was_meant_is_added_or_continued(spawn: Spaw
     classes.close()
 
 
-def test_a_guardian_continues_what_it_is_told_of(spawn: Spawn) -> None:
+def test_restore_continues_processes_passed_to_it(spawn: Spawn) -> None:
     dead, pids = cycle(spawn, "strict")
     dead.set_shares({"a": 98, "b": 1, "c": 1})
     assert who_runs(pids) == "a"
@@ -276,7 +276,7 @@ def test_restore_holds_until_the_next_switch(spawn: Spawn) -> None:
     classes.close()
 
 
-def test_errors(spawn: Spawn) -> None:
+def test_unknown_class_and_bad_pid_are_errors(spawn: Spawn) -> None:
     classes = DutyCycle("strict")
     with pytest.raises(CoschedError, match="does not exist"):
         classes.add("a", 1)
@@ -286,7 +286,7 @@ def test_errors(spawn: Spawn) -> None:
     classes.remove("a", 1)
 
 
-def test_probe_says_what_it_does() -> None:
+def test_probe_gives_reason_for_duty_cycle() -> None:
     found = probe("n", want="dutycycle")
     assert found.scheduler.name == "dutycycle"
     assert found.tried[0][1].startswith("chosen: ")

@@ -22,7 +22,7 @@ def test_the_variable_comes_before_the_home(environ, cache):
     assert homes.cache_home(environ) == Path(cache)
 
 
-def test_of_a_user_without_a_home_only_the_cache_needs_one(monkeypatch):
+def test_only_cache_home_fails_without_home(monkeypatch):
     assert homes.config_home({"HOME": "relative"}) is None
     assert homes.state_home({}) is None
     monkeypatch.setattr(homes.pwd, "getpwuid", lambda uid: {}[uid])

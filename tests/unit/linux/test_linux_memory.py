@@ -35,22 +35,22 @@ def root(tmp_path):
     return tmp_path
 
 
-def test_the_machine(root):
+def test_machine_memory_is_read_from_meminfo(root):
     assert machine_memory(root) == MachineMemory(8123456 * 1024, 4000000 * 1024)
     assert pressure_percent(root) == 12.34
 
 
-def test_a_kernel_without_pressure_or_a_proc_without_meminfo(tmp_path):
+def test_missing_pressure_and_meminfo_give_none_and_zero(tmp_path):
     assert pressure_percent(tmp_path) is None
     assert machine_memory(tmp_path) == MachineMemory(0, 0)
 
 
-def test_shared_pages_count_once_and_files_and_the_dead_not_at_all(root):
+def test_held_bytes_count_shared_pages_once(root):
     assert held_bytes([1, 2, 3], root) == (100 + 200 + 70) * 1024
     assert held_bytes([], root) == 0
 
 
-def test_this_process_has_what_it_touches():
+def test_held_bytes_grow_with_touched_memory():
     size = 64 << 20
     before = held_bytes([os.getpid()])
     with mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as block:

@@ -37,7 +37,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_one_process(root: Path) -> None:
+def test_process_fields_are_read(root: Path) -> None:
     assert proc.start_ticks(42, root) == 22
     assert proc.state(42, root) == "S"
     assert proc.process_uids(42, root) == (1000, 1001)
@@ -45,7 +45,7 @@ def test_one_process(root: Path) -> None:
     assert proc.cpu_affinity(42, root) == {0, 1, 4}
 
 
-def test_a_process_that_is_gone(root: Path) -> None:
+def test_gone_process_gives_none(root: Path) -> None:
     assert proc.start_ticks(43, root) is None
     assert proc.state(43, root) is None
     assert proc.process_uids(43, root) is None
@@ -54,7 +54,7 @@ def test_a_process_that_is_gone(root: Path) -> None:
     assert proc.process_cpu_ns(1 << 22) is None
 
 
-def test_stolen_time_is_told_apart(root: Path) -> None:
+def test_stolen_time_is_not_busy_time(root: Path) -> None:
     assert proc.cpu_stolen_ns(root) == {0: 8 * TICK_NS, 3: 80 * TICK_NS}
 
 
@@ -115,7 +115,7 @@ def test_identity_is_pid_and_start(child: subprocess.Popen[bytes]) -> None:
     assert pidfd.open_identified(1 << 22, ticks) is None
 
 
-def test_what_is_not_a_process() -> None:
+def test_pidfd_of_thread_or_bad_pid_is_refused() -> None:
     with pytest.raises(CoschedError, match="pid 0: is not the id of a process"):
         pidfd.open_pidfd(0)
 
@@ -127,7 +127,7 @@ def forbid(*_: object) -> None:
     raise PermissionError(1, "Operation not permitted")
 
 
-def test_nice_is_what_is_left_without_fifo(
+def test_priority_without_fifo_is_nice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "sched_setscheduler", forbid)
@@ -145,7 +145,9 @@ def test_nice_is_what_is_left_without_fifo(
     assert (tmp_path / "proc/self/autogroup").read_text() == "-20"
 
 
-def test_nothing_may_be_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_priority_without_rights_is_unchanged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(os, "sched_setscheduler", forbid)
     monkeypatch.setattr(os, "setpriority", forbid)
     monkeypatch.setattr(os, "getpriority", lambda *_: 0)
@@ -153,7 +155,7 @@ def test_nothing_may_be_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert got.name == "nice 0"
 
 
-def test_fifo_if_it_may_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_priority_with_rights_is_fifo(monkeypatch: pytest.MonkeyPatch) -> None:
     policies: list[int] = []
     monkeypatch.setattr(
         os, "sched_setscheduler", lambda _pid, policy, _param: policies.append(policy)

@@ -38,13 +38,13 @@ def weigh(
 
 
 @given(cpus=WIDTH, members=st.integers(1, 2000))
-def test_who_waits_is_no_wider_than_its_tasks(cpus: int, members: int) -> None:
+def test_unscheduled_width_is_at_most_its_tasks(cpus: int, members: int) -> None:
     assert width(1, cpus, members) == min(cpus, members)
     assert width(1, cpus, 0) == width(99, cpus, members) == cpus
 
 
 @SCALES
-def test_one_waiting_task_on_many_cpus_has_a_hundredth_of_one(scale: WeightScale) -> None:
+def test_unscheduled_task_on_many_cpus_gets_one_percent(scale: WeightScale) -> None:
     """64 jobs of one task are scheduled on 64 CPUs, one more waits."""
     percents = {"on": 99, "off": 1}
     widths = {job: width(percent, 64, 1) for job, percent in percents.items()}
@@ -89,7 +89,7 @@ def test_a_greater_percent_never_weighs_less(
 
 @SCALES
 @given(jobs=JOBS, one=st.sampled_from("abcdefgh"))
-def test_a_part_of_the_jobs_gets_what_it_gets_with_all(
+def test_weights_do_not_depend_on_other_percents(
     scale: WeightScale, jobs: dict[str, tuple[int, int]], one: str
 ) -> None:
     percents, widths = split(jobs)
@@ -122,7 +122,7 @@ VALUES = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(1, 5))
 
 
 @given(old=VALUES, new=VALUES)
-def test_order_of_writes(old: dict[str, int], new: dict[str, int]) -> None:
+def test_falling_values_are_written_first(old: dict[str, int], new: dict[str, int]) -> None:
     written: dict[str, int | None] = {job: old.get(job) for job in new}
     order = in_order(new, written)
     assert dict(order) == {job: v for job, v in new.items() if written[job] != v}
@@ -132,7 +132,7 @@ def test_order_of_writes(old: dict[str, int], new: dict[str, int]) -> None:
 
 
 @given(widths=st.dictionaries(st.sampled_from("abcd"), WIDTH, min_size=2))
-def test_a_switch_never_gives_the_cpu_twice(widths: dict[str, int]) -> None:
+def test_switch_never_gives_the_cpu_twice(widths: dict[str, int]) -> None:
     """At no moment between the writes do two jobs have more than the unscheduled share."""
     jobs = sorted(widths)
     low = dict.fromkeys(jobs, 1)
