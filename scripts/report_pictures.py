@@ -1,8 +1,8 @@
-"""Makes docs/figures/report.png and report_dark.png: the report of a real run.
+"""Makes docs/figures/report.png: the report of a real run.
 
-Three jobs on two nodes of the lab, whose slices are not aligned, so that messages pull
-switches. Needs root, two CPUs, an MPI beside this Python, and Debian's chromium with its
-driver; takes a minute. The lab must not be in use.
+Three jobs share two nodes of the lab in aligned slices of half a second. Needs root, two
+CPUs, an MPI beside this Python, and Debian's chromium with its driver; takes a minute. The
+lab must not be in use.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ VIEW_S = (0.0, 9.0)
 
 
 def run_jobs(folder: Path) -> Path:
-    """Runs the jobs; the report's file."""
+    """Runs the jobs and returns the report's file."""
     source = ROOT / "benchmarks/programs/wavefront.c"
     app, run_dir, page = folder / "wavefront", folder / "run", folder / "report.html"
     subprocess.run([BIN / "mpicc", "-O2", "-o", app, source, "-lm"], check=True)
@@ -36,8 +36,7 @@ def run_jobs(folder: Path) -> Path:
 
     cosched("lab", "up", "--nodes", "2")
     try:
-        cosched("config", "set", "slice=400ms", "gmet=40ms", "align=off")
-        cosched("config", "set", "--node", "lab2", "slice=340ms")
+        cosched("config", "set", "slice=500ms", "gmet=50ms")
         start: list[str | Path] = [BIN / "cosched-run", "--hosts", "lab1,lab2", "-n", "2"]
         running = [
             subprocess.Popen([*start, "--job", job, app, "--preset", "demo"], env=environ)
@@ -52,7 +51,7 @@ def run_jobs(folder: Path) -> Path:
 
 
 def photograph(page: Path) -> None:
-    """The page as it opens, on light and on dark."""
+    """Saves a picture of the page as a browser opens it."""
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium") or "chromium"
     for argument in (
@@ -67,26 +66,21 @@ def photograph(page: Path) -> None:
         service=webdriver.ChromeService(executable_path=shutil.which("chromedriver")),
     )
     try:
-        part = f"#{VIEW_S[0]}-{VIEW_S[1]}"
-        pictures = (("light", part, "report.png"), ("dark", "", "report_dark.png"))
-        for scheme, view, name in pictures:
-            features = [{"name": "prefers-color-scheme", "value": scheme}]
-            driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-            driver.get(page.as_uri() + view)
-            driver.set_script_timeout(30)
-            driver.execute_async_script(
-                "const done = arguments[0], seen = () => document.body.dataset.state ?"
-                " requestAnimationFrame(() => requestAnimationFrame(done)) :"
-                " requestAnimationFrame(seen); seen();"
-            )
-            driver.save_screenshot(str(FIGURES / name))
-            print(f"docs/figures/{name}")
+        driver.get(f"{page.as_uri()}#{VIEW_S[0]}-{VIEW_S[1]}")
+        driver.set_script_timeout(30)
+        driver.execute_async_script(
+            "const done = arguments[0], seen = () => document.body.dataset.state ?"
+            " requestAnimationFrame(() => requestAnimationFrame(done)) :"
+            " requestAnimationFrame(seen); seen();"
+        )
+        driver.save_screenshot(str(FIGURES / "report.png"))
+        print("docs/figures/report.png")
     finally:
         driver.quit()
 
 
 def main() -> None:
-    """Draws both."""
+    """Runs the jobs and makes the picture."""
     folder = Path(tempfile.mkdtemp(prefix="cosched-p-"))
     try:
         photograph(run_jobs(folder))

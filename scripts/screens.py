@@ -1,5 +1,5 @@
-"""Makes docs/figures/top.svg and why.svg: the screen of ``cosched top`` over three jobs
-that share a lab of two nodes. Needs root, and that no lab is up.
+"""Makes docs/figures/top.svg and why.svg: ``cosched top`` while three jobs share a lab of
+two nodes in slices of 1 s. Needs root, and that no lab is up.
 
     scripts/dev screens
 """
@@ -33,7 +33,7 @@ JOBS = {"lu": ("--preset", "long"), "sp": ("--preset", "long"), "cg": ("--preset
 
 @contextmanager
 def lab_with_jobs() -> Iterator[Path]:
-    """The run directory of a lab in which jobs run."""
+    """Yields the run directory of a lab in which jobs run."""
     with tempfile.TemporaryDirectory(prefix="cosched-s-") as name:
         run_dir = Path(name) / "run"
         program = Path(name) / "wavefront"
@@ -43,6 +43,10 @@ def lab_with_jobs() -> Iterator[Path]:
         subprocess.run([*lab, "up", "--nodes", "2", "--run-dir", run_dir], check=True)
         jobs = []
         try:
+            # Numbers of the last ten seconds show equal shares only of short slices.
+            environ = {**os.environ, "COSCHED_RUN_DIR": str(run_dir)}
+            short = [lab[0], "config", "set", "slice=1s", "gmet=50ms"]
+            subprocess.run(short, env=environ, check=True)
             for job, words in JOBS.items():
                 start: list[str | Path] = [
                     *(BIN / "cosched-run", "--run-dir", run_dir, "--hosts", "lab1,lab2"),
@@ -61,7 +65,7 @@ def lab_with_jobs() -> Iterator[Path]:
 
 
 def wait_for_jobs(run_dir: Path) -> None:
-    """Until all jobs have registered on both nodes."""
+    """Waits until all jobs have registered on both nodes."""
     deadline = time.monotonic() + 60
     while any(len(s["jobs"]) < len(JOBS) for s in sample(run_dir).statuses):
         if time.monotonic() > deadline:
@@ -70,7 +74,7 @@ def wait_for_jobs(run_dir: Path) -> None:
 
 
 async def shoot(run_dir: Path) -> None:
-    """Watches for a while, then takes the pictures."""
+    """Takes the pictures after SAMPLES intervals."""
     taken = 0
 
     def sampler() -> Sample:
@@ -93,7 +97,7 @@ async def shoot(run_dir: Path) -> None:
 
 
 def save(app: TopApp, name: str, title: str) -> None:
-    """Writes what is on the screen now."""
+    """Writes the present screen into a file."""
     (FIGURES / name).write_text(app.export_screenshot(title=title))
     print(f"docs/figures/{name}")
 

@@ -9,12 +9,8 @@ from benchmarks.experiments.symbiosis.claims import CLAIMS, claims
 
 Result = Mapping[str, Any]
 
-#: The parts that the page shows as a picture; the table of claims gives the others.
-PICTURES: Mapping[str, str] = {
-    "learner": "all schedules in pairs, and experimenting schedulers",
-    "stream": "the stream under each placement",
-    "log": "a log under each placement",
-}
+#: The part that the page shows as a picture, and the picture's title.
+PICTURES: Mapping[str, str] = {"stream": "the stream under each placement"}
 
 
 def section(results: Mapping[str, Result]) -> str:

@@ -62,7 +62,7 @@ def test_the_page_says_what_was_computed(made):
     assert "Not measured yet: fig1, fig2, fig3, fig4, table1, table2, log." in text
     assert "stale" not in text
     shown = {path.name for path in (made / "figures").iterdir()}
-    assert shown == {"symbiosis_learner.png", "symbiosis_stream.png"}
+    assert shown == {"symbiosis_stream.png"}
     # What does not depend on how many streams were drawn stands in the repository's page.
     rows = [line for line in text.splitlines() if line.startswith(("| Table", "| 3"))]
     assert len(rows) == 2 + 6 + 2

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from cosched.bench.workload.file import parse_workload
+from cosched.core.errors import CoschedError
 from tests.places import ROOT
 
 DOCS = ROOT / "docs"
@@ -99,3 +101,26 @@ def test_systemd_takes_the_unit(tmp_path):
         check=False,
     )
     assert (run.returncode, run.stderr) == (0, "")
+
+
+def keys_that_the_parser_lists(text):
+    with pytest.raises(CoschedError) as error:
+        parse_workload(text, "w.toml", ROOT)
+    return set(str(error.value).partition("the keys are ")[2].split(", "))
+
+
+def test_workload_page_lists_every_key():
+    page = (DOCS / "workload-file.md").read_text()
+    jobs, _, model = page.partition("## The model")
+    head = '[[job]]\nname = "a"\nranks = 1\ncommand = "a"\n'
+    for part, text in ((jobs, f"{head}qqq = 1"), (model, f"{head}model = {{ qqq = 1 }}")):
+        shown = set(re.findall(r"^\| `(\w+)` \|", part, re.M))
+        assert shown == keys_that_the_parser_lists(text)
+
+
+def test_workload_page_example_is_valid():
+    (example,) = re.findall(
+        r"^```toml\n(.*?)^```", (DOCS / "workload-file.md").read_text(), re.M | re.S
+    )
+    names = [job.name for job in parse_workload(example, "w.toml", ROOT).instances()]
+    assert names == ["solver.1", "solver.2", "solver.3", "analysis"]
