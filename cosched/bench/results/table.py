@@ -1,32 +1,30 @@
-"""The bench's result as text of at most 80 columns. Pure."""
+"""Writes the result of a bench as text of at most 80 columns. Pure."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from statistics import median
 
 from cosched.bench.measure.level import at_usual_speed, speeds
 from cosched.bench.measure.load import DISCARD_ABOVE
-from cosched.bench.results.results import ArmSummary, JobSummary, Ratio, Run, Spread, ratios
+from cosched.bench.results.results import ArmSummary, Ratio, Run, Spread, ratios
 from cosched.bench.run.arms import Arm
+from cosched.tables import WIDTH, table
 
-WIDTH = 80
 JOB_LINES_MAX = 40
 SAME_WITHIN = 0.03
+#: With more arms the table leaves out the jobs' CPU times.
+ARMS_WITH_CPU_MAX = 3
+ARMS_ABREAST = 4
 
-_LABEL = 17
-_FIGURE = 9
-_RANGE = 22
-_JOB = 18
-_CPU = 7
 _ALONE = {Arm.KERNEL: "under the kernel alone", Arm.BATCH: "one after the other"}
 
 
 def render(title: str, setting: str, summaries: Sequence[ArmSummary]) -> str:
-    """The table of a whole bench; ends with a newline.
+    """Returns the tables of a whole bench, which end with a newline.
 
-    ``setting`` says in one line where and with which MPI the runs were made.
+    ``setting``: one line with the nodes, the MPI and the settings.
     """
     ended = [summary for summary in summaries if summary.counted]
     compared = ratios(ended)
@@ -45,7 +43,7 @@ def render(title: str, setting: str, summaries: Sequence[ArmSummary]) -> str:
 
 
 def describe_run(run: Run, way: str) -> str:
-    """One run of ``way`` in one short line: repeat, mean response and so on."""
+    """Describes one run of ``way`` in one line."""
     name = f"{way:<7} {run.repeat}"
     if run.failure is not None:
         return f"{name}  failed: {run.failure.line}"
@@ -57,7 +55,7 @@ def describe_run(run: Run, way: str) -> str:
 
 
 def conclude(compared: Iterable[Ratio], disturbed: bool, level: bool = False) -> list[str]:
-    """What the figures say of cosched, in plain words. level: they are at equal speed."""
+    """Compares cosched with the other arms in words. level: at equal speed."""
     findings = [
         _finding(ratio)
         for ratio in compared
@@ -88,91 +86,70 @@ def _finding(ratio: Ratio) -> str:
 def _arm_block(ended: Sequence[ArmSummary]) -> list[str]:
     if not ended:
         return []
-    first = _LABEL + _FIGURE
-    lines = [
-        f"{'seconds':<{first - 13}}mean response{'makespan':>{_RANGE + _FIGURE}}",
+    rows = [
+        (
+            s.arm.value,
+            *_median_and_range(s.mean_response_s),
+            *_median_and_range(s.makespan_s),
+        )
+        for s in ended
     ]
-    for summary in ended:
-        figures = (summary.mean_response_s, summary.makespan_s)
-        line = f"{summary.arm.value:<{_LABEL}}" + "".join(map(_figure_and_range, figures))
-        lines.append(line.rstrip())
     counts = sorted({len(summary.counted) for summary in ended})
     runs = " or ".join(map(str, counts))
-    if counts == [1]:
-        lines.append("one run an arm")
-    else:
-        lines.append(f"medians of {runs} runs an arm (least - greatest)")
-    return lines
+    note = f"medians of {runs} runs an arm (least - greatest)"
+    return [
+        *table(("seconds", "mean response", "", "makespan", ""), rows, "<><><"),
+        "one run an arm" if counts == [1] else note,
+    ]
 
 
-def _figure_and_range(spread: Spread | None) -> str:
+def _median_and_range(spread: Spread | None) -> tuple[str, str]:
     if spread is None:
-        return " " * (_FIGURE + _RANGE)
+        return "", ""
     around = f"({_figure(spread.low)} - {_figure(spread.high)})"
-    if spread.low == spread.high:
-        around = ""
-    return f"{_figure(spread.median):>{_FIGURE}}  {around:<{_RANGE - 2}}"
+    return _figure(spread.median), "" if spread.low == spread.high else around
 
 
 def _job_block(ended: Sequence[ArmSummary]) -> list[str]:
-    if not ended:
-        return []
-    label = max(_LABEL, min(22, 2 + max(len(job.name) for job in ended[0].jobs)))
-    if label + len(ended) * _JOB <= WIDTH:
-        lines = [
-            "job".ljust(label) + "".join(f"{s.arm.value:>{_JOB}}" for s in ended),
-            " " * label + f"{'response':>{_JOB - _CPU}}{'CPU':>{_CPU}}" * len(ended),
-        ]
-        return lines + _job_rows(ended, label, _response_and_cpu)
-    # Too many arms for CPU times, and maybe for one block.
-    width = max(_FIGURE, 2 + max(len(summary.arm.value) for summary in ended))
-    a_block = (WIDTH - _LABEL) // width
+    """Returns a row for each job, as many as a reader can use."""
     lines = []
-    for first in range(0, len(ended), a_block):
-        block = ended[first : first + a_block]
-        lines.append(
-            "response".ljust(_LABEL) + "".join(f"{s.arm.value:>{width}}" for s in block)
+    with_cpu = len(ended) <= ARMS_WITH_CPU_MAX
+    for first in range(0, len(ended), ARMS_ABREAST):
+        shown = ended[first : first + ARMS_ABREAST]
+        jobs = list(zip(*(summary.jobs for summary in shown), strict=True))[:JOB_LINES_MAX]
+        if with_cpu:
+            head = [word for s in shown for word in (f"{s.arm.value}\nresponse", "CPU")]
+            rows = [
+                [
+                    _figure(spread.median)
+                    for job in row
+                    for spread in (job.response_s, job.cpu_s)
+                ]
+                for row in jobs
+            ]
+        else:
+            head = [summary.arm.value for summary in shown]
+            rows = [[_figure(job.response_s.median) for job in row] for row in jobs]
+        names = [row[0].name for row in jobs]
+        lines += table(
+            ("job" if with_cpu else "response", *head),
+            [(name, *row) for name, row in zip(names, rows, strict=True)],
+            "<" + ">" * len(head),
         )
-        lines += _job_rows(block, _LABEL, lambda job: f"{_response(job):>{width}}")
+        left = len(shown[0].jobs) - len(jobs)
+        if left:
+            lines.append(f"... and {left} more; --json has them all")
     return lines
-
-
-def _job_rows(
-    ended: Sequence[ArmSummary], label: int, cell: Callable[[JobSummary], str]
-) -> list[str]:
-    """A line a job, as many as one wants to read."""
-    rows = list(zip(*(summary.jobs for summary in ended), strict=True))
-    lines = [
-        _clip(row[0].name, label - 1).ljust(label) + "".join(map(cell, row))
-        for row in rows[:JOB_LINES_MAX]
-    ]
-    if len(rows) > JOB_LINES_MAX:
-        lines.append(f"... and {len(rows) - JOB_LINES_MAX} more; --json has them all")
-    return lines
-
-
-def _response_and_cpu(job: JobSummary) -> str:
-    response = _figure(job.response_s.median)
-    return f"{response:>{_JOB - _CPU}}{_figure(job.cpu_s.median):>{_CPU}}"
-
-
-def _response(job: JobSummary) -> str:
-    return f"{_figure(job.response_s.median):>{_FIGURE}}"
 
 
 def _ratio_block(compared: Sequence[Ratio], head: str) -> list[str]:
     if not compared:
         return []
-    names = [f"{ratio.arm.value}/{ratio.other.value}" for ratio in compared]
-    label = max(_LABEL, 1 + max(map(len, names)))
-    return [
-        f"{head:<{label}}{'mean response':>{_FIGURE + 6}}{'makespan':>{_FIGURE + 6}}",
-        *(
-            f"{name:<{label}}"
-            f"{ratio.mean_response:>{_FIGURE + 6}.2f}{ratio.makespan:>{_FIGURE + 6}.2f}"
-            for name, ratio in zip(names, compared, strict=True)
-        ),
+    rows = [
+        (f"{r.arm.value}/{r.other.value}", f"{r.mean_response:.2f}", f"{r.makespan:.2f}")
+        for r in compared
     ]
+    return table((head, "mean response", "makespan"), rows, "<>>")
 
 
 def _speed_lines(ended: Sequence[ArmSummary]) -> list[str]:
@@ -184,7 +161,7 @@ def _speed_lines(ended: Sequence[ArmSummary]) -> list[str]:
 
 
 def _switch_lines(ended: Sequence[ArmSummary]) -> list[str]:
-    """How often the coscheduled runs switched, if that is known."""
+    """Counts the switches of a coscheduled run, if known."""
     done = [
         run.activity
         for summary in ended
@@ -227,8 +204,8 @@ def _failure_block(summaries: Sequence[ArmSummary]) -> list[str]:
     for run in (run for summary in summaries for run in summary.runs):
         if run.failure is not None:
             where = f"{run.arm.value}, repeat {run.repeat}"
-            said = f"failed: {where}: {run.failure.line}"
-            lines += textwrap.wrap(said, WIDTH, subsequent_indent="  ")
+            text = f"failed: {where}: {run.failure.line}"
+            lines += textwrap.wrap(text, WIDTH, subsequent_indent="  ")
             lines += [_clip(f"  | {line}", WIDTH) for line in run.failure.output]
     return lines
 

@@ -1,4 +1,4 @@
-"""What people read: the table, the line of a run, the words at the end; and the JSON."""
+"""The output of a bench: its tables, progress lines, conclusion and JSON document."""
 
 import io
 import json
@@ -29,21 +29,21 @@ GOLDEN = """\
 twins: two pipelines at once
 MPICH 5.0.2, 2 nodes of the lab, slice 1s, gmet 100ms, align on
 
-seconds      mean response                       makespan
-batch                 2.40  (2.35 - 2.50)            3.20  (3.10 - 3.30)
-kernel                4.22  (4.10 - 4.35)            4.30  (4.20 - 4.40)
-cosched               3.15  (3.15 - 3.30)            3.40  (3.30 - 3.50)
+seconds  mean response                 makespan
+batch             2.40  (2.35 - 2.50)      3.20  (3.10 - 3.30)
+kernel            4.22  (4.10 - 4.35)      4.30  (4.20 - 4.40)
+cosched           3.15  (3.15 - 3.30)      3.40  (3.30 - 3.50)
 medians of 2 or 3 runs an arm (least - greatest)
 
-job                           batch            kernel           cosched
-                    response    CPU   response    CPU   response    CPU
-wavefront.1             1.60   3.10       4.15   3.10       3.00   3.10
-wavefront.2             3.20   3.20       4.30   3.20       3.40   3.20
+                batch          kernel         cosched
+job          response   CPU  response   CPU  response   CPU
+wavefront.1      1.60  3.10      4.15  3.10      3.00  3.10
+wavefront.2      3.20  3.20      4.30  3.20      3.40  3.20
 
-ratio              mean response       makespan
-cosched/kernel              0.75           0.79
-cosched/batch               1.31           1.06
-kernel/batch                1.76           1.34
+ratio           mean response  makespan
+cosched/kernel           0.75      0.79
+cosched/batch            1.31      1.06
+kernel/batch             1.76      1.34
 
 switches in a coscheduled run: 6 by the timer, 4 by messages
 outside load: at most 31.0% of the nodes' CPUs in a run
@@ -54,7 +54,7 @@ and 31% later than one after the other.
 """
 
 
-def test_the_whole_table():
+def test_render_shows_the_whole_bench():
     text = render(
         "twins: two pipelines at once", SETTING, summaries(BATCH, KERNEL, COSCHED)
     )
@@ -65,7 +65,7 @@ def probed(runs, *probes_us):
     return [replace(run, probe_us=us) for run, us in zip(runs, probes_us, strict=True)]
 
 
-def test_where_the_machines_speed_differs_ratios_at_equal_speed_stand_beside():
+def test_uneven_speed_adds_ratios_at_equal_speed():
     kernel = probed(KERNEL[:2], 450.0, 450.0)
     arms = summaries(
         probed(BATCH, 300.0, 300.0, 300.0), kernel, probed(COSCHED, 300.0, 310.0, 300.0)
@@ -73,15 +73,15 @@ def test_where_the_machines_speed_differs_ratios_at_equal_speed_stand_beside():
     text = render("t", "s", arms)
     assert max(map(len, text.splitlines())) <= 80
     assert text[text.index("\nratio") + 1 :].splitlines()[:9] == [
-        "ratio              mean response       makespan",
-        "cosched/kernel              0.75           0.79",
-        "cosched/batch               1.31           1.06",
-        "kernel/batch                1.76           1.34",
+        "ratio           mean response  makespan",
+        "cosched/kernel           0.75      0.79",
+        "cosched/batch            1.31      1.06",
+        "kernel/batch             1.76      1.34",
         "",
-        "at equal speed     mean response       makespan",
-        "cosched/kernel              1.12           1.19",
-        "cosched/batch               1.31           1.06",
-        "kernel/batch                1.17           0.90",
+        "at equal speed  mean response  makespan",
+        "cosched/kernel           1.12      1.19",
+        "cosched/batch            1.31      1.06",
+        "kernel/batch             1.17      0.90",
     ]
     assert "the machine ran at 0.67 to 1.00 of its usual speed\n" in text
     said = " ".join(text[text.index("Coscheduled") :].split())
@@ -102,7 +102,7 @@ ONE_JOB = parse_workload(
 )
 
 
-def test_where_it_is_even_or_unknown_they_do_not():
+def test_even_or_unknown_speed_adds_no_ratios():
     even = summaries(probed(BATCH, 300.0, 301.0, 302.0), probed(KERNEL[:2], 300.0, 305.0))
     unknown = summaries(BATCH, probed(KERNEL[:2], 300.0, 450.0))
     for arms in (even, unknown):
@@ -111,7 +111,7 @@ def test_where_it_is_even_or_unknown_they_do_not():
         assert document(ONE_JOB, arms, {})["level_ratios"] is None
 
 
-def test_failures_and_disturbed_arms_are_told():
+def test_failures_and_disturbed_arms_are_shown():
     disturbed = [run(Arm.KERNEL, 1, (4.0, 4.2), share=0.2)]
     text = render("t", "s", summaries(disturbed, [failed_run(Arm.COSCHED, 1)]))
     assert text.splitlines()[-6:] == [
@@ -124,12 +124,12 @@ def test_failures_and_disturbed_arms_are_told():
     ]
 
 
-def test_nothing_but_failures():
+def test_failures_alone_are_shown():
     text = render("t", "s", summaries([failed_run(Arm.BATCH, 1)]))
     assert text.startswith("t\ns\n\nfailed: batch, repeat 1: ")
 
 
-def test_a_long_failure_is_folded():
+def test_long_failure_is_wrapped():
     failed = Run(Arm.COSCHED, 1, (), failure=NOTHING_REGISTERED)
     text = render("t", "s", summaries([failed]))
     assert max(map(len, text.splitlines())) <= 80
@@ -153,12 +153,12 @@ def test_no_line_is_wider_than_80_columns(seconds):
         (1.02, True, "as soon as under the kernel alone (within 3%)"),
     ],
 )
-def test_the_words_at_the_end(ratio, overlap, words):
+def test_conclusion_compares_with_the_kernel(ratio, overlap, words):
     lines = conclude([Ratio(Arm.COSCHED, Arm.KERNEL, ratio, 1.0, overlap)], False)
     assert " ".join(lines) == f"Coscheduled, a job answered on average {words}."
 
 
-def test_no_words_without_cosched():
+def test_no_conclusion_without_cosched():
     assert conclude([Ratio(Arm.KERNEL, Arm.BATCH, 2.0, 2.0, False)], False) == []
 
 
@@ -171,7 +171,7 @@ def test_no_conclusion_from_disturbed_runs():
     )
 
 
-def test_the_line_of_a_run():
+def test_describe_run_is_one_line():
     assert describe_run(KERNEL[2], "kernel") == (
         "kernel  3  response 9.45 s  makespan 9.90 s  outside 31.0%: discard"
     )
@@ -183,7 +183,7 @@ def test_the_line_of_a_run():
 # --- JSON ---
 
 
-def test_the_document():
+def test_document_holds_every_run():
     workload = parse_workload(
         '[[job]]\nname = "wavefront"\ncommand = "true"\nranks = 2\ncount = 2',
         "twins.toml",
@@ -217,7 +217,7 @@ def test_the_document():
     assert found["ratios"]["cosched/kernel"]["makespan"] == pytest.approx(3.4 / 4.3)
 
 
-def test_an_arm_that_failed_has_nulls():
+def test_failed_arm_has_nulls():
     workload = parse_workload(
         '[[job]]\nname = "a"\nsource = "a.c"\nranks = 1', "a.toml", PurePath("/w")
     )
@@ -231,7 +231,7 @@ def test_an_arm_that_failed_has_nulls():
 # --- progress ---
 
 
-def test_on_a_pipe_there_is_one_line_a_run():
+def test_progress_on_a_pipe_is_one_line_a_run():
     stream = io.StringIO()
     with open_progress(stream, ["batch"]) as progress:
         progress.say("warming up")
@@ -242,7 +242,7 @@ def test_on_a_pipe_there_is_one_line_a_run():
     )
 
 
-def test_the_time_left_is_learnt_from_the_runs():
+def test_time_left_follows_the_runs():
     estimate = Estimate(["batch", "kernel", "kernel", "batch"])
     assert estimate.left_s() is None
     estimate.ended("batch", 4.0)
@@ -251,12 +251,12 @@ def test_the_time_left_is_learnt_from_the_runs():
     assert estimate.left_s() == pytest.approx(14.0)
 
 
-def test_a_run_that_a_newer_plan_leaves_out_may_still_end():
+def test_run_outside_the_plan_may_end():
     estimate = Estimate(["strict", "strict"])
     estimate.planned(["kernel"])
     estimate.ended("strict", 1.0)
     assert estimate.left_s() == pytest.approx(1.0)
 
 
-def test_clock():
+def test_clock_prints_minutes_and_seconds():
     assert [clock(s) for s in (0, 9.6, 65, 3600)] == ["0:00", "0:10", "1:05", "60:00"]
