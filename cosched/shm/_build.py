@@ -1,7 +1,7 @@
 """Builds ``cosched.shm._native`` from the C headers that the shim includes.
 
-The declarations are cut from the headers between their ``cdef`` markers, so there is
-no second copy of the layout to keep in step; the C compiler checks the rest.
+cffi reads the text of the headers between their ``cdef`` markers. There is no second copy
+of the layout, and the C compiler checks the rest.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ INCLUDE = HERE / "include"
 
 
 def declarations(header: str) -> str:
-    """The text of ``include/cosched/<header>`` that cffi may read."""
+    """Returns the part of ``include/cosched/<header>`` that cffi reads."""
     text = (INCLUDE / "cosched" / header).read_text()
     parts = re.findall(r"/\* cdef: begin \*/(.*?)/\* cdef: end \*/", text, re.S)
     if not parts:

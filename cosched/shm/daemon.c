@@ -75,7 +75,7 @@ int cosched_request_post(struct cosched_ring *ring, uint32_t request, uint32_t s
 
 void cosched_orders_give(struct cosched_timer_orders *orders, uint64_t slice_ns,
                          uint64_t deadline_ns, uint32_t align, uint32_t idle) {
-    /* Odd while the orders change (one writer), so that no reader sees half of them. */
+    /* The generation is odd while the orders change, so that no reader uses half of them. */
     __atomic_fetch_add(&orders->generation, 1, __ATOMIC_ACQ_REL);
     __atomic_store_n(&orders->slice_ns, slice_ns, __ATOMIC_RELAXED);
     __atomic_store_n(&orders->deadline_ns, deadline_ns, __ATOMIC_RELAXED);
@@ -86,7 +86,7 @@ void cosched_orders_give(struct cosched_timer_orders *orders, uint64_t slice_ns,
 
 void cosched_orders_read(const struct cosched_timer_orders *orders,
                          struct cosched_timer_orders *copy) {
-    /* Bounded: a writer that died half-way leaves the generation odd for good. */
+    /* A limit: a writer that died half-way leaves the generation odd for ever. */
     for (int attempt = 0; attempt < 1000; attempt++) {
         uint32_t before = __atomic_load_n(&orders->generation, __ATOMIC_ACQUIRE);
         copy->slice_ns = __atomic_load_n(&orders->slice_ns, __ATOMIC_RELAXED);

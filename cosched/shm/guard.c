@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* A signal handler can know nothing but what is static. */
+/* Static, because a signal handler gets no argument of ours. */
 static struct guarded {
     uintptr_t begin; /* 0: a free entry */
     uint64_t bytes;
@@ -37,7 +37,7 @@ static void on_sigbus(int number, siginfo_t *info, void *context) {
         errno = saved;
         return;
     }
-    signal(number, SIG_DFL); /* the same access again, and the usual end */
+    signal(number, SIG_DFL); /* the access is repeated and ends the process */
     errno = saved;
 }
 

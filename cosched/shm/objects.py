@@ -1,8 +1,9 @@
-"""Shared-memory objects by name, in a directory where every user may put what he likes.
+"""Makes, opens and removes shared-memory objects in /dev/shm, where each user can make
+files.
 
-An object is made under a name that nobody can guess, given all its memory, and only then
-its real name: so it is whole or not there, no name that somebody planted stands in the way
-of root, and a full /dev/shm is an error here and not a SIGBUS at some later access.
+An object is made under a random name, then gets all its memory, and only then its real
+name. An object of that name is therefore complete. A file that another user made under that
+name cannot stop root. A full /dev/shm is an error here, not a SIGBUS at a later access.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ SHM = Path("/dev/shm")
 
 
 def path_of(name: str) -> Path:
-    """Where the object ``/NAME`` is."""
+    """Returns the path of the object ``/NAME``."""
     return SHM / name.removeprefix("/")
 
 
 def make_object(name: str, size: int, uid: int, gid: int) -> int:
-    """A descriptor of a new object of ``size`` zero bytes, mode 0600, of this user.
+    """Makes an object of ``size`` zero bytes, mode 0600, of this user.
 
-    It takes the place of whatever had the name. OSError if it cannot be had: ENOSPC where
-    there is no memory, EPERM or EACCES where the name is that of another user's object and
-    this process may not remove it.
+    Returns its descriptor. It replaces an older object of that name. Raises OSError: ENOSPC
+    if there is no memory; EPERM or EACCES if another user's object has the name and this
+    process cannot remove it.
     """
     path = path_of(name)
     fresh = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
@@ -51,7 +52,8 @@ def make_object(name: str, size: int, uid: int, gid: int) -> int:
 
 
 def open_object(name: str) -> int:
-    """A descriptor of an existing object. OSError, also for what is no plain file."""
+    """Returns a descriptor of an existing object. Raises OSError, also if it is not a plain
+    file."""
     with _as_os_errors(name):
         fd = int(posix_ipc.SharedMemory(name).fd)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
@@ -61,9 +63,8 @@ def open_object(name: str) -> int:
 
 
 def remove_object(name: str) -> None:
-    """Removes the name; whoever has the object open keeps it. One that is gone, or that
-    another user planted and only he can remove, is left alone: it keeps nobody from making
-    his own."""
+    """Removes the name, if it exists. Processes that have opened the object keep it. A file
+    of another user that this process cannot remove stays: ``make_object`` reports it."""
     with contextlib.suppress(FileNotFoundError, IsADirectoryError, PermissionError):
         path_of(name).unlink()
 
@@ -84,6 +85,6 @@ def _take_name(fresh: Path, path: Path) -> None:
     try:
         fresh.rename(path)
     except IsADirectoryError:
-        # Not emptied: it is somebody else's, and so is what is in it.
+        # Moved, not deleted: the directory and its contents belong to another user.
         path.rename(path.with_name(f"planted.{path.name}.{secrets.token_hex(8)}"))
         fresh.rename(path)

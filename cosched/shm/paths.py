@@ -1,7 +1,7 @@
-"""Where a node's sockets, locks, bells and regions are. See docs/dev/architecture.md.
+"""Gives the paths of a node's sockets, locks, bells and regions (docs/dev/architecture.md).
 
-Pure functions of their arguments: the command line reads the environment once and
-passes what it found down.
+The functions depend on their arguments alone. The command line reads the environment once
+and passes it down.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _JOB_NAME = re.compile(r"[A-Za-z0-9._-]{1,63}")
 
 
 def default_run_dir(environ: Mapping[str, str], euid: int) -> Path:
-    """The run directory that ``environ`` asks for, or the one usual for this user."""
+    """Returns the run directory that ``environ`` names, or this user's default."""
     asked = environ.get("COSCHED_RUN_DIR")
     if asked:
         return Path(asked)
@@ -27,7 +27,7 @@ def default_run_dir(environ: Mapping[str, str], euid: int) -> Path:
 
 
 def check_job_name(name: str) -> str:
-    """``name`` if it may name a job, else CoschedError."""
+    """Returns ``name``. Raises CoschedError if a job may not have it."""
     if _JOB_NAME.fullmatch(name) is None or name in (".", ".."):
         raise CoschedError(
             f"job name '{name}': use 1 to 63 characters of letters, digits, '.', '_', '-'"
@@ -36,13 +36,13 @@ def check_job_name(name: str) -> str:
 
 
 def job_key(uid: int, name: str) -> str:
-    """What the node calls the job: names are each user's own."""
+    """Returns the job's name on the node. Two users may give their jobs the same name."""
     return f"{uid}.{name}"
 
 
 @dataclass(frozen=True, slots=True)
 class NodePaths:
-    """Everything a node's daemons own, by name."""
+    """The paths and names of everything that a node's daemons own."""
 
     run_dir: Path
     node: str
@@ -53,12 +53,13 @@ class NodePaths:
 
     @property
     def tag(self) -> str:
-        """Tells this node's regions and classes from those of every other run directory."""
+        """Distinguishes this node's regions and classes from those of other run
+        directories."""
         digest = hashlib.sha256(str(self.directory).encode()).hexdigest()
         return f"{self.node}-{digest[:8]}"
 
     def check_length(self) -> None:
-        """Raises CoschedError where the run directory is too deep for a socket's path."""
+        """Raises CoschedError if the run directory is too long for a socket's path."""
         over = len(bytes(self.register_socket)) - _SOCKET_PATH_BYTES
         if over > 0:
             raise CoschedError(

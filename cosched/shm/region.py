@@ -1,13 +1,13 @@
-"""Shared-memory regions as the daemons see them: create, attach, read, publish.
+"""Creates, attaches, reads and writes shared-memory regions, for the daemons.
 
-A region is a POSIX shared-memory object of mode 0600 that holds one of the two
-structures of ``include/cosched/layout.h``. The scheduler daemon creates it; others
-attach, and an attach checks magic, kind, ABI version and size under a deadline.
+A region is a POSIX shared-memory object of mode 0600 that holds one of the two structures
+of ``include/cosched/layout.h``. The scheduler daemon creates it. Other processes attach:
+that checks magic, kind, ABI version and size, within a time limit.
 
-Limits: a job region belongs to the job's user, who may scribble in it. What is read
-from it is a hint: slots are bounds-checked, identities come from the kernel. He may also
-truncate it: a process that called ``survive_torn_regions`` then sees zeros, and
-``Region.torn`` says so.
+Limits: a job region belongs to the job's user, who can write anything into it. Its values
+are hints: slots are checked against the bounds, and identities come from the kernel. The
+user can also truncate it. A process that called ``survive_torn_regions`` then reads zeros,
+and ``Region.torn`` is true.
 """
 
 from __future__ import annotations
@@ -32,11 +32,14 @@ _COUNTERS = tuple(
     for name, field in ffi.typeof("struct cosched_task_counters").fields
     if field.type.kind == "primitive"
 )
-#: The names of the carriers of a sender's status.
+#: Names of the carriers of the sender's status, by the numbers of enum cosched_carrier.
 CARRIERS = {
-    lib.COSCHED_CARRIER_NONE: "none",
-    lib.COSCHED_CARRIER_PREFIX: "prefix",
-    lib.COSCHED_CARRIER_SHADOW: "shadow",
+    number: bytes(ffi.string(lib.cosched_environment_carrier_name(number))).decode()
+    for number in (
+        lib.COSCHED_CARRIER_NONE,
+        lib.COSCHED_CARRIER_PREFIX,
+        lib.COSCHED_CARRIER_SHADOW,
+    )
 }
 # By the numbers of enum cosched_mode.
 _MODES = (Mode.COSCHEDULED, Mode.RAISED, Mode.SUSPENDED, Mode.RELEASED)
@@ -52,14 +55,14 @@ class Request:
 
 
 def survive_torn_regions() -> None:
-    """From now on a region that its owner truncates does not end this process."""
+    """Makes this process survive regions that their owners truncate."""
     error = -lib.cosched_guard_install()
     if error:
         raise OSError(error, os.strerror(error))
 
 
 class Region:
-    """A mapped region; subclasses say which structure it holds."""
+    """A mapped region. Subclasses define which structure it holds."""
 
     kind: int
     ctype: str
@@ -102,8 +105,8 @@ class Region:
         """Maps an existing region once its creator has marked it ready.
 
         Raises CoschedError when it does not exist, cannot be opened, is not one of ours,
-        has another version, or is not ready within ``timeout_s``. Whose it is, ``owner``
-        tells: any user may make one of any name.
+        has another version, or is not ready within ``timeout_s``. Any user can make a
+        region of any name: check ``owner``.
         """
         deadline = time.monotonic() + timeout_s
         while True:
@@ -156,13 +159,14 @@ class Region:
         lib.cosched_header_publish(ffi.addressof(self.data.header), self.kind, self.size())
 
     def beat(self) -> None:
-        """Shows tasks and timer that the scheduler daemon lives."""
+        """Writes the heartbeat, which shows that the scheduler daemon lives."""
         lib.cosched_beat(ffi.addressof(self.data.heartbeat))
 
     def take_requests(self) -> list[Request]:
-        """The requests in the ring, at most one lap, so that no task can hold us here.
+        """Takes the requests out of the ring: at most one lap, so that no task can keep the
+        daemon here.
 
-        A list and not a generator: what a request leads to may unmap the region.
+        Returns a list and not a generator, because handling a request may unmap the region.
         """
         ring = ffi.addressof(self.data.ring)
         code, slot, epoch = self._taken
@@ -174,13 +178,13 @@ class Region:
         return taken
 
     def post(self, code: int, slot: int = 0, epoch: int = 0) -> bool:
-        """Puts a request into the ring; False when it is full (dropped, counted)."""
+        """Puts a request into the ring. Returns False if the ring is full."""
         ring = ffi.addressof(self.data.ring)
         return bool(lib.cosched_request_post(ring, code, slot, epoch) == 0)
 
     @property
     def torn(self) -> bool:
-        """Whether it was truncated under us and holds only zeros now."""
+        """Whether its owner truncated it, so that it holds only zeros now."""
         return bool(lib.cosched_guard_torn(self._view))
 
     def close(self) -> None:
@@ -188,13 +192,13 @@ class Region:
         lib.cosched_guard_remove(self._view)
         self.data = None
         self._view = None
-        # A buffer still exported elsewhere keeps the map; the fd goes all the same.
+        # A buffer that is still exported keeps the map; the descriptor is closed anyway.
         with contextlib.suppress(BufferError):
             self._map.close()
         os.close(self.fd)
 
     def unlink(self) -> None:
-        """Removes the object's name; those who have it mapped keep it."""
+        """Removes the object's name. Processes that have mapped it keep it."""
         unlink_region(self.name)
 
 
@@ -206,7 +210,7 @@ class JobRegion(Region):
 
     @classmethod
     def create(cls, name: str, job: str, uid: int, gid: int) -> JobRegion:
-        """A new region for ``job``, owned by its user."""
+        """Makes a region for ``job``, owned by its user."""
         region: JobRegion = cls._allocate(name, uid, gid)
         encoded = job.encode()
         region.data.name[0 : len(encoded)] = encoded
@@ -220,54 +224,54 @@ class JobRegion(Region):
         return bytes(ffi.string(self.data.name, 64)).decode(errors="replace")
 
     def publish_status(self, epoch: int, scheduled: bool) -> None:
-        """Tells the job's tasks whether they are scheduled, and wakes sleepers."""
+        """Publishes whether the job is scheduled, and wakes its sleeping tasks."""
         lib.cosched_status_publish(ffi.addressof(self.data.status), epoch, int(scheduled))
 
     def publish_contention(self, contended: bool) -> None:
-        """Tells the job's tasks whether another job waits for their CPUs."""
+        """Publishes whether another job waits for this job's CPUs."""
         lib.cosched_status_contend(ffi.addressof(self.data.status), int(contended))
 
     def let_run_freely(self) -> None:
-        """Tells the job's tasks that they are scheduled and nobody waits for their CPUs:
-        for good, as no daemon will publish again."""
+        """Publishes that the job is scheduled and no other job waits for its CPUs, before
+        the last daemon of the node ends."""
         self.publish_contention(False)
         self.publish_status(self.status()[0] + 1, True)
 
     def publish_mode(self, mode: Mode) -> None:
-        """Writes down what the job's owner chose, for whoever outlives the daemon."""
+        """Writes the mode that the job's owner chose, for the next daemon."""
         self.data.status.mode = _MODES.index(mode)
 
     @property
     def mode(self) -> Mode:
-        """What the job's owner chose, as far as it can be read."""
+        """The mode that the job's owner chose; COSCHEDULED if it cannot be read."""
         number = int(self.data.status.mode)
         return _MODES[number] if number < len(_MODES) else Mode.COSCHEDULED
 
     @property
     def memory_bytes(self) -> int:
-        """What the job said that it needs on this node; 0: nothing."""
+        """The memory that the job declared for this node; 0: none."""
         return int(self.data.status.memory_bytes)
 
     def declare_memory(self, need_bytes: int) -> None:
-        """Writes down what the job said that it needs."""
+        """Writes the memory that the job declared."""
         self.data.status.memory_bytes = need_bytes
 
     @property
     def submitted_ns(self) -> int:
-        """By which date the job is put in order, since 1970, as far as it can be read."""
+        """The time that orders the job by submission, ns since 1970; 0: not known."""
         return int(self.data.status.submitted_ns)
 
     def record_submission(self, submitted_ns: int) -> None:
-        """Writes down the job's date, for whoever outlives the daemon."""
+        """Writes the time that orders the job by submission, for the next daemon."""
         self.data.status.submitted_ns = submitted_ns
 
     def status(self) -> tuple[int, bool]:
-        """(epoch, scheduled) as the tasks see it."""
+        """Returns (epoch, scheduled) as the tasks read it."""
         word = int(lib.cosched_status_read(ffi.addressof(self.data.status)))
         return word >> 1, bool(word & 1)
 
     def free_slot(self) -> int | None:
-        """The lowest slot without a live task."""
+        """Returns the lowest slot without a live task, or None."""
         for slot in range(lib.COSCHED_TASKS_MAX):
             if self.data.tasks[slot].identity.state == lib.COSCHED_TASK_FREE:
                 return slot
@@ -298,7 +302,7 @@ class JobRegion(Region):
         self.data.tasks[slot].identity.state = lib.COSCHED_TASK_FREE
 
     def live_slots(self) -> list[int]:
-        """Slots that say they hold a live task."""
+        """Returns the slots that are marked as held by a live task."""
         live = lib.COSCHED_TASK_LIVE
         tasks = self.data.tasks
         return [
@@ -308,7 +312,7 @@ class JobRegion(Region):
         ]
 
     def counters(self, slot: int) -> dict[str, int]:
-        """A task's counters by name."""
+        """Returns a task's counters by name."""
         counters = self.data.tasks[slot].counters
         return {name: int(getattr(counters, name)) for name in _COUNTERS}
 
@@ -321,14 +325,14 @@ class NodeRegion(Region):
 
     @classmethod
     def create(cls, name: str) -> NodeRegion:
-        """A new region, owned by whom the daemon runs as."""
+        """Makes a region, owned by the user of this process."""
         region: NodeRegion = cls._allocate(name, os.geteuid(), os.getegid())
         region.beat()
         region._publish()
         return region
 
     def give_orders(self, orders: OrderTimer) -> None:
-        """Writes down when the slice ends; the caller wakes the timer daemon to look."""
+        """Writes when the slice ends. The caller then wakes the timer daemon."""
         lib.cosched_orders_give(
             ffi.addressof(self.data.orders),
             orders.slice_ns,
@@ -338,8 +342,8 @@ class NodeRegion(Region):
         )
 
     def orders(self) -> OrderTimer | None:
-        """What the timer daemon is to wait for; None while that is being written, also by
-        a scheduler daemon that died before it was done."""
+        """Returns the orders for the timer daemon. Returns None while they are being
+        written, or if a scheduler daemon died while it wrote them."""
         copy = ffi.new("struct cosched_timer_orders *")
         lib.cosched_orders_read(ffi.addressof(self.data.orders), copy)
         if copy.generation % 2:
@@ -353,5 +357,5 @@ class NodeRegion(Region):
 
 
 def unlink_region(name: str) -> None:
-    """Removes a shared-memory object; one that is gone already is fine."""
+    """Removes a shared-memory object, if it exists."""
     remove_object(name)

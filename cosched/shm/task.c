@@ -14,12 +14,12 @@
 #include "cosched/register.h"
 #include "cosched/ring.h"
 
-/* Without a beat for so long the daemon is taken for gone, and the task for scheduled. */
+/* Without a heartbeat for this time the daemon counts as gone, and the task as scheduled. */
 #define STALE_NS UINT64_C(600000000)
 
-/* The bell's descriptor is kept away from the low numbers, which programs give to files of
- * their own (dup2) or find free because they have closed 0, 1 or 2. The first of these that
- * the limit on open files allows; none needs a larger table in the kernel than 1024 do. */
+/* The bell's descriptor avoids low numbers: programs use these for their own files (dup2), or
+ * after they have closed 0, 1 or 2. The first of these numbers that the limit on open files
+ * allows is used. None makes the kernel's table larger than 1024 descriptors need. */
 static const int bell_numbers[] = {1000, 240, 60, 3};
 
 static uint64_t monotonic_ns(void) { return cosched_clock_ns(CLOCK_MONOTONIC); }
@@ -45,12 +45,12 @@ static int map_region(struct cosched_link *link, const struct cosched_admission 
     link->region_bytes = sizeof *region;
     link->slot = admission->slot;
     link->counters = &region->tasks[admission->slot].counters;
-    /* Last: who sees the region, such as a thread of the MPI library, sees the rest, too. */
+    /* Last: a thread that sees the region, such as one of the MPI library, sees the rest too. */
     __atomic_store_n(&link->region, region, __ATOMIC_RELEASE);
     return 0;
 }
 
-static int out_of_the_way(int bell) {
+static int move_up(int bell) {
     for (size_t i = 0; i < sizeof bell_numbers / sizeof *bell_numbers; i++) {
         int moved = fcntl(bell, F_DUPFD_CLOEXEC, bell_numbers[i]);
         if (moved >= 0) {
@@ -63,15 +63,15 @@ static int out_of_the_way(int bell) {
 
 static void keep_bell(struct cosched_link *link, int bell) {
     struct stat file;
-    link->bell = out_of_the_way(bell);
+    link->bell = move_up(bell);
     if (fstat(link->bell, &file) == 0) {
         link->bell_device = file.st_dev;
         link->bell_inode = file.st_ino;
     }
 }
 
-/* Whether the descriptor is the bell still: a program may close all that it did not open, and
- * then have a file of its own there. */
+/* Returns whether the descriptor is still the bell. A program may close each descriptor that it
+ * did not open, and then open its own file under that number. */
 static int has_bell(const struct cosched_link *link) {
     struct stat file;
     return link->bell >= 0 && fstat(link->bell, &file) == 0 && S_ISFIFO(file.st_mode) &&
@@ -104,10 +104,10 @@ int cosched_attach(struct cosched_link *link, const char *socket_path,
 }
 
 static void ring_bell(const struct cosched_link *link) {
-    const int error = errno; /* the program's: its call succeeds, whatever becomes of this */
+    const int error = errno; /* the program's: its call succeeds, whether or not this does */
     char byte = 1;
     if (has_bell(link)) {
-        /* Non-blocking; a full pipe already says what the byte would. */
+        /* Non-blocking: a full pipe wakes the daemon as well. */
         ssize_t ignored = write(link->bell, &byte, 1);
         (void)ignored;
     }
@@ -184,7 +184,7 @@ void cosched_arrived(struct cosched_link *link, int sender_scheduled) {
         return;
     }
     count(&counters->trapped, 1);
-    /* Two threads may both get here: the loser of the swap counts as suppressed. */
+    /* Two threads may both get here: the one that loses the swap counts as suppressed. */
     if (last == epoch + 1 ||
         !__atomic_compare_exchange_n(&link->posted_epoch, &last, epoch + 1, 0, __ATOMIC_RELAXED,
                                      __ATOMIC_RELAXED)) {

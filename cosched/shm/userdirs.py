@@ -1,9 +1,9 @@
-"""Whose run directory a command talks to, and which directories may be believed.
+"""Finds the run directory that a command uses, and checks that it is safe.
 
-Root's daemons are in /run/cosched, where every user may ask them. A user's own are in
-/tmp/cosched-UID; since anybody can make a directory of that name, it is believed only if it
-belongs to this user and nobody else can write there. A directory that was named with
---run-dir or COSCHED_RUN_DIR is taken as it is: whoever names it answers for it.
+Root's daemons are in /run/cosched, where each user may send requests to them. A user's own
+daemons are in /tmp/cosched-UID. Any user can make a directory of that name, so it is used
+only if it belongs to this user and no other user can write there. A directory that the user
+named with --run-dir or COSCHED_RUN_DIR is used without these checks.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from cosched.shm.paths import NodePaths, default_run_dir
 SYSTEM_RUN_DIR = Path("/run/cosched")
 ROOT_UID = 0
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
-#: Daemons answer at once; one that is stopped is there all the same.
+#: Daemons answer at once. A stopped one still accepts the connection.
 _KNOCK_S = 1.0
 
 
 def own_run_dir(environ: Mapping[str, str], euid: int) -> Path:
-    """Where daemons that this user starts are. CoschedError if somebody planted it."""
+    """Returns the run directory of daemons that this user starts. Raises CoschedError if
+    another user prepared it."""
     usual = default_run_dir(environ, euid)
     if not environ.get("COSCHED_RUN_DIR"):
         check_own(usual, euid)
@@ -39,11 +40,11 @@ def run_dir_to_ask(
     node: str | None = None,
     system: Path = SYSTEM_RUN_DIR,
 ) -> Path:
-    """Where the daemons are that serve this user: his own if they are up, else root's if
-    those are, else where his own would be.
+    """Returns the run directory of the daemons that serve this user: the user's own if they
+    run, otherwise root's if they run, otherwise the user's own.
 
-    ``node``: only this node's count. CoschedError if his own directory was planted, unless
-    root's daemons are up: then it does not matter.
+    ``node``: checks the daemons of this node only. Raises CoschedError if another user
+    prepared the user's directory and root's daemons do not run.
     """
     usual = default_run_dir(environ, euid)
     if environ.get("COSCHED_RUN_DIR") or usual == system:
@@ -59,22 +60,22 @@ def run_dir_to_ask(
 
 
 def check_own(path: Path, euid: int) -> None:
-    """CoschedError if there is something at ``path`` that may not be believed."""
+    """Raises CoschedError if ``path`` exists and is not safe for this user."""
     problem = _problem_with(path, euid)
     if problem is not None:
         raise CoschedError(problem)
 
 
 def make_node_directory(paths: NodePaths, euid: int, *, private: bool) -> None:
-    """Makes a node's directory and what is above and in it; CoschedError if it cannot be
-    made, or is there already and somebody else could have prepared it."""
+    """Makes a node's directory, its parents and its subdirectories. Raises CoschedError if
+    that fails, or if it exists and another user could have prepared it."""
     usual = paths.run_dir == default_run_dir({}, euid) and euid != ROOT_UID
     mode = 0o700 if private or usual else 0o755
     try:
         paths.run_dir.mkdir(mode=mode, exist_ok=True, parents=True)
         if usual:
             check_own(paths.run_dir, euid)
-            paths.run_dir.chmod(0o700)  # an older one may be open to others' eyes
+            paths.run_dir.chmod(0o700)  # other users may read an older one
         else:
             _check_given(paths.run_dir, euid)
         paths.directory.mkdir(mode=0o700 if private else 0o755, exist_ok=True)
@@ -88,14 +89,14 @@ def make_node_directory(paths: NodePaths, euid: int, *, private: bool) -> None:
 
 
 def _check_given(path: Path, euid: int) -> None:
-    """A directory that was named may be root's, and shared, as /tmp is."""
+    """Checks a directory that the user named. It may be root's, and shared, as /tmp is."""
     found = path.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid not in (ROOT_UID, euid):
         raise CoschedError(f"{path}: belongs to {_user(found.st_uid)}; use --run-dir")
 
 
 def _problem_with(path: Path, euid: int) -> str | None:
-    """Why what is at ``path`` may not be believed; None if it may, or is not there."""
+    """Returns why ``path`` is not safe, or None if it is safe or does not exist."""
     try:
         found = path.lstat()
     except FileNotFoundError:
@@ -115,7 +116,8 @@ def _problem_with(path: Path, euid: int) -> str | None:
 
 
 def _are_up(run_dir: Path, node: str | None) -> bool:
-    """Whether somebody answers in this directory; a socket can outlive its daemon."""
+    """Returns whether a daemon answers in this directory: a socket can outlive its
+    daemon."""
     pattern = "*" if node is None else node
     try:
         sockets = sorted(run_dir.glob(f"{pattern}/control.sock"))

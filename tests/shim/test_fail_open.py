@@ -99,7 +99,7 @@ def test_a_daemon_of_another_version(mpi, build, environ, run_dir):
         run = run_job(launch, environ)
     assert run.returncode == 0, run.stderr
     assert sorted(run.stdout.splitlines()) == all_around(2)
-    assert run.stderr.count("the daemon speaks another version") == 2
+    assert run.stderr.count("the daemon has another version") == 2
 
 
 @pytest.mark.parametrize("carrier", ["prefix", "shadow"])

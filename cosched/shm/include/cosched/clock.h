@@ -1,5 +1,5 @@
 /*
- * clock.h - the kernel's clocks, in nanoseconds.
+ * cosched/clock.h - reads the kernel's clocks, in nanoseconds.
  */
 #ifndef COSCHED_CLOCK_H
 #define COSCHED_CLOCK_H

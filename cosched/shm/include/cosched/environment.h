@@ -41,8 +41,8 @@ struct cosched_environment {
     uint32_t warning_count;
     uint32_t pad;
     char warnings[5][256];  /* one line each, without its end */
-    char socket_path[256];  /* of the node's registration socket; cut off if it is too long, and
-                             * then too long for a socket, too */
+    char socket_path[256];  /* registration socket of the node; a path that is cut off here is
+                             * too long for a socket as well */
 };
 
 /* Reads the environment of this process. The strings of `task` and `node` stay the environment's.

@@ -1,6 +1,6 @@
 /*
- * cosched/join.h - what all ranks of a job agree on when the status travels beside the messages
- * (COSCHED_STATUS=shadow), whether a rank has the interposer or the mpi4py wrapper.
+ * cosched/join.h - constants and time limit for jobs whose status travels beside the messages
+ * (COSCHED_STATUS=shadow). All ranks use the same, with the interposer or the mpi4py wrapper.
  *
  * After MPI_Init each rank joins a communicator of the shims. A rank without a shim never
  * joins; the others then go on without a status.
@@ -12,7 +12,7 @@
 
 /* cdef: begin */
 enum cosched_join {
-    COSCHED_SHADOW_TAG = 1,         /* of the messages that carry a status */
+    COSCHED_SHADOW_TAG = 1,         /* tag of the messages that carry a status */
     COSCHED_JOIN_S = 10,            /* how long a rank waits for the others to join */
     COSCHED_JOIN_LAUNCHED_S = 60,   /* the same if the daemon schedules the job already: the
                                        others may be unscheduled on their nodes */

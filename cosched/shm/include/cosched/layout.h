@@ -1,18 +1,23 @@
 /*
- * cosched/layout.h - what the daemons and the tasks of one node share.
+ * cosched/layout.h - the memory that the daemons and the tasks of one node share.
  *
- * This header is the layout. The cffi module that the daemons use is generated
- * from the text between the two markers, and the shim includes the same file, so
- * the two cannot drift apart. Sizes and offsets are asserted below.
+ * This file defines the layout. The daemons' cffi module is generated from the text between
+ * the two cdef markers, and the shim includes the file itself. Both therefore use the same
+ * layout. The assertions at the end fix each size and offset.
  *
- * Two kinds of region, each a POSIX shared-memory object of mode 0600:
+ * There are two kinds of region. Each is a POSIX shared-memory object of mode 0600:
  *
- *   node region   one a node: scheduler daemon <-> timer daemon
- *   job region    one a job on a node, owned by the job's user:
+ *   node region   one for each node: scheduler daemon <-> timer daemon
+ *   job region    one for each job on a node, owned by the job's user:
  *                 scheduler daemon <-> the job's tasks
  *
- * Every record has one writer, named beside it. Whoever reads a region written by
- * somebody less privileged takes what it reads as a hint and checks it.
+ *   job region:   header | heartbeat | status | name | ring | tasks[512]
+ *   node region:  header | heartbeat | orders | report | ring
+ *
+ * Each record has one writer, named in its comment, and starts at a multiple of 64 bytes, so
+ * that two writers never share a cache line. A daemon checks each value that a task can write.
+ *
+ * docs/dev/formats.md describes how the regions are used.
  */
 #ifndef COSCHED_LAYOUT_H
 #define COSCHED_LAYOUT_H
@@ -29,40 +34,39 @@ enum cosched_limits {
     COSCHED_REASON_BYTES = 128,
     COSCHED_RING_CELLS = 64,   /* a power of two */
     COSCHED_TASKS_MAX = 512,   /* tasks of one job on one node */
-    COSCHED_HELLO_MAGIC = 0x63736831
+    COSCHED_HELLO_MAGIC = 0x63736831 /* of struct cosched_hello and cosched_welcome */
 };
 
 enum cosched_kind { COSCHED_KIND_NODE = 1, COSCHED_KIND_JOB = 2 };
 
-/* The five requests of Yoo and Jette, section 2.2.3. CMDREG travels over the
- * registration socket, where the kernel vouches for the sender; the others
- * through a ring. */
+/* The five requests of Yoo and Jette, section 2.2.3. CMDREG travels over the registration
+ * socket, where the kernel gives the sender's identity. The others go through a ring. */
 enum cosched_request {
     COSCHED_CMDREG = 1, /* a task is about to start */
     COSCHED_CMDOUT = 2, /* a task is about to end */
-    COSCHED_CMDCSW = 3, /* timer daemon: the slice is over */
-    COSCHED_CMDSCH = 4, /* a task trapped a message of a scheduled peer */
-    COSCHED_CMDDWN = 5  /* end the scheduler daemon */
+    COSCHED_CMDCSW = 3, /* from the timer daemon: the slice is over */
+    COSCHED_CMDSCH = 4, /* a task has trapped a message from a scheduled peer */
+    COSCHED_CMDDWN = 5  /* the scheduler daemon is to end */
 };
 
-/* Life of a task record, written by the scheduler daemon. */
+/* The state of a task record. Written by the scheduler daemon. */
 enum cosched_task_state { COSCHED_TASK_FREE = 0, COSCHED_TASK_LIVE = 1 };
 
-/* What a process registers as. */
+/* The phase in which a process registers. */
 enum cosched_phase {
-    COSCHED_PHASE_TASK = 0,    /* it has initialised MPI: it gets the region and the bell */
-    COSCHED_PHASE_LAUNCHED = 1 /* it has just begun, and is a task of which nothing is heard
-                                * but that it ends or comes again; it is never made to wait */
+    COSCHED_PHASE_TASK = 0,    /* MPI is initialised: the task gets the region and the bell */
+    COSCHED_PHASE_LAUNCHED = 1 /* the process has just started: it counts as a task of the job
+                                * until it ends or registers again, and never waits for memory */
 };
 
-/* How the status of the sender travels. */
+/* How the sender's status travels. */
 enum cosched_carrier {
-    COSCHED_CARRIER_NONE = 0,   /* it does not: nothing is trapped */
-    COSCHED_CARRIER_PREFIX = 1, /* the paper's byte before each message */
-    COSCHED_CARRIER_SHADOW = 2  /* out of band */
+    COSCHED_CARRIER_NONE = 0,   /* not at all: no message is trapped */
+    COSCHED_CARRIER_PREFIX = 1, /* in front of each message: the paper's byte */
+    COSCHED_CARRIER_SHADOW = 2  /* beside the messages, after a change */
 };
 
-/* How the job's owner wants it treated; see cosched.core.node.modes. */
+/* The mode that the job's owner chose; see cosched/core/node/modes.py. */
 enum cosched_mode {
     COSCHED_MODE_COSCHEDULED = 0,
     COSCHED_MODE_RAISED = 1,
@@ -70,75 +74,80 @@ enum cosched_mode {
     COSCHED_MODE_RELEASED = 3
 };
 
-/* Written once by the creator; `ready` last. */
+/* Start of each region. Written once by its creator, `ready` last. */
 struct cosched_header {
-    uint64_t magic;
-    uint32_t abi;
-    uint32_t kind;
-    uint64_t bytes;
-    uint32_t ready;
+    uint64_t magic; /* COSCHED_REGION_MAGIC */
+    uint32_t abi;   /* COSCHED_ABI */
+    uint32_t kind;  /* enum cosched_kind */
+    uint64_t bytes; /* size of the region */
+    uint32_t ready; /* 1: the region may be used */
     uint32_t pad0;
     uint8_t pad1[32];
 };
 
-/* Scheduler daemon's pulse, CLOCK_MONOTONIC. Stale: the daemon is gone. */
+/* The scheduler daemon's heartbeat. If it stops, the daemon is gone. Written by the scheduler
+ * daemon. */
 struct cosched_heartbeat {
-    uint64_t beat_ns;
+    uint64_t beat_ns; /* time of the last beat, CLOCK_MONOTONIC */
     uint8_t pad[56];
 };
 
-/* A job's status on this node: (epoch << 1) | scheduled. Its low 32 bits are a
- * futex on which waiters sleep. Written by the scheduler daemon. */
+/* A job's status on this node. A restarted daemon and the timer daemon read it as well.
+ * Written by the scheduler daemon. */
 struct cosched_status {
-    uint64_t word;
-    uint32_t contended;    /* 1: another job waits for the CPUs of this one */
-    uint32_t mode;         /* enum cosched_mode, for whoever outlives the daemon */
-    uint64_t memory_bytes; /* what its tasks said that it needs on this node; 0: nothing */
-    uint64_t submitted_ns; /* its date in the order of submission, since 1970; 0: unknown */
+    uint64_t word;         /* (epoch << 1) | scheduled; unscheduled tasks sleep on its low 32
+                            * bits, a futex. The epoch rises with each change. */
+    uint32_t contended;    /* 1: another job waits for this job's CPUs */
+    uint32_t mode;         /* enum cosched_mode */
+    uint64_t memory_bytes; /* memory that the job declared for this node; 0: none */
+    uint64_t submitted_ns; /* orders the jobs by submission, since 1970; 0: not known */
     uint8_t pad[32];
 };
 
-/* Bounded queue of 63-bit requests, many producers, one consumer; see ring.h. */
+/* Bounded queue of 63-bit requests with many producers and one consumer; see ring.h. */
 struct cosched_ring {
     uint64_t head; /* written by the consumer */
     uint8_t pad0[56];
     uint64_t tail; /* written by the producers */
     uint8_t pad1[56];
-    uint64_t dropped; /* requests that found the ring full */
+    uint64_t dropped; /* requests that were lost because the ring was full */
     uint8_t pad2[56];
     uint64_t cells[64];
 };
 
-/* Who the task is. Written by the scheduler daemon. */
+/* The identity of a task. Written by the scheduler daemon. */
 struct cosched_task_identity {
-    uint64_t start_ticks; /* field 22 of /proc/PID/stat: tells a reused pid */
+    uint64_t start_ticks; /* field 22 of /proc/PID/stat: shows whether a pid was reused */
     int32_t pid;
-    int32_t rank;
-    int32_t world;
+    int32_t rank;     /* in MPI_COMM_WORLD */
+    int32_t world;    /* size of MPI_COMM_WORLD */
     uint32_t state;   /* enum cosched_task_state */
     uint32_t carrier; /* enum cosched_carrier */
     uint32_t phase;   /* enum cosched_phase */
     uint8_t pad[32];
 };
 
-/* What the task did. Written by the task alone. */
+/* Counts since the task registered. Written by the task.
+ * trapped = posted + suppressed + dropped. */
 struct cosched_task_counters {
-    uint64_t sent;          /* messages with a status attached */
-    uint64_t received;      /* messages whose status was read */
-    uint64_t bytes_sent;    /* user bytes, without the status */
-    uint64_t bytes_received; /* the same, of messages with the prefix byte */
-    uint64_t trapped;       /* arrivals from a scheduled peer while unscheduled */
-    uint64_t posted;        /* CMDSCH put into the ring */
-    uint64_t suppressed;    /* not put: one was already posted in this epoch */
-    uint64_t dropped;       /* not put: the ring was full */
-    uint64_t waits;         /* blocking calls that did not complete at once */
-    uint64_t pauses;        /* sleeps of an unscheduled waiter */
-    uint64_t paused_ns;
-    uint64_t foreign;       /* prefix bytes that no shim wrote: must stay 0 */
-    uint64_t naps;          /* sleeps of a scheduled waiter that left its CPU to others */
-    uint64_t stale;         /* arrivals from a scheduled peer that had lain there unread */
-    uint64_t waited_ns;     /* inside calls that wait; waits of some microseconds are left out */
-    uint64_t told;          /* shadow: messages that told a peer of a change of status */
+    uint64_t sent;           /* messages sent with a status, in front or beside */
+    uint64_t received;       /* arrivals whose status was read: with `prefix` each message, with
+                              * `shadow` each message and collective call while unscheduled */
+    uint64_t bytes_sent;     /* user bytes in `sent` */
+    uint64_t bytes_received; /* user bytes in `received` with `prefix`; otherwise 0 */
+    uint64_t trapped;        /* arrivals from a scheduled peer while unscheduled */
+    uint64_t posted;         /* CMDSCH put into the ring */
+    uint64_t suppressed;     /* CMDSCH not put: one was already posted in this epoch */
+    uint64_t dropped;        /* CMDSCH not put: the ring was full */
+    uint64_t waits;          /* blocking calls that did not complete at once */
+    uint64_t pauses;         /* sleeps while unscheduled */
+    uint64_t paused_ns;      /* time in `pauses` */
+    uint64_t foreign;        /* prefix bytes that no shim wrote: must stay 0 */
+    uint64_t naps;           /* sleeps while scheduled, which leave the CPU to others */
+    uint64_t stale;          /* arrivals from a scheduled peer that may have lain unread since
+                              * an earlier slice; not trapped */
+    uint64_t waited_ns;      /* time in `waits`; waits of some microseconds do not count */
+    uint64_t told;           /* shadow: messages that sent a peer a change of status */
 };
 
 struct cosched_task {
@@ -150,23 +159,22 @@ struct cosched_job_region {
     struct cosched_header header;
     struct cosched_heartbeat heartbeat;
     struct cosched_status status;
-    char name[64];
-    struct cosched_ring ring;
-    struct cosched_task tasks[512];
+    char name[64];            /* the job's name, written by the scheduler daemon */
+    struct cosched_ring ring; /* requests of the tasks */
+    struct cosched_task tasks[512]; /* by slot */
 };
 
-/* Orders of the scheduler daemon to the timer daemon; `generation` is odd while they
- * change. */
+/* When the slice ends. Written by the scheduler daemon for the timer daemon. */
 struct cosched_timer_orders {
     uint64_t slice_ns;
-    uint64_t deadline_ns; /* CLOCK_MONOTONIC; free-running slices only */
-    uint32_t align;       /* 1: slices start at multiples of the slice in CLOCK_REALTIME */
-    uint32_t idle;        /* 1: nothing competes, send no CMDCSW */
-    uint32_t generation;
+    uint64_t deadline_ns; /* end of the slice, CLOCK_MONOTONIC; used if align is 0 */
+    uint32_t align;       /* 1: slices start at multiples of slice_ns in CLOCK_REALTIME */
+    uint32_t idle;        /* 1: no jobs compete, send no CMDCSW */
+    uint32_t generation;  /* odd while the orders are being written */
     uint8_t pad[36];
 };
 
-/* How late the timer daemon woke. Written by the timer daemon. */
+/* How late the timer daemon woke up. Written by the timer daemon. */
 struct cosched_timer_report {
     uint64_t ticks;
     uint64_t late_last_ns;
@@ -184,8 +192,8 @@ struct cosched_node_region {
     struct cosched_ring ring;
 };
 
-/* CMDREG, the task's side of the registration socket (SOCK_SEQPACKET). The
- * kernel, not this message, says which pid, uid and gid sent it. */
+/* CMDREG: a process registers over the registration socket (SOCK_SEQPACKET). Its pid, uid and
+ * gid come from the kernel, not from this message. */
 struct cosched_hello {
     uint32_t magic;
     uint32_t abi;
@@ -193,16 +201,22 @@ struct cosched_hello {
     int32_t world;
     uint32_t carrier;
     uint32_t phase;        /* enum cosched_phase */
-    uint64_t memory_bytes; /* what the job needs on this node; 0: it does not say */
-    uint64_t submitted_ns; /* when it was submitted, since 1970; 0: it does not say */
-    char job[64];
+    uint64_t memory_bytes; /* memory that the job needs on this node; 0: not declared */
+    uint64_t submitted_ns; /* when it was submitted, since 1970; 0: not known */
+    char job[64];          /* its name */
 };
 
-/* The answer. With error == 0 two descriptors come with it (SCM_RIGHTS), unless the process
- * was only launched: the job's region and its bell, a FIFO into which one byte is written after each request.
- * Otherwise error is a negative errno and `reason` one line for people, or empty if
- * another task of the job was told. With -EINPROGRESS the job waits for memory and a
- * further answer follows, at least once a second until the last one. */
+/* The answer to CMDREG.
+ *
+ * error 0: the task is registered. In COSCHED_PHASE_TASK two descriptors come with the answer
+ * (SCM_RIGHTS): the job's region, and its bell, a FIFO. The task writes one byte into the bell
+ * after each request.
+ *
+ * error -EINPROGRESS: the job waits for memory. Another answer follows within a second, until
+ * a final one.
+ *
+ * Any other error is a negative errno. `reason` is one line for the user; it is empty if
+ * another task of the job has got it. */
 struct cosched_welcome {
     uint32_t magic;
     uint32_t abi;

@@ -1,6 +1,6 @@
 /*
- * cosched/register.h - CMDREG: what a process and the scheduler daemon say to each other over
- * the registration socket. Used by cosched_attach (task.h), which maps what it gets.
+ * cosched/register.h - CMDREG: the messages between a process and the scheduler daemon over the
+ * registration socket. cosched_attach (task.h) uses it and maps the region.
  */
 #ifndef COSCHED_REGISTER_H
 #define COSCHED_REGISTER_H
@@ -11,7 +11,7 @@
 
 struct cosched_registration;
 
-/* What a registered task got; the descriptors are the caller's to close. */
+/* The result of a registration. The caller closes the descriptors. */
 struct cosched_admission {
     int region;
     int bell;
@@ -19,8 +19,8 @@ struct cosched_admission {
     uint64_t region_bytes;
 };
 
-/* Registers this process as `task`. 0 or -errno, with one line in `reason`, which may be
- * empty; see cosched_attach for how long it may take. */
+/* Registers this process as `task`. Returns 0 or -errno with one line in `reason`, which may be
+ * empty. cosched_attach describes how long it may take. */
 int cosched_register(struct cosched_admission *admission, const char *socket_path,
                      const struct cosched_registration *task, int timeout_ms, char reason[128]);
 

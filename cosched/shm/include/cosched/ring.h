@@ -1,20 +1,20 @@
 /*
  * cosched/ring.h - the request ring: many producers, one consumer, no waiting.
  *
- * A cell is one 64-bit word, so that a request is published by a single
- * compare-and-swap: a producer that is killed at any instruction leaves either
- * nothing or a whole request, never a claimed cell that nobody fills.
+ * A cell is one 64-bit word, so a single compare-and-swap publishes a request. A producer that
+ * is killed at any instruction leaves either an empty cell or a whole request, never a cell that
+ * is claimed and not filled.
  *
- *   empty at position p:  (p / CELLS) << 1         the lap stops the ABA problem
+ *   empty at position p:  (p / CELLS) << 1         the lap number prevents the ABA problem
  *   full:                 (payload << 1) | 1       payload below 2^63
  *
- * A producer swaps the empty word of the tail position for its payload and then
- * moves the tail; whoever finds the tail behind moves it on. The consumer empties
- * the head cell for the next lap. When the ring is full the request is dropped and
- * counted: requests are hints, and a task never waits for a daemon.
+ * A producer replaces the empty word at the tail by its payload and then moves the tail. A
+ * producer that finds the tail behind moves it on. The consumer empties the head cell for the
+ * next lap. If the ring is full, the request is dropped and counted: requests are hints, and a
+ * task never waits for a daemon.
  *
- * The consumer trusts nothing but cell words: `head` is its own, and a `tail`
- * scribbled over by a task costs that job its requests, nobody else anything.
+ * The consumer relies on the cell words alone: `head` is its own. A task that overwrites `tail`
+ * loses the requests of its own job and harms no other job.
  */
 #ifndef COSCHED_RING_H
 #define COSCHED_RING_H
@@ -33,7 +33,7 @@ static inline uint64_t cosched_request_pack(uint32_t request, uint32_t slot, uin
            ((epoch & UINT64_C(0xffffffff)) << 24);
 }
 
-/* 0, or -ENOBUFS when the ring is full or too contended (counted in `dropped`). */
+/* Returns 0, or -ENOBUFS if the ring is full or too contended (counted in `dropped`). */
 static inline int cosched_ring_post(struct cosched_ring *ring, uint64_t payload) {
     for (int attempt = 0; attempt < 2 * COSCHED_RING_CELLS; attempt++) {
         uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
@@ -42,15 +42,15 @@ static inline int cosched_ring_post(struct cosched_ring *ring, uint64_t payload)
         uint64_t expected = cosched_ring_empty(tail);
         uint64_t next = tail;
         if ((int64_t)(tail - head) >= COSCHED_RING_CELLS)
-            break; /* a whole lap is waiting: full */
+            break; /* a whole lap is in the ring: full */
         if (__atomic_compare_exchange_n(cell, &expected, (payload << 1) | 1, 0, __ATOMIC_ACQ_REL,
                                         __ATOMIC_ACQUIRE)) {
             __atomic_compare_exchange_n(&ring->tail, &next, tail + 1, 0, __ATOMIC_ACQ_REL,
                                         __ATOMIC_RELAXED);
             return 0;
         }
-        /* The head was read before the cell: the last lap's request had left it by then,
-         * so this position is taken and the tail may be moved past it. */
+        /* The cell is not empty for this lap. The head was read before the cell, so the request
+         * of the last lap had left it: the position is taken, and the tail may move past it. */
         __atomic_compare_exchange_n(&ring->tail, &next, tail + 1, 0, __ATOMIC_ACQ_REL,
                                     __ATOMIC_RELAXED);
     }
@@ -58,7 +58,7 @@ static inline int cosched_ring_post(struct cosched_ring *ring, uint64_t payload)
     return -ENOBUFS;
 }
 
-/* 1 and *payload, or 0 when the ring is empty. The single consumer alone may call it. */
+/* Returns 1 and sets *payload, or returns 0 if the ring is empty. For the consumer only. */
 static inline int cosched_ring_take(struct cosched_ring *ring, uint64_t *payload) {
     uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_RELAXED);
     uint64_t *cell = &ring->cells[head % COSCHED_RING_CELLS];

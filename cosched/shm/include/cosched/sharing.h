@@ -15,7 +15,7 @@
 #include "task.h"
 
 /* cdef: begin */
-/* What one thread has observed. Zero-initialised: nothing. */
+/* The observations of one thread. Zero-initialised: none so far. */
 struct cosched_sharing {
     uint64_t from_ns;  /* start of the window in which switches are counted */
     uint64_t switches; /* involuntary context switches at its start */

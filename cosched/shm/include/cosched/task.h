@@ -33,14 +33,14 @@ struct cosched_link {
     struct cosched_task_counters own_counters; /* used while not attached */
 };
 
-/* What a task declares when it registers. */
+/* A task's registration. */
 struct cosched_registration {
     const char *job;
     int32_t rank;
     int32_t world;
     uint32_t carrier;      /* enum cosched_carrier */
     uint32_t pad;
-    uint64_t memory_bytes; /* what the job needs on this node; 0: not declared */
+    uint64_t memory_bytes; /* memory that the job needs on this node; 0: not declared */
     uint64_t submitted_ns; /* when the job was submitted, since 1970; 0: not known */
     void (*on_memory_wait)(const char *reason); /* called at most once; may be NULL */
 };
@@ -85,8 +85,8 @@ int cosched_is_attended(const struct cosched_link *link);
 void cosched_looked(struct cosched_link *link);
 
 /* Handles a message that has arrived. Posts CMDSCH if the sender was scheduled and this task is
- * not, at most once an epoch, and only after cosched_looked: a message that lay there unread
- * may come from a slice that is long over. */
+ * not, at most once an epoch. Posts nothing without an earlier cosched_looked: such a message may
+ * have lain unread since an earlier slice. */
 void cosched_arrived(struct cosched_link *link, int sender_scheduled);
 /* cdef: end */
 

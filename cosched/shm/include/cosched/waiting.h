@@ -1,5 +1,5 @@
 /*
- * cosched/waiting.h - what a task does between two tests that found no message.
+ * cosched/waiting.h - how a task waits: the time between two tests that found no message.
  *
  * An unscheduled task sleeps about a millisecond between two tests, and wakes at once when it
  * is scheduled. This is the paper's "very brief period" in which an unscheduled task looks for
@@ -17,7 +17,7 @@
 #include "task.h"
 
 /* cdef: begin */
-/* What a scheduled task does between two tests (COSCHED_WAIT). */
+/* How a scheduled task passes the time between two tests (COSCHED_WAIT). */
 enum cosched_wait_kind {
     COSCHED_WAIT_SPIN = 0, /* tests again at once, as the MPI library does */
     COSCHED_WAIT_YIELD,    /* yields the CPU */
