@@ -1,25 +1,24 @@
-"""Whether coscheduling pays for a job: coschedule it, leave it alone, or run it in batch.
+"""Advises whether to coschedule a job, to leave it alone, or to run it in batch.
 
-Two figures decide, both from the counters of the job's own tasks.
+Two figures decide. Both come from the counters of the job's own tasks.
 
-*Grain*: how long a task is scheduled for each message that it sends or waits for. Left to
-the kernel, two jobs share a CPU in slices of about ``KERNEL_SLICE_S``. When a task needs a
-message, its peer's job has the CPU on the other node half of the time: the message is late
-by half a slice on average. So a job of grain g loses about ``KERNEL_SLICE_S / 2 / g`` of
-its time for each other job that it shares with. Coscheduling spares it that; below
-``LOSS_WORTH`` it is not worth the trouble.
+*Grain*: how long a task is scheduled for each message that it sends or waits for. Under the
+kernel alone, two jobs share a CPU in slices of about ``KERNEL_SLICE_S``. When a task needs
+a message, its peer's job has the CPU on the other node half of the time, so the message is
+late by half a slice on average. A job of grain g then loses about ``KERNEL_SLICE_S / 2 /
+g`` of its time for each job that shares its CPUs. Coscheduling avoids this loss. A loss
+below ``LOSS_WORTH`` is not worth it.
 
-*Idle share*: how much of the time in which it was scheduled a task waited for a message
-nevertheless, its peers being scheduled too (imbalance, latency, input and output). What a
-scheduled job leaves unused goes to others only in part. A job that idles more than
-``IDLE_MOST`` is better mixed by the kernel, with waits that sleep.
+*Idle share*: the part of its scheduled time in which a task waited for a message, although
+its peers were scheduled too. The causes are imbalance, latency, input and output. Other
+jobs can use only a part of that time. A job that idles more than ``IDLE_MOST`` should share
+its CPUs under the kernel, with waits that sleep.
 
-Batch is for jobs that gain nothing from sharing a node at all: over within
-``SLICES_LEAST`` slices, or so large that two of them do not fit into memory. It gives
-them the whole node, one after the other.
+Batch suits a job that gains nothing from sharing a node: it ends within ``SLICES_LEAST``
+slices, or it is so large that two such jobs do not fit into memory. Batch gives each job
+the whole node, one job after the other.
 
-The estimate is coarse, by intention: it says which of three things to try.
-``cosched bench`` measures.
+The estimate is coarse. It says which of the three to try; ``cosched bench`` measures.
 """
 
 from __future__ import annotations
@@ -29,21 +28,21 @@ from enum import Enum
 
 from cosched.core.units import format_bytes
 
-#: What a task runs for at a time if another one wants its CPU: the least slice of CFS and
-#: EEVDF on machines of several CPUs.
+#: How long a task runs at a time if another one wants its CPU: the least slice of CFS and
+#: EEVDF on machines with several CPUs.
 KERNEL_SLICE_S = 0.003
-#: A job that loses less than this under the kernel is as well left alone.
+#: A job that loses less than this under the kernel is left alone.
 LOSS_WORTH = 0.10
 #: A job that idles more than this while it is scheduled wastes its turns.
 IDLE_MOST = 0.50
-#: A job of fewer slices is over before turns matter.
+#: A job of fewer slices ends before turns matter.
 SLICES_LEAST = 2.0
-#: Less time than this on the CPUs, and fewer messages, say nothing yet.
+#: A job must have been scheduled for this long before its counters mean anything.
 SEEN_LEAST_S = 1.0
 
 
 class Choice(str, Enum):
-    """What to do with a job."""
+    """The three ways to run a job."""
 
     COSCHEDULE = "coschedule"
     LEAVE_ALONE = "leave alone"
@@ -53,15 +52,15 @@ class Choice(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What was seen of a job.
+    """The measurements of a job.
 
-    ranks: how many it has; tasks: those that were seen, on ``nodes`` nodes.
+    ranks: the number of its ranks; tasks: the number of measured ones, on ``nodes`` nodes.
     scheduled_s: how long it was scheduled, on average over these nodes.
-    exchanges: how often these tasks sent a message or waited for one, whichever is more
-        for each; None if they do not count.
-    idle_s: what its tasks waited while they were scheduled, added up.
-    response_s: how long it took alone; None if it is not over.
-    need_bytes, node_bytes: of its largest part on a node, and of that node.
+    exchanges: the messages that the tasks sent or waited for; for each task the larger of
+        both numbers. None: the tasks do not count messages.
+    idle_s: how long its tasks waited while they were scheduled, as a sum.
+    response_s: how long it took alone; None if it has not ended.
+    need_bytes, node_bytes: the memory of its largest part on a node, and of that node.
     """
 
     ranks: int
@@ -77,7 +76,7 @@ class Profile:
 
     @property
     def grain_s(self) -> float | None:
-        """How long a task is scheduled for each message; None without any."""
+        """How long a task is scheduled for each message; None without messages."""
         return self.scheduled_s * self.tasks / self.exchanges if self.exchanges else None
 
     @property
@@ -88,23 +87,23 @@ class Profile:
 
     @property
     def loss(self) -> float:
-        """What the kernel alone costs it for each job that it shares its CPUs with: 0.2 is
-        a fifth more time."""
+        """The part of its time that each job on its CPUs costs it under the kernel
+        alone."""
         return KERNEL_SLICE_S / 2 / self.grain_s if self.grain_s else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """The choice, and why, for people."""
+    """The choice and its reason."""
 
     choice: Choice
     reason: str
 
 
 def advise(profile: Profile) -> Advice:
-    """The first rule that applies."""
+    """Returns the advice of the first rule that applies."""
     if profile.ranks == 1:
-        return Advice(Choice.LEAVE_ALONE, "its one task has nobody to wait for")
+        return Advice(Choice.LEAVE_ALONE, "it has one task, which waits for no other")
     if profile.node_bytes and 2 * profile.need_bytes > profile.node_bytes:
         return Advice(
             Choice.BATCH,
@@ -121,7 +120,7 @@ def advise(profile: Profile) -> Advice:
         )
     if profile.exchanges is None:
         return Advice(
-            Choice.UNKNOWN, "its messages are not counted: start it with --status shadow"
+            Choice.UNKNOWN, "its messages are not counted: start it with --carrier shadow"
         )
     if profile.scheduled_s < SEEN_LEAST_S:
         return Advice(

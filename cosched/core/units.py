@@ -1,4 +1,4 @@
-"""Durations as people write them (``0.5s``, ``100ms``) and as the core keeps them (ns)."""
+"""Converts durations and sizes between text (``0.5s``, ``8G``) and numbers (ns, bytes)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NS_PER_S = 1_000_000_000
 NS_PER_MS = 1_000_000
 NS_PER_US = 1_000
 
-#: What daemons and shims can tell each other: 63 bits.
+#: The largest number in shared memory has 63 bits.
 _MOST = 9e18
 
 _SCALE = {
@@ -27,7 +27,7 @@ _DURATION = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]+)\s*")
 
 
 def parse_duration(text: str, what: str) -> int:
-    """Nanoseconds in ``text``; ``what`` names the setting in the error's line."""
+    """Returns nanoseconds; ``what`` names the setting in an error."""
     match = _DURATION.fullmatch(text)
     if match is None or match[2] not in _SCALE:
         raise CoschedError(
@@ -41,7 +41,7 @@ def parse_duration(text: str, what: str) -> int:
 
 
 def format_duration(ns: int) -> str:
-    """The shortest exact way to write a duration: ``1s``, ``250ms``, ``1.5us``."""
+    """Returns the shortest exact text of a duration: ``1s``, ``250ms``, ``1.5us``."""
     for unit, scale in (("s", NS_PER_S), ("ms", NS_PER_MS), ("us", 1_000)):
         if ns >= scale:
             return f"{ns / scale:.10g}{unit}"
@@ -53,9 +53,9 @@ _BYTE_UNITS = ("", "k", "m", "g", "t", "p")
 
 
 def parse_bytes(text: str, what: str) -> int:
-    """Bytes in ``text``: ``8G``, ``512 MiB``; units are powers of 1024.
+    """Returns bytes of a text such as ``8G`` or ``512 MiB``; units are powers of 1024.
 
-    ``what`` names the setting in the error's line.
+    ``what`` names the setting in an error.
     """
     match = _BYTES.fullmatch(text)
     if match is None:
@@ -68,7 +68,7 @@ def parse_bytes(text: str, what: str) -> int:
 
 
 def format_bytes(count: int) -> str:
-    """A size for people: ``8.0 GiB``, ``512.0 MiB``, ``17 B``."""
+    """Returns a rounded size: ``8.0 GiB``, ``512.0 MiB``, ``17 B``."""
     for power, unit in ((4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
         if count >= 1024**power:
             return f"{count / 1024**power:.1f} {unit}"

@@ -130,7 +130,7 @@ def test_why_old_events_come_from_trace(node, run_dir):
     assert [note["why"] for note in recent["notes"]] == ["first", "first"]
     none = cosched(run_dir, "why", "a", "--since", "soon")
     assert (none.returncode, none.stdout) == (1, "")
-    assert "--since: 'soon' is not a time" in none.stderr
+    assert "--since: 'soon' is not a duration" in none.stderr
 
 
 def test_job_is_visible_to_owner_and_root_only(node, run_dir):

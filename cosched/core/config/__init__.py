@@ -1,3 +1,5 @@
-"""Configuration: what may be set, how the places it comes from are merged, and which
-combinations make no sense. Pure; ``cosched.node.configuration`` reads the places.
+"""Configuration: its keys, how its sources are merged, and which values contradict each
+other.
+
+Pure; ``cosched.node.configuration`` reads the sources.
 """

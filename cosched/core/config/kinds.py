@@ -1,7 +1,8 @@
-"""What a value may look like, in a file (a TOML value) or as text (a variable, an option).
+"""Parses and writes the kinds of values: TOML values in a file, texts in variables or
+options.
 
-A kind's ``parse`` takes either and returns the typed value, or raises CoschedError with
-what is wrong and how to write it; ``write`` gives back the TOML value that says the same.
+A kind's ``parse`` takes either form and returns the typed value. It raises CoschedError
+with the mistake and the right form. ``write`` returns the TOML value.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One way to write values. ``form`` names it for people."""
+    """One kind of value. ``form`` describes it to users."""
 
     form: str
     parse: Callable[[Any], Any]
@@ -43,7 +44,7 @@ class Kind:
 
 
 def suggest(word: str, known: Iterable[str]) -> str:
-    """``; did you mean 'x'?`` where something known is close, else nothing."""
+    """Returns ``; did you mean 'x'?`` if a known word is close, otherwise an empty text."""
     close = difflib.get_close_matches(word, list(known), n=1)
     return f"; did you mean '{close[0]}'?" if close else ""
 
@@ -104,7 +105,7 @@ def _parse_address(raw: Any) -> str:
 
 
 def _parse_capacity(raw: Any) -> int | None:
-    """None: what there is; 0: as if there were no end of it."""
+    """Returns bytes; None: as much as the node has; 0: no limit."""
     text = _text(raw, 'a size; write it like "64G", "auto" or "off"')
     if text in (AUTO, OFF):
         return None if text == AUTO else 0
@@ -118,7 +119,7 @@ def _parse_capacity(raw: Any) -> int | None:
 
 
 def _parse_storage(raw: Any) -> int:
-    """0: none at all."""
+    """Returns bytes; 0: off."""
     text = _text(raw, 'a size; write it like "16M", or "off"')
     if text == OFF:
         return 0
@@ -148,7 +149,7 @@ def _parse_wait(raw: Any) -> str:
 
 
 def one_of(*words: str) -> Kind:
-    """One word of several."""
+    """Returns the kind of one word out of these."""
 
     def parse(raw: Any) -> str:
         text = _text(raw, f"one of {', '.join(words)}")
@@ -162,7 +163,7 @@ def one_of(*words: str) -> Kind:
 
 
 def some_of(*words: str) -> Kind:
-    """A list of words, each once, at least one; as text with commas between."""
+    """Returns the kind of a list of these words, each once; as text, with commas."""
 
     def parse(raw: Any) -> tuple[str, ...]:
         items = raw.split(",") if isinstance(raw, str) else raw

@@ -1,9 +1,9 @@
-"""The places that values come from, each read into a layer, and their merging.
+"""Reads each source of values into a layer, and merges the layers.
 
-A layer maps ``section.key`` to a typed value with its origin. Layers are merged in order,
-a later one wins, key by key; the defaults are the first layer. What is wrong in a place
-becomes a Problem with its file and line, its variable or its option, and the rest is
-read all the same, so that a check tells everything at once.
+A layer maps ``section.key`` to a typed value with its origin. Layers are merged in order; a
+later one wins, key by key. The defaults are the first layer. A mistake becomes a Problem
+with its file and line, its variable or its option. The rest of the source is still read, so
+a check reports all mistakes at once.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ Layer = Mapping[str, Setting]
 _HEADER = re.compile(r"\s*\[\s*([^\[\]]+?)\s*\]\s*(?:#.*)?")
 _ASSIGNMENT = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*'|\s*\.\s*)+?)\s*=""")
 _PREFIXES = tuple(f"COSCHED_{section.upper()}_" for section in SECTIONS)
-#: Variables of the same prefixes that are no configuration.
+#: Variables with these prefixes that do not belong to the configuration.
 _OTHERS = frozenset({"COSCHED_RUN_DIR"})
 
 DEFAULTS: Layer = {key.path: Setting(key.default, Origin(Source.DEFAULT)) for key in KEYS}
 
 
 def merge(layers: Iterable[Layer]) -> Config:
-    """Later layers win over earlier ones, and all over the defaults."""
+    """Returns the configuration; later layers win over earlier ones and the defaults."""
     return config_of(overlay([DEFAULTS, *layers]))
 
 
 def overlay(layers: Iterable[Layer]) -> dict[str, Setting]:
-    """One layer that says what these say together."""
+    """Returns one layer with the values of all these."""
     merged: dict[str, Setting] = {}
     for layer in layers:
         merged.update(layer)
@@ -44,8 +44,10 @@ def overlay(layers: Iterable[Layer]) -> dict[str, Setting]:
 def read_document(
     document: Mapping[str, Any], text: str, name: str, *, operator: bool
 ) -> tuple[Layer, list[Problem]]:
-    """A TOML file, parsed and as it stands there. ``operator``: whether this is the file
-    that may limit users."""
+    """Reads a TOML file, given parsed and as text.
+
+    ``operator``: whether this file may limit users.
+    """
     lines = key_lines(text)
     source = Source.OPERATOR if operator else Source.USER
     layer: dict[str, Setting] = {}
@@ -68,7 +70,7 @@ def read_document(
 
 
 def read_environment(environ: Mapping[str, str]) -> tuple[Layer, list[Problem]]:
-    """The variables ``COSCHED_SECTION_KEY``; an unknown one of the kind is a problem."""
+    """Reads the variables ``COSCHED_SECTION_KEY``; an unknown one is a problem."""
     known = {key.variable: key for key in KEYS}
     layer: dict[str, Setting] = {}
     problems: list[Problem] = []
@@ -87,7 +89,7 @@ def read_environment(environ: Mapping[str, str]) -> tuple[Layer, list[Problem]]:
 
 
 def read_options(given: Mapping[str, tuple[str, str]]) -> tuple[Layer, list[Problem]]:
-    """Options of a command: the text and the option's name by ``section.key``."""
+    """Reads a command's options: the text and the option's name by ``section.key``."""
     layer: dict[str, Setting] = {}
     problems: list[Problem] = []
     for path, (text, option) in given.items():
@@ -96,7 +98,7 @@ def read_options(given: Mapping[str, tuple[str, str]]) -> tuple[Layer, list[Prob
 
 
 def key_lines(text: str) -> dict[str, int]:
-    """The line of each section and key of a TOML document, by its dotted path."""
+    """Returns the line of each section and key of a TOML document, by its dotted path."""
     lines: dict[str, int] = {}
     section = ""
     for number, line in enumerate(text.splitlines(), 1):
@@ -114,7 +116,7 @@ def key_lines(text: str) -> dict[str, int]:
 
 
 def _plain(path: str) -> str:
-    """A dotted path without quotes and blanks."""
+    """Returns a dotted path without quotes and blanks."""
     return ".".join(part.strip().strip("\"'") for part in path.split("."))
 
 
@@ -132,7 +134,7 @@ def _read_key(
     try:
         layer[path] = Setting(key.kind.parse(raw), origin)
     except CoschedError as error:
-        # A variable's or an option's name says already what it sets.
+        # The name of a variable or an option already names the key.
         in_file = origin.source in (Source.OPERATOR, Source.USER)
         what = f"{key.name}: " if in_file else ""
         problems.append(Problem(str(origin), f"{what}{error}"))
@@ -160,4 +162,4 @@ def _unknown_section(section: str) -> str:
 
 
 def _operators_only(path: str) -> str:
-    return f"{path} binds users, so only the operator's file can say it"
+    return f"{path} binds users, so only the operator's file can set it"

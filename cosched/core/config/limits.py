@@ -1,6 +1,6 @@
-"""What the operator leaves to users: each question answered by None or by the refusal.
+"""Checks what users ask for against the operator's limits.
 
-Root is bound by nothing: the operator is root.
+Each function returns None or the reason of the refusal. No limit binds root.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ ROOT_UID = 0
 
 
 def limits_for(limits: Limits, uid: int) -> Limits:
-    """The limits that bind this user."""
+    """Returns the limits that bind this user."""
     return Limits() if uid == ROOT_UID else limits
 
 
 def refuse_settings(limits: Limits, settings: Settings) -> str | None:
-    """Why daemons of a user's own may not run with these settings."""
+    """Returns why a user's private daemons may not run with these settings."""
     low, high, gmet = limits.slice_min_ns, limits.slice_max_ns, limits.gmet_max_ns
     if low is not None and settings.slice_ns < low:
         return _beyond("slice", settings.slice_ns, "least", low)
@@ -32,8 +32,10 @@ def refuse_settings(limits: Limits, settings: Settings) -> str | None:
 
 
 def bounded(limits: Limits, settings: Settings) -> Settings:
-    """The settings, of which what adapts itself stays within the limits, whoever runs the
-    daemons: that refuses nobody anything."""
+    """Returns the settings with their adaptive lengths kept within the limits.
+
+    This holds for all daemons, because it refuses nothing.
+    """
     least_ns = settings.slice_ns
     if settings.slice_auto and limits.slice_min_ns is not None:
         least_ns = max(least_ns, limits.slice_min_ns)
@@ -46,7 +48,7 @@ def bounded(limits: Limits, settings: Settings) -> Settings:
 
 
 def refuse_task(limits: Limits, carrier: str, other_jobs: int) -> str | None:
-    """Why a task may not register: ``other_jobs`` are its user's on this node."""
+    """Returns why a task may not register; its user has ``other_jobs`` more jobs here."""
     if carrier not in limits.carriers:
         return (
             f"carrier '{carrier}' is not allowed here: use {' or '.join(limits.carriers)}"
@@ -57,14 +59,14 @@ def refuse_task(limits: Limits, carrier: str, other_jobs: int) -> str | None:
 
 
 def refuse_wait(limits: Limits, wait: str) -> str | None:
-    """Why ranks may not wait this way."""
+    """Returns why ranks may not wait in this way."""
     if wait.partition(":")[0] in limits.waits:
         return None
     return f"wait '{wait}' is not allowed here: use {' or '.join(limits.waits)}"
 
 
 def refuse_private(limits: Limits) -> str | None:
-    """Why a user may not start daemons of his own."""
+    """Returns why a user may not start private daemons."""
     if limits.private_daemons:
         return None
     return "users' own daemons are not allowed here: ask the operator for 'cosched up'"

@@ -1,7 +1,8 @@
-"""Values that are right each by itself and wrong together.
+"""Finds values that are each right and contradict each other.
 
-A file that says something which does nothing, or the opposite of what it seems to say, is
-wrong. The same by an option or a variable, typed to try something, is a warning.
+Such values in a file are an error: a setting would have no effect, or another effect than
+it seems to have. In an option or a variable they are a warning, because users try things
+there.
 """
 
 from __future__ import annotations
@@ -12,29 +13,29 @@ from dataclasses import dataclass
 from cosched.core.config.values import Config, Origin, Problem, Source
 from cosched.core.units import NS_PER_MS, format_duration
 
-#: A switch has taken effect on both sides, and messages are trapped: see cosched.linux.kick
-#: and the millisecond that an unscheduled task sleeps between two looks.
+#: After this time a switch has taken effect on both nodes, and messages are trapped. See
+#: cosched.linux.kick; an unscheduled task sleeps a millisecond between two tests.
 SETTLED_NS = 20 * NS_PER_MS
 #: The period of the kernel's quotas, cosched.linux.cgroups.shares.
 QUOTA_PERIOD_NS = 100 * NS_PER_MS
-#: How often the duty cycle lets an unscheduled job look, cosched.linux.dutycycle.
+#: How often the duty cycle lets an unscheduled job run, cosched.linux.dutycycle.
 DUTY_CYCLE_NS = 200 * NS_PER_MS
 
 
 @dataclass(frozen=True, slots=True)
 class Clash:
-    """What does not go together."""
+    """Keys whose values contradict each other."""
 
     keys: tuple[str, ...]
     message: str
 
 
 def judge(config: Config) -> tuple[list[Problem], list[Problem]]:
-    """(errors, warnings) of a merged configuration."""
+    """Returns the errors and the warnings of a merged configuration."""
     errors: list[Problem] = []
     warnings: list[Problem] = []
     for clash in clashes(config):
-        # Whoever spoke last can mend it.
+        # The source that was read last is the one to correct.
         last = max((config.origin(key) for key in clash.keys), key=_rank)
         typed = last.source in (Source.ENVIRONMENT, Source.OPTION)
         (warnings if typed else errors).append(Problem(str(last), clash.message))
@@ -46,7 +47,7 @@ def _rank(origin: Origin) -> int:
 
 
 def clashes(config: Config) -> list[Clash]:
-    """All that does not go together, most telling first."""
+    """Returns all contradictions; the most important ones come first."""
     return [clash for rule in _RULES for clash in rule(config)]
 
 
@@ -101,7 +102,7 @@ def _limits_contradict(config: Config) -> Iterable[Clash]:
             f"slice_min {format_duration(low)} is above slice_max "
             f"{format_duration(high)}: no slice is allowed",
         )
-    # What adapts itself begins no lower than the limit: see ``limits.bounded``.
+    # An adaptive slice begins at the limit or above: see ``limits.bounded``.
     if low is not None and not node.slice.auto and node.slice.ns < low:
         yield _outside("slice", node.slice.ns, "slice_min", low)
     if high is not None and node.slice.ns > high:

@@ -1,7 +1,7 @@
-"""Every key that can be set: where it stands, what it looks like, what it is by default.
+"""Lists every key: its section, its kind and its default.
 
-A new key is a line here and a field of ``values``. In the file a key stands in its
-section; the environment variable is ``COSCHED_SECTION_KEY``.
+A new key needs a line here and a field in ``values``. Its environment variable is
+``COSCHED_SECTION_KEY``.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ CARRIERS = ("none", "prefix", "shadow")
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One thing that can be set.
+    """One key of the configuration.
 
-    live: daemons that are up take a new value at once, without touching jobs.
-    operator: only the operator's file says it, since it binds users.
+    live: running daemons accept a new value at once; jobs go on.
+    operator: only the operator's file may set it, because it binds users.
     """
 
     section: str
@@ -55,11 +55,11 @@ class Key:
 
     @property
     def variable(self) -> str:
-        """The environment variable that sets it."""
+        """Its environment variable."""
         return f"COSCHED_{self.section}_{self.name}".upper()
 
     def shown(self, value: Any) -> Any:
-        """A value as the file would say it; None where nothing is set."""
+        """Returns the value as a TOML value; None if it is not set."""
         return None if value is None else self.kind.write(value)
 
 
@@ -146,5 +146,5 @@ KEYS = (
 
 BY_PATH = {key.path: key for key in KEYS}
 SECTIONS = tuple(dict.fromkeys(key.section for key in KEYS))
-#: Those that stand for themselves in ``cosched config set slice=1s``.
+#: The keys that ``cosched config set slice=1s`` accepts without their section.
 LIVE = {key.name: key for key in KEYS if key.live}

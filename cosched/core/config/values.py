@@ -1,4 +1,4 @@
-"""The merged configuration: typed values, and where each came from."""
+"""Holds the merged configuration: typed values, and the origin of each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cosched.core.units import NS_PER_S
 
 
 class Source(str, Enum):
-    """The kinds of places a value can come from; a later one wins."""
+    """The kinds of sources; a later one wins."""
 
     DEFAULT = "default"
     OPERATOR = "operator's file"
@@ -25,7 +25,7 @@ class Source(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where exactly: ``/etc/cosched.toml:3``, a variable's or an option's name."""
+    """The exact place: ``/etc/cosched.toml:3``, or the name of a variable or an option."""
 
     source: Source
     where: str = ""
@@ -44,7 +44,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something wrong, and where."""
+    """A mistake and its place."""
 
     where: str
     message: str
@@ -55,7 +55,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class NodeConfig:
-    """[node]: how this node's daemons schedule."""
+    """[node]: how the node's daemons schedule."""
 
     slice: Span
     gmet: Span
@@ -68,7 +68,7 @@ class NodeConfig:
     trace_bytes: int = TRACE_BYTES
 
     def settings(self) -> Settings:
-        """What the scheduler starts with; CoschedError if it makes no sense."""
+        """Returns the scheduler's first settings; CoschedError if they are impossible."""
         return Settings(
             slice_ns=self.slice.ns,
             gmet_ns=self.gmet.ns,
@@ -87,7 +87,7 @@ class MetricsConfig:
 
 @dataclass(frozen=True, slots=True)
 class RunConfig:
-    """[run]: what cosched-run takes where its options say nothing."""
+    """[run]: the defaults of cosched-run's options."""
 
     wait: str
     status: str
@@ -95,7 +95,7 @@ class RunConfig:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """[limits]: what the operator leaves to users; root is bound by none of it."""
+    """[limits]: what users may set and do; no limit binds root."""
 
     slice_min_ns: int | None = None
     slice_max_ns: int | None = None
@@ -108,7 +108,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Everything, merged once. ``merged`` has each key's value with its origin."""
+    """The whole configuration. ``merged`` has each key's value with its origin."""
 
     node: NodeConfig
     metrics: MetricsConfig
@@ -117,18 +117,20 @@ class Config:
     merged: Mapping[str, Setting] = field(repr=False, compare=False)
 
     def metrics_listen(self, *, private: bool) -> str:
-        """Where daemons are to serve metrics. Private ones only where that was asked of
-        them: what a file says is one address, and each user's daemons would want it."""
+        """Returns the address at which daemons serve metrics, or ``off``.
+
+        Private daemons ignore the address in a file: all users' daemons would need it.
+        """
         in_file = self.origin("metrics.listen").source in (Source.OPERATOR, Source.USER)
         return OFF if private and in_file else self.metrics.listen
 
     def origin(self, path: str) -> Origin:
-        """Where ``section.key`` came from."""
+        """Returns the origin of ``section.key``."""
         return self.merged[path].origin
 
 
 def config_of(merged: Mapping[str, Setting]) -> Config:
-    """The typed form of a complete set of values."""
+    """Returns the typed form of a complete set of values."""
 
     def value(path: str) -> Any:
         return merged[path].value

@@ -1,20 +1,20 @@
-"""Memory before slicing: which jobs a node lets begin, so that none of them pages.
+"""Decides which jobs may begin on a node, so that its jobs fit into memory and none pages.
 
-Jobs that take turns on a CPU are all in memory. A job whose memory does not fit beside that
-of the jobs already there waits before it begins, when it holds next to nothing, and in the
-order of arrival: nobody overtakes.
+Jobs that take turns on a CPU are all in memory. A job that does not fit beside the admitted
+jobs waits before it begins, while it holds nearly no memory. Jobs wait in the order of
+their arrival, and no job overtakes another.
 
-A job's *need* is what it declared or what it was measured to have, whichever is more. It
-fits if its need is at most what is free:
+A job's *need* is the memory that it declared or uses, whichever is more. The job fits if
+its need is at most the free memory:
 
-    free = usable - needs of the jobs admitted - what the others that wait have by now
+    free = usable - needs of the admitted jobs - memory that other waiting jobs use now
 
-While the node is under pressure (the kernel's PSI) nothing fits. An empty node lets
-anybody begin. A job that needs more than the node has is refused: waiting would not help.
+While the node is under memory pressure (the kernel's PSI) no job fits. On an empty node any
+job begins. A job that needs more than the node has is refused, because it would never fit.
 
-No job waits for ever: after ``patience_ns`` it begins all the same. That also ends the wait
-of two jobs each of which has been let in on one node and waits for the other on the next;
-the nodes do not talk to each other, so neither can know.
+After ``patience_ns`` a job begins in any case. This also ends the wait of two jobs that
+were each admitted on one node and wait for each other on the next one. The nodes exchange
+no messages, so neither node can detect this.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from enum import Enum
 
 from cosched.core.units import format_bytes
 
-#: Some task stood still for want of memory in so much of the last ten seconds.
+#: The node is under pressure if tasks waited for memory in this part of the last 10 s.
 PRESSURE_PERCENT = 20.0
 
 
 class Verdict(str, Enum):
-    """What becomes of a job at the door."""
+    """The decision on a job that wants to begin."""
 
     ADMITTED = "admitted"
-    OVERDUE = "overdue"  # admitted though it does not fit: it has waited long enough
+    OVERDUE = "overdue"  # admitted although it does not fit: it has waited long enough
     WAITS = "waits"
-    REFUSED = "refused"  # more than the node has
+    REFUSED = "refused"  # it needs more than the node has
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a job wants of the node's memory, bytes. declared: 0 if it does not say."""
+    """A job's need of memory in bytes. ``declared_bytes`` is 0 if it declared nothing."""
 
     declared_bytes: int
     measured_bytes: int
@@ -52,7 +52,7 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A job at the door, and since when it has been there."""
+    """A job that wants to begin, and since when it has waited."""
 
     job: str
     need: Need
@@ -61,12 +61,12 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What a node has.
+    """The memory of a node.
 
-    total_bytes: the most that jobs could have between them, were they alone.
-    usable_bytes: what they can have now, what they have already included.
-    pressure_percent: PSI, "some" of the last ten seconds; 0 where the kernel has none.
-    patience_ns: how long a job waits at most.
+    total_bytes: the memory of all jobs together if nothing else used the node.
+    usable_bytes: the memory of all jobs together as things are, with what they use now.
+    pressure_percent: PSI, "some" of the last ten seconds; 0 if the kernel has no PSI.
+    patience_ns: the longest wait of a job.
     """
 
     total_bytes: int
@@ -77,7 +77,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The verdict on one candidate; ``reason`` is for people."""
+    """The verdict on one candidate; ``reason`` is a text for users."""
 
     job: str
     verdict: Verdict
@@ -85,17 +85,17 @@ class Decision:
 
 
 def free_bytes(node: Node, admitted: Iterable[Need]) -> int:
-    """What is left for newcomers; never negative."""
+    """Returns the memory that is left; never negative."""
     return max(0, node.usable_bytes - sum(need.bytes for need in admitted))
 
 
 def judge(
     node: Node, admitted: Sequence[Need], waiting: Sequence[Candidate], now_ns: int
 ) -> tuple[Decision, ...]:
-    """A decision for each job that waits, in their order, that of arrival."""
+    """Returns a decision for each waiting job, in the order of arrival."""
     inside = list(admitted)
     decisions: list[Decision] = []
-    first: Candidate | None = None  # who waits already and lets nobody pass
+    first: Candidate | None = None  # no later job may pass it
     for number, candidate in enumerate(waiting):
         if candidate.need.bytes > node.total_bytes:
             decisions.append(

@@ -20,9 +20,10 @@ Additions to the paper, and the files that hold them:
     groups    several jobs are scheduled at once if they fit side by side
     slices    turns aligned by the wall clock, and turns that follow the age of the jobs
     pulls     a job with much more CPU time than a waiting job pulls no switch. A job that
-              came in amid a slice is protected longer from jobs that were submitted later
+              was pulled in during a slice is protected longer from jobs that were submitted
+              later
     switch    jobs that start together run in the order of their submission on all nodes. A
-              job that needs many CPUs gets them from jobs amid their slices
+              job that needs many CPUs gets them from jobs in their slices
     fairness  bounds on the CPU time from which a newcomer's account starts
     modes     a job's owner may suspend, release or raise it
 
@@ -316,13 +317,13 @@ class NodeScheduler:
         """Reschedules the node after tasks, CPU sets or modes have changed."""
         bound_accounts(self._table, event.now_ns)
         keep = keep_running(self._table, event.now_ns)
-        return self._fill(keep, self._table.order_amid_turns(event.now_ns), event, cause)
+        return self._fill(keep, self._table.order_during_turns(event.now_ns), event, cause)
 
     def _settle_after_exit(self, event: Event) -> list[Command]:
         """Reschedules the node after a job has left or takes part no more."""
         table, now_ns = self._table, event.now_ns
         bound_accounts(table, now_ns)
-        keep, order = keep_running(table, now_ns), table.order_amid_turns(now_ns)
+        keep, order = keep_running(table, now_ns), table.order_during_turns(now_ns)
         if table.policy.exit_ends_turns:
             keep = make_room(table, table.groups, keep, order, now_ns)
         return self._fill(keep, order, event, Cause.FREED)

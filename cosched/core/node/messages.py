@@ -59,7 +59,7 @@ class Refusal(str, Enum):
     """Why a trapped message caused no switch."""
 
     GMET = "gmet"  # the scheduled job has not had its GMET
-    PRECEDED = "preceded"  # the scheduled job was submitted before, and came amid a slice
+    PRECEDED = "preceded"  # the scheduled job was submitted before, and has precedence
     AHEAD = "ahead"  # the asking job has had much more CPU time than a waiting one
     SCHEDULED = "scheduled"  # it is already scheduled
     STALE = "stale"  # its status has changed since the request

@@ -4,16 +4,16 @@ Every decision is ``reschedule(table, keep, order, ...)``: the jobs in ``keep`` 
 their CPUs, and each further job that fits beside them follows in ``order``.
 
     event                                 keep                            order
-    a task came or left; a job was        ``keep_running``                amid turns
+    a task came or left; a job was        ``keep_running``                during turns
       resumed or raised
-    a job ended, was suspended or         ``keep_running``; if an exit    amid turns
+    a job ended, was suspended or         ``keep_running``; if an exit    during turns
       released                              ends turns, also ``make_room``
     CMDCSW: a slice ended                 ``keep_unfinished``; if turns   at turns' ends
                                             end apart, also ``make_room``
     CMDSCH: a message pulls a job;        ``keep_others``, and that job   at turns' ends
       a turn is given to it
 
-The orders are those of the slice policy.
+The slice policy has both orders: ``order_during_turns``, and ``order`` at turns' ends.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class ProcessTable:
 
     def __init__(self, settings: Settings) -> None:
         self.jobs: dict[Job, JobState] = {}
-        self.groups: list[Group] = []  #: of the jobs that take part
+        self.groups: list[Group] = []  #: the groups of the jobs that take part
         self.shares: tuple[Share, ...] = ()  #: as they were last set, by key
         #: How long the jobs that ended last had been scheduled; the last one comes last.
         self.ended_ns: deque[int] = deque(maxlen=REMEMBERED)
@@ -102,10 +102,10 @@ class ProcessTable:
             [self.policy.order(group, event) for group in self.groups]
         )
 
-    def order_amid_turns(self, now_ns: int) -> list[JobState]:
+    def order_during_turns(self, now_ns: int) -> list[JobState]:
         """The same for CPUs that become free while turns are on."""
         return self._raised_first(
-            [self.policy.order_amid_turns(group, now_ns) for group in self.groups]
+            [self.policy.order_during_turns(group, now_ns) for group in self.groups]
         )
 
     def _raised_first(self, orders: Sequence[Sequence[JobState]]) -> list[JobState]:

@@ -42,7 +42,7 @@ INTERVALS_MAX = 512
 
 
 class Standing(str, Enum):
-    """What a job is at a moment; see above."""
+    """The four states of a job; see above."""
 
     SCHEDULED = "scheduled"
     UNSCHEDULED = "unscheduled"
@@ -130,7 +130,7 @@ class Accounts:
     """
 
     def __init__(self, intervals_max: int | None = INTERVALS_MAX) -> None:
-        self.open: dict[Job, Account] = {}  #: of the jobs that have not ended
+        self.open: dict[Job, Account] = {}  #: the accounts of jobs that have not ended
         self._intervals_max = intervals_max
         self._tracker = TaskTracker({})
         self._last = Moment(0, 0)

@@ -1,15 +1,16 @@
-"""The trace of a scheduler daemon, line by line: what its machine was told and what it
-said, so that another machine can be told the same. docs/dev/formats.md has the lines.
+"""Encodes and decodes the lines of a trace: the events and commands of a node's machine.
 
-A line is one JSON object of one of three kinds, told apart by their first key:
+Another machine that takes the same events must return the same commands.
+docs/dev/formats.md describes the lines. Each line is one JSON object; its first key tells
+the three kinds apart:
 
     cosched_trace   the machine's state at the beginning of a segment (``Header``)
-    task            who a task is, for readers; the machine never learns it (``TaskNote``)
-    e               an event and the commands that came of it (``Step``)
+    task            the rank and the job of a task, for readers (``TaskNote``)
+    e               an event and the commands that followed (``Step``)
 
 Events and commands are written under the names of their classes with all their fields, so
-a new class needs nothing here. A change that old readers would misunderstand raises
-``VERSION``.
+this module needs no change for a new class. If old readers would misunderstand a change,
+raise ``VERSION``.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _COMMANDS = {kind.__name__: kind for kind in Command.__subclasses__()}
 
 @dataclass(frozen=True, slots=True)
 class TaskNote:
-    """Who a task is: ``name`` and ``uid`` are its job's, ``carrier`` as in the status."""
+    """Describes a task: ``name`` and ``uid`` of its job, ``carrier`` as in the status."""
 
     job: Job
     task: Task
@@ -45,7 +46,7 @@ class TaskNote:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The beginning of a segment: the clocks, the machine as it is, the tasks it has."""
+    """The beginning of a segment: the clocks, the machine's state and its tasks."""
 
     cosched_trace: int
     node: str
@@ -55,13 +56,13 @@ class Header:
     tasks: tuple[TaskNote, ...] = ()
 
 
-#: One event, and the commands that came of it, in order.
+#: One event, and the commands that followed, in order.
 Step = tuple[Event, tuple[Command, ...]]
 Line = Header | TaskNote | Step
 
 
 def encode(lines: Iterable[Line]) -> bytes:
-    """The lines as they are written, each with its line feed."""
+    """Returns the lines as bytes, each with its line feed."""
     return msgspec.json.Encoder().encode_lines([_plain(line) for line in lines])
 
 
@@ -74,7 +75,8 @@ def _plain(line: Line) -> Any:
 
 
 def decode(line: bytes) -> Line:
-    """One line. CoschedError, without the line's number, if it is none of a trace."""
+    """Decodes one line. Raises CoschedError, without the line's number, for another
+    text."""
     try:
         plain = msgspec.json.decode(line)
         if "e" in plain:

@@ -1,7 +1,7 @@
-"""The record of a job that has ended on a node, and its line in the history.
+"""Defines the record of a job that has ended on a node, and its line in the history.
 
-Names carry their units. docs/dev/formats.md describes the fields; a change that old readers
-would misunderstand raises ``VERSION``.
+Names carry their units. docs/dev/formats.md describes the fields. If old readers would
+misunderstand a change, raise ``VERSION``.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ VERSION = 1
 class JobRecord:
     """One job on one node, from its first task's registration to its last task's end.
 
-    partial: the daemon came after the job had begun, or ended before it; what happened
-        without the daemon is not in here.
-    response_s: how long it was there, whatever it got: no run time where CPUs are shared.
-        It is the sum of scheduled_s, unscheduled_s (at 1%, or asleep), suspended_s
-        (stopped by its owner) and released_s (at the kernel's normal shares).
-    launch_s: of response_s, before the last of its tasks here came to MPI: all of it for
-        a program that never did.
-    cpu_s: CPU time of all its processes; None where it cannot be told.
-    switches: times it was scheduled. granted, refused: its requests (trapped messages).
-    trapped, sent, received: messages. waited_s: inside calls that wait, summed over tasks.
-    intervals_us: when it was scheduled, (start, end) after its beginning, the last ones;
-        from complete_from_us on none is missing.
+    partial: the daemon began after the job or ended before it. The record covers only the
+        time with the daemon.
+    response_s: how long the job was on the node; no run time if CPUs are shared. It is the
+        sum of scheduled_s, unscheduled_s (at 1%, or asleep), suspended_s (stopped by its
+        owner) and released_s (at the kernel's normal shares).
+    launch_s: the part of response_s before the last task here came to MPI; all of it for a
+        program without MPI.
+    cpu_s: CPU time of all its processes; None if it is unknown.
+    switches: how often it was scheduled. granted, refused: its requests.
+    trapped, sent, received: messages. waited_s: time in calls that wait, a sum over tasks.
+    intervals_us: when it was scheduled, (start, end) after its beginning; the last ones. No
+        interval is missing from complete_from_us on.
     """
 
     cosched_history: int = VERSION
@@ -75,12 +75,12 @@ def intervals_of(account: Account) -> tuple[tuple[int, int], ...]:
 
 
 def encode_record(record: JobRecord) -> bytes:
-    """The record's line, with its line feed."""
+    """Returns the record's line with its line feed."""
     return msgspec.json.encode(record) + b"\n"
 
 
 def decode_record(line: bytes) -> JobRecord:
-    """A line of a history. CoschedError, without the line's number, if it is none."""
+    """Decodes a line. Raises CoschedError, without the line's number, for another text."""
     try:
         record = msgspec.json.decode(line, type=JobRecord)
     except msgspec.MsgspecError as error:
@@ -94,7 +94,7 @@ def decode_record(line: bytes) -> JobRecord:
 
 
 def line_of(record: JobRecord) -> str:
-    """The record for the log: one line."""
+    """Returns the record as one line for the log."""
     refused = sum(record.refused.values())
     cpu = "unknown" if record.cpu_s is None else f"{record.cpu_s:.2f} s"
     partial = ", seen in part" if record.partial else ""

@@ -1,5 +1,8 @@
-"""What the steps of a node's machine mean for one job: each change of its status and each
-refusal of its requests, with what is known of the reason."""
+"""Extracts the story of one job from the steps of a node's machine.
+
+The story has a note for each change of the job's status and for each refused request, with
+the reason.
+"""
 
 from __future__ import annotations
 

@@ -37,10 +37,10 @@ def test_a_job_of_fine_grain_is_coscheduled():
 @pytest.mark.parametrize(
     ("changes", "choice", "words"),
     [
-        ({"ranks": 1, "tasks": 1}, Choice.LEAVE_ALONE, "nobody to wait for"),
+        ({"ranks": 1, "tasks": 1}, Choice.LEAVE_ALONE, "waits for no other"),
         ({"exchanges": 0}, Choice.LEAVE_ALONE, "no messages"),
         ({"exchanges": 40}, Choice.LEAVE_ALONE, "coscheduling does not pay"),
-        ({"exchanges": None}, Choice.UNKNOWN, "--status shadow"),
+        ({"exchanges": None}, Choice.UNKNOWN, "--carrier shadow"),
         ({"scheduled_s": 0.2}, Choice.UNKNOWN, "ask again"),
         ({"idle_s": 30.0}, Choice.LEAVE_ALONE, "idles for 75%"),
         ({"response_s": 3.0}, Choice.BATCH, "less than 2 slices of 2 s"),

@@ -2,8 +2,8 @@
 
 The number of the slice says whose turn it is. So nodes with the same jobs and synchronised
 clocks choose the same job without a message; messages correct the rest. A job that was
-scheduled between two boundaries keeps its CPUs at the next one. If a job ends amid a slice,
-the job with the least CPU time follows.
+scheduled between two boundaries keeps its CPUs at the next one. If a job ends during a
+slice, the job with the least CPU time follows.
 """
 
 from __future__ import annotations

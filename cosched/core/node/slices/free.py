@@ -19,9 +19,9 @@ GRAIN_PART = 4
 #: A job that is this many slices ahead of a waiting job pulls no switch. Otherwise two jobs
 #: that exchange many messages would keep a third one waiting.
 LEAD_SLICES = 2
-#: A job that came in amid a slice is protected for this many times GMET from jobs that were
-#: submitted later. Otherwise nodes that disagree would pull each other's jobs in at the end
-#: of each GMET, without end.
+#: A job that was pulled in during a slice is protected for this many times GMET from jobs
+#: that were submitted later. Otherwise nodes that disagree would pull each other's jobs in
+#: at the end of each GMET, without end.
 PRECEDENCE = 5
 
 
@@ -62,9 +62,9 @@ class FreeSlices:
         return job.ran_ns(now_ns) >= self.turn_ns(group) - self._ends.early_ns
 
     def order(self, group: Group, event: Event) -> list[JobState]:
-        return self.order_amid_turns(group, event.now_ns)
+        return self.order_during_turns(group, event.now_ns)
 
-    def order_amid_turns(self, group: Group, now_ns: int) -> list[JobState]:
+    def order_during_turns(self, group: Group, now_ns: int) -> list[JobState]:
         grain_ns = max(1, self._grain_ns(group))
 
         def need(job: JobState) -> int:

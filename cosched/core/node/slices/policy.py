@@ -32,9 +32,9 @@ class SlicePolicy(Protocol):
     """The longest turn."""
     ends_apart: bool
     """Whether the turns of jobs side by side end at different times. If so, a job that
-    needs many CPUs never finds all of them free; jobs amid their turns make room for it."""
+    needs many CPUs never finds all of them free; jobs in their turns make room for it."""
     exit_ends_turns: bool
-    """Whether jobs amid their turns also make room when a job leaves."""
+    """Whether jobs in their turns also make room when a job leaves."""
 
     def turn_ns(self, group: Group) -> int:
         """Returns how long a job of the group keeps its CPUs while others wait."""
@@ -48,8 +48,8 @@ class SlicePolicy(Protocol):
     def order(self, group: Group, event: Event) -> list[JobState]:
         """Returns all jobs of the group; the job whose turn comes next is the first."""
 
-    def order_amid_turns(self, group: Group, now_ns: int) -> list[JobState]:
-        """Returns the jobs in the order in which they take CPUs that become free amid a
+    def order_during_turns(self, group: Group, now_ns: int) -> list[JobState]:
+        """Returns the jobs in the order in which they take CPUs that become free during a
         turn. The least CPU time comes first, and equal jobs go by submission."""
 
     def protected_until_ns(self, job: JobState, from_job: JobState, group: Group) -> int:
