@@ -1,4 +1,4 @@
-"""Jobs that have ended: the records of all nodes, and what they say together of each."""
+"""Reads the records of ended jobs from all nodes and sums up each job."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from cosched.shm.paths import NodePaths
 class JobSummary:
     """One run of a job over all its nodes.
 
-    response_s: from the first beginning to the last end: no run time where CPUs are shared.
+    response_s: from the first start to the last end, which is no run time on shared CPUs.
     scheduled_s, unscheduled_s, suspended_s, released_s: as in the records, the mean of the
         nodes.
-    together: of the time in which it was scheduled anywhere, the fraction in which it was
-        on all its nodes; 1 if it has only one, None if it was never scheduled.
-    alone_s: what it might have taken alone, as if it had got on while it was scheduled on
-        all its nodes, or released, and never otherwise: an estimate.
+    together: the time scheduled on all nodes, as a fraction of the time scheduled on any;
+        1 on a single node, None if the job was never scheduled.
+    alone_s: an estimate of its run time alone: the time in which it was scheduled on all
+        its nodes, or released.
     cpu_s, switches, granted, refused, trapped, waited_s: sums.
     """
 
@@ -60,11 +60,14 @@ class JobSummary:
 def gather(
     nodes: Sequence[NodePaths], since_wall_ns: int, saved: Sequence[Place] = ()
 ) -> list[JobRecord]:
-    """The records of these nodes since then: from the files where they may be read, else
-    from the daemons, which tell each user of his own jobs; and those of ``saved``."""
+    """Returns the records of these nodes since then, and the records in ``saved``.
+
+    They come from the files if the user may read them, otherwise from the daemons, which
+    return only the user's own jobs.
+    """
     found = [record for paths in nodes for record in _of_node(paths, since_wall_ns)]
     found += [record for place in saved for record in read_place(place, since_wall_ns)]
-    # A private daemon that is still up tells what is in the user's state directory, too.
+    # A private daemon that is up returns records that are also in the state directory.
     return list({(r.node, r.job, r.began_wall_ns): r for r in found}.values())
 
 
@@ -80,8 +83,10 @@ def _of_node(paths: NodePaths, since_wall_ns: int) -> list[JobRecord]:
 
 
 def read_place(place: Place, since_wall_ns: int) -> list[JobRecord]:
-    """The records in a history's files; CoschedError, with file and line, for what is none.
-    A last line that was cut short is left out."""
+    """Returns the records in a history's files; skips a last line that was cut short.
+
+    Raises CoschedError, with file and line, for any other line that is not a record.
+    """
     records = []
     for path, content in _contents(place):
         lines = content.splitlines(keepends=True)
@@ -96,8 +101,10 @@ def read_place(place: Place, since_wall_ns: int) -> list[JobRecord]:
 
 
 def _contents(place: Place) -> list[tuple[Path, bytes]]:
-    """Each file with all that is in it; CoschedError for one that cannot be read. Read anew
-    if the daemon began another file meanwhile: what was in one has moved to the other."""
+    """Returns the content of each file; CoschedError for one that cannot be read.
+
+    Reads again if the daemon rotated the files meanwhile.
+    """
     while True:
         try:
             before = list(map(_identity, place.files))
@@ -118,7 +125,7 @@ def _identity(path: Path) -> tuple[Path, int, int]:
 
 
 def saved_places(state: Path | None) -> list[Place]:
-    """The histories that private daemons left in the user's state directory."""
+    """Returns the histories of private daemons in the user's state directory."""
     if state is None:
         return []
     return [
@@ -127,7 +134,7 @@ def saved_places(state: Path | None) -> list[Place]:
 
 
 def runs(records: Iterable[JobRecord]) -> list[list[JobRecord]]:
-    """The records that belong to one run: of one job, of different nodes, at one time."""
+    """Groups the records of one run: the same job, on different nodes, at one time."""
     found: list[list[JobRecord]] = []
     for record in sorted(records, key=lambda r: (r.began_wall_ns, r.node)):
         mates = next((run for run in reversed(found) if _belongs(record, run)), None)
@@ -148,7 +155,7 @@ def _belongs(record: JobRecord, run: Sequence[JobRecord]) -> bool:
 
 
 def summary(run: Sequence[JobRecord]) -> JobSummary:
-    """What the records of one run say together."""
+    """Sums up the records of one run."""
     first = run[0]
     began = min(record.began_wall_ns for record in run)
     ended = max(record.ended_wall_ns for record in run)
@@ -188,9 +195,11 @@ def _mean(values: Iterable[float]) -> float:
 
 
 def _together(run: Sequence[JobRecord]) -> tuple[float | None, float]:
-    """The fraction of its scheduled time in which a job was scheduled on all nodes, and
-    that time in seconds. Where the records remember only the last intervals, the time
-    before counts as like them."""
+    """Returns the fraction of its scheduled time that a job was scheduled on all nodes, and
+    that time in seconds.
+
+    If the records have only the last intervals, the earlier time counts like these.
+    """
     if len(run) == 1:
         scheduled_s = run[0].scheduled_s
         return (1.0 if scheduled_s else None), scheduled_s
@@ -215,13 +224,13 @@ def _intervals(record: JobRecord) -> list[Interval]:
 
 
 def document(found: JobSummary) -> dict[str, Any]:
-    """The summary, ready for JSON."""
+    """Returns the summary's JSON fields."""
     plain: dict[str, Any] = msgspec.to_builtins(found)
     return plain
 
 
 def in_words(found: JobSummary) -> list[str]:
-    """The summary for the end of a run, in lines of some 70 characters."""
+    """Describes the summary at the end of a run, in lines of about 70 characters."""
     cpu = "" if found.cpu_s is None else f", CPU {found.cpu_s:.2f} s"
     on_all = (
         f", {found.together:.0%} of it on all nodes"

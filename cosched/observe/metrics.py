@@ -1,8 +1,8 @@
-"""A node's status as Prometheus metrics, by that ecosystem's conventions: base units,
-``_total`` on what only grows, one metric a thing with labels for its kinds.
+"""Converts a node's status into Prometheus metrics, by the conventions of Prometheus: base
+units, ``_total`` for counters, one metric with labels for several kinds of one thing.
 
-Counters start again at 0 with the daemon (``cosched_start_time_seconds`` tells when) and
-those of a job end with the job.
+Counters start at 0 with the daemon, whose start is ``cosched_start_time_seconds``. The
+counters of a job end with the job.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cosched.core.node.messages import Branch, Refusal
 from cosched.node.sockets.client import request
 from cosched.shm.paths import NodePaths
 
-#: However often Prometheus asks, the daemon is not asked more often.
+#: The daemon is asked at most once in this time, however often Prometheus asks.
 FRESH_S = 0.5
 
 SWITCHES = {
@@ -30,9 +30,9 @@ SWITCHES = {
     "given": Branch.TURN_GIVEN,
 }
 REFUSALS = {reason.value: f"sch_refused_{reason.value}" for reason in Refusal}
-# Not "job": Prometheus gives every sample a label of that name, the scrape's own.
+# Not "job": Prometheus adds a label of that name to every sample.
 _JOB = ("job_name", "uid")
-#: Per-task counters that a job's metrics add up: name, counter, unit's size, help.
+#: Task counters whose sum is a job's metric: name, counter, size of the unit, help.
 _TASK_SUMS = (
     ("messages_sent", "sent", 1, "Messages that carried a status"),
     ("messages_received", "received", 1, "Messages whose status was read"),
@@ -47,7 +47,7 @@ Status = Mapping[str, Any]
 
 
 class NodeCollector(Collector):
-    """Asks the node's daemon when Prometheus asks us."""
+    """Asks the node's daemon when Prometheus asks."""
 
     def __init__(self, paths: NodePaths) -> None:
         self._paths = paths
@@ -56,11 +56,11 @@ class NodeCollector(Collector):
         self._status: Status = {}
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: registering must not ask the daemon, which may not serve yet."""
+        """Returns nothing: at registration the daemon may not serve yet."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """The metrics now; raises CoschedError if the daemon does not answer."""
+        """Returns the metrics now; raises CoschedError if the daemon does not answer."""
         with self._lock:
             if time.monotonic() - self._asked_s > FRESH_S or not self._status:
                 self._status = request(self._paths, "status")
@@ -70,7 +70,7 @@ class NodeCollector(Collector):
 
 
 def metrics_of(status: Status, now_s: float) -> Iterator[Metric]:
-    """All metrics of a status that was read at ``now_s`` (seconds since 1970)."""
+    """Returns all metrics of a status that was read at ``now_s`` (seconds since 1970)."""
     yield from _node_metrics(status, now_s)
     yield from _decision_metrics(status["counters"])
     yield from _timer_metrics(status["timer"])
@@ -172,7 +172,7 @@ def _job_metrics(jobs: Iterable[Status]) -> Iterator[Metric]:
         counters["switches"].add_metric(who, job["switches"])
         counters["requests_granted"].add_metric(who, job["granted"])
         for name, counter, size, _ in _TASK_SUMS:
-            # With those that have left, since what counts must not fall.
+            # Includes tasks that have left, since a counter must not fall.
             total = job["left"].get(counter, 0)
             total += sum(task["counters"][counter] for task in job["tasks"])
             counters[name].add_metric(who, total / size)

@@ -10,6 +10,7 @@ from typing import Any
 
 from cosched.core.errors import NoDaemon
 from cosched.node.sockets.client import nodes_in, request
+from cosched.observe.states import state_word
 from cosched.shm.paths import NodePaths, default_run_dir
 from cosched.shm.userdirs import SYSTEM_RUN_DIR
 from cosched.tables import table
@@ -100,11 +101,6 @@ def _row(job: Mapping[str, Any]) -> tuple[str, ...]:
         str(job["switches"]),
         str(job["granted"]),
     )
-
-
-def state_word(state: str) -> str:
-    """Returns the word that people read for a job's state or mode in the JSON fields."""
-    return {"raised": "boosted", "released": "detached"}.get(state, state)
 
 
 def _span(seconds: float) -> str:

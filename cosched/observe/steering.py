@@ -1,4 +1,4 @@
-"""Owners' requests, sent to every node of a run directory on which the job is."""
+"""Sends an owner's request to every node of a run directory that has the job."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cosched.shm.paths import NodePaths
 
 @dataclass(frozen=True, slots=True)
 class Steered:
-    """What one node did: the job's key and its mode before and now; or why it did not."""
+    """One node's answer: the job's key and its mode before and now, or an error."""
 
     node: str
     job: str
@@ -27,7 +27,7 @@ class Steered:
 def steer(run_dir: Path, op: str, job: str, nodes: Sequence[str] = ()) -> list[Steered]:
     """Sends ``op`` (suspend, resume, raise, release) to the nodes where the job is.
 
-    ``job`` is a name or a key. CoschedError if it is nowhere, or if no node obeyed.
+    ``job`` is a name or a key. Raises CoschedError if no node has it, or if all refuse.
     """
     statuses = gather(run_dir, nodes)
     if not statuses:

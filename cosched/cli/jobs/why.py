@@ -89,14 +89,16 @@ def story_text(story: Story, asker: Asker, last: int, *, in_all: bool = False) -
     if story.reaches_back_to_wall_ns > asker.since_wall_ns and not _begins(story):
         began = _clock(story.reaches_back_to_wall_ns)
         lines.append(f"  nothing is recorded from before {began}")
-    shown = story.told[-last:]
-    omitted = len(story.told) - len(shown)
+    shown = story.changes[-last:]
+    omitted = len(story.changes) - len(shown)
     if omitted:
-        lines.append(f"  ({omitted} earlier changes: --last {len(story.told)}, or --json)")
-    for told in shown:
-        times = f" ({told.times} times)" if told.times > 1 else ""
-        first = f"  {_clock(told.note.wall_ns)}  "
-        lines += _wrapped(told.text + times, first, " " * len(first))
+        lines.append(
+            f"  ({omitted} earlier changes: --last {len(story.changes)}, or --json)"
+        )
+    for change in shown:
+        times = f" ({change.times} times)" if change.times > 1 else ""
+        first = f"  {_clock(change.note.wall_ns)}  "
+        lines += _wrapped(change.text + times, first, " " * len(first))
     return "\n".join(lines)
 
 
@@ -114,7 +116,7 @@ def _so_far(job: Mapping[str, Any]) -> str:
 
 def _begins(story: Story) -> bool:
     """Returns whether the story begins with the job's start."""
-    first = story.told[0].note if story.told else None
+    first = story.changes[0].note if story.changes else None
     return first is not None and first.why == Cause.FIRST.value and not first.scheduled
 
 
@@ -135,7 +137,7 @@ def _document(story: Story) -> dict[str, Any]:
         "live": story.live,
         "reaches_back_to_s": story.reaches_back_to_wall_ns / NS_PER_S,
         "notes": [
-            {**asdict(told.note), "times": told.times, "text": told.text}
-            for told in story.told
+            {**asdict(change.note), "times": change.times, "text": change.text}
+            for change in story.changes
         ],
     }

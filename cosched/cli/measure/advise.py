@@ -1,4 +1,4 @@
-"""``cosched advise``: coschedule a job, leave it alone, or run it in batch."""
+"""``cosched advise``: advises how to run a job."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from cosched.node.profile import profile_of
 from cosched.observe.status import gather
 
 HELP = """\
-Say whether coscheduling pays for a job: coschedule it, leave it alone, or run
-it in batch; and why.
+Advise whether to coschedule a job, leave it to the kernel, or run it in batch;
+with the reason.
 
-JOB is one that runs now (its name, or UID.NAME): the advice follows from what
-its tasks have done so far. WORKLOAD.toml is a file as for cosched bench: each of
-its jobs runs alone for a while. The advice is an estimate, from how often tasks
-exchange messages and how long they wait; 'cosched bench' measures.
+JOB is the name (or UID.NAME) of a job that runs now. The advice follows from how
+its tasks ran so far. WORKLOAD.toml is a file as for cosched bench: each of its
+jobs runs alone for a while. The advice is an estimate. It follows from how often
+tasks exchange messages and how long they wait. 'cosched bench' measures.
 
 \b
 Examples:
@@ -67,7 +67,7 @@ def _jobs_and_files(
     default="10s",
     show_default=True,
     metavar="TIME",
-    help="How long a job of a workload is watched at most.",
+    help="Longest time to watch each job of a workload.",
 )
 @lab_nodes_option
 @hosts_option("Run a workload on these nodes instead.")
@@ -109,7 +109,9 @@ def _running_job(run_dir: Path, name: str) -> Seen:
     if not keys:
         raise CoschedError(f"no job '{name}' runs; see: cosched status")
     if len(keys) > 1:
-        raise CoschedError(f"'{name}' is the job of several users; say {' or '.join(keys)}")
+        raise CoschedError(
+            f"several users have a job '{name}'; name {' or '.join(sorted(keys))}"
+        )
     return Seen(name, profile_of(statuses, keys.pop()))
 
 

@@ -1,4 +1,4 @@
-"""``cosched bench``: one workload, run in several ways and compared."""
+"""``cosched bench``: runs one workload in several ways and compares the runs."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ Run a workload with and without cosched, and compare.
 \b
 The arms:
   batch         one job after the other
-  kernel        all at once, shared by the operating system alone
-  yield         the same, but ranks that wait offer their CPU to others
-  block         the same, but ranks that wait sleep
-  gang          all at once, one driver switches all nodes: the ideal
+  kernel        all jobs at once, scheduled by the kernel alone
+  yield         as kernel, but waiting ranks yield their CPU
+  block         as kernel, but waiting ranks sleep
+  gang          all jobs at once, one driver switches all nodes: the ideal
   slurm-gang    time-sliced by Slurm (scripts/slurm-lab)
   messages      coscheduled, with timers that are not aligned
-  strict        coscheduled, time that a job leaves unused is lost
-  proportional  coscheduled, such time goes to the others
-  cosched       coscheduled, as the nodes' daemons are set
+  strict        coscheduled; the time that a job leaves unused is lost
+  proportional  coscheduled; other jobs get the time that a job leaves unused
+  cosched       coscheduled, with the settings of the nodes' daemons
 
-A workload file lists jobs. A job runs a command, or a C source (its path is
-relative to the file) that is compiled for the MPI at hand:
+A workload file lists jobs. A job runs a command, or a C source that is compiled
+for the MPI in use. The path of the source is relative to the file:
 
 \b
   [[job]]
@@ -89,7 +89,7 @@ Exit status: 0, or 1 if a job of any run failed.
     "--arms",
     default="batch,kernel,cosched",
     show_default=True,
-    help="Which ways to run the workload are compared.",
+    help="Ways to run the workload.",
 )
 @click.option(
     "--repeat",
@@ -97,7 +97,7 @@ Exit status: 0, or 1 if a job of any run failed.
     type=click.IntRange(1),
     default=3,
     show_default=True,
-    help="Runs of each arm; medians count.",
+    help="Runs of each arm; the result is the median.",
 )
 @json_file_option("Also write everything to FILE, as JSON ('-': as --json).")
 @click.option("--mpi", metavar="MPI", help="As for cosched-run: mpich, openmpi or a path.")
@@ -115,9 +115,9 @@ Exit status: 0, or 1 if a job of any run failed.
     "--resume",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Keep each finished run in FILE, and do not make again what it holds.",
+    help="Keep each finished run in FILE; skip the runs that it has.",
 )
-@click.option("--no-warm-up", is_flag=True, help="Do not run the first job beforehand.")
+@click.option("--no-warm-up", is_flag=True, help="Do not run the first job once before.")
 @run_dir_option
 def command(
     workload: Path,
@@ -173,7 +173,7 @@ def command(
 
 
 def _words(text: str) -> tuple[str, ...]:
-    """A command as a shell would split it."""
+    """Splits a command as a shell does."""
     try:
         return tuple(shlex.split(text))
     except ValueError as error:

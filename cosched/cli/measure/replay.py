@@ -1,4 +1,4 @@
-"""``cosched replay``: tell a trace's events to the machine anew."""
+"""``cosched replay``: replays a trace and compares the decisions."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from cosched.observe.timeline.trace import read_trace
 @json_option
 @click.pass_context
 def command(ctx: click.Context, traces: tuple[Path, ...], as_json: bool) -> None:
-    """Tell the events of a trace to the scheduler's machine anew and compare what it says.
+    """Replay the events of a trace and compare the scheduler's commands with the trace.
 
-    TRACE is a trace's file, or a node's directory with the files in it. The exit status
-    is 0 if every command is the same, and 1 at the first that differs: then this version
-    of cosched decides otherwise than the one that wrote the trace.
+    TRACE is the file of a trace, or the directory of a node. The exit status is 0 if all
+    commands are equal. It is 1 at the first difference: then this version of cosched
+    decides differently from the one that wrote the trace.
 
     \b
     Examples:
@@ -51,11 +51,11 @@ def _text(result: Replay) -> str:
         f"{place}: command {different.index + 1} differs, after {result.events} events\n"
         f"  event     {different.entry.event}\n"
         f"  recorded  {different.recorded or 'no further command'}\n"
-        f"  replayed  {_said(different)}"
+        f"  replayed  {_replayed(different)}"
     )
 
 
-def _said(different: Difference) -> str:
+def _replayed(different: Difference) -> str:
     return different.problem or str(different.replayed or "no further command")
 
 

@@ -1,4 +1,4 @@
-"""``cosched report``: one HTML file of traces and bench results; or Perfetto's format."""
+"""``cosched report``: draws traces and bench results in one HTML file, or for Perfetto."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from cosched.observe.timeline.trace import Trace, read_trace
     "perfetto_file",
     type=click.Path(path_type=Path),
     metavar="FILE.json",
-    help="Write the traces for ui.perfetto.dev instead, or as well.",
+    help="Write the traces for ui.perfetto.dev; no report without --out.",
 )
 @click.option("--title", default="cosched report", show_default=True, metavar="TEXT")
 @asked_run_dir_option
@@ -46,11 +46,11 @@ def command(
     title: str,
     run_dir: Path,
 ) -> None:
-    """Draw which job each node ran when, how well the nodes agreed, and what a bench gave.
+    """Draw which job each node ran when, how well the nodes agreed, and bench results.
 
-    INPUT is a trace, a directory with traces in it (a node's, or a run directory), or a
-    result of cosched bench --json. Without any, the traces of this machine's nodes. The
-    report is one file that needs no network.
+    INPUT is a trace, a directory with traces (of a node, or a run directory), or a result
+    of cosched bench --out. By default it is the run directory of this machine. The report
+    is one file that needs no network.
 
     \b
     Examples:
@@ -60,7 +60,7 @@ def command(
     """
     found = find_inputs(inputs or [run_dir])
     if perfetto_file is not None and not found.traces:
-        raise CoschedError("--perfetto: no trace among what was given")
+        raise CoschedError("--perfetto: the inputs have no trace")
     if out is None and perfetto_file is None:
         out = Path("report.html")
     for path in (out, perfetto_file):
@@ -78,7 +78,7 @@ def command(
 
 
 def _read(paths: Sequence[Path]) -> Iterator[Trace]:
-    """The traces, with a line of progress where somebody waits for it."""
+    """Reads the traces; shows the progress on a terminal."""
     console = Console(stderr=True)
     shown = track(
         paths,

@@ -1,4 +1,4 @@
-"""``cosched tune``: the slice and GMET that suit a workload."""
+"""``cosched tune``: finds the best slice and GMET for a workload."""
 
 from __future__ import annotations
 
@@ -27,19 +27,18 @@ from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings, Span, parse_gmet, parse_slice
 
 HELP = """\
-Find the slice and the GMET that suit a workload.
+Find the best slice and GMET for a workload.
 
-Runs the workload (a file as for cosched bench) again and again: first a few
-settings far apart, then what is near the good ones, then the better half of
-them again, and again. Beside them run the kernel alone and the default. It
-prints a map of mean responses and what to set, or that the default will do, or
-that this workload should not be coscheduled at all.
+Runs the workload (a file as for cosched bench) many times: first with a few
+settings far apart, then with settings near the good ones, then with the better
+half of them again and again. The kernel alone and the default settings run for
+comparison. The output is a map of mean responses and a recommendation: a
+setting, the default, or not to coschedule this workload at all.
 
-With --resume FILE it can be interrupted, and goes on where it stopped.
+With --resume FILE an interrupted search continues where it stopped.
 
-With --simulate nothing runs: the live scheduler is tried on simulated nodes,
-in seconds. 'cosched sim calibrate' sees beforehand how the programs
-communicate.
+With --simulate the live scheduler runs on simulated nodes, in seconds. Run
+'cosched sim calibrate' first; it measures how the programs communicate.
 
 \b
 Examples:
@@ -62,16 +61,20 @@ _FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
     default="0.25s,0.5s,1s,2s,4s",
     show_default=True,
     metavar="TIMES",
-    help="Which to try.",
+    help="Slices to try.",
 )
 @click.option(
     "--gmets",
     default="20ms,50ms,100ms,200ms,500ms",
     show_default=True,
     metavar="TIMES",
-    help="Which to try, below the slice.",
+    help="GMETs to try, if below the slice.",
 )
-@click.option("--modes", metavar="MODES", help="proportional,strict: both; else as it is.")
+@click.option(
+    "--modes",
+    metavar="MODES",
+    help="proportional,strict: try both; else the current.",
+)
 @click.option("--align", "aligns", default="on", show_default=True, help="on, off or both.")
 @click.option(
     "--repeat",
@@ -83,13 +86,13 @@ _FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
 )
 @click.option("--resume", type=_FILE, metavar="FILE", help="Keep finished runs in FILE.")
 @click.option("--write", type=_FILE, metavar="FILE", help="The setting as a config file.")
-@click.option("--figure", type=_FILE, metavar="FILE", help="The map as PNG or SVG.")
+@click.option("--figure", type=_FILE, metavar="FILE", help="Draw the map as PNG or SVG.")
 @json_file_option("Also write everything to FILE, as JSON ('-': as --json).")
 @lab_nodes_option
 @hosts_option()
 @click.option("--mpi", metavar="MPI", help="As for cosched-run.")
 @run_limit_option
-@click.option("--simulate", is_flag=True, help="In virtual time, on simulated nodes.")
+@click.option("--simulate", is_flag=True, help="Simulate the nodes, in virtual time.")
 @calibration_option
 @run_dir_option
 def command(
@@ -181,7 +184,7 @@ def _words(text: str, known: tuple[str, ...], option: str) -> tuple[str, ...]:
 
 
 def _drawer(figure: Path | None) -> Callable[[dict[str, object], Path], None] | None:
-    """What draws the map; found before the search, not after it."""
+    """Returns the function that draws the map; raises CoschedError before the search."""
     if figure is None:
         return None
     try:

@@ -1,7 +1,7 @@
-"""``cosched completion``: what a shell needs to complete cosched's command lines.
+"""``cosched completion``: prints a shell script that completes cosched's command lines.
 
-The shell asks the program itself at each press of the key, so what it offers is what
-``--help`` says. click speaks with bash, zsh and fish; tcsh is taught here.
+The shell runs the program at each completion, so it offers the same words as ``--help``.
+click supports bash, zsh and fish; this module adds tcsh.
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ SHELLS = ("bash", "zsh", "fish", "tcsh")
 
 
 class TcshComplete(ShellComplete):
-    """tcsh hands the line over in COMMAND_LINE and takes one word a line.
+    """tcsh passes the line in COMMAND_LINE and reads one word a line.
 
-    It knows no types: a value that is a path is completed from the words offered alone,
-    so for those the rule falls through to file names.
+    It has no types of words, so a marker for paths is replaced by the paths themselves.
     """
 
     name = "tcsh"
@@ -34,18 +33,18 @@ class TcshComplete(ShellComplete):
     )
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """The words before the one that is being typed, and that one."""
+        """Returns the words before the current one, and the current one."""
         line = os.environ["COMMAND_LINE"]
         words = _split(line)
         typing = words.pop() if words and not line[-1:].isspace() else ""
         return words[1:], typing
 
     def format_completion(self, item: CompletionItem) -> str:
-        """The word alone; file names are listed by ``complete`` itself."""
+        """Returns the word alone."""
         return str(item.value)
 
     def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem]:
-        """click's items; in place of the marker for paths, the paths."""
+        """Returns click's items, with paths in place of the marker for paths."""
         found = []
         for item in super().get_completions(args, incomplete):
             if item.type in ("file", "dir"):
@@ -56,18 +55,17 @@ class TcshComplete(ShellComplete):
 
 
 def register() -> None:
-    """Makes the shells that click does not know known to it."""
+    """Registers the shells that click does not support."""
     add_completion_class(TcshComplete)
 
 
 @click.command("completion")
 @click.argument("shell", type=click.Choice(SHELLS))
 def command(shell: str) -> None:
-    """Print what makes SHELL complete the command lines of cosched and cosched-run.
+    """Print a script with which SHELL completes lines of cosched and cosched-run.
 
-    For now, in bash or zsh: eval "$(cosched completion bash)"; in fish: cosched
-    completion fish | source. For good, put that into the shell's start-up file. tcsh
-    reads a file: see the example.
+    For the current shell, in bash or zsh: eval "$(cosched completion bash)"; in fish:
+    cosched completion fish | source. For all shells, see the examples.
 
     \b
     Examples:
@@ -97,7 +95,7 @@ def _paths(begun: str, *, folders_only: bool) -> list[CompletionItem]:
     folder, name = os.path.split(begun)
     try:
         entries = sorted(os.scandir(folder or "."), key=lambda entry: entry.name)
-    except OSError:  # no such folder: nothing begins so
+    except OSError:  # no such folder
         return []
     found = []
     for entry in entries:

@@ -1,4 +1,4 @@
-"""``cosched lab``: virtual nodes on this machine."""
+"""``cosched lab``: makes virtual nodes on this machine."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from cosched.lab.plan import format_cpu_list
 def command() -> None:
     """Make virtual nodes on this machine: lab1, lab2, ...
 
-    Each node has its own host name, network address and CPUs, and its own daemons.
-    Files are the machine's. Needs root.
+    Each node has its own host name, network address, CPUs and daemons. All nodes use
+    the machine's files. Needs root.
 
     \b
     Examples:
@@ -39,9 +39,9 @@ def command() -> None:
     type=int,
     default=1,
     show_default=True,
-    help="CPUs of this machine that each node gets for itself.",
+    help="CPUs of this machine for each node alone.",
 )
-@click.option("--no-daemons", is_flag=True, help="Do not run 'cosched up' in them.")
+@click.option("--no-daemons", is_flag=True, help="Do not start the nodes' daemons.")
 @run_dir_option
 @json_option
 def up(
@@ -94,7 +94,7 @@ def status(run_dir: Path, as_json: bool) -> None:
 @click.argument("node")
 @click.argument("words", metavar="CMD...", nargs=-1, type=click.UNPROCESSED)
 def exec_(run_dir: Path, node: str, words: tuple[str, ...]) -> None:
-    """Run CMD inside NODE, in this directory, and end as it ends.
+    """Run CMD inside NODE, in this directory, and return its exit status.
 
     \b
     Examples:
@@ -104,7 +104,7 @@ def exec_(run_dir: Path, node: str, words: tuple[str, ...]) -> None:
     if words[:1] == ("--",):
         words = words[1:]
     if not words:
-        raise click.UsageError("name a command to run.")
+        raise click.UsageError("Missing CMD.")
     lab = Lab.load(run_dir)
     if lab is None:
         raise CoschedError("no lab is up: make one with 'cosched lab up --nodes 2'")

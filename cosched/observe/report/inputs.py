@@ -1,4 +1,4 @@
-"""What a report is made of: finds traces and bench results among paths that people name."""
+"""Finds the inputs of a report, traces and bench results, among given paths."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Inputs:
 
 
 def find_inputs(paths: Sequence[Path]) -> Inputs:
-    """Sorts them out; a directory stands for the traces in it and in its folders.
+    """Sorts the paths; a directory means the traces in it and in its folders.
 
-    Raises CoschedError for what is neither.
+    Raises CoschedError for a path that is neither a trace nor a bench result.
     """
     traces: list[Path] = []
     benches: list[dict[str, Any]] = []
@@ -57,7 +57,7 @@ def _traces_in(directory: Path) -> list[Path]:
 
 
 def _bench(path: Path) -> dict[str, Any] | None:
-    """The bench result in this file, None if it is something else: a trace, then."""
+    """Returns the bench result in this file, None if the file is a trace."""
     try:
         with path.open(encoding="utf-8") as stream:
             if not stream.read(1) == "{":

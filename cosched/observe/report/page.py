@@ -1,8 +1,8 @@
-"""The report as one HTML file that needs nothing else: no network, no other file.
+"""Renders the report as one HTML file that needs no network and no other file.
 
-Styles, script and the charting library (uPlot) are inlined. The data travels compressed
-and as base64 text, so that no name in it can end the script. The page's policy forbids it
-to load anything.
+The page contains its styles, scripts and the charting library (uPlot). The data is
+compressed and written as base64 text, so no name in it can end the script. The page's
+policy forbids loading anything.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _PARTS = {
 
 
 def render_page(title: str, data: Mapping[str, Any]) -> str:
-    """The whole page; ``data`` as ``report_data`` makes it. The same data gives the same
-    page, byte for byte."""
+    """Returns the whole page with the ``data`` of ``report_data``. Equal data gives equal
+    bytes."""
     folder = files("cosched.observe.report") / "assets"
     parts = {key: (folder / name).read_text("utf-8") for key, name in _PARTS.items()}
     return Template((folder / "report.html").read_text("utf-8")).substitute(

@@ -1,8 +1,8 @@
-"""How well the nodes of a job agree: when it ran on all of them, when only on some, and how
-long a node took to follow another. Pure; times are nanoseconds of the wall clock.
+"""Measures how well the nodes of a job agree. Pure; times are in nanoseconds.
 
-A job counts on the nodes where it has tasks at that moment. A job of one node has nobody to
-agree with and is left out.
+Finds when a job ran on all its nodes, when only on some, and how long a node took to follow
+another. A job counts on the nodes where it has tasks at that moment. Jobs on one node are
+left out.
 """
 
 from __future__ import annotations
@@ -29,16 +29,15 @@ class Agreement:
 
     @property
     def fraction(self) -> float | None:
-        """Of the time in which it ran anywhere, that in which it ran everywhere; None if it
-        never ran."""
+        """The time on all nodes, as a fraction of the time on any; None if it never ran."""
         all_ns, some_ns = length_ns(self.together), length_ns(self.apart)
         return all_ns / (all_ns + some_ns) if all_ns + some_ns else None
 
 
 @dataclass(frozen=True, slots=True)
 class Follow:
-    """A node's switch to a job that ran elsewhere already. leader: the node where it ran,
-    if it was one; None where several had it."""
+    """A node's switch to a job that already ran on another node. leader: that node; None
+    if the job ran on several."""
 
     node: str
     span: Span
@@ -52,12 +51,12 @@ class Follow:
 
 
 def length_ns(intervals: Sequence[Interval]) -> int:
-    """The sum of their lengths."""
+    """Returns the sum of the lengths."""
     return sum(end - begin for begin, end in intervals)
 
 
 def agreements(nodes: Sequence[NodeTimeline]) -> list[Agreement]:
-    """Each job that was on more than one node, by key."""
+    """Returns the agreement of each job on more than one node, by key."""
     jobs = sorted({job for node in nodes for job, _, _ in node.present})
     found = (_agreement(job, nodes) for job in jobs)
     return [agreement for agreement in found if len(agreement.nodes) > 1]
@@ -94,7 +93,7 @@ def _extend(intervals: list[Interval], begin_ns: int, end_ns: int) -> None:
 
 
 def follows(nodes: Sequence[NodeTimeline]) -> list[Follow]:
-    """Each switch to a job that another node had begun to run before and still ran."""
+    """Returns each switch to a job that another node already ran."""
     by_job: dict[Job, list[tuple[str, Span]]] = {}
     for timeline in nodes:
         for span in timeline.spans:

@@ -1,4 +1,4 @@
-"""Intervals of time that several nodes have in common. Whole nanoseconds."""
+"""Finds the time that the intervals of several nodes have in common, in nanoseconds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Interval = tuple[int, int]
 def clipped(
     intervals: Iterable[Sequence[int | None]], since_ns: int, until_ns: int
 ) -> list[Interval]:
-    """As a status has them, within bounds: open ends end there, empty ones are left out."""
+    """Cuts a status's intervals to the given bounds; an open one ends at ``until_ns``."""
     found = []
     for start, end in intervals:
         assert start is not None
@@ -23,7 +23,7 @@ def clipped(
 
 
 def time_by_depth(sets: Iterable[Iterable[Interval]]) -> dict[int, int]:
-    """For each number of sets that hold at once, for how long exactly so many did.
+    """Returns for each number of sets how long exactly so many sets overlapped.
 
     The intervals of one set do not overlap each other.
     """
@@ -45,18 +45,18 @@ def time_by_depth(sets: Iterable[Iterable[Interval]]) -> dict[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """How long all sets held at once, and how long any did."""
+    """How long all sets overlapped, and how long at least one had an interval."""
 
     all_ns: int
     any_ns: int
 
     @property
     def fraction(self) -> float | None:
-        """The first of the second; None if none ever held."""
+        """The first as a fraction of the second; None if the sets are empty."""
         return self.all_ns / self.any_ns if self.any_ns else None
 
 
 def shared(sets: Sequence[Sequence[Interval]]) -> Shared:
-    """What the sets have in common."""
+    """Returns how long the sets overlap."""
     lengths = time_by_depth(sets)
     return Shared(lengths.get(len(sets), 0), sum(lengths.values()))

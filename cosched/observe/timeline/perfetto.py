@@ -1,9 +1,9 @@
-"""Timelines in the trace event format, which Perfetto and Chrome open. Pure.
+"""Converts timelines to the trace event format of Perfetto and Chrome. Pure.
 
-Nodes are processes, jobs their threads, spans complete events; refused requests and
-switches that a message pulled are instants on the job's thread. Where one node alone can
-have sent the message, a flow leads from its span to the one that was pulled. Times are
-microseconds since the earliest one; ``otherData`` has the wall clock of that.
+A node becomes a process, a job a thread, and a span a complete event. Refused requests and
+switches that a message pulled are instants on the job's thread. If only one node can have
+sent the message, a flow leads from that node's span to the pulled one. Times are
+microseconds since the earliest one, whose wall clock is in ``otherData``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Event = dict[str, Any]
 
 
 def perfetto(nodes: Sequence[NodeTimeline]) -> dict[str, Any]:
-    """The whole document, ready for ``json.dumps``."""
+    """Returns the whole document, ready for ``json.dumps``."""
     origin_ns = min((node.begin_ns for node in nodes), default=0)
     return _Writer(nodes, origin_ns).document()
 

@@ -1,4 +1,4 @@
-"""Telling a trace's events to a machine anew, to see whether it still says the same."""
+"""Replays a trace's events and compares the machine's commands with the recorded ones."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from cosched.observe.timeline.trace import Entry, Trace
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first command that differs. None: there is no such command, or ``problem`` says
-    what the machine did instead of answering."""
+    """The first command that differs. None: there is no such command. problem: the error
+    that the machine raised instead."""
 
     entry: Entry
     index: int
@@ -24,7 +24,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """How far a replay came: all of it if there is no difference."""
+    """How many events and segments were replayed, up to the first difference."""
 
     events: int
     segments: int
@@ -46,12 +46,12 @@ def replay(trace: Trace) -> Replay:
 
 def _compare(machine: NodeScheduler, entry: Entry) -> Difference | None:
     try:
-        said = machine.handle(entry.event)
-    except Exception as error:  # noqa: BLE001  a crash is what is to be reproduced
+        commands = machine.handle(entry.event)
+    except Exception as error:  # noqa: BLE001  the crash is the difference
         recorded = entry.commands[0] if entry.commands else None
         problem = f"{type(error).__name__}: {error}"
         return Difference(entry, 0, recorded, None, problem)
-    for index, (recorded, replayed) in enumerate(zip_longest(entry.commands, said)):
+    for index, (recorded, replayed) in enumerate(zip_longest(entry.commands, commands)):
         if recorded != replayed:
             return Difference(entry, index, recorded, replayed)
     return None

@@ -26,8 +26,8 @@ from cosched.observe.timeline.trace import Segment, Trace
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A job was scheduled from ``begin_ns`` to ``end_ns``. lane: 0, or more where others
-    were scheduled beside it. cut: it went on when the trace ended."""
+    """A job was scheduled from ``begin_ns`` to ``end_ns``. lane: 0, or more if other jobs
+    were scheduled beside it. cut: the job still ran when the trace ended."""
 
     job: Job
     begin_ns: int
@@ -49,8 +49,8 @@ class Refused:
 
 @dataclass(slots=True)
 class NodeTimeline:
-    """One node. ``spans`` and ``refused`` are in order of their beginnings; ``present``
-    holds (job, from, to) of each job's stay on the node."""
+    """One node. ``spans`` and ``refused`` are in the order of their start; ``present`` has
+    (job, from, to) for each job's stay on the node."""
 
     node: str
     begin_ns: int
@@ -61,7 +61,7 @@ class NodeTimeline:
 
 
 def timelines(traces: Iterable[Trace]) -> list[NodeTimeline]:
-    """The nodes of these traces, by name; traces of one node are taken together."""
+    """Returns a timeline for each node, by name; joins the traces of one node."""
     by_node: dict[str, list[Segment]] = {}
     for trace in traces:
         by_node.setdefault(trace.node, []).extend(trace.segments)

@@ -1,8 +1,8 @@
-"""Reading the trace of a node: what ``cosched.node.records.trace_file`` wrote.
+"""Reads the trace of a node, which ``cosched.node.records.trace_file`` writes.
 
-A trace is a list of segments, each with the machine's state at its beginning, so each can
-be told anew from there. A line that was cut short, because a daemon was killed or is just
-writing it, ends its segment silently; anything else that is no line of a trace is an error.
+A trace is a list of segments. Each begins with the machine's state, so each can be replayed
+from there. If a daemon was killed, or is writing, the last line of its segment may be cut
+short and is skipped. Any other line that does not belong to a trace is an error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cosched.node.records.trace_file import trace_place
 
 
 class Entry(NamedTuple):
-    """One event, the commands that came of it, and where the trace says so."""
+    """One event, its commands, and their place in the trace."""
 
     event: Event
     commands: tuple[Command, ...]
@@ -30,7 +30,7 @@ class Entry(NamedTuple):
 
 @dataclass(slots=True)
 class Segment:
-    """The machine's state and what it was told from there on; iterates as a Trace does."""
+    """The machine's state and the events after it; iterates as a Trace does."""
 
     header: Header
     entries: list[Entry] = field(default_factory=list)
@@ -43,8 +43,8 @@ class Segment:
 class Trace:
     """A node's trace, oldest segment first; iterates over (event, commands).
 
-    tasks: who each task was, by job and process; of a process that registered again, the
-    last.
+    tasks: the note about each task, by job and process; the last note if a process
+    registered again.
     """
 
     segments: list[Segment]
@@ -52,7 +52,7 @@ class Trace:
 
     @property
     def header(self) -> Header:
-        """That of the oldest segment."""
+        """The header of the oldest segment."""
         return self.segments[0].header
 
     @property
@@ -69,14 +69,15 @@ class Trace:
 
 
 def trace_files(directory: Path) -> list[Path]:
-    """The files of the trace in a node's directory, oldest first."""
+    """Returns the files of the trace in a node's directory, oldest first."""
     return trace_place(directory).files
 
 
 def read_trace(paths: Sequence[Path]) -> Trace:
-    """The trace in these files, all of one node; a directory stands for those in it.
+    """Reads the trace in these files of one node; a directory means the files in it.
 
-    Raises CoschedError, with file and line, for what cannot be read or is not a trace.
+    Raises CoschedError, with file and line, for a file that cannot be read or is not a
+    trace.
     """
     segments: list[Segment] = []
     tasks: dict[tuple[Job, Task], TaskNote] = {}
@@ -134,7 +135,7 @@ def _read_file(
 
 
 def _was_cut(lines: Sequence[bytes], number: int) -> bool:
-    """Whether a line was left unfinished: nothing follows, or a new daemon's header."""
+    """Returns whether a line was cut: it is the last, or a new daemon's header follows."""
     if number == len(lines):
         return not lines[-1].endswith(b"\n")
     return lines[number].startswith(b'{"cosched_trace"')

@@ -1,4 +1,4 @@
-"""One job on all its nodes, from their status: the text below the answer of ``why``."""
+"""Describes a job on all its nodes: the text below the answer of ``cosched why``."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from cosched.observe.states import state_word
+
 Status = Mapping[str, Any]
 
 
 def detail(statuses: Sequence[Status], name: str, uid: int) -> str:
-    """A paragraph a node, within 76 columns."""
+    """Returns one paragraph for each node, within 76 columns."""
     found = [
         _on_node(status, job)
         for status in statuses
@@ -30,7 +32,7 @@ def _on_node(status: Status, job: Status) -> str:
     ranks = ", ".join(str(task["rank"]) for task in job["tasks"])
     cpu = "" if job["cpu_s"] is None else f", {job['cpu_s']:.1f}s CPU"
     lines = [
-        f"{status['node']}: {state}, share {job['share_percent'] or 0}%, "
+        f"{status['node']}: {state_word(state)}, share {job['share_percent'] or 0}%, "
         f"scheduled for {job['scheduled_s']:.1f}s{cpu}",
         f"  ranks {ranks}; carrier {job['carrier']}; CPUs "
         f"{','.join(map(str, job['cpus']))}",
@@ -38,8 +40,8 @@ def _on_node(status: Status, job: Status) -> str:
     ]
     refused = {reason: n for reason, n in job["refused"].items() if n}
     if refused:
-        told = ", ".join(f"{reason} {n}" for reason, n in sorted(refused.items()))
-        lines.append(f"  refused: {told}")
+        reasons = ", ".join(f"{reason} {n}" for reason, n in sorted(refused.items()))
+        lines.append(f"  refused: {reasons}")
     total: Counter[str] = Counter()
     for task in job["tasks"]:
         total.update(task["counters"])

@@ -1,4 +1,4 @@
-"""A job's story in words: one short sentence for each note. Pure."""
+"""Explains each note about a job in a short sentence. Pure."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ from cosched.core.trace.story import ENDED, Note
 
 
 @dataclass(frozen=True, slots=True)
-class Teller:
-    """Tells the notes of one job. The functions name a task by its pid and a job by its
-    key, as far as they are known."""
+class Explainer:
+    """Explains the notes of one job.
+
+    rank_of: returns a task's rank by its pid, None if it is not known. name_of: returns
+    a job's name by its key.
+    """
 
     rank_of: Callable[[int], int | None]
     name_of: Callable[[str], str]
     job: str
 
-    def tell(self, note: Note) -> str:
-        """What happened, and why."""
+    def explain(self, note: Note) -> str:
+        """Returns what happened, and why."""
         if note.why == ENDED:
             return "ended: its last task left"
         if note.scheduled is None:
@@ -42,10 +45,10 @@ class Teller:
             Cause.SLICE.value: f"its turn; the slice of {self._names(note)} was over"
             if note.others
             else "its turn; it fits beside what runs",
-            Cause.GIVEN.value: f"its turn was given from outside{gave_way}",
+            Cause.GIVEN.value: f"an outside command gave it its turn{gave_way}",
             Cause.RESUMED.value: f"{self._by_owner(note, 'resumed')}{gave_way}",
-            Cause.RAISED.value: f"{self._by_owner(note, 'raised')}{gave_way}",
-            Cause.RELEASED.value: "its owner released it: it runs at normal shares",
+            Cause.RAISED.value: f"{self._by_owner(note, 'boosted')}{gave_way}",
+            Cause.RELEASED.value: "its owner detached it: it runs at normal shares",
             Cause.SHUTDOWN.value: "the daemon ended: everything runs freely",
         }.get(note.why, note.why)
 
@@ -56,28 +59,28 @@ class Teller:
         return {
             Cause.REARMED.value: "may ask again: the guaranteed time of what runs is over",
             Cause.UNBLOCKED.value: "may ask again: other jobs run or wait now",
-            Cause.FIRST.value: "new; waits until it is told that it may run",
+            Cause.FIRST.value: "new; it waits for its turn",
             Cause.SLICE.value: f"its slice was over{now}",
             Cause.CROWDED.value: f"tasks came, and it no longer fits beside them{now}",
             Cause.SUSPENDED.value: f"its owner suspended it{now}",
             Cause.RESUMED.value: "its owner resumed it; it waits for its turn",
-            Cause.RAISED.value: "its owner raised it; it waits for its turn",
+            Cause.RAISED.value: "its owner boosted it; it waits for its turn",
         }.get(note.why, note.why)
 
     def _by_owner(self, note: Note, done: str) -> str:
-        """Why a job is scheduled when an owner raised or resumed a job."""
+        """Returns why the job is scheduled after an owner boosted or resumed a job."""
         if note.owner_of is not None and note.owner_of != self.job:
             return f"it fits beside {self.name_of(note.owner_of)}, which its owner {done}"
-        alone = ": it has its CPUs alone" if done == "raised" else ""
+        alone = ": it has its CPUs alone" if done == "boosted" else ""
         return f"its owner {done} it{alone}"
 
     def _displaced_by(self, note: Note) -> str:
         if note.asker is not None:
             return f" by {self._asker(note)}: {self._trapped(note)} a message there"
         if note.owner_of is not None:
-            did = "raised" if note.mode == Mode.RAISED.value else "resumed"
+            did = "boosted" if note.mode == Mode.RAISED.value else "resumed"
             return f": the owner of {self.name_of(note.owner_of)} {did} it"
-        return " from outside of the node"
+        return " by an outside command"
 
     def _refusal(self, note: Note) -> str:
         trapped, others = self._trapped(note), self._names(note)
@@ -91,7 +94,7 @@ class Teller:
             Refusal.SCHEDULED.value: "it was scheduled already",
             Refusal.STALE.value: "asked before the last change of its status",
             Refusal.SUSPENDED.value: "its owner suspended it",
-            Refusal.BARRED.value: "a raised job has these CPUs alone",
+            Refusal.BARRED.value: "a boosted job has these CPUs alone",
             Refusal.UNKNOWN.value: "the task is not registered",
         }.get(note.why, note.why)
         return f"refused, {trapped} a message: {why}"
@@ -108,25 +111,25 @@ class Teller:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """One or more notes of the same meaning in a row: the last of them, and how many."""
+class Explained:
+    """Equal notes in a row: the last one, their number, and the sentence."""
 
     note: Note
     times: int
     text: str
 
 
-def tell_all(teller: Teller, notes: Sequence[Note]) -> list[Told]:
-    """The story; refusals that repeat each other become one."""
-    told: list[Told] = []
+def explain_all(explainer: Explainer, notes: Sequence[Note]) -> list[Explained]:
+    """Explains the notes in order; equal refusals in a row become one."""
+    found: list[Explained] = []
     for note in notes:
-        text = teller.tell(note)
-        last = told[-1] if told else None
+        text = explainer.explain(note)
+        last = found[-1] if found else None
         if last is not None and note.scheduled is None and _alike(last.note, note):
-            told[-1] = Told(note, last.times + 1, text)
+            found[-1] = Explained(note, last.times + 1, text)
         else:
-            told.append(Told(note, 1, text))
-    return told
+            found.append(Explained(note, 1, text))
+    return found
 
 
 def _alike(one: Note, other: Note) -> bool:

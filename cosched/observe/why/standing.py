@@ -1,4 +1,4 @@
-"""What a job on a node is doing now, in half a sentence. Pure."""
+"""Describes in half a sentence what a job on a node does now. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 from cosched.core.node.messages import Cause
 from cosched.core.units import NS_PER_S
-from cosched.observe.why.reasons import Told
+from cosched.observe.states import state_word
+from cosched.observe.why.reasons import Explained
 
 Status = Mapping[str, Any]
 
@@ -18,19 +19,19 @@ _MODES = {
 
 
 def find_job(status: Status | None, key: str) -> Mapping[str, Any] | None:
-    """The job in a node's status."""
+    """Returns the job in a node's status, None if it is not there."""
     jobs = status["jobs"] if status else []
     return next((job for job in jobs if job["key"] == key), None)
 
 
 def find_waiting(status: Status | None, key: str) -> Mapping[str, Any] | None:
-    """The job among those that wait to begin."""
+    """Returns the job among the jobs that wait for memory, None if it is not there."""
     waiting = status["waiting"] if status else []
     return next((job for job in waiting if job["key"] == key), None)
 
 
-def standing(status: Status | None, key: str, told: Sequence[Told]) -> str:
-    """Whether the job runs now, since when, and who waits for whom."""
+def standing(status: Status | None, key: str, changes: Sequence[Explained]) -> str:
+    """Describes whether the job runs, since when, and which jobs wait for it or run."""
     if status is None:
         return "no daemon is up; this is from its trace"
     waiting, live = find_waiting(status, key), find_job(status, key)
@@ -38,9 +39,9 @@ def standing(status: Status | None, key: str, told: Sequence[Told]) -> str:
         return f"has waited for {waiting['waited_s']:.1f} s to begin: {waiting['reason']}"
     if live is None:
         return "ended"
-    span = _span(status, told)
+    span = _span(status, changes)
     if live["mode"] in _MODES:
-        return f"{live['mode']} by its owner{span}: {_MODES[live['mode']]}"
+        return f"{state_word(live['mode'])} by its owner{span}: {_MODES[live['mode']]}"
     rivals = [job for job in status["jobs"] if _competes(job, live)]
     if live["scheduled"]:
         others = [job for job in rivals if not job["scheduled"]]
@@ -53,11 +54,11 @@ def standing(status: Status | None, key: str, told: Sequence[Told]) -> str:
     return f"waits{span}: {_names(others)} run{_s(others)}; {_slice(status, live)}"
 
 
-def last_change_wall_ns(told: Sequence[Told]) -> int | None:
-    """When the job's status last changed."""
+def last_change_wall_ns(changes: Sequence[Explained]) -> int | None:
+    """Returns the time of the last change of the job's status, None if there is none."""
     scheduled: bool | None = None
     since: int | None = None
-    for note in (item.note for item in told):
+    for note in (change.note for change in changes):
         if note.scheduled is not None and note.scheduled is not scheduled:
             scheduled, since = note.scheduled, note.wall_ns
         elif note.why in (Cause.SUSPENDED.value, Cause.RELEASED.value):
@@ -73,8 +74,8 @@ def _competes(job: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
     )
 
 
-def _span(status: Status, told: Sequence[Told]) -> str:
-    since = last_change_wall_ns(told)
+def _span(status: Status, changes: Sequence[Explained]) -> str:
+    since = last_change_wall_ns(changes)
     if since is None:
         return ""
     return f" for {max(0, status['wall_ns'] - since) / NS_PER_S:.2f} s"
@@ -85,7 +86,7 @@ def _names(jobs: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _s(jobs: Sequence[Mapping[str, Any]]) -> str:
-    """The verb's ending."""
+    """Returns the ending of the verb."""
     return "s" if len(jobs) == 1 else ""
 
 

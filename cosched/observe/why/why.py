@@ -1,5 +1,8 @@
-"""Why a job runs or does not, now and of late, on each node: from the daemons' memory and,
-where that does not reach back far enough and the traces may be read, from these."""
+"""Finds out why a job runs or does not, now and recently, on each node.
+
+The notes come from the daemons' memory. Older notes come from the traces if the user may
+read them.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.trace.story import Note, notes_about
 from cosched.node.sockets.client import request
 from cosched.observe.timeline.trace import Trace, read_trace, trace_files
-from cosched.observe.why.reasons import Teller, Told, tell_all
+from cosched.observe.why.reasons import Explained, Explainer, explain_all
 from cosched.observe.why.standing import find_job, find_waiting, standing
 from cosched.shm.paths import NodePaths, job_key
 
@@ -24,15 +27,15 @@ Status = Mapping[str, Any]
 class Story:
     """One job on one node.
 
-    status: the node's, None if no daemon is up. reaches_back_to_wall_ns: from where on
-    nothing is missing in what is told.
+    status: the node's, None if no daemon is up. reaches_back_to_wall_ns: the time from
+    which the changes are complete.
     """
 
     node: str
     job: str
     status: Status | None
     reaches_back_to_wall_ns: int
-    told: Sequence[Told]
+    changes: Sequence[Explained]
 
     @property
     def live(self) -> Mapping[str, Any] | None:
@@ -41,13 +44,13 @@ class Story:
 
     @property
     def standing(self) -> str:
-        """What it does now, in half a sentence."""
-        return standing(self.status, self.job, self.told)
+        """What the job does now, in half a sentence."""
+        return standing(self.status, self.job, self.changes)
 
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Who asks for which job, since when (wall clock)."""
+    """The user who asks, the job's name or key, and the earliest time (wall clock)."""
 
     name: str
     uid: int
@@ -55,7 +58,7 @@ class Asker:
 
 
 def nodes_with_stories(run_dir: Path) -> list[NodePaths]:
-    """The nodes in a run directory that have daemons, or a trace that may be read."""
+    """Returns the nodes in a run directory that have daemons or a trace."""
     return [
         NodePaths(run_dir, directory.name)
         for directory in sorted(run_dir.glob("*/"))
@@ -64,16 +67,16 @@ def nodes_with_stories(run_dir: Path) -> list[NodePaths]:
 
 
 def stories(nodes: Sequence[NodePaths], asker: Asker) -> list[Story]:
-    """The job's story on each node that knows it; CoschedError if none does."""
+    """Returns the job's story on each node that has or had it; CoschedError if none."""
     for paths in nodes:
         if not paths.directory.is_dir():
-            raise CoschedError(f"node {paths.node}: not known here; see: cosched status")
+            raise CoschedError(f"node {paths.node}: not found here; see: cosched status")
     found = [story for paths in nodes for story in _on_node(paths, asker)]
     if not found:
         where = ", ".join(paths.node for paths in nodes) or "any node"
         raise CoschedError(
-            f"job {asker.name}: not known on {where}; see cosched status for those that "
-            "run, cosched history for those that have ended"
+            f"job {asker.name}: not found on {where}; cosched status lists jobs that run, "
+            "cosched history jobs that have ended"
         )
     return found
 
@@ -95,9 +98,10 @@ def _on_node(paths: NodePaths, asker: Asker) -> list[Story]:
             ranks = {**past.ranks, **ranks}
         here = find_job(status, key) or find_waiting(status, key)
         if notes or here:
-            teller = Teller(ranks.get, _namer(key), key)
+            explainer = Explainer(ranks.get, _namer(key), key)
             reach_ns = max(reach_ns, asker.since_wall_ns)
-            found.append(Story(paths.node, key, status, reach_ns, tell_all(teller, notes)))
+            changes = explain_all(explainer, notes)
+            found.append(Story(paths.node, key, status, reach_ns, changes))
     return found
 
 
@@ -117,7 +121,7 @@ def _status(paths: NodePaths) -> Status | None:
 def _remembered(
     paths: NodePaths, key: str, asker: Asker, status: Status | None
 ) -> tuple[list[Note], dict[int, int], int]:
-    """Notes, ranks by pid, and how far back the daemon's memory reaches."""
+    """Returns the daemon's notes, ranks by pid, and the time its memory reaches back to."""
     if status is None:
         return [], {}, 2**63
     answer = request(paths, "why", job=key, since_wall_ns=asker.since_wall_ns)
@@ -127,7 +131,7 @@ def _remembered(
 
 
 class _Past:
-    """A node's trace, read when it is first wanted; nothing where it may not be read."""
+    """A node's trace, read at first use; None if the user may not read it."""
 
     def __init__(self, paths: NodePaths) -> None:
         self._directory = paths.directory
@@ -151,8 +155,8 @@ class _Past:
 
 
 def _keys(asker: Asker, status: Status | None, past: _Past) -> list[str]:
-    """The keys that a name may stand for: a key itself; the asker's own job of that name;
-    for root, jobs of others too if he has none."""
+    """Returns the keys that a name can mean: a key itself, or the asker's job of that name.
+    For root it means other users' jobs if root has no such job."""
     prefix = f"{asker.uid}."
     given_key = asker.name.startswith(prefix)
     own = asker.name if given_key else job_key(asker.uid, asker.name)
@@ -171,7 +175,7 @@ def _keys(asker: Asker, status: Status | None, past: _Past) -> list[str]:
 
 
 def _namer(key: str) -> Callable[[str], str]:
-    """Other users' jobs by key, those of the job's own user by name."""
+    """Returns a function that names jobs: other users' by key, the same user's by name."""
     uid = key.partition(".")[0]
 
     def name(other: str) -> str:

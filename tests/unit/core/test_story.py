@@ -26,12 +26,12 @@ from cosched.core.node.settings import Settings
 from cosched.core.trace.story import ENDED, notes_about
 from cosched.core.trace.tracker import TaskTracker
 from cosched.core.units import NS_PER_MS, NS_PER_S
-from cosched.observe.why.reasons import Teller, tell_all
+from cosched.observe.why.reasons import Explainer, explain_all
 from tests.unit.core.trace_histories import CHOICES, JOBS, SETTINGS, run_choices
 
 RANKS = {11: 0, 21: 3}
 NAMES = {"0.a": "a", "0.b": "b", "0.c": "c"}
-TELLERS = {key: Teller(RANKS.get, NAMES.__getitem__, key) for key in NAMES}
+EXPLAINERS = {key: Explainer(RANKS.get, NAMES.__getitem__, key) for key in NAMES}
 
 
 class Node:
@@ -56,7 +56,7 @@ class Node:
         self.send(MessageTrapped, after_ms, job=job, task=task, epoch=epoch)
 
     def last(self, job):
-        told = tell_all(TELLERS[job], list(notes_about(job, self.steps)))
+        told = explain_all(EXPLAINERS[job], list(notes_about(job, self.steps)))
         return told[-1].text
 
 
@@ -70,7 +70,7 @@ def node():
 
 def test_newcomers(node):
     assert node.last("0.a") == "scheduled: it is new, and nothing keeps it from running"
-    assert node.last("0.b") == "new; waits until it is told that it may run"
+    assert node.last("0.b") == "new; it waits for its turn"
 
 
 def test_a_slice_that_ends(node):
@@ -131,7 +131,7 @@ def test_a_refusal_for_fairness_says_who_waits():
 def test_refusals_that_repeat_each_other_become_one(node):
     for _ in range(3):
         node.trap("0.b", 21, after_ms=10)
-    told = tell_all(TELLERS["0.b"], list(notes_about("0.b", node.steps)))
+    told = explain_all(EXPLAINERS["0.b"], list(notes_about("0.b", node.steps)))
     assert [t.times for t in told] == [1, 3]
     assert "0.47 s" in told[-1].text  # the last of them
 
@@ -140,7 +140,7 @@ def test_refusals_that_repeat_each_other_become_one(node):
     ("mode", "own", "other"),
     [
         (Mode.SUSPENDED, "its owner suspended it", "what it waited for ended or shrank"),
-        (Mode.RELEASED, "its owner released it", "what it waited for ended or shrank"),
+        (Mode.RELEASED, "its owner detached it", "what it waited for ended or shrank"),
     ],
 )
 def test_what_owners_choose(node, mode, own, other):
@@ -156,13 +156,13 @@ def test_a_job_that_is_raised_bars_others(node):
     assert "has its CPUs alone; a gave way" in node.last("0.b")
     node.trap("0.a", 11, after_ms=500)
     assert node.last("0.a") == (
-        "refused, rank 0 trapped a message: a raised job has these CPUs alone"
+        "refused, rank 0 trapped a message: a boosted job has these CPUs alone"
     )
 
 
 def test_displaced_job_names_the_raised_job(node):
     node.send(ModeChosen, 10, job="0.b", mode=Mode.RAISED)
-    assert node.last("0.a") == "displaced: the owner of b raised it; now b"
+    assert node.last("0.a") == "displaced: the owner of b boosted it; now b"
 
 
 def test_displaced_job_names_a_raised_job_that_ran_beside_it():
@@ -170,7 +170,7 @@ def test_displaced_job_names_a_raised_job_that_ran_beside_it():
     for job, task in (("0.a", 11), ("0.b", 21)):
         node.register(job, task, cpus={0, 1})
     node.send(ModeChosen, 10, job="0.b", mode=Mode.RAISED)
-    assert node.last("0.a") == "displaced: the owner of b raised it"
+    assert node.last("0.a") == "displaced: the owner of b boosted it"
 
 
 def test_job_beside_a_raised_one_names_it():
@@ -181,7 +181,7 @@ def test_job_beside_a_raised_one_names_it():
     node.register("0.c", 31, cpus={1})
     node.send(ModeChosen, 10, job="0.b", mode=Mode.RAISED)
     assert node.last("0.c") == (
-        "scheduled: it fits beside b, which its owner raised; a gave way"
+        "scheduled: it fits beside b, which its owner boosted; a gave way"
     )
 
 
@@ -207,7 +207,7 @@ def test_the_end_of_a_released_job(node):
     node.register("0.a", 12)
     node.send(ModeChosen, 10, job="0.a", mode=Mode.RELEASED)
     node.send(TaskExited, 10, job="0.a", task=11)
-    assert node.last("0.a") == "scheduled: its owner released it: it runs at normal shares"
+    assert node.last("0.a") == "scheduled: its owner detached it: it runs at normal shares"
     node.send(TaskExited, 10, job="0.a", task=12)
     assert node.last("0.a") == "ended: its last task left"
 
@@ -233,9 +233,9 @@ def test_every_change_and_every_refusal_is_told_once(settings, choices, job):
     ]
     changes = [n for n in notes if n.why != ENDED]
     assert [(n.now_ns, n.scheduled) for n in changes] == expected
-    teller = Teller(lambda task: None, lambda key: key, job)
+    explainer = Explainer(lambda task: None, lambda key: key, job)
     for note in notes:
-        text = teller.tell(note)
+        text = explainer.explain(note)
         assert "\n" not in text
         assert text not in (*Cause._value2member_map_,)  # a sentence, not a code word
 

@@ -6,7 +6,7 @@ import pytest
 
 from cosched.core.trace.story import Note
 from cosched.core.units import NS_PER_S
-from cosched.observe.why.reasons import Told
+from cosched.observe.why.reasons import Explained
 from cosched.observe.why.standing import last_change_wall_ns, standing
 
 NOW = 1_700_000_000 * NS_PER_S + NS_PER_S // 2
@@ -33,7 +33,7 @@ def status(*jobs, align=False, waiting=()):
 
 
 def told(*notes):
-    return [Told(Note(0, wall_ns, why, on), 1, "") for wall_ns, why, on in notes]
+    return [Explained(Note(0, wall_ns, why, on), 1, "") for wall_ns, why, on in notes]
 
 
 CHANGED = told((NOW - NS_PER_S, "slice", True), (NOW - NS_PER_S // 4, "gmet", None))
