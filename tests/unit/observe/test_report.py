@@ -209,5 +209,5 @@ def test_an_empty_directory(tmp_path):
 def test_perfetto_of_a_bench_alone(tmp_path, bench_file):
     run = cosched("--perfetto", tmp_path / "p.json", bench_file)
     assert run.returncode == 1
-    assert "no trace among" in run.stderr
+    assert "the inputs have no trace" in run.stderr
     assert not (tmp_path / "p.json").exists()
