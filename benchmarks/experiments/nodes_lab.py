@@ -24,10 +24,9 @@ from typing import Any
 
 from benchmarks.experiments.endings import in_one_line
 from benchmarks.experiments.section import rewrite
-from cosched.bench.run.arms import Arm, parse_arms
+from cosched.bench.run.arms import Arm, Setup, parse_arms
 from cosched.bench.run.bench import BenchOptions, run_bench
-from cosched.bench.run.cell import Cell
-from cosched.bench.run.ground import GroundOptions
+from cosched.bench.run.testbed import TestbedOptions
 from cosched.bench.simulate.calibrate import calibrate
 from cosched.bench.simulate.models import load_calibration, write_calibration
 from cosched.bench.simulate.virtual import VirtualSession
@@ -53,7 +52,7 @@ def measure(workload: Path, folder: Path, options: argparse.Namespace) -> None:
     """Everything of one workload that is not in the folder yet."""
     folder.mkdir(parents=True, exist_ok=True)
     _keep_to(workload, folder)
-    ground = GroundOptions(
+    testbed = TestbedOptions(
         run_dir=own_run_dir(os.environ, os.geteuid()),
         nodes=options.nodes,
         mpi=options.mpi,
@@ -61,7 +60,7 @@ def measure(workload: Path, folder: Path, options: argparse.Namespace) -> None:
     )
     calibration = folder / f"{workload.stem}.calibration.toml"
     if not calibration.exists():
-        found = calibrate(workload, ground, 1, os.environ, sys.stderr)
+        found = calibrate(workload, testbed, 1, os.environ, sys.stderr)
         calibration.write_text(write_calibration(found))
     bench = folder / f"{workload.stem}.bench.json"
     if bench.exists() and _is_complete(json.loads(bench.read_text()), options):
@@ -71,7 +70,7 @@ def measure(workload: Path, folder: Path, options: argparse.Namespace) -> None:
             workload=workload,
             arms=parse_arms(options.arms),
             repeats=options.repeat,
-            ground=ground,
+            testbed=testbed,
             resume=folder / f"{workload.stem}.runs.jsonl",
             command_line=tuple(sys.argv),
         ),
@@ -110,10 +109,10 @@ def compare(workload: Path, folder: Path, seeds: int) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     seen = False
     for name, figures in bench["arms"].items():
-        cell = Cell(Arm(name), _settings(bench["settings"]))
-        runs = [session.run_of(cell, seed) for seed in range(1, seeds + 1)]
-        told = [simulate(run, seen=cell.arm.coscheduled and seen) for run in runs]
-        seen = seen or cell.arm.coscheduled
+        setup = Setup(Arm(name), _settings(bench["settings"]))
+        runs = [session.run_of(setup, seed) for seed in range(1, seeds + 1)]
+        told = [simulate(run, seen=setup.arm.coscheduled and seen) for run in runs]
+        seen = seen or setup.arm.coscheduled
         response_s = statistics.fmean(response_s for response_s, _ in told)
         makespan_s = statistics.fmean(makespan_s for _, makespan_s in told)
         rows.append(

@@ -33,16 +33,16 @@ from benchmarks.experiments.yoo.figures import draw
 from benchmarks.experiments.yoo.plans import PLANS, SCALES, Plan, Way, make_plan
 from benchmarks.experiments.yoo.table import text_table
 from benchmarks.npb.kernels import load as load_kernels
-from cosched.bench.measure.level import levelled, speeds, usual_probe_us
-from cosched.bench.results.ledger import open_ledger
+from cosched.bench.measure.equal_speed import rescaled, speeds, usual_probe_us
 from cosched.bench.results.results import ArmSummary, Run, Spread, summarise
 from cosched.bench.results.run_codec import encode_run
+from cosched.bench.results.run_store import open_run_store
 from cosched.bench.run.arms import parse_arms
-from cosched.bench.run.campaign import Point, Runs, run_all, to_run
-from cosched.bench.run.ground import Ground, GroundOptions, open_ground
 from cosched.bench.run.interrupts import interruptible
 from cosched.bench.run.processes import RunFailed
 from cosched.bench.run.progress import open_progress
+from cosched.bench.run.repeats import Point, Runs, run_all, to_run
+from cosched.bench.run.testbed import Testbed, TestbedOptions, open_testbed
 from cosched.bench.workload.file import JobSpec
 from cosched.core.errors import CoschedError
 from cosched.shm.paths import default_run_dir
@@ -54,7 +54,7 @@ ALL = "all"
 def carry_out(plan: Plan, options: argparse.Namespace) -> dict[str, Any]:
     """Makes the runs that are missing; the figure as a document."""
     started = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    ground_options = GroundOptions(
+    testbed_options = TestbedOptions(
         run_dir=options.run_dir,
         nodes=2,
         hosts=tuple(options.hosts.split(",")) if options.hosts else (),
@@ -64,9 +64,9 @@ def carry_out(plan: Plan, options: argparse.Namespace) -> dict[str, Any]:
         limit_s=options.run_limit or SCALES[options.scale].limit_s,
     )
     _build_kernels(spec for workload in plan.workloads for spec in workload.jobs)
-    with open_ground(plan.workloads, ground_options, os.environ) as ground:
-        found = _measure(plan, options, ground)
-        context = ground.context()
+    with open_testbed(plan.workloads, testbed_options, os.environ) as testbed:
+        found = _measure(plan, options, testbed)
+        context = testbed.context()
     return {
         "format": FORMAT,
         "figure": plan.figure,
@@ -84,23 +84,23 @@ def carry_out(plan: Plan, options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _measure(plan: Plan, options: argparse.Namespace, ground: Ground) -> Runs:
+def _measure(plan: Plan, options: argparse.Namespace, testbed: Testbed) -> Runs:
     points = [
-        Point(ground.sessions[way.workload.title], way.cell, f"{way.series} {way.x} #")
+        Point(testbed.sessions[way.workload.title], way.setup, f"{way.series} {way.x} #")
         for way in plan.ways
     ]
     repeats = options.repeats or plan.repeats
     kept = options.out / f"{stem_of(plan.figure, options)}.runs.jsonl"
-    with open_ledger(kept, ground.made_with()) as ledger:
-        left = to_run(points, repeats, ledger)
+    with open_run_store(kept, testbed.made_with()) as store:
+        left = to_run(points, repeats, store)
         with open_progress(sys.stderr, left) as progress:
             done = len(points) * repeats - len(left)
             if done:
                 progress.say(f"runs done already: {done}")
             if left:
-                arms = {way.cell.arm for way in plan.ways}
+                arms = {way.setup.arm for way in plan.ways}
                 points[0].session.warm_up(arms, progress)
-            return run_all(points, repeats, ledger, progress)
+            return run_all(points, repeats, store, progress)
 
 
 def _need_matplotlib() -> None:
@@ -122,21 +122,23 @@ def point_documents(ways: Sequence[Way], found: Runs) -> list[dict[str, Any]]:
     what they gave at equal speed of the machine, if it differed. ``found``: of ``run_all``.
     """
     usual_us = usual_probe_us(run for runs in found.values() for run in runs)
-    return [_point(way, found[way.workload.title, way.cell.name], usual_us) for way in ways]
+    return [
+        _point(way, found[way.workload.title, way.setup.name], usual_us) for way in ways
+    ]
 
 
 def _point(way: Way, runs: Sequence[Run], usual_us: float | None) -> dict[str, Any]:
-    summary = summarise(way.cell.arm, runs)
+    summary = summarise(way.setup.arm, runs)
     level = None
     if usual_us is not None:
-        level = summarise(way.cell.arm, [levelled(run, usual_us) for run in runs])
+        level = summarise(way.setup.arm, [rescaled(run, usual_us) for run in runs])
     return {
         "workload": way.workload.title,
         "series": way.series,
         "x": way.x,
-        "arm": way.cell.arm.value,
-        "settings": dict(way.cell.settings),
-        "dom": way.cell.dom,
+        "arm": way.setup.arm.value,
+        "settings": dict(way.setup.settings),
+        "dom": way.setup.dom,
         **_figures(summary),
         "level": _figures(level) if level else None,
         "counted": len(summary.counted),

@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from cosched.bench.run.arms import Arm
-from cosched.bench.run.cell import Cell
+from cosched.bench.run.arms import Arm, Setup
 from cosched.bench.workload.file import JobSpec, Workload, load_workload
 
 ROOT = Path(__file__).parents[3]
@@ -87,7 +86,7 @@ class Way:
     """A point of a figure. x: its place on the axis; series: the line or bar it is of."""
 
     workload: Workload
-    cell: Cell
+    setup: Setup
     series: str
     x: str
 
@@ -165,7 +164,7 @@ def _shrunk_job(spec: JobSpec, count: int) -> JobSpec:
 def _compared(names: Mapping[str, str], load: Load, arms: Sequence[Arm]) -> tuple[Way, ...]:
     """Every workload, by its file, under every arm. names: x of each file."""
     return tuple(
-        Way(load(name), Cell(arm), arm.value, x)
+        Way(load(name), Setup(arm), arm.value, x)
         for name, x in names.items()
         for arm in arms
     )
@@ -203,12 +202,12 @@ def _fig3(scale: Scale, load: Load, arms: Sequence[Arm] | None) -> Plan:
 
 def _fig4(scale: Scale, load: Load, _arms: Sequence[Arm] | None) -> Plan:
     many = load("many")
-    ways = [Way(many, Cell(Arm.BATCH), "batch", "batch")]
+    ways = [Way(many, Setup(Arm.BATCH), "batch", "batch")]
     for dom in (2, 3, 4):
         for slice_ in scale.wait_slices:
             settings = {"slice": slice_, "gmet": scale.wait_gmet}
-            cell = Cell(Arm.COSCHED, settings, dom)
-            ways.append(Way(many, cell, "cosched", f"({slice_}, {dom})"))
+            setup = Setup(Arm.COSCHED, settings, dom)
+            ways.append(Way(many, setup, "cosched", f"({slice_}, {dom})"))
     return Plan(
         "fig4",
         "Mean wait of many jobs, two of them long (Fig. 4)",
@@ -227,11 +226,11 @@ def _swept(
     for name in THREE:
         workload = load(name)
         number = name[-1]
-        ways.append(Way(workload, Cell(Arm.KERNEL), f"kernel, workload {number}", "any"))
+        ways.append(Way(workload, Setup(Arm.KERNEL), f"kernel, workload {number}", "any"))
         for x, settings in scale_points:
             for arm in (Arm.MESSAGES, Arm.COSCHED):
                 series = f"{arm.value}, workload {number}"
-                ways.append(Way(workload, Cell(arm, settings), series, x))
+                ways.append(Way(workload, Setup(arm, settings), series, x))
     return tuple(ways)
 
 
@@ -264,7 +263,7 @@ def _auto(scale: Scale, load: Load, _arms: Sequence[Arm] | None) -> Plan:
     """Three workloads with fixed slices, and with one that adapts itself."""
     points = [*((s, {"slice": s}) for s in scale.auto_slices), ("auto", AUTO)]
     ways = tuple(
-        Way(load(name), Cell(Arm.COSCHED, settings), f"cosched, workload {name[-1]}", x)
+        Way(load(name), Setup(Arm.COSCHED, settings), f"cosched, workload {name[-1]}", x)
         for name in THREE
         for x, settings in points
     )
@@ -296,7 +295,7 @@ def _fleet(_scale: Scale, _load: Load, _arms: Sequence[Arm] | None) -> Plan:
     ways = [
         Way(
             fleet_workload(grain, dom, placement),
-            Cell(arm),
+            Setup(arm),
             f"{arm.value}, {placement}, {dom}",
             str(grain),
         )

@@ -35,7 +35,7 @@ def whole_cores(cpus: frozenset[int]) -> frozenset[int]:
     return frozenset() if shared else cpus
 
 
-class SpeedMeter:
+class SpeedProbe:
     """Probes ``cpus`` of this machine from ``with`` to its end, once at least."""
 
     def __init__(self, cpus: Collection[int]) -> None:
@@ -44,7 +44,7 @@ class SpeedMeter:
         self._thread = threading.Thread(target=self._visit_all, name="speed", daemon=True)
         self._visits_ns: list[int] = []
 
-    def __enter__(self) -> SpeedMeter:
+    def __enter__(self) -> SpeedProbe:
         self._thread.start()
         return self
 

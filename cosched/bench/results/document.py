@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from cosched.bench.measure.level import at_usual_speed
+from cosched.bench.measure.equal_speed import at_usual_speed
 from cosched.bench.measure.load import OutsideLoad
 from cosched.bench.results.results import ArmSummary, Failure, Run, Spread, ratios
 from cosched.bench.workload.file import JobSpec, Workload

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from statistics import median
 
-from cosched.bench.measure.level import at_usual_speed, speeds
+from cosched.bench.measure.equal_speed import at_usual_speed, speeds
 from cosched.bench.measure.load import DISCARD_ABOVE
 from cosched.bench.results.results import ArmSummary, Ratio, Run, Spread, ratios
 from cosched.bench.run.arms import Arm

@@ -1,6 +1,6 @@
-"""The arms of a bench: the ways to run one workload that are compared.
+"""Defines the arms of a bench: the ways to run one workload that are compared.
 
-Nothing differs between the arms but what this table says.
+The arms differ in nothing else than this table:
 
     batch         one job after the other, in the order of submission, each with all
                   nodes to itself
@@ -10,8 +10,8 @@ Nothing differs between the arms but what this table says.
     gang          every job at its submission; one driver switches all nodes at
                   once (gang.py)
     slurm-gang    time-sliced by a Slurm on the lab's nodes (scripts/slurm-lab)
-    messages      coscheduled, with timers that know nothing of each other: messages alone
-                  bring the nodes together
+    messages      coscheduled, with timers that are not aligned: messages alone bring the
+                  nodes together
     strict        coscheduled, by daemons in strict mode: time a job leaves unused is lost
     proportional  coscheduled, by daemons in proportional mode
     cosched       coscheduled, by the daemons as they are
@@ -19,13 +19,11 @@ Nothing differs between the arms but what this table says.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeVar
 
 from cosched.core.errors import CoschedError
-
-T = TypeVar("T")
 
 
 class Arm(Enum):
@@ -44,7 +42,7 @@ class Arm(Enum):
 
     @property
     def coscheduled(self) -> bool:
-        """Whether its jobs' tasks register with the daemons."""
+        """Whether the jobs' tasks register with the daemons."""
         return self in (
             Arm.GANG,
             Arm.MESSAGES,
@@ -55,12 +53,12 @@ class Arm(Enum):
 
     @property
     def mode(self) -> str | None:
-        """The mode that the daemons have to be in; None: any."""
+        """The mode that the daemons must have; None: any."""
         return self.value if self in (Arm.STRICT, Arm.PROPORTIONAL) else None
 
     @property
     def options(self) -> tuple[str, ...]:
-        """What cosched-run is told."""
+        """The options of cosched-run."""
         if self in (Arm.YIELD, Arm.BLOCK):
             return ("--waits-only", "--wait", self.value)
         if self is Arm.GANG:
@@ -69,14 +67,41 @@ class Arm(Enum):
 
     @property
     def settings(self) -> Mapping[str, str]:
-        """What the nodes are set to for its runs."""
-        if self is Arm.GANG:  # the daemons' own timers keep out of it
+        """The nodes' settings during its runs."""
+        if self is Arm.GANG:  # the daemons' own timers do not switch
             return {"align": "off", "slice": "3600s"}
         return {"align": "off"} if self is Arm.MESSAGES else {}
 
 
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """One way to run a workload: an arm and further changes.
+
+    ``settings``: as for ``cosched config set``, on top of those of the whole bench.
+    ``dom``: the number of jobs that run at a time; the others wait, first come, first
+    served. None: all run.
+    """
+
+    arm: Arm
+    settings: Mapping[str, str] = field(default_factory=dict)
+    dom: int | None = None
+
+    @property
+    def name(self) -> str:
+        """Unique among the setups of one workload: ``cosched slice=1s dom=3``."""
+        words = [self.arm.value]
+        words += [f"{name}={text}" for name, text in sorted(self.settings.items())]
+        words += [f"dom={self.dom}"] if self.dom is not None else []
+        return " ".join(words)
+
+    @property
+    def jobs_at_a_time(self) -> int | None:
+        """The number of jobs that run at a time; None: all."""
+        return 1 if self.arm is Arm.BATCH else self.dom
+
+
 def parse_arms(text: str) -> tuple[Arm, ...]:
-    """The arms in a list like ``batch,kernel,cosched``."""
+    """Returns the arms in a list like ``batch,kernel,cosched``."""
     names = [name.strip() for name in text.split(",")]
     valid = ", ".join(arm.value for arm in Arm)
     for name in names:
@@ -85,16 +110,3 @@ def parse_arms(text: str) -> tuple[Arm, ...]:
         if names.count(name) > 1:
             raise CoschedError(f"--arms: '{name}' is given twice; name each arm once")
     return tuple(Arm(name) for name in names)
-
-
-def interleave(ways: Sequence[T], repeats: int) -> tuple[tuple[T, int], ...]:
-    """The order of all runs, as (way, repeat from 1); a way is an arm, or more than that.
-
-    Each repeat runs every way once and begins with another one, so that none always
-    follows the same, and a slow change of the machine touches all of them.
-    """
-    return tuple(
-        (ways[(repeat + place) % len(ways)], repeat + 1)
-        for repeat in range(repeats)
-        for place in range(len(ways))
-    )

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from cosched.bench.results.document import document
-from cosched.bench.results.ledger import open_ledger
 from cosched.bench.results.results import ArmSummary, summarise
+from cosched.bench.results.run_store import open_run_store
 from cosched.bench.results.table import render
-from cosched.bench.run.arms import Arm
-from cosched.bench.run.campaign import Point, run_all, to_run
-from cosched.bench.run.cell import Cell
-from cosched.bench.run.ground import Ground, GroundOptions, open_ground
+from cosched.bench.run.arms import Arm, Setup
 from cosched.bench.run.progress import open_progress
+from cosched.bench.run.repeats import Point, run_all, to_run
+from cosched.bench.run.testbed import Testbed, TestbedOptions, open_testbed
 from cosched.bench.workload.file import Workload, load_workload
 
 
@@ -31,7 +30,7 @@ class BenchOptions:
     workload: Path
     arms: tuple[Arm, ...]
     repeats: int
-    ground: GroundOptions
+    testbed: TestbedOptions
     dom: int | None = None
     warm_up: bool = True
     resume: Path | None = None
@@ -51,15 +50,15 @@ def run_bench(options: BenchOptions, environ: Mapping[str, str], log: TextIO) ->
     """Runs the bench, telling ``log`` how far it is."""
     workload = load_workload(options.workload)
     started = datetime.now(timezone.utc)
-    with open_ground([workload], options.ground, environ) as ground:
-        summaries = _measure(options, ground, workload, log)
+    with open_testbed([workload], options.testbed, environ) as testbed:
+        summaries = _measure(options, testbed, workload, log)
         context = {
             "command_line": list(options.command_line),
             "started": started.isoformat(timespec="seconds"),
             "dom": options.dom,
-            **ground.context(),
+            **testbed.context(),
         }
-        setting = ground.setting()
+        setting = testbed.setting()
     return Outcome(
         text=render(_title(workload), setting, summaries),
         document=document(workload, summaries, context),
@@ -68,20 +67,22 @@ def run_bench(options: BenchOptions, environ: Mapping[str, str], log: TextIO) ->
 
 
 def _measure(
-    options: BenchOptions, ground: Ground, workload: Workload, log: TextIO
+    options: BenchOptions, testbed: Testbed, workload: Workload, log: TextIO
 ) -> list[ArmSummary]:
-    session = ground.sessions[workload.title]
-    points = [Point(session, Cell(arm, dom=options.dom), arm.value) for arm in options.arms]
-    with open_ledger(options.resume, ground.made_with()) as ledger:
-        left = to_run(points, options.repeats, ledger)
+    session = testbed.sessions[workload.title]
+    points = [
+        Point(session, Setup(arm, dom=options.dom), arm.value) for arm in options.arms
+    ]
+    with open_run_store(options.resume, testbed.made_with()) as store:
+        left = to_run(points, options.repeats, store)
         with open_progress(log, left) as progress:
             done = len(points) * options.repeats - len(left)
             if done:
                 progress.say(f"runs done already: {done}")
             if options.warm_up and left:
                 session.warm_up(options.arms, progress)
-            found = run_all(points, options.repeats, ledger, progress)
-    return [summarise(point.cell.arm, found[point.key]) for point in points]
+            found = run_all(points, options.repeats, store, progress)
+    return [summarise(point.setup.arm, found[point.key]) for point in points]
 
 
 def _title(workload: Workload) -> str:

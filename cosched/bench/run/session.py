@@ -9,13 +9,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from cosched.bench.measure.load import OutsideLoad, outside_load
-from cosched.bench.measure.meter import LoadMeter
-from cosched.bench.measure.speed import SpeedMeter, whole_cores
+from cosched.bench.measure.load import LoadSampler, OutsideLoad, outside_load
+from cosched.bench.measure.speed import SpeedProbe, whole_cores
 from cosched.bench.results.results import Activity, Failure, JobResult, Run
 from cosched.bench.run import daemons
-from cosched.bench.run.arms import Arm
-from cosched.bench.run.cell import Cell
+from cosched.bench.run.arms import Arm, Setup
 from cosched.bench.run.gang import Gang
 from cosched.bench.run.launcher import Launcher
 from cosched.bench.run.processes import RunFailed, run_jobs
@@ -56,43 +54,43 @@ class Session:
         progress.say("warming up")
         first = self.workload.instances()[0]
         by_kind = {
-            (arm.coscheduled, arm.options == ("--no-shim",)): Cell(arm) for arm in arms
+            (arm.coscheduled, arm.options == ("--no-shim",)): Setup(arm) for arm in arms
         }
-        for cell in by_kind.values():
+        for setup in by_kind.values():
             try:
-                self._run_prepared([first], cell, progress)
+                self._run_prepared([first], setup, progress)
             except RunFailed as error:
                 line = f"in the warm-up {error.failure.line}"
                 raise RunFailed(Failure(line, error.failure.output)) from error
 
-    def run_once(self, cell: Cell, repeat: int, progress: Progress) -> Run:
+    def run_once(self, setup: Setup, repeat: int, progress: Progress) -> Run:
         """One pass through the workload; a failure is part of what it returns."""
         try:
-            run = self._run_prepared(self.workload.instances(), cell, progress)
+            run = self._run_prepared(self.workload.instances(), setup, progress)
         except RunFailed as error:
-            return Run(cell.arm, repeat, (), failure=error.failure)
+            return Run(setup.arm, repeat, (), failure=error.failure)
         activity = run.activity
-        if cell.arm.coscheduled and activity and activity.tasks == 0:
-            return Run(cell.arm, repeat, (), failure=NOTHING_REGISTERED)
-        return Run(cell.arm, repeat, run.jobs, run.load, activity, probe_us=run.probe_us)
+        if setup.arm.coscheduled and activity and activity.tasks == 0:
+            return Run(setup.arm, repeat, (), failure=NOTHING_REGISTERED)
+        return Run(setup.arm, repeat, run.jobs, run.load, activity, probe_us=run.probe_us)
 
     def _run_prepared(
-        self, instances: Sequence[JobInstance], cell: Cell, progress: Progress
+        self, instances: Sequence[JobInstance], setup: Setup, progress: Progress
     ) -> _Measured:
-        """The jobs, run with the nodes as the cell wants them."""
+        """The jobs, run with the nodes as the setup wants them."""
         site = self.launcher.site
         with ExitStack() as stack:
-            stack.enter_context(daemons.mode_changed(site, cell.arm.mode))
-            stack.enter_context(daemons.settings_changed(site, cell.settings))
+            stack.enter_context(daemons.mode_changed(site, setup.arm.mode))
+            stack.enter_context(daemons.settings_changed(site, setup.settings))
             before = daemons.ask(site)
             gang_slice_s = _gang_slice_s(before)
-            stack.enter_context(daemons.settings_changed(site, cell.arm.settings))
-            gang = Gang(site, gang_slice_s) if cell.arm is Arm.GANG else None
-            told = site.cpus if cell.arm is not Arm.SLURM_GANG else None
-            meter = LoadMeter(told, daemons.pids(before)) if told else None
+            stack.enter_context(daemons.settings_changed(site, setup.arm.settings))
+            gang = Gang(site, gang_slice_s) if setup.arm is Arm.GANG else None
+            told = site.cpus if setup.arm is not Arm.SLURM_GANG else None
+            meter = LoadSampler(told, daemons.pids(before)) if told else None
             sample = meter.sample() if meter else None
-            with SpeedMeter(whole_cores(site.cpus or frozenset())) as speed:
-                jobs = self._run_jobs(instances, cell, gang, progress)
+            with SpeedProbe(whole_cores(site.cpus or frozenset())) as speed:
+                jobs = self._run_jobs(instances, setup, gang, progress)
             load = None
             if meter and sample:
                 jobs_s = sum(job.cpu_s for job in jobs)
@@ -104,12 +102,12 @@ class Session:
     def _run_jobs(
         self,
         instances: Sequence[JobInstance],
-        cell: Cell,
+        setup: Setup,
         gang: Gang | None,
         progress: Progress,
     ) -> tuple[JobResult, ...]:
         submissions = [
-            self.launcher.submission(instance, cell.arm) for instance in instances
+            self.launcher.submission(instance, setup.arm) for instance in instances
         ]
 
         def attend(running: Sequence[str]) -> float | None:
@@ -118,7 +116,9 @@ class Session:
             return min((seconds for seconds in wanted if seconds is not None), default=None)
 
         with tempfile.TemporaryDirectory(prefix="cosched-bench-") as folder:
-            return run_jobs(submissions, cell.at_most, Path(folder), attend, self.limit_s)
+            return run_jobs(
+                submissions, setup.jobs_at_a_time, Path(folder), attend, self.limit_s
+            )
 
 
 def _gang_slice_s(answers: daemons.Answers) -> float:

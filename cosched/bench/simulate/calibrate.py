@@ -17,13 +17,13 @@ from typing import Any, TextIO
 
 import msgspec
 
-from cosched.bench.measure.speed import SpeedMeter, whole_cores
+from cosched.bench.measure.speed import SpeedProbe, whole_cores
 from cosched.bench.run import daemons
 from cosched.bench.run.arms import Arm
-from cosched.bench.run.ground import GroundOptions, open_ground
 from cosched.bench.run.processes import run_jobs
 from cosched.bench.run.progress import Progress, open_progress
 from cosched.bench.run.session import Session
+from cosched.bench.run.testbed import TestbedOptions, open_testbed
 from cosched.bench.simulate.models import (
     EAGER_BYTES,
     EAGER_BYTES_OF_SOCKETS,
@@ -61,7 +61,7 @@ class Counted:
 
 def calibrate(
     path: Path,
-    options: GroundOptions,
+    options: TestbedOptions,
     repeats: int,
     environ: Mapping[str, str],
     log: TextIO,
@@ -69,20 +69,20 @@ def calibrate(
     """The calibration of the workload file ``path``. RunFailed if a program fails."""
     workload = load_workload(path)
     first = {instance.spec.name: instance for instance in reversed(workload.instances())}
-    with open_ground([workload], options, environ) as ground:
-        session = ground.sessions[workload.title]
+    with open_testbed([workload], options, environ) as testbed:
+        session = testbed.sessions[workload.title]
         with open_progress(log, []) as progress:
             session.warm_up((Arm.KERNEL, Arm.COSCHED), progress)
             found = {
                 spec.name: _calibrate(session, first[spec.name], repeats, progress)
                 for spec in workload.jobs
             }
-        mpi = ground.mpi
+        mpi = testbed.mpi
         programs, probe_us = at_one_speed(found)
         return Calibration(
             programs,
-            nodes=len(ground.site.hosts),
-            lab=ground.site.lab,
+            nodes=len(testbed.site.hosts),
+            lab=testbed.site.lab,
             eager_bytes=(
                 EAGER_BYTES_OF_SOCKETS
                 if mpi and mpi.family is Family.MPICH
@@ -217,7 +217,7 @@ def _run(session: Session, instance: JobInstance, arm: Arm, watcher: _Watcher) -
     cpus = whole_cores(session.launcher.site.cpus or frozenset())
     with (
         tempfile.TemporaryDirectory(prefix="cosched-calibrate-") as folder,
-        SpeedMeter(cpus) as speed,
+        SpeedProbe(cpus) as speed,
     ):
         (result,) = run_jobs(
             [submission], None, Path(folder), watcher.attend, session.limit_s

@@ -15,10 +15,10 @@ from typing import TextIO
 
 from cosched.bench.run import daemons
 from cosched.bench.run.arms import Arm
-from cosched.bench.run.ground import GroundOptions, open_ground
 from cosched.bench.run.processes import RunFailed, run_jobs
 from cosched.bench.run.progress import Progress, open_progress
 from cosched.bench.run.session import Session
+from cosched.bench.run.testbed import TestbedOptions, open_testbed
 from cosched.bench.workload.file import JobInstance, load_workload
 from cosched.core.advice import Profile
 from cosched.node.profile import Status, profile_of
@@ -41,7 +41,7 @@ class _SeenEnough(Exception):
 
 def watch_workload(
     path: Path,
-    options: GroundOptions,
+    options: TestbedOptions,
     at_most_s: float,
     environ: Mapping[str, str],
     log: TextIO,
@@ -50,8 +50,8 @@ def watch_workload(
     workload = load_workload(path)
     first = {instance.spec.name: instance for instance in reversed(workload.instances())}
     instances = [first[spec.name] for spec in workload.jobs]
-    with open_ground([workload], options, environ) as ground:
-        session = ground.sessions[workload.title]
+    with open_testbed([workload], options, environ) as testbed:
+        session = testbed.sessions[workload.title]
         with open_progress(log, [instance.name for instance in instances]) as progress:
             return [
                 _watch(session, instance, at_most_s, progress) for instance in instances

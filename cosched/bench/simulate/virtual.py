@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cosched.bench.results.results import JobResult, Run
-from cosched.bench.run.arms import Arm
-from cosched.bench.run.cell import Cell
+from cosched.bench.run.arms import Arm, Setup
 from cosched.bench.run.progress import Progress
 from cosched.bench.simulate.models import Calibration, load_calibration, program_of
 from cosched.bench.workload.file import JobSpec, Workload
@@ -102,14 +101,14 @@ class VirtualSession:
     def warm_up(self, arms: Iterable[Arm], progress: Progress) -> None:
         """Nothing is cold here."""
 
-    def run_once(self, cell: Cell, repeat: int, progress: Progress) -> Run:
+    def run_once(self, setup: Setup, repeat: int, progress: Progress) -> Run:
         """One pass through the workload; the repeat is the seed."""
         progress.beat()
-        run = self.run_of(cell, repeat)
+        run = self.run_of(setup, repeat)
         outcome = carry_out(run)
         submits_s = [program.submit_ns / NS_PER_S for program in run.programs]
         return Run(
-            cell.arm,
+            setup.arm,
             repeat,
             tuple(
                 JobResult(
@@ -125,23 +124,23 @@ class VirtualSession:
             ),
         )
 
-    def run_of(self, cell: Cell, seed: int) -> NodesRun:
+    def run_of(self, setup: Setup, seed: int) -> NodesRun:
         """What the simulator is given."""
-        arm = SIMULATED.get(cell.arm)
-        if cell.arm is Arm.KERNEL and self.calibration.yields:
+        arm = SIMULATED.get(setup.arm)
+        if setup.arm is Arm.KERNEL and self.calibration.yields:
             arm = SIMULATED[Arm.YIELD]
-        if arm is None or cell.dom is not None:
-            what = f"arm {cell.arm.value}" if arm is None else "a limit of jobs at a time"
+        if arm is None or setup.dom is not None:
+            what = f"arm {setup.arm.value}" if arm is None else "a limit of jobs at a time"
             raise CoschedError(f"{what}: cannot be simulated; run cosched bench")
-        cluster = cluster_of(self.calibration, self.nodes, cell.arm is not Arm.STRICT)
+        cluster = cluster_of(self.calibration, self.nodes, setup.arm is not Arm.STRICT)
         programs = programs_of(self.workload, self.calibration, cluster)
-        settings = USUAL.changed(dict(cell.settings))
+        settings = USUAL.changed(dict(setup.settings))
         return NodesRun(arm, programs, cluster, settings, seed)
 
 
 @dataclass(frozen=True, slots=True)
 class VirtualGround:
-    """What ``ground.Ground`` is to a bench."""
+    """What ``testbed.Testbed`` is to a bench."""
 
     sessions: Mapping[str, VirtualSession]
     nodes: tuple[Mapping[str, Any], ...]
@@ -176,7 +175,7 @@ class VirtualGround:
         return f"{len(self.nodes)} simulated nodes{by}"
 
 
-def virtual_ground(
+def virtual_testbed(
     workload: Workload, calibration: Calibration, nodes: int
 ) -> VirtualGround:
     """So many simulated nodes for the workload. CoschedError if a job lacks a model."""

@@ -11,15 +11,14 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
-from cosched.bench.measure.level import levelled, speeds
-from cosched.bench.results.ledger import Ledger, open_ledger
+from cosched.bench.measure.equal_speed import rescaled, speeds
 from cosched.bench.results.results import Run
 from cosched.bench.results.run_codec import encode_run
-from cosched.bench.run.arms import Arm
-from cosched.bench.run.cell import Cell
-from cosched.bench.run.ground import GroundOptions, open_ground
+from cosched.bench.results.run_store import RunStore, open_run_store
+from cosched.bench.run.arms import Arm, Setup
 from cosched.bench.run.progress import Progress, open_progress
-from cosched.bench.simulate.virtual import calibration_of, virtual_ground
+from cosched.bench.run.testbed import TestbedOptions, open_testbed
+from cosched.bench.simulate.virtual import calibration_of, virtual_testbed
 from cosched.bench.tune.heatmap import WIDTH, heat_map
 from cosched.bench.tune.search import (
     Advice,
@@ -51,7 +50,7 @@ class TuneOptions:
     """
 
     workload: Path
-    ground: GroundOptions
+    testbed: TestbedOptions
     slices: tuple[Span, ...]
     gmets: tuple[Span, ...]
     modes: tuple[str, ...] = ()
@@ -73,11 +72,11 @@ class Runner(Protocol):
     def warm_up(self, arms: Iterable[Arm], progress: Progress) -> None:
         """Before the first run."""
 
-    def run_once(self, cell: Cell, repeat: int, progress: Progress) -> Run:
+    def run_once(self, setup: Setup, repeat: int, progress: Progress) -> Run:
         """One pass through it; a failure is part of what it returns."""
 
 
-class Ground(Protocol):
+class Testbed(Protocol):
     """What runners stand on."""
 
     @property
@@ -114,7 +113,7 @@ class _Search:
 
     grid: Grid
     session: Runner
-    ledger: Ledger
+    store: RunStore
     repeats: int
     observed: dict[Contestant, list[float]] = field(default_factory=dict)
     runs: list[tuple[Contestant, Run]] = field(default_factory=list)
@@ -124,7 +123,7 @@ class _Search:
         """Round after round, until the rule wants no more."""
         while batch := next_round(self.grid, self.observed, self.repeats):
             # The rule is asked again only when the whole round is over; so a search that
-            # goes on from a ledger is asked the same questions.
+            # goes on from a store is asked the same questions.
             for one in batch:
                 progress.plan([_name(left) for left in self._left(batch)])
                 run = self._run(one, progress)
@@ -137,7 +136,7 @@ class _Search:
         if run.failure:
             return math.inf
         first_us = next(r.probe_us for _, r in self.runs if not r.failure)
-        even = run if first_us is None else levelled(run, first_us)
+        even = run if first_us is None else rescaled(run, first_us)
         return even.mean_response_s
 
     def _left(self, batch: Sequence[Contestant]) -> list[Contestant]:
@@ -145,8 +144,8 @@ class _Search:
 
     def _run(self, one: Contestant, progress: Progress) -> Run:
         repeat = len(self.observed.get(one, ())) + 1
-        title, cell = self.session.workload.title, cell_of(one)
-        run = self.ledger.find(title, cell.name, repeat)
+        title, setup = self.session.workload.title, setup_of(one)
+        run = self.store.find(title, setup.name, repeat)
         if run is None:
             if not self.warm:
                 self.session.warm_up((Arm.KERNEL, Arm.COSCHED), progress)
@@ -154,8 +153,8 @@ class _Search:
             number = len(self.runs) + 1
             at_most = len(self.runs) + len(self._left([one]))
             progress.begin(number, at_most, _name(one), repeat)
-            run = self.session.run_once(cell, repeat, progress)
-            self.ledger.add(title, cell.name, run)
+            run = self.session.run_once(setup, repeat, progress)
+            self.store.add(title, setup.name, run)
             progress.end(run)
         return run
 
@@ -164,20 +163,20 @@ def tune(options: TuneOptions, environ: Mapping[str, str], log: TextIO) -> Tuned
     """Searches, telling ``log`` how far it is."""
     workload = load_workload(options.workload)
     started = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    with _open(workload, options, environ) as ground:
-        if not ground.nodes:
+    with _open(workload, options, environ) as testbed:
+        if not testbed.nodes:
             raise CoschedError(
                 "no node's daemons can be reached from here, so their settings cannot be "
                 "changed: run 'cosched up' on this node, or tune on a lab (without --hosts)"
             )
-        session = ground.sessions[workload.title]
+        session = testbed.sessions[workload.title]
         with (
-            open_ledger(options.resume, ground.made_with()) as ledger,
+            open_run_store(options.resume, testbed.made_with()) as store,
             open_progress(log, []) as progress,
         ):
-            search = _Search(_grid(options), session, ledger, options.repeats)
+            search = _Search(_grid(options), session, store, options.repeats)
             search.carry_out(progress)
-        context, setting = ground.context(), ground.setting()
+        context, setting = testbed.context(), testbed.setting()
     advice = advise(search.grid, search.observed)
     context = {"command_line": list(options.command_line), "started": started, **context}
     return Tuned(
@@ -191,14 +190,14 @@ def tune(options: TuneOptions, environ: Mapping[str, str], log: TextIO) -> Tuned
 @contextmanager
 def _open(
     workload: Workload, options: TuneOptions, environ: Mapping[str, str]
-) -> Iterator[Ground]:
+) -> Iterator[Testbed]:
     if options.simulate:
         calibration = calibration_of(options.workload, options.calibration)
-        nodes = len(options.ground.hosts) or options.ground.nodes
-        yield virtual_ground(workload, calibration, nodes)
+        nodes = len(options.testbed.hosts) or options.testbed.nodes
+        yield virtual_testbed(workload, calibration, nodes)
         return
-    with open_ground([workload], options.ground, environ) as ground:
-        yield ground
+    with open_testbed([workload], options.testbed, environ) as testbed:
+        yield testbed
 
 
 def _grid(options: TuneOptions) -> Grid:
@@ -221,13 +220,13 @@ def _grid(options: TuneOptions) -> Grid:
     return grid
 
 
-def cell_of(one: Contestant) -> Cell:
+def setup_of(one: Contestant) -> Setup:
     """How a contestant is run."""
     if not isinstance(one, Setting):
-        return Cell(Arm.KERNEL)
+        return Setup(Arm.KERNEL)
     mode, _, align = one.variant.rpartition("align=")
     mode = (mode if align in ALIGN else one.variant).strip()
-    return Cell(
+    return Setup(
         Arm(mode) if mode else Arm.COSCHED,
         {
             "slice": write_slice(one.slice),
@@ -326,24 +325,24 @@ def _config(title: str, search: _Search, advice: Advice) -> str | None:
     """The recommendation as a file that ``cosched config check`` accepts."""
     if advice.best is None or advice.verdict is Verdict.KERNEL:
         return None
-    cell = cell_of(advice.best)
+    setup = setup_of(advice.best)
     lines = [
         f"# From cosched tune, {len(search.runs)} runs of '{title}': mean response",
         f"# {_percent(advice.to_kernel)} of the kernel's, "
         f"{_percent(advice.to_default)} of the default settings'.",
         "[node]",
-        f'slice = "{cell.settings["slice"]}"',
-        f'gmet = "{cell.settings["gmet"]}"',
-        f"align = {'true' if cell.settings['align'] == 'on' else 'false'}",
+        f'slice = "{setup.settings["slice"]}"',
+        f'gmet = "{setup.settings["gmet"]}"',
+        f"align = {'true' if setup.settings['align'] == 'on' else 'false'}",
     ]
-    lines += [f'mode = "{cell.arm.value}"'] if cell.arm.mode else []
+    lines += [f'mode = "{setup.arm.value}"'] if setup.arm.mode else []
     return "\n".join(lines) + "\n"
 
 
 def _document(
     title: str, search: _Search, advice: Advice, context: Mapping[str, Any]
 ) -> dict[str, Any]:
-    best = cell_of(advice.best) if advice.best is not None else None
+    best = setup_of(advice.best) if advice.best is not None else None
     return {
         "format": FORMAT,
         "workload": title,
@@ -355,7 +354,7 @@ def _document(
         "points": [
             {
                 "name": _name(one),
-                "settings": _as_settings(cell_of(one)),
+                "settings": _as_settings(setup_of(one)),
                 "mean_response_s": [None if math.isinf(v) else v for v in values],
             }
             for one, values in search.observed.items()
@@ -364,7 +363,7 @@ def _document(
     }
 
 
-def _as_settings(cell: Cell) -> dict[str, str] | None:
-    if cell.arm is Arm.KERNEL:
+def _as_settings(setup: Setup) -> dict[str, str] | None:
+    if setup.arm is Arm.KERNEL:
         return None
-    return {**cell.settings, **({"mode": cell.arm.mode} if cell.arm.mode else {})}
+    return {**setup.settings, **({"mode": setup.arm.mode} if setup.arm.mode else {})}

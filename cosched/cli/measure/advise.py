@@ -13,8 +13,8 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from cosched.bench.run.ground import GroundOptions
 from cosched.bench.run.interrupts import interruptible
+from cosched.bench.run.testbed import TestbedOptions
 from cosched.bench.simulate.profiles import Seen, watch_workload
 from cosched.cli.entry import EXIT_FAILURE
 from cosched.cli.options import (
@@ -85,7 +85,7 @@ def command(
 ) -> int:
     at_most_s = parse_duration(duration, "--for") / NS_PER_S
     if what.endswith(".toml"):
-        options = GroundOptions(run_dir=run_dir, nodes=nodes, hosts=hosts, mpi=mpi)
+        options = TestbedOptions(run_dir=run_dir, nodes=nodes, hosts=hosts, mpi=mpi)
         with interruptible():
             seen = watch_workload(Path(what), options, at_most_s, os.environ, sys.stderr)
     else:

@@ -11,9 +11,9 @@ import click
 
 from cosched.bench.run.arms import parse_arms
 from cosched.bench.run.bench import BenchOptions, run_bench
-from cosched.bench.run.ground import GroundOptions
 from cosched.bench.run.interrupts import interruptible
 from cosched.bench.run.processes import RunFailed
+from cosched.bench.run.testbed import TestbedOptions
 from cosched.cli.entry import EXIT_FAILURE
 from cosched.cli.files import check_writable, write_json
 from cosched.cli.options import (
@@ -142,7 +142,7 @@ def command(
         workload=workload,
         arms=parse_arms(arms),
         repeats=repeats,
-        ground=GroundOptions(
+        testbed=TestbedOptions(
             run_dir=run_dir,
             nodes=nodes,
             cores_per_node=cores_per_node,

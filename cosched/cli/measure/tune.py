@@ -9,9 +9,9 @@ from pathlib import Path
 
 import click
 
-from cosched.bench.run.ground import GroundOptions
 from cosched.bench.run.interrupts import interruptible
 from cosched.bench.run.processes import RunFailed
+from cosched.bench.run.testbed import TestbedOptions
 from cosched.bench.tune.tune import ALIGN, MODES, TuneOptions, tune
 from cosched.cli.entry import EXIT_FAILURE
 from cosched.cli.files import check_writable, write_json, writing
@@ -118,7 +118,7 @@ def command(
         raise click.UsageError("--calibration is for --simulate.")
     options = TuneOptions(
         workload=workload,
-        ground=GroundOptions(
+        testbed=TestbedOptions(
             run_dir=run_dir,
             nodes=nodes,
             hosts=hosts,

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
-from cosched.bench.run.ground import GroundOptions
 from cosched.bench.run.interrupts import interruptible
 from cosched.bench.run.processes import RunFailed
+from cosched.bench.run.testbed import TestbedOptions
 from cosched.bench.simulate.calibrate import calibrate
 from cosched.bench.simulate.models import write_calibration
 from cosched.bench.simulate.virtual import default_calibration
@@ -82,7 +82,7 @@ def calibrate_workload(
 ) -> None:
     out = out or default_calibration(workload)
     check_writable(out)
-    options = GroundOptions(
+    options = TestbedOptions(
         run_dir=run_dir,
         nodes=nodes,
         hosts=hosts,

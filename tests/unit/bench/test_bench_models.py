@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosched.bench.run.arms import Arm
-from cosched.bench.run.cell import Cell
+from cosched.bench.run.arms import Arm, Setup
 from cosched.bench.run.progress import LineProgress
 from cosched.bench.simulate.calibrate import Counted, at_one_speed, model_of, yields
 from cosched.bench.simulate.models import (
@@ -146,7 +145,7 @@ def test_a_simulated_run_is_a_run(tmp_path):
     said: list[str] = []
     progress = LineProgress(said.append)
     runs = {
-        arm: session.run_once(Cell(arm), 1, progress)
+        arm: session.run_once(Setup(arm), 1, progress)
         for arm in (Arm.BATCH, Arm.KERNEL, Arm.GANG, Arm.COSCHED, Arm.STRICT, Arm.MESSAGES)
     }
     for run in runs.values():
@@ -157,10 +156,10 @@ def test_a_simulated_run_is_a_run(tmp_path):
     assert batch.jobs[0].response_s == pytest.approx(2.0, rel=0.01)
     assert runs[Arm.KERNEL].mean_response_s > runs[Arm.COSCHED].mean_response_s
     yielding = replace(session, calibration=replace(KNOWN, yields=True))
-    kernel, waits = (yielding.run_of(Cell(a), 1).arm for a in (Arm.KERNEL, Arm.YIELD))
+    kernel, waits = (yielding.run_of(Setup(a), 1).arm for a in (Arm.KERNEL, Arm.YIELD))
     assert kernel == waits == "yield"
     with pytest.raises(CoschedError, match="arm slurm-gang: cannot be simulated"):
-        session.run_once(Cell(Arm.SLURM_GANG), 1, progress)
+        session.run_once(Setup(Arm.SLURM_GANG), 1, progress)
 
 
 # -- what the counters say --------------------------------------------------------------

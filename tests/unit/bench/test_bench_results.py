@@ -15,7 +15,8 @@ from cosched.bench.results.results import (
     summarise,
 )
 from cosched.bench.run import daemons
-from cosched.bench.run.arms import Arm, interleave, parse_arms
+from cosched.bench.run.arms import Arm, parse_arms
+from cosched.bench.run.repeats import interleave
 from cosched.core.errors import CoschedError
 from tests.unit.bench.bench_samples import (
     BATCH,

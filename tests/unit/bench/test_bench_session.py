@@ -13,10 +13,10 @@ import pytest
 from cosched.bench.run import daemons, launcher
 from cosched.bench.run.arms import Arm, parse_arms
 from cosched.bench.run.bench import BenchOptions, run_bench
-from cosched.bench.run.ground import GroundOptions
 from cosched.bench.run.launcher import Launcher
 from cosched.bench.run.processes import RunFailed
 from cosched.bench.run.site import Site
+from cosched.bench.run.testbed import TestbedOptions
 from cosched.bench.workload.file import JobInstance, JobSpec
 from cosched.cli.entry import run_cli
 from cosched.cli.main import cosched
@@ -60,7 +60,7 @@ def bench(tmp_path, monkeypatch):
     monkeypatch.setattr(
         "cosched.cli.measure.bench.run_bench",
         lambda options, *rest: run_bench(
-            replace(options, ground=replace(options.ground, cosched_run=(str(script),))),
+            replace(options, testbed=replace(options.testbed, cosched_run=(str(script),))),
             *rest,
         ),
     )
@@ -76,7 +76,7 @@ def bench(tmp_path, monkeypatch):
             options = BenchOptions(
                 workload=self.path,
                 arms=parse_arms(arms),
-                ground=GroundOptions(
+                testbed=TestbedOptions(
                     run_dir=self.run_dir,
                     hosts=(os.uname().nodename,),
                     settings=dict(settings),

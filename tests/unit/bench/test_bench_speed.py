@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from cosched.bench.measure.speed import SpeedMeter
+from cosched.bench.measure.speed import SpeedProbe
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def moves(monkeypatch):
 
 def test_every_cpu_is_visited_by_a_thread_of_its_own(moves):
     mine = os.sched_getaffinity(0)
-    with SpeedMeter(mine) as speed:
+    with SpeedProbe(mine) as speed:
         pass
     assert moves[: len(mine)] == [("speed", cpu) for cpu in sorted(mine)]
     assert {thread for thread, _ in moves} == {"speed"}
@@ -34,21 +34,21 @@ def test_every_cpu_is_visited_by_a_thread_of_its_own(moves):
 
 def test_cpus_that_are_not_ours_are_left_out():
     mine = sorted(os.sched_getaffinity(0))
-    with SpeedMeter([*mine, 100_000]) as speed:
+    with SpeedProbe([*mine, 100_000]) as speed:
         pass
     assert speed.probe_us > 0
-    with SpeedMeter([100_000]) as nowhere:
+    with SpeedProbe([100_000]) as nowhere:
         pass
     assert nowhere.probe_us is None
 
 
 def test_no_cpus_no_speed():
-    with SpeedMeter(()) as speed:
+    with SpeedProbe(()) as speed:
         pass
     assert speed.probe_us is None
 
 
 def test_what_goes_wrong_in_the_run_is_not_hidden_and_leaves_no_thread():
-    with pytest.raises(RuntimeError, match="mine"), SpeedMeter(os.sched_getaffinity(0)):
+    with pytest.raises(RuntimeError, match="mine"), SpeedProbe(os.sched_getaffinity(0)):
         raise RuntimeError("mine")
     assert "speed" not in {thread.name for thread in threading.enumerate()}

@@ -1,4 +1,4 @@
-"""cosched tune on a made-up ground: rounds, resumption, map, what is recommended."""
+"""cosched tune on a made-up testbed: rounds, resumption, map, what is recommended."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WORKLOAD = '[[job]]\nname = "a"\ncommand = "true"\nranks = 2\n'
 
 @dataclass
 class FakeSession:
-    """Runs nothing: ``surface`` says how long a cell's jobs took."""
+    """Runs nothing: ``surface`` says how long a setup's jobs took."""
 
     workload: Workload
     surface: Any
@@ -44,19 +44,21 @@ class FakeSession:
     def warm_up(self, arms, progress):
         progress.say("warming up")
 
-    def run_once(self, cell, repeat, progress):
+    def run_once(self, setup, repeat, progress):
         if len(self.made) >= self.stop_at:
             raise KeyboardInterrupt
-        self.made.append((cell.name, repeat))
+        self.made.append((setup.name, repeat))
         progress.beat()
-        seconds = self.surface(cell)
+        seconds = self.surface(setup)
         if math.isinf(seconds):
-            return Run(cell.arm, repeat, (), failure=Failure("job 'a' ended with status 1"))
+            return Run(
+                setup.arm, repeat, (), failure=Failure("job 'a' ended with status 1")
+            )
         probe_us = self.probe_us and self.probe_us(len(self.made))
         slower = probe_us / self.probe_us(1) if probe_us else 1.0
         ended_s = (seconds + repeat / 1000) * slower
         jobs = (JobResult("a", 0.0, 0.0, ended_s, 1.0),)
-        return Run(cell.arm, repeat, jobs, load(self.outside), probe_us=probe_us)
+        return Run(setup.arm, repeat, jobs, load(self.outside), probe_us=probe_us)
 
 
 @dataclass
@@ -74,16 +76,16 @@ class FakeGround:
 
 
 def valley(best_slice, best_gmet, kernel=30.0):
-    def surface(cell):
-        if cell.arm is Arm.KERNEL:
+    def surface(setup):
+        if setup.arm is Arm.KERNEL:
             return kernel
         slice_ns, gmet_ns = (
-            parse(cell.settings[name], name).ns
+            parse(setup.settings[name], name).ns
             for name, parse in (("slice", parse_slice), ("gmet", parse_gmet))
         )
         away = math.log2(slice_ns / parse_duration(best_slice, "")) ** 2
         away += (math.log2(gmet_ns / parse_duration(best_gmet, "")) / 2) ** 2
-        away += 2.0 * (cell.arm is Arm.STRICT) + 1.0 * (cell.settings["align"] == "off")
+        away += 2.0 * (setup.arm is Arm.STRICT) + 1.0 * (setup.settings["align"] == "off")
         return 10 * (1 + 0.2 * away)
 
     return surface
@@ -91,7 +93,7 @@ def valley(best_slice, best_gmet, kernel=30.0):
 
 @pytest.fixture
 def tuning(tmp_path, monkeypatch):
-    """Calls the command on a made-up ground."""
+    """Calls the command on a made-up testbed."""
     path = tmp_path / "mine.toml"
     path.write_text(WORKLOAD)
 
@@ -111,7 +113,7 @@ def tuning(tmp_path, monkeypatch):
     tuning = Tuning()
 
     @contextmanager
-    def ground(workloads, _options, _environ):
+    def testbed(workloads, _options, _environ):
         session = FakeSession(
             workloads[0],
             tuning.surface,
@@ -122,7 +124,7 @@ def tuning(tmp_path, monkeypatch):
         )
         yield FakeGround({workloads[0].title: session}, tuning.nodes)
 
-    monkeypatch.setattr(tune, "open_ground", ground)
+    monkeypatch.setattr(tune, "open_testbed", testbed)
     return tuning
 
 
@@ -212,7 +214,9 @@ def test_modes_and_alignment_are_swept(tuning, tmp_path, capsys):
 
 
 def test_the_default_is_cosched_s_own_whatever_is_swept(tuning, tmp_path, capsys):
-    tuning.surface = lambda cell: {Arm.KERNEL: 20.0, Arm.COSCHED: 10.0}.get(cell.arm, 15.0)
+    tuning.surface = lambda setup: {Arm.KERNEL: 20.0, Arm.COSCHED: 10.0}.get(
+        setup.arm, 15.0
+    )
     assert tuning.cli("--modes", "strict", "--write", str(tmp_path / "out.toml")) == 0
     text = capsys.readouterr().out
     assert "Keep the default (slice auto, gmet auto): none is better." in text
@@ -230,7 +234,7 @@ def test_more_columns_than_fit_come_below(tuning, capsys):
 
 
 def test_it_says_so_if_the_default_will_do(tuning, capsys):
-    tuning.surface = lambda cell: 20.0 if cell.arm is Arm.KERNEL else 10.0
+    tuning.surface = lambda setup: 20.0 if setup.arm is Arm.KERNEL else 10.0
     assert tuning.cli() == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "Keep the default (slice auto, gmet auto): none is better. It takes 50%" in text
@@ -249,8 +253,8 @@ def test_it_says_so_if_coscheduling_does_not_pay(tuning, tmp_path, capsys):
 
 def test_settings_that_fail_are_shown_and_avoided(tuning, capsys):
     best = valley("0.5s", "50ms")
-    tuning.surface = lambda cell: (
-        math.inf if cell.settings.get("gmet") == "50ms" else best(cell)
+    tuning.surface = lambda setup: (
+        math.inf if setup.settings.get("gmet") == "50ms" else best(setup)
     )
     assert tuning.cli() == 0
     text = capsys.readouterr().out
@@ -294,12 +298,12 @@ def test_wrong_usage_gets_one_line(tuning, capsys, words, status, message):
 
 
 def test_a_contestant_becomes_what_a_run_needs():
-    cell = tune.cell_of(
+    setup = tune.setup_of(
         Setting("strict align=off", Span(500 * NS_PER_MS), Span(20 * NS_PER_MS))
     )
-    assert cell.arm is Arm.STRICT
-    assert cell.settings == {"slice": "500ms", "gmet": "20ms", "align": "off"}
+    assert setup.arm is Arm.STRICT
+    assert setup.settings == {"slice": "500ms", "gmet": "20ms", "align": "off"}
     assert (
-        tune.cell_of(Setting("", Span(NS_PER_MS * 2), Span(NS_PER_MS))).arm is Arm.COSCHED
+        tune.setup_of(Setting("", Span(NS_PER_MS * 2), Span(NS_PER_MS))).arm is Arm.COSCHED
     )
-    assert tune.cell_of(Setting("align=off", Span(2), Span(1))).settings["align"] == "off"
+    assert tune.setup_of(Setting("align=off", Span(2), Span(1))).settings["align"] == "off"

@@ -15,7 +15,7 @@ from benchmarks.experiments.yoo.claims import claims
 from benchmarks.experiments.yoo.figures import draw
 from benchmarks.experiments.yoo.plans import PLANS, SCALES, fleet_workload, make_plan
 from benchmarks.experiments.yoo.table import text_table, values
-from cosched.bench.measure.level import speeds
+from cosched.bench.measure.equal_speed import speeds
 from cosched.bench.measure.load import OutsideLoad
 from cosched.bench.results.results import Failure, JobResult, Run
 from cosched.bench.run.arms import Arm
@@ -25,22 +25,22 @@ from cosched.core.node.settings import Settings
 
 def as_the_paper_says(way):
     """Seconds of a point in a world where every claim of the paper's is true."""
-    arm, x = way.cell.arm, way.x
+    arm, x = way.setup.arm, way.x
     kernel = 20.0
     if way.workload.title.startswith("many"):
         if arm is Arm.BATCH:
             return 40.0
-        return 20.0 + 2 * way.cell.dom
+        return 20.0 + 2 * way.setup.dom
     if arm is Arm.KERNEL:
         return kernel
     if way.workload.title.startswith("DOM"):
         return kernel * {"2": 0.15, "3": 0.4, "4": 0.6, "5": 0.8}[x]
     gain = {"1": 0.8, "2": 0.5, "3": 1.0}.get(way.workload.title[-1], 0.7)
-    if way.cell.settings.get("slice") == "auto":
+    if way.setup.settings.get("slice") == "auto":
         return kernel * gain
-    if "gmet" in way.cell.settings and way.workload.title != "workload 3":
-        slice_s = float(way.cell.settings["slice"][:-1])
-        if x == way.cell.settings["slice"]:
+    if "gmet" in way.setup.settings and way.workload.title != "workload 3":
+        slice_s = float(way.setup.settings["slice"][:-1])
+        if x == way.setup.settings["slice"]:
             gain *= 1 + slice_s / 20
         elif way.workload.title == "workload 2" and x == SCALES["lab"].gmets[0]:
             gain *= 3
@@ -52,7 +52,7 @@ def made_up(way, repeats, seconds, probes_us=()):
     load = OutsideLoad(busy_s=9.0, jobs_s=8.8, overhead_s=0.1, capacity_s=10.0)
     return [
         Run(
-            way.cell.arm,
+            way.setup.arm,
             repeat,
             (JobResult("a", 0.0, seconds * 0.5, seconds * (1 + repeat / 100), 1.0),),
             load,
@@ -66,7 +66,7 @@ def document_of(figure, seconds_of=as_the_paper_says, scale="lab", **changes):
     """What yoo.carry_out makes, without the runs."""
     plan = make_plan(figure, SCALES[scale], None, quick=False)
     found = {
-        (way.workload.title, way.cell.name): made_up(way, 2, seconds_of(way))
+        (way.workload.title, way.setup.name): made_up(way, 2, seconds_of(way))
         for way in plan.ways
     }
     found.update(changes.pop("found", {}))
@@ -95,11 +95,11 @@ def document_of(figure, seconds_of=as_the_paper_says, scale="lab", **changes):
 @pytest.mark.parametrize("figure", PLANS)
 def test_a_plan_can_be_run(figure, scale, quick):
     plan = make_plan(figure, SCALES[scale], None, quick)
-    keys = {(way.workload.title, way.cell.name) for way in plan.ways}
+    keys = {(way.workload.title, way.setup.name) for way in plan.ways}
     assert len(keys) == len(plan.ways)
     assert len({(way.series, way.x) for way in plan.ways}) == len(plan.ways)
     for way in plan.ways:
-        Settings().changed({**plan.settings, **way.cell.settings})
+        Settings().changed({**plan.settings, **way.setup.settings})
         for spec in way.workload.jobs:
             assert spec.ranks <= 2 * spec.ppn if spec.ppn else True
     if quick:
@@ -173,7 +173,7 @@ def test_where_the_machines_speed_is_known_seconds_are_as_at_the_usual_one(tmp_p
     plan = make_plan("fig2", SCALES["lab"], None, quick=False)
     kernels = {"workload 1": (300, 300), "workload 2": (450, 450), "workload 3": (300, 300)}
     found = {
-        (way.workload.title, way.cell.name): made_up(
+        (way.workload.title, way.setup.name): made_up(
             way, 2, *slowed(way, kernels[way.workload.title])
         )
         for way in plan.ways
@@ -195,9 +195,9 @@ def test_a_probe_that_favours_an_arm_is_seen():
     plan = make_plan("fig2", SCALES["lab"], None, quick=False)
     found = {}
     for way in plan.ways:
-        probe_us = 330.0 if way.cell.arm is Arm.GANG else 300.0  # while EP takes the same
-        run = Run(way.cell.arm, 1, (JobResult("ep-a.1", 0.0, 0.0, 9.0, 6.0),))
-        found[way.workload.title, way.cell.name] = [replace(run, probe_us=probe_us)]
+        probe_us = 330.0 if way.setup.arm is Arm.GANG else 300.0  # while EP takes the same
+        run = Run(way.setup.arm, 1, (JobResult("ep-a.1", 0.0, 0.0, 9.0, 6.0),))
+        found[way.workload.title, way.setup.name] = [replace(run, probe_us=probe_us)]
     told = [c.ours for c in claims(document_of("fig2", found=found)) if "probe" in c.what]
     assert told == ["0.91 to 1.00"]
 
@@ -205,7 +205,7 @@ def test_a_probe_that_favours_an_arm_is_seen():
 def slowed(way, probes_us):
     """Seconds and probes of a run under the kernel on a machine that is slower then."""
     seconds = as_the_paper_says(way)
-    if way.cell.arm is not Arm.KERNEL:
+    if way.setup.arm is not Arm.KERNEL:
         return seconds, (300, 300)
     return seconds * probes_us[0] / 300, probes_us
 
@@ -222,7 +222,7 @@ def test_points_that_failed_are_told_and_left_out(tmp_path):
 def test_a_figure_of_which_every_run_failed(tmp_path):
     plan = make_plan("fig4", SCALES["lab"], None, quick=False)
     failed = Run(Arm.COSCHED, 1, (), failure=Failure("no"))
-    none = {(way.workload.title, way.cell.name): [failed] for way in plan.ways}
+    none = {(way.workload.title, way.setup.name): [failed] for way in plan.ways}
     document = document_of("fig4", found=none)
     assert "failed: batch batch: no" in yoo.write(document, tmp_path, "fig4")
     assert claims(document)[0].ours == "not measured"

@@ -86,12 +86,12 @@ def made_up_lab(monkeypatch, tmp_path):
     """Two jobs of 2 s, as a calibration and a bench on two nodes would tell of them."""
     calls = []
 
-    def calibrated(_path, ground, _repeats, _environ, _log):
+    def calibrated(_path, testbed, _repeats, _environ, _log):
         calls.append("calibrate")
         model = Model(Pattern.BULK, alone_s=2.0, messages=1000)
         wave = replace(model, messages=8000, launch_s=0.2)
         programs = {"wave": wave, "other": model}
-        return Calibration(programs, mpi=ground.mpi or "mpich", probe_us=300.0)
+        return Calibration(programs, mpi=testbed.mpi or "mpich", probe_us=300.0)
 
     def benched(options, _environ, _log):
         calls.append("bench")

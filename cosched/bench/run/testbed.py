@@ -28,7 +28,7 @@ from cosched.launch.program import inspect, which
 
 
 @dataclass(frozen=True, slots=True)
-class GroundOptions:
+class TestbedOptions:
     """Where and how jobs run.
 
     hosts: empty for the lab. settings: changes for the whole bench. limit_s: of one run.
@@ -47,7 +47,7 @@ class GroundOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class Testbed:
     """Nodes that are up, and sessions on them by the titles of their workloads.
 
     nodes: what their daemons say of themselves; none where none can be reached.
@@ -108,10 +108,10 @@ class Ground:
 
 
 @contextmanager
-def open_ground(
-    workloads: Sequence[Workload], options: GroundOptions, environ: Mapping[str, str]
-) -> Iterator[Ground]:
-    """The ground for these workloads; a lab that it makes goes down with it."""
+def open_testbed(
+    workloads: Sequence[Workload], options: TestbedOptions, environ: Mapping[str, str]
+) -> Iterator[Testbed]:
+    """The testbed for these workloads; a lab that it makes goes down with it."""
     for workload in workloads:
         _check_fit(workload, options)
     Settings().changed(dict(options.settings))
@@ -141,10 +141,10 @@ def open_ground(
         }
         if len(sessions) < len(workloads):
             raise CoschedError("two of the workloads have the same title; rename one")
-        yield Ground(site, mpi, sessions, daemons.describe(daemons.ask(site)))
+        yield Testbed(site, mpi, sessions, daemons.describe(daemons.ask(site)))
 
 
-def _check_fit(workload: Workload, options: GroundOptions) -> None:
+def _check_fit(workload: Workload, options: TestbedOptions) -> None:
     nodes = len(options.hosts) or options.nodes
     for spec in workload.jobs:
         if spec.ppn is not None and spec.ppn * nodes < spec.ranks:
@@ -188,7 +188,7 @@ def _sha256(spec: JobSpec) -> str | None:
 
 
 @contextmanager
-def _open_site(options: GroundOptions) -> Iterator[Site]:
+def _open_site(options: TestbedOptions) -> Iterator[Site]:
     if options.hosts:
         site = host_site(options.run_dir, options.hosts)
         remote = RemoteSettings(options.set_with) if options.set_with else None

@@ -33,8 +33,8 @@ SHOWN_MAX = 40
 Key = tuple[str, str, int]
 
 
-class Ledger:
-    """The runs that are over, by workload, cell and repeat.
+class RunStore:
+    """The runs that are over, by workload, setup and repeat.
 
     stream: where further ones go; None keeps them in memory alone.
     """
@@ -43,27 +43,27 @@ class Ledger:
         self._runs = dict(runs)
         self._stream = stream
 
-    def find(self, workload: str, cell: str, repeat: int) -> Run | None:
+    def find(self, workload: str, setup: str, repeat: int) -> Run | None:
         """The run, if it is over and ended well."""
-        run = self._runs.get((workload, cell, repeat))
+        run = self._runs.get((workload, setup, repeat))
         return run if run is not None and run.failure is None else None
 
-    def add(self, workload: str, cell: str, run: Run) -> None:
+    def add(self, workload: str, setup: str, run: Run) -> None:
         """Keeps a run that is over."""
-        self._runs[workload, cell, run.repeat] = run
+        self._runs[workload, setup, run.repeat] = run
         if self._stream is not None:
-            entry = {"workload": workload, "cell": cell, "run": encode_run(run)}
+            entry = {"workload": workload, "cell": setup, "run": encode_run(run)}
             _append(self._stream, _line(entry))
 
 
 @contextmanager
-def open_ledger(path: Path | None, made_with: Mapping[str, Any]) -> Iterator[Ledger]:
-    """The ledger in ``path``, begun if there is none; without a path, one in memory.
+def open_run_store(path: Path | None, made_with: Mapping[str, Any]) -> Iterator[RunStore]:
+    """The store in ``path``, begun if there is none; without a path, one in memory.
 
     CoschedError if the file was made with anything else, or another bench writes to it.
     """
     if path is None:
-        yield Ledger({})
+        yield RunStore({})
         return
     try:
         stream = path.open("a+b")
@@ -77,7 +77,7 @@ def open_ledger(path: Path | None, made_with: Mapping[str, Any]) -> Iterator[Led
                 f"'{path}' is being written by another bench; wait, or name another file"
             ) from error
         runs = _continue(stream, path, made_with)
-        yield Ledger(runs, stream)
+        yield RunStore(runs, stream)
 
 
 def _continue(stream: BinaryIO, path: Path, made_with: Mapping[str, Any]) -> dict[Key, Run]:
@@ -86,7 +86,7 @@ def _continue(stream: BinaryIO, path: Path, made_with: Mapping[str, Any]) -> dic
     text = stream.read()
     whole = text[: text.rfind(b"\n") + 1]
     if not whole and not _first_line(made_with).startswith(text):
-        raise _no_ledger(path)
+        raise _not_a_store(path)
     if not whole:
         os.ftruncate(stream.fileno(), 0)
         _append(stream, _first_line(made_with))
@@ -96,12 +96,12 @@ def _continue(stream: BinaryIO, path: Path, made_with: Mapping[str, Any]) -> dic
         _check_same(path, json.loads(head), made_with)
         runs = dict(map(_entry, lines))
     except (ValueError, KeyError, TypeError) as error:
-        raise _no_ledger(path) from error
+        raise _not_a_store(path) from error
     os.ftruncate(stream.fileno(), len(whole))
     return runs
 
 
-def _no_ledger(path: Path) -> CoschedError:
+def _not_a_store(path: Path) -> CoschedError:
     return CoschedError(
         f"'{path}' is no list of finished runs of a bench; name another file"
     )

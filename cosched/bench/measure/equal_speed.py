@@ -30,7 +30,7 @@ def usual_probe_us(runs: Iterable[Run]) -> float | None:
     return median(known)
 
 
-def levelled(run: Run, usual_us: float) -> Run:
+def rescaled(run: Run, usual_us: float) -> Run:
     """The run at that speed: what each of its jobs took, from its submission on, by what
     the probe took longer. Jobs come when the workload says, however fast the machine is."""
     if run.probe_us is None:
@@ -53,12 +53,12 @@ def levelled(run: Run, usual_us: float) -> Run:
 
 
 def at_usual_speed(summaries: Sequence[ArmSummary]) -> list[ArmSummary] | None:
-    """The arms of one bench, from levelled runs; None if they compare as they are."""
+    """The arms of one bench, from rescaled runs; None if they compare as they are."""
     usual_us = usual_probe_us(run for summary in summaries for run in summary.counted)
     if usual_us is None:
         return None
     return [
-        summarise(summary.arm, [levelled(run, usual_us) for run in summary.runs])
+        summarise(summary.arm, [rescaled(run, usual_us) for run in summary.runs])
         for summary in summaries
     ]
 

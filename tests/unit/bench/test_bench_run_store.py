@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosched.bench.results.ledger import open_ledger
 from cosched.bench.results.results import Activity, Failure, JobResult, Run
 from cosched.bench.results.run_codec import decode_run, encode_run
+from cosched.bench.results.run_store import open_run_store
 from cosched.bench.run.arms import Arm
 from cosched.core.errors import CoschedError
 from tests.unit.bench.bench_samples import BATCH, COSCHED, failed_run, load
@@ -47,26 +47,26 @@ def path(tmp_path):
 
 
 def keep(path, *entries, made_with=MADE_WITH):
-    with open_ledger(path, made_with) as ledger:
-        for cell, run in entries:
-            ledger.add("twins", cell, run)
+    with open_run_store(path, made_with) as store:
+        for setup, run in entries:
+            store.add("twins", setup, run)
 
 
 def test_what_was_kept_is_found_again(path):
     keep(path, ("batch", BATCH[0]), ("cosched gmet=1s", COSCHED[1]))
     keep(path, ("batch", BATCH[1]))
-    with open_ledger(path, MADE_WITH) as ledger:
-        assert ledger.find("twins", "batch", 1) == BATCH[0]
-        assert ledger.find("twins", "batch", 2) == BATCH[1]
-        assert ledger.find("twins", "cosched gmet=1s", 2) == COSCHED[1]
-        assert ledger.find("twins", "batch", 3) is None
-        assert ledger.find("others", "batch", 1) is None
+    with open_run_store(path, MADE_WITH) as store:
+        assert store.find("twins", "batch", 1) == BATCH[0]
+        assert store.find("twins", "batch", 2) == BATCH[1]
+        assert store.find("twins", "cosched gmet=1s", 2) == COSCHED[1]
+        assert store.find("twins", "batch", 3) is None
+        assert store.find("others", "batch", 1) is None
     assert len(path.read_text().splitlines()) == 4
 
 
 def test_each_run_is_on_disk_as_soon_as_it_is_added(path):
-    with open_ledger(path, MADE_WITH) as ledger:
-        ledger.add("twins", "batch", BATCH[0])
+    with open_run_store(path, MADE_WITH) as store:
+        store.add("twins", "batch", BATCH[0])
         assert json.loads(path.read_text().splitlines()[1])["cell"] == "batch"
 
 
@@ -74,10 +74,10 @@ def test_a_line_cut_in_two_is_dropped_and_written_anew(path):
     keep(path, ("batch", BATCH[0]), ("batch", BATCH[1]))
     whole = path.read_bytes()
     path.write_bytes(whole[:-20])
-    with open_ledger(path, MADE_WITH) as ledger:
-        assert ledger.find("twins", "batch", 1) == BATCH[0]
-        assert ledger.find("twins", "batch", 2) is None
-        ledger.add("twins", "batch", BATCH[1])
+    with open_run_store(path, MADE_WITH) as store:
+        assert store.find("twins", "batch", 1) == BATCH[0]
+        assert store.find("twins", "batch", 2) is None
+        store.add("twins", "batch", BATCH[1])
     assert path.read_bytes() == whole
 
 
@@ -92,11 +92,11 @@ def test_a_file_cut_in_its_first_line_begins_anew(path, kept):
 
 def test_a_run_that_failed_is_made_again(path):
     keep(path, ("batch", failed_run(Arm.BATCH, 1)))
-    with open_ledger(path, MADE_WITH) as ledger:
-        assert ledger.find("twins", "batch", 1) is None
-        ledger.add("twins", "batch", BATCH[0])
-    with open_ledger(path, MADE_WITH) as ledger:
-        assert ledger.find("twins", "batch", 1) == BATCH[0]
+    with open_run_store(path, MADE_WITH) as store:
+        assert store.find("twins", "batch", 1) is None
+        store.add("twins", "batch", BATCH[0])
+    with open_run_store(path, MADE_WITH) as store:
+        assert store.find("twins", "batch", 1) == BATCH[0]
 
 
 @pytest.mark.parametrize(
@@ -136,9 +136,9 @@ def test_another_file_without_an_end_of_line_is_not_touched(path):
 
 def test_one_bench_at_a_time(path):
     with (
-        open_ledger(path, MADE_WITH),
+        open_run_store(path, MADE_WITH),
         pytest.raises(CoschedError, match="being written by another bench"),
-        open_ledger(path, MADE_WITH),
+        open_run_store(path, MADE_WITH),
     ):
         pytest.fail("opened twice")
 
@@ -149,6 +149,6 @@ def test_a_folder_that_is_not_there(path):
 
 
 def test_without_a_path_runs_are_kept_in_memory():
-    with open_ledger(None, MADE_WITH) as ledger:
-        ledger.add("twins", "batch", BATCH[0])
-        assert ledger.find("twins", "batch", 1) == BATCH[0]
+    with open_run_store(None, MADE_WITH) as store:
+        store.add("twins", "batch", BATCH[0])
+        assert store.find("twins", "batch", 1) == BATCH[0]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cosched.bench.measure.level import at_usual_speed, levelled
+from cosched.bench.measure.equal_speed import at_usual_speed, rescaled
 from cosched.bench.results.results import JobResult, Run, summarise
 from cosched.bench.run.arms import Arm
 
@@ -14,13 +14,13 @@ def run(arm, probe_us, *jobs):
 
 def test_what_a_job_took_goes_with_the_speed_and_when_it_came_does_not():
     slow = run(Arm.COSCHED, 600.0, (0.0, 2.0, 20.0, 8.0), (100.0, 104.0, 120.0, 8.0))
-    even = levelled(slow, 300.0)
+    even = rescaled(slow, 300.0)
     assert even.probe_us == 300.0
     assert [(j.submitted_s, j.started_s, j.ended_s, j.cpu_s) for j in even.jobs] == [
         (0.0, 1.0, 10.0, 4.0),
         (100.0, 102.0, 110.0, 4.0),
     ]
-    assert levelled(run(Arm.KERNEL, None, (0.0, 0.0, 1.0, 1.0)), 300.0).jobs[0].ended_s == 1
+    assert rescaled(run(Arm.KERNEL, None, (0.0, 0.0, 1.0, 1.0)), 300.0).jobs[0].ended_s == 1
 
 
 def test_a_workload_that_comes_by_the_clock_lasts_as_long_on_a_slow_machine():
