@@ -1,8 +1,8 @@
-"""The scheduler daemon: drives ``core.node`` with what happens on a live node.
+"""Runs the scheduler daemon: feeds the events of a live node to ``core.node``.
 
-It waits in one place for everything: registrations, control requests, the jobs' bells,
-the timer daemon's bell, a pidfd for each task, signals. Each becomes an event; the
-commands that come back are carried out at once.
+One loop waits for everything: registrations, control requests, the bells of the jobs and
+of the timer daemon, a pidfd for each task, signals. Each becomes an event. The daemon
+carries out the returned commands at once.
 """
 
 from __future__ import annotations
@@ -64,25 +64,25 @@ from cosched.shm.region import NodeRegion
 log = logging.getLogger(__name__)
 
 BEAT_NS = 200 * NS_PER_MS
-#: How long private daemons wait for their first job before they give up.
+#: How long private daemons wait for their first job before they end.
 PRIVATE_GRACE_NS = 15 * NS_PER_S
-#: How long they stay after the last one, so that a second job need not start them again.
+#: How long private daemons stay after the last job, so that the next job finds them.
 PRIVATE_LINGER_NS = NS_PER_S
 
 
 @dataclass(frozen=True, slots=True)
 class DaemonOptions:
-    """How this daemon was started.
+    """The options of a scheduler daemon.
 
-    private: for one user's jobs; ends by itself when there are none.
-    chosen: why this class scheduler, for people.
-    priority: what priority the daemon got, for people.
-    limits: what the operator leaves to users.
-    metrics: where Prometheus may ask, ``HOST:PORT`` or ``off``.
-    trace_bytes: what the trace's files may take together; 0: no trace.
-    memory: how much of it jobs may have, and how long one waits for it.
-    allow_raise: whether owners may have a job run alone; None: if these are private.
-    history: where jobs that have ended are written down, if anywhere.
+    private: serves one user's jobs and ends when there are none.
+    chosen: the reason for this class scheduler, for display.
+    priority: the priority of the daemon, for display.
+    limits: the operator's limits for users.
+    metrics: the address for Prometheus, ``HOST:PORT`` or ``off``.
+    trace_bytes: the most bytes of the trace's files together; 0: no trace.
+    memory: the memory for jobs, and how long a job waits for it.
+    allow_raise: whether owners may run a job alone; None: only with private daemons.
+    history: the file of ended jobs, if any.
     """
 
     private: bool
@@ -179,18 +179,19 @@ class SchedulerDaemon:
     # -- life -----------------------------------------------------------------------
 
     def run(self, ready: Callable[[], None]) -> None:
-        """Takes over what a dead daemon left, opens for business, calls ``ready()``,
-        and returns after CMDDWN or a signal to end."""
+        """Takes over the jobs of a dead daemon, opens the sockets, calls ``ready()``.
+
+        Returns after CMDDWN or a signal."""
         self._watch_signals()
-        self._loop.watch(self._bell, self._hear_timer)
+        self._loop.watch(self._bell, self._read_timer)
         if self.options.history is not None:
             self.books.open(self.options.history)
             self.machine.remember(self.books.scheduled_ns())
-        # After that: the trace begins with all that the machine knows.
+        # Only now, because the trace begins with the whole state of the machine.
         self.recorder.open(self.paths.directory, self.options.trace_bytes)
         self._members.adopt(self._take_over)
         if not self.jobs:
-            self.classes.close()  # of jobs that ended while no daemon was up
+            self.classes.close()  # removes classes of jobs that ended without a daemon
         mode = 0o600 if self.options.private else 0o666
         complaints = Complaints()
         registration = RegistrationSocket(
@@ -239,10 +240,10 @@ class SchedulerDaemon:
     def _shut_down(self) -> None:
         for job in self.jobs:
             self.books.daemon_leaves(job)
-        # Should this fail, the timer daemon is still there to restore the node.
+        # If this fails, the timer daemon still restores the node.
         self.feed(ShutdownRequested(**clocks()))
         steps = (
-            *(partial(self._let_go, job) for job in self.jobs),
+            *(partial(self._end_job, job) for job in self.jobs),
             self.recorder.close,
             self.books.close,
             self.timer.stop,
@@ -253,12 +254,12 @@ class SchedulerDaemon:
             partial(remove_remains, self.paths),
             self._loop.close,
         )
-        # From here on nobody else does what is left undone: one that fails skips no other.
+        # No other process does these steps, so a failed step must not skip the others.
         with contextlib.ExitStack() as left:
             for step in reversed(steps):
                 left.callback(step)
 
-    def _let_go(self, job: LiveJob) -> None:
+    def _end_job(self, job: LiveJob) -> None:
         self.books.job_ended(job)
         self._members.forget(job)
 
@@ -274,17 +275,17 @@ class SchedulerDaemon:
     # -- events in, commands out ----------------------------------------------------
 
     def feed(self, event: Event) -> None:
-        """One event through the machine and out into the node."""
+        """Feeds one event to the machine, carries out its commands and records both."""
         try:
             commands = self.machine.handle(event)
         except Exception:
-            self.recorder.record(event, ())  # what to tell a machine to see it fail again
+            self.recorder.record(event, ())  # a replay then fails in the same way
             self.recorder.close()
             raise
         self._effects.carry_out(commands)
         self.recorder.record(event, commands)
 
-    def _hear_timer(self) -> None:
+    def _read_timer(self) -> None:
         silence(self._bell)
         for request in self.region.take_requests():
             if request.code == lib.COSCHED_CMDCSW:
@@ -313,13 +314,13 @@ class SchedulerDaemon:
         self._loop.call_at(at_ns, self._ring_alarm)
 
     def _ring_alarm(self) -> None:
-        # Alarms that were replaced still ring here; only the last one counts.
+        # Replaced alarms still ring here; only the last one counts.
         if time.monotonic_ns() >= self._alarm_ns > 0:
             self._alarm_ns = 0
             self.feed(AlarmRang(**clocks()))
 
     def _note_activity(self) -> None:
-        # Somebody came: the grace for those who have not come yet is over.
+        # A job came, so the grace for the first job is over.
         self._idle_since_ns = time.monotonic_ns()
 
     def _is_needed(self) -> bool:
@@ -368,7 +369,7 @@ class SchedulerDaemon:
         return {"given": state is not None and state.scheduled}
 
     def _retire(self, _request: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Ends private daemons that nobody needs any more."""
+        """Ends private daemons without jobs."""
         retired = self.options.private and not self._is_needed()
         if retired:
             self._loop.stop()

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class Effects:
-    """What the node's decisions do to the node."""
+    """Carries out the machine's commands on the node."""
 
     def __init__(
         self,
@@ -55,8 +55,8 @@ class Effects:
     def carry_out(self, commands: Iterable[Command]) -> None:
         """Carries out the commands in order.
 
-        A class that cannot be changed is logged and otherwise ignored: the job then runs
-        under the kernel's normal shares, which is what failing open means.
+        It logs a class that cannot be changed and goes on. The job then runs under the
+        kernel's normal shares: cosched fails open.
         """
         for command in commands:
             try:
@@ -99,7 +99,7 @@ class Effects:
                 raise TypeError(f"not a command of a node: {command!r}")
 
     def _set_shares(self, percents: Iterable[tuple[Job, int]]) -> None:
-        # One class that could not be made must not freeze the shares of others.
+        # A class that could not be made must not block the shares of other classes.
         named = {job: share for job, share in percents if job in self._classed}
         try:
             touched = self._classes.set_shares(named)

@@ -1,8 +1,7 @@
-"""The live side of the process table: regions, bells and a pidfd for each task.
+"""Keeps the live side of the process table: regions, bells and a pidfd for each task.
 
-Core knows jobs and tasks by key and pid; this table knows what the kernel holds for
-them. Everything here is made when the first task of a job registers and is gone when
-the last one has left.
+The core has jobs and tasks by key and pid. This table has their kernel objects. They are
+made when the first task of a job registers, and removed when the last task has left.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from cosched.shm.region import JobRegion, unlink_region
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a process says of itself when it registers."""
+    """The fields that a process sends about itself when it registers."""
 
     rank: int
     world: int
@@ -36,9 +35,11 @@ class Claim:
 
 @dataclass(slots=True)
 class LiveTask:
-    """A registered process. ``pidfd`` becomes readable when it ends; pid and
-    ``start_ticks`` together are no other process's. ``launched``: it has not come to MPI
-    yet, so that it does not know of its slot."""
+    """A registered process.
+
+    pidfd: becomes readable when the process ends. start_ticks: identifies the process
+    together with its pid. launched: the process has not called MPI_Init yet, so it does not
+    use its slot."""
 
     pid: int
     pidfd: int
@@ -51,11 +52,11 @@ class LiveTask:
 
 @dataclass(slots=True)
 class LiveJob:
-    """A job's region and bell, and its tasks by pid. ``declared_bytes`` is the memory that
-    it said it needs here; not read from the region, into which its user can write.
+    """A job's region, its bell, and its tasks by pid.
 
-    The bell is open twice: this daemon reads ``bell``, and tasks get ``task_bell_fd``. A
-    task can clear O_NONBLOCK on its descriptor, which must not make our reads wait.
+    declared_bytes: the memory that the job declared. It is kept here, because the user can
+    write into the region. The bell is open twice: the daemon reads ``bell``, and tasks get
+    ``task_bell_fd``. Otherwise a task could clear O_NONBLOCK on the daemon's descriptor.
     """
 
     key: str
@@ -69,11 +70,11 @@ class LiveJob:
     tasks: dict[int, LiveTask] = field(default_factory=dict)
 
     def task_in_slot(self, slot: int) -> LiveTask | None:
-        """The live task that owns a slot; requests name slots, not pids."""
+        """Returns the live task that owns a slot; requests name slots, not pids."""
         return next((t for t in self.tasks.values() if t.slot == slot), None)
 
     def above(self, pid: int) -> LiveTask | None:
-        """The nearest of its tasks that has started this process, through others or not."""
+        """Returns the nearest ancestor of this process that is a task of the job."""
         above = proc.parent(pid)
         while above is not None and above not in self.tasks:
             above = proc.parent(above)
@@ -97,11 +98,11 @@ class JobTable:
         return self._jobs.get(key)
 
     def job_of(self, pid: int) -> LiveJob | None:
-        """The job in which a process is registered."""
+        """Returns the job in which a process is registered."""
         return next((job for job in self._jobs.values() if pid in job.tasks), None)
 
     def create(self, name: str, uid: int, gid: int) -> LiveJob:
-        """Region and bell for a job that has no task here yet."""
+        """Makes the region and the bell of a job without tasks."""
         key = job_key(uid, name)
         region_name = self._paths.job_region(key)
         region = JobRegion.create(region_name, name, uid, gid)
@@ -116,7 +117,7 @@ class JobTable:
         return job
 
     def add_task(self, job: LiveJob, pid: int, held: int, claim: Claim) -> LiveTask:
-        """A slot and a pidfd, a copy of ``held``, for a process that registers.
+        """Adds a process to the job: gives it a slot and copies its pidfd ``held``.
 
         Raises CoschedError if the region is full, ProcessLookupError if it is dead.
         """
@@ -133,7 +134,7 @@ class JobTable:
         return task
 
     def renew_task(self, job: LiveJob, pid: int, claim: Claim) -> LiveTask:
-        """The same for one that has registered before; what it counted then is gone."""
+        """Registers a task of the job again; its counters start again."""
         task = job.tasks[pid]
         task.rank, task.world, task.launched = claim.rank, claim.world, claim.launched
         self._write(job, task, claim)
@@ -153,13 +154,13 @@ class JobTable:
         job.carrier = claim.carrier
 
     def remove_task(self, job: LiveJob, pid: int) -> None:
-        """Frees what the table holds for a task that left."""
+        """Removes a task that left, with its slot and pidfd."""
         task = job.tasks.pop(pid)
         job.region.vacate(task.slot)
         os.close(task.pidfd)
 
     def destroy(self, job: LiveJob) -> None:
-        """Removes a job's region and bell, and what is left of its tasks."""
+        """Removes a job's region, its bell and its remaining tasks."""
         for pid in list(job.tasks):
             self.remove_task(job, pid)
         del self._jobs[job.key]
@@ -170,10 +171,10 @@ class JobTable:
         job.region.unlink()
 
     def adopt(self) -> list[str]:
-        """Takes over the jobs that a dead daemon left, as far as their tasks live.
+        """Takes over the jobs of a dead daemon that still have live tasks.
 
-        Returns a line for each region that could not be taken over; those and regions
-        without live tasks are removed.
+        Removes all other regions. Returns a line for each region that could not be taken
+        over.
         """
         problems: list[str] = []
         for region_name in left_regions(self._paths):
@@ -186,7 +187,7 @@ class JobTable:
             uid = region.owner
             live = live_tasks(region, uid)
             for twin in [task for task in live if self.job_of(task.pid) is not None]:
-                live.remove(twin)  # its user has written it into two of his regions
+                live.remove(twin)  # its user wrote it into two regions
                 os.close(twin.pidfd)
             if not live:
                 region.close()
@@ -208,7 +209,7 @@ class JobTable:
 
 
 def _open_both(path: Path) -> tuple[int, int]:
-    """A bell to hear, and what its job's tasks get to ring it."""
+    """Opens a bell for the daemon, and a second time for the job's tasks."""
     bell = open_bell(path)
     try:
         return bell, open_bell(path)
@@ -218,17 +219,17 @@ def _open_both(path: Path) -> tuple[int, int]:
 
 
 def left_regions(paths: NodePaths) -> list[str]:
-    """Names of the job regions of this node that exist, whoever made them."""
+    """Returns the names of the existing job regions of this node."""
     prefix = paths.job_region_prefix.removeprefix("/")
     return sorted(f"/{path.name}" for path in SHM.glob(f"{prefix}*"))
 
 
 def attach_left(paths: NodePaths, name: str) -> tuple[str, JobRegion]:
-    """The key and the region of a job that a dead daemon left.
+    """Returns the key and the region of a job that a dead daemon left.
 
-    Anybody may put a file of that name into /dev/shm. It is believed if it belongs to the
-    user in its name and a daemon of this node has made the job's bell, which only daemons
-    can. CoschedError otherwise.
+    Any user may put a file of that name into /dev/shm. So the file must belong to the user
+    in its name, and the job's bell must exist, which only daemons can make. Otherwise it
+    raises CoschedError.
     """
     key = name.removeprefix(paths.job_region_prefix)
     uid, _, job = key.partition(".")
@@ -253,7 +254,7 @@ def _is_bell(paths: NodePaths, key: str) -> bool:
 
 
 def live_tasks(region: JobRegion, uid: int) -> list[LiveTask]:
-    """The tasks recorded in a region whose processes still run, each with a pidfd."""
+    """Returns the tasks of a region whose processes still run, each with a pidfd."""
     found: list[LiveTask] = []
     for slot in region.live_slots():
         identity = region.data.tasks[slot].identity

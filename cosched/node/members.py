@@ -1,5 +1,4 @@
-"""Who is on the node: tasks come, by registration or from a daemon that died, ask through
-their job's ring, and leave. Each of these becomes an event."""
+"""Turns the life of tasks into events: registration, takeover, requests, exit."""
 
 from __future__ import annotations
 
@@ -33,28 +32,28 @@ from cosched.shm.region import CARRIERS, Request
 
 log = logging.getLogger(__name__)
 
-#: How many jobs of one user the daemon holds: each needs a region, and of those it can map
-#: only so many.
+#: The most jobs of one user: each needs a region, and the daemon can map only so many.
 USERS_JOBS = lib.COSCHED_GUARDED_MAX // USERS_SHARE
 
 
 def clocks() -> dict[str, int]:
-    """The present moment, as events have it."""
+    """Returns the current times in the form of an event's fields."""
     return {"now_ns": time.monotonic_ns(), "wall_ns": time.time_ns()}
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Whose tasks may register: with ``private`` daemons only their user's, and within
-    ``limits``."""
+    """The users whose tasks may register: only the daemon's user if ``private``.
+
+    limits: the operator's limits for tasks and jobs."""
 
     private: bool
     limits: Limits
 
 
 class Members:
-    """The tasks of a node, and what they ask for. ``feed`` takes each event;
-    ``on_activity()`` is called when a job has ended."""
+    """The tasks of a node. ``feed`` takes each event; ``on_activity()`` is called when a
+    job has ended."""
 
     def __init__(
         self,
@@ -79,27 +78,29 @@ class Members:
         self._resting: set[str] = set()  # jobs whose bell is not watched for a while
 
     def register(self, peer: Peer, hello: Hello, pidfd: int) -> Welcome:
-        """Makes a process a task of its job; RegistrationRefused if it cannot be one, and
-        then it is none, whatever it was before."""
-        self._hear_last_requests(peer.pid)
+        """Makes a process a task of its job.
+
+        If that raises RegistrationRefused, the process is no task of any job."""
+        self._take_earlier_requests(peer.pid)
         try:
             return self._register(peer, hello, pidfd)
         except RegistrationRefused:
-            self._let_go(peer.pid, hello)
+            self._drop_refused(peer.pid, hello)
             raise
 
-    def _hear_last_requests(self, pid: int) -> None:
-        """What a process asked for before it registers again is not meant for what it is
-        then: CMDOUT, if it has become another program after MPI_Finalize."""
+    def _take_earlier_requests(self, pid: int) -> None:
+        """Takes the requests that a process made before it registers again.
+
+        Otherwise an old CMDOUT would end the new registration."""
         job = self._jobs.job_of(pid)
         if job is not None:
             self._take_requests(job)
 
-    def _let_go(self, pid: int, hello: Hello) -> None:
-        """Who runs on his own from now on takes no turns."""
+    def _drop_refused(self, pid: int, hello: Hello) -> None:
+        """Removes the task of a refused process, and of the shell that started it."""
         for job in self._jobs:
             task = job.tasks.get(pid)
-            # Without a descriptor to ask by, a shell that has started it stays a task.
+            # Without a free descriptor the shell stays a task.
             with contextlib.suppress(OSError):
                 if task is None and not hello.launched:
                     task = self._launcher(job, pid, hello)
@@ -127,23 +128,25 @@ class Members:
         self._introduce(job, peer.pid, cpus, hello.submitted_ns, replaces=replaces)
         if not hello.launched:
             self._books.came_to_mpi(job, task)
-        # For whoever outlives this daemon: nodes are to go on in the same order.
+        # A later daemon reads it, so that all nodes keep the same order.
         job.region.record_submission(self._machine.jobs[job.key].submitted_ns)
         return Welcome(task.slot, job.region.size(), job.region.fd, job.task_bell_fd)
 
     @staticmethod
     def _launcher(job: LiveJob, pid: int, hello: Hello) -> LiveTask | None:
-        """The launched task in whose place this process comes, such as a shell's."""
+        """Returns the launched task, such as a shell, that this process replaces."""
         above = job.above(pid)
         if above is not None and hello.launched:
-            # A process that the task has started: it is in its class by birth.
+            # A child of a task is in its class already.
             raise RegistrationRefused(errno.EEXIST, "")
-        # In a rank that has come to MPI it is a program beside the rank's own.
+        # A child of a rank that called MPI_Init is a separate program.
         return above if above is not None and above.launched else None
 
     def _known(self, peer: Peer, hello: Hello) -> LiveTask | None:
-        """The task of the job that this process is already: it comes to MPI, does so again,
-        or has become another program. It is no other job's from now on."""
+        """Returns the task of the job that this process already is, if any.
+
+        It called MPI_Init, perhaps again, or became another program. If it is a task of
+        another job, it leaves that job."""
         job = self._jobs.job_of(peer.pid)
         if job is None:
             return None
@@ -162,7 +165,7 @@ class Members:
         pidfd: int,
         before: LiveTask | None,
     ) -> LiveTask:
-        """Gives it a slot, and takes that of the one it replaces, if that is another."""
+        """Gives the process a slot and removes the task that it replaces."""
         if before is not None:
             self._books.task_leaves(job, before)
         claim = Claim(hello.rank, hello.world, hello.carrier, hello.launched)
@@ -197,13 +200,13 @@ class Members:
         return job
 
     def _check_share(self, peer: Peer) -> None:
-        """The regions of one user leave room for those of others."""
+        """Refuses a user's job that would leave too few regions for other users."""
         if peer.uid in (0, os.geteuid()):
             return
         if sum(job.uid == peer.uid for job in self._jobs) >= USERS_JOBS:
             raise RegistrationRefused(
                 errno.ENOSPC,
-                f"{USERS_JOBS} jobs of yours run here, as many as a user may have at once; "
+                f"{USERS_JOBS} of your jobs run here, the most for one user; "
                 "start it when one has ended",
             )
 
@@ -230,25 +233,25 @@ class Members:
         )
 
     def _watch_job(self, job: LiveJob) -> None:
-        self._loop.watch(job.bell, lambda: self._hear_job(job))
+        self._loop.watch(job.bell, lambda: self._read_bell(job))
 
-    def _hear_job(self, job: LiveJob) -> None:
+    def _read_bell(self, job: LiveJob) -> None:
         began_ns = time.thread_time_ns()
         silence(job.bell)
         self._take_requests(job)
         if job.uid in (0, os.geteuid()) or self._jobs.get(job.key) is not job:
             return
-        # The daemon's work and not the time that passed: who was preempted is not slowed.
+        # Only the daemon's CPU time counts, not the time that it was preempted.
         took_ns = time.thread_time_ns() - began_ns
         now_ns = time.monotonic_ns()
         rest_ns = self._bells.charge(job.key, took_ns, now_ns)
         if rest_ns:
-            # Who rings without end is heard now and then; the bell keeps what he rang.
+            # A bell that rings all the time is read only now and then.
             self._loop.unwatch(job.bell)
             self._resting.add(job.key)
-            self._loop.call_at(now_ns + rest_ns, lambda: self._hear_again(job))
+            self._loop.call_at(now_ns + rest_ns, lambda: self._watch_again(job))
 
-    def _hear_again(self, job: LiveJob) -> None:
+    def _watch_again(self, job: LiveJob) -> None:
         if self._jobs.get(job.key) is job:
             self._resting.discard(job.key)
             self._watch_job(job)
@@ -283,7 +286,7 @@ class Members:
             self._on_activity()
 
     def forget(self, job: LiveJob) -> None:
-        """Removes what the node holds for a job, whatever is left of its tasks."""
+        """Removes a job with its remaining tasks from the node."""
         for task in job.tasks.values():
             self._loop.unwatch(task.pidfd)
         if job.key not in self._resting:
@@ -293,20 +296,21 @@ class Members:
         self._jobs.destroy(job)
 
     def give_up(self, job: LiveJob) -> None:
-        """Lets a job run freely whose region cannot be used any more."""
-        log.error("job %s: its owner truncated its region; it runs on its own", job.key)
+        """Takes a job with an unusable region out of coscheduling."""
+        log.error("job %s: its owner truncated its region; not coscheduled", job.key)
         for pid in list(job.tasks):
             self._task_left(job, pid)
 
     def adopt(self, known: Callable[[LiveJob], None]) -> None:
-        """Replays the registrations of tasks that a dead daemon left running;
-        ``known(job)`` is called for each job whose tasks are back."""
+        """Registers the tasks that a dead daemon left running.
+
+        Calls ``known(job)`` for each job with such tasks."""
         for problem in self._jobs.adopt():
             log.warning("not taken over: %s", problem)
         for job in self._jobs:
             self._books.adopt(job)
             self._watch_job(job)
-            job.region.publish_contention(False)  # what the machine begins with
+            job.region.publish_contention(False)  # as in a new machine
             submitted_ns = _submission_key(job)
             back = 0
             for pid, task in list(job.tasks.items()):
@@ -315,7 +319,7 @@ class Members:
                 try:
                     cpus = frozenset(os.sched_getaffinity(pid))
                 except OSError:
-                    continue  # it just ended; its pidfd says so
+                    continue  # it just ended; its pidfd will report that
                 self._introduce(job, pid, cpus, submitted_ns, adopted=True)
                 back += 1
             if back:

@@ -1,7 +1,7 @@
-"""What a job's owner may ask of the daemon: suspend, resume, raise, release.
+"""Handles the requests of a job's owner: suspend, resume, raise, release.
 
-Who asks is known from the kernel (SO_PEERCRED). Only the job's owner and root are heard; a
-job may be raised, which costs others their turns, where the operator allows it.
+The kernel names the user (SO_PEERCRED). Only the job's owner and root may change a job. To
+raise a job delays other jobs, so the operator must allow it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 ROOT_UID = 0
 
-#: What each request makes of a job.
+#: The mode that each request gives the job.
 MODES = {
     "suspend": Mode.SUSPENDED,
     "resume": Mode.COSCHEDULED,
@@ -46,7 +46,7 @@ class Owners:
     def handlers(
         self,
     ) -> dict[str, Callable[[Mapping[str, Any], int], Mapping[str, Any]]]:
-        """For the control socket: each takes the request and the uid of who asks."""
+        """Returns the handlers for the control socket; each takes a request and a uid."""
         return {op: self._handler(op) for op in MODES}
 
     def _handler(self, op: str) -> Callable[[Mapping[str, Any], int], Mapping[str, Any]]:
@@ -66,7 +66,7 @@ class Owners:
         return {"job": job.key, "before": before.value, "mode": mode.value}
 
     def may_raise(self, uid: int) -> bool:
-        """Whether this user's jobs may run alone on their CPUs."""
+        """Returns whether this user's jobs may run alone on their CPUs."""
         return self._raising or uid == ROOT_UID
 
     def _find(self, op: str, name: str, uid: int) -> LiveJob:
@@ -79,15 +79,15 @@ class Owners:
                 f"job '{name}' belongs to {_user(named[0].uid)}; only its owner and root "
                 f"may {op} it"
             )
-        # A job may have another one's key for its name.
+        # The name of one job may be the key of another job.
         own = [job for job in own if job.key == name] or own
         if len(own) > 1:
             keys = " or ".join(sorted(job.key for job in own))
-            raise CoschedError(f"'{name}' is the job of several users; say {keys}")
+            raise CoschedError(f"several users have a job '{name}'; name one: {keys}")
         return own[0]
 
     def take_over(self, job: LiveJob) -> None:
-        """What its owner chose while another daemon was up still holds."""
+        """Restores the mode that the owner chose under an earlier daemon."""
         mode = job.region.mode
         if mode is Mode.RAISED and not self.may_raise(job.uid):
             mode = Mode.COSCHEDULED

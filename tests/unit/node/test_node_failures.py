@@ -455,7 +455,7 @@ def test_a_user_with_as_many_jobs_as_he_may_have_leaves_room_for_others(monkeypa
         return node._find_or_create(peer, Hello(name, 0, 1, 0, 0))
 
     several = [come(12345, name) for name in "abc"]
-    with pytest.raises(RegistrationRefused, match="3 jobs of yours run here") as refused:
+    with pytest.raises(RegistrationRefused, match="3 of your jobs run here") as refused:
         come(12345, "d")
     assert refused.value.errno == errno.ENOSPC
     assert len(str(refused.value)) < lib.COSCHED_REASON_BYTES
