@@ -1,4 +1,4 @@
-"""cosched-metrics: answers Prometheus for one node; started by the scheduler daemon."""
+"""Answers Prometheus for one node (cosched-metrics); the scheduler daemon starts it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REQUEST_TIMEOUT_S = 10
 
 
 class Server(ThreadingMixIn, WSGIServer):
-    """HTTP on a socket that somebody else bound; a thread a request."""
+    """Serves HTTP on a bound socket, with one thread per request."""
 
     daemon_threads = True
 
@@ -37,7 +37,7 @@ class Server(ThreadingMixIn, WSGIServer):
 
 
 class Handler(WSGIRequestHandler):
-    """Gives up on who sends nothing; keeps no log of requests."""
+    """Ends silent connections; writes no log of requests."""
 
     timeout = REQUEST_TIMEOUT_S
 
@@ -46,7 +46,7 @@ class Handler(WSGIRequestHandler):
 
 
 def parser() -> argparse.ArgumentParser:
-    """The server's options."""
+    """Returns the parser of the server's options."""
     options = argparse.ArgumentParser(prog="cosched-metrics", description=__doc__)
     options.add_argument("--run-dir", type=Path, required=True)
     options.add_argument("--node", default=os.uname().nodename)
@@ -55,7 +55,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def serve(paths: NodePaths, fd: int) -> None:
-    """Serves until standard input ends: then the scheduler daemon has."""
+    """Serves until standard input ends, which means the end of the scheduler daemon."""
     lock = DaemonLock(paths.metrics_lock)
     if not lock.acquire():
         raise CoschedError(f"node {paths.node}: another metrics server is up")
@@ -72,7 +72,7 @@ def serve(paths: NodePaths, fd: int) -> None:
 
 
 def main() -> None:
-    """Entry point of the metrics server."""
+    """Runs the metrics server."""
     options = parser().parse_args()
     try:
         serve(NodePaths(options.run_dir, options.node), options.fd)

@@ -1,4 +1,4 @@
-"""coschedd: the scheduler daemon of one node."""
+"""Runs the scheduler daemon of one node (coschedd)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from cosched.linux.probe import probe
 from cosched.node.admission import MemoryTerms
 from cosched.node.configuration import load
 from cosched.node.daemon import DaemonOptions, SchedulerDaemon
-from cosched.node.records.books import history_place
+from cosched.node.records.history import history_place
 from cosched.node.records.log_file import open_log
 from cosched.node.service.lifecycle import end_orphans, lock_node
 from cosched.shm.paths import NodePaths
@@ -33,12 +33,12 @@ from cosched.shm.userdirs import make_node_directory
 
 
 def parser() -> argparse.ArgumentParser:
-    """The daemon's options; its manual page is made from them."""
+    """Returns the parser of the daemon's options, which its manual page uses too."""
     options = argparse.ArgumentParser(
         prog="coschedd",
         description="The scheduler daemon of one node. It starts the timer daemon itself. "
-        "People start both with cosched up, init systems with coschedd. What no option "
-        "says is taken from the configuration: see cosched config show.",
+        "Users start both with cosched up, init systems with coschedd. Values without an "
+        "option come from the configuration: see cosched config show.",
     )
     add = options.add_argument
     add("--run-dir", type=Path, default=Path("/run/cosched"), help="[default: %(default)s]")
@@ -50,16 +50,16 @@ def parser() -> argparse.ArgumentParser:
     add("--align", help=align)
     add("--class-scheduler", help="auto, cgroup2, cgroup1 or dutycycle")
     add("--mode", help="proportional or strict")
-    add("--metrics", metavar="HOST:PORT", help="where Prometheus may ask, or off")
-    capacity = "what jobs may have between them, auto or off"
+    add("--metrics", metavar="HOST:PORT", help="address for Prometheus, or off")
+    capacity = "memory for all jobs together, auto or off"
     add("--memory", metavar="SIZE", help=capacity)
-    add("--memory-wait", metavar="TIME", help="how long a job waits for memory at most")
-    boost = "whether owners may have a job run alone: on or off"
+    add("--memory-wait", metavar="TIME", help="longest wait of a job for memory")
+    boost = "whether owners may run a job alone: on or off"
     add("--allow-boost", metavar="SWITCH", help=boost)
-    add("--trace", metavar="SIZE", help="what the trace may take on disk, or off")
-    add("--private", action="store_true", help="for one user's jobs; ends after the last")
+    add("--trace", metavar="SIZE", help="most bytes of the trace on disk, or off")
+    add("--private", action="store_true", help="serve one user's jobs; end after the last")
     add("--verbose", action="store_true", help="log each switch and refusal")
-    ready = "where READY is written  [default: standard output]"
+    ready = "descriptor for the line READY  [default: standard output]"
     add("--ready-fd", type=int, default=1, help=ready)
     return options
 
@@ -73,33 +73,33 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 class Starter:
-    """Who started the daemon, and reads at a descriptor how that went."""
+    """The process that started the daemon and reads the result at a descriptor."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
-        self.knows = False  #: that the daemon is ready
+        self.informed = False  #: it has read that the daemon is ready
 
-    def tell_ready(self, greeting: str) -> None:
-        """READY, after which nobody listens any more."""
-        self.knows = True
+    def report_ready(self, greeting: str) -> None:
+        """Writes READY and closes the descriptor."""
+        self.informed = True
         try:
             os.write(self._fd, f"READY {greeting}\n".encode())
         except OSError as error:
-            # Who started us has left; others may have come to rely on us meanwhile.
-            logging.info("nobody hears that we are ready: %s", error.strerror)
+            # The starting process has ended, but other processes may use the daemon.
+            logging.info("no process reads that the daemon is ready: %s", error.strerror)
         if self._fd > 2:
             os.close(self._fd)
 
-    def tell_error(self, error: CoschedError) -> None:
-        """Why there is no daemon, or why one that was ready has ended."""
-        if self.knows:
-            logging.error("%s", error)  # the descriptor is closed, or another file's by now
+    def report_error(self, error: CoschedError) -> None:
+        """Reports why the daemon did not start; logs why a ready daemon ended."""
+        if self.informed:
+            logging.error("%s", error)  # the descriptor is closed or reused by now
         elif self._fd != 1:
             os.write(self._fd, f"ERROR {error}\n".encode())
 
 
 def serve(options: argparse.Namespace, starter: Starter) -> None:
-    """Runs the daemon until it is told to end."""
+    """Runs the daemon until it ends."""
     config, doubts = load(os.environ, given(options))
     settings = bounded(config.limits, config.node.settings())
     limits = limits_for(config.limits, os.geteuid())
@@ -142,10 +142,10 @@ def serve(options: argparse.Namespace, starter: Starter) -> None:
 
         def ready() -> None:
             logging.info("ready: %s (%s)", greeting, chosen)
-            starter.tell_ready(greeting)
+            starter.report_ready(greeting)
             notify_systemd()
 
-        gc.freeze()  # what is loaded by now stays; no collection need look at it
+        gc.freeze()  # all loaded objects stay; collections need not visit them
         daemon.run(ready)
         logging.info("ended")
     finally:
@@ -153,7 +153,7 @@ def serve(options: argparse.Namespace, starter: Starter) -> None:
 
 
 def given(options: argparse.Namespace) -> dict[str, tuple[str, str]]:
-    """The options that were given, by the key of the configuration that they set."""
+    """Returns the given options by the configuration key that they set."""
     keys = {
         "node.slice": "slice",
         "node.gmet": "gmet",
@@ -174,7 +174,7 @@ def given(options: argparse.Namespace) -> dict[str, tuple[str, str]]:
 
 
 def notify_systemd() -> None:
-    """Readiness as systemd's Type=notify wants it; nothing without systemd."""
+    """Reports readiness to systemd (Type=notify); does nothing without systemd."""
     address = os.environ.pop("NOTIFY_SOCKET", "")
     if address:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
@@ -182,13 +182,13 @@ def notify_systemd() -> None:
 
 
 def main() -> None:
-    """Entry point of ``coschedd``: READY or ERROR on the ready descriptor."""
+    """Runs ``coschedd``; writes READY or ERROR on the ready descriptor."""
     options = parse(sys.argv[1:])
     starter = Starter(options.ready_fd)
     try:
         serve(options, starter)
     except CoschedError as error:
-        starter.tell_error(error)
+        starter.report_error(error)
         sys.exit(f"coschedd: {error}" if options.ready_fd == 1 else 1)
 
 

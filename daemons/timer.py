@@ -1,4 +1,4 @@
-"""cosched-timerd: the timer daemon of one node; started by the scheduler daemon."""
+"""Runs the timer daemon of one node (cosched-timerd); the scheduler daemon starts it."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from cosched.shm.region import NodeRegion, survive_torn_regions
 
 
 def parser() -> argparse.ArgumentParser:
-    """The daemon's options; its manual page is made from them."""
+    """Returns the parser of the daemon's options, which its manual page uses too."""
     options = argparse.ArgumentParser(
         prog="cosched-timerd",
-        description="The timer daemon of one node: it tells the scheduler daemon when a "
-        "slice is over, and gives the tasks back to the kernel should that daemon die. "
-        "The scheduler daemon starts it.",
+        description="The timer daemon of one node. It reports the end of each slice to "
+        "the scheduler daemon, which starts it. If the scheduler daemon dies, it gives "
+        "all tasks normal shares.",
     )
     add = options.add_argument
-    add("--run-dir", type=Path, required=True, help="the scheduler daemon's")
+    add("--run-dir", type=Path, required=True, help="the scheduler daemon's run directory")
     node = os.uname().nodename
     add("--node", default=node, help="the node's name  [default: the host's]")
-    add("--class-scheduler", required=True, help="the one that the scheduler daemon chose")
+    add("--class-scheduler", required=True, help="the scheduler daemon's class scheduler")
     add("--mode", default="proportional", help="proportional (the default) or strict")
     return options
 
@@ -42,7 +42,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def serve(options: argparse.Namespace) -> None:
-    """Times slices; guards the node when the scheduler daemon has died."""
+    """Times slices; becomes the node's guardian if the scheduler daemon dies."""
     paths = NodePaths(options.run_dir, options.node)
     lock = DaemonLock(paths.timer_lock)
     if not lock.acquire():
@@ -66,7 +66,7 @@ def serve(options: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Entry point of ``cosched-timerd``."""
+    """Runs ``cosched-timerd``."""
     options = parse(sys.argv[1:])
     try:
         serve(options)

@@ -1,10 +1,9 @@
-"""The door of a node: jobs whose memory does not fit wait before they begin.
+"""Delays jobs whose memory does not fit on the node.
 
-``core.memory`` decides; this module measures, and holds back the answer to the registration
-of a job's tasks. They sleep in MPI_Init meanwhile, with the little that they have by then;
-who has just begun is let in, or not, at once.
-Twice a second a waiting task is told that it waits: if the daemon dies or stands still, it
-runs on its own.
+``core.node.admission`` decides. This module measures memory, and delays the answer to the
+registration of a job's tasks. They sleep in MPI_Init meanwhile and hold little memory. A
+task that registers at its launch gets an answer at once. Each waiting task gets a message
+twice a second. If the daemon dies or hangs, the task runs without coscheduling.
 """
 
 from __future__ import annotations
@@ -36,18 +35,18 @@ log = logging.getLogger(__name__)
 
 LOOK_NS = 500 * NS_PER_MS
 PATIENCE_NS = 600 * NS_PER_S
-#: A job of which no task asked for so long is another run when it comes again: its user is
-#: told anew that it is refused.
-TOLD_NS = 10 * NS_PER_S
+#: A refused job that registers again after this time is another run: its user gets the
+#: refusal again.
+REFUSAL_NS = 10 * NS_PER_S
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryTerms:
-    """What the operator says of the node's memory.
+    """The operator's settings for the node's memory.
 
-    capacity_bytes: what jobs may have between them; None: what the machine has for them;
-        0: it does not matter, nobody waits.
-    patience_ns: how long a job waits at most.
+    capacity_bytes: the memory for all jobs together; None: the memory of the machine; 0: no
+        limit, so no job waits.
+    patience_ns: the longest wait of a job.
     """
 
     capacity_bytes: int | None = None
@@ -56,7 +55,7 @@ class MemoryTerms:
 
 @dataclass(slots=True)
 class _Line:
-    """A job at the door, and its tasks."""
+    """A waiting job and its tasks."""
 
     key: str
     name: str
@@ -75,7 +74,7 @@ class _Line:
 
 
 class MemoryGate:
-    """Lets the tasks of a job register once their job's memory fits."""
+    """Registers the tasks of a job when the job's memory fits."""
 
     def __init__(
         self,
@@ -93,16 +92,16 @@ class MemoryGate:
         self._terms = terms
         self._now_ns = now_ns
         self._lines: dict[str, _Line] = {}
-        self._told_ns: dict[str, int] = {}  # when a refused job last asked
+        self._refused_ns: dict[str, int] = {}  # when a refused job last asked
         self._looking = False
         self._blind = False
 
     def __len__(self) -> int:
-        """How many jobs wait."""
+        """Returns the number of waiting jobs."""
         return len(self._lines)
 
     def admit(self, applicant: Applicant) -> None:
-        """Answers the applicant, now or when its job fits."""
+        """Answers the task, now or when its job fits."""
         hello = applicant.hello
         key = job_key(applicant.peer.uid, hello.job)
         if self._terms.capacity_bytes == 0 or self._jobs.get(key) is not None:
@@ -119,14 +118,14 @@ class MemoryGate:
         applicant.await_answer(lambda: self._left(line, applicant))
         self._look()
         if key in self._lines:
-            # One of its tasks tells the user; the others need not repeat it.
+            # Only the first task shows the reason to the user.
             applicant.ask_to_wait(line.reason if line.applicants[0] is applicant else "")
             self._keep_looking()
 
     def _admit_launched(self, applicant: Applicant, key: str) -> None:
-        """One that has just begun never waits: in MPI_Init there is time for that."""
+        """Answers a task at its launch at once; if its job must wait, MPI_Init waits."""
         line = self._line(key, applicant)
-        if not self._lines and self._fits(line):  # nobody is overtaken
+        if not self._lines and self._fits(line):  # it overtakes no waiting job
             self._begin(line)
         else:
             applicant.refuse(RegistrationRefused(errno.EAGAIN, ""))
@@ -144,12 +143,13 @@ class MemoryGate:
         return line
 
     def take_over(self, job: LiveJob) -> None:
-        """What it declared to a daemon that died. Its user can write there meanwhile: it
-        is no more than he could have declared."""
+        """Reads the memory that the job declared to a dead daemon.
+
+        Its user can change the region, so the value is limited to the machine's memory."""
         job.declared_bytes = min(job.region.memory_bytes, self._measure(0).total_bytes)
 
     def close(self) -> None:
-        """Those who wait run on their own."""
+        """Closes all waiting connections; these tasks run without coscheduling."""
         for line in self._lines.values():
             for applicant in line.applicants:
                 applicant.leave()
@@ -175,7 +175,7 @@ class MemoryGate:
         lines = list(self._lines.values())
         try:
             decisions = self._judge(lines)
-        except OSError as error:  # out of descriptors: whoever waits is looked at again
+        except OSError as error:  # out of descriptors: the jobs are judged again later
             if not self._blind:
                 log.warning("memory cannot be measured for now: %s", error)
             self._blind = True
@@ -200,7 +200,7 @@ class MemoryGate:
         return Need(job.declared_bytes, held_bytes(job.tasks))
 
     def _measure(self, held: int) -> Node:
-        """The node as it is; ``held`` is what jobs have, also those that wait."""
+        """Returns the node's memory; ``held``: the bytes of all jobs, waiting ones too."""
         pressure = pressure_percent() or 0.0
         capacity = self._terms.capacity_bytes
         if capacity is not None:
@@ -232,15 +232,15 @@ class MemoryGate:
             f"job {line.name} is not coscheduled on node {self._node}: {decision.reason}"
         )
         now_ns = self._now_ns()
-        self._told_ns = {
+        self._refused_ns = {
             key: asked_ns
-            for key, asked_ns in self._told_ns.items()
-            if now_ns - asked_ns < TOLD_NS
+            for key, asked_ns in self._refused_ns.items()
+            if now_ns - asked_ns < REFUSAL_NS
         }
         for applicant in line.applicants:
-            # Its tasks come one by one: only the first one's user is told.
-            first = line.key not in self._told_ns
-            self._told_ns[line.key] = now_ns
+            # Its tasks register one by one: only the first gets the reason.
+            first = line.key not in self._refused_ns
+            self._refused_ns[line.key] = now_ns
             applicant.refuse(RegistrationRefused(errno.ENOMEM, reason if first else ""))
 
     def _left(self, line: _Line, applicant: Applicant) -> None:
@@ -252,11 +252,11 @@ class MemoryGate:
     # -- for people -------------------------------------------------------------------
 
     def needs(self) -> dict[str, Need]:
-        """What each job on the node needs: /proc is read for every task."""
+        """Returns the memory need of each job; it reads /proc for every task."""
         return {job.key: self._need_of(job) for job in self._jobs}
 
     def memory_status(self, needs: Mapping[str, Need]) -> dict[str, Any]:
-        """The part ``memory`` of the node's status, from what its jobs need."""
+        """Returns the part ``memory`` of the node's status from the needs of its jobs."""
         waiting = sum(line.need().measured_bytes for line in self._lines.values())
         held = sum(need.measured_bytes for need in needs.values())
         node = self._measure(held + waiting)
@@ -269,7 +269,7 @@ class MemoryGate:
         }
 
     def waiting_status(self) -> list[dict[str, Any]]:
-        """The part ``waiting`` of the node's status."""
+        """Returns the part ``waiting`` of the node's status."""
         now_ns = self._now_ns()
         return [
             {
@@ -286,7 +286,7 @@ class MemoryGate:
 
     @staticmethod
     def job_status(need: Need) -> dict[str, int]:
-        """The part ``memory`` of a job's status."""
+        """Returns the part ``memory`` of a job's status."""
         return {
             "declared_bytes": need.declared_bytes,
             "measured_bytes": need.measured_bytes,

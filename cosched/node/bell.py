@@ -1,4 +1,4 @@
-"""Bells: named pipes that a process rings to have the other end look at shared memory.
+"""Makes and rings bells: named pipes that make the other end read shared memory.
 
 A FIFO has a name, unlike an eventfd. A restarted daemon therefore finds the pipe to which
 the tasks still write.
@@ -35,7 +35,8 @@ def ring(fd: int) -> None:
 
 
 def silence(fd: int) -> None:
-    """Reads what is in a bell, at most one pipe full. A bell that is rung without end stays
-    readable, so the loop comes back to it after the other descriptors."""
+    """Empties a bell, at most one pipe full.
+
+    A bell that rings all the time stays readable, so the loop returns to it later."""
     with contextlib.suppress(BlockingIOError):
         os.read(fd, _PIPE_BYTES)

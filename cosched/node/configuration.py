@@ -1,7 +1,7 @@
-"""Reads the places that configuration comes from, once, for whoever starts.
+"""Reads the configuration from all its places, once, when a program starts.
 
-In order, later ones winning: ``/etc/cosched.toml`` (the operator's, the only one that may
-limit users), the user's ``~/.config/cosched/config.toml``, the environment, options.
+In this order; a later place wins: the operator's ``/etc/cosched.toml``, which alone may
+limit users, the user's ``~/.config/cosched/config.toml``, the environment, options.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ OPERATOR_FILE = Path("/etc/cosched.toml")
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Which files there may be. ``user`` is None where a user has no home."""
+    """The configuration files. ``user`` is None for a user without a home."""
 
     operator: Path
     user: Path | None
@@ -49,7 +49,7 @@ class Places:
 
 
 def usual_places(environ: Mapping[str, str]) -> Places:
-    """The operator's file and that of the user with this environment."""
+    """Returns the operator's file and the file of the user with this environment."""
     base = config_home(environ)
     return Places(OPERATOR_FILE, base / "cosched" / "config.toml" if base else None)
 
@@ -59,10 +59,10 @@ def load(
     options: Mapping[str, tuple[str, str]] | None = None,
     places: Places | None = None,
 ) -> tuple[Config, list[Problem]]:
-    """The merged configuration and what is doubtful in it.
+    """Returns the merged configuration and its warnings.
 
     ``options`` maps ``section.key`` to the text and the name of an option. Raises
-    CoschedError, one line, if anything is wrong.
+    CoschedError, one line, for an error.
     """
     config, errors, warnings = examine(environ, options, places)
     if errors:
@@ -76,7 +76,7 @@ def examine(
     options: Mapping[str, tuple[str, str]] | None = None,
     places: Places | None = None,
 ) -> tuple[Config, list[Problem], list[Problem]]:
-    """The configuration as far as it can be read, with all errors and warnings."""
+    """Returns the readable part of the configuration, all errors and all warnings."""
     places = places or usual_places(environ)
     layers: list[Layer] = []
     errors: list[Problem] = []
@@ -120,7 +120,7 @@ def _toml_problem(message: str, name: str, text: str) -> Problem:
 
 
 def trusted_owner(uid: int) -> bool:
-    """Whether a file of this user's is believed: root's, and one's own."""
+    """Returns whether files of this user are trusted: root's and the process's own."""
     return uid in (0, os.geteuid())
 
 

@@ -1,4 +1,4 @@
-"""Changes values in a configuration file and leaves the rest of it, comments too, alone."""
+"""Changes values in a configuration file and keeps the rest, comments included."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _MODE = 0o644
 
 
 def save(path: Path, values: Mapping[str, Any], *, operator: bool) -> None:
-    """Writes ``section.key`` values into the file, which is made if need be.
+    """Writes ``section.key`` values into the file; makes the file if it is missing.
 
     The file is replaced in one step and keeps its mode. CoschedError if it cannot be
-    written, or would not be right afterwards; it is then left as it was.
+    written, or if the result would be invalid; the file then stays unchanged.
     """
     path = path.resolve()  # a link stays one
     try:
@@ -43,7 +43,7 @@ def save(path: Path, values: Mapping[str, Any], *, operator: bool) -> None:
 
 
 def edited(text: str, name: str, values: Mapping[str, Any]) -> str:
-    """The text of a file with these values in it."""
+    """Returns the text of a file with these values in it."""
     try:
         document = tomlkit.parse(text)
     except TOMLKitError as error:

@@ -46,9 +46,9 @@ from cosched.node.jobs import JobTable, LiveJob
 from cosched.node.loop import Loop
 from cosched.node.members import Members, Terms, clocks
 from cosched.node.owners import Owners
-from cosched.node.records.books import Books
 from cosched.node.records.bounded_file import Place
 from cosched.node.records.explain import explain
+from cosched.node.records.history import HistoryWriter
 from cosched.node.records.recorder import Recorder
 from cosched.node.service.remains import remove_remains
 from cosched.node.sockets.complaints import Complaints
@@ -112,7 +112,7 @@ class SchedulerDaemon:
         self.machine = NodeScheduler(settings)
         self.jobs = JobTable(paths)
         self.recorder = Recorder(paths.node, self.machine, self.jobs)
-        self.books = Books(paths.node, self.recorder, classes.cpu_ns)
+        self.history = HistoryWriter(paths.node, self.recorder, classes.cpu_ns)
         self.started_ns = time.monotonic_ns()
         self._loop = Loop()
         self._alarm_ns = 0
@@ -149,7 +149,7 @@ class SchedulerDaemon:
             self.machine,
             self.jobs,
             self._loop,
-            self.books,
+            self.history,
             self.recorder,
             Terms(options.private, options.limits),
             self.feed,
@@ -172,7 +172,7 @@ class SchedulerDaemon:
             self.timer,
             self.gate,
             self.recorder,
-            self.books,
+            self.history,
         )
         self._owners = Owners(self.machine, self.jobs, self._choose_mode, raising=allow)
 
@@ -185,8 +185,8 @@ class SchedulerDaemon:
         self._watch_signals()
         self._loop.watch(self._bell, self._read_timer)
         if self.options.history is not None:
-            self.books.open(self.options.history)
-            self.machine.remember(self.books.scheduled_ns())
+            self.history.open(self.options.history)
+            self.machine.remember(self.history.scheduled_ns())
         # Only now, because the trace begins with the whole state of the machine.
         self.recorder.open(self.paths.directory, self.options.trace_bytes)
         self._members.adopt(self._take_over)
@@ -214,7 +214,7 @@ class SchedulerDaemon:
             },
             owners={
                 "why": self._why,
-                "history": self.books.tell,
+                "history": self.history.answer,
                 **self._owners.handlers(),
             },
             on_lease_end=self._note_activity,
@@ -239,13 +239,13 @@ class SchedulerDaemon:
 
     def _shut_down(self) -> None:
         for job in self.jobs:
-            self.books.daemon_leaves(job)
+            self.history.daemon_leaves(job)
         # If this fails, the timer daemon still restores the node.
         self.feed(ShutdownRequested(**clocks()))
         steps = (
             *(partial(self._end_job, job) for job in self.jobs),
             self.recorder.close,
-            self.books.close,
+            self.history.close,
             self.timer.stop,
             *(() if self._metrics is None else (self._metrics.stop,)),
             self._kicker.close,
@@ -260,7 +260,7 @@ class SchedulerDaemon:
                 left.callback(step)
 
     def _end_job(self, job: LiveJob) -> None:
-        self.books.job_ended(job)
+        self.history.job_ended(job)
         self._members.forget(job)
 
     def _watch_signals(self) -> None:

@@ -1,4 +1,4 @@
-"""The one place where a daemon waits: descriptors and times, nothing else."""
+"""Waits for descriptors and times: the only place where a daemon waits."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable
 class Loop:
     """A single-threaded event loop over epoll.
 
-    Callbacks run one after the other; one that raises ends the loop, for a daemon in an
-    unknown state must not go on deciding. Times are CLOCK_MONOTONIC in nanoseconds and
-    rounded up to a millisecond: use a timer descriptor where that is too coarse.
+    Callbacks run one after the other. An exception in a callback ends the loop: a daemon in
+    an unknown state must make no decisions. Times are CLOCK_MONOTONIC in nanoseconds,
+    rounded up to a millisecond; for finer times use a timer descriptor.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Loop:
         self._callbacks[fd] = ready
 
     def unwatch(self, fd: int) -> None:
-        """Forgets ``fd``; call it before closing."""
+        """Stops watching ``fd``; call it before closing ``fd``."""
         self._epoll.unregister(fd)
         del self._callbacks[fd]
 
@@ -54,11 +54,10 @@ class Loop:
         self._running = False
 
     def stop_on(self, numbers: Iterable[int]) -> None:
-        """Ends ``run`` on these signals, and on those that ``hold_back`` kept; only in the
-        main thread, for one loop at a time.
+        """Ends ``run`` on these signals, also on signals that ``hold_back`` blocked.
 
-        The interpreter restarts an interrupted wait, so a signal must also be a byte in
-        a descriptor that is waited for.
+        Only in the main thread, for one loop at a time. The interpreter restarts an
+        interrupted wait, so each signal also writes a byte into a watched descriptor.
         """
         read_end, write_end = socket.socketpair()
         for end in (read_end, write_end):
@@ -73,11 +72,11 @@ class Loop:
 
     @property
     def stopped(self) -> bool:
-        """Whether it was told to stop."""
+        """Returns whether ``stop`` was called."""
         return self._stopped
 
     def run(self) -> None:
-        """Waits and calls until ``stop``, also one that came before."""
+        """Waits and calls the callbacks until ``stop``, which may come before ``run``."""
         self._running = not self._stopped
         while self._running:
             ready = [
@@ -92,7 +91,7 @@ class Loop:
                 heapq.heappop(self._times)[2]()
 
     def close(self) -> None:
-        """Closes what the loop itself opened."""
+        """Closes the loop's own descriptors."""
         if self._signal_ends:
             signal.set_wakeup_fd(-1)
             for end in self._signal_ends:
@@ -106,9 +105,9 @@ class Loop:
 
 
 def hold_back(numbers: Iterable[int]) -> None:
-    """Keeps these signals back until the next loop stops on them, so that none is lost on
-    the way from one loop to another; for a process of one thread. What came before has been
-    heard when this returns."""
+    """Blocks these signals until the next loop stops on them, for a process of one thread.
+
+    So no signal is lost between two loops. Earlier signals are handled on return."""
     signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
 
 

@@ -21,7 +21,7 @@ from cosched.linux.proc import started_wall_ns
 from cosched.node.bell import silence
 from cosched.node.jobs import Claim, JobTable, LiveJob, LiveTask
 from cosched.node.loop import Loop
-from cosched.node.records.books import Books
+from cosched.node.records.history import HistoryWriter
 from cosched.node.records.recorder import Recorder
 from cosched.node.sockets.listener import USERS_SHARE, Peer
 from cosched.node.sockets.pacing import BURST_NS, Allowance
@@ -60,7 +60,7 @@ class Members:
         machine: NodeScheduler,
         jobs: JobTable,
         loop: Loop,
-        books: Books,
+        history: HistoryWriter,
         recorder: Recorder,
         terms: Terms,
         feed: Callable[[Event], None],
@@ -69,7 +69,7 @@ class Members:
         self._machine = machine
         self._jobs = jobs
         self._loop = loop
-        self._books = books
+        self._history = history
         self._recorder = recorder
         self._terms = terms
         self._feed = feed
@@ -127,7 +127,7 @@ class Members:
         replaces = None if before is None else before.pid
         self._introduce(job, peer.pid, cpus, hello.submitted_ns, replaces=replaces)
         if not hello.launched:
-            self._books.came_to_mpi(job, task)
+            self._history.came_to_mpi(job, task)
         # A later daemon reads it, so that all nodes keep the same order.
         job.region.record_submission(self._machine.jobs[job.key].submitted_ns)
         return Welcome(task.slot, job.region.size(), job.region.fd, job.task_bell_fd)
@@ -167,7 +167,7 @@ class Members:
     ) -> LiveTask:
         """Gives the process a slot and removes the task that it replaces."""
         if before is not None:
-            self._books.task_leaves(job, before)
+            self._history.task_leaves(job, before)
         claim = Claim(hello.rank, hello.world, hello.carrier, hello.launched)
         if before is not None and before.pid == pid:
             return self._jobs.renew_task(job, pid, claim)
@@ -274,14 +274,14 @@ class Members:
     def _task_left(self, job: LiveJob, pid: int) -> None:
         task = job.tasks[pid]
         self._loop.unwatch(task.pidfd)
-        self._books.task_leaves(job, task)
+        self._history.task_leaves(job, task)
         self._jobs.remove_task(job, pid)
         self._feed(TaskExited(**clocks(), job=job.key, task=pid))
         self._forget_if_empty(job)
 
     def _forget_if_empty(self, job: LiveJob) -> None:
         if not job.tasks:
-            self._books.job_ended(job)
+            self._history.job_ended(job)
             self.forget(job)
             self._on_activity()
 
@@ -308,7 +308,7 @@ class Members:
         for problem in self._jobs.adopt():
             log.warning("not taken over: %s", problem)
         for job in self._jobs:
-            self._books.adopt(job)
+            self._history.adopt(job)
             self._watch_job(job)
             job.region.publish_contention(False)  # as in a new machine
             submitted_ns = _submission_key(job)

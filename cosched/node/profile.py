@@ -1,4 +1,4 @@
-"""What the nodes' status says of one job, put together for ``core.advice``."""
+"""Combines the nodes' status of one job into a profile for ``core.advice``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Status = Mapping[str, Any]
 def profile_of(
     statuses: Iterable[Status], key: str, response_s: float | None = None
 ) -> Profile | None:
-    """The profile of the job with this key; None if it is on none of the nodes."""
+    """Returns the profile of the job with this key; None if no node has it."""
     parts = [
         (status, job)
         for status in statuses
@@ -29,7 +29,7 @@ def profile_of(
         for task in job["tasks"]
         if not task["launched"]
     ]
-    # What a task slept while it was unscheduled is no idling of its own making.
+    # A task that slept while it was unscheduled was not idle by itself.
     idle_ns = sum(max(0, c["waited_ns"] - c["paused_ns"]) for c in counters)
     counted = any(job["carrier"] != "none" for _, job in parts)
     status, largest = max(parts, key=lambda part: _need(part[1]) / _total(part[0]))

@@ -19,7 +19,7 @@ from cosched.linux.classes import ClassScheduler
 from cosched.node.admission import MemoryGate
 from cosched.node.children.timer_process import TimerProcess
 from cosched.node.jobs import JobTable, LiveJob
-from cosched.node.records.books import Books
+from cosched.node.records.history import HistoryWriter
 from cosched.node.records.recorder import Recorder
 from cosched.shm.region import CARRIERS, NodeRegion
 
@@ -43,7 +43,7 @@ class NodeView:
     timer: TimerProcess
     gate: MemoryGate
     recorder: Recorder
-    history: Books
+    history: HistoryWriter
 
 
 def node_status(

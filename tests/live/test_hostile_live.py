@@ -95,13 +95,13 @@ def test_a_daemon_that_runs_out_of_descriptors_goes_on_when_there_are_some(node)
         clients.append(socket.socket(socket.AF_UNIX))
         clients[-1].connect(str(node.paths.control_socket))
     log = node.paths.log
-    eventually(lambda: "nobody is let in for a moment" in log.read_text(), "a line")
+    eventually(lambda: "no new connections for now" in log.read_text(), "a line")
     clients[0].sendall(b'{"op": "status"}\n')
     assert clients[0].recv(4096) == b'{"error":"not now: Too many open files"}\n'
     for client in clients:
         client.close()
     assert node.status()["pid"] == daemon
-    assert log.read_text().count("nobody is let in") == 1
+    assert log.read_text().count("no new connections") == 1
     assert node.task("a").error != 0  # it needs several: it runs on its own
     resource.prlimit(daemon, resource.RLIMIT_NOFILE, usual)
     assert node.task("a").error == 0

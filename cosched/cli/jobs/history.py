@@ -15,7 +15,7 @@ import click
 from cosched.cli.options import asked_run_dir_option, json_option, nodes_option
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S, parse_duration
-from cosched.node.records.books import state_directory
+from cosched.node.records.history import state_directory
 from cosched.observe.history import (
     JobSummary,
     document,

@@ -1,4 +1,4 @@
-"""A process that a daemon starts to help it, whose standard input ends with the daemon."""
+"""Starts a daemon's child process, whose standard input ends with the daemon."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """``pipe`` is the daemon's end of its input; ``pidfd`` is readable at its end."""
+    """pipe: the daemon's end of the child's input. pidfd: readable when the child ends."""
 
     process: subprocess.Popen[bytes]
     pipe: int
@@ -31,7 +31,7 @@ def start_child(
     stdout: int | None = None,
     pass_fds: Sequence[int] = (),
 ) -> Child:
-    """Runs a module of ours as a process; with OSError nothing is left of it."""
+    """Runs a module of cosched as a process; an OSError leaves nothing behind."""
     with contextlib.ExitStack() as undo:
         read_end, pipe = os.pipe2(os.O_CLOEXEC)
         undo.callback(os.close, pipe)
@@ -42,7 +42,7 @@ def start_child(
                 stdin=read_end,
                 stdout=stdout,
                 pass_fds=pass_fds,
-                # No module of the directory that we were started in may shadow one of ours.
+                # A module in the current directory must not replace one of cosched.
                 cwd="/",
             )
         finally:

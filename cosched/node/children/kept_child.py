@@ -1,4 +1,4 @@
-"""A child that is there for as long as its daemon: one that ends is replaced."""
+"""Keeps a child process running as long as its daemon: restarts it when it ends."""
 
 from __future__ import annotations
 
@@ -11,17 +11,15 @@ from cosched.node.loop import Loop
 
 log = logging.getLogger(__name__)
 
-#: However often a child ended, it is replaced after so many delays; and one that lived
-#: for longer than that counts as the first.
+#: The most delays before a restart. After a longer life a child counts as the first.
 MOST_DELAYS = 50
 
 
 class KeptChild:
-    """Starts a child by ``launch``, which may raise OSError, and whenever it has ended.
+    """Starts a child by ``launch``, which may raise OSError, and restarts it when it ends.
 
-    name: as the log calls it. delay_ns: before it is replaced for the first time; for each
-    further time in a row one more of it, so that one that cannot live does not keep the
-    node busy.
+    name: the child's name in the log. delay_ns: the delay before the first restart. Each
+    further restart in a row adds one more delay, so a broken child does not load the node.
     """
 
     def __init__(
@@ -39,16 +37,16 @@ class KeptChild:
 
     @property
     def pid(self) -> int | None:
-        """The child's pid while it runs."""
+        """Returns the child's pid while it runs."""
         return self._child.process.pid if self._child else None
 
     @property
     def pipe(self) -> int | None:
-        """Our end of the child's standard input while it runs."""
+        """Returns the daemon's end of the child's standard input while it runs."""
         return self._child.pipe if self._child else None
 
     def start(self) -> None:
-        """The first child; OSError if it cannot be had. What comes after is only logged."""
+        """Starts the first child; raises OSError if that fails. Later errors are logged."""
         self._child = self._launch()
         self._started_ns = time.monotonic_ns()
         self._loop.watch(self._child.pidfd, self._ended)
@@ -85,7 +83,7 @@ class KeptChild:
 
     def _forget(self, child: Child) -> int:
         """Waits for its end and returns its status."""
-        # Before its pipe is closed: a timer daemon would become the guardian.
+        # Before its pipe is closed: otherwise a timer daemon would become the guardian.
         status = child.process.wait()
         self._child = None
         self._loop.unwatch(child.pidfd)

@@ -1,10 +1,9 @@
-"""The metrics server as the scheduler daemon sees it: a child that answers Prometheus.
+"""Runs the metrics server, which answers Prometheus, as a child of the scheduler daemon.
 
-It is a process of its own so that no scrape keeps the daemon's loop waiting; it asks the
-control socket like everybody else. The listening socket is bound here and handed down: an
-address that is taken is told at the start, and a server that died is replaced without
-anybody else getting the address. The pipe to its standard input ends with this process,
-and the server with it.
+A separate process keeps scrapes out of the daemon's loop; it reads the control socket as
+any client does. This module binds the listening socket and passes it on. So an address in
+use is reported at the start, and a restarted server keeps its address. The server ends with
+the daemon, because its standard input ends then.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _BACKLOG = 16
 
 
 def bind(listen: str) -> socket.socket:
-    """A listening socket at ``HOST:PORT``; CoschedError if it cannot be had."""
+    """Returns a listening socket at ``HOST:PORT``; CoschedError if that fails."""
     host, _, port = listen.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -48,15 +47,15 @@ class MetricsProcess:
 
     @property
     def pid(self) -> int | None:
-        """The server's pid while it runs."""
+        """Returns the server's pid while it runs."""
         return self._kept.pid
 
     def start(self) -> None:
-        """Starts the server; who connects before it is ready waits for it."""
+        """Starts the server; clients that connect before it is ready wait."""
         self._kept.start()
 
     def stop(self) -> None:
-        """Ends it, waits for its end and lets the address go."""
+        """Ends the server, waits for its end and frees the address."""
         self._kept.stop()
         self._socket.close()
 

@@ -1,7 +1,7 @@
-"""The timer daemon as the scheduler daemon sees it: a child to start, wake and replace.
+"""Runs the timer daemon as a child of the scheduler daemon: starts, wakes, replaces it.
 
-The pipe to its standard input is both: a byte means new orders, its end means that the
-scheduler daemon is dead and the timer daemon becomes the node's guardian.
+A byte on its standard input means new orders. The end of its standard input means that the
+scheduler daemon is dead; the timer daemon then becomes the node's guardian.
 """
 
 from __future__ import annotations
@@ -34,22 +34,21 @@ class TimerProcess:
 
     @property
     def pid(self) -> int | None:
-        """The timer daemon's pid while it runs."""
+        """Returns the timer daemon's pid while it runs."""
         return self._kept.pid
 
     @property
     def restarts(self) -> int:
-        """How often it ended, and was or will be replaced."""
+        """Returns how often it ended."""
         return self._kept.restarts
 
     def start(self, on_ready: Callable[[], None]) -> None:
-        """Starts it; ``on_ready`` is called once it, or one that had to take its place,
-        times slices and guards the node."""
+        """Starts it; calls ``on_ready`` once, when it or its replacement is ready."""
         self._on_ready = on_ready
         self._kept.start()
 
     def ring(self) -> None:
-        """Tells the timer daemon to read its orders."""
+        """Makes the timer daemon read its orders."""
         if self._kept.pipe is not None:
             ring(self._kept.pipe)
 
@@ -70,7 +69,7 @@ class TimerProcess:
             self._loop.unwatch(stdout.fileno())
             stdout.close()
             if not line:
-                return  # it died, which its pidfd tells, too
+                return  # it died; its pidfd reports that too
             on_ready, self._on_ready = self._on_ready, None
             if on_ready is not None:
                 on_ready()

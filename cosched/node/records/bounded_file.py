@@ -1,5 +1,7 @@
-"""Lines appended to a file that does not grow without bound: when it has half of the bytes
-allowed it takes the place of the one before, and a new one begins."""
+"""Appends lines to a file of bounded size.
+
+When the file has half of the allowed bytes, it replaces the previous file, and a new one
+begins."""
 
 from __future__ import annotations
 
@@ -12,9 +14,9 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the two files are, and how many bytes they may take together.
+    """The directory and name of the two files, and the most bytes of both together.
 
-    The last lines before a change may exceed that by what is written at once.
+    The last write before a change of files may exceed the limit.
     """
 
     directory: Path
@@ -31,14 +33,14 @@ class Place:
 
     @property
     def files(self) -> list[Path]:
-        """Those that exist, oldest first."""
+        """Returns the existing files, oldest first."""
         return [path for path in (self.previous, self.current) if path.exists()]
 
 
 class BoundedFile:
     """Appends to ``place.current``. Every method may raise OSError.
 
-    ``header`` makes what begins each file, and whatever this object goes on with.
+    ``header`` returns the first lines of each file, and of each continued file.
     """
 
     def __init__(self, place: Place, header: Callable[[], bytes] = bytes) -> None:
@@ -53,22 +55,22 @@ class BoundedFile:
             raise
 
     def append(self, lines: bytes) -> None:
-        """Writes whole lines, all at once."""
+        """Writes whole lines with one write."""
         self._write(lines)
         self._make_room()
 
     def close(self) -> None:
-        """Ends the writing; a second call does nothing."""
+        """Closes the file; a second call does nothing."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
     def _open(self) -> None:
-        # Not through a link: the directory may be one in which others can write.
+        # Not through a link: other users may be able to write in the directory.
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         self._fd = os.open(self._place.current, flags, 0o600)
         self._size = os.fstat(self._fd).st_size
-        # A daemon that was killed, or a full disk, may have left half a line.
+        # A killed daemon or a full disk may have left half a line.
         if self._size > 0 and os.pread(self._fd, 1, self._size - 1) != b"\n":
             self._size = os.pread(self._fd, self._size, 0).rfind(b"\n") + 1
             os.ftruncate(self._fd, self._size)

@@ -1,4 +1,4 @@
-"""The answer to ``why``: what happened to one job of late, for its owner and for root."""
+"""Builds the answer to ``why``: the recent notes about one job, for its owner and root."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from cosched.core.errors import CoschedError
 from cosched.core.trace.story import notes_about
 from cosched.node.records.recorder import Recorder
 
-#: So many notes fit into one answer.
+#: The most notes in one answer.
 NOTES_MAX = 300
 
 
 def explain(recorder: Recorder, request: Mapping[str, Any], uid: int) -> Mapping[str, Any]:
-    """The notes about ``job`` (a key) since ``since_wall_ns``, the last of them; refuses
-    to tell of other users' jobs."""
+    """Returns the last notes about ``job`` (a key) since ``since_wall_ns``.
+
+    Raises CoschedError for another user's job."""
     job = str(request.get("job"))
     since_wall_ns = request.get("since_wall_ns", 0)
     if not isinstance(since_wall_ns, int):
         raise CoschedError("since_wall_ns: must be a whole number of nanoseconds")
     check_owner(job, uid)
     reach_ns = max(since_wall_ns, recorder.reaches_back_to_wall_ns)
-    told = notes_about(job, recorder.recent, recorder.tasks_before(job))
-    notes = [note for note in told if note.wall_ns >= reach_ns]
+    found = notes_about(job, recorder.recent, recorder.tasks_before(job))
+    notes = [note for note in found if note.wall_ns >= reach_ns]
     omitted = max(0, len(notes) - NOTES_MAX)
     if omitted:
         notes = notes[omitted:]
@@ -44,6 +45,6 @@ def explain(recorder: Recorder, request: Mapping[str, Any], uid: int) -> Mapping
 
 
 def check_owner(job: str, uid: int) -> None:
-    """Refuses whoever is neither the job's owner, root nor the daemon's own user."""
+    """Raises CoschedError unless ``uid`` is the owner, root or the daemon's user."""
     if uid not in (0, os.geteuid()) and job.partition(".")[0] != str(uid):
         raise CoschedError(f"job {job}: only its owner and root may see that")

@@ -1,11 +1,8 @@
-"""What a scheduler daemon remembers of its own doing: all of it in the trace's file, the
-last of it in memory, and each job's account.
+"""Records the steps of the machine: in the trace file, in memory, and in job accounts.
 
-The daemon pays as little as can be for it: an event and its commands, which never change,
-are kept as they are, and booked and written together once a second: at a switch a daemon
-runs with cold caches, where each line of code costs several times what it does later in a
-row of its like. Whatever goes wrong with the file
-ends the trace, with one line in the log, and nothing else.
+Steps are written in batches, once a second. At a switch the daemon runs with cold caches,
+so single writes would be slow. An error in the file ends the trace with one line in the
+log, and has no other effect.
 """
 
 from __future__ import annotations
@@ -27,18 +24,18 @@ from cosched.shm.region import CARRIERS
 
 log = logging.getLogger(__name__)
 
-#: Events kept in memory, for those who ask the daemon.
+#: Steps kept in memory for ``cosched why``.
 RECENT = 4096
-#: What has come is written after so many beats, or when it is so much.
+#: Pending lines are written after this many heartbeats, or at this many lines.
 FLUSH_BEATS = 5
 FLUSH_LINES = 1024
 
 
 class Recorder:
-    """Keeps what the machine was told and what it said.
+    """Keeps the events and commands of the machine.
 
-    Nothing is written before ``open``. tasks: who the tasks in the last steps are;
-    began_wall_ns: when this memory began.
+    It writes nothing before ``open``. tasks: the tasks of the last steps. began_wall_ns:
+    the time of the first step in memory.
     """
 
     def __init__(self, node: str, machine: NodeScheduler, jobs: JobTable) -> None:
@@ -56,7 +53,7 @@ class Recorder:
         self._file: TraceFile | None = None
 
     def open(self, directory: Path, limit_bytes: int) -> None:
-        """Writes from now on to the trace in ``directory``; not if it may have 0 bytes."""
+        """Starts to write the trace in ``directory``; with a limit of 0 there is none."""
         if limit_bytes <= 0:
             return
         try:
@@ -65,7 +62,7 @@ class Recorder:
             log.warning("no trace: %s: %s", directory, error.strerror)
 
     def introduce(self, job: LiveJob, task: LiveTask) -> None:
-        """Notes who a task is that is about to register."""
+        """Notes a task that is about to register."""
         note = task_note(job, task)
         self.tasks[note.job, note.task] = note
         if len(self.tasks) > RECENT:
@@ -77,30 +74,30 @@ class Recorder:
         self._pending.append((event, commands))
 
     def beat(self) -> None:
-        """Call it at each beat; sometimes it flushes."""
+        """Writes pending lines now and then; called at each heartbeat."""
         self._beats += 1
         if self._beats % FLUSH_BEATS == 0 or len(self._pending) >= FLUSH_LINES:
             self.flush()
 
     @property
     def recent(self) -> deque[Step]:
-        """The last steps, oldest first."""
+        """Returns the last steps, oldest first."""
         self.flush()
         return self._recent
 
     @property
     def reaches_back_to_wall_ns(self) -> int:
-        """The time from which on every step is in ``recent``."""
+        """Returns the time since which ``recent`` has every step."""
         recent = self.recent
         return self.began_wall_ns if len(recent) < RECENT else recent[0][0].wall_ns
 
     def tasks_before(self, job: Job) -> frozenset[Task]:
-        """The job's tasks before the first step in ``recent``."""
+        """Returns the job's tasks before the first step in ``recent``."""
         self.flush()
         return self._before.tasks_of(job)
 
     def flush(self) -> None:
-        """Books and writes what has come since the last time."""
+        """Accounts and writes all pending lines."""
         if not self._pending:
             return
         lines, self._pending = self._pending, []
@@ -122,12 +119,12 @@ class Recorder:
 
     @property
     def accounts(self) -> Mapping[Job, Account]:
-        """The accounts of the jobs on the node."""
+        """Returns the accounts of the jobs on the node."""
         self.flush()
         return self._accounts.open
 
     def take_account(self, job: Job) -> Account:
-        """Returns the account of a job that has ended, and forgets it."""
+        """Removes and returns the account of an ended job."""
         self.flush()
         account = self._ended.pop(job, None)
         return account or Account(job, Moment(time.monotonic_ns(), time.time_ns()))
@@ -151,7 +148,7 @@ class Recorder:
 
 
 def task_note(job: LiveJob, task: LiveTask) -> TaskNote:
-    """Who a live task is."""
+    """Returns the trace's note about a live task."""
     carrier = CARRIERS.get(job.carrier, "unknown")
     return TaskNote(job.key, task.pid, job.name, job.uid, task.rank, task.world, carrier)
 

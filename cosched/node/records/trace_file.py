@@ -1,7 +1,7 @@
-"""The file to which a scheduler daemon writes its trace.
+"""Writes the trace of a scheduler daemon to its file.
 
-A segment begins wherever a daemon starts and with each file, so that either of the two
-files is worth reading without the other.
+A segment begins at each start of a daemon and in each file. So each of the two files can
+be read without the other.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from cosched.node.records.bounded_file import BoundedFile, Place
 
 
 def trace_place(directory: Path, limit_bytes: int = TRACE_BYTES) -> Place:
-    """Where a node's trace is."""
+    """Returns the place of a node's trace."""
     return Place(directory, "trace", limit_bytes)
 
 
 class TraceFile:
     """Appends lines to a node's trace. Every method may raise OSError.
 
-    ``header`` makes the header of a segment that begins now.
+    ``header`` returns the header of a segment that begins now.
     """
 
     def __init__(self, place: Place, header: Callable[[], Header]) -> None:
         self._file = BoundedFile(place, lambda: encode([header()]))
 
     def write(self, lines: Sequence[Line]) -> None:
-        """Appends lines, all at once."""
+        """Appends lines with one write."""
         self._file.append(encode(lines))
 
     def close(self) -> None:
-        """Ends the writing; a second call does nothing."""
+        """Closes the file; a second call does nothing."""
         self._file.close()

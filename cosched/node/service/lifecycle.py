@@ -1,4 +1,4 @@
-"""Starting and stopping a node's daemons from outside."""
+"""Starts and stops a node's daemons from another process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _UP_ALREADY = "its daemons are up already"
 
 @dataclass(frozen=True, slots=True)
 class NodeOptions:
-    """What a scheduler daemon is started with."""
+    """The start options of a scheduler daemon."""
 
     settings: Settings
     class_scheduler: str = "auto"
@@ -45,7 +45,7 @@ class NodeOptions:
     trace: str | None = None
 
     def arguments(self) -> list[str]:
-        """The same as command-line arguments of ``coschedd``."""
+        """Returns the options as command-line arguments of ``coschedd``."""
         words: list[str] = []
         for name, text in self.settings.texts().items():
             words += [f"--{name}", text]
@@ -73,9 +73,9 @@ class NodeOptions:
 def start_node(paths: NodePaths, options: NodeOptions) -> str:
     """Starts the daemons, detached; returns their one-line greeting when they are ready.
 
-    Raises CoschedError with the daemon's own words if it cannot start. Of several private
-    pairs that are started at once one comes up, and serves all. A private pair that no job
-    needs any more makes way for daemons that are not.
+    Raises CoschedError with the daemon's message if it cannot start. If several private
+    pairs start at once, one of them comes up and serves all. A private pair without jobs
+    ends when daemons that are not private start.
     """
     paths.check_length()
     if options.private:
@@ -85,8 +85,8 @@ def start_node(paths: NodePaths, options: NodeOptions) -> str:
 
 
 def _wait_for_room(paths: NodePaths) -> None:
-    """Ends private daemons that are unused, and waits for those that are on their way
-    out; CoschedError if daemons are up."""
+    """Ends unused private daemons and waits for ending ones; CoschedError if daemons are
+    up."""
     deadline = time.monotonic() + START_TIMEOUT_S
     while lock_holder(paths.scheduler_lock) is not None:
         with contextlib.suppress(NoDaemon):
@@ -100,15 +100,14 @@ def _wait_for_room(paths: NodePaths) -> None:
 
 
 def _start_or_join(paths: NodePaths, options: NodeOptions) -> str:
-    """Starts a private pair, unless somebody else has just begun to; waits for one that is
-    about to end."""
+    """Starts a private pair, or joins one that another process just started."""
     deadline = time.monotonic() + START_TIMEOUT_S
     while True:
         if lock_holder(paths.scheduler_lock) is None:
             try:
                 return _spawn(paths, options)
             except CoschedError as error:
-                # Somebody was quicker, though he may have ended since.
+                # Another pair came up first; it may have ended since.
                 quicker = lock_holder(paths.scheduler_lock) is not None
                 if not quicker and _UP_ALREADY not in str(error):
                     raise
@@ -120,8 +119,9 @@ def _start_or_join(paths: NodePaths, options: NodeOptions) -> str:
 
 
 def _await_change(paths: NodePaths, deadline: float) -> None:
-    """Waits for whoever has the node's lock and does not answer: until he ends, or for a
-    moment, in which he may begin to. CoschedError after ``deadline``."""
+    """Waits for a moment, or for the end of the daemon that holds the lock.
+
+    CoschedError after ``deadline``."""
     daemon = hold_daemon(paths.scheduler_lock)
     try:
         if time.monotonic() > deadline:
@@ -158,7 +158,7 @@ def _spawn(paths: NodePaths, options: NodeOptions) -> str:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
-            # No module of this directory may shadow one of ours.
+            # A module in the current directory must not replace one of cosched.
             cwd="/",
         )
     finally:
@@ -177,8 +177,9 @@ def _spawn(paths: NodePaths, options: NodeOptions) -> str:
 
 
 def _last_words(paths: NodePaths) -> str:
-    """What a daemon that died without a word to us has left in its log, which may go with
-    the node's directory (a lab that does not come up)."""
+    """Returns the last log line of a daemon that died without a message.
+
+    The log may be gone together with the node's directory (a lab that failed)."""
     try:
         lines = paths.log.read_text(errors="replace").split("\n")
     except OSError:
@@ -188,10 +189,10 @@ def _last_words(paths: NodePaths) -> str:
 
 
 def stop_node(paths: NodePaths) -> bool:
-    """Stops the daemons and waits for their end; False if none was up.
+    """Stops the daemons and waits for their end; returns False if none was up.
 
-    Also removes what killed daemons left behind, but nothing while a daemon has the node's
-    lock: that one has not begun to answer yet, or ends by itself.
+    It also removes the files of killed daemons, except while a daemon holds the node's
+    lock: that daemon is starting or ending.
     """
     deadline = time.monotonic() + START_TIMEOUT_S
     waited = False
@@ -207,14 +208,14 @@ def stop_node(paths: NodePaths) -> bool:
 
 
 def _end_daemons(paths: NodePaths) -> bool:
-    """Tells the daemons to end and waits until they have; False if none answers."""
+    """Ends the daemons and waits for them; returns False if none answers."""
     with contextlib.ExitStack() as held:
         try:
             with ControlClient(paths) as client:
                 daemon = open_pidfd(int(client.request("status")["pid"]))
                 if daemon is not None:
                     held.callback(os.close, daemon)
-                # It is there to answer: the descriptor is the right one.
+                # It still answers, so the descriptor is the right one.
                 client.request("down")
         except NoDaemon:
             return False
@@ -224,8 +225,9 @@ def _end_daemons(paths: NodePaths) -> bool:
 
 
 def lock_node(paths: NodePaths) -> DaemonLock:
-    """The lock of the node's scheduler daemon, for this process; CoschedError if daemons
-    are up. Who just ends, or cleans up as a guardian does, is waited for."""
+    """Takes the lock of the node's scheduler daemon; CoschedError if daemons are up.
+
+    It waits for a daemon or a guardian that is about to end."""
     lock = DaemonLock(paths.scheduler_lock)
     deadline = time.monotonic() + START_TIMEOUT_S
     while not lock.acquire():
@@ -237,7 +239,7 @@ def lock_node(paths: NodePaths) -> DaemonLock:
 
 
 def end_orphans(paths: NodePaths) -> None:
-    """Ends what a scheduler daemon that has died had started."""
+    """Ends the child processes of a dead scheduler daemon."""
     for lock, what in (
         (paths.timer_lock, "timer daemon"),
         (paths.metrics_lock, "metrics server"),
@@ -253,15 +255,15 @@ def end_orphans(paths: NodePaths) -> None:
 
 
 def free_jobs(paths: NodePaths) -> bool:
-    """Lets the jobs of killed daemons run freely until other daemons take them over; False
-    if there are none. CoschedError if daemons are up."""
+    """Gives the jobs of killed daemons normal shares; returns False if there are none.
+
+    Later daemons can take these jobs over. CoschedError if daemons are up."""
     holder = lock_holder(paths.scheduler_lock)
     if holder is not None:
         raise CoschedError(f"node {paths.node}: its daemons are up (pid {holder})")
     if not left_regions(paths):
         return False
-    # A guardian that lives does the same, and cleans up after the last task; a daemon that
-    # has the lock by now takes the jobs over.
+    # A live guardian does the same. A daemon with the lock takes the jobs over.
     if lock_holder(paths.timer_lock) is None:
         with locked(paths.scheduler_lock) as mine:
             if mine:
@@ -270,8 +272,9 @@ def free_jobs(paths: NodePaths) -> bool:
 
 
 def _clean_dead_node(paths: NodePaths) -> bool:
-    """Does for killed daemons what they would have done themselves at their end; False if
-    they left nothing. For who has their lock."""
+    """Cleans up after killed daemons; returns False if they left nothing.
+
+    The caller holds their lock."""
     left = (
         lock_holder(paths.timer_lock) is not None
         or bool(left_regions(paths))
@@ -284,10 +287,11 @@ def _clean_dead_node(paths: NodePaths) -> bool:
 
 
 def _restore_shares(paths: NodePaths, *, keep: bool) -> None:
-    """Every task awake, every class back to the kernel's normal shares; ``keep``: the
-    classes stay for a daemon that takes their jobs over."""
+    """Wakes every task and gives every class the kernel's normal shares.
+
+    ``keep``: the classes stay for a daemon that takes their jobs over."""
     pids, suspended = _release_tasks(paths)
-    # The step named last is done first; one that fails keeps no other from its turn.
+    # The last step runs first; a failed step does not skip the others.
     with contextlib.ExitStack() as steps:
         for name in reversed(NAMES):
             try:
@@ -302,15 +306,16 @@ def _restore_shares(paths: NodePaths, *, keep: bool) -> None:
 
 
 def _release_tasks(paths: NodePaths) -> tuple[dict[str, dict[int, int]], list[str]]:
-    """Tells tasks that still run that they are scheduled; returns them by job, each with
-    its start, and the jobs that were suspended."""
+    """Marks running tasks as scheduled.
+
+    Returns their pids and start times by job, and the suspended jobs."""
     found: dict[str, dict[int, int]] = {}
     suspended: list[str] = []
     for name in left_regions(paths):
         try:
             key, region = attach_left(paths, name)
         except CoschedError:
-            continue  # not one that tasks of this version can have mapped
+            continue  # no task of this version can use it
         tasks = live_tasks(region, region.owner)
         found[key] = {task.pid: task.start_ticks for task in tasks}
         if region.mode is Mode.SUSPENDED:

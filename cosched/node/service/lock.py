@@ -1,4 +1,4 @@
-"""One daemon of a kind a node: a lock file that the kernel releases when it dies."""
+"""Locks a file, so that a node has one daemon of a kind; its death releases the lock."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ PID_WIDTH = 10
 
 
 class DaemonLock:
-    """Holds ``path`` locked, with this process's id written inside.
+    """Holds ``path`` locked, with this process's pid in it.
 
-    The file is closed to other users: whoever can open it can lock it.
+    The file is closed to other users, because a user who can open it can lock it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -26,25 +26,27 @@ class DaemonLock:
         self._fd: int | None = None
 
     def acquire(self) -> bool:
-        """False if another live process holds it; CoschedError if it is another user's."""
+        """Takes the lock; returns False if another live process holds it.
+
+        Raises CoschedError if the file belongs to another user."""
         while True:
             fd = self._open()
             os.fchmod(fd, 0o600)
             if not _lock(fd):
                 os.close(fd)
                 return False
-            # Whoever held it before may have removed the file between our open and lock:
-            # then it is not the one that others will find.
+            # The previous holder may have removed the file between open and lock. Then
+            # other processes would lock another file.
             if _is_at(fd, self.path):
                 break
             os.close(fd)
-        # One write of fixed width, so that no reader sees half of an old pid.
+        # One write of fixed width, so that readers never get half of an old pid.
         os.pwrite(fd, f"{os.getpid():<{PID_WIDTH}}\n".encode(), 0)
         self._fd = fd
         return True
 
     def release(self) -> None:
-        """Unlocks and removes the file; one that took its place meanwhile is not ours."""
+        """Unlocks and removes the file, unless another file has replaced it."""
         if self._fd is not None:
             if _is_at(self._fd, self.path):
                 self.path.unlink(missing_ok=True)
@@ -52,7 +54,7 @@ class DaemonLock:
             self._fd = None
 
     def _open(self) -> int:
-        # Not through a link: root may clean up a directory that is another user's.
+        # Not through a link: root may clean up another user's directory.
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             return os.open(self.path, flags, 0o600)
@@ -71,7 +73,7 @@ def locked(path: Path) -> Iterator[bool]:
     try:
         mine = lock.acquire()
     except FileNotFoundError:
-        mine = True  # without its directory nobody can get it
+        mine = True  # without its directory no process can get it
     try:
         yield mine
     finally:
@@ -79,8 +81,9 @@ def locked(path: Path) -> Iterator[bool]:
 
 
 def _lock(fd: int) -> bool:
-    """False if a daemon has it. Those who only look (``lock_holder``) share it for a
-    moment, during which nobody gets it for himself: then it is tried again."""
+    """Locks the file; returns False if a daemon holds it.
+
+    ``lock_holder`` shares the lock for a moment; then this tries again."""
     while True:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -109,14 +112,14 @@ def _is_at(fd: int, path: Path) -> bool:
 
 
 def _not_ours(path: Path) -> CoschedError:
-    return CoschedError(f"{path}: the daemons there are another user's")
+    return CoschedError(f"{path}: these daemons belong to another user")
 
 
 def lock_holder(path: Path) -> int | None:
-    """The pid of the live daemon that holds the lock, or None.
+    """Returns the pid of the live daemon that holds the lock, or None.
 
-    A pid is only believed while the lock is held, so a reused one cannot be mistaken
-    for the daemon's. CoschedError if the lock is another user's.
+    The pid counts only while the lock is held, so a reused pid is never returned.
+    CoschedError if the lock belongs to another user.
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -128,7 +131,7 @@ def lock_holder(path: Path) -> int | None:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         text = os.pread(fd, 32, 0).decode(errors="replace").strip()
-        return int(text) if text.isdigit() else None  # it is just about to say
+        return int(text) if text.isdigit() else None  # the pid is not written yet
     else:
         return None
     finally:
@@ -136,11 +139,10 @@ def lock_holder(path: Path) -> int | None:
 
 
 def hold_daemon(path: Path) -> int | None:
-    """A pidfd of the daemon that holds the lock, None if there is none: a signal through it
-    reaches this daemon or nobody."""
+    """Returns a pidfd of the daemon that holds the lock, or None."""
     pid = lock_holder(path)
     fd = None if pid is None else open_pidfd(pid)
-    # Asked again: it may have ended before it was held, and another have its number.
+    # Checked again: it may have ended before, and its pid may have been reused.
     if fd is not None and lock_holder(path) != pid:
         os.close(fd)
         return None

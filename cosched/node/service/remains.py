@@ -1,5 +1,6 @@
-"""What a node's daemons have on disk and in shared memory while they are up: the one list
-of it, for whoever removes it. Log, trace and history are not in it: they stay."""
+"""Lists and removes the files and shared memory of a node's running daemons.
+
+Log, trace and history are not in the list: they stay."""
 
 from __future__ import annotations
 
@@ -10,21 +11,21 @@ from cosched.shm.region import unlink_region
 
 
 def remove_remains(paths: NodePaths) -> None:
-    """Removes it, once the node's daemons have ended.
+    """Removes the remains after the node's daemons have ended.
 
-    Whoever calls this has the scheduler daemon's lock, so that nobody starts others
-    meanwhile; the lock's own file goes when it is released.
+    The caller holds the scheduler daemon's lock, so that no daemon starts meanwhile. The
+    file of this lock is removed at its release.
     """
     remove_regions(paths)
     for path in (*paths.bells.glob("*"), paths.register_socket, paths.control_socket):
         path.unlink(missing_ok=True)
     for lock in (paths.timer_lock, paths.metrics_lock):
-        # A guardian has its own until it ends; so has a metrics server that is late.
+        # A guardian or a late metrics server keeps its lock until it ends.
         if lock_holder(lock) is None:
             lock.unlink(missing_ok=True)
 
 
 def remove_regions(paths: NodePaths) -> None:
-    """Removes what of it is not in the node's directory."""
+    """Removes the shared memory of the node."""
     for name in (paths.node_region, *left_regions(paths)):
         unlink_region(name)

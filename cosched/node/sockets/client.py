@@ -1,4 +1,4 @@
-"""Talking to a node's scheduler daemon over its control socket."""
+"""Sends requests to a node's scheduler daemon over its control socket."""
 
 from __future__ import annotations
 
@@ -45,8 +45,10 @@ class ControlClient:
         self._socket.close()
 
     def request(self, op: str, **arguments: Any) -> dict[str, Any]:
-        """The daemon's answer; an ``error`` in it is raised as CoschedError. NoDaemon if
-        the daemon ends before it has answered."""
+        """Returns the daemon's answer.
+
+        Raises CoschedError with an ``error`` in the answer, and NoDaemon if the daemon ends
+        before it answers."""
         try:
             self._socket.sendall(json.dumps({"op": op, **arguments}).encode() + b"\n")
             line = self._reader.readline()
@@ -67,13 +69,13 @@ class ControlClient:
 
 
 def request(paths: NodePaths, op: str, **arguments: Any) -> dict[str, Any]:
-    """One request on a connection of its own."""
+    """Makes one request on a new connection; returns the answer."""
     with ControlClient(paths) as client:
         return client.request(op, **arguments)
 
 
 def nodes_in(run_dir: Path) -> list[NodePaths]:
-    """The nodes that have a control socket in a run directory, live or not."""
+    """Returns the nodes with a control socket in a run directory, live or not."""
     return [
         NodePaths(run_dir, path.parent.name)
         for path in sorted(run_dir.glob("*/control.sock"))

@@ -1,4 +1,4 @@
-"""A line in the log about each user who does what he should not, however often he does."""
+"""Logs misbehaviour of users, at most one line per user and minute."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ _REMEMBERED = 1024
 
 
 class Complaints:
-    """Logs a line about a user at most once in ``QUIET_NS``, so that nobody can fill the
-    log either."""
+    """Logs a line about a user once in ``QUIET_NS``, so no user can fill the log."""
 
     def __init__(self, now_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self._now_ns = now_ns
         self._last_ns: dict[tuple[int | None, str], int] = {}
 
     def about(self, uid: int | None, what: str) -> None:
-        """``what`` as a warning; ``uid`` None: about nobody in particular."""
+        """Logs ``what`` as a warning; ``uid`` None: it concerns no single user."""
         now_ns = self._now_ns()
         if now_ns - self._last_ns.get((uid, what), -QUIET_NS) < QUIET_NS:
             return

@@ -1,11 +1,11 @@
-"""The control socket: status, settings, leases and the end of the daemon.
+"""Serves the control socket: status, settings, leases and the end of the daemon.
 
-One JSON object a line, one line for each answer. Reading is open to whoever may connect;
-changing is for root and the daemon's own user; what concerns one job is for its owner, too.
+Each request and each answer is one JSON object on one line. All users who may connect may
+read. Root and the daemon's own user may change settings. A job's owner may change that job.
 
-Whatever a client does costs nobody but that client: what is no request gets an error, a
-line that does not end gets no answer, who does not read loses the answer, and a user who
-asks without end waits (``Pacer``).
+A client harms only itself. An invalid request gets an error. An unfinished line gets no
+answer. A client that does not read loses its answer. A user with many requests waits
+(``Pacer``).
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from cosched.node.sockets.pacing import Pacer
 
 LINE_MAX = 65536
 NOTHING = memoryview(b"")
-#: How long a line may take to come, or to be read.
+#: How long a line may take to arrive, or an answer to be read.
 LINE_NS = 10 * NS_PER_S
 
 Handler = Callable[[Mapping[str, Any]], Mapping[str, Any]]
-#: Also gets the uid of who asks, as the kernel has it, and refuses him what is not his.
+#: Also takes the user's uid from the kernel, and checks the user's rights.
 OwnerHandler = Callable[[Mapping[str, Any], int], Mapping[str, Any]]
 
 
 class ControlSocket:
     """Serves requests ``{"op": NAME, ...}`` from a table of handlers.
 
-    ``leases`` counts the connections that asked for one; ``on_lease_end`` is called when
-    one of them closes.
+    ``leases`` counts the connections with a lease; ``on_lease_end`` is called when one of
+    them closes.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class ControlSocket:
         )
 
     def close(self) -> None:
-        """Answers nobody any more."""
+        """Stops listening."""
         self._listener.close()
 
     def _accepted(self, connection: socket.socket) -> None:
@@ -85,9 +85,9 @@ class ControlSocket:
 
     def _listen(self, client: _Client) -> None:
         client.watched = True
-        self._loop.watch(client.connection.fileno(), lambda: self._hear(client))
+        self._loop.watch(client.connection.fileno(), lambda: self._read(client))
 
-    def _hear(self, client: _Client) -> None:
+    def _read(self, client: _Client) -> None:
         try:
             data = client.connection.recv(LINE_MAX)
         except BlockingIOError:
@@ -101,20 +101,20 @@ class ControlSocket:
             self._unwatch(client)
             self._pacer.submit(client.uid, lambda: self._serve(client))
         elif len(client.pending) > LINE_MAX:
-            self._complaints.about(client.uid, "control: a line without an end")
+            self._complaints.about(client.uid, "control: a line without end")
             self._drop(client)
         else:
             self._time_line(client)
 
     def _serve(self, client: _Client) -> None:
-        """Answers one request; further ones that came with it wait for their turn."""
+        """Answers one request; later requests of the client wait."""
         line, _, client.pending = client.pending.partition(b"\n")
         answer = self._answer(client, line)
         client.unread = memoryview(msgspec.json.encode(answer) + b"\n")
         self._send(client)
 
     def _send(self, client: _Client) -> None:
-        """As much of the answer as there is room for; the rest when it has been read."""
+        """Sends as much of the answer as fits; sends the rest later."""
         try:
             client.unread = client.unread[client.connection.send(client.unread) :]
         except BlockingIOError:
@@ -124,16 +124,16 @@ class ControlSocket:
             return
         if not client.unread:
             self._unwatch(client)
-            self._go_on(client)
+            self._continue(client)
         elif not client.watched:
             client.watched = True
             client.line_since_ns = time.monotonic_ns()
             self._loop.watch_room(client.connection.fileno(), lambda: self._send(client))
             self._time_line(client)
 
-    def _go_on(self, client: _Client) -> None:
-        """An answer is out."""
-        client.unread = NOTHING  # an empty slice would hold all of the answer
+    def _continue(self, client: _Client) -> None:
+        """Continues with the next request after an answer."""
+        client.unread = NOTHING  # an empty slice would keep the whole answer in memory
         client.line_since_ns = time.monotonic_ns()
         if b"\n" in client.pending:
             self._pacer.submit(client.uid, lambda: self._serve(client))
@@ -143,7 +143,7 @@ class ControlSocket:
             self._time_line(client)
 
     def _time_line(self, client: _Client) -> None:
-        """Gives the line that has begun its time, unless it runs already."""
+        """Starts the time limit of a line, unless it runs already."""
         if client.timed:
             return
         client.line_since_ns = time.monotonic_ns()
@@ -151,12 +151,12 @@ class ControlSocket:
         def look() -> None:
             client.timed = False
             if not client.watched or not (client.pending or client.unread):
-                return  # closed, or being served, after which the next line is timed
+                return  # closed, or being served; the next line is timed then
             if time.monotonic_ns() < client.line_since_ns + self._line_ns:
                 arm()
                 return
-            what = "an answer that is not read" if client.unread else "half a line"
-            self._complaints.about(client.uid, f"control: {what}, and no more")
+            what = "an answer was not read" if client.unread else "a line was not finished"
+            self._complaints.about(client.uid, f"control: {what}")
             self._drop(client)
 
         def arm() -> None:
@@ -186,7 +186,7 @@ class ControlSocket:
                 return self._writers[operation](request)
         except CoschedError as error:
             return {"error": str(error)}
-        except OSError as error:  # out of descriptors: the next one may be answered
+        except OSError as error:  # out of descriptors; a later request may succeed
             self._complaints.about(None, f"control: '{operation}': {error}")
             return {"error": f"not now: {error.strerror or error}"}
         return {"error": f"unknown op '{operation}'"}
@@ -205,8 +205,10 @@ class ControlSocket:
 
 
 def parse_request(line: bytes) -> Mapping[str, Any] | None:
-    """The request in a line; None if it is none. What may be in one is an object's plain
-    values, and one level of objects of such, all of it fit to be repeated in an answer."""
+    """Returns the request in a line, or None if it is invalid.
+
+    A request is an object of plain values, or of objects of plain values. All of it can be
+    repeated in an answer."""
     try:
         request = json.loads(line)
         msgspec.json.encode(request)
@@ -222,9 +224,10 @@ def parse_request(line: bytes) -> Mapping[str, Any] | None:
 
 
 class _Client:
-    """A connection and who has it, what it has sent of an unfinished line, what of its
-    answer is not read, since when, whether it is watched, for the one or the other, whether
-    a time for that is running, and whether it leases."""
+    """A connection and its user.
+
+    pending: received bytes of unfinished lines. unread: the rest of the answer. watched:
+    the loop watches it. timed: a time limit runs, from line_since_ns. lease: it has one."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection

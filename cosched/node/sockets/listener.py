@@ -1,4 +1,4 @@
-"""A listening Unix socket of a daemon's loop, and who is at the other end."""
+"""Listens at a Unix socket, and identifies the peer of each connection."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from cosched.node.loop import Loop
 from cosched.node.sockets.complaints import Complaints
 
 BACKLOG = 512
-#: How long nobody is let in after the descriptors ran out.
+#: How long no connection is accepted after the descriptors ran out.
 PAUSE_NS = 100 * NS_PER_MS
-#: Of the descriptors that the daemon may have, one in so many is each user's at most.
+#: A user may have at most one in this many of the daemon's descriptors.
 USERS_SHARE = 16
 _OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _SO_PEERPIDFD = 77  # since Linux 6.5; socket has no name for it yet
@@ -28,7 +28,7 @@ _SO_PEERPIDFD = 77  # since Linux 6.5; socket has no name for it yet
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Who is at the other end, in the kernel's words."""
+    """The process at the other end, from the kernel."""
 
     pid: int
     uid: int
@@ -36,26 +36,26 @@ class Peer:
 
 
 def peer_of(connection: socket.socket) -> Peer:
-    """The credentials of the process that connected, as they were then."""
+    """Returns the credentials of the process that connected, at that time."""
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
     return Peer(*struct.unpack("3i", raw))
 
 
 def hold_peer(connection: socket.socket) -> int:
-    """A pidfd of the process that connected: of this one, never of a namesake.
+    """Returns a pidfd of the process that connected.
 
-    Raises ProcessLookupError if it has ended, or is another user's by now, though others
-    may have got hold of its connection. Kernels before 6.5 tell only its number: what is
-    found under that may be another process, but one of the same user.
+    Raises ProcessLookupError if it has ended or belongs to another user now, even if other
+    processes share its connection. Kernels before 6.5 give only its pid. A reused pid may
+    then name another process, but only one of the same user.
     """
     peer = peer_of(connection)
     fd = _peer_pidfd(connection, peer.pid)
     try:
         uids = proc.process_uids(peer.pid)
-        # Asked last: what /proc told was of this process only if it still is there.
+        # Checked last: the uids are those of this process only if it is still alive.
         if uids is None or set(uids) != {peer.uid} or pidfd.exited(fd):
             raise ProcessLookupError(
-                errno.ESRCH, f"process {peer.pid} of uid {peer.uid} is not there any more"
+                errno.ESRCH, f"process {peer.pid} of uid {peer.uid} has ended"
             )
     except OSError:
         os.close(fd)
@@ -76,15 +76,15 @@ def _peer_pidfd(connection: socket.socket, pid: int) -> int:
 
 
 def users_share() -> int:
-    """How many connections to one socket a user may have open."""
+    """Returns the most connections of one user to one socket."""
     return max(64, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // USERS_SHARE)
 
 
 class UnixListener:
     """Hands each new connection, non-blocking, to ``accepted``.
 
-    kind: SOCK_STREAM or SOCK_SEQPACKET. mode: who may connect. A user other than root and
-    the daemon's own who has ``most`` connections open gets no further one.
+    kind: SOCK_STREAM or SOCK_SEQPACKET. mode: the file mode of the socket. most: the most
+    connections of one user, except root and the daemon's user.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class UnixListener:
         try:
             connection, _ = self._socket.accept()
         except (BlockingIOError, ConnectionError):
-            return  # it gave up before its turn came
+            return  # the client closed it before
         except OSError as error:
             if error.errno not in _OUT_OF_DESCRIPTORS:
                 raise
@@ -136,15 +136,15 @@ class UnixListener:
         self._accepted(connection)
 
     def _pause(self, error: OSError) -> None:
-        """Whoever knocks would keep the loop busy until there are descriptors again."""
+        """Stops accepting for a moment: waiting clients would keep the loop busy."""
         self._complaints.about(
-            None, f"{self._path.name}: nobody is let in for a moment: {error.strerror}"
+            None, f"{self._path.name}: no new connections for now: {error.strerror}"
         )
         self._loop.unwatch(self._socket.fileno())
         self._paused = True
-        self._loop.call_at(time.monotonic_ns() + PAUSE_NS, self._go_on)
+        self._loop.call_at(time.monotonic_ns() + PAUSE_NS, self._resume)
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         if self._socket.fileno() >= 0:
             self._paused = False
             self._loop.watch(self._socket.fileno(), self._accept)

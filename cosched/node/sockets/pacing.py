@@ -1,4 +1,4 @@
-"""Whose requests come when: one user's never take more than a part of the daemon's time."""
+"""Limits the part of the daemon's time that the requests of one user may take."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from cosched.node.loop import Loop
 
 Work = Callable[[], None]
 
-#: After a request a user's next one waits for this many times what that one took.
+#: After a request, the user's next one waits for this many times its duration.
 REST = 9
-#: Work for which the rest may be put off where it comes in bursts: a job's tasks all
-#: register at once, and ask at the same switches.
+#: Work that may come at once without a rest: a job's tasks register at the same time, and
+#: make requests at the same switches.
 BURST_NS = NS_PER_S
 
 
 class Allowance:
-    """Who has to rest, and how long: for ``burst_ns`` of work at once nobody, in the long
-    run everybody for nine tenths of the time."""
+    """Computes the rest of each user: none for a burst of ``burst_ns``, nine tenths of the
+    time in the long run."""
 
     def __init__(self, burst_ns: int) -> None:
         self._most_owed_ns = REST * burst_ns
         self._owed: dict[Hashable, tuple[int, int]] = {}
 
     def charge(self, who: Hashable, took_ns: int, now_ns: int) -> int:
-        """How long ``who`` has to rest after work that took so long."""
+        """Adds ``took_ns`` of work for ``who``; returns how long ``who`` must rest."""
         began_ns = now_ns - took_ns
         owed_ns, since_ns = self._owed.get(who, (0, began_ns))
         owed_ns = max(0, owed_ns - (began_ns - since_ns)) + REST * took_ns
@@ -35,16 +35,16 @@ class Allowance:
         return max(0, owed_ns - self._most_owed_ns)
 
     def forget(self, who: Hashable) -> None:
-        """It is not there any more."""
+        """Removes ``who``."""
         self._owed.pop(who, None)
 
 
 class Pacer:
-    """Does the work that users ask for, one piece a user and round of the loop.
+    """Does the work of users' requests, one request per user and round of the loop.
 
-    All of a user's connections are in one line, so that more of them get him no more of
-    the daemon's time: a tenth at most, but for ``burst_ns``. Users in ``exempt`` need not
-    rest.
+    All connections of a user share one queue, so more connections give no more of the
+    daemon's time: at most a tenth, after a burst of ``burst_ns``. Users in ``exempt`` need
+    no rest.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Pacer:
         self._lines: dict[int, deque[Work]] = {}
 
     def submit(self, uid: int, work: Work) -> None:
-        """Does ``work`` now, or when it is this user's turn."""
+        """Does ``work`` now, or after the user's earlier requests and rest."""
         line = self._lines.get(uid)
         if line is not None:
             line.append(work)

@@ -1,8 +1,8 @@
-"""CMDREG: the socket at which tasks register, when they begin and when they come to MPI.
+"""Serves the registration socket (CMDREG): tasks register at launch and in MPI_Init.
 
-The kernel says who registers (SO_PEERCRED, and a pidfd, since a connection may outlive
-whoever made it); the message only says for which of that user's jobs, and which rank. The
-answer carries the job's region and bell as descriptors.
+The kernel identifies the process: SO_PEERCRED and a pidfd, because a connection may outlive
+its process. The message only names the user's job and the rank. The answer carries the
+job's region and bell as descriptors.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _CARRIERS = (
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """What the task says of itself."""
+    """The fields that a task sends about itself."""
 
     job: str
     rank: int
@@ -43,12 +43,12 @@ class Hello:
     carrier: int
     memory_bytes: int
     submitted_ns: int = 0
-    launched: bool = False  #: it has just begun, and is not yet an MPI process
+    launched: bool = False  #: it has just started, and has not called MPI_Init yet
 
 
 @dataclass(frozen=True, slots=True)
 class Welcome:
-    """What a registered task gets; the descriptors only once it is an MPI process."""
+    """The answer to a registered task; it gets the descriptors only in MPI_Init."""
 
     slot: int
     region_bytes: int
@@ -56,11 +56,11 @@ class Welcome:
     bell_fd: int
 
 
-_NOBODY = Hello("", 0, 0, lib.COSCHED_CARRIER_NONE, 0)
+_UNKNOWN = Hello("", 0, 0, lib.COSCHED_CARRIER_NONE, 0)
 
 
 class RegistrationRefused(CoschedError):
-    """Why a task cannot register, with the errno that its shim sees."""
+    """The reason why a task cannot register, with the errno for its shim."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -68,7 +68,7 @@ class RegistrationRefused(CoschedError):
 
 
 def parse_hello(data: bytes) -> Hello:
-    """A ``cosched_hello``; RegistrationRefused if it is not one of this version."""
+    """Parses a ``cosched_hello``. Raises RegistrationRefused for another version."""
     hello = ffi.new("struct cosched_hello *")
     if len(data) != ffi.sizeof(hello[0]):
         raise RegistrationRefused(errno.EPROTO, "not a registration of this version")
@@ -108,12 +108,12 @@ def _pack_welcome(error: int, slot: int, region_bytes: int, reason: str) -> byte
 
 
 Register = Callable[[Peer, Hello, int], Welcome]
-"""Makes a process, held by this pidfd, a task of its job; RegistrationRefused if it cannot
-be one. The pidfd is the caller's to close."""
+"""Makes the process of a pidfd a task of its job, or raises RegistrationRefused. The caller
+closes the pidfd."""
 
 
 class Applicant:
-    """A task at the door: its connection is open until it is answered or leaves."""
+    """A task that wants to register; its connection is open until it gets an answer."""
 
     def __init__(self, connection: socket.socket, loop: Loop, hello: Hello) -> None:
         self.peer = peer_of(connection)
@@ -123,7 +123,7 @@ class Applicant:
         self._watched = False
 
     def answer(self, register: Register) -> None:
-        """Registers it, and sends what came of it."""
+        """Registers the task and sends the result."""
         try:
             pidfd = hold_peer(self._connection)
         except OSError as error:
@@ -143,12 +143,12 @@ class Applicant:
         self.leave()
 
     def refuse(self, refused: RegistrationRefused) -> None:
-        """It runs on its own."""
+        """Sends the refusal; the task runs without coscheduling."""
         self._send(_pack_welcome(-refused.errno, 0, 0, str(refused)))
         self.leave()
 
     def await_answer(self, gone: Callable[[], None]) -> None:
-        """Keeps the connection; ``gone()`` is called if the task does not wait any more."""
+        """Keeps the connection; ``gone()`` is called if the task stops waiting."""
 
         def ready() -> None:
             self.leave()
@@ -158,7 +158,7 @@ class Applicant:
         self._watched = True
 
     def ask_to_wait(self, reason: str) -> None:
-        """Shows it that somebody is here, and why it waits."""
+        """Sends the reason for the wait; this also shows that the daemon is alive."""
         self._send(_pack_welcome(-errno.EINPROGRESS, 0, 0, reason))
 
     def leave(self) -> None:
@@ -175,8 +175,8 @@ class Applicant:
         try:
             self._connection.sendmsg([answer], rights)
         except OSError:
-            # It died while it waited, or is stopped: its pidfd or its end tells us. Or it
-            # is sent more descriptors than it takes: then it runs on its own.
+            # It died or is stopped: its pidfd or the connection's end reports that. Or it
+            # cannot take the descriptors: then it runs without coscheduling.
             return
 
 
@@ -205,7 +205,7 @@ class RegistrationSocket:
         )
 
     def close(self) -> None:
-        """Registers nobody any more."""
+        """Stops accepting registrations."""
         self._listener.close()
 
     def _accepted(self, connection: socket.socket) -> None:
@@ -217,7 +217,7 @@ class RegistrationSocket:
             silent = False
             self._loop.unwatch(fd)
             uid = peer_of(connection).uid
-            self._pacer.submit(uid, lambda: self._hear(connection))
+            self._pacer.submit(uid, lambda: self._read(connection))
 
         def give_up() -> None:
             if silent:
@@ -227,7 +227,7 @@ class RegistrationSocket:
         self._loop.watch(fd, ready)
         self._loop.call_at(time.monotonic_ns() + HELLO_TIMEOUT_NS, give_up)
 
-    def _hear(self, connection: socket.socket) -> None:
+    def _read(self, connection: socket.socket) -> None:
         try:
             data = connection.recv(4096)
         except (BlockingIOError, ConnectionError):
@@ -238,6 +238,6 @@ class RegistrationSocket:
         try:
             hello = parse_hello(data)
         except RegistrationRefused as refused:
-            Applicant(connection, self._loop, _NOBODY).refuse(refused)
+            Applicant(connection, self._loop, _UNKNOWN).refuse(refused)
             return
         self._admit(Applicant(connection, self._loop, hello))

@@ -1,9 +1,9 @@
-"""What happens on a node whose scheduler daemon was killed.
+"""Restores a node whose scheduler daemon was killed.
 
-The timer daemon outlives it, sees its pipe end, and makes the node as if cosched had
-never been there: every class back to the kernel's normal shares, every waiter awake,
-every stopped task continued. It then stays until the last task has gone, to remove
-regions, bells and classes; or until a new scheduler daemon takes over and ends it.
+The timer daemon outlives it and reads the end of its pipe. As guardian it gives every class
+the kernel's normal shares, wakes every waiting task and continues every stopped task. Then
+it waits for the last task and removes regions, bells and classes. A new scheduler daemon
+takes over earlier and ends it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Ward:
-    """A job that nobody schedules any more."""
+    """A job without a scheduler daemon."""
 
     key: str
     region: JobRegion
@@ -38,9 +38,9 @@ class Ward:
 
 
 class Guardian:
-    """Restores a node, then removes what its jobs leave.
+    """Restores a node, then removes the objects of its jobs.
 
-    What fails for one job is logged, and done for the others.
+    An error about one job is logged; the other jobs are still handled.
     """
 
     def __init__(self, paths: NodePaths, classes: ClassScheduler) -> None:
@@ -50,12 +50,11 @@ class Guardian:
         self._wards: dict[str, Ward] = {}
 
     def run(self) -> None:
-        """Returns when nothing is left; or on SIGTERM, leaving all as it is, because a
-        new scheduler daemon takes over."""
+        """Runs until no job is left, or until SIGTERM from a new scheduler daemon."""
         self._loop.stop_on([signal.SIGTERM])
         self._find_wards()
         wards = list(self._wards.values())
-        # First of all: who believes that he is not scheduled sleeps, whatever his share.
+        # First wake the tasks: an unscheduled task sleeps with any share.
         for ward in wards:
             ward.region.let_run_freely()
         with _logged():
@@ -66,7 +65,7 @@ class Guardian:
                 }
             )
         for ward in wards:
-            # Also those that their owners suspended: nobody is here to resume them.
+            # Continue suspended jobs too: no daemon is left that could resume them.
             if ward.region.mode is Mode.SUSPENDED:
                 with _logged():
                     self._classes.thaw(ward.key)
@@ -110,7 +109,7 @@ class Guardian:
     def _remove_node(self) -> None:
         with locked(self._paths.scheduler_lock) as mine:
             if not mine:
-                return  # a new scheduler daemon begins: all of it is that one's by now
+                return  # a new scheduler daemon has taken over
             with _logged():
                 self._classes.close()
             remove_remains(self._paths)
@@ -118,7 +117,7 @@ class Guardian:
 
 @contextlib.contextmanager
 def _logged() -> Iterator[None]:
-    """What fails in the block ends there, with a line in the log."""
+    """Logs an error of the block and ends the block."""
     try:
         yield
     except (CoschedError, OSError) as error:

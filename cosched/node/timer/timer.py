@@ -1,14 +1,14 @@
-"""The timer daemon: sends CMDCSW when the slice is over, at absolute times.
+"""Runs the timer daemon: it sends CMDCSW at the end of each slice, at absolute times.
 
-Orders come through the node region; a byte on standard input says that they changed.
-Two timer descriptors, one a clock: aligned slices end at multiples of the slice in
-CLOCK_REALTIME, so that nodes with synchronised clocks switch together; free-running ones
-end at the deadline that the scheduler daemon gives in CLOCK_MONOTONIC. Deadlines are
-absolute, hence lateness does not add up; it is measured and reported. A line on standard
-output says that the daemon is ready.
+Orders come through the node region. A byte on standard input means that they changed. Each
+clock has a timer descriptor. Aligned slices end at multiples of the slice in
+CLOCK_REALTIME, so nodes with synchronised clocks switch together. Free-running slices end
+at a deadline in CLOCK_MONOTONIC, which the scheduler daemon sets. Deadlines are absolute,
+so lateness does not add up; it is measured and reported. A line on standard output reports
+that the daemon is ready.
 
-When standard input ends, the scheduler daemon has died: this process then is the node's
-guardian (``guardian``).
+When standard input ends, the scheduler daemon has died. This process then becomes the
+node's guardian (``guardian``).
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class TimerDaemon:
         region.data.report.pid = os.getpid()
 
     def run(self) -> bool:
-        """Serves until told to end (False) or until the scheduler daemon died (True)."""
+        """Runs until SIGTERM (returns False) or the scheduler daemon's death (True)."""
         self._loop.stop_on([signal.SIGTERM])
-        self._loop.watch(STDIN, self._hear_scheduler)
+        self._loop.watch(STDIN, self._read_input)
         self._loop.watch(self._monotonic, self._expired(self._monotonic, time.monotonic_ns))
         self._loop.watch(self._realtime, self._expired(self._realtime, time.time_ns))
         self._arm()
@@ -57,11 +57,11 @@ class TimerDaemon:
         self._loop.close()
         return self._orphaned
 
-    def _hear_scheduler(self) -> None:
+    def _read_input(self) -> None:
         if os.read(STDIN, 4096):
             self._arm()
             return
-        # Who tells this process to end now means the guardian that it becomes.
+        # A SIGTERM from now on is for the guardian that this process becomes.
         hold_back([signal.SIGTERM])
         self._orphaned = not self._loop.stopped
         self._loop.stop()
@@ -88,7 +88,7 @@ class TimerDaemon:
         ring(self._bell)
 
     def _arm(self) -> None:
-        # Half-written ones, of a scheduler daemon that died over it, do not count.
+        # A scheduler daemon may die while it writes orders; then the old ones stay valid.
         orders = self._orders = self._region.orders() or self._orders
         tick_ns = orders.next_tick_ns(time.monotonic_ns(), time.time_ns(), self._fired_ns)
         self._target_ns = tick_ns or 0

@@ -42,8 +42,8 @@ from cosched.core.trace.history import (
     line_of,
 )
 from cosched.core.units import NS_PER_S, NS_PER_US
-from cosched.node.records.books import history_place, state_directory
 from cosched.node.records.bounded_file import Place
+from cosched.node.records.history import history_place, state_directory
 from cosched.observe.history import gather, in_words, read_place, runs, summary
 from cosched.shm.paths import NodePaths
 from tests.unit.core.trace_histories import CHOICES, JOBS, SETTINGS, run_choices

@@ -6,12 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import launch_fakes as fakes
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cosched.launch.elf import build_id, read_elf
+from tests.unit.launch import launch_fakes as fakes
 
 
 def write(tmp_path, content, name="app"):

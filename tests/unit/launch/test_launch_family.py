@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import launch_fakes as fakes
 import pytest
 
 from cosched.launch.family import (
@@ -12,6 +11,7 @@ from cosched.launch.family import (
     is_mpi_library,
     read_version,
 )
+from tests.unit.launch import launch_fakes as fakes
 
 
 @pytest.mark.parametrize(

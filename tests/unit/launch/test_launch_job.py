@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 
-import launch_fakes as fakes
 import pytest
 
 from cosched.core.errors import CoschedError
@@ -12,6 +11,7 @@ from cosched.launch.command import Layout, Site
 from cosched.launch.family import Engine, Family
 from cosched.launch.job import Request, resolve
 from cosched.launch.mpi import Places
+from tests.unit.launch import launch_fakes as fakes
 
 
 @pytest.fixture

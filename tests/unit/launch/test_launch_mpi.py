@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import launch_fakes as fakes
 import pytest
 
 from cosched.core.errors import CoschedError
 from cosched.launch.family import Engine, Family, Mpi
 from cosched.launch.mpi import Places, find_compiler, find_mpi, find_mpicc
 from cosched.launch.program import Program
+from tests.unit.launch import launch_fakes as fakes
 
 
 @pytest.fixture

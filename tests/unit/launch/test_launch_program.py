@@ -7,12 +7,12 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import launch_fakes as fakes
 import pytest
 
 from cosched.core.errors import CoschedError
 from cosched.launch.family import Family
 from cosched.launch.program import inspect, require, which
+from tests.unit.launch import launch_fakes as fakes
 
 
 def look(argv, environ=None):

@@ -7,13 +7,13 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import launch_fakes as fakes
 import pytest
 
 import cosched.launch.shim as under_test
 from cosched.core.errors import CoschedError
 from cosched.launch.compile import LOCK_NAME
 from cosched.launch.shim import LIBRARY_NAME, build_shim, plan_build
+from tests.unit.launch import launch_fakes as fakes
 
 WRAPPER = """#!/bin/sh
 # Compiles each source to a small object, and logs the call.

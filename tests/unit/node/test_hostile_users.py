@@ -159,8 +159,8 @@ def test_half_a_line_costs_its_sender_the_connection_and_nobody_else(served, cap
     assert ask(other, b'{"op": "status"}') == {"fine": True}
     assert silent.recv(100) == b""
     assert ask(other, b'{"op": "status"}') == {"fine": True}
-    assert [r.message for r in caplog.records if "half a line" in r.message] == [
-        f"control: half a line, and no more (uid {os.geteuid()})"
+    assert [r.message for r in caplog.records if "not finished" in r.message] == [
+        f"control: a line was not finished (uid {os.geteuid()})"
     ]
 
 

@@ -1,5 +1,5 @@
 """Who is a task, from the first word of a process to its last: real processes, regions and
-books, a machine that is told of it; no sockets."""
+history, a machine that is told of it; no sockets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cosched.node import members
 from cosched.node.jobs import JobTable
 from cosched.node.loop import Loop
 from cosched.node.members import Members, Terms
-from cosched.node.records.books import Books
+from cosched.node.records.history import HistoryWriter
 from cosched.node.records.recorder import Recorder
 from cosched.node.sockets.registration import Hello, RegistrationRefused
 from cosched.shm._native import lib
@@ -41,13 +41,13 @@ class Node:
         self.jobs = JobTable(paths)
         self.events = []
         self.recorder = Recorder(paths.node, self.machine, self.jobs)
-        self.books = Books(paths.node, self.recorder, lambda _key: None)
+        self.history = HistoryWriter(paths.node, self.recorder, lambda _key: None)
         loop = Loop()
         self.members = Members(
             self.machine,
             self.jobs,
             loop,
-            self.books,
+            self.history,
             self.recorder,
             Terms(private=True, limits=Limits()),
             self._feed,
@@ -183,7 +183,7 @@ def test_what_a_process_asked_for_before_does_not_end_what_it_is_now(
 
     monkeypatch.setattr(JobRegion, "take_requests", take)
     node.come(pid, launched=True)  # after MPI_Finalize it became another program
-    node.members._hear_job(node.job)
+    node.members._read_bell(node.job)
     assert node.pids == {pid}
 
 
@@ -201,13 +201,13 @@ def test_the_launch_ends_with_the_last_first_arrival(node, process):
     node.come(one, 0, launched=True)
     node.come(one, 0)
     node.come(two, 1)
-    tally = node.books._tally(node.job)
+    tally = node.history._tally(node.job)
     arrived_ns = tally.in_mpi_ns
     node.come(late, 0)  # of a world that MPI_Comm_spawn made
     assert tally.in_mpi_ns == arrived_ns
     for pid in (one, two, late):
         node.members._task_left(node.job, pid)
-    (record,) = node.books._records
+    (record,) = node.history._records
     assert 0 < record.launch_s < record.response_s
 
 
@@ -215,5 +215,5 @@ def test_all_of_the_time_of_a_program_without_mpi_is_its_launch(node, process):
     pid, _ = process()
     node.come(pid, launched=True)
     node.members._task_left(node.job, pid)
-    (record,) = node.books._records
+    (record,) = node.history._records
     assert record.launch_s == record.response_s

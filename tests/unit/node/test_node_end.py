@@ -440,7 +440,7 @@ def test_a_step_of_the_end_that_fails_skips_no_other(paths):
         raise CoschedError("class x: still in use")
 
     daemon.paths, daemon.jobs, daemon.feed = paths, [], lambda _event: None
-    daemon.recorder, daemon.books = part("recorder"), part("books")
+    daemon.recorder, daemon.history = part("recorder"), part("history")
     daemon.timer = SimpleNamespace(stop=lambda: closed.append("timer"))
     daemon._metrics, daemon._kicker = None, part("kicker")
     daemon.classes = SimpleNamespace(close=fail)
@@ -449,7 +449,7 @@ def test_a_step_of_the_end_that_fails_skips_no_other(paths):
     paths.bell("@timer").touch()
     with pytest.raises(CoschedError, match="still in use"):
         daemon._shut_down()
-    assert closed == ["recorder", "books", "timer", "kicker", "loop"]
+    assert closed == ["recorder", "history", "timer", "kicker", "loop"]
     assert not path_of(paths.node_region).exists()
     assert not paths.bell("@timer").exists()
 
@@ -461,7 +461,7 @@ def test_an_error_after_ready_goes_into_the_log_and_into_no_other_file(
     reused = []
 
     def serve(_options, starter):
-        starter.tell_ready("node n")
+        starter.report_ready("node n")
         reused.append(os.open(tmp_path / "other", os.O_WRONLY | os.O_CREAT))
         raise CoschedError("class x: still in use")
 

@@ -340,7 +340,7 @@ def test_a_job_that_is_refused_is_told_once_each_time_that_it_is_started(monkeyp
     for number in range(100):
         door.now_ns += 10 * NS_PER_S
         door.come(f"b{number}", 2 * GIB)
-    assert len(door.gate._told_ns) == 1
+    assert len(door.gate._refused_ns) == 1
 
 
 def test_who_waits_is_looked_at_again_when_memory_could_not_be_measured(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 
-import launch_fakes as fakes
 import pytest
 
 from cosched.core.errors import CoschedError
@@ -12,6 +11,7 @@ from cosched.core.node.settings import Settings
 from cosched.node.service import lifecycle
 from cosched.node.service.lifecycle import NodeOptions, start_node
 from cosched.shm.paths import NodePaths
+from tests.unit.launch import launch_fakes as fakes
 
 
 @pytest.mark.parametrize(

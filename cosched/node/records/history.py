@@ -1,4 +1,4 @@
-"""Writes down each job that ends: a line in the log, a record in the node's history."""
+"""Records each ended job: a line in the log and a record in the node's history."""
 
 from __future__ import annotations
 
@@ -31,18 +31,19 @@ from cosched.shm.region import CARRIERS
 log = logging.getLogger(__name__)
 
 HISTORY_BYTES = 4 * 1024 * 1024
-#: Records kept in memory for users who may not read the file, and told in one answer.
+#: Records kept in memory for users who may not read the file.
 RECENT_RECORDS = 1000
-TOLD_BYTES = 100_000
+#: The most bytes of records in one answer.
+ANSWER_BYTES = 100_000
 
 
 def history_place(
     paths: NodePaths, private: bool, environ: Mapping[str, str], euid: int
 ) -> Place:
-    """Where the history of a node's jobs is kept.
+    """Returns the place of a node's history: the node's directory.
 
-    In the node's directory; but that of private daemons in the usual run directory, which
-    is below /tmp, outlives it in the user's state directory.
+    Private daemons in the usual run directory, which is below /tmp, use the user's state
+    directory instead, because it outlives /tmp.
     """
     state = state_directory(environ)
     if private and paths.run_dir == default_run_dir({}, euid) and state is not None:
@@ -51,14 +52,14 @@ def history_place(
 
 
 def state_directory(environ: Mapping[str, str]) -> Path | None:
-    """The user's directory for what outlives a restart; None where he has no home."""
+    """Returns the user's directory for lasting files; None for a user without a home."""
     base = state_home(environ)
     return base / "cosched" if base else None
 
 
 @dataclass(slots=True)
 class _Tally:
-    """What the tasks of a job that left have counted."""
+    """The sums of the counters of a job's tasks that left."""
 
     ranks: set[int] = field(default_factory=set)
     world: int = 0
@@ -66,15 +67,15 @@ class _Tally:
     counters: Counter[str] = field(default_factory=Counter)
     cpu_ns: int | None = None
     partial: bool = False
-    in_mpi: set[int] = field(default_factory=set)  # the ranks that have come to MPI
-    in_mpi_ns: int | None = None  # when the last one of them did, CLOCK_MONOTONIC
+    in_mpi: set[int] = field(default_factory=set)  # the ranks that called MPI_Init
+    in_mpi_ns: int | None = None  # when the last of them did so, CLOCK_MONOTONIC
 
 
-class Books:
+class HistoryWriter:
     """Keeps the history of one node.
 
-    ``cpu_ns`` tells the CPU time of a job's class. A history that cannot be written ends
-    with a line in the log, and nothing else.
+    ``cpu_ns`` returns the CPU time of a job's class. A write error ends the history with
+    one line in the log, and has no other effect.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class Books:
         self._file: BoundedFile | None = None
 
     def open(self, place: Place) -> None:
-        """Writes to ``place`` from now on, and remembers what is there."""
+        """Reads the records in ``place`` and starts to write there."""
         try:
             place.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._records.extend(_read(place))
@@ -97,7 +98,7 @@ class Books:
             log.warning("no history: %s: %s", place.directory, error.strerror)
 
     def scheduled_ns(self) -> list[int]:
-        """For how long each job was scheduled of which that is all it has had."""
+        """Returns how long each job was scheduled, for jobs with complete records."""
         return [
             round(record.scheduled_s * NS_PER_S)
             for record in self._records
@@ -105,21 +106,21 @@ class Books:
         ]
 
     def adopt(self, job: LiveJob) -> None:
-        """The job has run without this daemon before."""
+        """Adds a job that ran under an earlier daemon."""
         self._tally(job).partial = True
         for task in job.tasks.values():
             if not task.launched:
                 self.came_to_mpi(job, task)
 
     def came_to_mpi(self, job: LiveJob, task: LiveTask) -> None:
-        """One of its tasks has initialised MPI; only the first process of a rank counts."""
+        """Notes that a task called MPI_Init; only the first process of a rank counts."""
         tally = self._tally(job)
         if task.rank not in tally.in_mpi:
             tally.in_mpi.add(task.rank)
             tally.in_mpi_ns = time.monotonic_ns()
 
     def task_leaves(self, job: LiveJob, task: LiveTask) -> None:
-        """Takes over a task's counters; call it before its slot is given away."""
+        """Adds a task's counters to the job; call it before its slot is freed."""
         tally = self._tally(job)
         tally.ranks.add(task.rank)
         tally.world = task.world
@@ -129,19 +130,18 @@ class Books:
         tally.cpu_ns = tally.cpu_ns if used_ns is None else used_ns
 
     def left(self, key: str) -> dict[str, int]:
-        """What the tasks of a living job that have left it had counted."""
+        """Returns the sums of the counters of the tasks that left a running job."""
         tally = self._tallies.get(key)
         return {} if tally is None else dict(tally.counters)
 
     def daemon_leaves(self, job: LiveJob) -> None:
-        """The daemon ends before the job; call it while the job still has its class."""
+        """Notes that the daemon ends before the job; call it while its class exists."""
         self._tally(job).partial = True
         for task in job.tasks.values():
             self.task_leaves(job, task)
 
     def job_ended(self, job: LiveJob) -> None:
-        """Writes down a job of which every task has left. One that never had a task here
-        is no job."""
+        """Records a job without remaining tasks; ignores a job that never had a task."""
         tally = self._tallies.pop(job.key, None)
         if tally is None:
             return
@@ -157,26 +157,27 @@ class Books:
                 self.close()
 
     def close(self) -> None:
-        """Ends the writing."""
+        """Closes the file."""
         if self._file is not None:
             self._file.close()
             self._file = None
 
-    def tell(self, request: Mapping[str, Any], uid: int) -> Mapping[str, Any]:
-        """The answer to ``history``: the last records since ``since_wall_ns``; to whom is
-        neither root nor the daemon's user only his own jobs'."""
+    def answer(self, request: Mapping[str, Any], uid: int) -> Mapping[str, Any]:
+        """Returns the answer to ``history``: the last records since ``since_wall_ns``.
+
+        An ordinary user gets only records of that user's own jobs."""
         since_wall_ns = request.get("since_wall_ns", 0)
         if not isinstance(since_wall_ns, int):
             raise CoschedError("since_wall_ns: must be a whole number of nanoseconds")
-        told: list[dict[str, Any]] = []
-        left = TOLD_BYTES
+        records: list[dict[str, Any]] = []
+        left = ANSWER_BYTES
         for record in reversed(self._records):
             if record.ended_wall_ns < since_wall_ns or left <= 0:
                 break
             if uid in (0, os.geteuid(), record.uid):
                 left -= len(encode_record(record))
-                told.append(asdict(record))
-        return {"records": told[::-1], "complete": left > 0}
+                records.append(asdict(record))
+        return {"records": records[::-1], "complete": left > 0}
 
     def _tally(self, job: LiveJob) -> _Tally:
         return self._tallies.setdefault(job.key, _Tally())
@@ -205,7 +206,7 @@ def _record(node: str, job: LiveJob, tally: _Tally, account: Account) -> JobReco
         suspended_s=account.spent_s(Standing.SUSPENDED),
         released_s=released_s,
         launch_s=launch_ns / NS_PER_S,
-        # Nobody counts what a job uses at the kernel's normal shares.
+        # Without a class, a job's CPU time is not counted.
         cpu_s=None if tally.cpu_ns is None or released_s else tally.cpu_ns / NS_PER_S,
         switches=account.switches,
         granted=account.granted,
@@ -220,8 +221,7 @@ def _record(node: str, job: LiveJob, tally: _Tally, account: Account) -> JobReco
 
 
 def _read(place: Place) -> list[JobRecord]:
-    """What an earlier daemon wrote. Lines that are none are left out: they are for those to
-    see who read the file."""
+    """Returns the records of earlier daemons; logs and skips invalid lines."""
     records = []
     for path in place.files:
         for line in path.read_bytes().splitlines():
