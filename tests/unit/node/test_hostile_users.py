@@ -392,7 +392,7 @@ def test_a_connection_that_outlives_its_process_holds_nobody(visitor, kernels):
 @needs_root
 def test_a_process_that_became_another_users_is_not_taken(visitor, kernels):
     connection, _, end = visitor(SOMEBODY)
-    with pytest.raises(ProcessLookupError, match="not there"):
+    with pytest.raises(ProcessLookupError, match="has ended"):
         hold_peer(connection)
     end()
 
