@@ -1,9 +1,8 @@
-"""Records what the policies of malleable jobs decide: ``malleable.json``.
+"""Records the decisions of the policies for malleable jobs: ``malleable.json``.
 
-A digest of who started when, ended when and gave up nodes how often, for each policy on
-streams of several kinds and seeds, with the counts beside it that say where to look. To
-record anew, after a change of decisions that is meant:
-``python -m tests.golden.malleable``.
+For each policy, on streams of several kinds and seeds, the file has a digest of all starts,
+ends and losses of nodes. The counts beside it show where decisions differ. Record it again
+only after a decision was changed on purpose: ``python -m tests.golden.malleable``.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ CONTROLS = {
 
 
 def cases() -> list[tuple[str, str, int | None]]:
-    """Policy, control and degree."""
+    """Returns each case: policy, control and degree."""
     policies = [(policy, "free", None) for policy in (*BASELINES, *HARVESTING)]
     limited = [(policy, "free", 3) for policy in HARVESTING]
     controlled = [(policy, "controlled", None) for policy in HARVESTING]
@@ -41,20 +40,20 @@ def cases() -> list[tuple[str, str, int | None]]:
 
 
 def digest(*columns: Any) -> str:
-    """Of columns of whole numbers, whatever the machine's byte order."""
+    """Returns a digest of columns of whole numbers; the byte order does not matter."""
     text = json.dumps([list(column) for column in columns])
     return sha256(text.encode()).hexdigest()[:16]
 
 
 def found(schedule: MalleableSchedule) -> str:
-    """What is kept of a schedule."""
+    """Returns the digest and the counts of a schedule."""
     columns = digest(schedule.start_ns, schedule.end_ns, schedule.harvests)
     counts = (f"{name} {count}" for name, count in asdict(schedule.counts).items())
     return f"{columns}: {', '.join(counts)}"
 
 
 def decided(seed: int) -> dict[str, dict[str, str]]:
-    """Each stream of that seed and what every policy made of it."""
+    """Returns the decisions of every policy on each stream of the seed."""
     decisions: dict[str, dict[str, str]] = {}
     for (source, execution, beta), percent in product(STREAMS, PERCENTS):
         stream = Source(source, JOBS, seed, beta, None, False)

@@ -1,8 +1,8 @@
-"""Records the golden traces anew, by live daemons: python -m tests.golden.record (root).
+"""Records the golden traces with live daemons: python -m tests.golden.record (as root).
 
-They hold the decisions of the machine: tests/unit/core/test_trace.py replays their events
+The traces hold the machine's decisions: tests/unit/core/test_trace.py replays their events
 and expects the same commands. Record them again only after a decision was changed on
-purpose; name the change in the commit.
+purpose, and name the change in the commit.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ROOT = HERE.parent.parent
 
 
 def killed_task(node: LiveNode) -> None:
-    """Two jobs of two tasks in turn; a task is killed, the other job's tasks leave."""
+    """Two jobs of two tasks take turns; a task is killed, the other job's tasks leave."""
     node.up(slice="50ms", gmet="10ms")
     tasks = [node.task(job, rank) for rank in (0, 1) for job in "ab"]
     for task in tasks:
@@ -47,8 +47,8 @@ def settings_changed(node: LiveNode) -> None:
 
 
 def refused_gmet(node: LiveNode) -> None:
-    """A message comes too early, may come again when that is over, then pulls: first for
-    the job that was submitted later, which has to wait longer, then for the other one."""
+    """A message comes too early, the job may ask again, and a message pulls: first for the
+    job that was submitted later, which waits longer, then for the other job."""
     node.up(slice="10s", gmet="100ms")
     tasks = {job: node.task(job) for job in "ab"}
 
@@ -66,7 +66,7 @@ def refused_gmet(node: LiveNode) -> None:
 
 
 def side_by_side(node: LiveNode) -> None:
-    """Jobs that fit side by side on two CPUs, and a third that wants both."""
+    """Jobs that fit side by side on two CPUs, and a third job that needs both."""
     node.up(slice="50ms")
     tasks = [node.task("a", 0, 0), node.task("b", 0, 1)]
     tasks += [node.task("c", rank, rank) for rank in (0, 1)]
@@ -78,7 +78,7 @@ def side_by_side(node: LiveNode) -> None:
 
 
 def owners(node: LiveNode) -> None:
-    """What owners may choose: suspended, released, raised, and back."""
+    """The modes that owners may choose: suspended, released, raised, and back."""
     node.up(slice="50ms", gmet="1ms")
     tasks = {job: node.task(job) for job in "abc"}
     for op in ("suspend", "resume", "release", "resume"):
@@ -116,7 +116,7 @@ def wavefronts(node: LiveNode) -> None:
 
 
 def record(scenario: Callable[[LiveNode], None]) -> None:
-    """Runs one scenario under daemons of its own and keeps their trace."""
+    """Runs one scenario under new daemons and keeps their trace."""
     with tempfile.TemporaryDirectory(prefix="cosched-g-") as folder:
         node = LiveNode(Path(folder), os.uname().nodename)
         try:

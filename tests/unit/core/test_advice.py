@@ -24,7 +24,7 @@ FINE = Profile(
 )
 
 
-def test_a_job_of_fine_grain_is_coscheduled():
+def test_fine_grained_job_is_coscheduled():
     advice = advise(FINE)
     assert FINE.grain_s == 0.001
     assert advice.choice is Choice.COSCHEDULE
@@ -53,7 +53,7 @@ def test_a_job_of_fine_grain_is_coscheduled():
         ({"need_bytes": 3 * GIB, "node_bytes": 8 * GIB}, Choice.COSCHEDULE, "every"),
     ],
 )
-def test_each_rule(changes, choice, words):
+def test_advice_of_each_rule(changes, choice, words):
     advice = advise(replace(FINE, **changes))
     assert advice.choice is choice
     assert words in advice.reason
@@ -62,7 +62,7 @@ def test_each_rule(changes, choice, words):
 @given(
     grain_ms=st.floats(0.001, 1000), tasks=st.integers(2, 64), idle=st.floats(0, IDLE_MOST)
 )
-def test_the_finer_the_grain_the_rather_coscheduled(grain_ms, tasks, idle):
+def test_finer_grain_favours_coscheduling(grain_ms, tasks, idle):
     messages = max(1, round(10.0 * tasks / grain_ms * 1000))
     profile = replace(
         FINE, tasks=tasks, exchanges=messages, idle_s=idle * 10.0 * tasks * 0.99
@@ -100,7 +100,7 @@ def status(node, tasks, carrier="shadow", scheduled_s=4.0):
     }
 
 
-def test_a_profile_is_put_together_over_the_nodes():
+def test_profile_merges_the_nodes_of_a_job():
     second = 10**9
     one = status("n1", [(100, 3 * second, second), (50, 0, 0)])
     two = status("n2", [(150, second, 2 * second)], scheduled_s=6.0)

@@ -53,7 +53,7 @@ BEGAN = 1_700_000_000 * NS_PER_S
 
 @hypothesis_settings(deadline=None)
 @given(SETTINGS, CHOICES, st.sampled_from(JOBS))
-def test_an_account_agrees_with_the_machine(settings, choices, job):
+def test_account_agrees_with_the_machine(settings, choices, job):
     machine = NodeScheduler(settings)
     accounts = Accounts()
     began_ns = None
@@ -85,7 +85,7 @@ def test_an_account_agrees_with_the_machine(settings, choices, job):
         assert sum(lengths) == account.spent_ns[Standing.SCHEDULED]
 
 
-def test_an_account_remembers_the_last_intervals_and_from_where_they_are_complete():
+def test_account_keeps_the_last_intervals():
     account = Account("0.a", Moment(1000, BEGAN))
     for number in range(INTERVALS_MAX + 3):
         account.stand(Standing.SCHEDULED, Moment(1000 + 20 * number, BEGAN), Cause.SLICE)
@@ -128,7 +128,7 @@ def record(**changes):
     return JobRecord(**{**values, **changes})
 
 
-def test_a_record_is_read_as_it_was_written():
+def test_record_is_read_as_it_was_written():
     line = encode_record(record())
     assert line.count(b"\n") == 1
     assert decode_record(line) == record()
@@ -145,12 +145,12 @@ def test_a_record_is_read_as_it_was_written():
         (encode_record(record()).replace(b'"uid":0', b'"uid":"x"'), "int"),
     ],
 )
-def test_what_is_no_record_is_said(line, complaint):
+def test_text_that_is_no_record_is_rejected(line, complaint):
     with pytest.raises(CoschedError, match=complaint):
         decode_record(line)
 
 
-def test_two_nodes_that_overlap_in_part():
+def test_together_counts_partial_overlap_of_nodes():
     other = record(
         node="n2",
         ranks=(1,),
@@ -171,7 +171,7 @@ def test_two_nodes_that_overlap_in_part():
     assert max(map(len, lines)) <= 80 - len("cosched-run: ")
 
 
-def test_the_nodes_beginnings_count_in_wall_clock_time():
+def test_nodes_begin_by_the_wall_clock():
     later = record(node="n2", began_wall_ns=BEGAN + NS_PER_S)
     # n2's intervals are 1-4 and 6-9 in the time of n1, which has 0-3 and 5-8; in common
     # is the time from 1 on.
@@ -179,14 +179,14 @@ def test_the_nodes_beginnings_count_in_wall_clock_time():
     assert found.together == pytest.approx((2 + 2) / (3 + 4))
 
 
-def test_one_node_is_always_together_and_unknown_cpu_stays_unknown():
+def test_one_node_is_always_together():
     found = summary([record(cpu_s=None, released_s=2.0)])
     assert found.together == 1
     assert found.alone_s == 8
     assert found.cpu_s is None
 
 
-def test_forgotten_intervals_count_like_the_remembered_ones():
+def test_forgotten_intervals_count_like_kept_ones():
     half = ((5_000_000, 8_000_000),)
     run = [
         record(node=n, intervals_us=half, complete_from_us=5_000_000) for n in ("n1", "n2")
@@ -203,7 +203,7 @@ SPANS = st.lists(st.integers(0, 10_000_000), max_size=10, unique=True).map(
 
 @hypothesis_settings(deadline=None)
 @given(st.lists(SPANS, min_size=2, max_size=4))
-def test_together_is_what_counting_by_hand_gives(sets):
+def test_together_agrees_with_a_count_by_instants(sets):
     run = [record(node=f"n{i}", intervals_us=spans) for i, spans in enumerate(sets)]
     found = summary(run)
     edges = sorted({edge for spans in sets for span in spans for edge in span})
@@ -220,7 +220,7 @@ def test_together_is_what_counting_by_hand_gives(sets):
     assert found.alone_s <= found.response_s
 
 
-def test_runs_are_told_apart():
+def test_runs_of_one_job_name_are_separate():
     again = BEGAN + 20 * NS_PER_S
     records = [
         record(),
@@ -249,7 +249,7 @@ def run_history(run_dir, *arguments):
     return CliRunner().invoke(history_command, words)
 
 
-def test_history_merges_nodes_and_fits_in_80_columns(run_dir):
+def test_history_merges_nodes_in_80_columns(run_dir):
     output = run_history(run_dir).output
     assert len(output.splitlines()) == 3
     assert max(map(len, output.splitlines())) <= 80
@@ -260,13 +260,13 @@ def test_history_merges_nodes_and_fits_in_80_columns(run_dir):
     assert run_history(run_dir, "--last", "1").output.splitlines()[1].startswith("(1 ear")
 
 
-def test_history_says_when_there_is_none(run_dir):
+def test_history_reports_that_it_is_empty(run_dir):
     result = run_history(run_dir, "--job", "nosuch")
     assert isinstance(result.exception, CoschedError)
     assert "nosuch" in str(result.exception)
 
 
-def test_a_cut_last_line_is_left_out_and_another_is_an_error(run_dir):
+def test_history_skips_a_cut_last_line_only(run_dir):
     path = run_dir / "n1/history.jsonl"
     lines = path.read_bytes()
     place = Place(run_dir / "n1", "history", 0)
@@ -277,7 +277,7 @@ def test_a_cut_last_line_is_left_out_and_another_is_an_error(run_dir):
         read_place(place, 0)
 
 
-def test_a_file_that_is_put_aside_while_it_is_read_is_read_there(run_dir, monkeypatch):
+def test_history_follows_a_file_rotated_while_read(run_dir, monkeypatch):
     place = Place(run_dir / "n1", "history", 0)
     whole = len(read_place(place, 0))
     place.previous.write_bytes(place.current.read_bytes())
@@ -293,7 +293,7 @@ def test_a_file_that_is_put_aside_while_it_is_read_is_read_there(run_dir, monkey
     assert rotated
 
 
-def test_a_file_that_is_put_aside_between_two_reads_is_not_left_out(run_dir, monkeypatch):
+def test_history_follows_a_file_rotated_between_reads(run_dir, monkeypatch):
     place = Place(run_dir / "n1", "history", 0)
     middle = place.current.read_bytes()
     place.previous.write_bytes(encode_record(record(node="n1", name="old", job="0.old")))
@@ -313,21 +313,21 @@ def test_a_file_that_is_put_aside_between_two_reads_is_not_left_out(run_dir, mon
     assert "old" not in names  # as in the files that there are now
 
 
-def test_a_history_that_cannot_be_read_is_one_line(run_dir):
+def test_unreadable_history_is_one_line(run_dir):
     place = Place(run_dir / "n1", "history", 0)
     place.previous.mkdir()
     with pytest.raises(CoschedError, match=r"history\.1\.jsonl: cannot be read \(Is a dir"):
         read_place(place, 0)
 
 
-def test_what_is_told_twice_counts_once(run_dir):
+def test_record_in_file_and_memory_counts_once(run_dir):
     nodes = [NodePaths(run_dir, "n1"), NodePaths(run_dir, "n2")]
     saved = [Place(run_dir / "n1", "history", 0)]
     assert len(gather(nodes, 0, saved)) == len(gather(nodes, 0)) == 4
     assert len(gather(nodes[1:], 0, saved)) == 4
 
 
-def test_where_private_daemons_keep_their_history():
+def test_history_place_of_private_daemons():
     usual = NodePaths(Path("/tmp/cosched-1000"), "n1")
     own = NodePaths(Path("/scratch/mine"), "n1")
     home = {"HOME": "/home/u"}

@@ -1,4 +1,4 @@
-"""Durations and settings: what is read is what is written, and mistakes are told."""
+"""Durations and settings: texts are parsed and written, and mistakes get one line."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ from cosched.core.units import NS_PER_MS, NS_PER_S, format_duration, parse_durat
         ("3ns", 3),
     ],
 )
-def test_durations_as_people_write_them(text, ns):
+def test_parse_duration_reads_usual_texts(text, ns):
     assert parse_duration(text, "slice") == ns
 
 
 @pytest.mark.parametrize("text", ["", "1", "s", "-1s", "1 second", "1e3s", "nan s", "1s2"])
-def test_what_is_no_duration_is_refused_by_name(text):
+def test_parse_duration_names_the_setting_in_errors(text):
     with pytest.raises(CoschedError, match=r"gmet: .* is not a duration"):
         parse_duration(text, "gmet")
 
 
 @pytest.mark.parametrize("text", ["20000000000s", "9" * 400 + "s", "1" + "0" * 30 + "min"])
-def test_what_no_clock_can_count_is_refused(text):
+def test_parse_duration_rejects_too_long_times(text):
     with pytest.raises(CoschedError, match=r"gmet: '.{1,40}' is too long; write less than"):
         parse_duration(text, "gmet")
 
 
 @pytest.mark.parametrize("name", ["slice", "gmet"])
-def test_a_year_is_the_most(name):
+def test_settings_reject_more_than_a_year(name):
     for text in ("366000000s", "auto:366000000s") if name == "slice" else ("366000000s",):
         with pytest.raises(CoschedError, match=f"{name}: .* is too long; the most is"):
             Settings().changed({name: text})
 
 
 @given(st.integers(0, 3600 * 1000).map(lambda ms: ms * NS_PER_MS))
-def test_written_durations_read_back(ns):
+def test_formatted_duration_parses_to_itself(ns):
     assert parse_duration(format_duration(ns), "x") == ns
 
 
@@ -65,13 +65,13 @@ def test_settings_change_by_name():
         ({"gmet": "soon"}, "not a duration"),
     ],
 )
-def test_bad_settings_get_one_clear_line(assignments, words):
+def test_bad_setting_raises_one_clear_line(assignments, words):
     with pytest.raises(CoschedError, match=words) as caught:
         Settings().changed(assignments)
     assert "\n" not in str(caught.value)
 
 
-def test_gmet_above_the_slice_is_allowed_and_explained():
+def test_gmet_above_the_slice_is_a_warning():
     (warning,) = Settings(slice_ns=NS_PER_S, gmet_ns=2 * NS_PER_S).warnings()
     assert "only the timer switches" in warning
     assert Settings().warnings() == ()

@@ -1,4 +1,4 @@
-"""What a job is told of its switches and refusals, against a machine's real steps."""
+"""The story of a job's switches and refusals, from real steps of a machine."""
 
 from __future__ import annotations
 
@@ -68,18 +68,18 @@ def node():
     return node
 
 
-def test_newcomers(node):
+def test_story_of_newcomers(node):
     assert node.last("0.a") == "scheduled: it is new, and nothing keeps it from running"
     assert node.last("0.b") == "new; it waits for its turn"
 
 
-def test_a_slice_that_ends(node):
+def test_story_of_a_slice_end(node):
     node.send(SliceEnded, 1000)
     assert node.last("0.b") == "scheduled: its turn; the slice of a was over"
     assert node.last("0.a") == "its slice was over; now b"
 
 
-def test_a_message_that_pulls_names_the_rank_that_trapped_it(node):
+def test_story_of_a_pull_names_the_trapping_rank(node):
     node.trap("0.b", 21, after_ms=500)
     assert node.last("0.b") == (
         "scheduled: rank 3 trapped a message of a peer that runs; a gave way"
@@ -87,7 +87,7 @@ def test_a_message_that_pulls_names_the_rank_that_trapped_it(node):
     assert node.last("0.a") == "displaced by b: rank 3 trapped a message there; now b"
 
 
-def test_a_refusal_for_gmet_says_how_much_is_left(node):
+def test_story_of_a_gmet_refusal_has_the_time_left(node):
     node.send(SliceEnded, 1000)
     node.trap("0.a", 11, after_ms=40)
     assert node.last("0.a") == (
@@ -97,7 +97,7 @@ def test_a_refusal_for_gmet_says_how_much_is_left(node):
     assert node.last("0.a") == ("may ask again: the guaranteed time of what runs is over")
 
 
-def test_a_refusal_for_precedence_says_who_was_submitted_first(node):
+def test_story_of_precedence_names_the_first_job(node):
     node.trap("0.b", 21, after_ms=40)
     assert node.last("0.b") == (
         "refused, rank 3 trapped a message: a was submitted first and keeps its CPUs for "
@@ -105,7 +105,7 @@ def test_a_refusal_for_precedence_says_who_was_submitted_first(node):
     )
 
 
-def test_a_newcomer_that_was_submitted_first():
+def test_story_of_a_newcomer_that_was_submitted_first():
     node = Node()
     node.register("0.b", 21)
     node.register("0.a", 11)  # at the same time, so far as is known: names decide
@@ -113,7 +113,7 @@ def test_a_newcomer_that_was_submitted_first():
     assert node.last("0.b") == "tasks came, and it no longer fits beside them; now a"
 
 
-def test_a_refusal_for_fairness_says_who_waits():
+def test_story_of_an_ahead_refusal_names_the_waiting_job():
     node = Node(gmet_ns=0)
     node.register("0.a", 11)
     node.send(SliceEnded, 5000)
@@ -128,7 +128,7 @@ def test_a_refusal_for_fairness_says_who_waits():
     )
 
 
-def test_refusals_that_repeat_each_other_become_one(node):
+def test_repeated_refusals_become_one(node):
     for _ in range(3):
         node.trap("0.b", 21, after_ms=10)
     told = explain_all(EXPLAINERS["0.b"], list(notes_about("0.b", node.steps)))
@@ -143,7 +143,7 @@ def test_refusals_that_repeat_each_other_become_one(node):
         (Mode.RELEASED, "its owner detached it", "what it waited for ended or shrank"),
     ],
 )
-def test_what_owners_choose(node, mode, own, other):
+def test_story_of_owners_choices(node, mode, own, other):
     node.send(ModeChosen, 10, job="0.a", mode=mode)
     assert own in node.last("0.a")
     assert other in node.last("0.b")
@@ -151,7 +151,7 @@ def test_what_owners_choose(node, mode, own, other):
     assert "resumed" in node.last("0.a")
 
 
-def test_a_job_that_is_raised_bars_others(node):
+def test_story_of_a_raised_job(node):
     node.send(ModeChosen, 10, job="0.b", mode=Mode.RAISED)
     assert "has its CPUs alone; a gave way" in node.last("0.b")
     node.trap("0.a", 11, after_ms=500)
@@ -196,14 +196,14 @@ def test_job_refused_as_ahead_may_ask_again_after_a_switch():
     assert node.last("0.a") == "may ask again: other jobs run or wait now"
 
 
-def test_the_end(node):
+def test_story_of_an_end(node):
     node.send(TaskExited, 10, job="0.a", task=11)
     assert node.last("0.a") == "ended: its last task left"
     assert node.last("0.b") == "scheduled: what it waited for ended or shrank"
 
 
-def test_the_end_of_a_released_job(node):
-    """It has no class whose end would tell."""
+def test_story_of_the_end_of_a_released_job(node):
+    """It has no class, so no command reports its end."""
     node.register("0.a", 12)
     node.send(ModeChosen, 10, job="0.a", mode=Mode.RELEASED)
     node.send(TaskExited, 10, job="0.a", task=11)
@@ -212,7 +212,7 @@ def test_the_end_of_a_released_job(node):
     assert node.last("0.a") == "ended: its last task left"
 
 
-def test_an_unknown_rank_is_told_by_its_process():
+def test_unknown_rank_is_named_by_its_process():
     node = Node()
     node.register("0.a", 77)
     node.register("0.b", 78)
@@ -222,7 +222,7 @@ def test_an_unknown_rank_is_told_by_its_process():
 
 @hypothesis_settings(deadline=None)
 @given(SETTINGS, CHOICES, st.sampled_from(JOBS))
-def test_every_change_and_every_refusal_is_told_once(settings, choices, job):
+def test_each_change_and_refusal_has_one_note(settings, choices, job):
     steps = list(run_choices(NodeScheduler(settings), choices))
     notes = list(notes_about(job, steps))
     expected = [

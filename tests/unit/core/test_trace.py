@@ -1,5 +1,5 @@
-"""The trace: what is written is what is read, a replay says the same, and whatever happens
-to the file harms nobody."""
+"""The trace: it is read as written, a replay gives the same commands, and a broken file
+harms no job."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def header_of(machine, node="node1"):
 
 
 def write_history(directory, settings, choices, limit_bytes, restart_at=None):
-    """A trace as a daemon writes it, a flush for each event; returns all steps."""
+    """Writes a trace as a daemon does, with a flush after each event; returns all steps."""
     machine = NodeScheduler(settings)
     file = TraceFile(trace_place(directory, limit_bytes), lambda: header_of(machine))
     steps = []
@@ -65,7 +65,7 @@ def write_history(directory, settings, choices, limit_bytes, restart_at=None):
 
 @hypothesis_settings(deadline=None)
 @given(SETTINGS, CHOICES, st.sampled_from([1, 2_000, 20_000, 10**7]), st.integers(0, 60))
-def test_what_is_written_is_read_and_replays_the_same(settings, choices, limit, restart):
+def test_trace_is_read_as_written_and_replays(settings, choices, limit, restart):
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         steps = write_history(directory, settings, choices, limit, restart)
@@ -82,7 +82,7 @@ def test_what_is_written_is_read_and_replays_the_same(settings, choices, limit, 
 
 @hypothesis_settings(deadline=None)
 @given(SETTINGS, CHOICES, CHOICES)
-def test_a_restored_machine_goes_on_as_the_one_it_was_taken_from(settings, before, after):
+def test_restored_machine_decides_like_its_original(settings, before, after):
     machine = NodeScheduler(settings)
     list(run_choices(machine, before))
     line = encode([header_of(machine)])
@@ -94,7 +94,7 @@ def test_a_restored_machine_goes_on_as_the_one_it_was_taken_from(settings, befor
 
 @hypothesis_settings(deadline=None)
 @given(SETTINGS, CHOICES)
-def test_what_changes_later_does_not_change_a_snapshot(settings, choices):
+def test_later_events_do_not_change_a_snapshot(settings, choices):
     machine = NodeScheduler(settings)
     half = len(choices) // 2
     list(run_choices(machine, choices[:half]))
@@ -104,7 +104,7 @@ def test_what_changes_later_does_not_change_a_snapshot(settings, choices):
     assert decode(line).state == snapshot
 
 
-def test_files_are_bounded_and_the_owners_alone(tmp_path):
+def test_trace_files_are_bounded_and_private(tmp_path):
     limit = 40_000
     choices = [
         (kind, 10**6, "0.a", task, frozenset({0}), mode, 0, Settings())
@@ -135,13 +135,13 @@ def written(tmp_path):
     return path, path.read_bytes().splitlines(keepends=True)
 
 
-def test_a_cut_last_line_is_as_if_it_were_not_there(written):
+def test_cut_last_line_of_a_trace_is_ignored(written):
     path, lines = written
     path.write_bytes(b"".join(lines)[:-7])
     assert len(list(read_trace([path]))) == 3
 
 
-def test_a_daemon_that_starts_after_a_killed_one_goes_on_in_the_same_file(written):
+def test_daemon_after_a_killed_one_appends_to_its_trace(written):
     path, lines = written
     path.write_bytes(b"".join(lines)[:-7])
     TraceFile(
@@ -163,7 +163,7 @@ def test_a_daemon_that_starts_after_a_killed_one_goes_on_in_the_same_file(writte
         (b"[1]\n", "not a line"),
     ],
 )
-def test_what_is_no_trace_is_said_with_its_line(written, line, complaint):
+def test_line_that_is_no_trace_is_an_error(written, line, complaint):
     path, lines = written
     path.write_bytes(b"".join([*lines[:3], line, *lines[3:]]))
     with pytest.raises(CoschedError, match=complaint) as error:
@@ -172,7 +172,7 @@ def test_what_is_no_trace_is_said_with_its_line(written, line, complaint):
     assert "\n" not in str(error.value)
 
 
-def test_events_before_a_header_and_traces_of_two_nodes_are_refused(written, tmp_path):
+def test_headless_and_mixed_traces_are_refused(written, tmp_path):
     path, lines = written
     headless = tmp_path / "headless"
     headless.write_bytes(b"".join(lines[1:]))
@@ -189,7 +189,7 @@ def test_events_before_a_header_and_traces_of_two_nodes_are_refused(written, tmp
         read_trace([tmp_path / "empty"])
 
 
-def test_tasks_are_known_by_rank(written):
+def test_trace_has_the_rank_of_a_task(written):
     path, _ = written
     assert read_trace([path]).tasks["0.a", 11].rank == 3
 
@@ -201,7 +201,7 @@ def run_replay(*arguments):
     return CliRunner().invoke(replay_command, [str(a) for a in arguments])
 
 
-def test_replay_says_so_when_all_is_the_same(written):
+def test_replay_reports_no_difference(written):
     result = run_replay(written[0])
     assert result.exit_code == 0
     assert "4 events in 1 segments: no difference" in result.output
@@ -238,7 +238,7 @@ def test_replay_shows_the_first_difference_and_fails(written, change):
     assert document["difference"]["line"] == 7
 
 
-def test_replay_shows_what_a_machine_raises(written, monkeypatch):
+def test_replay_shows_the_error_of_a_machine(written, monkeypatch):
     def fail(machine, event):
         raise LookupError("no such group")
 
@@ -255,7 +255,7 @@ def test_golden_traces_replay_the_same(path):
     assert result.events > 5
 
 
-def test_there_are_golden_traces():
+def test_golden_traces_exist():
     assert len(GOLDEN) >= 4
 
 
@@ -269,7 +269,7 @@ def recorder():
 
 @contextmanager
 def no_room(path, spare_bytes):
-    """As a full disk: files of this process may not grow beyond this."""
+    """Acts like a full disk: files of this process may not grow further."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     limit = path.stat().st_size + spare_bytes
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
@@ -293,7 +293,7 @@ def steps(count):
     return list(run_choices(NodeScheduler(Settings()), choices))
 
 
-def test_a_recorder_writes_at_a_flush_and_at_its_end(recorder, tmp_path):
+def test_recorder_writes_at_a_flush_and_at_its_end(recorder, tmp_path):
     recorder.open(tmp_path, 10**7)
     first, *rest = steps(5)
     recorder.record(*first)
@@ -308,9 +308,7 @@ def test_a_recorder_writes_at_a_flush_and_at_its_end(recorder, tmp_path):
 
 
 @pytest.mark.parametrize("spare_bytes", [0, 10])
-def test_a_full_disk_ends_the_trace_and_nothing_else(
-    recorder, tmp_path, caplog, spare_bytes
-):
+def test_full_disk_ends_only_the_trace(recorder, tmp_path, caplog, spare_bytes):
     recorder.open(tmp_path, 10**7)
     first, *rest = steps(5)
     with no_room(tmp_path / CURRENT, spare_bytes), caplog.at_level(logging.WARNING):
@@ -326,7 +324,7 @@ def test_a_full_disk_ends_the_trace_and_nothing_else(
     assert list(read_trace([tmp_path])) == []
 
 
-def test_the_event_at_which_a_machine_fails_ends_the_trace(tmp_path):
+def test_event_that_fails_the_machine_ends_the_trace(tmp_path):
     """As the daemon's own loop meets it; only what ``feed`` uses of a daemon is made."""
     daemon = SchedulerDaemon.__new__(SchedulerDaemon)
     daemon.machine = NodeScheduler(Settings())
@@ -340,7 +338,7 @@ def test_the_event_at_which_a_machine_fails_ends_the_trace(tmp_path):
     assert list(read_trace([tmp_path])) == [(event, ())]
 
 
-def test_a_directory_that_cannot_be_written_means_no_trace(recorder, tmp_path, caplog):
+def test_unwritable_directory_means_no_trace(recorder, tmp_path, caplog):
     (tmp_path / CURRENT).symlink_to(tmp_path / "elsewhere")  # not followed, even by root
     recorder.open(tmp_path, 10**7)
     recorder.record(*steps(1)[0])
@@ -350,7 +348,7 @@ def test_a_directory_that_cannot_be_written_means_no_trace(recorder, tmp_path, c
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_no_bytes_no_trace_and_no_word_of_it(recorder, tmp_path, caplog):
+def test_zero_bytes_mean_no_trace_and_no_warning(recorder, tmp_path, caplog):
     recorder.open(tmp_path, 0)
     recorder.record(*steps(1)[0])
     recorder.close()
@@ -358,7 +356,7 @@ def test_no_bytes_no_trace_and_no_word_of_it(recorder, tmp_path, caplog):
     assert not caplog.records
 
 
-def test_the_line_in_the_docs_is_one():
+def test_trace_line_in_the_docs_is_valid():
     page = (ROOT / "docs/dev/formats.md").read_text()
     section = page.split("## The trace")[1]
     line = section.split("```json\n")[1].split("\n```")[0]

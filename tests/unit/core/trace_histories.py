@@ -1,4 +1,4 @@
-"""Random but plausible histories of a node: what a machine was told and what it said."""
+"""Random but plausible histories of a node: events, and the commands of a machine."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ CHOICES = st.lists(
 
 
 def run_choices(machine: NodeScheduler, choices):
-    """Tells the machine one event for each choice; yields each step."""
+    """Feeds the machine one event for each choice; yields each step."""
     now_ns = 10**12
     for kind, after_ns, job, task, cpus, mode, stale, settings in choices:
         now_ns += after_ns

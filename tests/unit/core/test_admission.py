@@ -1,4 +1,4 @@
-"""Memory before slicing: who waits at the door, and that nobody waits for ever."""
+"""Admission by memory: which jobs wait before they begin, and for how long at most."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def verdicts(decisions):
     return {decision.job: decision.verdict for decision in decisions}
 
 
-def test_a_job_that_fits_begins_and_one_that_does_not_waits_with_the_reason():
+def test_job_that_fits_begins_and_the_next_waits():
     assert judge(node(), [need(4)], [candidate("a", 4)], 0) == (
         Decision("a", Verdict.ADMITTED, ""),
     )
@@ -50,26 +50,26 @@ def test_a_job_that_fits_begins_and_one_that_does_not_waits_with_the_reason():
     )
 
 
-def test_what_a_job_has_counts_where_it_declared_less():
+def test_measured_memory_counts_if_more_was_measured():
     assert free_bytes(node(), [need(1, measured=6)]) == 2 * GIB
     assert judge(node(), [need(1, measured=6)], [candidate("a", 3)], 0)[0].verdict is (
         Verdict.WAITS
     )
 
 
-def test_nobody_overtakes():
+def test_no_job_overtakes_a_waiting_one():
     queue = [candidate("large", 6), candidate("small", 1)]
     large, small = judge(node(), [need(4)], queue, 0)
     assert large.verdict is small.verdict is Verdict.WAITS
     assert small.reason == "memory: large came first and waits"
 
 
-def test_what_waiting_jobs_have_already_is_not_free():
+def test_memory_of_waiting_jobs_is_not_free():
     queue = [candidate("a", 4), candidate("b", 1, measured=1)]
     assert verdicts(judge(node(), [need(4)], queue, 0))["a"] is Verdict.WAITS
 
 
-def test_an_empty_node_lets_anybody_begin():
+def test_any_job_begins_on_an_empty_node():
     busy = node(usable=0.5, pressure=90)
     queue = [candidate("a", 8), candidate("b", 1)]
     assert verdicts(judge(busy, [], queue, 0)) == {
@@ -78,7 +78,7 @@ def test_an_empty_node_lets_anybody_begin():
     }
 
 
-def test_more_than_the_node_has_is_refused_and_holds_nobody_up():
+def test_too_large_job_is_refused_and_delays_no_other():
     queue = [candidate("huge", 9), candidate("a", 1)]
     huge, a = judge(node(), [need(4)], queue, 0)
     assert huge == Decision(
@@ -87,13 +87,13 @@ def test_more_than_the_node_has_is_refused_and_holds_nobody_up():
     assert a.verdict is Verdict.ADMITTED
 
 
-def test_under_pressure_newcomers_wait():
+def test_newcomers_wait_under_memory_pressure():
     pressed = node(pressure=PRESSURE_PERCENT)
     (decision,) = judge(pressed, [need(1)], [candidate("a", 1)], 0)
     assert decision == Decision("a", Verdict.WAITS, "memory: pressure 20%")
 
 
-def test_nobody_waits_longer_than_allowed():
+def test_job_begins_after_the_longest_wait():
     queue = [candidate("a", 6, since_ns=5), candidate("b", 1, since_ns=10)]
     a, b = judge(node(), [need(4)], queue, 5 + PATIENCE_NS)
     assert a.verdict is Verdict.OVERDUE
@@ -111,7 +111,7 @@ NEEDS = st.builds(Need, st.integers(0, 12), st.integers(0, 6))
     waiting=st.lists(NEEDS, max_size=6),
     ages=st.lists(st.integers(0, 12), min_size=6, max_size=6),
 )
-def test_one_judgement(total, taken, pressure, admitted, waiting, ages):
+def test_random_judgements_are_consistent(total, taken, pressure, admitted, waiting, ages):
     here = Node(total, max(0, total - taken), pressure, 10)
     queue = [
         Candidate(str(number), one, 100 - ages[number])
@@ -138,7 +138,7 @@ def test_one_judgement(total, taken, pressure, admitted, waiting, ages):
 
 
 @given(needs=st.lists(st.integers(1, 8), min_size=1, max_size=20), data=st.data())
-def test_everybody_begins_in_order_if_jobs_end_at_all(needs, data):
+def test_all_jobs_begin_in_order_if_jobs_end(needs, data):
     here = Node(8, 8, 0.0, 10**9)
     queue = [Candidate(str(i), Need(n, 0), 0) for i, n in enumerate(needs)]
     running, begun = [], []
@@ -162,23 +162,23 @@ def test_everybody_begins_in_order_if_jobs_end_at_all(needs, data):
     ("text", "count"),
     [("8G", 8 * GIB), ("512 MiB", 512 << 20), ("1.5k", 1536), ("17", 17), ("2tb", 2 << 40)],
 )
-def test_sizes_as_people_write_them(text, count):
+def test_parse_bytes_reads_usual_sizes(text, count):
     assert parse_bytes(text, "memory") == count
 
 
 @pytest.mark.parametrize("text", ["", "G", "8X", "-1", "1e9", "8 G 1"])
-def test_what_is_no_size_gets_one_line(text):
+def test_parse_bytes_rejects_other_texts_in_a_line(text):
     with pytest.raises(CoschedError, match=r"memory: .* is not a size"):
         parse_bytes(text, "memory")
 
 
 @pytest.mark.parametrize("text", ["9" * 400, "9000000P", "20000000T"])
-def test_more_than_can_be_told_is_refused(text):
+def test_parse_bytes_rejects_too_large_sizes(text):
     with pytest.raises(CoschedError, match=r"memory: '.{1,40}' is too large; write less"):
         parse_bytes(text, "memory")
 
 
-def test_sizes_for_people():
+def test_format_bytes_rounds_sizes():
     assert [format_bytes(n) for n in (0, 1024, 3 * GIB // 2)] == [
         "0 B",
         "1.0 KiB",

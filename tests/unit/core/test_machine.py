@@ -1,17 +1,11 @@
-"""The scheduler daemon's state machine: the paper's rules one by one, then properties
-over random histories."""
+"""The machine: the paper's rules one by one, and the additions to them."""
 
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from cosched.core.node.groups import connected, fits
 from cosched.core.node.job import LAUNCH_NS, restored_submission_key, submission_key
 from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import (
@@ -19,127 +13,32 @@ from cosched.core.node.messages import (
     AlarmRang,
     Branch,
     Cause,
-    CreateClass,
     DestroyClass,
     Event,
-    FreezeClass,
     MessageTrapped,
     Mode,
-    ModeChosen,
     OrderTimer,
     PublishContention,
-    PublishMode,
     PublishStatus,
     Refusal,
     RefuseRequest,
     RemoveTask,
-    SetAlarm,
     SetClassCpus,
     SetShares,
     SettingsChanged,
     ShutdownRequested,
     SliceEnded,
     TaskExited,
-    TaskRegistered,
-    ThawClass,
     TurnGiven,
 )
-from cosched.core.node.settings import GMET_LEAST_NS, LONGEST, Settings
-from cosched.core.node.slices.free import LEAD_SLICES, PRECEDENCE
+from cosched.core.node.settings import Settings
+from cosched.core.node.slices.free import PRECEDENCE
 from cosched.core.units import NS_PER_MS, NS_PER_S
-
-ONE_CPU = frozenset({0})
-FREE = Settings(slice_ns=NS_PER_S, gmet_ns=100 * NS_PER_MS, align=False)
-ALIGNED = Settings(slice_ns=NS_PER_S, gmet_ns=100 * NS_PER_MS, align=True)
-
-
-@dataclass
-class Node:
-    """A machine with a clock, and what its commands add up to."""
-
-    settings: Settings = FREE
-    now_ns: int = 10 * NS_PER_S
-    published: dict = field(default_factory=dict)
-    members: dict = field(default_factory=dict)
-    shares: dict = field(default_factory=dict)
-    widths: dict = field(default_factory=dict)
-    shared: dict = field(default_factory=dict)
-    contended: set = field(default_factory=set)
-    modes: dict = field(default_factory=dict)
-    frozen: dict = field(default_factory=dict)
-    alarm_ns: int | None = None
-    orders: OrderTimer | None = None
-
-    def __post_init__(self):
-        self.machine = NodeScheduler(self.settings)
-
-    def send(self, kind: type[Event], *, after_ns: int = 0, **fields):
-        self.now_ns += after_ns
-        commands = self.machine.handle(
-            kind(now_ns=self.now_ns, wall_ns=self.now_ns, **fields)
-        )
-        for command in commands:
-            self.apply(command)
-        return commands
-
-    def apply(self, command):
-        match command:
-            case PublishStatus(job, epoch, scheduled):
-                assert epoch >= self.published.get(job, (0, None))[0]
-                assert not (scheduled and job in self.frozen)
-                self.published[job] = (epoch, scheduled)
-            case CreateClass(job, cpus):
-                assert job not in self.members
-                self.members[job] = set()
-                self.widths[job] = cpus
-            case SetClassCpus(job, cpus):
-                assert job in self.members
-                self.widths[job] = cpus
-            case AddTask(job, task):
-                self.members[job].add(task)
-            case RemoveTask(job, task):
-                self.members[job].remove(task)
-            case DestroyClass(job):
-                del self.members[job]
-                for record in (self.shares, self.widths, self.shared):
-                    record.pop(job, None)
-                self.contended.discard(job)
-            case FreezeClass(job):
-                self.frozen[job] = set(self.members[job])
-            case ThawClass(job):
-                del self.frozen[job]
-            case PublishMode(job, mode):
-                self.modes[job] = mode
-            case SetShares(percents):
-                self.shares = dict(percents)
-                self.shared = {job: self.widths[job] for job in self.shares}
-            case SetAlarm(at_ns):
-                self.alarm_ns = at_ns
-            case OrderTimer():
-                self.orders = command
-            case PublishContention(job, contended):
-                assert contended != (job in self.contended)
-                self.contended ^= {job}
-
-    def register(self, job, task=None, cpus=ONE_CPU, **kw):
-        task = task if task is not None else ord(job[0])
-        return self.send(TaskRegistered, job=job, task=task, cpus=cpus, **kw)
-
-    def trap(self, job, **kw):
-        state = self.machine.jobs[job]
-        task = next(iter(state.tasks))
-        return self.send(MessageTrapped, job=job, task=task, epoch=state.epoch, **kw)
-
-    def choose(self, job, mode, **kw):
-        return self.send(ModeChosen, job=job, mode=mode, **kw)
-
-    @property
-    def running(self):
-        return {key for key, job in self.machine.jobs.items() if job.scheduled}
+from tests.unit.core.machine_node import ALIGNED, FREE, Node
 
 
 def two_jobs():
-    """b has its slice, a waits: the first of them to be submitted."""
+    """A node on which b has its slice and a, which was submitted first, waits."""
     node = Node()
     for job in "ab":
         node.register(job)
@@ -148,7 +47,7 @@ def two_jobs():
     return node
 
 
-def test_first_job_is_scheduled_and_later_ones_wait_at_one_percent():
+def test_first_job_runs_and_later_ones_have_one_percent():
     node = Node()
     for job in "abc":
         node.register(job)
@@ -161,7 +60,7 @@ def test_first_job_is_scheduled_and_later_ones_wait_at_one_percent():
     }
 
 
-def test_second_task_of_a_job_joins_its_class():
+def test_second_task_joins_the_class_of_its_job():
     node = Node()
     node.register("a", 1, frozenset({0}))
     node.register("a", 2, frozenset({1}))
@@ -169,8 +68,8 @@ def test_second_task_of_a_job_joins_its_class():
     assert node.machine.jobs["a"].cpus == {0, 1}
 
 
-def test_a_job_that_gains_cpus_is_given_its_share_of_them():
-    """Also if the percents stay: a class has its weight or quota by the CPUs it had."""
+def test_share_is_set_again_when_a_job_gains_cpus():
+    """Even if the percentages stay: the weight or quota of a class depends on its CPUs."""
     node = Node()
     node.register("a", 1, frozenset({0}))
     commands = node.register("a", 2, frozenset({1}))
@@ -182,7 +81,7 @@ def test_a_job_that_gains_cpus_is_given_its_share_of_them():
     assert not any(isinstance(c, SetShares) for c in commands)
 
 
-def test_cmdout_of_the_last_task_destroys_the_job_and_schedules_the_next():
+def test_cmdout_of_last_task_schedules_the_next_job():
     node = Node()
     for job in "ab":
         node.register(job)
@@ -192,7 +91,7 @@ def test_cmdout_of_the_last_task_destroys_the_job_and_schedules_the_next():
     assert node.shares == {"b": 100}
 
 
-def test_cmdout_of_an_unscheduled_job_gives_its_percent_back():
+def test_cmdout_of_unscheduled_job_frees_its_percent():
     node = Node()
     for job in "abc":
         node.register(job)
@@ -200,7 +99,7 @@ def test_cmdout_of_an_unscheduled_job_gives_its_percent_back():
     assert node.shares == {"a": 99, "b": 1}
 
 
-def test_cmdcsw_schedules_the_job_with_the_least_cpu_time():
+def test_cmdcsw_schedules_job_with_least_cpu_time():
     node = Node()
     for job in "abc":
         node.register(job)
@@ -211,7 +110,7 @@ def test_cmdcsw_schedules_the_job_with_the_least_cpu_time():
     assert order == ["b", "c", "a", "b", "c", "a"]
 
 
-def test_a_newcomer_does_not_keep_the_cpu_until_it_has_caught_up():
+def test_newcomer_does_not_catch_up_with_old_jobs():
     node = Node()
     node.register("a")
     node.send(SliceEnded, after_ns=500 * NS_PER_S)
@@ -223,7 +122,7 @@ def test_a_newcomer_does_not_keep_the_cpu_until_it_has_caught_up():
     assert seen == ["b", "a", "b", "a"]
 
 
-def test_cmdsch_is_granted_after_gmet_and_refused_before():
+def test_cmdsch_is_refused_before_gmet_and_granted_after():
     node = two_jobs()
     refusal = node.trap("a", after_ns=99 * NS_PER_MS)[0]
     assert refusal == RefuseRequest("a", ord("a"), Refusal.GMET, NS_PER_MS, "b")
@@ -234,7 +133,7 @@ def test_cmdsch_is_granted_after_gmet_and_refused_before():
     assert node.machine.counters[Branch.SCH_GRANTED] == 1
 
 
-def test_a_switch_tells_the_old_job_first_then_moves_shares_then_wakes_the_new():
+def test_switch_notifies_then_moves_shares_then_wakes():
     node = two_jobs()
     commands = node.trap("a", after_ns=NS_PER_S)
     assert [type(c) for c in commands[:3]] == [PublishStatus, SetShares, PublishStatus]
@@ -243,7 +142,7 @@ def test_a_switch_tells_the_old_job_first_then_moves_shares_then_wakes_the_new()
     assert commands[2].cause is Cause.PULLED
 
 
-def test_a_refused_job_may_ask_again_when_gmet_is_over():
+def test_refused_job_may_ask_again_after_gmet():
     node = two_jobs()
     node.trap("a")
     epoch = node.published["a"][0]
@@ -252,7 +151,7 @@ def test_a_refused_job_may_ask_again_when_gmet_is_over():
     assert node.published["a"] == (epoch + 1, False)
 
 
-def test_a_request_posted_before_the_last_change_is_stale():
+def test_request_of_an_earlier_epoch_is_stale():
     node = Node()
     for job in "ab":
         node.register(job)
@@ -266,7 +165,7 @@ def test_a_request_posted_before_the_last_change_is_stale():
     assert node.running == {"a"}
 
 
-def test_requests_of_strangers_and_of_scheduled_jobs_change_nothing():
+def test_unknown_or_scheduled_task_pulls_no_switch():
     node = Node()
     node.register("a")
     unknown = node.send(MessageTrapped, job="z", task=5, epoch=0)
@@ -274,14 +173,14 @@ def test_requests_of_strangers_and_of_scheduled_jobs_change_nothing():
     assert node.trap("a", after_ns=NS_PER_S)[0].reason is Refusal.SCHEDULED
 
 
-def test_a_pulled_switch_restarts_a_free_running_slice():
+def test_pulled_switch_restarts_a_free_slice():
     node = two_jobs()
     assert node.orders.deadline_ns == node.now_ns + NS_PER_S
     node.trap("a", after_ns=400 * NS_PER_MS)
     assert node.orders.deadline_ns == node.now_ns + NS_PER_S
 
 
-def test_two_chatty_jobs_cannot_keep_a_third_from_its_turn():
+def test_two_chatty_jobs_do_not_starve_a_third():
     node = Node()
     for job in "abc":
         node.register(job)
@@ -295,7 +194,7 @@ def test_two_chatty_jobs_cannot_keep_a_third_from_its_turn():
         assert waited < 100
 
 
-def test_a_job_far_ahead_of_a_waiting_one_cannot_pull_a_switch():
+def test_job_far_ahead_of_a_waiting_one_is_refused():
     node = Node()
     for job in "abc":
         node.register(job)
@@ -310,13 +209,13 @@ def test_a_job_far_ahead_of_a_waiting_one_cannot_pull_a_switch():
     )
 
 
-def test_who_came_in_amid_a_slice_keeps_its_cpus_longer_from_later_jobs():
+def test_pulled_job_is_protected_longer_from_later_jobs():
     node = Node()
     for job in "abc":
         node.register(job)
     node.send(SliceEnded, after_ns=NS_PER_S)
     node.trap("c", after_ns=200 * NS_PER_MS)
-    assert node.running == {"c"}  # b had its turn; anybody may follow
+    assert node.running == {"c"}  # b had its turn; any job may follow
     node.trap("a", after_ns=200 * NS_PER_MS)
     assert node.running == {"a"}
     (refusal, *_) = node.trap("c", after_ns=200 * NS_PER_MS)
@@ -329,7 +228,7 @@ def test_who_came_in_amid_a_slice_keeps_its_cpus_longer_from_later_jobs():
     assert node.running == {"c"}
 
 
-def test_who_keeps_its_cpus_at_a_boundary_has_its_turn_from_then_on():
+def test_job_kept_at_a_slice_end_begins_its_turn():
     node = Node()
     for job in "abc":
         node.register(job)
@@ -344,8 +243,8 @@ def test_who_keeps_its_cpus_at_a_boundary_has_its_turn_from_then_on():
     assert node.machine.jobs["c"].came_by is Cause.SLICE
 
 
-def test_of_jobs_that_start_together_the_one_submitted_first_runs():
-    """In whatever order their tasks reach the nodes."""
+def test_first_submitted_of_new_jobs_runs():
+    """The order in which tasks reach the nodes does not matter."""
     for order in itertools.permutations("abc"):
         node = Node()
         for job in order:
@@ -355,7 +254,7 @@ def test_of_jobs_that_start_together_the_one_submitted_first_runs():
         assert node.running == {"c"}, order
 
 
-def test_of_jobs_that_start_together_the_first_keeps_its_cpus_when_tasks_are_many():
+def test_first_submitted_of_new_parallel_jobs_runs():
     cpus = frozenset({0, 1})
     for tasks in itertools.permutations([("a", 1), ("a", 2), ("b", 3), ("b", 4)]):
         node = Node()
@@ -364,14 +263,14 @@ def test_of_jobs_that_start_together_the_first_keeps_its_cpus_when_tasks_are_man
         assert node.running == {"b"}, tasks
 
 
-def test_a_new_job_does_not_take_the_place_of_one_that_has_had_a_slice():
+def test_new_job_does_not_replace_one_after_a_slice():
     node = Node()
     node.register("a")
     node.register("b", submitted_ns=node.now_ns - 1, after_ns=NS_PER_S)
     assert node.running == {"a"}
 
 
-def test_an_old_submission_counts_as_a_recent_one():
+def test_submission_key_of_an_old_time_is_recent():
     now_ns = 1000 * NS_PER_S
     oldest_ns = submission_key(1, now_ns)
     assert LAUNCH_NS <= now_ns - oldest_ns <= 2 * LAUNCH_NS
@@ -384,9 +283,8 @@ def test_an_old_submission_counts_as_a_recent_one():
     )
 
 
-def test_who_takes_jobs_over_keeps_their_order():
-    """Of jobs from before, whatever they are called; or its node would pull against the
-    others'."""
+def test_restarted_machine_keeps_the_order_of_jobs():
+    """Otherwise the node would pull against the other nodes of the jobs."""
     there, restarted = Node(now_ns=1000 * NS_PER_S), Node(now_ns=2000 * NS_PER_S)
     there.register("zeta")
     there.register("alpha", after_ns=60 * NS_PER_S)
@@ -401,7 +299,7 @@ def test_who_takes_jobs_over_keeps_their_order():
     assert restarted.machine.jobs["alpha"].submitted_ns == 1060 * NS_PER_S
 
 
-def test_a_date_that_its_user_changed_gets_him_no_more_than_an_old_submission():
+def test_forged_submission_key_is_limited():
     began_ns, now_ns = 1000 * NS_PER_S, 2000 * NS_PER_S
     for recorded_ns in (0, 1, 1 << 63):
         assert restored_submission_key(recorded_ns, began_ns, now_ns) in (
@@ -414,7 +312,7 @@ def test_a_date_that_its_user_changed_gets_him_no_more_than_an_old_submission():
             assert restored_submission_key(dated_ns, began_ns, wall_ns) == dated_ns
 
 
-def test_aligned_turns_begin_with_the_job_that_was_submitted_first():
+def test_aligned_turns_begin_with_first_submitted_job():
     for start in range(20, 24):
         node = Node(ALIGNED, now_ns=start * NS_PER_S)
         for job in "abc":
@@ -427,7 +325,7 @@ def test_aligned_turns_begin_with_the_job_that_was_submitted_first():
         assert seen in (["c", "b", "a", "c"], ["c", "a", "c", "b"]), seen
 
 
-def test_when_an_aligned_job_ends_amid_a_slice_the_neediest_follows():
+def test_neediest_job_follows_an_aligned_job_that_ends():
     node = Node(ALIGNED, now_ns=20 * NS_PER_S)
     for job in "abc":
         node.register(job)
@@ -437,7 +335,7 @@ def test_when_an_aligned_job_ends_amid_a_slice_the_neediest_follows():
     assert node.running == {"c"}
 
 
-def test_short_jobs_one_after_the_other_do_not_keep_a_long_one_waiting():
+def test_stream_of_short_jobs_does_not_starve_a_long_one():
     node = Node()
     node.register("a")
     node.register("z")
@@ -463,7 +361,7 @@ def test_jobs_on_disjoint_cpus_never_compete():
     assert node.running == {"a", "b"}
 
 
-def test_jobs_that_fit_side_by_side_do_not_take_turns():
+def test_jobs_that_fit_side_by_side_take_no_turns():
     node = Node()
     cpus = frozenset(range(4))
     for job in ("a", "b"):
@@ -479,8 +377,8 @@ def test_jobs_that_fit_side_by_side_do_not_take_turns():
     assert len(node.running) == 2
 
 
-def test_many_jobs_side_by_side_are_all_told_from_one_that_waits():
-    """Their shares once were parts of one: 1% each, as for one that waits."""
+def test_64_jobs_side_by_side_have_more_than_a_waiting_one():
+    """Equal parts of 100% would be 1% each, like the share of a waiting job."""
     node = Node()
     cpus = frozenset(range(64))
     names = [f"j{number:02}" for number in range(64)]
@@ -491,7 +389,7 @@ def test_many_jobs_side_by_side_are_all_told_from_one_that_waits():
     assert node.shares == {**dict.fromkeys(names, 99), "one-more": 1}
 
 
-def test_many_who_wait_leave_half_to_who_is_scheduled():
+def test_scheduled_job_has_half_beside_many_waiting_jobs():
     node = Node()
     for number in range(71):
         node.register(f"j{number:02}", number + 1, frozenset({0}))
@@ -500,7 +398,7 @@ def test_many_who_wait_leave_half_to_who_is_scheduled():
     assert set(node.shares.values()) == {1}
 
 
-def test_a_task_that_ends_gives_its_cpus_back():
+def test_task_that_exits_frees_its_cpus():
     node = Node()
     node.register("a", 1, frozenset({0}))
     node.register("a", 2, frozenset({1}))
@@ -513,8 +411,8 @@ def test_a_task_that_ends_gives_its_cpus_back():
     assert node.orders.idle
 
 
-def test_only_who_has_its_cpus_gives_way_to_a_wide_job():
-    """x connects the two on CPU 2 with the wide one, but neither is in its way."""
+def test_only_jobs_on_its_cpus_make_room_for_a_wide_job():
+    """x connects k and l on CPU 2 with the wide job, which does not need CPU 2."""
     node = Node()
     node.register("a", 1, frozenset({0}))
     node.register("k", 2, frozenset({2}))
@@ -524,12 +422,12 @@ def test_only_who_has_its_cpus_gives_way_to_a_wide_job():
     node.register("b", 6, frozenset({1}))
     assert {"a", "k", "x"} == node.running
     node.send(SliceEnded, after_ns=NS_PER_S // 2)
-    node.machine.jobs["k"].account(node.now_ns)  # amid a slice of its own
+    node.machine.jobs["k"].account(node.now_ns)  # k has just begun a slice
     node.send(SliceEnded, after_ns=NS_PER_S // 2)
     assert node.running == {"b", "k"}
 
 
-def test_a_job_that_grows_crowds_a_neighbour_out():
+def test_job_that_grows_crowds_its_neighbour_out():
     node = Node()
     cpus = frozenset({0, 1})
     node.register("a", 1, cpus)
@@ -540,7 +438,7 @@ def test_a_job_that_grows_crowds_a_neighbour_out():
     assert any(isinstance(c, PublishStatus) and c.cause is Cause.CROWDED for c in commands)
 
 
-def test_aligned_nodes_with_the_same_jobs_choose_alike_whatever_their_history():
+def test_aligned_nodes_with_the_same_jobs_agree():
     early, late = Node(ALIGNED), Node(ALIGNED)
     late.register("z", 99)
     late.send(TaskExited, job="z", task=99, after_ns=300 * NS_PER_MS)
@@ -555,7 +453,7 @@ def test_aligned_nodes_with_the_same_jobs_choose_alike_whatever_their_history():
         assert early.running == late.running
 
 
-def test_shutdown_lets_everything_run():
+def test_shutdown_schedules_all_jobs():
     node = Node()
     for job in "ab":
         node.register(job)
@@ -566,8 +464,8 @@ def test_shutdown_lets_everything_run():
     assert sum(isinstance(c, DestroyClass) for c in commands) == 2
 
 
-def test_shutdown_leaves_nobody_with_a_neighbour_that_waits():
-    """Nobody would ever tell its tasks that their CPUs are their own again."""
+def test_shutdown_publishes_the_end_of_contention():
+    """No later command would publish that no job waits for their CPUs."""
     node = Node()
     node.register("c", 1, frozenset({1}))  # has its CPU to itself: nothing to take back
     for job in "ab":
@@ -600,255 +498,12 @@ def test_order_without_slice_never_ticks(idle, slice_ns):
     assert orders.next_tick_ns(1, 2, 0) is None
 
 
-def test_an_unknown_event_is_a_programming_error():
+def test_unknown_event_raises_type_error():
     with pytest.raises(TypeError):
         NodeScheduler(FREE).handle(Event(now_ns=0, wall_ns=0))
 
 
-def taking_part(machine):
-    return [job for job in machine.jobs.values() if job.mode.takes_part]
-
-
-def barred(jobs, key):
-    """Whether owners' wishes keep a job from a turn that it is given."""
-    job = jobs[key]
-    raised = [j for j in jobs.values() if j.mode is Mode.RAISED and j.cpus & job.cpus]
-    return not job.mode.takes_part or (raised and job.mode is not Mode.RAISED)
-
-
-JOBS = st.sampled_from("abcde")
-CPU_SETS = st.sets(st.integers(0, 3), min_size=1).map(frozenset)
-
-
-class NodeMachine(RuleBasedStateMachine):
-    """Random histories of a node with four CPUs and up to five jobs."""
-
-    def __init__(self):
-        super().__init__()
-        self.node = Node()
-        self.next_task = 1
-        self.since = {}
-
-    def send(self, kind, **fields):
-        for gone in set(self.node.published) - set(self.node.machine.jobs):
-            for record in (self.node.published, self.node.modes, self.node.frozen):
-                record.pop(gone, None)
-        before = self.node.running
-        now_before = {k: j.since_ns for k, j in self.node.machine.jobs.items()}
-        commands = self.node.send(kind, **fields)
-        if kind is MessageTrapped:
-            for job in before - self.node.running:
-                ran = self.node.now_ns - now_before[job]
-                assert ran >= self.node.machine.settings.gmet_ns
-        return commands
-
-    @rule(job=JOBS, cpus=CPU_SETS, after=st.integers(0, 3 * NS_PER_S))
-    def register(self, job, cpus, after):
-        self.send(TaskRegistered, after_ns=after, job=job, task=self.next_task, cpus=cpus)
-        self.next_task += 1
-
-    @precondition(lambda self: self.node.machine.jobs)
-    @rule(
-        data=st.data(), cpus=CPU_SETS, after=st.integers(0, NS_PER_S), another=st.booleans()
-    )
-    def come_to_mpi(self, data, cpus, after, another):
-        job = data.draw(st.sampled_from(sorted(self.node.machine.jobs)))
-        before = dict(self.node.machine.jobs[job].tasks)
-        old = data.draw(st.sampled_from(sorted(before)))
-        task = self.next_task if another else old
-        self.next_task += another
-        new = {"job": job, "task": task, "cpus": cpus, "replaces": old}
-        self.send(TaskRegistered, after_ns=after, **new)
-        del before[old]
-        state = self.node.machine.jobs[job]
-        assert state.tasks == {**before, task: cpus}
-        assert state.cpus >= cpus
-
-    @precondition(lambda self: self.node.machine.jobs)
-    @rule(data=st.data(), after=st.integers(0, NS_PER_S))
-    def exit(self, data, after):
-        job = data.draw(st.sampled_from(sorted(self.node.machine.jobs)))
-        task = data.draw(st.sampled_from(sorted(self.node.machine.jobs[job].tasks)))
-        self.send(TaskExited, after_ns=after, job=job, task=task)
-
-    @rule(after=st.integers(0, 2 * NS_PER_S))
-    def end_slice(self, after):
-        self.send(SliceEnded, after_ns=after)
-
-    @precondition(lambda self: self.node.machine.jobs)
-    @rule(data=st.data(), after=st.integers(0, 300 * NS_PER_MS))
-    def trap(self, data, after):
-        job = data.draw(st.sampled_from(sorted(self.node.machine.jobs)))
-        self.node.now_ns += after
-        state = self.node.machine.jobs[job]
-        epoch = state.epoch - data.draw(st.integers(0, 1))
-        self.send(
-            MessageTrapped, job=job, task=next(iter(state.tasks)), epoch=max(0, epoch)
-        )
-
-    @precondition(lambda self: self.node.machine.jobs)
-    @rule(data=st.data(), after=st.integers(0, 300 * NS_PER_MS))
-    def give_turn(self, data, after):
-        job = data.draw(st.sampled_from(sorted(self.node.machine.jobs)))
-        self.send(TurnGiven, after_ns=after, job=job)
-        if not barred(self.node.machine.jobs, job):
-            assert self.node.machine.jobs[job].scheduled
-
-    @precondition(lambda self: self.node.machine.jobs)
-    @rule(data=st.data(), mode=st.sampled_from(Mode), after=st.integers(0, NS_PER_S))
-    def choose(self, data, mode, after):
-        job = data.draw(st.sampled_from(sorted(self.node.machine.jobs)))
-        self.send(ModeChosen, after_ns=after, job=job, mode=mode)
-        assert self.node.machine.jobs[job].mode is mode
-
-    @precondition(lambda self: self.node.alarm_ns is not None)
-    @rule()
-    def ring(self):
-        self.node.now_ns = max(self.node.now_ns, self.node.alarm_ns)
-        self.node.alarm_ns = None
-        self.send(AlarmRang)
-        assert not any(
-            job.awaits_gmet and job.scheduled for job in self.node.machine.jobs.values()
-        )
-
-    @rule(
-        slice_s=st.integers(1, 3),
-        gmet_ms=st.integers(0, 2000),
-        switches=st.tuples(st.booleans(), st.booleans(), st.booleans()),
-    )
-    def change(self, slice_s, gmet_ms, switches):
-        align, slice_auto, gmet_auto = switches
-        gmet_ns = GMET_LEAST_NS if gmet_auto else gmet_ms * NS_PER_MS
-        new = Settings(slice_s * NS_PER_S, gmet_ns, align, slice_auto, gmet_auto)
-        self.send(SettingsChanged, settings=new)
-
-    @invariant()
-    def scheduled_jobs_fit_and_no_other_would(self):
-        jobs = taking_part(self.node.machine)
-        running = [job for job in jobs if job.scheduled]
-        assert fits(running)
-        for job in jobs:
-            assert job.scheduled or not fits([*running, job])
-
-    @invariant()
-    def every_group_runs_exactly_one_job_if_no_two_fit(self):
-        for group in connected(taking_part(self.node.machine)):
-            running = [job for job in group if job.scheduled]
-            assert running
-            pairs = [(a, b) for a in group for b in group if a.key < b.key]
-            if not any(fits(pair) for pair in pairs):
-                assert len(running) == 1
-
-    @invariant()
-    def who_waits_has_one_percent_and_who_is_scheduled_the_rest(self):
-        part = taking_part(self.node.machine)
-        if part:
-            assert set(self.node.shares) == {job.key for job in part}
-        for group in connected(part):
-            waiting = [job for job in group if not job.scheduled]
-            for job in group:
-                assert self.node.shared[job.key] == job.cpus
-                share = 100 - len(waiting) if job.scheduled else 1
-                assert self.node.shares[job.key] == share
-
-    @invariant()
-    def tasks_see_what_was_decided(self):
-        for key, job in self.node.machine.jobs.items():
-            told = job.scheduled or job.mode is Mode.RELEASED
-            assert self.node.published[key] == (job.epoch, told)
-            members = set() if job.mode is Mode.RELEASED else set(job.tasks)
-            assert self.node.members.get(key, set()) == members
-
-    @invariant()
-    def owners_get_what_they_chose(self):
-        jobs = self.node.machine.jobs
-        for key, job in jobs.items():
-            assert self.node.modes.get(key, Mode.COSCHEDULED) is job.mode
-            assert job.mode.takes_part or not job.scheduled
-            overlapping = [j for j in jobs.values() if j is not job and j.cpus & job.cpus]
-            if job.mode is Mode.RAISED and job.scheduled:
-                assert not any(other.scheduled for other in overlapping)
-        frozen = {key for key, job in jobs.items() if job.mode is Mode.SUSPENDED}
-        assert set(self.node.frozen) & set(jobs) == frozen
-        for key in frozen:
-            assert self.node.frozen[key] >= set(jobs[key].tasks)
-
-    @invariant()
-    def a_raised_job_waits_for_raised_ones_alone(self):
-        for job in taking_part(self.node.machine):
-            if job.mode is Mode.RAISED and not job.scheduled:
-                assert any(
-                    other.mode is Mode.RAISED and other.scheduled and other.cpus & job.cpus
-                    for other in self.node.machine.jobs.values()
-                )
-
-    @invariant()
-    def jobs_know_whether_somebody_waits_for_their_cpus(self):
-        for group in connected(taking_part(self.node.machine)):
-            waits = any(not job.scheduled for job in group)
-            for job in group:
-                assert (job.key in self.node.contended) == waits
-        for key, job in self.node.machine.jobs.items():
-            assert job.mode.takes_part or key not in self.node.contended
-
-    @invariant()
-    def the_timer_runs_exactly_while_somebody_waits(self):
-        if self.node.orders is not None:
-            waiting = any(not job.scheduled for job in taking_part(self.node.machine))
-            assert self.node.orders.idle == (not waiting)
-
-
-TestNodeMachine = NodeMachine.TestCase
-TestNodeMachine.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    count=st.integers(2, 6),
-    align=st.booleans(),
-    auto=st.booleans(),
-    traps=st.lists(st.tuples(st.integers(0, 5), st.integers(1, 400)), max_size=300),
-)
-def test_no_job_starves_while_the_timer_ticks(count, align, auto, traps):
-    """However messages pull, each job is scheduled at least once in a bounded number of
-    slices, given a timer that keeps its orders."""
-    node = Node(Settings(NS_PER_S, 100 * NS_PER_MS, align, slice_auto=auto))
-    jobs = "abcdef"[:count]
-    for job in jobs:
-        node.register(job)
-    bound_ns = (count + LEAD_SLICES) * (LEAD_SLICES + 2) * NS_PER_S
-    bound_ns *= LONGEST if auto else 1
-    last_seen = dict.fromkeys(jobs, node.now_ns)
-    pulls = iter(traps)
-
-    def advance_to(target_ns):
-        while node.now_ns < target_ns:
-            deadline = (
-                (node.now_ns // NS_PER_S + 1) * NS_PER_S
-                if align
-                else node.orders.deadline_ns
-            )
-            step_to = max(node.now_ns, min(target_ns, deadline))
-            node.now_ns = step_to
-            if step_to == deadline:
-                node.send(SliceEnded)
-            for job in node.running:
-                last_seen[job] = node.now_ns
-            for job in jobs:
-                assert node.now_ns - last_seen[job] <= bound_ns, job
-            if node.now_ns >= target_ns:
-                return
-
-    for index, after_ms in pulls:
-        advance_to(node.now_ns + after_ms * NS_PER_MS)
-        if node.alarm_ns is not None and node.now_ns >= node.alarm_ns:
-            node.alarm_ns = None
-            node.send(AlarmRang)
-        node.trap(jobs[index % count])
-    advance_to(node.now_ns + 2 * bound_ns)
-
-
-def test_a_task_that_is_bound_after_its_launch_leaves_the_other_cpus():
+def test_task_bound_after_its_launch_frees_other_cpus():
     node = Node()
     node.register("a")
     node.register("b")
@@ -860,7 +515,7 @@ def test_a_task_that_is_bound_after_its_launch_leaves_the_other_cpus():
     assert len(node.running) == 1
 
 
-def test_a_task_that_registers_again_as_it_was_changes_nothing():
+def test_repeated_registration_changes_nothing():
     node = Node()
     node.register("a")
     node.register("b")
@@ -869,7 +524,7 @@ def test_a_task_that_registers_again_as_it_was_changes_nothing():
     assert node.machine.snapshot().jobs == before.jobs
 
 
-def test_a_task_in_the_place_of_the_one_that_launched_it_changes_nothing_else():
+def test_replacing_task_changes_nothing_else():
     node = Node()
     node.register("a", 1, frozenset({0, 1}))
     node.register("b", 2, frozenset({0, 1}))

@@ -1,4 +1,4 @@
-"""What a job's owner may choose: suspended, released, raised, and back."""
+"""The modes that a job's owner may choose: suspended, released, raised, and back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cosched.core.node.messages import (
     ThawClass,
 )
 from cosched.core.units import NS_PER_S
-from tests.unit.core.test_core_node import FREE, ONE_CPU, Node
+from tests.unit.core.machine_node import FREE, ONE_CPU, Node
 
 
 def node_with(jobs, settings=FREE):
@@ -43,7 +43,7 @@ def turns(node, count):
     return seen
 
 
-def test_a_suspended_job_is_frozen_and_the_next_one_runs():
+def test_suspended_job_is_frozen_and_the_next_one_runs():
     node = node_with("abc")
     commands = node.choose("a", Mode.SUSPENDED)
     assert published(commands, "a") == [(False, Cause.SUSPENDED)]
@@ -53,7 +53,7 @@ def test_a_suspended_job_is_frozen_and_the_next_one_runs():
     assert turns(node, 4) == ["c", "b", "c", "b"]
 
 
-def test_a_suspended_job_is_stopped_before_another_one_gets_its_cpu():
+def test_job_is_frozen_before_another_gets_its_cpu():
     commands = node_with("ab").choose("a", Mode.SUSPENDED)
     frozen = next(i for i, c in enumerate(commands) if isinstance(c, FreezeClass))
     woken = next(
@@ -62,7 +62,7 @@ def test_a_suspended_job_is_stopped_before_another_one_gets_its_cpu():
     assert frozen < woken
 
 
-def test_a_resumed_job_takes_turns_again_and_has_saved_nothing_up():
+def test_resumed_job_takes_equal_turns_again():
     node = node_with("ab")
     node.choose("a", Mode.SUSPENDED)
     turns(node, 50)
@@ -72,7 +72,7 @@ def test_a_resumed_job_takes_turns_again_and_has_saved_nothing_up():
     assert turns(node, 20).count("a") in (10, 11)
 
 
-def test_suspending_and_resuming_gains_no_turn():
+def test_suspend_and_resume_gain_no_turn():
     node = node_with("ab")
     node.send(SliceEnded, after_ns=NS_PER_S)
     node.send(SliceEnded, after_ns=NS_PER_S)
@@ -83,14 +83,14 @@ def test_suspending_and_resuming_gains_no_turn():
     assert node.machine.jobs["a"].used_ns(node.now_ns) == before
 
 
-def test_a_task_that_joins_a_suspended_job_is_stopped_too():
+def test_new_task_of_a_suspended_job_is_frozen():
     node = node_with("a")
     node.choose("a", Mode.SUSPENDED)
     node.register("a", 7)
     assert node.frozen["a"] == {7, ord("a")}
 
 
-def test_a_suspended_job_can_end():
+def test_suspended_job_can_end():
     node = node_with("ab")
     node.choose("a", Mode.SUSPENDED)
     node.send(TaskExited, job="a", task=ord("a"))
@@ -98,14 +98,14 @@ def test_a_suspended_job_can_end():
     assert node.shares == {"b": 100}
 
 
-def test_messages_of_a_suspended_job_pull_nothing():
+def test_message_of_a_suspended_job_pulls_no_switch():
     node = node_with("ab")
     node.choose("b", Mode.SUSPENDED)
     assert node.trap("b", after_ns=NS_PER_S)[0].reason is Refusal.SUSPENDED
     assert node.running == {"a"}
 
 
-def test_a_released_job_has_no_class_and_reads_as_scheduled():
+def test_released_job_has_no_class_and_is_scheduled():
     node = node_with("ab")
     node.choose("b", Mode.RELEASED)
     assert node.members == {"a": {ord("a")}}
@@ -121,7 +121,7 @@ def test_a_released_job_has_no_class_and_reads_as_scheduled():
     assert turns(node, 2) == ["b", "a"]
 
 
-def test_a_released_job_leaves_no_class_to_destroy():
+def test_exit_of_a_released_job_destroys_no_class():
     node = node_with("ab")
     node.choose("b", Mode.RELEASED)
     commands = node.send(TaskExited, job="b", task=ord("b"))
@@ -129,7 +129,7 @@ def test_a_released_job_leaves_no_class_to_destroy():
     assert set(node.machine.jobs) == {"a"}
 
 
-def test_a_raised_job_has_its_cpus_alone_and_at_once():
+def test_raised_job_gets_its_cpus_alone_at_once():
     node = Node()
     both = frozenset({0, 1})
     node.register("a", 1, frozenset({0}))
@@ -144,7 +144,7 @@ def test_a_raised_job_has_its_cpus_alone_and_at_once():
     assert node.running == {"b", "c"}
 
 
-def test_who_was_barred_may_ask_again_when_nothing_bars_him():
+def test_barred_job_may_ask_again_when_unbarred():
     node = node_with("ab")
     node.choose("b", Mode.RAISED)
     assert node.trap("a", after_ns=NS_PER_S)[0].reason is Refusal.BARRED
@@ -155,7 +155,7 @@ def test_who_was_barred_may_ask_again_when_nothing_bars_him():
     assert node.running == {"a"}
 
 
-def test_two_raised_jobs_take_turns_though_they_would_fit_side_by_side():
+def test_raised_jobs_that_share_cpus_take_turns():
     node = Node()
     both = frozenset({0, 1})
     for job in "abc":
@@ -165,7 +165,7 @@ def test_two_raised_jobs_take_turns_though_they_would_fit_side_by_side():
     assert turns(node, 4) == ["b", "a", "b", "a"]
 
 
-def test_a_job_does_not_pay_afterwards_for_having_been_raised():
+def test_job_pays_nothing_for_its_raised_time():
     node = node_with("ab")
     node.choose("a", Mode.RAISED)
     assert turns(node, 20) == ["a"] * 20
@@ -173,7 +173,7 @@ def test_a_job_does_not_pay_afterwards_for_having_been_raised():
     assert turns(node, 20).count("a") in (9, 10)
 
 
-def test_from_suspended_to_released_and_back_by_way_of_raised():
+def test_suspended_released_and_raised_in_sequence():
     node = node_with("ab")
     node.choose("a", Mode.SUSPENDED)
     commands = node.choose("a", Mode.RELEASED)
@@ -185,7 +185,7 @@ def test_from_suspended_to_released_and_back_by_way_of_raised():
     assert node.running == {"a"}
 
 
-def test_shutdown_thaws_what_was_suspended():
+def test_shutdown_thaws_suspended_jobs():
     node = node_with("abc")
     node.choose("a", Mode.SUSPENDED)
     node.choose("b", Mode.RELEASED)

@@ -1,4 +1,4 @@
-"""Jobs that want several CPUs of a node, of which other jobs want some."""
+"""Jobs that need several CPUs of a node, some of which other jobs need too."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from cosched.core.node.messages import SliceEnded
 from cosched.core.node.settings import LONGEST, Settings
 from cosched.core.units import NS_PER_MS, NS_PER_S
-from tests.unit.core.test_core_node import Node
+from tests.unit.core.machine_node import Node
 
 CPU_SETS = st.frozensets(st.integers(0, 3), min_size=1)
 GMET_NS = 100 * NS_PER_MS
 
 
 def run_by_timer(node, until_ns):
-    """Ends slices as ordered; yields after each."""
+    """Ends slices as the machine orders; yields after each."""
     while True:
         slice_ns = node.machine.settings.slice_ns
         aligned = (node.now_ns // slice_ns + 1) * slice_ns
@@ -40,9 +40,8 @@ def run_by_timer(node, until_ns):
     align=st.booleans(),
     auto=st.booleans(),
 )
-def test_no_job_starves_whatever_cpus_it_wants(arrivals, align, auto):
-    """One task for each CPU of its set: a wide job needs them all free at once, and those
-    that have them began at different times."""
+def test_no_job_starves_with_any_cpu_sets(arrivals, align, auto):
+    """Each job has a task for each of its CPUs, so a wide job needs all of them at once."""
     node = Node(Settings(NS_PER_S, GMET_NS, align, slice_auto=auto))
     last_seen = {}
     for number, (cpus, after_ms) in enumerate(arrivals):
@@ -60,7 +59,7 @@ def test_no_job_starves_whatever_cpus_it_wants(arrivals, align, auto):
             assert job in node.running or node.now_ns - seen_ns <= bound_ns, job
 
 
-def test_a_wide_job_does_not_take_what_another_has_had_for_less_than_gmet():
+def test_wide_job_does_not_take_cpus_before_gmet():
     node = Node(Settings(NS_PER_S, GMET_NS, False))
     node.register("c", 1, frozenset({0}), submitted_ns=node.now_ns - 1)
     node.register("c", 2, frozenset({1}))

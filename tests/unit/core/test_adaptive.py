@@ -32,8 +32,8 @@ from cosched.core.node.slices.policy import choose_policy
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.sim.nodes.model import Cluster, Pattern, Program
 from cosched.sim.nodes.runs import NodesRun, carry_out
-from tests.unit.core.test_core_node import Node
-from tests.unit.core.test_core_node_wide import run_by_timer
+from tests.unit.core.machine_node import Node
+from tests.unit.core.test_wide_jobs import run_by_timer
 
 LENGTHS = st.integers(4, 10_000 * NS_PER_S)
 
@@ -43,7 +43,7 @@ def auto(*, align=True):
 
 
 def turns(node, seconds):
-    """Who ran how long, in seconds, one after the other."""
+    """Returns the turns as (job, seconds)."""
     found = []
     until_ns = node.now_ns + seconds * NS_PER_S
     (running,), since_ns = node.running, node.now_ns
@@ -55,7 +55,7 @@ def turns(node, seconds):
 
 
 @given(LENGTHS, LENGTHS, st.integers(4, 10 * NS_PER_S))
-def test_the_older_the_longer_within_bounds(age_ns, other_ns, least_ns):
+def test_grown_turn_grows_with_age_within_bounds(age_ns, other_ns, least_ns):
     young_ns, old_ns = sorted((age_ns, other_ns))
     turn_ns = grown_ns(young_ns, least_ns)
     assert least_ns <= turn_ns <= grown_ns(old_ns, least_ns) <= LONGEST * least_ns
@@ -63,14 +63,14 @@ def test_the_older_the_longer_within_bounds(age_ns, other_ns, least_ns):
 
 
 @given(LENGTHS, LENGTHS)
-def test_what_is_guaranteed_is_short_against_the_turn(turn_ns, other_ns):
+def test_auto_gmet_is_at_most_a_quarter_of_the_turn(turn_ns, other_ns):
     assert gmet_of_turn_ns(turn_ns) <= turn_ns // 4
     less_ns, more_ns = sorted((turn_ns, other_ns))
     assert gmet_of_turn_ns(less_ns) <= gmet_of_turn_ns(more_ns)
 
 
 @pytest.mark.parametrize("align", [True, False])
-def test_turns_of_jobs_that_last_grow(align):
+def test_turns_of_long_jobs_grow(align):
     node = Node(auto(align=align), now_ns=20 * NS_PER_S)
     node.register("a")
     node.register("b")
@@ -79,7 +79,7 @@ def test_turns_of_jobs_that_last_grow(align):
 
 
 @pytest.mark.parametrize("align", [True, False])
-def test_a_newcomer_waits_for_short_turns_alone(align):
+def test_newcomer_waits_for_short_turns_only(align):
     node = Node(auto(align=align), now_ns=20 * NS_PER_S)
     node.register("a")
     node.register("b")
@@ -95,7 +95,7 @@ def test_a_newcomer_waits_for_short_turns_alone(align):
 
 
 def mean_response_s(work_s, submits_s, of=None, **how):
-    """Of the jobs submitted from the moment ``of`` on, simulated on two nodes."""
+    """Returns the mean of the jobs submitted from ``of`` on, simulated on two nodes."""
     programs = tuple(
         Program(
             f"job{n}",
@@ -128,7 +128,7 @@ def mean_response_s(work_s, submits_s, of=None, **how):
         ([30, 30, 5, 5], [0, 0, 10, 30]),
     ],
 )
-def test_seen_enough_it_is_as_good_as_the_best_fixed_slice(work_s, submits_s, align):
+def test_adaptive_slice_matches_the_best_fixed_slice(work_s, submits_s, align):
     fixed_s = [
         mean_response_s(work_s, submits_s, slice_ns=ms * NS_PER_MS, align=align)
         for ms in (500, 1000, 2000, 4000, 8000)
@@ -147,7 +147,7 @@ def test_seen_enough_it_is_as_good_as_the_best_fixed_slice(work_s, submits_s, al
 
 
 @given(LENGTHS, st.lists(LENGTHS, max_size=8), st.integers(4, 10 * NS_PER_S))
-def test_a_turn_is_within_bounds_whatever_was_seen(age_ns, ended_ns, least_ns):
+def test_guessed_turn_is_within_bounds(age_ns, ended_ns, least_ns):
     most_ns = max(least_ns, age_ns // 2)
     found_ns = turn_by_age_ns(age_ns, ended_ns, least_ns, most_ns)
     assert least_ns <= found_ns <= most_ns
@@ -156,7 +156,7 @@ def test_a_turn_is_within_bounds_whatever_was_seen(age_ns, ended_ns, least_ns):
         assert found_ns == min(grown_ns(age_ns, least_ns), most_ns)
 
 
-def test_the_turn_is_what_most_have_left_for_the_time_spent():
+def test_guessed_turn_is_the_rest_of_most_jobs():
     s = NS_PER_S
     alike = [20 * s, 20 * s + 1, 20 * s + 2]
     assert turn_by_age_ns(0, alike, s, 64 * s) == (20 * s + 2) * 5 // 4
@@ -168,8 +168,8 @@ def test_the_turn_is_what_most_have_left_for_the_time_spent():
     assert turn_by_age_ns(3 * s, few_long, s, 10 * s) == 10 * s
 
 
-def test_one_job_that_is_over_at_once_makes_no_turn_that_ends_no_other():
-    """Workload 1 of the lab: a turn of the least slice would end one job of seven."""
+def test_one_very_short_job_does_not_shorten_turns():
+    """Workload 1 of the lab: a turn of one slice would end one job of seven."""
     ends_ns = [round(s * NS_PER_S) for s in (0.2, 1.6, 1.6, 2.1, 3.0, 3.5, 3.5)]
     turn_ns = turn_by_age_ns(0, ends_ns, NS_PER_S, 64 * NS_PER_S)
     assert turn_ns == ends_ns[-1] + ends_ns[-1] // 4
@@ -181,7 +181,7 @@ def test_one_job_that_is_over_at_once_makes_no_turn_that_ends_no_other():
     st.lists(st.integers(1, 100), min_size=ENOUGH, max_size=8),
     st.integers(1, 100),
 )
-def test_of_the_turns_there_are_it_ends_most_jobs_for_the_time(ends, least):
+def test_guessed_turn_has_the_best_rate_of_ends(ends, least):
     def rate(turn):
         return Fraction(
             sum(end <= turn for end in ends), sum(min(end, turn) for end in ends)
@@ -194,7 +194,7 @@ def test_of_the_turns_there_are_it_ends_most_jobs_for_the_time(ends, least):
     assert any(rate(max(end, least)) == best for end in guesses)
 
 
-def test_a_snapshot_remembers_who_ended():
+def test_snapshot_has_the_ages_of_ended_jobs():
     node = Node(auto())
     for number in range(3):
         job = "abc"[number]
@@ -205,7 +205,7 @@ def test_a_snapshot_remembers_who_ended():
     assert restored.snapshot().ended_ns == (7 * NS_PER_S, 8 * NS_PER_S, 9 * NS_PER_S)
 
 
-def test_gmet_and_the_lead_follow_the_turn():
+def test_auto_gmet_and_lead_follow_the_turn():
     node = Node(auto(), now_ns=20 * NS_PER_S)
     node.register("a")
     node.register("b")
@@ -225,8 +225,11 @@ def test_gmet_and_the_lead_follow_the_turn():
 
 
 def crowd(node, until_ns, running_for):
-    """Ends slices as ordered; the longest that a job waited, by job. running_for: how long
-    each job takes, by its first letter; it comes again, as often as it ends."""
+    """Ends slices as the machine orders; returns the longest wait of each job in seconds.
+
+    running_for: how many seconds each job takes, by its first letter. A job that ends is
+    submitted again.
+    """
     jobs = node.machine.jobs
     waits = Counter()
     seen_ns = dict.fromkeys(jobs, node.now_ns)
@@ -263,7 +266,7 @@ def crowd(node, until_ns, running_for):
 
 
 @pytest.mark.parametrize("align", [True, False])
-def test_a_wide_job_has_its_turn_beside_narrow_ones_that_last(align):
+def test_wide_job_runs_beside_long_narrow_jobs(align):
     node = Node(auto(align=align), now_ns=20 * NS_PER_S)
     for job, cpu in (("a", 0), ("b", 1), ("c", 0)):
         node.register(job, cpus=frozenset({cpu}))
@@ -277,7 +280,7 @@ def test_a_wide_job_has_its_turn_beside_narrow_ones_that_last(align):
 
 
 @pytest.mark.parametrize("align", [True, False])
-def test_a_wide_job_has_its_turn_in_a_stream_of_narrow_ones(align):
+def test_wide_job_runs_in_a_stream_of_narrow_jobs(align):
     node = Node(auto(align=align), now_ns=20 * NS_PER_S)
     node.machine.remember([10 * NS_PER_S] * 8)
     both = frozenset({0, 1})
@@ -290,7 +293,7 @@ def test_a_wide_job_has_its_turn_in_a_stream_of_narrow_ones(align):
 
 
 @pytest.mark.parametrize("align", [True, False])
-def test_a_job_whose_ranks_end_one_by_one_keeps_its_cpus_to_its_end(align):
+def test_job_keeps_its_cpus_while_its_ranks_end(align):
     node = Node(auto(align=align), now_ns=20 * NS_PER_S)
     both = frozenset({0, 1})
     for job in ("a", "b"):
@@ -305,7 +308,7 @@ def test_a_job_whose_ranks_end_one_by_one_keeps_its_cpus_to_its_end(align):
 
 
 @pytest.mark.parametrize("settings", [auto(), auto(align=False), Settings(align=False)])
-def test_who_ran_alone_does_not_pay_for_it_when_a_group_is_joined(settings):
+def test_job_that_ran_alone_waits_little_after_a_merge(settings):
     node = Node(settings, now_ns=20 * NS_PER_S)
     node.register("a", cpus=frozenset({0}))
     node.register("b", cpus=frozenset({1}), after_ns=3600 * NS_PER_S)
@@ -316,7 +319,7 @@ def test_who_ran_alone_does_not_pay_for_it_when_a_group_is_joined(settings):
     assert waits_s["a"] <= 5 * choose_policy(settings, ()).longest_ns / NS_PER_S
 
 
-def test_ages_that_are_not_whole_are_not_remembered():
+def test_incomplete_ages_are_not_remembered():
     node = Node(auto())
     node.register("a", adopted=True)
     node.send(TaskExited, job="a", task=ord("a"), after_ns=NS_PER_S)
@@ -327,7 +330,7 @@ def test_ages_that_are_not_whole_are_not_remembered():
     assert node.machine.snapshot().ended_ns == ()
 
 
-def test_what_adapts_stays_within_the_limits():
+def test_adaptive_lengths_stay_within_the_limits():
     limits = Limits(
         slice_min_ns=2 * NS_PER_S, slice_max_ns=5 * NS_PER_S, gmet_max_ns=30 * NS_PER_MS
     )
@@ -345,7 +348,7 @@ def test_what_adapts_stays_within_the_limits():
 
 @pytest.mark.parametrize("pattern", [Pattern.BULK, Pattern.WAVEFRONT, Pattern.ALLTOALL])
 @pytest.mark.parametrize("align", [True, False])
-def test_nodes_agree_though_their_turns_grow(pattern, align):
+def test_nodes_agree_while_turns_grow(pattern, align):
     programs = tuple(Program(f"j{n}", pattern, NS_PER_MS, 6 * NS_PER_S) for n in range(4))
     run = NodesRun("cosched", programs, Cluster(32), auto(align=align), 1)
     assert carry_out(run).efficiency > 0.95
@@ -353,7 +356,7 @@ def test_nodes_agree_though_their_turns_grow(pattern, align):
 
 @given_settings(max_examples=15, deadline=None)
 @given(st.integers(0, 2**16), st.integers(2, 5), st.sampled_from([2, 8, 16]))
-def test_nodes_agree_whatever_the_jobs(seed, dom, nodes):
+def test_nodes_agree_on_random_jobs(seed, dom, nodes):
     programs = tuple(
         Program(f"j{n}", Pattern.BULK, NS_PER_MS, (1 + (seed >> n) % 7) * NS_PER_S)
         for n in range(dom)
@@ -362,7 +365,7 @@ def test_nodes_agree_whatever_the_jobs(seed, dom, nodes):
     assert carry_out(run).efficiency > 0.9
 
 
-def test_the_slice_may_be_asked_for_at_any_time():
+def test_slice_can_be_read_at_any_time():
     node = Node(auto())
     node.register("a")
     assert node.machine.slice_ns("a") == NS_PER_S
