@@ -1,8 +1,8 @@
-"""Many runs side by side over the cores.
+"""Carries out many runs side by side on the cores, each in a process.
 
-What a run is, and what carries it out, is the caller's. Runs share nothing, so each goes to
-a process of its own. How far it is stands in a cell of a small mapped file that both sides
-see; a first cell asks the runs to stop.
+The caller defines the runs and the function that carries one out. Runs share nothing. Each
+run writes its progress into a byte of a small mapped file that the caller reads. The first
+byte of the file asks all runs to stop.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from pathlib import Path
 from typing import Protocol, TypeAlias, TypeVar
 
 from cosched.core.errors import CoschedError
-from cosched.sim.queue.runs import Beat
+from cosched.sim.engine import Progress
 
-#: How often a caller hears how far the runs are.
+#: Seconds between two reports of the progress of all runs.
 POLL_S = 0.2
 
 
 class Named(Protocol):
-    """What came of a run."""
+    """The outcome of a run."""
 
     @property
     def name(self) -> str:
@@ -36,51 +36,51 @@ class Named(Protocol):
 RunT = TypeVar("RunT")
 OutcomeT = TypeVar("OutcomeT", bound=Named)
 
-#: Carries out one run: a function of a module, since it goes to other processes.
-Work: TypeAlias = Callable[[RunT, Beat], OutcomeT]
+#: Carries out one run. It is a function of a module, since other processes import it.
+Work: TypeAlias = Callable[[RunT, Progress], OutcomeT]
 
-#: Hears how many runs are done (2.5: two and a half), and of each outcome as it comes.
-Heard: TypeAlias = Callable[[float, "Named | None"], None]
+#: Receives how many runs are done (2.5: two and a half), and each outcome when it comes.
+Report: TypeAlias = Callable[[float, "Named | None"], None]
 
 
 class Stopped(Exception):
-    """The caller wants no more of the run."""
+    """The caller asked the run to stop."""
 
 
 def carry_out_all(
-    work: Work[RunT, OutcomeT], runs: Sequence[RunT], jobs: int, heard: Heard
+    work: Work[RunT, OutcomeT], runs: Sequence[RunT], jobs: int, report: Report
 ) -> list[OutcomeT]:
-    """All runs, ``jobs`` at a time; the outcomes in the order of the runs.
+    """Returns the outcomes of all runs, in their order; ``jobs`` runs at a time.
 
-    The first error ends them all and is raised.
+    The first error stops all runs and is raised.
     """
     if min(jobs, len(runs)) > 1:
-        return _side_by_side(work, runs, jobs, heard)
+        return _side_by_side(work, runs, jobs, report)
     outcomes = []
     for done, run in enumerate(runs):
-        outcome = work(run, _Beat(done, heard))
-        heard(done + 1.0, outcome)
+        outcome = work(run, _LimitedReport(done, report))
+        report(done + 1.0, outcome)
         outcomes.append(outcome)
     return outcomes
 
 
-class _Beat:
-    """Passes on how far one run in this process is, not too often."""
+class _LimitedReport:
+    """Reports the progress of a run in this process, at most once in ``POLL_S``."""
 
-    def __init__(self, done: int, heard: Heard) -> None:
+    def __init__(self, done: int, report: Report) -> None:
         self._done = done
-        self._heard = heard
+        self._report = report
         self._next_s = 0.0
 
     def __call__(self, share: float) -> None:
         now_s = time.monotonic()
         if now_s >= self._next_s:
             self._next_s = now_s + POLL_S
-            self._heard(self._done + share, None)
+            self._report(self._done + share, None)
 
 
-class _Board:
-    """A byte to stop all runs, then one for each: how many 250ths of it are done."""
+class _SharedProgress:
+    """A byte that stops all runs, then one byte a run: its progress in 250ths."""
 
     WHOLE = 250
 
@@ -89,55 +89,57 @@ class _Board:
             self.cells = mmap.mmap(stream.fileno(), 0)
 
     def done(self) -> float:
-        """How many runs are done."""
+        """Returns how many runs are done."""
         return sum(self.cells[1:]) / self.WHOLE
 
 
 def _ignore_interrupts() -> None:
-    """Ctrl-C reaches a whole terminal; the caller alone decides what follows."""
+    """Leaves Ctrl-C, which reaches all processes of a terminal, to the caller."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _work(work: Work[RunT, OutcomeT], place: int, run: RunT, board_file: Path) -> OutcomeT:
-    cells = _Board(board_file).cells
+def _work(
+    work: Work[RunT, OutcomeT], place: int, run: RunT, progress_file: Path
+) -> OutcomeT:
+    cells = _SharedProgress(progress_file).cells
 
-    def beat(share: float) -> None:
+    def progress(share: float) -> None:
         if cells[0]:
             raise Stopped
-        cells[1 + place] = int(share * _Board.WHOLE)
+        cells[1 + place] = int(share * _SharedProgress.WHOLE)
 
-    outcome = work(run, beat)
-    cells[1 + place] = _Board.WHOLE
+    outcome = work(run, progress)
+    cells[1 + place] = _SharedProgress.WHOLE
     return outcome
 
 
 def _side_by_side(
-    work: Work[RunT, OutcomeT], runs: Sequence[RunT], jobs: int, heard: Heard
+    work: Work[RunT, OutcomeT], runs: Sequence[RunT], jobs: int, report: Report
 ) -> list[OutcomeT]:
-    # Not fork: a progress display has a thread of its own.
+    # Not fork: a progress display has its own thread.
     context = get_context("spawn")
     workers = min(jobs, len(runs))
     with tempfile.TemporaryDirectory(prefix="cosched-sim-") as folder:
-        board_file = Path(folder) / "board"
-        board_file.write_bytes(bytes(1 + len(runs)))
-        board = _Board(board_file)
+        progress_file = Path(folder) / "progress"
+        progress_file.write_bytes(bytes(1 + len(runs)))
+        shared = _SharedProgress(progress_file)
         with ProcessPoolExecutor(workers, context, _ignore_interrupts) as pool:
             try:
                 futures = [
-                    pool.submit(_work, work, place, run, board_file)
+                    pool.submit(_work, work, place, run, progress_file)
                     for place, run in enumerate(runs)
                 ]
                 left = set(futures)
                 while left:
                     ended, left = wait(left, POLL_S, return_when=FIRST_COMPLETED)
                     for future in ended:
-                        heard(board.done(), future.result())
-                    heard(board.done(), None)
+                        report(shared.done(), future.result())
+                    report(shared.done(), None)
             except BrokenProcessPool as error:
                 raise CoschedError(
-                    "a worker process was killed; fewer --jobs need less memory"
+                    "a worker process was killed; fewer --parallel runs need less memory"
                 ) from error
             finally:
-                board.cells[0] = 1
+                shared.cells[0] = 1
                 pool.shutdown(cancel_futures=True)
             return [future.result() for future in futures]

@@ -1,4 +1,4 @@
-"""How far a set of simulations is: a bar with the time left, or a line a run."""
+"""Shows the progress of a set of simulations: a bar with the time left, or lines."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from cosched.sim.parallel import Heard, Named
+from cosched.sim.parallel import Named, Report
 from cosched.sim.queue.table import duration
 
-#: A line a run says how long the rest will take if that is this long.
-WORTH_SAYING_S = 60.0
+#: A line shows the time left if it is at least this long.
+LEAST_LEFT_S = 60.0
 
 
 @contextmanager
-def open_progress(stream: TextIO, runs: int) -> Iterator[Heard]:
-    """What to tell ``carry_out_all``, as it suits the stream."""
+def open_progress(stream: TextIO, runs: int) -> Iterator[Report]:
+    """Yields the report for ``carry_out_all``: a bar on a terminal, otherwise lines."""
     if not stream.isatty():
         yield _lines(stream, runs)
         return
@@ -41,24 +41,24 @@ def open_progress(stream: TextIO, runs: int) -> Iterator[Heard]:
     with Progress(*columns, console=Console(file=stream), transient=True) as progress:
         task = progress.add_task("", total=runs)
 
-        def heard(done: float, outcome: Named | None) -> None:
+        def report(done: float, outcome: Named | None) -> None:
             progress.update(
                 task, completed=done, description=f"run {min(runs, int(done) + 1)}/{runs}"
             )
 
-        yield heard
+        yield report
 
 
-def _lines(stream: TextIO, runs: int) -> Heard:
+def _lines(stream: TextIO, runs: int) -> Report:
     ended = 0
     began_s = monotonic()
 
-    def heard(done: float, outcome: Named | None) -> None:
+    def report(done: float, outcome: Named | None) -> None:
         nonlocal ended
         if outcome is not None and runs > 1:
             ended += 1
             left_s = (monotonic() - began_s) * max(0.0, runs - done) / done
-            left = f", {duration(left_s)} left" if left_s >= WORTH_SAYING_S else ""
+            left = f", {duration(left_s)} left" if left_s >= LEAST_LEFT_S else ""
             print(f"{ended}/{runs}  {outcome.name}{left}", file=stream, flush=True)
 
-    return heard
+    return report

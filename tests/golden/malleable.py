@@ -27,7 +27,7 @@ STREAMS = (("sdsc", "linear", 0.0), ("ctc", "parabolic", 0.0), ("ge", "parabolic
 PERCENTS = (50, 10)
 CONTROLS = {
     "free": Control(),
-    "controlled": Control(harvest_limit=2, protected_ns=600 * NS_PER_S, least_worth=1.0),
+    "controlled": Control(harvest_limit=2, protected_ns=600 * NS_PER_S, least_benefit=1.0),
 }
 
 

@@ -41,12 +41,12 @@ from cosched.core.cluster.coupling.settings import CouplingSettings
 from cosched.core.units import NS_PER_S
 from cosched.sim.coupled.pairs import VICINITY_NS, by_share, by_vicinity
 from cosched.sim.coupled.runs import Coupled, simulate
+from cosched.sim.engine import Progress, no_progress
 from cosched.sim.logs.generate import Recipe, generate
 from cosched.sim.logs.swf import read_swf
 from cosched.sim.logs.workload import Workload
 from cosched.sim.parallel import carry_out_all
 from cosched.sim.progress import open_progress
-from cosched.sim.queue.runs import Beat, ignore
 
 DAY_NS = 86400 * NS_PER_S
 MONTH_NS = 30 * DAY_NS
@@ -154,12 +154,12 @@ def settings_of(schemes: str) -> list[CouplingSettings]:
     return [CouplingSettings(scheme=SCHEMES[letter]) for letter in schemes]
 
 
-def carry_out(case: Case, beat: Beat = ignore) -> Ended:
+def carry_out(case: Case, progress: Progress = no_progress) -> Ended:
     """Makes the workloads of a case and simulates."""
     compute = compute_workload(case)
     logs = [compute, analysis_workload(case, compute)]
     mates = by_vicinity(logs) if case.sweep == "load" else by_share(logs, case.x)
-    result = simulate(logs, NAMES, mates, settings_of(case.schemes), beat=beat)
+    result = simulate(logs, NAMES, mates, settings_of(case.schemes), progress=progress)
     return Ended(case, replace(result, schedules=()))
 
 

@@ -32,11 +32,11 @@ from typing import Any
 from benchmarks.experiments.endings import in_one_line
 from cosched.core.node.settings import Settings
 from cosched.core.units import NS_PER_MS, NS_PER_S, parse_duration
+from cosched.sim.engine import Progress, no_progress
 from cosched.sim.nodes.model import Cluster, Pattern, Program
 from cosched.sim.nodes.runs import NodesOutcome, NodesRun, carry_out
 from cosched.sim.parallel import carry_out_all
 from cosched.sim.progress import open_progress
-from cosched.sim.queue.runs import Beat, ignore
 
 SWEEPS: dict[str, tuple[str, ...]] = {
     "nodes": ("2", "4", "16", "64", "256", "1024", "4096"),
@@ -107,9 +107,9 @@ def run_of(case: Case) -> NodesRun:
     return NodesRun(arm, programs, Cluster(nodes, clock_ns=clock_ns), settings, case.seed)
 
 
-def simulate(case: Case, beat: Beat = ignore) -> Ended:
+def simulate(case: Case, progress: Progress = no_progress) -> Ended:
     """Carries a case out."""
-    return Ended(case, carry_out(run_of(case), beat))
+    return Ended(case, carry_out(run_of(case), progress))
 
 
 def cases_of(options: argparse.Namespace) -> list[Case]:

@@ -1,7 +1,7 @@
-"""Several domains in one engine: what they say to each other arrives at once.
+"""Runs several coupled domains in one engine. Messages between them arrive at once.
 
-Each domain is a ``CoupledScheduler``, the machine that runs live. What one asks is
-answered before the clock goes on, so no two passes overlap here.
+Each domain is a ``CoupledScheduler``. A request is answered before the clock advances, so
+no two scheduling passes overlap.
 """
 
 from __future__ import annotations
@@ -24,47 +24,47 @@ from cosched.core.cluster.coupling.messages import (
 )
 from cosched.core.cluster.coupling.scheduler import CoupledScheduler
 from cosched.core.cluster.queue.messages import StartJob, WakeAt
-from cosched.sim.engine import Engine
+from cosched.sim.engine import NEVER, Engine
 from cosched.sim.logs.workload import Estimates, Workload
-from cosched.sim.queue.domain import NEVER, Driver
+from cosched.sim.queue.domain import Driver
 
 
 class Exchange:
-    """Carries what domains say to each other. A domain that is not here is down."""
+    """Delivers messages between domains. A domain that is not registered is down."""
 
     def __init__(self, engine: Engine) -> None:
         self.domains: dict[str, CoupledDomain] = {}
         self._engine = engine
-        self._under_way: deque[tuple[str, Event]] = deque()
-        self._carrying = False
+        self._pending: deque[tuple[str, Event]] = deque()
+        self._delivering = False
 
-    def carry(self, to: str, event: Event) -> None:
-        """Brings an event to a domain, and all that follows to where it belongs."""
-        self._under_way.append((to, event))
-        if self._carrying:
+    def deliver(self, to: str, event: Event) -> None:
+        """Delivers an event to a domain, and all messages that follow from it."""
+        self._pending.append((to, event))
+        if self._delivering:
             return
-        self._carrying = True
-        while self._under_way:
-            name, event = self._under_way.popleft()
-            self.domains[name].hear(event)
-        self._carrying = False
+        self._delivering = True
+        while self._pending:
+            name, event = self._pending.popleft()
+            self.domains[name].receive(event)
+        self._delivering = False
 
     def ask(self, by: str, ask: Ask) -> None:
         now_ns = self._engine.now_ns
         if ask.to in self.domains:
-            self.carry(ask.to, Asked(now_ns, by, ask.request))
+            self.deliver(ask.to, Asked(now_ns, by, ask.request))
         else:
-            self.carry(by, Answered(now_ns, None))
+            self.deliver(by, Answered(now_ns, None))
 
     def reply(self, reply: Reply) -> None:
-        self.carry(reply.to, Answered(self._engine.now_ns, reply.answer))
+        self.deliver(reply.to, Answered(self._engine.now_ns, reply.answer))
 
 
 class CoupledDomain(Driver):
-    """A workload on its way through one of several domains.
+    """Feeds a workload to one of several domains.
 
-    ready_ns: when each job of a group was first ready but did not start, -1 if never.
-    held_node_ns: nodes times how long they were held, idle.
+    ready_ns: when each job of a group was first ready but could not start, or ``NEVER``.
+    held_node_ns: node-nanoseconds that jobs held idle.
     """
 
     def __init__(
@@ -88,18 +88,18 @@ class CoupledDomain(Driver):
 
     @property
     def counts(self) -> dict[str, int]:
-        """How often each branch was taken."""
+        """How often each branch of a decision was taken."""
         return asdict(self._coupled.counts)
 
-    def _tell(self, event: Event) -> None:
-        self._exchange.carry(self._coupled.name, event)
+    def _feed(self, event: Event) -> None:
+        self._exchange.deliver(self._coupled.name, event)
 
-    def hear(self, event: Event) -> None:
-        """Something happened, here or in another domain."""
+    def receive(self, event: Event) -> None:
+        """Carries out the commands that follow from an event here or in another domain."""
         now_ns = self._engine.now_ns
         for command in self._coupled.handle(event):
             if isinstance(command, StartJob):
-                self._account(command.job.number, command.job.size)
+                self._end_hold(command.job.number, command.job.size)
                 self._start(command)
             elif isinstance(command, Ask):
                 self._exchange.ask(self._coupled.name, command)
@@ -110,15 +110,15 @@ class CoupledDomain(Driver):
             else:
                 index = command.job.number
                 if isinstance(command, ReleaseJob):
-                    self._account(index, command.job.size)
+                    self._end_hold(index, command.job.size)
                     continue
                 if isinstance(command, HoldJob):
                     self._hold_ns[index] = now_ns
                 if self.ready_ns[index] == NEVER:
                     self.ready_ns[index] = now_ns
 
-    def _account(self, index: int, size: int) -> None:
-        """A hold is over, if there was one."""
+    def _end_hold(self, index: int, size: int) -> None:
+        """Adds up the node time of the job's hold, if it held nodes."""
         since_ns = self._hold_ns.pop(index, None)
         if since_ns is not None:
             self.held_node_ns += (self._engine.now_ns - since_ns) * size

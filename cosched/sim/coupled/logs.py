@@ -17,11 +17,10 @@ from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.sim.coupled.pairs import Mates, by_share, by_vicinity
 from cosched.sim.coupled.runs import Coupled, CoupledSchedule, Coupling, simulate
+from cosched.sim.engine import NEVER, Progress, no_progress
 from cosched.sim.logs.swf import Log, read_swf
 from cosched.sim.logs.workload import Workload
 from cosched.sim.queue.columns import Columns, save_columns
-from cosched.sim.queue.domain import NEVER
-from cosched.sim.queue.runs import Beat, ignore
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,7 @@ class CoupledOutcome:
         }
 
 
-def carry_out(run: CoupledRun, beat: Beat = ignore) -> CoupledOutcome:
+def carry_out(run: CoupledRun, progress: Progress = no_progress) -> CoupledOutcome:
     """Reads the logs and simulates."""
     names = unique_names(run.traces)
     read = [read_swf(path, skip_bad=run.skip_bad) for path in run.traces]
@@ -103,7 +102,7 @@ def carry_out(run: CoupledRun, beat: Beat = ignore) -> CoupledOutcome:
     mates = run.pairing.mates(logs) if run.schemes else []
     schemes = run.schemes or (Scheme.YIELD,) * len(logs)
     settings = [replace(run.settings, scheme=scheme) for scheme in schemes]
-    result = simulate(logs, names, mates, settings, run.coupling, beat)
+    result = simulate(logs, names, mates, settings, run.coupling, progress)
     files: list[str] = []
     if run.save_in is not None:
         for name, schedule in zip(names, result.schedules, strict=True):

@@ -23,11 +23,9 @@ from cosched.core.cluster.queue.scheduler import POLICIES
 from cosched.core.units import NS_PER_S
 from cosched.sim.coupled.domains import CoupledDomain, Exchange
 from cosched.sim.coupled.pairs import Mates, groups_of
-from cosched.sim.engine import Engine
+from cosched.sim.engine import NEVER, Engine, Progress, no_progress
 from cosched.sim.logs.workload import Estimates, Workload
-from cosched.sim.queue.domain import NEVER
 from cosched.sim.queue.metrics import column
-from cosched.sim.queue.runs import Beat, ignore
 
 HOUR_NS = 3600 * NS_PER_S
 
@@ -84,7 +82,7 @@ def simulate(
     mates: Sequence[Mates],
     settings: Sequence[CouplingSettings],
     coupling: Coupling | None = None,
-    beat: Beat = ignore,
+    progress: Progress = no_progress,
 ) -> Coupled:
     """Runs the logs through domains of these names, one log and one setting each."""
     began_s = time.process_time()
@@ -104,7 +102,7 @@ def simulate(
         for log, name, own, its_groups in zip(logs, names, settings, groups, strict=True)
     ]
     jobs = sum(len(log) for log in logs)
-    engine.run(lambda: beat(sum(domain.ended for domain in domains) / jobs))
+    engine.run(lambda: progress(sum(domain.ended for domain in domains) / jobs))
     starts = [domain.start_ns for domain in domains]
     return Coupled(
         groups=len(mates),

@@ -1,9 +1,9 @@
-"""Malleable jobs in virtual time: drives a ``MalleableScheduler`` with a stream of jobs.
+"""Drives a ``MalleableScheduler`` with a stream of jobs, in virtual time.
 
-The scheduler says when each job should end with the nodes that it has; here it ends just
-then, since the execution models are all that is known of the jobs. A job that is resized
-ends at another time, so what is on the heap for it may be out of date: an end that comes
-too early is put off, one that comes too late is not heeded.
+The scheduler computes when each job should end with its present nodes. The execution
+models describe the jobs fully, so each job ends exactly then. Resizing a job changes its
+end. The end on the heap may therefore be out of date: one that comes too early is put
+off, one that comes too late is ignored.
 """
 
 from __future__ import annotations
@@ -22,17 +22,21 @@ from cosched.core.cluster.malleable.messages import (
 )
 from cosched.core.cluster.malleable.scheduler import Counts, MalleableScheduler
 from cosched.core.cluster.malleable.settings import Policy
-from cosched.sim.engine import END, SUBMIT, Engine
-from cosched.sim.queue.runs import Beat, ignore
-
-NEVER = -1
+from cosched.sim.engine import (
+    END,
+    NEVER,
+    Engine,
+    Progress,
+    no_progress,
+    submit_in_order,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class MalleableSchedule:
-    """What became of the jobs, by their places in the stream.
+    """When the jobs of a stream were submitted, started and ended, by place in it.
 
-    harvests: how often each gave up nodes.
+    harvests: how often each job gave up nodes.
     """
 
     submit_ns: array[int]
@@ -43,7 +47,7 @@ class MalleableSchedule:
 
 
 class MalleableDomain:
-    """A stream of jobs on its way through a machine. A job's number is its place."""
+    """Feeds a stream of jobs to a scheduler. A job's number is its place in the stream."""
 
     def __init__(
         self, engine: Engine, jobs: Sequence[MalleableJob], scheduler: MalleableScheduler
@@ -56,20 +60,15 @@ class MalleableDomain:
         self._jobs = jobs
         self._scheduler = scheduler
         self._planned_ns = array("q", [NEVER]) * len(jobs)  # the earliest on the heap
-        if jobs:
-            engine.at(jobs[0].submit_ns, SUBMIT, self._submit, 0)
+        submit_in_order(engine, [job.submit_ns for job in jobs], self._submit)
 
     def _submit(self, place: int) -> None:
-        engine, jobs = self._engine, self._jobs
-        self._tell(JobSubmitted(engine.now_ns, jobs[place]))
-        place += 1
-        if place < len(jobs):
-            engine.at(jobs[place].submit_ns, SUBMIT, self._submit, place)
+        self._feed(JobSubmitted(self._engine.now_ns, self._jobs[place]))
 
     def _end(self, place: int) -> None:
         now_ns = self._engine.now_ns
         if self._planned_ns[place] != now_ns:
-            return  # it ended earlier, or has an earlier end on the heap
+            return  # the job ended, or an earlier end is on the heap
         end_ns = self.end_ns[place]
         if end_ns > now_ns:
             self._planned_ns[place] = end_ns
@@ -78,9 +77,9 @@ class MalleableDomain:
         self._planned_ns[place] = NEVER
         self.ended += 1
         self.harvests[place] = self._scheduler.running[place].harvests
-        self._tell(JobEnded(now_ns, place))
+        self._feed(JobEnded(now_ns, place))
 
-    def _tell(self, event: Event) -> None:
+    def _feed(self, event: Event) -> None:
         for command in self._scheduler.handle(event):
             self._carry_out(command)
 
@@ -99,13 +98,16 @@ class MalleableDomain:
 
 
 def simulate(
-    jobs: Sequence[MalleableJob], nodes: int, policy: Policy, beat: Beat = ignore
+    jobs: Sequence[MalleableJob],
+    nodes: int,
+    policy: Policy,
+    progress: Progress = no_progress,
 ) -> MalleableSchedule:
-    """Runs a stream of jobs, by time of submission, on a machine of so many nodes."""
+    """Runs a stream of jobs, sorted by submission, on a machine of ``nodes`` nodes."""
     engine = Engine()
     scheduler = MalleableScheduler(nodes, policy)
     domain = MalleableDomain(engine, jobs, scheduler)
-    engine.run(lambda: beat(domain.ended / max(1, len(jobs))))
+    engine.run(lambda: progress(domain.ended / max(1, len(jobs))))
     return MalleableSchedule(
         submit_ns=array("q", [job.submit_ns for job in jobs]),
         start_ns=domain.start_ns,

@@ -21,10 +21,10 @@ from cosched.core.cluster.malleable.scheduler import Counts
 from cosched.core.cluster.malleable.settings import MOLDABLE, Control, Distribution, Policy
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
+from cosched.sim.engine import Progress, no_progress
 from cosched.sim.logs.workload import Estimates, Workload
 from cosched.sim.malleable.driver import MalleableSchedule, simulate
 from cosched.sim.queue.metrics import column
-from cosched.sim.queue.runs import Beat, ignore
 from cosched.sim.queue.runs import simulate as simulate_queue
 
 DISTRIBUTIONS = MappingProxyType(
@@ -58,15 +58,15 @@ def run_stream(
     name: str,
     degree: int | None = None,
     control: Control = Control(),  # noqa: B008  (frozen)
-    beat: Beat = ignore,
+    progress: Progress = no_progress,
 ) -> MalleableSchedule:
     """The jobs, by time of submission and numbered by place, under a policy."""
     if name not in QUEUES:
-        return simulate(jobs, nodes, policy_of(name, degree, control), beat)
+        return simulate(jobs, nodes, policy_of(name, degree, control), progress)
     stream = Workload("stream", nodes)
     for job in jobs:
         stream.append(job.number, job.submit_ns, job.run_ns, job.ideal, job.run_ns)
-    schedule, _ = simulate_queue(stream, QUEUES[name], Estimates.EXACT, beat=beat)
+    schedule, _ = simulate_queue(stream, QUEUES[name], Estimates.EXACT, progress=progress)
     starts, runs = column(schedule.start_ns), column(stream.run_ns)
     return MalleableSchedule(
         submit_ns=stream.submit_ns,

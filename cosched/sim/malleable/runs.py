@@ -11,6 +11,7 @@ from cosched.core.cluster.malleable.execution import EXECUTIONS
 from cosched.core.cluster.malleable.messages import MalleableJob
 from cosched.core.cluster.malleable.settings import Control
 from cosched.core.errors import CoschedError
+from cosched.sim.engine import Progress, no_progress
 from cosched.sim.logs.fit import LogModel, generate_like, model_of
 from cosched.sim.logs.log_models import MODELS
 from cosched.sim.logs.swf import read_swf
@@ -23,7 +24,6 @@ from cosched.sim.malleable.policies import (
     no_worse,
     run_stream,
 )
-from cosched.sim.queue.runs import Beat, ignore
 
 #: The cluster of the paper's user-centric experiments.
 USERS_NODES = 64
@@ -136,7 +136,7 @@ class MalleableOutcome:
         return self.run.name
 
 
-def carry_out(run: MalleableRun, beat: Beat = ignore) -> MalleableOutcome:
+def carry_out(run: MalleableRun, progress: Progress = no_progress) -> MalleableOutcome:
     """Makes the jobs and runs them through all cases.
 
     With a reference, a case's figures have ``no_worse``: the share of the jobs that are
@@ -156,7 +156,7 @@ def carry_out(run: MalleableRun, beat: Beat = ignore) -> MalleableOutcome:
                 found[case] = figures(schedule)
                 if reference is not None:
                     found[case]["no_worse"] = no_worse(schedule, reference)
-                beat(len(found) / len(run.cases))
+                progress(len(found) / len(run.cases))
     return MalleableOutcome(run, nodes, tuple(found[case] for case in run.cases))
 
 

@@ -139,9 +139,9 @@ class Coscheduled:
         for job in self.jobs:
             self._engine.at(job.program.submit_ns, SUBMIT, self._submit, job)
 
-    def run(self, beat: Callable[[], None]) -> None:
+    def run(self, progress: Callable[[], None]) -> None:
         """Until all jobs have ended."""
-        self._engine.run(beat)
+        self._engine.run(progress)
 
     @property
     def events(self) -> int:

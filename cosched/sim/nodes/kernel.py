@@ -133,9 +133,9 @@ class Uncoordinated:
         for job in self.jobs:
             self._engine.at(job.program.submit_ns, END, self._start, job)
 
-    def run(self, beat: Callable[[], None]) -> list[int]:
+    def run(self, progress: Callable[[], None]) -> list[int]:
         """When each job ends."""
-        self._engine.run(beat)
+        self._engine.run(progress)
         ends = [job.end_ns for job in self.jobs]
         assert None not in ends
         return [end for end in ends if end is not None]

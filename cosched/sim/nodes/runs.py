@@ -21,11 +21,11 @@ import numpy as np
 
 from cosched.core.node.settings import Settings
 from cosched.core.units import NS_PER_S
+from cosched.sim.engine import Progress, no_progress
 from cosched.sim.nodes.driver import Coscheduled
 from cosched.sim.nodes.kernel import Uncoordinated
 from cosched.sim.nodes.model import Cluster, Program
 from cosched.sim.nodes.ranks import make_ranks
-from cosched.sim.queue.runs import Beat, ignore
 
 ARMS = ("batch", "gang", "cosched", "messages", "kernel", "spin", "yield")
 #: Arms in which the settings decide.
@@ -120,11 +120,11 @@ def alone_s(program: Program, cluster: Cluster, seed: int = 0) -> float:
     return ranks.resume(np.ones(count), np.ones(count, dtype=np.bool_)) / NS_PER_S
 
 
-def carry_out(run: NodesRun, beat: Beat = ignore) -> NodesOutcome:
+def carry_out(run: NodesRun, progress: Progress = no_progress) -> NodesOutcome:
     """Simulates one run; ``beat`` hears that it goes on."""
     begun_s = time.process_time()
     alone = tuple(alone_s(program, run.cluster) for program in run.programs)
-    ends_s, counters, events = _ends(run, alone, beat)
+    ends_s, counters, events = _ends(run, alone, progress)
     submits_s = [program.submit_ns / NS_PER_S for program in run.programs]
     return NodesOutcome(
         run,
@@ -138,13 +138,13 @@ def carry_out(run: NodesRun, beat: Beat = ignore) -> NodesOutcome:
 
 
 def _ends(
-    run: NodesRun, alone: Sequence[float], beat: Beat
+    run: NodesRun, alone: Sequence[float], progress: Progress
 ) -> tuple[list[float], Mapping[str, int], int]:
     if run.arm == "batch":
         return _one_after_the_other(run, alone), {}, 0
     if run.arm in ("kernel", "spin", "yield"):
         kernel = Uncoordinated(run.cluster, run.programs, run.arm != "yield", run.seed)
-        ends_ns = kernel.run(lambda: beat(kernel.done_share))
+        ends_ns = kernel.run(lambda: progress(kernel.done_share))
         return [end_ns / NS_PER_S for end_ns in ends_ns], {}, kernel.events
     settings, slice_ns = run.settings, None
     if run.arm == "gang":
@@ -153,7 +153,7 @@ def _ends(
     elif run.arm == "messages":
         settings = replace(settings, align=False)
     nodes = Coscheduled(run.cluster, run.programs, settings, run.seed, slice_ns)
-    nodes.run(lambda: beat(nodes.done_share))
+    nodes.run(lambda: progress(nodes.done_share))
     ended = [job.end_ns for job in nodes.jobs if job.end_ns is not None]
     assert len(ended) == len(nodes.jobs)
     return [end_ns / NS_PER_S for end_ns in ended], nodes.counters(), nodes.events

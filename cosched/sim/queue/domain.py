@@ -1,7 +1,7 @@
-"""One domain in virtual time: drives a ``QueueScheduler`` with the jobs of a workload.
+"""Drives a ``QueueScheduler`` with the jobs of a log, in virtual time.
 
-The scheduler is the one that runs live. Here the log says when jobs are submitted and
-how long they run; the scheduler is told neither before its time.
+The log says when jobs are submitted and how long they run. The scheduler receives each
+submission and each end at its time, never before.
 """
 
 from __future__ import annotations
@@ -19,17 +19,15 @@ from cosched.core.cluster.queue.messages import (
 )
 from cosched.core.cluster.queue.nodes import Intervals
 from cosched.core.cluster.queue.scheduler import QueueScheduler
-from cosched.sim.engine import DECIDE, END, SUBMIT, Engine
+from cosched.sim.engine import END, NEVER, Decisions, Engine, submit_in_order
 from cosched.sim.logs.workload import Estimates, Workload
-
-NEVER = -1
 
 
 class Driver(ABC):
-    """A workload on its way through a machine that decides.
+    """Feeds a workload to a scheduler and carries out its commands.
 
-    start_ns: when each job started, by its index in the workload; -1 before.
-    nodes: what each got, if asked for; otherwise empty.
+    start_ns: when each job started, by its index in the workload; ``NEVER`` before.
+    nodes: the nodes of each job if ``keep_nodes`` was given; otherwise empty.
     """
 
     def __init__(
@@ -45,43 +43,30 @@ class Driver(ABC):
         self._engine = engine
         self._workload = workload
         self._estimates = estimates
-        self._due_ns = NEVER  # of the decision that is on the heap for this moment
+        self._decisions = Decisions(engine, self._tick)
         self._wake_ns: int | None = None
-        if len(workload):
-            engine.at(workload.submit_ns[0], SUBMIT, self._submit, 0)
+        submit_in_order(engine, workload.submit_ns, self._submit)
 
     def _submit(self, index: int) -> None:
-        now_ns = self._engine.now_ns
         job = self._workload.job(index, self._estimates)
-        self._tell(JobSubmitted(now_ns, job))
-        self._decide(now_ns)
-        index += 1
-        if index < len(self.start_ns):
-            self._engine.at(self._workload.submit_ns[index], SUBMIT, self._submit, index)
+        self._feed(JobSubmitted(self._engine.now_ns, job))
+        self._decisions.request()
 
     def _end(self, index: int) -> None:
-        now_ns = self._engine.now_ns
         self.ended += 1
-        self._tell(JobEnded(now_ns, index))
-        self._decide(now_ns)
+        self._feed(JobEnded(self._engine.now_ns, index))
+        self._decisions.request()
 
-    def _decide(self, now_ns: int) -> None:
-        """Asks for one decision when all else of this moment is done."""
-        if self._due_ns != now_ns:
-            self._due_ns = now_ns
-            self._engine.at(now_ns, DECIDE, self._tick, None)
+    def _wake(self, wake_ns: int) -> None:
+        if wake_ns == self._wake_ns:
+            self._decisions.request()
 
-    def _wake(self, asked_ns: int) -> None:
-        if asked_ns == self._wake_ns:
-            self._decide(asked_ns)
-
-    def _tick(self, _: None) -> None:
-        self._due_ns = NEVER  # a job that ends at once needs another decision
-        self._tell(Ticked(self._engine.now_ns))
+    def _tick(self) -> None:
+        self._feed(Ticked(self._engine.now_ns))
 
     @abstractmethod
-    def _tell(self, event: Event) -> None:
-        """Gives the event to the machine and carries out what follows."""
+    def _feed(self, event: Event) -> None:
+        """Passes the event to the scheduler and carries out its commands."""
 
     def _start(self, command: StartJob) -> None:
         now_ns = self._engine.now_ns
@@ -98,7 +83,7 @@ class Driver(ABC):
 
 
 class Domain(Driver):
-    """A workload on its way through the queue of one domain."""
+    """Feeds a workload to the queue of one domain."""
 
     def __init__(
         self,
@@ -111,7 +96,7 @@ class Domain(Driver):
         super().__init__(engine, workload, estimates, keep_nodes)
         self._scheduler = scheduler
 
-    def _tell(self, event: Event) -> None:
+    def _feed(self, event: Event) -> None:
         for command in self._scheduler.handle(event):
             if isinstance(command, StartJob):
                 self._start(command)

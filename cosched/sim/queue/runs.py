@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from cosched.core.cluster.queue.scheduler import POLICIES, QueueScheduler
-from cosched.sim.engine import Engine
+from cosched.sim.engine import Engine, Progress, no_progress
 from cosched.sim.logs.swf import read_swf
 from cosched.sim.logs.workload import Estimates, Workload
 from cosched.sim.queue.domain import Domain
 from cosched.sim.queue.metrics import summarise
 from cosched.sim.queue.results import Schedule, save
-
-Beat = Callable[[float], None]  #: hears how much of a run is done, from 0 to 1
-
-
-def ignore(_share: float) -> None:
-    """A beat that nobody listens to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,22 +74,26 @@ def simulate(
     estimates: Estimates,
     *,
     keep_nodes: bool = False,
-    beat: Beat = ignore,
+    progress: Progress = no_progress,
 ) -> tuple[Schedule, QueueScheduler]:
     """Runs a workload through the policy of that name; the schedule, and who made it."""
     engine = Engine()
     scheduler = QueueScheduler(((0, workload.machine - 1),), POLICIES[policy])
     domain = Domain(engine, workload, scheduler, estimates, keep_nodes)
-    engine.run(lambda: beat(domain.ended / len(workload)))
+    engine.run(lambda: progress(domain.ended / len(workload)))
     return Schedule(workload, domain.start_ns, domain.nodes), scheduler
 
 
-def carry_out(run: Run, beat: Beat = ignore) -> Outcome:
+def carry_out(run: Run, progress: Progress = no_progress) -> Outcome:
     """Reads the log, simulates, writes the columns."""
     began_s = time.process_time()
     log = read_swf(run.trace, machine=run.machine, skip_bad=run.skip_bad)
     schedule, scheduler = simulate(
-        log.workload, run.policy, run.estimates, keep_nodes=run.keep_nodes, beat=beat
+        log.workload,
+        run.policy,
+        run.estimates,
+        keep_nodes=run.keep_nodes,
+        progress=progress,
     )
     figures = summarise(log.workload, schedule.start_ns)
     files: tuple[str, ...] = ()

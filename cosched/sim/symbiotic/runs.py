@@ -28,10 +28,9 @@ from cosched.core.cluster.symbiosis.placement import (
 from cosched.core.cluster.symbiosis.resources import Resource
 from cosched.core.cluster.symbiosis.scheduler import ORDERS, SymbioticScheduler
 from cosched.core.units import NS_PER_S
-from cosched.sim.engine import Engine
+from cosched.sim.engine import Engine, Progress, no_progress
 from cosched.sim.logs.swf import read_swf
-from cosched.sim.queue.runs import Beat, ignore
-from cosched.sim.symbiotic.halves import HalvedMachine
+from cosched.sim.symbiotic.machine import SharedMachine
 from cosched.sim.symbiotic.stream import StreamJob, StreamRecipe, make_stream, stream_of
 
 NAMES = (*PLACEMENTS, LEARNED)
@@ -109,7 +108,7 @@ class SharingOutcome:
         }
 
 
-def carry_out(run: SharingRun, beat: Beat = ignore) -> SharingOutcome:
+def carry_out(run: SharingRun, progress: Progress = no_progress) -> SharingOutcome:
     """Makes or reads the stream and runs it under each placement."""
     nodes, skipped = run.nodes, {}
     if run.trace is None:
@@ -124,7 +123,7 @@ def carry_out(run: SharingRun, beat: Beat = ignore) -> SharingOutcome:
         before, share = count / len(run.placements), 1 / len(run.placements)
 
         def beat_of_all(done: float, before: float = before, share: float = share) -> None:
-            beat(before + done * share)
+            progress(before + done * share)
 
         shared[name] = simulate(run, stream, nodes, name, beat_of_all)
     outcome = SharingOutcome(run, nodes, stream, shared, skipped)
@@ -135,7 +134,11 @@ def carry_out(run: SharingRun, beat: Beat = ignore) -> SharingOutcome:
 
 
 def simulate(
-    run: SharingRun, stream: Sequence[StreamJob], nodes: int, name: str, beat: Beat = ignore
+    run: SharingRun,
+    stream: Sequence[StreamJob],
+    nodes: int,
+    name: str,
+    progress: Progress = no_progress,
 ) -> Shared:
     """The stream under the placement of that name."""
     learner = Learner(run.model.labels)
@@ -144,8 +147,8 @@ def simulate(
     )
     scheduler = SymbioticScheduler(nodes, placement, ORDERS[run.order], learner)
     engine = Engine()
-    machine = HalvedMachine(engine, stream, scheduler, run.model.matrix, run.queue_limit)
-    engine.run(lambda: beat(machine.ended / len(stream)))
+    machine = SharedMachine(engine, stream, scheduler, run.model.matrix, run.queue_limit)
+    engine.run(lambda: progress(machine.ended / len(stream)))
     return Shared(
         machine.submit_ns,
         machine.start_ns,

@@ -88,12 +88,12 @@ class SlowExchange(Exchange):
         super().__init__(engine)
         self._delay = partial(Random(seed).randint, 0, slowest)
 
-    def carry(self, to, event) -> None:
+    def deliver(self, to, event) -> None:
         if not isinstance(event, (Asked, Answered)):
-            super().carry(to, event)
+            super().deliver(to, event)
             return
         now = self._engine.now_ns + self._delay()
-        arrived = super().carry
+        arrived = super().deliver
         self._engine.at(now, END, lambda _: arrived(to, replace(event, now_ns=now)), None)
 
 

@@ -29,7 +29,7 @@ CONTROLS = st.builds(
     Control,
     harvest_limit=st.sampled_from([None, 0, 1, 3]),
     protected_ns=st.sampled_from([0, 5 * MOMENT]),
-    least_worth=st.sampled_from([0.0, 0.5, 2.0]),
+    least_benefit=st.sampled_from([0.0, 0.5, 2.0]),
 )
 UNCONTROLLED = st.just(Control())
 

@@ -10,7 +10,7 @@ from cosched.core.cluster.symbiosis.messages import SharingJob
 from cosched.core.cluster.symbiosis.placement import PLACEMENTS, by_learner, spread
 from cosched.core.cluster.symbiosis.scheduler import ORDERS, SymbioticScheduler
 from cosched.sim.engine import Engine
-from cosched.sim.symbiotic.halves import HalvedMachine
+from cosched.sim.symbiotic.machine import SharedMachine
 from cosched.sim.symbiotic.runs import NAMES
 from cosched.sim.symbiotic.stream import StreamJob
 
@@ -46,7 +46,7 @@ def scheduler(model, nodes, placement, order="fcfs", overrun=5):
 def run(model, stream, nodes, placement, order="fcfs", queue_limit=12):
     """The machine after all is over."""
     engine = Engine()
-    machine = HalvedMachine(
+    machine = SharedMachine(
         engine,
         stream,
         scheduler(model, nodes, placement, order),

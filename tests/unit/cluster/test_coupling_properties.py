@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cosched.core.cluster.coupling.messages import Scheme, Timing
 from cosched.core.cluster.coupling.settings import CouplingSettings
-from cosched.sim.queue.domain import NEVER
+from cosched.sim.engine import NEVER
 from tests.unit.cluster.coupled_workloads import RELEASE, System, run, starts, systems
 
 SOME = settings(max_examples=150, deadline=None)

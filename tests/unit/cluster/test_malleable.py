@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosched.core.cluster.malleable.dealing import (
-    deal_evenly,
+from cosched.core.cluster.malleable.benefit import gift_benefit, harvest_benefit
+from cosched.core.cluster.malleable.division import (
+    divide_evenly,
     give_evenly,
     give_most_impact,
     take_evenly,
@@ -32,7 +33,6 @@ from cosched.core.cluster.malleable.messages import (
 from cosched.core.cluster.malleable.running import Running
 from cosched.core.cluster.malleable.scheduler import MalleableScheduler
 from cosched.core.cluster.malleable.settings import Control, Distribution, Policy
-from cosched.core.cluster.malleable.worth import gift_worth, harvest_worth
 from cosched.core.errors import CoschedError
 
 FR, FQ = Distribution.FAVOUR_RUNNING, Distribution.FAVOUR_QUEUED
@@ -99,7 +99,7 @@ def test_a_job_that_runs_on_after_its_time_is_about_to_end():
 
 @given(st.lists(st.integers(0, 9), max_size=8), st.integers(0, 80))
 def test_dealing_is_as_even_as_room_allows(rooms, count):
-    amounts = deal_evenly(rooms, count)
+    amounts = divide_evenly(rooms, count)
     assert sum(amounts) == min(count, sum(rooms))
     for amount, room in zip(amounts, rooms, strict=True):
         assert 0 <= amount <= room
@@ -227,8 +227,8 @@ def test_an_event_changes_a_job_once():
         (Control(harvest_limit=1), {0: 8}),
         (Control(harvest_limit=2), {0: 6, 2: 2}),
         (Control(protected_ns=21), {0: 8}),
-        (Control(least_worth=1.0), {0: 8}),
-        (Control(least_worth=0.1), {0: 6, 2: 2}),
+        (Control(least_benefit=1.0), {0: 8}),
+        (Control(least_benefit=0.1), {0: 6, 2: 2}),
     ],
 )
 def test_control_policies(control, after):
@@ -246,7 +246,7 @@ def test_control_policies(control, after):
 def test_what_one_refuses_others_get(base_ns):
     """Of 5 nodes, 2 are nothing to a job whose changes cost too much. The other one, to
     which 3 are not worth 1300, takes all."""
-    scheduler = MalleableScheduler(8, Policy(NEVER, FR, control=Control(least_worth=1.0)))
+    scheduler = MalleableScheduler(8, Policy(NEVER, FR, control=Control(least_benefit=1.0)))
     submit(scheduler, 0, job(0, 5, 5), job(1, 1, 1))
     submit(scheduler, 0, job(2, 1, 8, cost=AdaptationCost(base_ns)))
     submit(scheduler, 0, job(3, 1, 8, cost=AdaptationCost(10**6)))
@@ -269,10 +269,10 @@ def test_averages_are_over_all_that_run():
 def test_what_a_change_is_worth():
     one = running(0, 1, 8, 8, run_ns=1000, cost=AdaptationCost(100))
     # 2 nodes less: 1000 becomes 1333 and 100 of cost; without it, a wait of 1000.
-    assert harvest_worth([one], [one], [2], 0) == pytest.approx(1000 / 433, rel=1e-3)
+    assert harvest_benefit([one], [one], [2], 0) == pytest.approx(1000 / 433, rel=1e-3)
     small = running(0, 1, 4, 8, run_ns=1000, cost=AdaptationCost(100))
     # 4 nodes more: 2000 becomes 1000 and 100 of cost.
-    assert gift_worth(small, 4, 0) == pytest.approx(900 / 100)
+    assert gift_benefit(small, 4, 0) == pytest.approx(900 / 100)
 
 
 @pytest.mark.parametrize(
@@ -295,7 +295,7 @@ def test_jobs_that_make_no_sense(wrong, words):
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"harvest_limit": -1}, {"protected_ns": -1}, {"least_worth": -0.5}]
+    "wrong", [{"harvest_limit": -1}, {"protected_ns": -1}, {"least_benefit": -0.5}]
 )
 def test_controls_that_make_no_sense(wrong):
     with pytest.raises(CoschedError, match="want 0 or more"):

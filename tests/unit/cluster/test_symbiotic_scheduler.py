@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from cosched.core.cluster.queue.messages import Job, JobEnded, Ticked
 from cosched.core.cluster.queue.messages import JobSubmitted as Queued
 from cosched.core.cluster.queue.scheduler import POLICIES, QueueScheduler
-from cosched.core.cluster.symbiosis.board import Board, Spot
+from cosched.core.cluster.symbiosis.allocation import Allocation, Placed
 from cosched.core.cluster.symbiosis.datastar import DATASTAR, NPB
 from cosched.core.cluster.symbiosis.learner import Learner
 from cosched.core.cluster.symbiosis.messages import JobSubmitted, SharingJob
 from cosched.core.cluster.symbiosis.placement import (
     PLACEMENTS,
     by_labels,
+    by_labels_anyhow,
     by_learner,
-    grudging,
     spread,
 )
 from cosched.core.cluster.symbiosis.resources import SHARED, Resource
@@ -41,46 +41,46 @@ def job(number, size, kind="cpu", walltime=10):
 
 
 def board_with(*jobs_at):
-    board = Board(2)
+    allocation = Allocation(2)
     for one, halves in jobs_at:
-        board.place(one, Spot(halves))
-    return board
+        allocation.place(one, Placed(halves))
+    return allocation
 
 
 @pytest.mark.parametrize(
     ("placement", "wanted", "spot"),
     [
-        ("whole", job(9, 1), Spot((2,), (3,))),
-        ("whole", job(9, 2), Spot((2, 3))),
+        ("whole", job(9, 1), Placed((2,), (3,))),
+        ("whole", job(9, 2), Placed((2, 3))),
         ("whole", job(9, 3), None),
-        ("packed", job(9, 1, "mem"), Spot((1,))),  # whatever is beside it
-        ("packed", job(9, 3), Spot((2, 3, 1))),
+        ("packed", job(9, 1, "mem"), Placed((1,))),  # whatever is beside it
+        ("packed", job(9, 3), Placed((2, 3, 1))),
         ("packed", job(9, 4), None),
-        ("split", job(9, 1, "mem"), Spot((2,))),
-        ("split", job(9, 1, "io"), Spot((1,))),
+        ("split", job(9, 1, "mem"), Placed((2,))),
+        ("split", job(9, 1, "io"), Placed((1,))),
         ("split", job(9, 2, "mem"), None),
-        ("split", job(9, 2, "cpu"), Spot((1, 3))),
-        ("labels", job(9, 1, "mem"), Spot((2,))),  # not beside the other one
-        ("labels", job(9, 1, "cpu"), Spot((1,))),  # the other one gains
+        ("split", job(9, 2, "cpu"), Placed((1, 3))),
+        ("labels", job(9, 1, "mem"), Placed((2,))),  # not beside the other one
+        ("labels", job(9, 1, "cpu"), Placed((1,))),  # the other one gains
         ("labels", job(9, 2, "mem"), None),
         ("labels", job(9, 3, "cpu"), None),  # whole nodes of its own
-        ("anyhow", job(9, 2, "mem"), Spot((2, 1))),
-        ("anyhow", job(9, 2, "io"), Spot((1, 2))),
+        ("anyhow", job(9, 2, "mem"), Placed((2, 1))),
+        ("anyhow", job(9, 2, "io"), Placed((1, 2))),
     ],
 )
 def test_where_a_job_goes_beside_one_limited_by_memory(placement, wanted, spot):
-    board = board_with((job(0, 1, "mem"), (0,)))
-    assert PLACEMENTS[placement](wanted, board) == spot
+    allocation = board_with((job(0, 1, "mem"), (0,)))
+    assert PLACEMENTS[placement](wanted, allocation) == spot
 
 
 def test_affinities():
     mem, io, cpu = (job(0, 1, kind) for kind in ("mem", "io", "cpu"))
     assert (by_labels(mem, mem), by_labels(mem, io), by_labels(mem, cpu)) == (None, 2, 1)
-    assert (grudging(mem, mem), grudging(cpu, cpu)) == (-2, 0)
+    assert (by_labels_anyhow(mem, mem), by_labels_anyhow(cpu, cpu)) == (-2, 0)
     learner = Learner(LABELS)
     learner.observe("mem", "io", 0.5)
     assert by_learner(learner)(mem, io) < by_learner(learner)(mem, mem) + 0.1
-    assert spread(by_learner(learner))(mem, board_with((io, (0,)))) == Spot((2,))
+    assert spread(by_learner(learner))(mem, board_with((io, (0,)))) == Placed((2,))
 
 
 @given(st.data())
@@ -89,22 +89,22 @@ def test_what_fits_still_fits_when_others_have_gone(data):
     """Plans rest on it."""
     name = data.draw(st.sampled_from(list(PLACEMENTS)))
     _, stream = data.draw(streams(NODES))
-    board = Board(NODES)
+    allocation = Allocation(NODES)
     there = []
     for entry in stream:
-        spot = PLACEMENTS[name](entry.job, board)
+        spot = PLACEMENTS[name](entry.job, allocation)
         if spot is not None:
-            board.place(entry.job, spot)
+            allocation.place(entry.job, spot)
             there.append(entry.job.number)
     wanted = data.draw(streams(NODES))[1][0].job
-    fits = PLACEMENTS[name](wanted, board) is not None
+    fits = PLACEMENTS[name](wanted, allocation) is not None
     for number in data.draw(st.permutations(there)):
-        board.remove(number)
-        now = PLACEMENTS[name](wanted, board) is not None
+        allocation.remove(number)
+        now = PLACEMENTS[name](wanted, allocation) is not None
         assert now >= fits
         fits = now
     assert fits
-    assert board.free == 2 * NODES
+    assert allocation.free == 2 * NODES
 
 
 @given(st.data(), placements, st.sampled_from(list(ORDERS)), st.integers(1, 12))

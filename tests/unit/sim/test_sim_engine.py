@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosched.sim.engine import BEAT_EVERY, Engine
+from cosched.sim.engine import PROGRESS_EVERY, Engine
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2)), max_size=60))
@@ -45,15 +45,15 @@ def test_nothing_happens_in_the_past():
 
 def test_a_beat_now_and_then_may_give_up():
     engine = Engine()
-    for at in range(3 * BEAT_EVERY):
+    for at in range(3 * PROGRESS_EVERY):
         engine.at(at, 0, lambda _: None, None)
     done = []
 
-    def beat():
+    def progress():
         done.append(engine.done)
         if len(done) == 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        engine.run(beat)
-    assert done == [0, BEAT_EVERY]
+        engine.run(progress)
+    assert done == [0, PROGRESS_EVERY]

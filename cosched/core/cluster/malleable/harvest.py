@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeAlias
 
-from cosched.core.cluster.malleable.dealing import (
+from cosched.core.cluster.malleable.division import (
     Amounts,
     give_evenly,
     give_most_impact,

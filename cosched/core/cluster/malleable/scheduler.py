@@ -24,6 +24,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cosched.core.cluster.malleable.benefit import gift_benefit, harvest_benefit
 from cosched.core.cluster.malleable.harvest import NEVER
 from cosched.core.cluster.malleable.messages import (
     Command,
@@ -37,7 +38,6 @@ from cosched.core.cluster.malleable.messages import (
 )
 from cosched.core.cluster.malleable.running import Running
 from cosched.core.cluster.malleable.settings import Distribution, Policy
-from cosched.core.cluster.malleable.worth import gift_worth, harvest_worth
 from cosched.core.errors import CoschedError
 
 
@@ -154,9 +154,9 @@ class MalleableScheduler:
         amounts = harvest.take(victims, missing)
         if sum(amounts) < missing:
             return False
-        least = self.policy.control.least_worth
+        least = self.policy.control.least_benefit
         if least:
-            worth = harvest_worth(self.running.values(), victims, amounts, now_ns)
+            worth = harvest_benefit(self.running.values(), victims, amounts, now_ns)
             if worth < least:
                 return False
         for job, amount in zip(victims, amounts, strict=True):
@@ -195,12 +195,12 @@ class MalleableScheduler:
 
         A job whose gift is not worth its cost gets none; the least worthy job is removed
         first, and its nodes go to the others."""
-        give, least = self.policy.harvest.give, self.policy.control.least_worth
+        give, least = self.policy.harvest.give, self.policy.control.least_benefit
         jobs = list(receivers)
         amounts = give(jobs, self.free)
         while least:
             worths = [
-                gift_worth(job, amount, now_ns) if amount else least
+                gift_benefit(job, amount, now_ns) if amount else least
                 for job, amount in zip(jobs, amounts, strict=True)
             ]
             lowest = min(worths, default=least)

@@ -22,21 +22,21 @@ class Control:
     """Limits for all policies.
 
     harvest_limit: how often a job may be harvested; None: no limit. protected_ns: the age
-    before which a job is not harvested. least_worth: the least benefit of a change, as a
+    before which a job is not harvested. least_benefit: the least benefit of a change, as a
     multiple of its cost; 0: no limit. See ``worth``.
     """
 
     harvest_limit: int | None = None
     protected_ns: int = 0
-    least_worth: float = 0.0
+    least_benefit: float = 0.0
 
     def __post_init__(self) -> None:
         if self.harvest_limit is not None and self.harvest_limit < 0:
             raise CoschedError(f"harvest limit {self.harvest_limit}: want 0 or more")
         if self.protected_ns < 0:
             raise CoschedError(f"protected age {self.protected_ns} ns: want 0 or more")
-        if self.least_worth < 0.0:
-            raise CoschedError(f"least worth {self.least_worth:g}: want 0 or more")
+        if self.least_benefit < 0.0:
+            raise CoschedError(f"least worth {self.least_benefit:g}: want 0 or more")
 
 
 @dataclass(frozen=True, slots=True)

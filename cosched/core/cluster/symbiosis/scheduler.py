@@ -6,7 +6,7 @@ start if it is expected to end by then, or if the reserved job still fits beside
 started job keeps its halves until it ends.
 
 Suitable halves depend on the neighbours. So a reservation is a plan, tried on a copy of the
-board, not a count of nodes. A pass costs about queue x running jobs.
+allocation, not a count of nodes. A pass costs about queue x running jobs.
 
 A slowed job may exceed its walltime. It is then expected to take ``overrun_ns`` more,
 repeatedly, as in ``cosched.core.cluster.queue.ledger``.
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from cosched.core.cluster.queue.messages import JobEnded, JobId, Ticked
-from cosched.core.cluster.symbiosis.board import Board, Spot
+from cosched.core.cluster.symbiosis.allocation import Allocation, Placed
 from cosched.core.cluster.symbiosis.learner import Learner
 from cosched.core.cluster.symbiosis.messages import (
     Command,
@@ -82,7 +82,7 @@ class SymbioticScheduler:
         self.counts = Counts()
         self.learner = learner
         self.reservation: tuple[SharingJob, int] | None = None  #: after the last pass
-        self._board = Board(nodes)
+        self._allocation = Allocation(nodes)
         self._placement = placement
         self._order = order
         self._overrun_ns = overrun_ns
@@ -95,9 +95,9 @@ class SymbioticScheduler:
         return self._queue
 
     @property
-    def board(self) -> Board:
+    def allocation(self) -> Allocation:
         """Returns the job on each half, for reading."""
-        return self._board
+        return self._allocation
 
     def handle(self, event: Event) -> tuple[Command, ...]:
         """Takes one event and returns the commands. Events come in the order of time."""
@@ -114,10 +114,10 @@ class SymbioticScheduler:
         return ()
 
     def _submit(self, job: SharingJob) -> None:
-        if job.size < 1 or self._placement(job, Board(self._board.nodes)) is None:
+        if job.size < 1 or self._placement(job, Allocation(self._allocation.nodes)) is None:
             raise CoschedError(
                 f"job {job.number} wants {job.size} halves of nodes; "
-                f"the machine has {self._board.nodes} nodes"
+                f"the machine has {self._allocation.nodes} nodes"
             )
         if job.walltime_ns < 1:
             raise CoschedError(f"job {job.number} has no walltime")
@@ -131,7 +131,7 @@ class SymbioticScheduler:
         if len(kept) == len(self._ends):
             raise CoschedError(f"job {number} ended but was not running")
         self._ends = kept
-        self._board.remove(number)
+        self._allocation.remove(number)
 
     def _pass(self, now_ns: int) -> Iterator[StartSharing]:
         self.counts.passes += 1
@@ -141,7 +141,7 @@ class SymbioticScheduler:
         head = None
         waiting = iter(ranked)
         for job in waiting:
-            spot = self._placement(job, self._board)
+            spot = self._placement(job, self._allocation)
             if spot is None:
                 head = job
                 break
@@ -163,8 +163,8 @@ class SymbioticScheduler:
         for job in behind:
             # Most jobs of a long queue are larger than the free halves.
             spot = None
-            if job.size <= self._board.free:
-                spot = self._placement(job, self._board)
+            if job.size <= self._allocation.free:
+                spot = self._placement(job, self._allocation)
             if spot is None:
                 continue
             if now_ns + job.walltime_ns > shadow_ns:
@@ -177,9 +177,9 @@ class SymbioticScheduler:
             self.counts.backfilled += 1
             yield self._start(job, spot, now_ns)
 
-    def _shadow(self, head: SharingJob) -> tuple[int, Board]:
-        """Returns the time when the head will fit, and the board at that time."""
-        later = self._board.copy()
+    def _shadow(self, head: SharingJob) -> tuple[int, Allocation]:
+        """Returns the time when the head will fit, and the allocation at that time."""
+        later = self._allocation.copy()
         at_ns = 0
         for end_ns, number in self._ends:
             enough = at_ns and end_ns > at_ns and later.free >= head.size
@@ -189,8 +189,8 @@ class SymbioticScheduler:
             at_ns = end_ns
         return at_ns, later
 
-    def _start(self, job: SharingJob, spot: Spot, now_ns: int) -> StartSharing:
-        self._board.place(job, spot)
+    def _start(self, job: SharingJob, spot: Placed, now_ns: int) -> StartSharing:
+        self._allocation.place(job, spot)
         insort(self._ends, (now_ns + job.walltime_ns, job.number))
         return StartSharing(job, spot.halves, spot.closed)
 

@@ -1,13 +1,13 @@
-"""A machine whose nodes have two halves, in virtual time.
+"""Drives a ``SymbioticScheduler`` on nodes with two halves, in virtual time.
 
-Drives a ``SymbioticScheduler`` with a stream of jobs. How fast a job runs depends on its
-neighbours: as the speedup matrix says, and as the slowest of its halves, since the tasks
-of a parallel job wait for each other. When a neighbour comes or goes, what is left of a
-job goes on at another speed. A stretch during which a job has the same neighbour
-everywhere is an observation for the scheduler's learner.
+The speed of a job depends on its neighbours. The speedup matrix gives the speed of each of
+its halves. The job runs as fast as its slowest half, since the tasks of a parallel job wait
+for each other. When a neighbour starts or ends, the rest of the job runs at another speed.
+While a job has the same neighbour on all its halves, its speed is an observation for the
+scheduler's learner.
 
-A job is submitted at its time, or later: at most so many wait at once, and the next one
-comes when there is room.
+At most ``queue_limit`` jobs wait at once. A job that arrives at a full queue is submitted
+as soon as there is room.
 """
 
 from __future__ import annotations
@@ -26,18 +26,17 @@ from cosched.core.cluster.symbiosis.messages import (
     StartSharing,
 )
 from cosched.core.cluster.symbiosis.scheduler import SymbioticScheduler
-from cosched.sim.engine import DECIDE, END, SUBMIT, Engine
+from cosched.sim.engine import END, NEVER, Decisions, Engine, submit_in_order
 from cosched.sim.symbiotic.stream import StreamJob
-
-NEVER = -1
 
 
 @dataclass(slots=True)
 class Running:
-    """A job on its halves.
+    """A running job.
 
-    left: nanoseconds of nodes of its own, at since_ns. beside: its neighbours since then.
-    plan: counts the ends that were foreseen, of which only the last one comes true.
+    left: the run time that is left at ``since_ns``, in nanoseconds on whole nodes.
+    beside: its neighbours since then. plan: the version of its expected end; an end on
+    the heap with an older version is ignored.
     """
 
     job: SharingJob
@@ -49,11 +48,11 @@ class Running:
     plan: int = 0
 
 
-class HalvedMachine:
-    """A stream on its way through a scheduler.
+class SharedMachine:
+    """Feeds a stream of jobs to a scheduler and runs them on shared nodes.
 
-    submit_ns, start_ns, end_ns: of each job, by its place in the stream. halves: where it
-    ran.
+    submit_ns, start_ns, end_ns: of each job, by its place in the stream. halves: the node
+    halves of each job.
     """
 
     def __init__(
@@ -74,52 +73,43 @@ class HalvedMachine:
         self._scheduler = scheduler
         self._matrix = matrix
         self._queue_limit = queue_limit
-        self._submitted = 0
-        self._awaited = NEVER  # the job whose time of submission is on the heap
+        self._arrived = 0  # jobs whose time of submission has come
+        self._submitted = 0  # those of them that had room in the queue
         self._running: dict[int, Running] = {}
-        self._due_ns = NEVER
-        engine.at(0, DECIDE, self._decide, None)
+        self._decisions = Decisions(engine, self._decide)
+        self._decisions.request()
+        submit_in_order(engine, [entry.job.submit_ns for entry in stream], self._arrive)
 
-    def _tell(self, event: Event) -> None:
+    def _feed(self, event: Event) -> None:
         for command in self._scheduler.handle(event):
             self._start(command)
 
-    def _ask(self) -> None:
-        """One decision at this moment, when all else is done."""
-        if self._due_ns != self._engine.now_ns:
-            self._due_ns = self._engine.now_ns
-            self._engine.at(self._due_ns, DECIDE, self._decide, None)
+    def _queue_has_room(self) -> bool:
+        return len(self._scheduler.queue) < self._queue_limit
 
-    def _decide(self, _: None) -> None:
-        self._due_ns = NEVER
+    def _arrive(self, index: int) -> None:
+        self._arrived = index + 1
+        if self._queue_has_room():
+            self._decisions.request()
+
+    def _decide(self) -> None:
         now_ns = self._engine.now_ns
         while True:
-            self._submit_what_fits(now_ns)
+            self._fill_queue(now_ns)
             waiting = len(self._scheduler.queue)
-            self._tell(Ticked(now_ns))
-            # Whoever started made room for others, who may start at once, too.
+            self._feed(Ticked(now_ns))
+            # The jobs that started made room for others, which may start at once, too.
             started = len(self._scheduler.queue) < waiting
             if not started or self._submitted == len(self._stream):
                 break
         self._change_speeds()
 
-    def _submit_what_fits(self, now_ns: int) -> None:
-        while (
-            self._submitted < len(self._stream)
-            and len(self._scheduler.queue) < self._queue_limit
-        ):
+    def _fill_queue(self, now_ns: int) -> None:
+        while self._submitted < self._arrived and self._queue_has_room():
             job = self._stream[self._submitted].job
-            if job.submit_ns > now_ns:
-                if self._awaited != self._submitted:
-                    self._awaited = self._submitted
-                    self._engine.at(job.submit_ns, SUBMIT, self._arrived, None)
-                return
             self.submit_ns[self._submitted] = now_ns
             self._submitted += 1
-            self._tell(JobSubmitted(now_ns, replace(job, submit_ns=now_ns)))
-
-    def _arrived(self, _: None) -> None:
-        self._ask()
+            self._feed(JobSubmitted(now_ns, replace(job, submit_ns=now_ns)))
 
     def _start(self, command: StartSharing) -> None:
         number, now_ns = command.job.number, self._engine.now_ns
@@ -133,18 +123,17 @@ class HalvedMachine:
         number, plan = which
         running = self._running.get(number)
         if running is None or running.plan != plan:
-            return  # it was foreseen at a speed that the job has no more
+            return  # the job's speed has changed since
         now_ns = self._engine.now_ns
         self._observe(running, now_ns)
         del self._running[number]
         self.end_ns[number] = now_ns
         self.ended += 1
-        self._tell(JobEnded(now_ns, number))
-        self._ask()
+        self._feed(JobEnded(now_ns, number))
+        self._decisions.request()
 
     def _change_speeds(self) -> None:
-        """After jobs came or went: who has other neighbours, and another speed, from now
-        on."""
+        """Computes new speeds and ends for the jobs whose neighbours changed."""
         now_ns = self._engine.now_ns
         for number, running in self._running.items():
             beside = self._neighbours(running)
@@ -160,19 +149,19 @@ class HalvedMachine:
             self._engine.at(end_ns, END, self._end, (number, running.plan))
 
     def _neighbours(self, running: Running) -> frozenset[str | None]:
-        """Applications beside a job; None: halves beside it that nobody uses."""
-        board = self._scheduler.board
+        """Returns the applications beside a job; ``None`` stands for an idle half."""
+        allocation = self._scheduler.allocation
         used = set(running.halves)
         found: set[str | None] = set()
         for half in running.halves:
-            other = board.neighbour(half)
+            other = allocation.neighbour(half)
             closed = other is running.job and half ^ 1 not in used
             found.add(None if other is None or closed else other.application)
         return frozenset(found)
 
     def _observe(self, running: Running, now_ns: int) -> None:
-        """What counters of the job would say of a stretch that is over."""
+        """Reports the speed that the job had, if all its halves had one neighbour."""
         if len(running.beside) == 1 and now_ns > running.since_ns:
             (beside,) = running.beside
             name = running.job.application
-            self._tell(SpeedObserved(now_ns, name, beside, running.speed))
+            self._feed(SpeedObserved(now_ns, name, beside, running.speed))

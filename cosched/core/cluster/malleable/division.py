@@ -15,7 +15,7 @@ from cosched.core.cluster.malleable.running import Running
 Amounts: TypeAlias = list[int]
 
 
-def deal_evenly(rooms: Sequence[int], count: int) -> Amounts:
+def divide_evenly(rooms: Sequence[int], count: int) -> Amounts:
     """Deals ``count`` round robin in the given order, to each at most its room."""
     amounts = [0] * len(rooms)
     active = [place for place, room in enumerate(rooms) if room]
@@ -33,12 +33,12 @@ def deal_evenly(rooms: Sequence[int], count: int) -> Amounts:
 
 def take_evenly(victims: Sequence[Running], count: int) -> Amounts:
     """Takes one node from each job in turn, down to its minimum."""
-    return deal_evenly([job.size - job.minimum for job in victims], count)
+    return divide_evenly([job.size - job.minimum for job in victims], count)
 
 
 def give_evenly(receivers: Sequence[Running], count: int) -> Amounts:
     """Gives one node to each job in turn, up to its ideal."""
-    return deal_evenly([job.ideal - job.size for job in receivers], count)
+    return divide_evenly([job.ideal - job.size for job in receivers], count)
 
 
 def take_least_impact(victims: Sequence[Running], count: int) -> Amounts:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from cosched.core.cluster.malleable.dealing import Amounts
+from cosched.core.cluster.malleable.division import Amounts
 from cosched.core.cluster.malleable.running import Running
 
 
@@ -23,7 +23,7 @@ def wait_saved_ns(running: Iterable[Running], missing: int, now_ns: int) -> int:
     raise ValueError(f"all jobs together have {missing} nodes too few")
 
 
-def harvest_worth(
+def harvest_benefit(
     running: Iterable[Running],
     victims: Sequence[Running],
     amounts: Amounts,
@@ -39,7 +39,7 @@ def harvest_worth(
     return saved_ns / delay_ns if delay_ns > 0 else float("inf")
 
 
-def gift_worth(job: Running, amount: int, now_ns: int) -> float:
+def gift_benefit(job: Running, amount: int, now_ns: int) -> float:
     """Returns the saved time divided by the cost of the change."""
     now_end_ns = job.end_with_ns(job.size, now_ns)
     saved_ns = now_end_ns - job.end_with_ns(job.size + amount, now_ns)

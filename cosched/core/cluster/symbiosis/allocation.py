@@ -10,14 +10,14 @@ from cosched.core.cluster.symbiosis.messages import Half, SharingJob
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class Placed:
     """Halves for a job, and halves that stay empty while it runs."""
 
     halves: tuple[Half, ...]
     closed: tuple[Half, ...] = ()
 
 
-class Board:
+class Allocation:
     """The halves of ``nodes`` nodes."""
 
     __slots__ = ("_at", "_owner", "free", "nodes")
@@ -26,11 +26,11 @@ class Board:
         self.nodes = nodes
         self.free = 2 * nodes  #: halves
         self._owner: list[SharingJob | None] = [None] * (2 * nodes)
-        self._at: dict[JobId, Spot] = {}
+        self._at: dict[JobId, Placed] = {}
 
-    def copy(self) -> Board:
-        """Returns a copy of this board."""
-        other = Board(self.nodes)
+    def copy(self) -> Allocation:
+        """Returns a copy of this allocation."""
+        other = Allocation(self.nodes)
         other.free = self.free
         other._owner = self._owner.copy()
         other._at = self._at.copy()
@@ -60,7 +60,7 @@ class Board:
             elif owner[top + 1] is None:
                 yield top + 1, owner[top]
 
-    def place(self, job: SharingJob, spot: Spot) -> None:
+    def place(self, job: SharingJob, spot: Placed) -> None:
         """Gives the job these halves."""
         for half in (*spot.halves, *spot.closed):
             if self._owner[half] is not None:
