@@ -41,6 +41,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from cosched.core.node.fairness import bound_accounts, restart_account, start_account
+from cosched.core.node.groups import Group
 from cosched.core.node.job import JobState, submission_key
 from cosched.core.node.messages import (
     AlarmRang,
@@ -241,10 +242,9 @@ class NodeScheduler:
         if not ending:
             self.counters[Branch.CSW_NOTHING_DUE] += 1
             return []
-        keep, order = keep_unfinished(table, ending), table.order(event)
-        if table.policy.ends_apart:
-            ended = [g for g in table.groups if any(job in ending for job in g.jobs)]
-            keep = make_room(table, ended, keep, order, now_ns)
+        ended = [table.group_of(job) for job in ending] if table.policy.ends_apart else []
+        order = table.order(event)
+        keep = make_room(table, ended, keep_unfinished(table, ending), order, now_ns)
         commands = reschedule(table, keep, order, now_ns, Cause.SLICE)
         for job in ending:
             if job.scheduled:  # it begins another slice
@@ -313,32 +313,22 @@ class NodeScheduler:
 
     # -- the decision; ``switch`` has the table of its cases -------------------------------
 
-    def _settle(self, event: Event, cause: Cause) -> list[Command]:
+    def _settle(
+        self, event: Event, cause: Cause, room_in: Sequence[Group] = ()
+    ) -> list[Command]:
         """Reschedules the node after tasks, CPU sets or modes have changed."""
-        bound_accounts(self._table, event.now_ns)
-        keep = keep_running(self._table, event.now_ns)
-        return self._fill(keep, self._table.order_during_turns(event.now_ns), event, cause)
+        table, now_ns = self._table, event.now_ns
+        bound_accounts(table, now_ns)
+        order = table.order_during_turns(now_ns)
+        keep = make_room(table, room_in, keep_running(table, now_ns), order, now_ns)
+        commands = reschedule(table, keep, order, now_ns, cause)
+        # Even without a switch, the job for whose sake another was refused may have left.
+        return commands + rearm(table)
 
     def _settle_after_exit(self, event: Event) -> list[Command]:
         """Reschedules the node after a job has left or takes part no more."""
-        table, now_ns = self._table, event.now_ns
-        bound_accounts(table, now_ns)
-        keep, order = keep_running(table, now_ns), table.order_during_turns(now_ns)
-        if table.policy.exit_ends_turns:
-            keep = make_room(table, table.groups, keep, order, now_ns)
-        return self._fill(keep, order, event, Cause.FREED)
-
-    def _fill(
-        self,
-        keep: Sequence[JobState],
-        order: Sequence[JobState],
-        event: Event,
-        cause: Cause,
-    ) -> list[Command]:
-        # A job for whose sake another one was refused may have left, switch or not.
-        return reschedule(self._table, keep, order, event.now_ns, cause) + rearm(
-            self._table
-        )
+        ends_turns = self._table.policy.exit_ends_turns
+        return self._settle(event, Cause.FREED, self._table.groups if ends_turns else ())
 
     def _bring_in(self, job: JobState, event: Event, cause: Cause) -> list[Command]:
         """Schedules the job in the place of its whole group."""

@@ -127,8 +127,9 @@ def reschedule(
     that get CPUs are notified. ``cause`` is why these jobs are scheduled.
     """
     chosen = table.fill(keep, order)
-    leaving = [job for job in table.by_key() if job.scheduled and job not in chosen]
-    coming = [job for job in table.by_key() if not job.scheduled and job in chosen]
+    jobs = table.by_key()
+    leaving = [job for job in jobs if job.scheduled and job not in chosen]
+    coming = [job for job in jobs if not job.scheduled and job in chosen]
     commands: list[Command] = []
     for job in leaving:
         job.account(now_ns)
