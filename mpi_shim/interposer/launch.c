@@ -1,14 +1,14 @@
 /*
- * launch.c - what happens before MPI_Init: a process that an MPI launcher has started says so
- * to the scheduler daemon, so that its job takes its turns from the first instruction on. A
- * Python program imports for seconds, a solver reads its input: beside a job whose turn it is
- * that would be a load that nobody schedules.
+ * launch.c - before MPI_Init: reports to the scheduler daemon that an MPI launcher has started
+ * this process, so that its job is scheduled from the first instruction on. A Python program
+ * imports for seconds, and a solver reads its input. Without the report that would be load
+ * that no scheduler controls, beside the scheduled job.
  *
- * Only the first process of a rank speaks: a program that the rank starts is in its class by
- * birth, and inherits the variable below. A shell that starts the rank's program need not
- * pass it on; then the daemon, which sees who has started whom, sends the second one away.
+ * Only the first process of a rank reports. A program that the rank starts is in the rank's
+ * class from birth, and inherits the variable below. A shell that starts the rank's program may
+ * not pass the variable on. Then the daemon, which sees the parents, rejects the second report.
  *
- * It fails open: who is not heard registers in MPI_Init all the same.
+ * It fails open: a task without a daemon's answer registers in MPI_Init all the same.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -17,17 +17,17 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cosched/environment.h"
 #include "base/state.h"
+#include "cosched/environment.h"
 
 #define ANNOUNCE_TIMEOUT_MS 500
 
 enum { MARK_BYTES = COSCHED_NAME_BYTES + 16 };
 
-/* JOB:PID, the process of a rank of this job that has spoken. */
+/* JOB:PID, the process of a rank of this job that has reported. */
 #define LAUNCHED "COSCHED_LAUNCHED"
 
-/* What launchers tell a rank, and nobody else: not themselves, nor a batch script. */
+/* Variables that launchers set for a rank, but not for themselves or for a batch script. */
 static const char *const ranks[] = {"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK"};
 static const char *const worlds[] = {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"};
 
@@ -42,12 +42,12 @@ static int32_t number_in(const char *const *names, size_t count, int32_t otherwi
     return otherwise;
 }
 
-/* This process, as the mark has it: the same after it has become another program. */
+/* Writes this process's mark, which stays the same when it executes another program. */
 static void write_mark(char mark[MARK_BYTES], const char *job) {
     snprintf(mark, MARK_BYTES, "%s:%d", job, (int)getpid());
 }
 
-static bool another_has_spoken(const char *own_mark, const char *job) {
+static bool another_has_reported(const char *own_mark, const char *job) {
     const char *mark = getenv(LAUNCHED);
     size_t length = strlen(job);
     return mark != NULL && strncmp(mark, job, length) == 0 && mark[length] == ':' &&
@@ -66,17 +66,17 @@ static void announce(void) {
     if (task->job == NULL)
         return;
     write_mark(mark, task->job);
-    if (another_has_spoken(mark, task->job))
+    if (another_has_reported(mark, task->job))
         return;
     task->rank = rank;
     task->world = number_in(worlds, sizeof worlds / sizeof *worlds, 0);
-    cosched_shim.announced =
+    cosched_state.announced =
         cosched_announce(environment.socket_path, task, ANNOUNCE_TIMEOUT_MS, reason) == 0;
     /* Whatever the answer: a program that the rank starts must not try again. */
     (void)setenv(LAUNCHED, mark, 1);
 }
 
-/* C has errno 0 when main begins, and programs rely on it. */
+/* C programs rely on errno being 0 when main begins. */
 __attribute__((constructor)) static void begin(void) {
     int error = errno;
     announce();

@@ -1,192 +1,105 @@
 /*
- * The life of the shim in one process: the environment, registration (CMDREG) after
- * MPI_Init, deregistration (CMDOUT) at the beginning of MPI_Finalize, a forked child.
+ * life.c - the shim's life in one process: registration (CMDREG) after MPI_Init,
+ * deregistration (CMDOUT) at the beginning of MPI_Finalize, and a forked child.
  *
- * It fails open. Without COSCHED_JOB and COSCHED_WAIT nothing is done at all; without a daemon the carrier
- * stays what the environment says and everything else is as if the shim were not there.
+ * It fails open. Without COSCHED_JOB and COSCHED_WAIT it does nothing. Without a daemon the
+ * carrier stays what the environment says, and everything else is as without the shim.
+ *
+ * The exported entries that begin MPI are here, not in entry.c, since they need all layers.
  */
 #define _GNU_SOURCE
-#include "base/state.h"
-
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "cosched/environment.h"
-#include "status/attributes.h"
-#include "status/comms.h"
-#include "calls/do.h"
-#include "wait/idle.h"
+#include "base/report.h"
+#include "base/state.h"
+#include "calls/entry.h"
 #include "calls/requests.h"
+#include "status/comms.h"
+#include "status/copies.h"
 #include "status/shadow.h"
+#include "wait/idle.h"
 
-struct cosched_shim cosched_shim = {
-    .link = {.bell = -1, .counters = &cosched_shim.link.own_counters}};
-
-static struct cosched_environment environment;
-static pthread_once_t started = PTHREAD_ONCE_INIT;
 static pthread_once_t fork_watched = PTHREAD_ONCE_INIT;
-static char broken_why[512];
 
-static void say(const char *format, va_list arguments) {
-    char line[768];
-    int head = snprintf(line, sizeof line, "cosched: pid %d: ", (int)getpid());
-    int body = vsnprintf(line + head, sizeof line - (size_t)head - 1, format, arguments);
-    size_t length = (size_t)head + (body < 0 ? 0 : (size_t)body);
-    if (length > sizeof line - 2)
-        length = sizeof line - 2;
-    line[length++] = '\n';
-    /* One write, so that the ranks' lines do not mix. */
-    ssize_t ignored = write(STDERR_FILENO, line, length);
-    (void)ignored;
-}
+static void detach_child(void) { cosched_abandon(&cosched_state.link); }
 
-void cosched_shim_say(const char *format, ...) {
-    va_list arguments;
-    if (!cosched_shim.verbose)
-        return;
-    va_start(arguments, format);
-    say(format, arguments);
-    va_end(arguments);
-}
+static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, detach_child); }
 
-void cosched_shim_warn(const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    say(format, arguments);
-    va_end(arguments);
-}
-
-int cosched_shim_refuse(const char *what) {
-    return cosched_shim_refuse_because(
-        what, broken_why[0] != '\0' ? broken_why : "not possible here");
-}
-
-int cosched_shim_refuse_because(const char *what, const char *why) {
-    cosched_shim_warn("%s: %s", what, why);
-    return MPI_ERR_OTHER;
-}
-
-/* What runs without the shim runs with it: only where status bytes would be missing, which
- * the other ranks expect, is a library that lacks a call refused. */
-static enum cosched_shim_mode choose_mode(bool takes_part) {
-    int error = cosched_pmpi_load(broken_why, sizeof broken_why);
-    if (error == 0)
-        return takes_part ? COSCHED_SHIM_ACTIVE : COSCHED_SHIM_PASSIVE;
-    if (error != -ENOSYS || cosched_shim_prefixes())
-        return COSCHED_SHIM_BROKEN;
-    if (takes_part)
-        cosched_shim_warn("%s; the program runs on without it: name that library's own mpicc with "
-                          "--mpicc", broken_why);
-    return COSCHED_SHIM_PASSIVE;
-}
-
-static void start(void) {
-    cosched_environment_read(&environment);
-    cosched_shim.verbose = environment.verbose != 0;
-    for (uint32_t i = 0; i < environment.warning_count; i++)
-        cosched_shim_say("%s", environment.warnings[i]);
-    cosched_shim.wait = environment.wait;
-    bool takes_part = cosched_environment_takes_part(&environment) != 0;
-    if (takes_part) {
-        cosched_shim.copies = cosched_copies_safe;
-        cosched_shim.carrier = (enum cosched_carrier)environment.task.carrier;
-    }
-    __atomic_store_n(&cosched_shim.mode, choose_mode(takes_part), __ATOMIC_RELEASE);
-}
-
-enum cosched_shim_mode cosched_shim_start(void) {
-    pthread_once(&started, start);
-    return cosched_shim.mode;
-}
-
-/* For the mpi4py wrapper, which finds this name and then leaves the work to the interposer. */
-__attribute__((visibility("default"))) int cosched_interposer_active(void) {
-    struct cosched_environment now;
-    cosched_environment_read(&now);
-    return cosched_environment_takes_part(&now);
-}
-
-static void forget_in_child(void) {
-    cosched_abandon(&cosched_shim.link);
-}
-
-static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, forget_in_child); }
-
-/* The user would wonder why nothing happens. */
-static void warn_of_memory_wait(const char *reason) { cosched_shim_warn("%s", reason); }
+/* A user whose job waits for memory must see why it does not start. */
+static void report_memory_wait(const char *reason) { cosched_report_warn("%s", reason); }
 
 static void attach(void) {
-    struct cosched_registration *task = &environment.task;
-    task->on_memory_wait = warn_of_memory_wait;
+    struct cosched_environment *environment = &cosched_state_environment;
+    struct cosched_registration *task = &environment->task;
+    struct cosched_link *link = &cosched_state.link;
+    task->on_memory_wait = report_memory_wait;
     cosched_pmpi.Comm_rank(MPI_COMM_WORLD, &task->rank);
     cosched_pmpi.Comm_size(MPI_COMM_WORLD, &task->world);
-    int error = cosched_attach(&cosched_shim.link, environment.socket_path, task,
-                               COSCHED_ATTACH_TIMEOUT_MS);
-    if (error == -ENOMEM && cosched_shim.link.reason[0] != '\0')
-        cosched_shim_warn("%s", cosched_shim.link.reason); /* one task of a node gets it */
+    int error = cosched_attach(link, environment->socket_path, task, COSCHED_ATTACH_TIMEOUT_MS);
+    if (error == -ENOMEM && link->reason[0] != '\0')
+        cosched_report_warn("%s", link->reason); /* one task of a node gets it */
     if (error != 0) {
-        cosched_shim_say("rank %d runs on its own: %s (%s)", task->rank, cosched_shim.link.reason,
-                         environment.socket_path);
+        cosched_report_info("rank %d runs on its own: %s (%s)", task->rank, link->reason,
+                            environment->socket_path);
         return;
     }
     pthread_once(&fork_watched, watch_forks);
-    cosched_shim_say("rank %d of %d registered as task %u of job %s on %s, status by %s", task->rank,
-                     task->world, cosched_shim.link.slot, task->job, environment.node,
-                     cosched_environment_carrier_name(task->carrier));
+    cosched_report_info("rank %d of %d registered as task %u of job %s on %s, status by %s",
+                        task->rank, task->world, link->slot, task->job, environment->node,
+                        cosched_environment_carrier_name(task->carrier));
 }
 
-/* MPI deletes the attributes of MPI_COMM_SELF first thing in MPI_Finalize, by whatever
- * name and from whatever language that was called. */
+/* Called when MPI deletes the attributes of MPI_COMM_SELF, which is the first thing that
+ * MPI_Finalize does, in every language. */
 static int leave(MPI_Comm comm, int keyval, void *value, void *extra) {
     (void)comm, (void)keyval, (void)value, (void)extra;
     cosched_requests_forget();
-    if (cosched_shim.carrier == COSCHED_CARRIER_SHADOW)
+    if (cosched_state.carrier == COSCHED_CARRIER_SHADOW)
         cosched_shadow_close();
     cosched_comms_close();
-    if (cosched_shim.link.counters->foreign != 0)
-        cosched_shim_say("%llu messages came from peers without the shim",
-                         (unsigned long long)cosched_shim.link.counters->foreign);
-    cosched_detach(&cosched_shim.link);
+    if (cosched_state.link.counters->foreign != 0)
+        cosched_report_info("%llu messages came from peers without the shim",
+                            (unsigned long long)cosched_state.link.counters->foreign);
+    cosched_detach(&cosched_state.link);
     return MPI_SUCCESS;
 }
 
-/* One line a job, from MPI_Init on. */
-static void tell_of_tool(void) {
+/* Warns once a job about a profiling tool that the shim bypasses. */
+static void report_tool(void) {
     const char *tool = cosched_pmpi_bypassed;
     int rank = 0;
     if (tool == NULL)
         return;
     cosched_pmpi.Comm_rank(MPI_COMM_WORLD, &rank);
     if (rank == 0)
-        cosched_shim_warn("%s, linked between the program and MPI, misses the calls that cosched "
-                          "stands in for; LD_PRELOAD=%s cosched-run ... puts it in front",
-                          tool, tool);
+        cosched_report_warn("%s, linked between the program and MPI, misses the calls that "
+                            "cosched stands in for; LD_PRELOAD=%s cosched-run ... puts it in "
+                            "front",
+                            tool, tool);
 }
 
 static void enter(void) {
     int key = MPI_KEYVAL_INVALID;
-    tell_of_tool();
+    report_tool();
     cosched_idle_open();
-    cosched_shim.copies = cosched_copies_choose();
+    cosched_copies_choose();
     cosched_comms_open();
-    if (cosched_pmpi.Comm_create_keyval(cosched_attribute_stays, leave, &key, NULL) == MPI_SUCCESS)
+    if (cosched_pmpi.Comm_create_keyval(cosched_comms_stay, leave, &key, NULL) == MPI_SUCCESS)
         cosched_pmpi.Comm_set_attr(MPI_COMM_SELF, key, NULL);
-    if (environment.task.job == NULL)
-        return; /* only its waits are ours */
-    /* The ranks meet before they register: on one node of several a task may wait long for
-     * memory, while the others would take it for a rank without the shim. */
-    if (cosched_shim.carrier == COSCHED_CARRIER_SHADOW)
+    if (cosched_state_environment.task.job == NULL)
+        return; /* COSCHED_WAIT alone: no job to register with */
+    /* The ranks join before they register: on one of several nodes a task may wait long for
+     * memory, and the others would take it for a rank without the shim. */
+    if (cosched_state.carrier == COSCHED_CARRIER_SHADOW)
         cosched_shadow_open();
     attach();
 }
 
-/* What the program finds in errno is the library's doing. */
-static int initialised(int rc) {
+/* Leaves errno as the library set it. */
+static int after_init(int rc) {
     int error = errno;
     if (rc == MPI_SUCCESS)
         enter();
@@ -195,9 +108,41 @@ static int initialised(int rc) {
 }
 
 int cosched_do_Init(int *argc, char ***argv) {
-    return initialised(cosched_pmpi.Init(argc, argv));
+    return after_init(cosched_pmpi.Init(argc, argv));
 }
 
 int cosched_do_Init_thread(int *argc, char ***argv, int required, int *provided) {
-    return initialised(cosched_pmpi.Init_thread(argc, argv, required, provided));
+    return after_init(cosched_pmpi.Init_thread(argc, argv, required, provided));
 }
+
+/* Whether MPI_Init was called by a Fortran binding inside the library: by mpi_init_, MPI_INIT,
+ * mpi_init_f08_ or ompi_init_f, not by MPI_Init_thread or another MPI_Init*. */
+static bool is_binding_inside(const void *caller) {
+    Dl_info where;
+    return cosched_pmpi_called_from(caller) && dladdr(caller, &where) != 0 &&
+           where.dli_sname != NULL && strcasestr(where.dli_sname, "mpi_init") != NULL &&
+           strstr(where.dli_sname, "MPI_Init") == NULL;
+}
+
+/* A Fortran binding is a library of its own with MPICH and Open MPI. If it were a part of the
+ * MPI library, its PMPI calls could not be told from the library's own, and its messages would
+ * travel without the status byte that their receivers expect. Such a program is refused. */
+#define REFUSE_BINDING_INSIDE(name)                                                                \
+    if (cosched_state_mode() == COSCHED_STATE_ACTIVE && cosched_state_uses_prefix() &&              \
+        is_binding_inside(__builtin_return_address(0)))                                            \
+        return cosched_report_refuse(                                                              \
+            "MPI_" #name, "the Fortran binding is a part of the MPI library, where its messages "  \
+                          "cannot be seen; use cosched-run --carrier none");
+
+#define BEGINNING(name, parameters, arguments)                                                     \
+    COSCHED_ENTRY MPI_##name parameters {                                                          \
+        REFUSE_BINDING_INSIDE(name)                                                                \
+        COSCHED_ENTRY_SERVE(name, true, name, arguments)                                           \
+    }                                                                                              \
+    COSCHED_ENTRY PMPI_##name parameters {                                                         \
+        REFUSE_BINDING_INSIDE(name)                                                                \
+        COSCHED_ENTRY_SERVE(name, COSCHED_ENTRY_FROM_OUTSIDE(), name, arguments)                   \
+    }
+#define CALL(name, parameters, arguments)
+#define COUNTED CALL
+#include "base/calls.h"

@@ -1,20 +1,22 @@
 /*
- * first_use THREADS ROUNDS - threads that use a communicator for the first time all at once
- * (mpi_shim/interposer/status/peers.c), over a library of MPI that exists here alone: it remembers
- * one attribute and lets others run wherever the real one may. Compiled together with peers.c.
+ * first_use THREADS ROUNDS - threads that use a communicator for the first time all at once.
+ * Compiled together with mpi_shim/interposer/status/comms.c, over a fake MPI library: it stores
+ * one attribute, and yields where the real library may let another thread run.
  *
- * Each thread must be given the one record of the communicator, which must be still there.
+ * Each thread must get the one record of the communicator, which must not be freed.
  */
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "status/peers.h"
+#include "base/state.h"
+#include "status/comms.h"
 
 enum { THREADS_MAX = 16, SIZE = 3 };
 
 struct cosched_pmpi cosched_pmpi;
+struct cosched_state cosched_state;
 #ifdef OPEN_MPI
 struct cosched_pmpi_objects cosched_pmpi_objects;
 #endif
@@ -25,7 +27,7 @@ static void *attribute;
 static char handles[2];
 static int threads = 4, rounds = 1000;
 static pthread_barrier_t line;
-static struct cosched_peers *seen[THREADS_MAX];
+static struct cosched_comm *seen[THREADS_MAX];
 static long wrong;
 
 static int create_keyval(MPI_Comm_copy_attr_function *copy, MPI_Comm_delete_attr_function *delete,
@@ -70,6 +72,16 @@ static int group_of(MPI_Comm comm, MPI_Group *group) {
     return MPI_SUCCESS;
 }
 
+static int is_initialized(int *flag) {
+    *flag = 1;
+    return MPI_SUCCESS;
+}
+
+static int is_finalized(int *flag) {
+    *flag = 0;
+    return MPI_SUCCESS;
+}
+
 static int rank_in(MPI_Comm comm, int *rank) {
     (void)comm;
     *rank = 1;
@@ -99,7 +111,7 @@ static void *use(void *argument) {
     MPI_Comm comm = (MPI_Comm)(intptr_t)&handles[1];
     for (int round = 0; round < rounds; round++) {
         pthread_barrier_wait(&line);
-        seen[thread] = cosched_peers_of(comm);
+        seen[thread] = cosched_comms_find(comm);
         pthread_barrier_wait(&line);
         if (seen[thread] == NULL || seen[thread] != seen[0] || seen[thread]->size != SIZE)
             __atomic_fetch_add(&wrong, 1, __ATOMIC_RELAXED);
@@ -126,6 +138,8 @@ int main(int argc, char **argv) {
     cosched_pmpi.Comm_test_inter = test_inter;
     cosched_pmpi.Comm_group = group_of;
     cosched_pmpi.Comm_rank = rank_in;
+    cosched_pmpi.Initialized = is_initialized;
+    cosched_pmpi.Finalized = is_finalized;
     cosched_pmpi.Group_free = free_group;
     cosched_pmpi.Group_size = size_of;
     cosched_pmpi.Group_translate_ranks = translate_ranks;

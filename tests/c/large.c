@@ -1,7 +1,7 @@
 /*
  * large - messages whose bytes an int cannot count (mpi_shim/interposer/status/wire.c), laid out
  * but neither sent nor filled in, where the calls of the library at hand count by int.
- * Compiled together with the interposer, but for the calls that it exports (calls/entry.c).
+ * Compiled together with the interposer, but for the calls that it exports (calls/entry.c and life.c).
  */
 #include <limits.h>
 #include <stdio.h>
@@ -59,8 +59,7 @@ static void large(void) { CHECK(sizeof(cosched_count) == sizeof(long long)); }
 
 int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
-    CHECK(cosched_shim_start() == COSCHED_SHIM_PASSIVE);
-    cosched_shim.copies = cosched_copies_safe;
+    CHECK(cosched_state_start() == COSCHED_STATE_PASSIVE);
     large();
     MPI_Finalize();
     printf("laid out\n");

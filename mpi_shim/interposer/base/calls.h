@@ -11,10 +11,10 @@
  * and, if it likes,
  *
  *   BEGINNING(name, parameters, arguments)      what begins MPI; else a CALL like the others
- *   MEETING(name, comm, parameters, arguments)  a call in which the ranks of comm meet, and
- *   LATER(name, comm, parameters, arguments)    one that starts such a meeting and makes a
- *                                               request; else nothing. COUNTED_MEETING and
- *                                               COUNTED_LATER have a name_c, in which
+ *   COLLECTIVE(name, comm, parameters, arguments)  a call in which the ranks of comm meet, and
+ *   NONBLOCKING(name, comm, parameters, arguments)    one that starts such a meeting and makes a
+ *                                               request; else nothing. COUNTED_COLLECTIVE and
+ *                                               COUNTED_NONBLOCKING have a name_c, in which
  *                                               PLACE is the type of a displacement.
  *
  * From it come the pointers to the PMPI functions (pmpi.h), the declarations of what
@@ -24,11 +24,11 @@
  * There is no include guard: that is the point.
  */
 
-#ifndef MEETING
-#define MEETING(name, comm, parameters, arguments)
-#define COUNTED_MEETING(name, comm, parameters, arguments)
-#define LATER(name, comm, parameters, arguments)
-#define COUNTED_LATER(name, comm, parameters, arguments)
+#ifndef COLLECTIVE
+#define COLLECTIVE(name, comm, parameters, arguments)
+#define COUNTED_COLLECTIVE(name, comm, parameters, arguments)
+#define NONBLOCKING(name, comm, parameters, arguments)
+#define COUNTED_NONBLOCKING(name, comm, parameters, arguments)
 #endif
 
 /* Blocking sends */
@@ -162,94 +162,94 @@ CALL(Request_get_status_some,
 CALL(Request_free, (MPI_Request *request), (request))
 
 /* Meetings: collectives. Their messages are the library's own. */
-MEETING(Barrier, comm, (MPI_Comm comm), (comm))
-COUNTED_MEETING(Bcast, comm,
+COLLECTIVE(Barrier, comm, (MPI_Comm comm), (comm))
+COUNTED_COLLECTIVE(Bcast, comm,
         (void *buffer, COUNT count, MPI_Datatype type, int root, MPI_Comm comm),
         (buffer, count, type, root, comm))
-COUNTED_MEETING(Gather, comm,
+COUNTED_COLLECTIVE(Gather, comm,
         (const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, COUNT
          recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm),
         (sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm))
-COUNTED_MEETING(Gatherv, comm,
+COUNTED_COLLECTIVE(Gatherv, comm,
         (const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, const COUNT
          recvcounts[], const PLACE places[], MPI_Datatype recvtype, int root, MPI_Comm comm),
         (sendbuf, sendcount, sendtype, recvbuf, recvcounts, places, recvtype, root, comm))
-COUNTED_MEETING(Scatter, comm,
+COUNTED_COLLECTIVE(Scatter, comm,
         (const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, COUNT
          recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm),
         (sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm))
-COUNTED_MEETING(Scatterv, comm,
+COUNTED_COLLECTIVE(Scatterv, comm,
         (const void *sendbuf, const COUNT sendcounts[], const PLACE places[], MPI_Datatype
          sendtype, void *recvbuf, COUNT recvcount, MPI_Datatype recvtype, int root, MPI_Comm
          comm),
         (sendbuf, sendcounts, places, sendtype, recvbuf, recvcount, recvtype, root, comm))
-COUNTED_MEETING(Allgather, comm,
+COUNTED_COLLECTIVE(Allgather, comm,
         (const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, COUNT
          recvcount, MPI_Datatype recvtype, MPI_Comm comm),
         (sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm))
-COUNTED_MEETING(Allgatherv, comm,
+COUNTED_COLLECTIVE(Allgatherv, comm,
         (const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, const COUNT
          recvcounts[], const PLACE places[], MPI_Datatype recvtype, MPI_Comm comm),
         (sendbuf, sendcount, sendtype, recvbuf, recvcounts, places, recvtype, comm))
-COUNTED_MEETING(Alltoall, comm,
+COUNTED_COLLECTIVE(Alltoall, comm,
         (const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, COUNT
          recvcount, MPI_Datatype recvtype, MPI_Comm comm),
         (sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm))
-COUNTED_MEETING(Alltoallv, comm,
+COUNTED_COLLECTIVE(Alltoallv, comm,
         (const void *sendbuf, const COUNT sendcounts[], const PLACE sendplaces[], MPI_Datatype
          sendtype, void *recvbuf, const COUNT recvcounts[], const PLACE recvplaces[], MPI_Datatype
          recvtype, MPI_Comm comm),
         (sendbuf, sendcounts, sendplaces, sendtype, recvbuf, recvcounts, recvplaces, recvtype,
          comm))
-COUNTED_MEETING(Alltoallw, comm,
+COUNTED_COLLECTIVE(Alltoallw, comm,
         (const void *sendbuf, const COUNT sendcounts[], const PLACE sendplaces[], const
          MPI_Datatype sendtypes[], void *recvbuf, const COUNT recvcounts[], const PLACE
          recvplaces[], const MPI_Datatype recvtypes[], MPI_Comm comm),
         (sendbuf, sendcounts, sendplaces, sendtypes, recvbuf, recvcounts, recvplaces, recvtypes,
          comm))
-COUNTED_MEETING(Reduce, comm,
+COUNTED_COLLECTIVE(Reduce, comm,
         (const void *sendbuf, void *recvbuf, COUNT count, MPI_Datatype type, MPI_Op op, int root,
          MPI_Comm comm),
         (sendbuf, recvbuf, count, type, op, root, comm))
-COUNTED_MEETING(Allreduce, comm,
+COUNTED_COLLECTIVE(Allreduce, comm,
         (const void *sendbuf, void *recvbuf, COUNT count, MPI_Datatype type, MPI_Op op, MPI_Comm
          comm),
         (sendbuf, recvbuf, count, type, op, comm))
-COUNTED_MEETING(Reduce_scatter, comm,
+COUNTED_COLLECTIVE(Reduce_scatter, comm,
         (const void *sendbuf, void *recvbuf, const COUNT recvcounts[], MPI_Datatype type, MPI_Op
          op, MPI_Comm comm),
         (sendbuf, recvbuf, recvcounts, type, op, comm))
-COUNTED_MEETING(Reduce_scatter_block, comm,
+COUNTED_COLLECTIVE(Reduce_scatter_block, comm,
         (const void *sendbuf, void *recvbuf, COUNT recvcount, MPI_Datatype type, MPI_Op op,
          MPI_Comm comm),
         (sendbuf, recvbuf, recvcount, type, op, comm))
-COUNTED_MEETING(Scan, comm,
+COUNTED_COLLECTIVE(Scan, comm,
         (const void *sendbuf, void *recvbuf, COUNT count, MPI_Datatype type, MPI_Op op, MPI_Comm
          comm),
         (sendbuf, recvbuf, count, type, op, comm))
-COUNTED_MEETING(Exscan, comm,
+COUNTED_COLLECTIVE(Exscan, comm,
         (const void *sendbuf, void *recvbuf, COUNT count, MPI_Datatype type, MPI_Op op, MPI_Comm
          comm),
         (sendbuf, recvbuf, count, type, op, comm))
-COUNTED_MEETING(Neighbor_allgather, comm,
+COUNTED_COLLECTIVE(Neighbor_allgather, comm,
         (const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, COUNT
          recvcount, MPI_Datatype recvtype, MPI_Comm comm),
         (sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm))
-COUNTED_MEETING(Neighbor_allgatherv, comm,
+COUNTED_COLLECTIVE(Neighbor_allgatherv, comm,
         (const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, const COUNT
          recvcounts[], const PLACE places[], MPI_Datatype recvtype, MPI_Comm comm),
         (sendbuf, sendcount, sendtype, recvbuf, recvcounts, places, recvtype, comm))
-COUNTED_MEETING(Neighbor_alltoall, comm,
+COUNTED_COLLECTIVE(Neighbor_alltoall, comm,
         (const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, COUNT
          recvcount, MPI_Datatype recvtype, MPI_Comm comm),
         (sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm))
-COUNTED_MEETING(Neighbor_alltoallv, comm,
+COUNTED_COLLECTIVE(Neighbor_alltoallv, comm,
         (const void *sendbuf, const COUNT sendcounts[], const PLACE sendplaces[], MPI_Datatype
          sendtype, void *recvbuf, const COUNT recvcounts[], const PLACE recvplaces[], MPI_Datatype
          recvtype, MPI_Comm comm),
         (sendbuf, sendcounts, sendplaces, sendtype, recvbuf, recvcounts, recvplaces, recvtype,
          comm))
-COUNTED_MEETING(Neighbor_alltoallw, comm,
+COUNTED_COLLECTIVE(Neighbor_alltoallw, comm,
         (const void *sendbuf, const COUNT sendcounts[], const MPI_Aint sendplaces[], const
          MPI_Datatype sendtypes[], void *recvbuf, const COUNT recvcounts[], const MPI_Aint
          recvplaces[], const MPI_Datatype recvtypes[], MPI_Comm comm),
@@ -257,100 +257,100 @@ COUNTED_MEETING(Neighbor_alltoallw, comm,
          comm))
 
 /* Meetings whose end is a request's */
-LATER(Ibarrier, comm, (MPI_Comm comm, MPI_Request *request), (comm, request))
-COUNTED_LATER(Ibcast, comm,
+NONBLOCKING(Ibarrier, comm, (MPI_Comm comm, MPI_Request *request), (comm, request))
+COUNTED_NONBLOCKING(Ibcast, comm,
         (void *buffer, COUNT count, MPI_Datatype type, int root, MPI_Comm comm, MPI_Request
          *request),
         (buffer, count, type, root, comm, request))
-COUNTED_LATER(Igather, comm,
+COUNTED_NONBLOCKING(Igather, comm,
         (const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, COUNT
          recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request),
         (sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request))
-COUNTED_LATER(Igatherv, comm,
+COUNTED_NONBLOCKING(Igatherv, comm,
         (const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, const COUNT
          recvcounts[], const PLACE places[], MPI_Datatype recvtype, int root, MPI_Comm comm,
          MPI_Request *request),
         (sendbuf, sendcount, sendtype, recvbuf, recvcounts, places, recvtype, root, comm,
          request))
-COUNTED_LATER(Iscatter, comm,
+COUNTED_NONBLOCKING(Iscatter, comm,
         (const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, COUNT
          recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request),
         (sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request))
-COUNTED_LATER(Iscatterv, comm,
+COUNTED_NONBLOCKING(Iscatterv, comm,
         (const void *sendbuf, const COUNT sendcounts[], const PLACE places[], MPI_Datatype
          sendtype, void *recvbuf, COUNT recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm,
          MPI_Request *request),
         (sendbuf, sendcounts, places, sendtype, recvbuf, recvcount, recvtype, root, comm,
          request))
-COUNTED_LATER(Iallgather, comm,
+COUNTED_NONBLOCKING(Iallgather, comm,
         (const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, COUNT
          recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request),
         (sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request))
-COUNTED_LATER(Iallgatherv, comm,
+COUNTED_NONBLOCKING(Iallgatherv, comm,
         (const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, const COUNT
          recvcounts[], const PLACE places[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request
          *request),
         (sendbuf, sendcount, sendtype, recvbuf, recvcounts, places, recvtype, comm, request))
-COUNTED_LATER(Ialltoall, comm,
+COUNTED_NONBLOCKING(Ialltoall, comm,
         (const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, COUNT
          recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request),
         (sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request))
-COUNTED_LATER(Ialltoallv, comm,
+COUNTED_NONBLOCKING(Ialltoallv, comm,
         (const void *sendbuf, const COUNT sendcounts[], const PLACE sendplaces[], MPI_Datatype
          sendtype, void *recvbuf, const COUNT recvcounts[], const PLACE recvplaces[], MPI_Datatype
          recvtype, MPI_Comm comm, MPI_Request *request),
         (sendbuf, sendcounts, sendplaces, sendtype, recvbuf, recvcounts, recvplaces, recvtype,
          comm, request))
-COUNTED_LATER(Ialltoallw, comm,
+COUNTED_NONBLOCKING(Ialltoallw, comm,
         (const void *sendbuf, const COUNT sendcounts[], const PLACE sendplaces[], const
          MPI_Datatype sendtypes[], void *recvbuf, const COUNT recvcounts[], const PLACE
          recvplaces[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Request *request),
         (sendbuf, sendcounts, sendplaces, sendtypes, recvbuf, recvcounts, recvplaces, recvtypes,
          comm, request))
-COUNTED_LATER(Ireduce, comm,
+COUNTED_NONBLOCKING(Ireduce, comm,
         (const void *sendbuf, void *recvbuf, COUNT count, MPI_Datatype type, MPI_Op op, int root,
          MPI_Comm comm, MPI_Request *request),
         (sendbuf, recvbuf, count, type, op, root, comm, request))
-COUNTED_LATER(Iallreduce, comm,
+COUNTED_NONBLOCKING(Iallreduce, comm,
         (const void *sendbuf, void *recvbuf, COUNT count, MPI_Datatype type, MPI_Op op, MPI_Comm
          comm, MPI_Request *request),
         (sendbuf, recvbuf, count, type, op, comm, request))
-COUNTED_LATER(Ireduce_scatter, comm,
+COUNTED_NONBLOCKING(Ireduce_scatter, comm,
         (const void *sendbuf, void *recvbuf, const COUNT recvcounts[], MPI_Datatype type, MPI_Op
          op, MPI_Comm comm, MPI_Request *request),
         (sendbuf, recvbuf, recvcounts, type, op, comm, request))
-COUNTED_LATER(Ireduce_scatter_block, comm,
+COUNTED_NONBLOCKING(Ireduce_scatter_block, comm,
         (const void *sendbuf, void *recvbuf, COUNT recvcount, MPI_Datatype type, MPI_Op op,
          MPI_Comm comm, MPI_Request *request),
         (sendbuf, recvbuf, recvcount, type, op, comm, request))
-COUNTED_LATER(Iscan, comm,
+COUNTED_NONBLOCKING(Iscan, comm,
         (const void *sendbuf, void *recvbuf, COUNT count, MPI_Datatype type, MPI_Op op, MPI_Comm
          comm, MPI_Request *request),
         (sendbuf, recvbuf, count, type, op, comm, request))
-COUNTED_LATER(Iexscan, comm,
+COUNTED_NONBLOCKING(Iexscan, comm,
         (const void *sendbuf, void *recvbuf, COUNT count, MPI_Datatype type, MPI_Op op, MPI_Comm
          comm, MPI_Request *request),
         (sendbuf, recvbuf, count, type, op, comm, request))
-COUNTED_LATER(Ineighbor_allgather, comm,
+COUNTED_NONBLOCKING(Ineighbor_allgather, comm,
         (const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, COUNT
          recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request),
         (sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request))
-COUNTED_LATER(Ineighbor_allgatherv, comm,
+COUNTED_NONBLOCKING(Ineighbor_allgatherv, comm,
         (const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, const COUNT
          recvcounts[], const PLACE places[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request
          *request),
         (sendbuf, sendcount, sendtype, recvbuf, recvcounts, places, recvtype, comm, request))
-COUNTED_LATER(Ineighbor_alltoall, comm,
+COUNTED_NONBLOCKING(Ineighbor_alltoall, comm,
         (const void *sendbuf, COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, COUNT
          recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request),
         (sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request))
-COUNTED_LATER(Ineighbor_alltoallv, comm,
+COUNTED_NONBLOCKING(Ineighbor_alltoallv, comm,
         (const void *sendbuf, const COUNT sendcounts[], const PLACE sendplaces[], MPI_Datatype
          sendtype, void *recvbuf, const COUNT recvcounts[], const PLACE recvplaces[], MPI_Datatype
          recvtype, MPI_Comm comm, MPI_Request *request),
         (sendbuf, sendcounts, sendplaces, sendtype, recvbuf, recvcounts, recvplaces, recvtype,
          comm, request))
-COUNTED_LATER(Ineighbor_alltoallw, comm,
+COUNTED_NONBLOCKING(Ineighbor_alltoallw, comm,
         (const void *sendbuf, const COUNT sendcounts[], const MPI_Aint sendplaces[], const
          MPI_Datatype sendtypes[], void *recvbuf, const COUNT recvcounts[], const MPI_Aint
          recvplaces[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Request *request),
@@ -359,22 +359,22 @@ COUNTED_LATER(Ineighbor_alltoallw, comm,
 
 /* One-sided calls that wait. Whom for, only the library knows: the ranks of the world stand
  * for those of the window. */
-MEETING(Win_fence, MPI_COMM_WORLD, (int assertion, MPI_Win win), (assertion, win))
-MEETING(Win_start, MPI_COMM_WORLD, (MPI_Group group, int assertion, MPI_Win win),
+COLLECTIVE(Win_fence, MPI_COMM_WORLD, (int assertion, MPI_Win win), (assertion, win))
+COLLECTIVE(Win_start, MPI_COMM_WORLD, (MPI_Group group, int assertion, MPI_Win win),
         (group, assertion, win))
-MEETING(Win_complete, MPI_COMM_WORLD, (MPI_Win win), (win))
-MEETING(Win_post, MPI_COMM_WORLD, (MPI_Group group, int assertion, MPI_Win win),
+COLLECTIVE(Win_complete, MPI_COMM_WORLD, (MPI_Win win), (win))
+COLLECTIVE(Win_post, MPI_COMM_WORLD, (MPI_Group group, int assertion, MPI_Win win),
         (group, assertion, win))
-MEETING(Win_wait, MPI_COMM_WORLD, (MPI_Win win), (win))
-MEETING(Win_lock, MPI_COMM_WORLD, (int type, int rank, int assertion, MPI_Win win),
+COLLECTIVE(Win_wait, MPI_COMM_WORLD, (MPI_Win win), (win))
+COLLECTIVE(Win_lock, MPI_COMM_WORLD, (int type, int rank, int assertion, MPI_Win win),
         (type, rank, assertion, win))
-MEETING(Win_lock_all, MPI_COMM_WORLD, (int assertion, MPI_Win win), (assertion, win))
-MEETING(Win_unlock, MPI_COMM_WORLD, (int rank, MPI_Win win), (rank, win))
-MEETING(Win_unlock_all, MPI_COMM_WORLD, (MPI_Win win), (win))
-MEETING(Win_flush, MPI_COMM_WORLD, (int rank, MPI_Win win), (rank, win))
-MEETING(Win_flush_all, MPI_COMM_WORLD, (MPI_Win win), (win))
-MEETING(Win_flush_local, MPI_COMM_WORLD, (int rank, MPI_Win win), (rank, win))
-MEETING(Win_flush_local_all, MPI_COMM_WORLD, (MPI_Win win), (win))
+COLLECTIVE(Win_lock_all, MPI_COMM_WORLD, (int assertion, MPI_Win win), (assertion, win))
+COLLECTIVE(Win_unlock, MPI_COMM_WORLD, (int rank, MPI_Win win), (rank, win))
+COLLECTIVE(Win_unlock_all, MPI_COMM_WORLD, (MPI_Win win), (win))
+COLLECTIVE(Win_flush, MPI_COMM_WORLD, (int rank, MPI_Win win), (rank, win))
+COLLECTIVE(Win_flush_all, MPI_COMM_WORLD, (MPI_Win win), (win))
+COLLECTIVE(Win_flush_local, MPI_COMM_WORLD, (int rank, MPI_Win win), (rank, win))
+COLLECTIVE(Win_flush_local_all, MPI_COMM_WORLD, (MPI_Win win), (win))
 
 /* Buffers of Bsend: each message grows by the status byte */
 COUNTED(Buffer_attach, (void *buffer, COUNT size), (buffer, size))
@@ -402,7 +402,7 @@ BEGINNING(Init, (int *argc, char ***argv), (argc, argv))
 BEGINNING(Init_thread, (int *argc, char ***argv, int required, int *provided),
           (argc, argv, required, provided))
 #undef BEGINNING
-#undef MEETING
-#undef COUNTED_MEETING
-#undef LATER
-#undef COUNTED_LATER
+#undef COLLECTIVE
+#undef COUNTED_COLLECTIVE
+#undef NONBLOCKING
+#undef COUNTED_NONBLOCKING

@@ -1,6 +1,6 @@
 /*
- * lock.h - a lock around a handful of instructions, taken for nearly every request. It costs
- * one atomic exchange; a holder that lost its CPU is waited for without burning ours.
+ * lock.h - a lock around a few instructions, which nearly every request takes. It costs one
+ * atomic exchange. A thread that waits for it soon gives up its CPU.
  */
 #ifndef COSCHED_LOCK_H
 #define COSCHED_LOCK_H
@@ -16,7 +16,7 @@ static inline void cosched_lock_wait(void) {
     static const struct timespec moment = {.tv_sec = 0, .tv_nsec = 20000};
     for (int i = 0; i < 20; i++)
         sched_yield();
-    nanosleep(&moment, NULL); /* yielding alone never ends among real-time tasks */
+    nanosleep(&moment, NULL); /* among real-time tasks yielding alone would never end */
 }
 
 static inline void cosched_lock_take(struct cosched_lock *lock) {

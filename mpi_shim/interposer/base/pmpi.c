@@ -7,6 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/table.h"
+
+#define REMEMBERED_BITS 6
+
 struct cosched_pmpi cosched_pmpi;
 const char *cosched_pmpi_bypassed;
 
@@ -122,10 +126,10 @@ static const char *fill(void *library) {
 #else
 #define COUNTED(name, parameters, arguments) ONE_FIND(name)
 #endif
-#define MEETING(name, comm, parameters, arguments) CALL(name, parameters, arguments)
-#define COUNTED_MEETING(name, comm, parameters, arguments) COUNTED(name, parameters, arguments)
-#define LATER MEETING
-#define COUNTED_LATER COUNTED_MEETING
+#define COLLECTIVE(name, comm, parameters, arguments) CALL(name, parameters, arguments)
+#define COUNTED_COLLECTIVE(name, comm, parameters, arguments) COUNTED(name, parameters, arguments)
+#define NONBLOCKING COLLECTIVE
+#define COUNTED_NONBLOCKING COUNTED_COLLECTIVE
 #include "base/calls.h"
 #undef CALL
 #undef COUNTED
@@ -212,8 +216,8 @@ bool cosched_pmpi_called_from(const void *caller) {
     static _Thread_local struct {
         const void *caller;
         bool verdict;
-    } known[64];
-    unsigned slot = (unsigned)(((uintptr_t)caller * UINT64_C(0x9e3779b97f4a7c15)) >> 58);
+    } known[1 << REMEMBERED_BITS];
+    unsigned slot = cosched_table_hash((uintptr_t)caller, REMEMBERED_BITS);
     if (known[slot].caller != caller) {
         known[slot].caller = caller;
         known[slot].verdict = cosched_pmpi_contains(caller);

@@ -72,10 +72,10 @@ struct cosched_pmpi {
 #else
 #define COUNTED(name, parameters, arguments) __typeof__(PMPI_##name) *name;
 #endif
-#define MEETING(name, comm, parameters, arguments) CALL(name, parameters, arguments)
-#define COUNTED_MEETING(name, comm, parameters, arguments) COUNTED(name, parameters, arguments)
-#define LATER MEETING
-#define COUNTED_LATER COUNTED_MEETING
+#define COLLECTIVE(name, comm, parameters, arguments) CALL(name, parameters, arguments)
+#define COUNTED_COLLECTIVE(name, comm, parameters, arguments) COUNTED(name, parameters, arguments)
+#define NONBLOCKING COLLECTIVE
+#define COUNTED_NONBLOCKING COUNTED_COLLECTIVE
 #include "base/calls.h"
 #undef CALL
 #undef COUNTED

@@ -1,6 +1,6 @@
 /*
- * state.h - what one process of a job knows about itself: whether it takes part, how its
- * status travels, and its link to the scheduler daemon.
+ * state.h - the state of the shim in this process: whether it takes part, how the task's
+ * status travels, how the task waits, and its link to the scheduler daemon.
  */
 #ifndef COSCHED_STATE_H
 #define COSCHED_STATE_H
@@ -8,75 +8,60 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/pmpi.h"
+#include "cosched/environment.h"
 #include "cosched/task.h"
 #include "cosched/waiting.h"
-#include "status/copies.h"
-#include "base/pmpi.h"
 
-enum cosched_shim_mode {
-    COSCHED_SHIM_UNKNOWN = 0, /* no MPI call so far */
-    COSCHED_SHIM_BROKEN,      /* the MPI library underneath cannot be used */
-    COSCHED_SHIM_PASSIVE,     /* takes no part: every call goes straight through */
-    COSCHED_SHIM_ACTIVE
+enum cosched_state_mode {
+    COSCHED_STATE_UNKNOWN = 0, /* no MPI call so far */
+    COSCHED_STATE_BROKEN,      /* the MPI library cannot be used */
+    COSCHED_STATE_PASSIVE,     /* takes no part: every call goes to the library unchanged */
+    COSCHED_STATE_ACTIVE
 };
 
-/* In which of its waits the library yields, so that the shim gets its turns (idle.h). */
-enum cosched_idles { COSCHED_IDLES_NEVER = 0, COSCHED_IDLES_MOSTLY, COSCHED_IDLES_ALWAYS };
+/* In which of its waits the library yields the CPU, which lets the shim act (idle.h). */
+enum cosched_yields { COSCHED_YIELDS_NEVER = 0, COSCHED_YIELDS_MOSTLY, COSCHED_YIELDS_ALWAYS };
 
-struct cosched_shim {
-    enum cosched_shim_mode mode;
-    /* From the environment alone, never from whether a daemon answered: all ranks of a
-     * job must agree on it, since it changes what travels. */
+struct cosched_state {
+    enum cosched_state_mode mode;
+    /* Set by the environment alone, whether a daemon answers or not: it changes what travels,
+     * so all ranks of a job must agree. */
     enum cosched_carrier carrier;
-    bool verbose;
-    bool announced; /* to a daemon of this node, when the process began */
+    bool announced; /* a daemon of this node was informed when the process began */
     struct cosched_wait_policy wait;
-    enum cosched_idles idles;
-    struct cosched_copies copies;
+    enum cosched_yields yields;
     struct cosched_link link;
 };
 
-extern struct cosched_shim cosched_shim;
+extern struct cosched_state cosched_state;
 
-/* Finds the MPI library and reads the environment, once; returns the mode. */
-enum cosched_shim_mode cosched_shim_start(void);
+/* The COSCHED_* variables, as they were at the first MPI call. */
+extern struct cosched_environment cosched_state_environment;
 
-/* One line on stderr, with COSCHED_VERBOSE=1 alone. */
-void cosched_shim_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Finds the MPI library and reads the environment, once. Returns the mode. */
+enum cosched_state_mode cosched_state_start(void);
 
-/* One line on stderr, for what a user must know. */
-void cosched_shim_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Reports that a call cannot be served by this library. Returns MPI's error. */
+int cosched_state_refuse(const char *call);
 
-/* A call that cannot be served: one line on stderr, and the error for the caller. */
-int cosched_shim_refuse(const char *what);
-int cosched_shim_refuse_because(const char *what, const char *why);
-
-static inline enum cosched_shim_mode cosched_shim_mode(void) {
-    enum cosched_shim_mode mode = __atomic_load_n(&cosched_shim.mode, __ATOMIC_ACQUIRE);
-    return __builtin_expect(mode != COSCHED_SHIM_UNKNOWN, 1) ? mode : cosched_shim_start();
+static inline enum cosched_state_mode cosched_state_mode(void) {
+    enum cosched_state_mode mode = __atomic_load_n(&cosched_state.mode, __ATOMIC_ACQUIRE);
+    return __builtin_expect(mode != COSCHED_STATE_UNKNOWN, 1) ? mode : cosched_state_start();
 }
 
-/* As cosched_is_scheduled and cosched_is_contended, for the path of each message. */
-static inline int cosched_shim_scheduled(void) {
-    return cosched_region_scheduled(cosched_link_region(&cosched_shim.link));
+/* The same as cosched_is_scheduled and cosched_is_contended, inline: each message asks. */
+static inline int cosched_state_is_scheduled(void) {
+    return cosched_region_scheduled(cosched_link_region(&cosched_state.link));
 }
 
-static inline bool cosched_shim_contended(void) {
-    return cosched_region_contended(cosched_link_region(&cosched_shim.link)) != 0;
+static inline bool cosched_state_is_contended(void) {
+    return cosched_region_contended(cosched_link_region(&cosched_state.link)) != 0;
 }
 
-static inline bool cosched_shim_prefixes(void) {
-    return __builtin_expect(cosched_shim.carrier == COSCHED_CARRIER_PREFIX, 0);
-}
-
-/* Whether the shim waits in place of a blocking call, in which the library yields only if
- * its kind is at least `least`. A task alone on its CPUs leaves the wait to the library; if
- * company comes in its midst, that one wait spins to its end. Accepted: the next does not. */
-static inline bool cosched_shim_waits(enum cosched_idles least) {
-    return __builtin_expect(cosched_shim.idles < least &&
-                                (cosched_shim.wait.kind != COSCHED_WAIT_SPIN ||
-                                 cosched_shim_contended()),
-                            0);
+/* Whether status bytes travel in front of the messages. */
+static inline bool cosched_state_uses_prefix(void) {
+    return __builtin_expect(cosched_state.carrier == COSCHED_CARRIER_PREFIX, 0);
 }
 
 #endif

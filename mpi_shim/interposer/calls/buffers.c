@@ -1,40 +1,40 @@
 /*
- * Buffers of MPI_Bsend. A user sizes them for his own messages, and each of those grows by
- * one byte. So MPI is given a buffer that is larger by what as many messages as can possibly
- * fit would grow, and the user's own is handed back when it is detached.
+ * Buffers of MPI_Bsend. Users size them for their own messages, and the status byte makes each
+ * message one byte longer. So MPI gets a larger buffer, which has room for the growth of as
+ * many messages as can possibly fit. When it is detached, the user gets the user's own back.
  */
 #include <limits.h>
-#include <pthread.h>
 #include <stdlib.h>
 
-#include "calls/do.h"
 #include "base/state.h"
+#include "base/table.h"
+#include "calls/do.h"
 
-/* A message of one byte more may take that much more, for alignment; and no message takes
- * less than half of what MPI tells users to add for each. */
+/* One byte more may cost a message that much more, for alignment. No message takes less than
+ * half of what MPI asks users to add for each. */
 #define GROWTH 32
 #define LEAST (MPI_BSEND_OVERHEAD / 2)
 
-/* A buffer of ours that stands in for a user's. */
+/* A buffer of the shim's own that stands in for a user's; its address is the handle. */
 struct stand_in {
-    struct stand_in *next;
+    struct cosched_entry entry;
     void *ours;
     void *user;
     MPI_Count user_bytes;
 };
+_Static_assert(offsetof(struct stand_in, entry) == 0, "an entry is its stand-in");
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct stand_in *stand_ins;
+static struct cosched_table stand_ins;
 
 static MPI_Count grown(MPI_Count bytes) {
     return bytes + (bytes / LEAST + 1) * GROWTH;
 }
 
-/* NULL where the user's own buffer is to be attached: it is none, or there is no memory, in
- * which case the worst is that MPI_Bsend finds it too small and says so. */
+/* NULL where the user's own buffer is to be attached: where there is no real buffer, or no
+ * memory. Without memory MPI_Bsend may find the buffer too small, and returns that error. */
 static struct stand_in *make(void *buffer, MPI_Count bytes, MPI_Count limit) {
     struct stand_in *made;
-    if (!cosched_shim_prefixes() || buffer == NULL || bytes <= 0 || grown(bytes) > limit)
+    if (!cosched_state_uses_prefix() || buffer == NULL || bytes <= 0 || grown(bytes) > limit)
         return NULL;
 #ifdef MPI_BUFFER_AUTOMATIC
     if (buffer == MPI_BUFFER_AUTOMATIC)
@@ -55,28 +55,18 @@ static struct stand_in *make(void *buffer, MPI_Count bytes, MPI_Count limit) {
 static void keep_or_drop(struct stand_in *made, int rc) {
     if (made == NULL)
         return;
-    if (rc != MPI_SUCCESS) {
-        free(made->ours);
-        free(made);
+    if (rc == MPI_SUCCESS) {
+        cosched_table_add(&stand_ins, &made->entry, (uintptr_t)made->ours);
         return;
     }
-    pthread_mutex_lock(&lock);
-    made->next = stand_ins;
-    stand_ins = made;
-    pthread_mutex_unlock(&lock);
+    free(made->ours);
+    free(made);
 }
 
-/* MPI gave back *address: if that is ours, the user gets his own. */
+/* Replaces the buffer that MPI gave back by the user's, if it is a stand-in. */
 static void restore(void **address, MPI_Count *bytes) {
-    struct stand_in *found = NULL;
-    pthread_mutex_lock(&lock);
-    for (struct stand_in **link = &stand_ins; *link != NULL; link = &(*link)->next)
-        if ((*link)->ours == *address) {
-            found = *link;
-            *link = found->next;
-            break;
-        }
-    pthread_mutex_unlock(&lock);
+    struct stand_in *found =
+        (struct stand_in *)cosched_table_take(&stand_ins, (uintptr_t)*address);
     if (found == NULL)
         return;
     *address = found->user;
@@ -91,7 +81,7 @@ static void restore(void **address, MPI_Count *bytes) {
 #define LIMIT INT_MAX
 #endif
 
-/* Attaching: CALL with (scope's arguments) buffer and size. */
+/* Defines a call that attaches `buffer` of `size` bytes. */
 #define ATTACH(name, parameters, ...)                                                              \
     int cosched_do_##name parameters {                                                             \
         struct stand_in *made = make(buffer, size, LIMIT);                                         \
@@ -104,7 +94,7 @@ static void restore(void **address, MPI_Count *bytes) {
         return rc;                                                                                 \
     }
 
-/* Detaching: by the form whose size has the type COUNT. */
+/* Defines a call that detaches a buffer, and returns its size as a COUNT. */
 #define DETACH(name, COUNT, parameters, ...)                                                       \
     int cosched_do_##name parameters {                                                             \
         int rc = cosched_pmpi.name(__VA_ARGS__);                                                   \

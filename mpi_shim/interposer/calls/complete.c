@@ -34,7 +34,7 @@ static int batch_open(struct batch *batch, int count, const MPI_Request requests
     if (count > 32) {
         batch->heap = malloc((size_t)count * (sizeof *batch->found + sizeof *batch->statuses));
         if (batch->heap == NULL)
-            return cosched_shim_prefixes() ? cosched_comms_raise(MPI_COMM_NULL, MPI_ERR_NO_MEM)
+            return cosched_state_uses_prefix() ? cosched_comms_raise(MPI_COMM_NULL, MPI_ERR_NO_MEM)
                                            : MPI_SUCCESS;
         batch->found = batch->heap;
         batch->statuses = (void *)(batch->found + count);
@@ -132,7 +132,7 @@ static int test_one(MPI_Request *request, int *flag, MPI_Status *status, bool wa
     if (record != NULL && status == MPI_STATUS_IGNORE)
         status = &own;
     if (wait)
-        rc = cosched_wait_request(request, status);
+        rc = cosched_idle_wait(request, status);
     else
         COSCHED_LIBRARY_TESTS(rc, cosched_pmpi.Test(request, flag, status));
     if (record != NULL) {
@@ -142,7 +142,7 @@ static int test_one(MPI_Request *request, int *flag, MPI_Status *status, bool wa
             cosched_requests_unclaim(record);
     }
     if (!wait && !*flag)
-        cosched_looked(&cosched_shim.link);
+        cosched_looked(&cosched_state.link);
     cosched_requests_sweep();
     return rc;
 }
@@ -167,7 +167,7 @@ int cosched_do_Testall(int count, MPI_Request requests[], int *flag, MPI_Status 
     if (rc != MPI_SUCCESS || *flag)
         rc = batch_complete_all(&batch, rc, requests, false);
     else
-        cosched_looked(&cosched_shim.link);
+        cosched_looked(&cosched_state.link);
     batch_close(&batch);
     return rc;
 }
@@ -190,14 +190,14 @@ int cosched_do_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
     int rc = batch_open(&batch, count, requests, true, statuses);
     if (rc != MPI_SUCCESS)
         return rc;
-    if (!cosched_shim_waits(COSCHED_IDLES_MOSTLY))
+    if (!cosched_idle_replaces_wait(COSCHED_YIELDS_MOSTLY))
         COSCHED_LIBRARY_WAITS(rc, cosched_pmpi.Waitall(count, requests, batch.statuses));
     else {
         for (;;) {
             rc = cosched_pmpi.Testall(count, requests, &flag, batch.statuses);
             if (rc != MPI_SUCCESS || flag)
                 break;
-            cosched_wait_turn(&wait);
+            cosched_wait_pause(&wait);
         }
         cosched_wait_end(&wait);
         if (rc == MPI_ERR_IN_STATUS && !flag)
@@ -219,7 +219,7 @@ int cosched_do_Testany(int count, MPI_Request requests[], int *index, int *flag,
     if (rc != MPI_SUCCESS || *flag)
         rc = batch_complete(&batch, rc, requests, *index, batch.statuses, false);
     else
-        cosched_looked(&cosched_shim.link);
+        cosched_looked(&cosched_state.link);
     batch_close(&batch);
     return rc;
 }
@@ -232,14 +232,14 @@ int cosched_do_Waitany(int count, MPI_Request requests[], int *index, MPI_Status
     if (rc != MPI_SUCCESS)
         return rc;
     *index = MPI_UNDEFINED;
-    if (!cosched_shim_waits(COSCHED_IDLES_ALWAYS))
+    if (!cosched_idle_replaces_wait(COSCHED_YIELDS_ALWAYS))
         COSCHED_LIBRARY_WAITS(rc, cosched_pmpi.Waitany(count, requests, index, batch.statuses));
     else {
         for (;;) {
             rc = cosched_pmpi.Testany(count, requests, index, &flag, batch.statuses);
             if (rc != MPI_SUCCESS || flag)
                 break;
-            cosched_wait_turn(&wait);
+            cosched_wait_pause(&wait);
         }
         cosched_wait_end(&wait);
     }
@@ -257,7 +257,7 @@ int cosched_do_Testsome(int count, MPI_Request requests[], int *outcount, int in
     *outcount = 0;
     COSCHED_LIBRARY_TESTS(rc, cosched_pmpi.Testsome(count, requests, outcount, indices, batch.statuses));
     if (rc == MPI_SUCCESS && *outcount == 0)
-        cosched_looked(&cosched_shim.link);
+        cosched_looked(&cosched_state.link);
     rc = batch_complete_some(&batch, rc, requests, *outcount, indices);
     batch_close(&batch);
     return rc;
@@ -271,14 +271,14 @@ int cosched_do_Waitsome(int count, MPI_Request requests[], int *outcount, int in
     if (rc != MPI_SUCCESS)
         return rc;
     *outcount = 0;
-    if (!cosched_shim_waits(COSCHED_IDLES_ALWAYS))
+    if (!cosched_idle_replaces_wait(COSCHED_YIELDS_ALWAYS))
         COSCHED_LIBRARY_WAITS(rc, cosched_pmpi.Waitsome(count, requests, outcount, indices, batch.statuses));
     else {
         for (;;) {
             rc = cosched_pmpi.Testsome(count, requests, outcount, indices, batch.statuses);
             if (rc != MPI_SUCCESS || *outcount != 0)
                 break;
-            cosched_wait_turn(&wait);
+            cosched_wait_pause(&wait);
         }
         cosched_wait_end(&wait);
     }
@@ -302,7 +302,7 @@ int cosched_do_Request_get_status(MPI_Request request, int *flag, MPI_Status *st
         cosched_requests_unclaim(record);
     }
     if (rc == MPI_SUCCESS && !*flag)
-        cosched_looked(&cosched_shim.link);
+        cosched_looked(&cosched_state.link);
     return rc;
 }
 
@@ -326,7 +326,7 @@ int cosched_do_Request_get_status_all(int count, cosched_requests_seen requests,
         for (int i = 0; i < batch.count; i++)
             batch_peek(&batch, i, &batch.statuses[i], &rc);
     if (!*flag)
-        cosched_looked(&cosched_shim.link);
+        cosched_looked(&cosched_state.link);
     batch_close(&batch);
     return rc;
 }
@@ -341,7 +341,7 @@ int cosched_do_Request_get_status_any(int count, cosched_requests_seen requests,
     if (rc == MPI_SUCCESS && *flag)
         batch_peek(&batch, *index, batch.statuses, &rc);
     if (!*flag)
-        cosched_looked(&cosched_shim.link);
+        cosched_looked(&cosched_state.link);
     batch_close(&batch);
     return rc;
 }
@@ -357,7 +357,7 @@ int cosched_do_Request_get_status_some(int count, cosched_requests_seen requests
         for (int i = 0; i < *outcount; i++)
             batch_peek(&batch, indices[i], &batch.statuses[i], &rc);
     if (rc == MPI_SUCCESS && *outcount == 0)
-        cosched_looked(&cosched_shim.link);
+        cosched_looked(&cosched_state.link);
     batch_close(&batch);
     return rc;
 }
@@ -371,10 +371,10 @@ static int get_ready(struct cosched_record *record) {
         return rc;
     if (record->sends)
         rc = cosched_comms_raise(MPI_COMM_NULL, cosched_wire_load(&record->out));
-    else if (record->tells) {
-        cosched_shadow_tells(record->dest);
-        cosched_task_count(&cosched_shim.link.counters->sent, 1);
-        cosched_task_count(&cosched_shim.link.counters->bytes_sent, record->bytes);
+    else if (record->has_dest) {
+        cosched_shadow_before_start(record->dest);
+        cosched_task_count(&cosched_state.link.counters->sent, 1);
+        cosched_task_count(&cosched_state.link.counters->bytes_sent, record->bytes);
     }
     record->active = record->starting = rc == MPI_SUCCESS;
     return rc;

@@ -1,6 +1,8 @@
 /*
- * messages.h - matched messages (MPI_Mprobe): MPI_Mrecv is not told which communicator a
- * message came from, so those without a status byte are remembered by their handle.
+ * messages.h - matched messages (MPI_Mprobe) without a status byte.
+ *
+ * MPI_Mrecv has no communicator argument. So the shim records the handle of each matched message
+ * whose communicator carries no status byte.
  */
 #ifndef COSCHED_MESSAGES_H
 #define COSCHED_MESSAGES_H
@@ -9,11 +11,11 @@
 
 #include "base/pmpi.h"
 
-/* A message was matched in a communicator that carries no status byte. False: no memory. */
-bool cosched_messages_plain(MPI_Message message);
+/* Records a message matched in a communicator that carries no status byte. False: no memory. */
+bool cosched_messages_add_plain(MPI_Message message);
 
-/* Whether the message begins with a status byte. Forgets a message that does not: asked
- * once, by the call that receives it. */
+/* Whether the message begins with a status byte. Forgets a message that does not, so it is
+ * called once, by the call that receives the message. */
 bool cosched_messages_carry(MPI_Message message);
 
 #endif

@@ -18,11 +18,11 @@
 /* Calls that make a communicator of such a kind. */
 #define MAKES_COMM(name, made, parameters, ...)                                                    \
     EXPORTED MPIX_##name parameters {                                                              \
-        enum cosched_shim_mode mode = cosched_shim_mode();                                         \
-        if (mode == COSCHED_SHIM_BROKEN || cosched_pmpi.name == NULL)                              \
-            return cosched_shim_refuse("MPIX_" #name);                                             \
+        enum cosched_state_mode mode = cosched_state_mode();                                         \
+        if (mode == COSCHED_STATE_BROKEN || cosched_pmpi.name == NULL)                              \
+            return cosched_state_refuse("MPIX_" #name);                                             \
         int rc = cosched_pmpi.name(__VA_ARGS__);                                                   \
-        if (rc == MPI_SUCCESS && mode == COSCHED_SHIM_ACTIVE)                                      \
+        if (rc == MPI_SUCCESS && mode == COSCHED_STATE_ACTIVE)                                      \
             cosched_comms_exempt(*made);                                                           \
         return rc;                                                                                 \
     }
@@ -37,11 +37,11 @@ MAKES_COMM(Threadcomm_init, newcomm, (MPI_Comm comm, int threads, MPI_Comm *newc
 
 EXPORTED MPIX_Request_is_complete(MPI_Request request) {
     int complete;
-    enum cosched_shim_mode mode = cosched_shim_mode();
-    if (mode == COSCHED_SHIM_BROKEN || cosched_pmpi.Request_is_complete == NULL)
-        return cosched_shim_refuse("MPIX_Request_is_complete");
+    enum cosched_state_mode mode = cosched_state_mode();
+    if (mode == COSCHED_STATE_BROKEN || cosched_pmpi.Request_is_complete == NULL)
+        return cosched_state_refuse("MPIX_Request_is_complete");
     complete = cosched_pmpi.Request_is_complete(request);
-    if (complete && mode == COSCHED_SHIM_ACTIVE) {
+    if (complete && mode == COSCHED_STATE_ACTIVE) {
         MPI_Status status;
         cosched_do_Request_get_status(request, &complete, &status);
     }

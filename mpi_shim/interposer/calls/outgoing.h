@@ -20,7 +20,7 @@ static inline int cosched_outgoing_lay_out(struct cosched_wire *wire,
         cosched_requests_sweep_at_times();
         return cosched_wire_out(wire, room, buf, count, type);
     }
-    if (cosched_shadow_sends(comm, dest))
+    if (cosched_shadow_before_send(comm, dest))
         cosched_wire_count(count, type);
     cosched_wire_plain(wire, buf, count, type);
     return MPI_SUCCESS;

@@ -18,28 +18,28 @@ static int finish(struct cosched_wire *wire, int rc, MPI_Comm comm, MPI_Status *
     return rc != MPI_SUCCESS ? rc : cosched_comms_raise(comm, delivered);
 }
 
-/* As cosched_shadow_received, and out of the way of whoever is scheduled. */
+/* As cosched_shadow_after_receive, and out of the way of whoever is scheduled. */
 static __attribute__((noinline, cold)) void trap(int source, MPI_Comm comm,
                                                  const MPI_Status *status) {
     if (cosched_shadow.on) /* else the status may be nobody's */
-        cosched_shadow_trap_source(comm, source == MPI_ANY_SOURCE ? status->MPI_SOURCE : source);
+        cosched_shadow_trap_from(comm, source == MPI_ANY_SOURCE ? status->MPI_SOURCE : source);
 }
 
 static inline __attribute__((always_inline)) int receive(struct cosched_wire *wire, int source,
                                                          int tag, MPI_Comm comm,
                                                          MPI_Status *status) {
     int rc;
-    if (cosched_shim_waits(COSCHED_IDLES_MOSTLY) && source != MPI_PROC_NULL) {
+    if (cosched_idle_replaces_wait(COSCHED_YIELDS_MOSTLY) && source != MPI_PROC_NULL) {
         MPI_Request request;
         rc = cosched_pmpi.COSCHED_LARGE(Irecv)(wire->data, wire->count, wire->type, source, tag,
                                                comm, &request);
         if (rc == MPI_SUCCESS)
-            rc = cosched_wait_request(&request, status);
+            rc = cosched_idle_wait(&request, status);
     } else
         COSCHED_LIBRARY_WAITS(rc, cosched_pmpi.COSCHED_LARGE(Recv)(wire->data, wire->count,
                                                                    wire->type, source, tag, comm,
                                                                    status));
-    if (rc == MPI_SUCCESS && !cosched_shim_scheduled())
+    if (rc == MPI_SUCCESS && !cosched_state_is_scheduled())
         trap(source, comm, status);
     return finish(wire, rc, comm, status);
 }
@@ -74,15 +74,15 @@ int cosched_do_Recv(void *buf, cosched_count count, MPI_Datatype type, int sourc
                     MPI_Comm comm, MPI_Status *status) {
     MPI_Status own;
     int rc;
-    if (cosched_shim_prefixes() && source != MPI_PROC_NULL && cosched_comms_carry(comm))
+    if (cosched_state_uses_prefix() && source != MPI_PROC_NULL && cosched_comms_carry(comm))
         return receive_with_byte(buf, count, type, source, tag, comm, status);
-    if (cosched_shim_waits(COSCHED_IDLES_MOSTLY))
+    if (cosched_idle_replaces_wait(COSCHED_YIELDS_MOSTLY))
         return receive_waiting(buf, count, type, source, tag, comm, status);
     if (cosched_shadow.on && source == MPI_ANY_SOURCE && status == MPI_STATUS_IGNORE)
         status = &own;
     COSCHED_LIBRARY_WAITS(
         rc, cosched_pmpi.COSCHED_LARGE(Recv)(buf, count, type, source, tag, comm, status));
-    if (rc == MPI_SUCCESS && !cosched_shim_scheduled())
+    if (rc == MPI_SUCCESS && !cosched_state_is_scheduled())
         trap(source, comm, status);
     cosched_requests_sweep();
     return rc;
@@ -91,12 +91,12 @@ int cosched_do_Recv(void *buf, cosched_count count, MPI_Datatype type, int sourc
 static inline __attribute__((always_inline)) int
 receive_matched(struct cosched_wire *wire, MPI_Message *message, MPI_Status *status) {
     int rc;
-    if (cosched_shim_waits(COSCHED_IDLES_MOSTLY)) {
+    if (cosched_idle_replaces_wait(COSCHED_YIELDS_MOSTLY)) {
         MPI_Request request;
         rc = cosched_pmpi.COSCHED_LARGE(Imrecv)(wire->data, wire->count, wire->type, message,
                                                 &request);
         if (rc == MPI_SUCCESS)
-            rc = cosched_wait_request(&request, status);
+            rc = cosched_idle_wait(&request, status);
     } else
         COSCHED_LIBRARY_WAITS(rc, cosched_pmpi.COSCHED_LARGE(Mrecv)(
                                       wire->data, wire->count, wire->type, message, status));

@@ -2,63 +2,45 @@
 
 #include <stdlib.h>
 
-#include "status/comms.h"
-#include "base/lock.h"
 #include "status/shadow.h"
-#include "wait/wait.h"
+#include "wait/idle.h"
 
-#define BUCKETS 1024 /* a power of two */
+static struct cosched_table table;
 
-static struct cosched_lock lock;
-static struct cosched_record *buckets[BUCKETS];
-static long held; /* records in the table: without any, lookups cost one load */
-
-/* Requests that the user freed while their message was moving. */
-struct cosched_record *cosched_requests_orphans;
-
-/* How many of them the last sweep left, and how many calls have gone without one since.
- * Threads may race for them: a sweep comes early or late. */
-static long left, calls_since;
-
-/* How many of them a call that sends looks at, on average. */
-#define LOOKS_PER_CALL 16
-
-/* Records for the next requests. */
+/* Records for the next requests; the table's lock guards them, too. */
 static struct cosched_record *spare;
 
-static struct cosched_record **bucket_of(MPI_Request handle) {
-    uint64_t hash = (uint64_t)(uintptr_t)handle * UINT64_C(0x9e3779b97f4a7c15);
-    return &buckets[hash >> 54];
-}
-_Static_assert(BUCKETS == 1 << (64 - 54), "the hash gives an index");
+struct cosched_record *cosched_requests_orphans;
+
+/* How many orphans the last sweep left, and how many calls were made since. Threads may race
+ * for these numbers: then a sweep comes early or late. */
+static long left, calls_since;
+
+/* How many orphans a call that sends tests on average. */
+#define TESTS_PER_CALL 16
 
 struct cosched_record *cosched_requests_new(void) {
     struct cosched_record *record;
-    cosched_lock_take(&lock);
+    cosched_lock_take(&table.lock);
     record = spare;
     if (record != NULL)
         spare = record->next;
-    cosched_lock_give(&lock);
+    cosched_lock_give(&table.lock);
     if (record == NULL)
         record = malloc(sizeof *record);
     if (record == NULL)
         return NULL;
     record->sent = MPI_REQUEST_NULL;
     record->from = NULL;
-    record->tells = record->meets = false;
+    record->has_dest = record->is_collective = false;
     record->sends = record->receives = record->persistent = false;
     record->active = record->starting = record->delivered = record->claimed = false;
     return record;
 }
 
 void cosched_requests_add(struct cosched_record *record, MPI_Request handle) {
-    struct cosched_record **bucket = bucket_of(handle);
     record->handle = handle;
-    cosched_lock_take(&lock);
-    record->next = *bucket;
-    *bucket = record;
-    __atomic_store_n(&held, held + 1, __ATOMIC_RELEASE);
-    cosched_lock_give(&lock);
+    cosched_table_add(&table, &record->entry, (uintptr_t)handle);
 }
 
 static struct cosched_record *expect(bool persistent) {
@@ -72,10 +54,10 @@ static struct cosched_record *expect(bool persistent) {
 
 void cosched_requests_expect_message(MPI_Request handle, MPI_Comm comm, bool persistent) {
     struct cosched_record *record;
-    if (!cosched_shadow.on || !(persistent || cosched_shim_contended()) ||
+    if (!cosched_shadow.on || !(persistent || cosched_state_is_contended()) ||
         (record = expect(persistent)) == NULL)
         return;
-    record->from = cosched_peers_hold(cosched_peers_of(comm));
+    record->from = cosched_comms_hold(cosched_comms_find(comm));
     cosched_requests_add(record, handle);
 }
 
@@ -84,24 +66,23 @@ void cosched_requests_expect_start(MPI_Request handle, MPI_Comm comm, int dest,
     struct cosched_record *record;
     if (!cosched_shadow.on || dest < 0 || (record = expect(true)) == NULL)
         return;
-    record->dest = cosched_peers_rank(cosched_peers_of(comm), dest);
+    record->dest = cosched_comms_world_rank(cosched_comms_find(comm), dest);
     record->bytes = bytes;
-    record->tells = true;
+    record->has_dest = true;
     cosched_requests_add(record, handle);
 }
 
-void cosched_requests_expect_meeting(MPI_Request handle, MPI_Comm comm) {
+void cosched_requests_expect_collective(MPI_Request handle, MPI_Comm comm) {
     struct cosched_record *record;
-    if (!cosched_shadow.on || !cosched_shim_contended() ||
-        (record = expect(false)) == NULL)
+    if (!cosched_shadow.on || !cosched_state_is_contended() || (record = expect(false)) == NULL)
         return;
-    record->from = cosched_peers_hold(cosched_peers_of(comm));
-    record->meets = true;
+    record->from = cosched_comms_hold(cosched_comms_find(comm));
+    record->is_collective = true;
     cosched_requests_add(record, handle);
 }
 
-static void let_go(struct cosched_record *record) {
-    cosched_peers_release(record->from);
+static void release_parts(struct cosched_record *record) {
+    cosched_comms_release(record->from);
     if (record->sends)
         cosched_wire_release(&record->out);
     if (record->receives)
@@ -109,81 +90,76 @@ static void let_go(struct cosched_record *record) {
 }
 
 void cosched_requests_drop(struct cosched_record *record) {
-    let_go(record);
-    cosched_lock_take(&lock);
+    release_parts(record);
+    cosched_lock_take(&table.lock);
     record->next = spare;
     spare = record;
-    cosched_lock_give(&lock);
+    cosched_lock_give(&table.lock);
 }
 
-/* Under the lock. */
+/* The caller holds the lock. */
 static struct cosched_record *claim(MPI_Request handle) {
-    struct cosched_record *record = *bucket_of(handle);
-    while (record != NULL && (record->handle != handle || record->claimed))
-        record = record->next;
-    if (record != NULL)
+    struct cosched_entry *entry = cosched_table_bucket(&table, (uintptr_t)handle);
+    for (; entry != NULL; entry = entry->next) {
+        struct cosched_record *record = (struct cosched_record *)entry;
+        if (record->handle != handle || record->claimed)
+            continue;
         record->claimed = true;
-    return record;
+        return record;
+    }
+    return NULL;
 }
+_Static_assert(offsetof(struct cosched_record, entry) == 0, "an entry is its record");
 
-/* Under the lock. */
-static void take_out(struct cosched_record *record) {
-    struct cosched_record **link = bucket_of(record->handle);
-    while (*link != record)
-        link = &(*link)->next;
-    *link = record->next;
-    __atomic_store_n(&held, held - 1, __ATOMIC_RELEASE);
-}
-
-bool cosched_requests_any(void) { return __atomic_load_n(&held, __ATOMIC_ACQUIRE) != 0; }
+bool cosched_requests_any(void) { return !cosched_table_is_empty(&table); }
 
 struct cosched_record *cosched_requests_claim(MPI_Request handle) {
     struct cosched_record *record;
     if (!cosched_requests_any())
         return NULL;
-    cosched_lock_take(&lock);
+    cosched_lock_take(&table.lock);
     record = claim(handle);
-    cosched_lock_give(&lock);
+    cosched_lock_give(&table.lock);
     return record;
 }
 
 int cosched_requests_claim_all(int count, const MPI_Request handles[],
                                struct cosched_record *found[]) {
     int n = 0;
-    cosched_lock_take(&lock);
+    cosched_lock_take(&table.lock);
     for (int i = 0; i < count; i++) {
         found[i] = claim(handles[i]);
         n += found[i] != NULL;
     }
-    cosched_lock_give(&lock);
+    cosched_lock_give(&table.lock);
     return n;
 }
 
 void cosched_requests_unclaim(struct cosched_record *record) {
-    cosched_lock_take(&lock);
+    cosched_lock_take(&table.lock);
     record->claimed = false;
-    cosched_lock_give(&lock);
+    cosched_lock_give(&table.lock);
 }
 
-/* Out of band: what the message says of its sender. */
-static void hear(const struct cosched_record *record, const MPI_Status *status) {
+/* Shadow: traps the message if its sender is scheduled and this task is not. */
+static void trap(const struct cosched_record *record, const MPI_Status *status) {
     int cancelled = 0;
-    if (cosched_shim_scheduled())
+    if (cosched_state_is_scheduled())
         return;
-    if (record->meets) {
-        cosched_shadow_trap_partners(record->from);
+    if (record->is_collective) {
+        cosched_shadow_trap_from_partners(record->from);
         return;
     }
     cosched_pmpi.Test_cancelled(status, &cancelled);
     if (!cancelled)
-        cosched_shadow_trap(cosched_peers_rank(record->from, status->MPI_SOURCE));
+        cosched_shadow_trap(cosched_comms_world_rank(record->from, status->MPI_SOURCE));
 }
 
 int cosched_requests_peek(struct cosched_record *record, MPI_Status *status) {
     int rc = MPI_SUCCESS;
     if (record->active && record->from != NULL && !record->delivered) {
         if (cosched_shadow.on)
-            hear(record, status);
+            trap(record, status);
         record->delivered = true;
         return rc;
     }
@@ -197,20 +173,20 @@ int cosched_requests_peek(struct cosched_record *record, MPI_Status *status) {
     return rc;
 }
 
-/* The sending half of an Isendrecv whose message has arrived. What it sends from is a copy,
- * so the user's buffers are free already; where everything is waited for, it is, too. */
+/* Whether the sending half of an Isendrecv is complete. It sends from a copy, so the user's
+ * buffers are free already. A call that waits for all its requests waits for this, too. */
 static bool has_sent(struct cosched_record *record, bool waits) {
     int flag = 0;
     if (record->sent == MPI_REQUEST_NULL)
         return true;
     if (waits)
-        return cosched_wait_request(&record->sent, MPI_STATUS_IGNORE) == MPI_SUCCESS ||
+        return cosched_idle_wait(&record->sent, MPI_STATUS_IGNORE) == MPI_SUCCESS ||
                record->sent == MPI_REQUEST_NULL;
     cosched_pmpi.Test(&record->sent, &flag, MPI_STATUS_IGNORE);
     return record->sent == MPI_REQUEST_NULL;
 }
 
-/* Under the lock. */
+/* The caller holds the lock. */
 static void adopt(struct cosched_record *record) {
     record->next = cosched_requests_orphans;
     __atomic_store_n(&cosched_requests_orphans, record, __ATOMIC_RELEASE);
@@ -218,9 +194,9 @@ static void adopt(struct cosched_record *record) {
 
 void cosched_requests_adopt(struct cosched_record *record) {
     record->handle = MPI_REQUEST_NULL;
-    cosched_lock_take(&lock);
+    cosched_lock_take(&table.lock);
     adopt(record);
-    cosched_lock_give(&lock);
+    cosched_lock_give(&table.lock);
 }
 
 int cosched_requests_complete(struct cosched_record *record, int error, MPI_Status *status,
@@ -235,9 +211,9 @@ int cosched_requests_complete(struct cosched_record *record, int error, MPI_Stat
     else {
         sent = has_sent(record, waits);
         if (sent)
-            let_go(record);
-        cosched_lock_take(&lock);
-        take_out(record);
+            release_parts(record);
+        cosched_lock_take(&table.lock);
+        cosched_table_unlink(&table, &record->entry);
         if (sent) {
             record->next = spare;
             spare = record;
@@ -245,24 +221,24 @@ int cosched_requests_complete(struct cosched_record *record, int error, MPI_Stat
             record->handle = MPI_REQUEST_NULL;
             adopt(record);
         }
-        cosched_lock_give(&lock);
+        cosched_lock_give(&table.lock);
     }
     return error != MPI_SUCCESS ? error : delivered;
 }
 
 bool cosched_requests_release(struct cosched_record *record) {
     bool active = record->active && (record->sends || record->receives);
-    cosched_lock_take(&lock);
-    take_out(record);
+    cosched_lock_take(&table.lock);
+    cosched_table_unlink(&table, &record->entry);
     if (active)
         adopt(record);
-    cosched_lock_give(&lock);
+    cosched_lock_give(&table.lock);
     if (!active)
         cosched_requests_drop(record);
     return active;
 }
 
-/* Whether an orphan is complete, with all it consists of. */
+/* Whether an orphan is complete, with both halves. */
 static bool is_over(struct cosched_record *record) {
     MPI_Status status;
     int flag = 0;
@@ -282,11 +258,11 @@ static bool is_over(struct cosched_record *record) {
 void cosched_requests_sweep_now(void) {
     struct cosched_record *mine, **link;
     long pending = 0;
-    /* The list is taken off, so that no lock is held while MPI works. */
-    cosched_lock_take(&lock);
+    /* Takes the list away, to hold no lock while MPI works. */
+    cosched_lock_take(&table.lock);
     mine = cosched_requests_orphans;
     cosched_requests_orphans = NULL;
-    cosched_lock_give(&lock);
+    cosched_lock_give(&table.lock);
     for (link = &mine; *link != NULL;) {
         struct cosched_record *record = *link;
         if (!is_over(record)) {
@@ -301,15 +277,15 @@ void cosched_requests_sweep_now(void) {
     __atomic_store_n(&calls_since, 0, __ATOMIC_RELAXED);
     if (mine == NULL)
         return;
-    cosched_lock_take(&lock);
+    cosched_lock_take(&table.lock);
     *link = cosched_requests_orphans;
     cosched_requests_orphans = mine;
-    cosched_lock_give(&lock);
+    cosched_lock_give(&table.lock);
 }
 
 void cosched_requests_sweep_at_times_now(void) {
     long calls = __atomic_add_fetch(&calls_since, 1, __ATOMIC_RELAXED);
-    if (calls * LOOKS_PER_CALL >= __atomic_load_n(&left, __ATOMIC_RELAXED))
+    if (calls * TESTS_PER_CALL >= __atomic_load_n(&left, __ATOMIC_RELAXED))
         cosched_requests_sweep_now();
 }
 
@@ -322,6 +298,6 @@ void cosched_requests_forget(void) {
         if (record->sent != MPI_REQUEST_NULL)
             cosched_pmpi.Request_free(&record->sent);
     }
-    /* Their copies stay: MPI may read them until it has ended. */
+    /* The copies stay: MPI may read them until it has ended. */
     cosched_requests_orphans = NULL;
 }

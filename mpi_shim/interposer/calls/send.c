@@ -22,13 +22,13 @@ send_with_care(const void *buf, cosched_count count, MPI_Datatype type, int dest
         return cosched_comms_raise(comm, rc);
     /* A registered task that is going to wait does so in its own way; an unscheduled one had
      * better not spin at all. */
-    if (request_form != NULL && cosched_shim_waits(COSCHED_IDLES_MOSTLY) &&
+    if (request_form != NULL && cosched_idle_replaces_wait(COSCHED_YIELDS_MOSTLY) &&
         (always_waits || !cosched_wire_is_short(&wire) ||
-         !cosched_shim_scheduled())) {
+         !cosched_state_is_scheduled())) {
         MPI_Request request;
         rc = request_form(wire.data, wire.count, wire.type, dest, tag, comm, &request);
         if (rc == MPI_SUCCESS)
-            rc = cosched_wait_request(&request, MPI_STATUS_IGNORE);
+            rc = cosched_idle_wait(&request, MPI_STATUS_IGNORE);
     } else
         COSCHED_LIBRARY_WAITS(rc, call(wire.data, wire.count, wire.type, dest, tag, comm));
     cosched_wire_release(&wire);
@@ -43,9 +43,9 @@ send_blocking(const void *buf, cosched_count count, MPI_Datatype type, int dest,
               bool always_waits) {
     bool sends;
     int rc;
-    if (cosched_shim_prefixes() || cosched_shim_waits(COSCHED_IDLES_MOSTLY))
+    if (cosched_state_uses_prefix() || cosched_idle_replaces_wait(COSCHED_YIELDS_MOSTLY))
         return send_with_care(buf, count, type, dest, tag, comm, call, request_form, always_waits);
-    sends = cosched_shadow_sends(comm, dest);
+    sends = cosched_shadow_before_send(comm, dest);
     COSCHED_LIBRARY_WAITS(rc, call(buf, count, type, dest, tag, comm));
     if (sends && rc == MPI_SUCCESS) /* counted while it is under way, not before */
         cosched_wire_count(count, type);

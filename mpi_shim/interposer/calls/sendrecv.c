@@ -43,8 +43,8 @@ static int exchange(const struct cosched_wire *out, int dest, int sendtag,
         return rc;
     }
     if (source != MPI_PROC_NULL)
-        rc = cosched_wait_request(&received, status);
-    sent_rc = cosched_wait_request(&sent, MPI_STATUS_IGNORE);
+        rc = cosched_idle_wait(&received, status);
+    sent_rc = cosched_idle_wait(&sent, MPI_STATUS_IGNORE);
     return rc != MPI_SUCCESS ? rc : sent_rc;
 }
 
@@ -56,14 +56,14 @@ sendrecv(struct cosched_wire *out, int dest, int sendtag, struct cosched_wire *i
     int rc;
     if (status == MPI_STATUS_IGNORE)
         status = &own;
-    if (cosched_shim_waits(COSCHED_IDLES_MOSTLY))
+    if (cosched_idle_replaces_wait(COSCHED_YIELDS_MOSTLY))
         rc = exchange(out, dest, sendtag, in, source, recvtag, comm, status);
     else
         COSCHED_LIBRARY_WAITS(rc, cosched_pmpi.COSCHED_LARGE(Sendrecv)(
                                       out->data, out->count, out->type, dest, sendtag, in->data,
                                       in->count, in->type, source, recvtag, comm, status));
     if (rc == MPI_SUCCESS)
-        cosched_shadow_received(comm, status->MPI_SOURCE);
+        cosched_shadow_after_receive(comm, status->MPI_SOURCE);
     if (cosched_wire_arrived(rc)) {
         int delivered = cosched_wire_deliver(in, status);
         rc = rc != MPI_SUCCESS ? rc : cosched_comms_raise(comm, delivered);
@@ -97,10 +97,10 @@ int cosched_do_Sendrecv(const void *sendbuf, cosched_count sendcount, MPI_Dataty
                         MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm,
                         MPI_Status *status) {
     struct cosched_wire out, in;
-    if (cosched_shim_prefixes())
+    if (cosched_state_uses_prefix())
         return sendrecv_with_byte(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount,
                                   recvtype, source, recvtag, comm, status);
-    if (cosched_shadow_sends(comm, dest))
+    if (cosched_shadow_before_send(comm, dest))
         cosched_wire_count(sendcount, sendtype);
     cosched_wire_plain(&out, sendbuf, sendcount, sendtype);
     cosched_wire_plain(&in, recvbuf, recvcount, recvtype);
@@ -113,17 +113,17 @@ int cosched_do_Sendrecv_replace(void *buf, cosched_count count, MPI_Datatype typ
     struct cosched_wire copy;
     int rc;
     if (!cosched_comms_carry(comm) &&
-        (!cosched_shim_waits(COSCHED_IDLES_MOSTLY) || !cosched_comms_has_local())) {
+        (!cosched_idle_replaces_wait(COSCHED_YIELDS_MOSTLY) || !cosched_comms_has_local())) {
         MPI_Status own;
         if (status == MPI_STATUS_IGNORE)
             status = &own;
-        if (cosched_shadow_sends(comm, dest))
+        if (cosched_shadow_before_send(comm, dest))
             cosched_wire_count(count, type);
         COSCHED_LIBRARY_WAITS(rc, cosched_pmpi.COSCHED_LARGE(Sendrecv_replace)(
                                       buf, count, type, dest, sendtag, source, recvtag, comm,
                                       status));
         if (rc == MPI_SUCCESS)
-            cosched_shadow_received(comm, status->MPI_SOURCE);
+            cosched_shadow_after_receive(comm, status->MPI_SOURCE);
         return rc;
     }
     /* The copy is made like one for the wire, but goes there as a message of its own. */
@@ -185,7 +185,7 @@ int cosched_do_Isendrecv(const void *sendbuf, cosched_count sendcount, MPI_Datat
                          MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm,
                          MPI_Request *request) {
     if (!cosched_comms_carry(comm)) {
-        if (cosched_shadow_sends(comm, dest))
+        if (cosched_shadow_before_send(comm, dest))
             cosched_wire_count(sendcount, sendtype);
         return cosched_pmpi.COSCHED_LARGE(Isendrecv)(sendbuf, sendcount, sendtype, dest, sendtag,
                                                      recvbuf, recvcount, recvtype, source, recvtag,
@@ -199,7 +199,7 @@ int cosched_do_Isendrecv_replace(void *buf, cosched_count count, MPI_Datatype ty
                                  int sendtag, int source, int recvtag, MPI_Comm comm,
                                  MPI_Request *request) {
     if (!cosched_comms_carry(comm)) {
-        if (cosched_shadow_sends(comm, dest))
+        if (cosched_shadow_before_send(comm, dest))
             cosched_wire_count(count, type);
         return cosched_pmpi.COSCHED_LARGE(Isendrecv_replace)(buf, count, type, dest, sendtag,
                                                              source, recvtag, comm, request);

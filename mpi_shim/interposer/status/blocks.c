@@ -5,18 +5,18 @@
 
 #include "base/lock.h"
 
-/* Classes of 4 KiB, 8 KiB, ... 16 MiB, each with a little more for who needs a few bytes in
- * front. What is smaller, malloc does as well; what is larger is not copied (wire.h). */
+/* Size classes of 4 KiB, 8 KiB, ... 16 MiB, each with some extra bytes for what stands in front
+ * of the data. For smaller blocks malloc is as good. Larger messages are not copied (wire.h). */
 #define FIRST_SHIFT 12
 #define CLASSES 13
 #define EXTRA 64
 #ifdef __SANITIZE_ADDRESS__
-#define KEPT_MAX 0u /* so that a block that is used after it was given back is seen */
+#define KEPT_MAX 0u /* to find blocks that are used after they were given back */
 #else
 #define KEPT_MAX (64u << 20) /* all classes together */
 #endif
 
-/* In front of each block; the class is kept there, the link only while it is free. */
+/* In front of each block: its class, and while it is free the next free one. */
 struct head {
     struct head *next;
     uint64_t class;

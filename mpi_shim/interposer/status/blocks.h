@@ -1,16 +1,18 @@
 /*
- * blocks.h - memory for the copies that messages are sent from and received into.
+ * blocks.h - keeps memory for the copies that messages are sent from and received into.
  *
- * Large blocks are kept for the next message: malloc would hand them back to the kernel
- * each time, and the page faults of a fresh one cost more than the message.
+ * Large blocks are kept for the next message. malloc would return them to the kernel each
+ * time, and the page faults of a fresh block cost more than the message.
  */
 #ifndef COSCHED_BLOCKS_H
 #define COSCHED_BLOCKS_H
 
 #include <stddef.h>
 
-/* At least `bytes`, aligned like malloc's; NULL when memory is out. */
+/* Returns a block of at least `bytes`, aligned like malloc's. NULL: no memory. */
 void *cosched_blocks_take(size_t bytes);
+
+/* Gives a block back. NULL is allowed. */
 void cosched_blocks_give(void *block);
 
 #endif

@@ -6,17 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "status/wire.h"
+/* In shared memory every library copies straight from user to user: there, and before
+ * MPI_Init has ended, only short messages are copied. */
+struct cosched_copies cosched_copies = {COSCHED_COPIES_ROOM, COSCHED_COPIES_ROOM};
 
-const struct cosched_copies cosched_copies_safe = {COSCHED_WIRE_ROOM, COSCHED_WIRE_ROOM};
+/* Over TCP under UCX, sending a long datatype of two parts takes two to three times as long as
+ * sending a plain one, because UCX packs it piece by piece. A copy costs a tenth to a third.
+ * A receive is faster without a copy: the data must be taken out of the socket in any case, and
+ * pieces are handed out while later ones travel. docs/measurements.md has the figures. */
+static const struct cosched_copies between_nodes = {16 << 20, COSCHED_COPIES_ROOM};
 
-/* Over TCP the send of a long two-part datatype is two to three times a plain one under UCX
- * (it is packed piece by piece), a copy costs a tenth to a third. The receive is better off
- * without a copy: what comes must be taken out of the socket anyhow, and pieces are handed out
- * while later ones travel. docs/measurements.md has the figures. */
-static const struct cosched_copies between_nodes = {16 << 20, COSCHED_WIRE_ROOM};
-
-/* Whether a launcher's variables say that all ranks share this node. */
+/* Whether the launcher's variables show that all ranks share this node. */
 static bool is_single_node(void) {
     static const char *const sizes[][2] = {
         {"MPI_LOCALNRANKS", "PMI_SIZE"},                         /* Hydra */
@@ -32,9 +32,9 @@ static bool is_single_node(void) {
 }
 
 #ifdef OPEN_MPI
-/* Whether Open MPI's messages go through UCX. It says so nowhere but in the functions of the
- * component that it chose, the first of which is `add_procs` in every version. Open MPI's own
- * ob1 takes a long two-part message as fast as a plain one, everywhere. */
+/* Whether Open MPI's messages go through UCX. The only sign is the address of the first
+ * function of the chosen component, which is `add_procs` in every version. Open MPI's own ob1
+ * moves a long message of two parts as fast as a plain one. */
 static bool copying_pays(void) {
     void *const *chosen = dlsym(RTLD_DEFAULT, "mca_pml");
     Dl_info where;
@@ -47,7 +47,7 @@ static bool copying_pays(void) {
 static bool copying_pays(void) { return true; }
 #endif
 
-/* In shared memory every library copies straight from user to user. */
-struct cosched_copies cosched_copies_choose(void) {
-    return is_single_node() || !copying_pays() ? cosched_copies_safe : between_nodes;
+void cosched_copies_choose(void) {
+    if (!is_single_node() && copying_pays())
+        cosched_copies = between_nodes;
 }

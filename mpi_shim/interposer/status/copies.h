@@ -1,23 +1,25 @@
 /*
- * copies.h - how long a message may be that is copied to get its status byte in front.
+ * copies.h - up to which length a message is copied to get its status byte in front.
  *
- * What is longer travels from, or into, a datatype of two parts: nothing is copied by the
- * shim, but the library may be slow with it. Each side chooses for itself, since what travels is
- * the same bytes (wire.h).
+ * A longer message is sent from, or received into, a datatype of two parts. Then the shim
+ * copies nothing, but the library may be slow. Each side chooses for itself, since the bytes
+ * that travel are the same (wire.h).
  */
 #ifndef COSCHED_COPIES_H
 #define COSCHED_COPIES_H
 
-/* Both in bytes, of contiguous messages; whatever is not contiguous is copied. */
+/* Largest message that a blocking call copies through its own stack. */
+#define COSCHED_COPIES_ROOM 16384
+
+/* Both in bytes, for contiguous messages. Others are copied whatever their length. */
 struct cosched_copies {
     long long out_max;
     long long in_max;
 };
 
-/* Until MPI_Init is over. */
-extern const struct cosched_copies cosched_copies_safe;
+extern struct cosched_copies cosched_copies;
 
-/* The best for the library and its transport; after MPI_Init. */
-struct cosched_copies cosched_copies_choose(void);
+/* Sets the best lengths for the library and its transport. Call it after MPI_Init. */
+void cosched_copies_choose(void);
 
 #endif

@@ -5,8 +5,8 @@
 
 #include "status/comms.h"
 
-/* MPI_BOTTOM is refused by MPICH 4.0 here, so a datatype of absolute addresses becomes one
- * of distances from an address that is accepted. */
+/* Where the data is. MPICH 4.0 refuses to pack from MPI_BOTTOM. So a datatype of absolute
+ * addresses is shifted to one of distances from `base`. */
 struct place {
     void *base;
     cosched_count count;
@@ -75,8 +75,8 @@ static int unpack(const void *row, size_t bytes, void *buf, cosched_count count,
     return rc;
 }
 
-/* Part of an element: all of it is packed as it is now, the part is put over its beginning,
- * and it is unpacked again, so that the rest keeps its value. */
+/* Unpacks a part of an element. It packs the present element, overwrites its beginning with the
+ * part, and unpacks it again, so that the rest keeps its value. */
 static int unpack_part(const void *row, size_t bytes, size_t size, void *buf, MPI_Datatype type) {
     unsigned char *element = malloc(size);
     int rc;

@@ -1,6 +1,6 @@
 /*
- * pack.h - data of any datatype as one row of bytes, in the order in which it would travel,
- * and back. On machines of one kind this is what the library itself puts on the wire.
+ * pack.h - packs data of any datatype into a row of bytes, in the order in which it travels,
+ * and unpacks it. Between machines of one kind the library sends the same bytes.
  */
 #ifndef COSCHED_PACK_H
 #define COSCHED_PACK_H
@@ -9,14 +9,14 @@
 
 #include "base/pmpi.h"
 
-/* The bytes of one element, or -1 with MPI's error in *rc. */
+/* Returns the bytes of one element, or -1 with MPI's error in *rc. */
 long long cosched_pack_size(MPI_Datatype type, int *rc);
 
-/* count x type at buf, into `bytes` (their exact number) at row. MPI_SUCCESS or MPI's error. */
+/* Packs `count` elements at `buf` into exactly `bytes` at `row`. MPI_SUCCESS or MPI's error. */
 int cosched_pack_out(void *row, size_t bytes, const void *buf, cosched_count count,
                      MPI_Datatype type);
 
-/* The first `bytes` of count x type, which may end within an element, from row to buf. */
+/* Unpacks the first `bytes` at `row`, which may end within an element, to `buf`. */
 int cosched_pack_in(const void *row, size_t bytes, void *buf, cosched_count count,
                     MPI_Datatype type);
 

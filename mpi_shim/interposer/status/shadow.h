@@ -1,99 +1,100 @@
 /*
- * shadow.h - the sender's status out of band.
+ * shadow.h - the carrier "shadow": the sender's status travels beside the messages.
  *
- * Nothing is added to a message. A task whose status has changed tells so to each peer
- * before the next message that it sends there: one byte in a communicator of the shim's
- * own. Whoever receives a message while scheduled does not look; whoever is unscheduled
- * reads what it was told and knows of each peer what its status was when it last sent.
- * Before anybody tells otherwise, he is taken for scheduled, as a task without a daemon is.
+ * Nothing is added to a message. A task whose status has changed sends it to each peer before
+ * the next message to that peer: one byte in a communicator of the shim's own. A scheduled
+ * receiver does not look. An unscheduled receiver reads the status bytes, and so has for each
+ * peer the status of its last message. A peer that has sent no status counts as scheduled, as
+ * a task without a daemon does.
  *
- * The paper's byte says the same of each single message (section 2.2.2). This one says it
- * of collectives and one-sided calls, too: who enters one tells those it may be waiting for,
- * the ranks at a distance of a power of two, which is how collectives are made, and of a
- * remote group the rank opposite.
+ * The paper's byte gives the status with each message (section 2.2.2). The shadow covers
+ * collectives and one-sided calls, too. Before one of them a task sends its status to the ranks
+ * that it may wait for: the ranks at distances of powers of two, since most collectives are
+ * made of such steps, and the opposite rank of a remote group.
  *
- * A message may overtake what was told just before it: then it is judged by the status
- * before, and the next one by the new status. Accepted.
+ * A message may overtake the status that was sent just before it. Then the message is judged by
+ * the status before, and the next one by the new status. Accepted.
  */
 #ifndef COSCHED_SHADOW_H
 #define COSCHED_SHADOW_H
 
-#include "status/peers.h"
 #include "base/state.h"
+#include "status/comms.h"
 
 struct cosched_shadow {
     bool on; /* every rank has joined */
     int size;
     MPI_Comm comm;
-    /* One entry a rank of MPI_COMM_WORLD: 1 scheduled, 0 not. Threads may race for them: a
-     * peer is told one message late, or hears of a switch and of the next one in the wrong
-     * order; it is set right by the one after. */
-    unsigned char *told;
-    unsigned char *heard;
-    int behind; /* how many of them were last told that this task is not scheduled */
+    /* One entry a rank of MPI_COMM_WORLD: 1 scheduled, 0 not. With several threads a peer may
+     * get a status one message late, or two in the wrong order. The next one corrects it. */
+    unsigned char *sent;     /* this task's status, as the peer has it */
+    unsigned char *received; /* the peer's status, as this task has it */
+    int outdated;            /* to how many peers the last status sent was "unscheduled" */
 };
 
 extern struct cosched_shadow cosched_shadow;
 
-/* After MPI_Init, collective: every rank of MPI_COMM_WORLD joins. Ranks without the shim
- * never do; then, after a deadline, the others go on without it. Open MPI does not get over
- * that: it hangs when such a job makes communicators. If one rank has too little memory for
- * it, no rank uses it. */
+/* After MPI_Init, collective: every rank of MPI_COMM_WORLD joins. A rank without the shim never
+ * does. Then, after a deadline, the others go on without the shadow. Open MPI does not recover
+ * from that: it hangs when such a job makes communicators. If one rank lacks the memory, no
+ * rank uses the shadow. */
 void cosched_shadow_open(void);
 
-/* At the beginning of MPI_Finalize, collective: what was told is received, so that nothing
- * is left over. */
+/* At the beginning of MPI_Finalize, collective: receives all status bytes that were sent. */
 void cosched_shadow_close(void);
 
-/* After a wait of some microseconds and after some calls, with CLOCK_MONOTONIC: now and then
- * reads what it was told, since a task that is always scheduled has no other reason to. */
-void cosched_shadow_waited(uint64_t now_ns);
-
-/* The rare paths behind the calls below, which is what the compiler is told. */
+/* The rare paths behind the inline functions below. */
 #define RARE __attribute__((cold))
-RARE void cosched_shadow_tell(int world_rank);
-RARE void cosched_shadow_tell_dest(MPI_Comm comm, int dest);
-RARE void cosched_shadow_tell_partners(const struct cosched_peers *peers);
+
+/* Sends this task's status to a rank of MPI_COMM_WORLD, if it has changed since the last time.
+ * A negative rank is no peer. */
+RARE void cosched_shadow_send(int world_rank);
+RARE void cosched_shadow_send_to(MPI_Comm comm, int dest);
+RARE void cosched_shadow_send_to_partners(const struct cosched_comm *record);
+
+/* Reads the status bytes, and traps a message from this rank if its task is scheduled. */
 RARE void cosched_shadow_trap(int world_rank);
-RARE void cosched_shadow_trap_source(MPI_Comm comm, int source);
-RARE void cosched_shadow_trap_partners(const struct cosched_peers *peers);
+RARE void cosched_shadow_trap_from(MPI_Comm comm, int source);
+RARE void cosched_shadow_trap_from_partners(const struct cosched_comm *record);
 #undef RARE
 
-/* Whether there may be anybody to tell: mostly the task is scheduled, and everybody knows. */
-static inline bool cosched_shadow_has_news(void) {
-    return !cosched_shim_scheduled() ||
-           __atomic_load_n(&cosched_shadow.behind, __ATOMIC_RELAXED) != 0;
+/* Whether a peer may lack this task's status. Mostly the task is scheduled, and all its peers
+ * have that. */
+static inline bool cosched_shadow_may_differ(void) {
+    return !cosched_state_is_scheduled() ||
+           __atomic_load_n(&cosched_shadow.outdated, __ATOMIC_RELAXED) != 0;
 }
 
-static inline void cosched_shadow_tells(int world_rank) {
-    if (cosched_shadow_has_news())
-        cosched_shadow_tell(world_rank);
+/* Before a persistent request to this rank is started. */
+static inline void cosched_shadow_before_start(int world_rank) {
+    if (cosched_shadow_may_differ())
+        cosched_shadow_send(world_rank);
 }
 
-/* Before a message to `dest` leaves. Whether its status travels at all. */
-static inline bool cosched_shadow_sends(MPI_Comm comm, int dest) {
+/* Before a message to `dest` is sent. Returns whether its status travels at all. */
+static inline bool cosched_shadow_before_send(MPI_Comm comm, int dest) {
     if (!cosched_shadow.on || dest < 0)
         return false;
-    if (cosched_shadow_has_news())
-        cosched_shadow_tell_dest(comm, dest);
+    if (cosched_shadow_may_differ())
+        cosched_shadow_send_to(comm, dest);
     return true;
 }
 
-/* A message from `source` has arrived. */
-static inline void cosched_shadow_received(MPI_Comm comm, int source) {
-    if (cosched_shadow.on && !cosched_shim_scheduled())
-        cosched_shadow_trap_source(comm, source);
+/* After a message from `source` was received. */
+static inline void cosched_shadow_after_receive(MPI_Comm comm, int source) {
+    if (cosched_shadow.on && !cosched_state_is_scheduled())
+        cosched_shadow_trap_from(comm, source);
 }
 
-/* Before and after a call for which all the ranks of a communicator meet. */
-static inline void cosched_shadow_meets(MPI_Comm comm) {
-    if (cosched_shadow.on && cosched_shadow_has_news())
-        cosched_shadow_tell_partners(cosched_peers_of(comm));
+/* Before and after a collective, or a one-sided call that waits. */
+static inline void cosched_shadow_before_collective(MPI_Comm comm) {
+    if (cosched_shadow.on && cosched_shadow_may_differ())
+        cosched_shadow_send_to_partners(cosched_comms_find(comm));
 }
 
-static inline void cosched_shadow_met(MPI_Comm comm) {
-    if (cosched_shadow.on && !cosched_shim_scheduled())
-        cosched_shadow_trap_partners(cosched_peers_of(comm));
+static inline void cosched_shadow_after_collective(MPI_Comm comm) {
+    if (cosched_shadow.on && !cosched_state_is_scheduled())
+        cosched_shadow_trap_from_partners(cosched_comms_find(comm));
 }
 
 #endif

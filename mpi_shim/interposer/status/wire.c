@@ -3,41 +3,44 @@
 #include <limits.h>
 #include <string.h>
 
+#include "base/table.h"
 #include "status/blocks.h"
 #include "status/comms.h"
 #include "status/pack.h"
 
-/* What stands in place of a status byte that has not come. */
+/* Stands in place of a status byte that has not arrived. */
 #define NOTHING 0xff
 
-/* More than any message is long: it is copied whatever its size. */
+/* The length up to which all messages are copied. */
 #define ALWAYS LLONG_MAX
 
-/* The most that a call can be given, in bytes. */
+/* The most bytes that a call can count. */
 #if MPI_VERSION >= 4
 #define BYTES_MAX LLONG_MAX
 #else
 #define BYTES_MAX INT_MAX
 #endif
 
+#define REMEMBERED_BITS 6 /* types that each thread remembers */
+
 enum { GAPS = -1, REFUSED = -2 };
 
-/* Whether MPI takes such a message; what is not committed, most of them refuse. There is no
- * call to ask, but a message to nobody is looked at like any other. */
+/* Whether MPI accepts such a message. Most libraries refuse a datatype that is not committed.
+ * MPI has no call to ask, but it checks a message to MPI_PROC_NULL like any other. */
 static bool is_accepted(const void *buf, cosched_count count, MPI_Datatype type) {
     return cosched_pmpi.COSCHED_LARGE(Send)(buf, count, type, MPI_PROC_NULL, 0,
                                             cosched_comms_local()) == MPI_SUCCESS;
 }
 
-/* The size of a predefined type without gaps; else GAPS, or REFUSED if MPI would refuse to
- * send count of it at buf. Only predefined types are remembered: they are never freed, so a handle cannot
- * come to mean another type. */
+/* Returns the size of a predefined type without gaps. Otherwise GAPS, or REFUSED if MPI would
+ * refuse to send `count` of it at `buf`. Only predefined types are remembered: they are never
+ * freed, so their handles are never used again. */
 static int flat_size(const void *buf, cosched_count count, MPI_Datatype type) {
     static _Thread_local struct {
         MPI_Datatype type;
         int size; /* 0: free entry */
-    } known[64];
-    unsigned slot = (unsigned)(((uint64_t)(uintptr_t)type * UINT64_C(0x9e3779b97f4a7c15)) >> 58);
+    } known[1 << REMEMBERED_BITS];
+    unsigned slot = cosched_table_hash((uintptr_t)type, REMEMBERED_BITS);
     int integers, addresses, datatypes, combiner = MPI_UNDEFINED;
     MPI_Count size = 0;
     MPI_Aint lower = 0, extent = 0, true_lower = 0, true_extent = 0;
@@ -85,8 +88,8 @@ void cosched_wire_count_new(cosched_count count, MPI_Datatype type) {
         cosched_sent_type = (struct cosched_sent_type){type, (uint64_t)size};
     else
         cosched_pmpi.COSCHED_WIDE(Type_size)(type, &size);
-    cosched_task_count(&cosched_shim.link.counters->sent, 1);
-    cosched_task_count(&cosched_shim.link.counters->bytes_sent, (uint64_t)size * (uint64_t)count);
+    cosched_task_count(&cosched_state.link.counters->sent, 1);
+    cosched_task_count(&cosched_state.link.counters->bytes_sent, (uint64_t)size * (uint64_t)count);
 }
 
 /* {one MPI_BYTE at `byte`, `bytes` of them at buf}, from MPI_BOTTOM. Where lengths are
@@ -126,7 +129,7 @@ static int make_typed(struct cosched_wire *wire, const unsigned char *byte, cons
 /* A place for the copy of a message of wire->bytes, or NULL. */
 static unsigned char *find_block(struct cosched_wire *wire, struct cosched_wire_room *room) {
     wire->heap = NULL;
-    if (room != NULL && wire->bytes <= COSCHED_WIRE_ROOM)
+    if (room != NULL && wire->bytes <= COSCHED_COPIES_ROOM)
         return room->bytes + 63;
     wire->heap = cosched_blocks_take(wire->bytes + 16);
     return wire->heap == NULL ? NULL : (unsigned char *)wire->heap + 15;
@@ -225,8 +228,8 @@ static int fill(struct cosched_wire *wire, unsigned char scheduled) {
         wire->block[0] = scheduled;
         rc = gather(wire);
     }
-    cosched_task_count(&cosched_shim.link.counters->sent, 1);
-    cosched_task_count(&cosched_shim.link.counters->bytes_sent, wire->bytes);
+    cosched_task_count(&cosched_state.link.counters->sent, 1);
+    cosched_task_count(&cosched_state.link.counters->bytes_sent, wire->bytes);
     return rc;
 }
 
@@ -234,7 +237,7 @@ static int out(struct cosched_wire *wire, struct cosched_wire_room *room, const 
                cosched_count count, MPI_Datatype type, long long copy_max) {
     /* A pending TYPED send still reads its status byte: these two never go away. */
     static const unsigned char statuses[2] = {0, 1};
-    int scheduled = cosched_shim_scheduled();
+    int scheduled = cosched_state_is_scheduled();
     int rc = lay_out(wire, room, &statuses[scheduled], buf, count, type, copy_max);
     if (rc != MPI_SUCCESS || wire->shape == COSCHED_WIRE_PLAIN)
         return rc;
@@ -249,7 +252,7 @@ static int out(struct cosched_wire *wire, struct cosched_wire_room *room, const 
 
 int cosched_wire_out(struct cosched_wire *wire, struct cosched_wire_room *room, const void *buf,
                      cosched_count count, MPI_Datatype type) {
-    return out(wire, room, buf, count, type, cosched_shim.copies.out_max);
+    return out(wire, room, buf, count, type, cosched_copies.out_max);
 }
 
 int cosched_wire_out_copied(struct cosched_wire *wire, struct cosched_wire_room *room,
@@ -259,19 +262,19 @@ int cosched_wire_out_copied(struct cosched_wire *wire, struct cosched_wire_room 
 
 int cosched_wire_out_again(struct cosched_wire *wire, const void *buf, cosched_count count,
                            MPI_Datatype type) {
-    return lay_out_for_later(wire, buf, count, type, cosched_shim.copies.out_max);
+    return lay_out_for_later(wire, buf, count, type, cosched_copies.out_max);
 }
 
 int cosched_wire_load(struct cosched_wire *wire) {
     if (wire->shape == COSCHED_WIRE_PLAIN)
         return MPI_SUCCESS;
-    wire->byte = (unsigned char)cosched_shim_scheduled();
+    wire->byte = (unsigned char)cosched_state_is_scheduled();
     return fill(wire, wire->byte);
 }
 
 int cosched_wire_in(struct cosched_wire *wire, struct cosched_wire_room *room, void *buf,
                     cosched_count count, MPI_Datatype type) {
-    long long copy_max = cosched_shim.copies.in_max;
+    long long copy_max = cosched_copies.in_max;
     int rc = room != NULL ? lay_out(wire, room, &wire->byte, buf, count, type, copy_max)
                           : lay_out_for_later(wire, buf, count, type, copy_max);
     wire->byte = NOTHING;
@@ -347,7 +350,7 @@ static int hand_over(struct cosched_wire *wire, size_t bytes) {
 }
 
 int cosched_wire_deliver(struct cosched_wire *wire, MPI_Status *status) {
-    struct cosched_task_counters *counters = cosched_shim.link.counters;
+    struct cosched_task_counters *counters = cosched_state.link.counters;
     MPI_Count bytes;
     int rc = MPI_SUCCESS;
     if (wire->shape == COSCHED_WIRE_PLAIN)
@@ -366,7 +369,7 @@ int cosched_wire_deliver(struct cosched_wire *wire, MPI_Status *status) {
     cosched_task_count(&counters->received, 1);
     cosched_task_count(&counters->bytes_received, (uint64_t)bytes);
     if (wire->byte <= 1)
-        cosched_arrived(&cosched_shim.link, wire->byte);
+        cosched_arrived(&cosched_state.link, wire->byte);
     else
         cosched_task_count(&counters->foreign, 1); /* no shim put it there */
     wire->byte = NOTHING;
@@ -388,9 +391,9 @@ void cosched_wire_release(struct cosched_wire *wire) {
 bool cosched_wire_is_short(const struct cosched_wire *wire) {
     int size;
     if (wire->shape != COSCHED_WIRE_PLAIN)
-        return wire->shape == COSCHED_WIRE_COPIED && wire->bytes <= COSCHED_WIRE_ROOM;
+        return wire->shape == COSCHED_WIRE_COPIED && wire->bytes <= COSCHED_COPIES_ROOM;
     size = wire->type == MPI_DATATYPE_NULL || !cosched_comms_has_local()
                ? GAPS
                : flat_size(NULL, 0, wire->type);
-    return size > 0 && wire->count <= COSCHED_WIRE_ROOM / size;
+    return size > 0 && wire->count <= COSCHED_COPIES_ROOM / size;
 }

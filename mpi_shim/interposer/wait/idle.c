@@ -6,45 +6,36 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "cosched/clock.h"
-#include "status/shadow.h"
-
 _Thread_local struct cosched_idle cosched_idle;
 
-/* Whether the library calls sched_yield for us alone, and would else have gone on. */
-static bool forbears;
+/* Whether the library calls sched_yield only because the shim configured it so. */
+static bool yields_for_us;
 
-/* After MPI_Init of a task: the library's yields are the shim's turns. */
-static bool opened;
+/* Whether MPI_Init is over, so that the library's yields are ours to handle. */
+static bool is_open;
 
-/* Of so many times that the library would yield, it does once, and the shim has its turn;
- * the others return at once. A yield costs as much as a message in shared memory takes, and
- * an eighth of them gives the CPU to whoever wants it as surely: MPICH 5 answers in two thirds
- * of its time that way. */
+/* One in so many yields of the library is a real one, in which the shim may act. The others
+ * return at once. A yield costs as much as a message in shared memory, and an eighth of them
+ * gives up the CPU as surely: MPICH 5 answers in two thirds of its time that way. */
 #define STRIDE 8u
-
-void cosched_idle_listen(void) {
-    if (cosched_shadow.on)
-        cosched_shadow_waited(cosched_clock_ns(CLOCK_MONOTONIC));
-}
 
 static int yield_now(void) { return (int)syscall(SYS_sched_yield); }
 
-static __attribute__((noinline)) int take_turn(const void *caller) {
+static __attribute__((noinline)) int handle_yield(const void *caller) {
     if (!cosched_pmpi_called_from(caller))
         return yield_now();
-    if (!cosched_idle.tests && cosched_wait_turn(&cosched_idle.wait))
+    if (!cosched_idle.tests && cosched_wait_pause(&cosched_idle.wait))
         return 0;
-    return forbears ? 0 : yield_now();
+    return yields_for_us ? 0 : yield_now();
 }
 
-/* In place of libc's. Others than the MPI library get what they asked for. */
+/* Replaces libc's function. Callers other than the MPI library get what they asked for. */
 __attribute__((visibility("default"))) int sched_yield(void) {
     const void *caller = __builtin_return_address(0);
-    if (!__atomic_load_n(&opened, __ATOMIC_ACQUIRE))
+    if (!__atomic_load_n(&is_open, __ATOMIC_ACQUIRE))
         return yield_now();
-    if (++cosched_idle.turns % STRIDE == 0)
-        return take_turn(caller);
+    if (++cosched_idle.yields % STRIDE == 0)
+        return handle_yield(caller);
     return cosched_pmpi_called_from(caller) ? 0 : yield_now();
 }
 
@@ -52,15 +43,32 @@ void cosched_idle_open(void) {
 #ifdef OPEN_MPI
     if (cosched_pmpi_yield_when_idle == NULL)
         return;
-    forbears = !cosched_pmpi_yield_when_idle(true);
-    cosched_shim.idles = COSCHED_IDLES_ALWAYS;
+    yields_for_us = !cosched_pmpi_yield_when_idle(true);
+    cosched_state.yields = COSCHED_YIELDS_ALWAYS;
 #else
     char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
     int length = 0, major = 0;
     cosched_pmpi.Get_library_version(text, &length);
     if (sscanf(text, "MPICH Version: %d", &major) != 1 || major < 5)
         return;
-    cosched_shim.idles = COSCHED_IDLES_MOSTLY;
+    cosched_state.yields = COSCHED_YIELDS_MOSTLY;
 #endif
-    __atomic_store_n(&opened, true, __ATOMIC_RELEASE);
+    __atomic_store_n(&is_open, true, __ATOMIC_RELEASE);
+}
+
+int cosched_idle_wait(MPI_Request *request, MPI_Status *status) {
+    struct cosched_wait wait = {0};
+    int rc, flag = 0;
+    if (!cosched_idle_replaces_wait(COSCHED_YIELDS_MOSTLY)) {
+        COSCHED_LIBRARY_WAITS(rc, cosched_pmpi.Wait(request, status));
+        return rc;
+    }
+    for (;;) {
+        rc = cosched_pmpi.Test(request, &flag, status);
+        if (rc != MPI_SUCCESS || flag)
+            break;
+        cosched_wait_pause(&wait);
+    }
+    cosched_wait_end(&wait);
+    return rc;
 }

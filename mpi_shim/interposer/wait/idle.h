@@ -1,52 +1,61 @@
 /*
- * idle.h - the shim's place inside the library's own waits.
+ * idle.h - lets the shim act inside the library's own waits.
  *
- * A library that yields the processor when a test found nothing calls sched_yield, which
- * the shim exports: so it gets a turn in the midst of any wait, be it for a message, in a
- * collective, in a one-sided call or in MPI_Finalize, without a change of the call itself
- * and at no cost where there is nothing to wait for.
+ * A library that yields the CPU after a test that found nothing calls sched_yield, which the
+ * shim exports. So the shim acts in the middle of any wait: for a message, in a collective, in
+ * a one-sided call or in MPI_Finalize. The call itself is not changed, and a call that does not
+ * wait costs nothing.
  *
- * Open MPI does that in each wait once it is told to (opal_progress_set_yield_when_idle).
- * MPICH 5 does it in MPI_Recv, MPI_Send, MPI_Wait, MPI_Waitall and in what is made of them,
- * but not in MPI_Probe, MPI_Waitany, MPI_Waitsome, nor where the ranks of one node meet in
- * shared memory (barrier, reduce and bcast within a node). MPICH 4.0 never does.
+ * Open MPI yields in each wait once it is configured so (opal_progress_set_yield_when_idle).
+ * MPICH 5 yields in MPI_Recv, MPI_Send, MPI_Wait, MPI_Waitall and in what is made of them. It
+ * does not yield in MPI_Probe, MPI_Waitany, MPI_Waitsome, nor where the ranks of one node meet
+ * in shared memory (barrier, reduce and bcast within a node). MPICH 4.0 never yields.
  *
- * In such a turn the library may hold its locks: nothing here calls MPI.
+ * During sched_yield the library may hold its locks: nothing that runs there calls MPI.
  */
 #ifndef COSCHED_IDLE_H
 #define COSCHED_IDLE_H
 
-#include <stdbool.h>
-
 #include "wait/wait.h"
 
-/* What this thread does inside the library. */
+/* This thread's state inside the library. */
 struct cosched_idle {
     struct cosched_wait wait; /* zero while it does not wait */
-    bool tests;               /* it is in a call that does not block: no pause there */
-    uint32_t turns;           /* how often the library offered the processor */
-    uint32_t calls;           /* of the library that may wait */
+    bool tests;               /* in a call that does not block, which must not pause */
+    uint32_t yields;          /* how often the library called sched_yield */
+    uint32_t calls;           /* how many calls were made that may wait */
 };
 
 extern _Thread_local struct cosched_idle cosched_idle;
 
-/* After MPI_Init: finds out whether the library yields, and has it do so. */
+/* Finds out whether the library yields, and configures it so. Call it after MPI_Init. */
 void cosched_idle_open(void);
 
-/* Whoever never waits our way hears here what its peers have told. */
-void cosched_idle_listen(void);
+/* MPI_Wait, on a request of the shim's own or of the user's. */
+int cosched_idle_wait(MPI_Request *request, MPI_Status *status);
 
-/* Forgets a wait in a call that is not in the table, or whose own calls are not: the next one
- * is another, and no longer than it is. Without a look whether there was one: as often as not
- * there was, and a wrong guess of the processor costs more than to write. */
+/* Whether the shim replaces the library's wait in a call in which the library yields only if
+ * its kind is at least `least`. While a task is alone on its CPUs the library waits. If
+ * another job arrives during such a wait, this one wait spins to its end. Accepted. */
+static inline bool cosched_idle_replaces_wait(enum cosched_yields least) {
+    return __builtin_expect(cosched_state.yields < least &&
+                                (cosched_state.wait.kind != COSCHED_WAIT_SPIN ||
+                                 cosched_state_is_contended()),
+                            0);
+}
+
+/* Forgets the last wait, in a call that is not in the table, or that the library made itself.
+ * It writes without testing first: a mispredicted branch costs more than the write. */
 static inline void cosched_idle_forget(void) {
     cosched_idle.wait = (struct cosched_wait){0};
 }
 
+/* Before a call of the library that may wait. The hook runs now and then also in a task whose
+ * waits never reach it. */
 static inline void cosched_idle_enter(void) {
     cosched_idle_forget();
     if (__builtin_expect(++cosched_idle.calls % 64 == 0, 0))
-        cosched_idle_listen();
+        cosched_wait_call_hook();
 }
 
 static inline void cosched_idle_leave(void) {
@@ -55,7 +64,7 @@ static inline void cosched_idle_leave(void) {
     cosched_idle.wait = (struct cosched_wait){0};
 }
 
-/* Makes a call of the library that may wait, and one that never does. */
+/* Makes a call of the library that may wait. */
 #define COSCHED_LIBRARY_WAITS(rc, call)                                                            \
     do {                                                                                           \
         cosched_idle_enter();                                                                      \
@@ -63,6 +72,7 @@ static inline void cosched_idle_leave(void) {
         cosched_idle_leave();                                                                      \
     } while (0)
 
+/* Makes a call of the library that never waits. */
 #define COSCHED_LIBRARY_TESTS(rc, call)                                                            \
     do {                                                                                           \
         cosched_idle.tests = true;                                                                 \

@@ -1,31 +1,32 @@
 #include "wait/wait.h"
 
-#include "status/shadow.h"
-#include "wait/idle.h"
+#include <time.h>
 
-bool cosched_wait_turn(struct cosched_wait *wait) {
-    return cosched_waiting_turn(&cosched_shim.link, &cosched_shim.wait, wait) != 0;
+#include "cosched/clock.h"
+
+static void (*after_wait)(uint64_t now_ns);
+
+bool cosched_wait_pause(struct cosched_wait *wait) {
+    return cosched_waiting_turn(&cosched_state.link, &cosched_state.wait, wait) != 0;
+}
+
+static void call_hook(uint64_t now_ns) {
+    void (*hook)(uint64_t) = __atomic_load_n(&after_wait, __ATOMIC_ACQUIRE);
+    if (hook != NULL)
+        hook(now_ns);
 }
 
 void cosched_wait_end(struct cosched_wait *wait) {
-    uint64_t now = cosched_waiting_end(&cosched_shim.link, wait);
+    uint64_t now = cosched_waiting_end(&cosched_state.link, wait);
     if (now != 0)
-        cosched_shadow_waited(now);
+        call_hook(now);
 }
 
-int cosched_wait_request(MPI_Request *request, MPI_Status *status) {
-    struct cosched_wait wait = {0};
-    int rc, flag = 0;
-    if (!cosched_shim_waits(COSCHED_IDLES_MOSTLY))
-        COSCHED_LIBRARY_WAITS(rc, cosched_pmpi.Wait(request, status));
-    else {
-        for (;;) {
-            rc = cosched_pmpi.Test(request, &flag, status);
-            if (rc != MPI_SUCCESS || flag)
-                break;
-            cosched_wait_turn(&wait);
-        }
-        cosched_wait_end(&wait);
-    }
-    return rc;
+void cosched_wait_set_hook(void (*hook)(uint64_t now_ns)) {
+    __atomic_store_n(&after_wait, hook, __ATOMIC_RELEASE);
+}
+
+void cosched_wait_call_hook(void) {
+    if (__atomic_load_n(&after_wait, __ATOMIC_RELAXED) != NULL)
+        call_hook(cosched_clock_ns(CLOCK_MONOTONIC));
 }

@@ -1,29 +1,30 @@
 /*
- * wait.h - blocking, for a task that may be unscheduled.
+ * wait.h - what a task does between two tests that found nothing.
  *
- * The library's blocking calls spin. What a task of cosched does between two tests that
- * found nothing is decided here: spin on exactly as the library would (scheduled), or sleep
- * for a moment (unscheduled, cosched/waiting.h), which leaves the CPU to the job that is
- * scheduled and looks for messages a thousand times a second. COSCHED_WAIT lets a task that
- * may run yield, or spin for a while and then sleep, for the good of whoever shares its CPU.
+ * The library's blocking calls spin. An unscheduled task sleeps for a moment instead
+ * (cosched/waiting.h): it leaves the CPU to the scheduled job, and looks for messages a thousand
+ * times a second. A scheduled task spins as the library would. With COSCHED_WAIT it yields, or
+ * spins for a while and then sleeps, to leave the CPU to other processes.
  *
- * Most libraries let the shim in between two tests of their own (idle.h). Where one does
- * not, the shim makes the blocking call of its non-blocking form and a loop of tests.
+ * Most libraries let the shim act between two tests of their own (idle.h). With the others
+ * the shim makes a blocking call from its non-blocking form and a loop of tests.
  */
 #ifndef COSCHED_WAIT_H
 #define COSCHED_WAIT_H
 
-#include "base/pmpi.h"
 #include "base/state.h"
 
-/* Passes the time between two tests that found nothing. False: by no more than looking at
- * what there is to do. */
-bool cosched_wait_turn(struct cosched_wait *wait);
+/* Passes the time after a test that found nothing. Returns whether it gave up the CPU. */
+bool cosched_wait_pause(struct cosched_wait *wait);
 
-/* After the last test: accounts for the time that passed. */
+/* Counts the time that passed. Call it after the last test. */
 void cosched_wait_end(struct cosched_wait *wait);
 
-/* MPI_Wait on a request that the shim itself made, or that the user waits for. */
-int cosched_wait_request(MPI_Request *request, MPI_Status *status);
+/* Sets what is called with CLOCK_MONOTONIC after each wait of some microseconds, and after some
+ * calls that did not wait. NULL: nothing. */
+void cosched_wait_set_hook(void (*hook)(uint64_t now_ns));
+
+/* Calls the hook, if there is one. */
+void cosched_wait_call_hook(void);
 
 #endif
