@@ -394,7 +394,7 @@ CALL(Session_detach_buffer_c, (MPI_Session session, void *address, MPI_Count *si
      (session, address, size))
 #endif
 
-/* The beginning. The end is seen from inside MPI_Finalize: see shim.c. */
+/* The beginning. The end is seen from inside MPI_Finalize: see life.c. */
 #ifndef BEGINNING
 #define BEGINNING CALL
 #endif
