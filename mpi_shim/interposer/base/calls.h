@@ -1,27 +1,28 @@
 /*
- * calls.h - the one table of the MPI calls that the shim wraps.
+ * calls.h - the table of the MPI calls that the shim wraps.
  *
- * Who includes it defines first
+ * The including file first defines
  *
  *   CALL(name, parameters, arguments)     a call with one form
  *   COUNTED(name, parameters, arguments)  a call that MPI 4 also has as name_c; its
  *                                         parameters say COUNT where the two differ
  *   COUNT                                 if it uses those parameters: the type of a count
  *
- * and, if it likes,
+ * and may define
  *
- *   BEGINNING(name, parameters, arguments)      what begins MPI; else a CALL like the others
- *   COLLECTIVE(name, comm, parameters, arguments)  a call in which the ranks of comm meet, and
- *   NONBLOCKING(name, comm, parameters, arguments)    one that starts such a meeting and makes a
- *                                               request; else nothing. COUNTED_COLLECTIVE and
- *                                               COUNTED_NONBLOCKING have a name_c, in which
- *                                               PLACE is the type of a displacement.
+ *   BEGINNING(name, parameters, arguments)          a call that begins MPI; unless defined, it
+ *                                                   is a CALL
+ *   COLLECTIVE(name, comm, parameters, arguments)   a call in which the ranks of comm wait for
+ *                                                   each other; unless defined, it is left out
+ *   NONBLOCKING(name, comm, parameters, arguments)  the same with a request
+ *   COUNTED_COLLECTIVE, COUNTED_NONBLOCKING         those that MPI 4 also has as name_c; there
+ *                                                   PLACE is the type of a displacement
  *
- * From it come the pointers to the PMPI functions (pmpi.h), the declarations of what
- * the shim does instead (below, do.h) and the exported entries (entry.c). A name is
- * here when an application can move, match or complete a point-to-point message with
- * it, when the library's own messages make it wait for other ranks, or when it begins MPI.
- * There is no include guard: that is the point.
+ * The table makes the pointers to the PMPI functions (pmpi.h), the declarations of the shim's
+ * own functions (do.h) and the exported entries (entry.c). It has each call with which an
+ * application moves, matches or completes a point-to-point message, in which it waits for other
+ * ranks, or with which it begins MPI. It has no include guard, since a file may include it more
+ * than once.
  */
 
 #ifndef COLLECTIVE
@@ -88,9 +89,11 @@ COUNTED(Recv_init,
         (void *buf, COUNT count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
          MPI_Request *request),
         (buf, count, type, source, tag, comm, request))
-COUNTED(Mrecv, (void *buf, COUNT count, MPI_Datatype type, MPI_Message *message, MPI_Status *status),
+COUNTED(Mrecv,
+        (void *buf, COUNT count, MPI_Datatype type, MPI_Message *message, MPI_Status *status),
         (buf, count, type, message, status))
-COUNTED(Imrecv, (void *buf, COUNT count, MPI_Datatype type, MPI_Message *message, MPI_Request *request),
+COUNTED(Imrecv,
+        (void *buf, COUNT count, MPI_Datatype type, MPI_Message *message, MPI_Request *request),
         (buf, count, type, message, request))
 
 /* Both at once */
@@ -117,7 +120,7 @@ COUNTED(Isendrecv_replace,
         (buf, count, type, dest, sendtag, source, recvtag, comm, request))
 #endif
 
-/* Looking before receiving */
+/* Probes */
 CALL(Probe, (int source, int tag, MPI_Comm comm, MPI_Status *status), (source, tag, comm, status))
 CALL(Iprobe, (int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status),
      (source, tag, comm, flag, status))
@@ -131,7 +134,8 @@ CALL(Improbe,
 CALL(Start, (MPI_Request *request), (request))
 CALL(Startall, (int count, MPI_Request requests[]), (count, requests))
 CALL(Wait, (MPI_Request *request, MPI_Status *status), (request, status))
-CALL(Waitall, (int count, MPI_Request requests[], MPI_Status statuses[]), (count, requests, statuses))
+CALL(Waitall, (int count, MPI_Request requests[], MPI_Status statuses[]),
+     (count, requests, statuses))
 CALL(Waitany, (int count, MPI_Request requests[], int *index, MPI_Status *status),
      (count, requests, index, status))
 CALL(Waitsome,
@@ -161,7 +165,7 @@ CALL(Request_get_status_some,
 #endif
 CALL(Request_free, (MPI_Request *request), (request))
 
-/* Meetings: collectives. Their messages are the library's own. */
+/* Collectives. Their messages are the library's own. */
 COLLECTIVE(Barrier, comm, (MPI_Comm comm), (comm))
 COUNTED_COLLECTIVE(Bcast, comm,
         (void *buffer, COUNT count, MPI_Datatype type, int root, MPI_Comm comm),
@@ -256,7 +260,7 @@ COUNTED_COLLECTIVE(Neighbor_alltoallw, comm,
         (sendbuf, sendcounts, sendplaces, sendtypes, recvbuf, recvcounts, recvplaces, recvtypes,
          comm))
 
-/* Meetings whose end is a request's */
+/* Collectives that make a request */
 NONBLOCKING(Ibarrier, comm, (MPI_Comm comm, MPI_Request *request), (comm, request))
 COUNTED_NONBLOCKING(Ibcast, comm,
         (void *buffer, COUNT count, MPI_Datatype type, int root, MPI_Comm comm, MPI_Request
@@ -357,8 +361,8 @@ COUNTED_NONBLOCKING(Ineighbor_alltoallw, comm,
         (sendbuf, sendcounts, sendplaces, sendtypes, recvbuf, recvcounts, recvplaces, recvtypes,
          comm, request))
 
-/* One-sided calls that wait. Whom for, only the library knows: the ranks of the world stand
- * for those of the window. */
+/* One-sided calls that wait. Only the library knows for which ranks: the ranks of the world
+ * stand for those of the window. */
 COLLECTIVE(Win_fence, MPI_COMM_WORLD, (int assertion, MPI_Win win), (assertion, win))
 COLLECTIVE(Win_start, MPI_COMM_WORLD, (MPI_Group group, int assertion, MPI_Win win),
         (group, assertion, win))
@@ -376,7 +380,7 @@ COLLECTIVE(Win_flush_all, MPI_COMM_WORLD, (MPI_Win win), (win))
 COLLECTIVE(Win_flush_local, MPI_COMM_WORLD, (int rank, MPI_Win win), (rank, win))
 COLLECTIVE(Win_flush_local_all, MPI_COMM_WORLD, (MPI_Win win), (win))
 
-/* Buffers of Bsend: each message grows by the status byte */
+/* Buffers of MPI_Bsend: each message grows by the status byte */
 COUNTED(Buffer_attach, (void *buffer, COUNT size), (buffer, size))
 CALL(Buffer_detach, (void *address, int *size), (address, size))
 #if MPI_VERSION >= 4
@@ -394,7 +398,7 @@ CALL(Session_detach_buffer_c, (MPI_Session session, void *address, MPI_Count *si
      (session, address, size))
 #endif
 
-/* The beginning. The end is seen from inside MPI_Finalize: see life.c. */
+/* The beginning of MPI. For its end see life.c, which acts inside MPI_Finalize. */
 #ifndef BEGINNING
 #define BEGINNING CALL
 #endif

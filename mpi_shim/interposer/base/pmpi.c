@@ -24,13 +24,13 @@ bool (*cosched_pmpi_yield_when_idle)(bool yields);
 #define FAMILY "MPICH"
 #endif
 
-/* Where the library's own code is, so that its internal calls can be told apart. */
+/* The library's own code, to recognize its internal calls. */
 static struct {
     uintptr_t from;
     uintptr_t to;
 } text;
 
-/* The nth loaded object: its name, and its place in memory. */
+/* The nth loaded object. */
 struct object {
     int wanted;
     int seen;
@@ -52,9 +52,9 @@ static bool is_in_one_object(const void *one, const void *other) {
            its.dli_fbase == others.dli_fbase;
 }
 
-/* A handle that finds PMPI_Init outside the shim. The preload comes first in the global
- * scope, so RTLD_NEXT sees a library that is in that scope; otherwise every loaded object
- * is asked, one at a time, because dlopen must not be called from inside the iteration. */
+/* Returns a handle that finds PMPI_Init outside of the shim. The preloaded shim comes first in
+ * the global scope, so RTLD_NEXT finds a library in that scope. Otherwise it tries each loaded
+ * object, one at a time: dlopen must not be called from inside the iteration. */
 static void *find_library(void) {
     struct object object = {0};
     if (dlsym(RTLD_NEXT, "PMPI_Init") != NULL)
@@ -109,7 +109,7 @@ static int find_text(struct dl_phdr_info *info, size_t size, void *argument) {
     return 0;
 }
 
-/* Fills the tables, with NULL for what the library does not have: the first of that, or NULL. */
+/* Fills the tables, with NULL for each missing symbol. Returns the first of those, or NULL. */
 static const char *fill(void *library) {
     const char *missing = NULL;
 #define FIND(member, symbol)                                                                       \
@@ -148,8 +148,8 @@ static const char *fill(void *library) {
     FIND(Request_is_complete, "PMPIX_Request_is_complete")
 #endif
 #ifdef OPEN_MPI
-    /* The global scope first: an executable may hold the one copy of such an object that
-     * everybody, the library included, is bound to. */
+    /* The global scope comes first: an executable may hold the one copy of an object to which
+     * all, also the library, are bound. */
 #define ONE(name)                                                                                  \
     cosched_pmpi_objects.name = dlsym(RTLD_DEFAULT, #name);                                        \
     if (cosched_pmpi_objects.name == NULL)                                                         \
@@ -164,8 +164,8 @@ static const char *fill(void *library) {
     return missing;
 }
 
-/* A tool stands with some of the calls in front of the library. Where MPI_x and PMPI_x are two
- * halves of one library, the half in front has also what no tool has. */
+/* Returns the path of a profiling tool, or NULL. A tool has some of the MPI_x calls. Where MPI_x
+ * and PMPI_x are two libraries of one MPI, the first one has also calls that no tool has. */
 static const char *find_tool(void *library, const void *init) {
     void *outer = dlsym(library, "MPI_Init");
     void *never_a_tools = dlsym(library, "MPI_T_init_thread");
@@ -192,8 +192,8 @@ int cosched_pmpi_load(char *why, unsigned long size) {
     dl_iterate_phdr(find_text, init);
     missing = fill(library);
     if (missing != NULL) {
-        snprintf(why, size, "%s has no %s: cosched's interposer was built for another version", path,
-                 missing);
+        snprintf(why, size, "%s has no %s: cosched's interposer was built for another version",
+                 path, missing);
         return -ENOSYS;
     }
     cosched_pmpi_bypassed = find_tool(library, init);

@@ -1,11 +1,10 @@
 /*
- * pmpi.h - the MPI library underneath, found at run time.
+ * pmpi.h - finds the MPI library's functions at run time.
  *
- * The shim is preloaded into every process of a job, shells and interpreters
- * included, so it must not need libmpi to be loaded: each PMPI function, and each
- * object that Open MPI's handles are addresses of, is looked up on the first MPI
- * call. By then the library is there, possibly out of the dynamic linker's global
- * scope (Python extensions bring it in with RTLD_LOCAL).
+ * The shim is preloaded into every process of a job, also into shells and interpreters. So it
+ * must load without libmpi. On the first MPI call it looks up each PMPI function, and each
+ * object whose address is one of Open MPI's handles. By then the library is loaded, possibly
+ * outside of the dynamic linker's global scope (Python extensions load it with RTLD_LOCAL).
  */
 #ifndef COSCHED_PMPI_H
 #define COSCHED_PMPI_H
@@ -26,8 +25,8 @@
 #define COSCHED_MPI_HAS_MPIX 0
 #endif
 
-/* Inside the shim a count has the widest type that the library's calls take; LARGE
- * names the form of a COUNTED call that takes it. */
+/* Inside the shim a count has the widest type that the library's calls take. LARGE names the
+ * form of a COUNTED call that takes this type. */
 #if MPI_VERSION >= 4
 typedef MPI_Count cosched_count;
 #define COSCHED_LARGE(name) name##_c
@@ -36,21 +35,21 @@ typedef int cosched_count;
 #define COSCHED_LARGE(name) name
 #endif
 
-/* The same calls under the names that this version of MPI prefers. */
+/* Names a call as this version of MPI prefers. */
 #if COSCHED_MPI_HAS_4_1
 #define COSCHED_WIDE(name) name##_c
 #else
 #define COSCHED_WIDE(name) name##_x
 #endif
 
-/* Requests that a call only looks at: const in MPI 4.1, but not in Intel MPI's headers. */
+/* Requests that a call only reads: const in MPI 4.1, but not in Intel MPI's headers. */
 #if COSCHED_MPI_HAS_4_1
 typedef __typeof__(_Generic(&PMPI_Request_get_status_all,
                        int (*)(int, MPI_Request *, int *, MPI_Status *): (MPI_Request *)0,
                        default: (const MPI_Request *)0)) cosched_requests_seen;
 #endif
 
-/* What the shim itself needs, beyond what it wraps. */
+/* Calls that the shim needs itself, beyond those that it wraps. */
 #define COSCHED_PMPI_OTHERS(ONE)                                                                   \
     ONE(Comm_rank) ONE(Comm_size) ONE(Comm_group) ONE(Comm_remote_group) ONE(Comm_test_inter)      \
     ONE(Comm_create_keyval) ONE(Comm_set_attr) ONE(Comm_get_attr)                                  \
@@ -99,8 +98,8 @@ struct cosched_pmpi {
 
 extern struct cosched_pmpi cosched_pmpi;
 
-/* Open MPI's handles are addresses of objects in its library, which an executable is
- * bound to when it is loaded. The shim reads them from here instead. */
+/* Open MPI's handles are addresses of objects in its library. Naming one would bind the shim to
+ * libmpi when it is loaded, so the shim reads them from this table. */
 #ifdef OPEN_MPI
 #define COSCHED_PMPI_OBJECTS(ONE)                                                                  \
     ONE(ompi_mpi_comm_world) ONE(ompi_mpi_comm_self) ONE(ompi_mpi_comm_null)                       \
@@ -122,23 +121,23 @@ extern struct cosched_pmpi_objects cosched_pmpi_objects;
 #endif
 
 #ifdef OPEN_MPI
-/* Has the library yield in its waits, or not; returns what it did before. NULL: not there. */
+/* Sets whether the library yields in its waits. Returns the old value. NULL: not available. */
 extern bool (*cosched_pmpi_yield_when_idle)(bool yields);
 #endif
 
-/* Finds the library and fills the tables above. 0, or with a line in `why` -ENOENT when there
- * is no library or it is not the kind this shim was built for, and -ENOSYS when it lacks a
- * call: then its own calls can go on to it, and those that it lacks are NULL. */
+/* Finds the library and fills the tables above. Returns 0, or an error with a line in `why`:
+ * -ENOENT if there is no library, or one that this shim was not built for; -ENOSYS if the
+ * library lacks a call, whose pointer is then NULL, while the other calls work. */
 int cosched_pmpi_load(char *why, unsigned long size);
 
-/* The path of a profiling tool that is linked between the program and the library, which the
- * shim's calls of PMPI_x pass by; NULL: there is none. */
+/* The path of a profiling tool that is linked between the program and the library. The shim's
+ * calls of PMPI_x bypass it. NULL: there is none. */
 extern const char *cosched_pmpi_bypassed;
 
-/* Whether a code address belongs to the MPI library itself or to one of its plug-ins. */
+/* Whether a code address belongs to the MPI library or to one of its plug-ins. */
 bool cosched_pmpi_contains(const void *code);
 
-/* The same of the address that a call returns to; remembered, since code does not move. */
+/* The same for the address that a call returns to. It remembers the answers. */
 bool cosched_pmpi_called_from(const void *caller);
 
 #endif

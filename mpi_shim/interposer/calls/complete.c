@@ -1,7 +1,6 @@
 /*
- * Completing requests: Wait, Test, their forms for many, Request_get_status, free, and
- * Start. Whatever may complete, the record of the request, if there is one, is claimed
- * before the call, and afterwards completed or given back.
+ * Calls that complete, test, start or free requests. Each call claims the records of its
+ * requests before it calls the library, and completes or unclaims them afterwards.
  */
 #include <stdlib.h>
 
@@ -11,7 +10,7 @@
 #include "calls/requests.h"
 #include "status/shadow.h"
 
-/* The records of an array of requests, and statuses even where the user wants none. */
+/* The records of an array of requests, and statuses even if the user wants none. */
 struct batch {
     int count; /* 0: none of the requests has a record */
     struct cosched_record **found;
@@ -21,8 +20,9 @@ struct batch {
     void *heap;
 };
 
-/* MPI_SUCCESS, or MPI_ERR_NO_MEM: out of band the records only tell of whom something came, and
- * without memory nobody looks at them. `many` statuses are wanted, or one. */
+/* Claims the records of the requests. `many`: the call has a status for each request, not one for
+ * all. Returns MPI_SUCCESS, or MPI_ERR_NO_MEM if status bytes are in front of the messages.
+ * Under shadow a record only holds the sender, so without memory the records are left alone. */
 static int batch_open(struct batch *batch, int count, const MPI_Request requests[], bool many,
                       MPI_Status *statuses) {
     batch->count = 0;
@@ -56,13 +56,12 @@ static void batch_close(struct batch *batch) {
 }
 
 /* Whether a call that returned rc completed this request, its only one or one that it named.
- * After an error the handle tells: MPI frees what completed, with or without an error of its
- * own, but what is persistent. */
+ * After an error the handle shows it: MPI frees each completed request that is not persistent. */
 static bool is_complete(const struct cosched_record *record, int rc, MPI_Request after) {
     return rc == MPI_SUCCESS || record->persistent || after == MPI_REQUEST_NULL;
 }
 
-/* Whether the statuses tell one by one. */
+/* Whether each status has its own error. */
 static bool is_in_status(int rc) {
     int class = MPI_SUCCESS;
     if (rc != MPI_SUCCESS)
@@ -70,7 +69,7 @@ static bool is_in_status(int rc) {
     return class == MPI_ERR_IN_STATUS;
 }
 
-/* requests[index], whose status is given, was reported complete. Returns rc, or why the
+/* Handles requests[index], which was reported complete with this status. Returns rc, or why the
  * message could not be handed over. */
 static int batch_complete(struct batch *batch, int rc, const MPI_Request requests[], int index,
                           MPI_Status *status, bool waits) {
@@ -79,8 +78,8 @@ static int batch_complete(struct batch *batch, int rc, const MPI_Request request
     if (index < 0 || index >= batch->count || batch->found[index] == NULL)
         return rc;
     if (!is_complete(batch->found[index], rc, requests[index])) {
-        /* MPICH's Testall, after an error while others are pending: the statuses tell what
-         * has come, and the handles stay. */
+        /* MPICH's Testall, after an error while others are pending: the statuses show which
+         * messages have arrived, and the handles stay. */
         if (in_status && cosched_wire_arrived(status->MPI_ERROR))
             cosched_requests_peek(batch->found[index], status);
         return rc;
@@ -91,8 +90,8 @@ static int batch_complete(struct batch *batch, int rc, const MPI_Request request
     return rc != MPI_SUCCESS ? rc : error;
 }
 
-/* Of what is persistent, a call that names nothing says by the statuses alone that it is
- * complete: whatever else was wrong, it may be under way. */
+/* A call that names no request shows by the statuses alone that a persistent request is
+ * complete. After another error the request may still be pending. */
 static bool may_be_complete(const struct batch *batch, int rc, int index) {
     const struct cosched_record *record = batch->found[index];
     return rc == MPI_SUCCESS || record == NULL || !record->persistent ||
@@ -155,8 +154,7 @@ int cosched_do_Test(MPI_Request *request, int *flag, MPI_Status *status) {
     return test_one(request, flag, status, false);
 }
 
-/* Many requests. Where the shim waits, the waiting forms are the testing ones, again and
- * again; elsewhere the wait is the library's. */
+/* Many requests. Where the shim replaces the wait, it calls the testing forms again and again. */
 
 int cosched_do_Testall(int count, MPI_Request requests[], int *flag, MPI_Status statuses[]) {
     struct batch batch;
@@ -172,8 +170,8 @@ int cosched_do_Testall(int count, MPI_Request requests[], int *flag, MPI_Status 
     return rc;
 }
 
-/* After an error while others are pending, MPICH's Testall keeps the handles of what is
- * complete; Waitall is to free them. */
+/* Frees the completed requests: after an error while others are pending, MPICH's Testall keeps
+ * their handles, but Waitall must free them. */
 static int free_complete(int count, MPI_Request requests[], MPI_Status statuses[]) {
     if (statuses == MPI_STATUSES_IGNORE)
         return cosched_pmpi.Waitall(count, requests, statuses);
@@ -214,7 +212,7 @@ int cosched_do_Testany(int count, MPI_Request requests[], int *index, int *flag,
     int rc = batch_open(&batch, count, requests, false, status);
     if (rc != MPI_SUCCESS)
         return rc;
-    *index = MPI_UNDEFINED; /* after an error, the library may not say */
+    *index = MPI_UNDEFINED; /* after an error the library may not set it */
     COSCHED_LIBRARY_TESTS(rc, cosched_pmpi.Testany(count, requests, index, flag, batch.statuses));
     if (rc != MPI_SUCCESS || *flag)
         rc = batch_complete(&batch, rc, requests, *index, batch.statuses, false);
@@ -255,7 +253,8 @@ int cosched_do_Testsome(int count, MPI_Request requests[], int *outcount, int in
     if (rc != MPI_SUCCESS)
         return rc;
     *outcount = 0;
-    COSCHED_LIBRARY_TESTS(rc, cosched_pmpi.Testsome(count, requests, outcount, indices, batch.statuses));
+    COSCHED_LIBRARY_TESTS(
+        rc, cosched_pmpi.Testsome(count, requests, outcount, indices, batch.statuses));
     if (rc == MPI_SUCCESS && *outcount == 0)
         cosched_looked(&cosched_state.link);
     rc = batch_complete_some(&batch, rc, requests, *outcount, indices);
@@ -272,7 +271,8 @@ int cosched_do_Waitsome(int count, MPI_Request requests[], int *outcount, int in
         return rc;
     *outcount = 0;
     if (!cosched_idle_replaces_wait(COSCHED_YIELDS_ALWAYS))
-        COSCHED_LIBRARY_WAITS(rc, cosched_pmpi.Waitsome(count, requests, outcount, indices, batch.statuses));
+        COSCHED_LIBRARY_WAITS(
+            rc, cosched_pmpi.Waitsome(count, requests, outcount, indices, batch.statuses));
     else {
         for (;;) {
             rc = cosched_pmpi.Testsome(count, requests, outcount, indices, batch.statuses);
@@ -287,7 +287,7 @@ int cosched_do_Waitsome(int count, MPI_Request requests[], int *outcount, int in
     return rc;
 }
 
-/* Looking without completing: the user may use a message from now on. */
+/* Looking without completing: from now on the user may use the message. */
 
 int cosched_do_Request_get_status(MPI_Request request, int *flag, MPI_Status *status) {
     struct cosched_record *record = cosched_requests_claim(request);
@@ -321,7 +321,8 @@ int cosched_do_Request_get_status_all(int count, cosched_requests_seen requests,
     int rc = batch_open(&batch, count, requests, true, statuses);
     if (rc != MPI_SUCCESS)
         return rc;
-    COSCHED_LIBRARY_TESTS(rc, cosched_pmpi.Request_get_status_all(count, requests, flag, batch.statuses));
+    COSCHED_LIBRARY_TESTS(
+        rc, cosched_pmpi.Request_get_status_all(count, requests, flag, batch.statuses));
     if (rc == MPI_SUCCESS && *flag)
         for (int i = 0; i < batch.count; i++)
             batch_peek(&batch, i, &batch.statuses[i], &rc);
@@ -337,7 +338,8 @@ int cosched_do_Request_get_status_any(int count, cosched_requests_seen requests,
     int rc = batch_open(&batch, count, requests, false, status);
     if (rc != MPI_SUCCESS)
         return rc;
-    COSCHED_LIBRARY_TESTS(rc, cosched_pmpi.Request_get_status_any(count, requests, index, flag, batch.statuses));
+    COSCHED_LIBRARY_TESTS(
+        rc, cosched_pmpi.Request_get_status_any(count, requests, index, flag, batch.statuses));
     if (rc == MPI_SUCCESS && *flag)
         batch_peek(&batch, *index, batch.statuses, &rc);
     if (!*flag)
@@ -352,7 +354,8 @@ int cosched_do_Request_get_status_some(int count, cosched_requests_seen requests
     int rc = batch_open(&batch, count, requests, true, statuses);
     if (rc != MPI_SUCCESS)
         return rc;
-    COSCHED_LIBRARY_TESTS(rc, cosched_pmpi.Request_get_status_some(count, requests, outcount, indices, batch.statuses));
+    COSCHED_LIBRARY_TESTS(rc, cosched_pmpi.Request_get_status_some(count, requests, outcount, indices,
+                              batch.statuses));
     if (rc == MPI_SUCCESS && *outcount != MPI_UNDEFINED && batch.count != 0)
         for (int i = 0; i < *outcount; i++)
             batch_peek(&batch, indices[i], &batch.statuses[i], &rc);
@@ -365,7 +368,7 @@ int cosched_do_Request_get_status_some(int count, cosched_requests_seen requests
 
 /* Starting, cancelling, freeing */
 
-static int get_ready(struct cosched_record *record) {
+static int prepare(struct cosched_record *record) {
     int rc = MPI_SUCCESS;
     if (record == NULL || record->active)
         return rc;
@@ -380,7 +383,7 @@ static int get_ready(struct cosched_record *record) {
     return rc;
 }
 
-/* What was got ready was started, or not; what had been active before, still is. */
+/* Marks a prepared request as started or not. A request that was active before stays active. */
 static void started(struct cosched_record *record, int rc) {
     if (record == NULL)
         return;
@@ -391,7 +394,7 @@ static void started(struct cosched_record *record, int rc) {
 
 int cosched_do_Start(MPI_Request *request) {
     struct cosched_record *record = cosched_requests_claim(*request);
-    int rc = get_ready(record);
+    int rc = prepare(record);
     if (rc == MPI_SUCCESS)
         rc = cosched_pmpi.Start(request);
     started(record, rc);
@@ -406,7 +409,7 @@ int cosched_do_Startall(int count, MPI_Request requests[]) {
     if (rc != MPI_SUCCESS)
         return rc;
     for (int i = 0; i < batch.count && rc == MPI_SUCCESS; i++)
-        rc = get_ready(batch.found[i]);
+        rc = prepare(batch.found[i]);
     if (rc == MPI_SUCCESS)
         rc = cosched_pmpi.Startall(count, requests);
     for (int i = 0; i < batch.count; i++)

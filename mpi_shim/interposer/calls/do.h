@@ -1,6 +1,6 @@
 /*
- * do.h - what the shim does in place of each call of the table: cosched_do_Send in place of
- * MPI_Send and MPI_Send_c, and so on. Called in active processes alone.
+ * do.h - the functions that serve the calls of the table in an active process: cosched_do_Send
+ * serves MPI_Send and MPI_Send_c, and so on.
  */
 #ifndef COSCHED_DO_H
 #define COSCHED_DO_H

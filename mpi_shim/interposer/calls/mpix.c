@@ -1,21 +1,20 @@
 /*
- * MPICH's extensions that touch point-to-point messages.
+ * MPICH's extensions that concern point-to-point messages.
  *
- * Messages of stream and thread communicators also move by calls that the shim does not
- * wrap (MPIX_Stream_send, MPIX_Recv_enqueue): such communicators carry no status byte.
- * MPIX_Request_is_complete tells that a message is there without completing the request.
+ * Messages in stream and thread communicators also move by calls that the shim does not wrap
+ * (MPIX_Stream_send, MPIX_Recv_enqueue). So these communicators carry no status byte.
+ * MPIX_Request_is_complete reports a message without completing its request.
  */
 #include "status/comms.h"
 #include "base/pmpi.h"
 
 #if COSCHED_MPI_HAS_MPIX
 #include "calls/do.h"
-#include "calls/requests.h"
 #include "base/state.h"
 
 #define EXPORTED __attribute__((visibility("default"))) int
 
-/* Calls that make a communicator of such a kind. */
+/* Defines a call that makes such a communicator. */
 #define MAKES_COMM(name, made, parameters, ...)                                                    \
     EXPORTED MPIX_##name parameters {                                                              \
         enum cosched_state_mode mode = cosched_state_mode();                                         \

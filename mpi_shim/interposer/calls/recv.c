@@ -8,7 +8,7 @@
 #include "calls/requests.h"
 #include "status/shadow.h"
 
-/* A blocking receive that completed, well or not. */
+/* Handles a blocking receive that returned, with or without an error. */
 static int finish(struct cosched_wire *wire, int rc, MPI_Comm comm, MPI_Status *status) {
     int delivered = MPI_SUCCESS;
     if (cosched_wire_arrived(rc))
@@ -18,10 +18,10 @@ static int finish(struct cosched_wire *wire, int rc, MPI_Comm comm, MPI_Status *
     return rc != MPI_SUCCESS ? rc : cosched_comms_raise(comm, delivered);
 }
 
-/* As cosched_shadow_after_receive, and out of the way of whoever is scheduled. */
+/* The same as cosched_shadow_after_receive, out of line: scheduled tasks never need it. */
 static __attribute__((noinline, cold)) void trap(int source, MPI_Comm comm,
                                                  const MPI_Status *status) {
-    if (cosched_shadow.on) /* else the status may be nobody's */
+    if (cosched_shadow.on) /* otherwise the status may be unset */
         cosched_shadow_trap_from(comm, source == MPI_ANY_SOURCE ? status->MPI_SOURCE : source);
 }
 
@@ -44,8 +44,7 @@ static inline __attribute__((always_inline)) int receive(struct cosched_wire *wi
     return finish(wire, rc, comm, status);
 }
 
-/* Room for a copy is taken where there is a byte in front of the message, and nowhere else:
- * the stack of a thread may be small. */
+/* Only a message with a byte in front needs room for a copy: a thread's stack may be small. */
 static __attribute__((noinline)) int receive_with_byte(void *buf, cosched_count count,
                                                        MPI_Datatype type, int source, int tag,
                                                        MPI_Comm comm, MPI_Status *status) {
@@ -69,7 +68,7 @@ static __attribute__((noinline)) int receive_waiting(void *buf, cosched_count co
     return receive(&wire, source, tag, comm, status);
 }
 
-/* The common case, with nothing in front of the message and the wait left to the library. */
+/* The common case: nothing is in front of the message, and the library waits. */
 int cosched_do_Recv(void *buf, cosched_count count, MPI_Datatype type, int source, int tag,
                     MPI_Comm comm, MPI_Status *status) {
     MPI_Status own;
@@ -125,8 +124,8 @@ int cosched_do_Mrecv(void *buf, cosched_count count, MPI_Datatype type, MPI_Mess
     return receive_matched(&wire, message, status);
 }
 
-/* The record of a receive with its wire laid out, or NULL and MPI's error, which `comm`'s
- * error handler was told. */
+/* Returns the record of a receive with its wire laid out. NULL: MPI's error is in *rc and was
+ * raised in `comm`. */
 static struct cosched_record *open_record(void *buf, cosched_count count, MPI_Datatype type,
                                           MPI_Comm comm, int *rc) {
     struct cosched_record *record = cosched_requests_new();
@@ -142,7 +141,7 @@ static struct cosched_record *open_record(void *buf, cosched_count count, MPI_Da
     return NULL;
 }
 
-/* MPI has made the request, or not. */
+/* Keeps or drops the record after MPI's call. */
 static void close_record(struct cosched_record *record, int rc, MPI_Request *request) {
     if (rc == MPI_SUCCESS)
         cosched_requests_add(record, *request);

@@ -8,7 +8,7 @@
 #include "calls/requests.h"
 #include "status/shadow.h"
 
-/* The pointers of a family of calls that differ only in the mode of the send. */
+/* The types of calls that differ only in the mode of the send. */
 typedef __typeof__(*cosched_pmpi.COSCHED_LARGE(Send)) blocking_call;
 typedef __typeof__(*cosched_pmpi.COSCHED_LARGE(Isend)) request_call;
 
@@ -20,8 +20,8 @@ send_with_care(const void *buf, cosched_count count, MPI_Datatype type, int dest
     int rc = cosched_outgoing_lay_out(&wire, &room, buf, count, type, dest, comm);
     if (rc != MPI_SUCCESS)
         return cosched_comms_raise(comm, rc);
-    /* A registered task that is going to wait does so in its own way; an unscheduled one had
-     * better not spin at all. */
+    /* The shim replaces the wait of a message that may have to wait. An unscheduled task should
+     * not spin at all. */
     if (request_form != NULL && cosched_idle_replaces_wait(COSCHED_YIELDS_MOSTLY) &&
         (always_waits || !cosched_wire_is_short(&wire) ||
          !cosched_state_is_scheduled())) {
@@ -35,8 +35,8 @@ send_with_care(const void *buf, cosched_count count, MPI_Datatype type, int dest
     return rc;
 }
 
-/* The common case, with nothing in front of the message and the wait left to the library:
- * in each of the four as a whole, since a call more costs a hundredth of a short message. */
+/* The common case: nothing is in front of the message, and the library waits. It is inlined into
+ * each of the four calls, since one more call costs a hundredth of a short message. */
 static inline __attribute__((always_inline)) int
 send_blocking(const void *buf, cosched_count count, MPI_Datatype type, int dest, int tag,
               MPI_Comm comm, blocking_call *call, request_call *request_form,
@@ -47,7 +47,7 @@ send_blocking(const void *buf, cosched_count count, MPI_Datatype type, int dest,
         return send_with_care(buf, count, type, dest, tag, comm, call, request_form, always_waits);
     sends = cosched_shadow_before_send(comm, dest);
     COSCHED_LIBRARY_WAITS(rc, call(buf, count, type, dest, tag, comm));
-    if (sends && rc == MPI_SUCCESS) /* counted while it is under way, not before */
+    if (sends && rc == MPI_SUCCESS) /* counted while the message is under way */
         cosched_wire_count(count, type);
     return rc;
 }
@@ -64,8 +64,8 @@ BLOCKING(Ssend, cosched_pmpi.COSCHED_LARGE(Issend), true)
 BLOCKING(Rsend, cosched_pmpi.COSCHED_LARGE(Irsend), false)
 BLOCKING(Bsend, NULL, false) /* never waits */
 
-/* Isend and its kind. A copy must stay until the send is complete, which a small one is at
- * once; a datatype lives as long as the library needs it. */
+/* Isend and its variants. A copy must stay until the send is complete; a small send is complete
+ * at once. The library keeps a datatype as long as it needs it. */
 static int send_request(const void *buf, cosched_count count, MPI_Datatype type, int dest, int tag,
                         MPI_Comm comm, MPI_Request *request, request_call *call) {
     struct cosched_wire wire;
@@ -75,7 +75,7 @@ static int send_request(const void *buf, cosched_count count, MPI_Datatype type,
         return cosched_comms_raise(comm, rc);
     rc = call(wire.data, wire.count, wire.type, dest, tag, comm, request);
     if (rc == MPI_SUCCESS && wire.heap != NULL) {
-        /* Completed sends may all have one handle in common: those must not be recorded. */
+        /* Completed sends may share one handle, so they must not be recorded. */
         cosched_pmpi.Request_get_status(*request, &done, MPI_STATUS_IGNORE);
         if (!done) {
             struct cosched_record *record = cosched_requests_new();
@@ -103,7 +103,7 @@ WITH_REQUEST(Ibsend)
 WITH_REQUEST(Issend)
 WITH_REQUEST(Irsend)
 
-/* The status and, in a copy, the data are written at each start (complete.c). */
+/* Each start writes the status and, in a copy, the data (complete.c). */
 static int send_init(const void *buf, cosched_count count, MPI_Datatype type, int dest, int tag,
                      MPI_Comm comm, MPI_Request *request, request_call *call) {
     struct cosched_record *record;

@@ -1,8 +1,8 @@
 /*
- * Sendrecv and its kind: a send and a receive, each laid out like one of its own.
+ * Sendrecv and its variants: a send and a receive, each laid out like a single one.
  *
- * The replacing forms send from a packed copy of the buffer, which is what the library does
- * too, and are the plain forms from there on.
+ * The replacing forms send from a packed copy of the buffer, as the library does. From there on
+ * they are the plain forms.
  */
 #include "status/comms.h"
 #include "calls/do.h"
@@ -19,13 +19,13 @@ static int lay_out_receive(struct cosched_wire *wire, struct cosched_wire_room *
     return MPI_SUCCESS;
 }
 
-/* Sends and receives as a registered task: what the library would do, waiting our way. */
+/* Sends and receives as the library does, but the shim waits. */
 static int exchange(const struct cosched_wire *out, int dest, int sendtag,
                     const struct cosched_wire *in, int source, int recvtag, MPI_Comm comm,
                     MPI_Status *status) {
     MPI_Request sent, received = MPI_REQUEST_NULL;
     int sent_rc, rc;
-    /* From nobody: only the blocking form of MPICH 4.0 says so in the status. */
+    /* From MPI_PROC_NULL: with MPICH 4.0 only the blocking form sets the status. */
     if (source == MPI_PROC_NULL)
         rc = cosched_pmpi.COSCHED_LARGE(Recv)(in->data, in->count, in->type, source, recvtag, comm,
                                               status);
@@ -48,7 +48,7 @@ static int exchange(const struct cosched_wire *out, int dest, int sendtag,
     return rc != MPI_SUCCESS ? rc : sent_rc;
 }
 
-/* Both laid out: they go, and what came is handed over. */
+/* Exchanges two messages that are laid out, and hands over the received one. */
 static inline __attribute__((always_inline)) int
 sendrecv(struct cosched_wire *out, int dest, int sendtag, struct cosched_wire *in, int source,
          int recvtag, MPI_Comm comm, MPI_Status *status) {
@@ -74,7 +74,7 @@ sendrecv(struct cosched_wire *out, int dest, int sendtag, struct cosched_wire *i
     return rc;
 }
 
-/* Room for copies, as in recv.c: only where there is a byte in front of the messages. */
+/* As in recv.c, only messages with a byte in front need room for copies. */
 static __attribute__((noinline)) int
 sendrecv_with_byte(const void *sendbuf, cosched_count sendcount, MPI_Datatype sendtype, int dest,
                    int sendtag, void *recvbuf, cosched_count recvcount, MPI_Datatype recvtype,
@@ -126,7 +126,7 @@ int cosched_do_Sendrecv_replace(void *buf, cosched_count count, MPI_Datatype typ
             cosched_shadow_after_receive(comm, status->MPI_SOURCE);
         return rc;
     }
-    /* The copy is made like one for the wire, but goes there as a message of its own. */
+    /* The copy is laid out again, as a message. */
     rc = cosched_wire_copy(&copy, buf, count, type);
     if (rc != MPI_SUCCESS)
         return cosched_comms_raise(comm, rc);
@@ -137,10 +137,9 @@ int cosched_do_Sendrecv_replace(void *buf, cosched_count count, MPI_Datatype typ
 }
 
 #if COSCHED_MPI_HAS_ISENDRECV
-/* MPICH's MPI_Isendrecv leaves the status of its request empty, so that nobody can tell how
- * much was received. The shim makes it of a send and a receive. The user's request is the
- * receive; the send is made from a copy, completes with it or in its own time, and leaves
- * the user's buffer free from the start. */
+/* MPICH's MPI_Isendrecv leaves the status of its request empty, so the received size is lost. The
+ * shim makes it from a send and a receive. The user's request is the receive. The send is made
+ * from a copy, which leaves the user's buffer free, and may complete later than the receive. */
 static int isendrecv(const void *sendbuf, cosched_count sendcount, MPI_Datatype sendtype, int dest,
                      int sendtag, void *recvbuf, cosched_count recvcount, MPI_Datatype recvtype,
                      int source, int recvtag, MPI_Comm comm, MPI_Request *request) {
@@ -172,7 +171,7 @@ static int isendrecv(const void *sendbuf, cosched_count sendcount, MPI_Datatype 
         cosched_requests_drop(record);
         return rc;
     }
-    /* From nobody: such requests may all have one handle in common, which must not lead here. */
+    /* From MPI_PROC_NULL: such requests may share one handle, which must not find this record. */
     if (source == MPI_PROC_NULL)
         cosched_requests_adopt(record);
     else

@@ -14,7 +14,8 @@ struct place {
     bool shifted;
 };
 
-static int find_place(struct place *place, const void *buf, cosched_count count, MPI_Datatype type) {
+static int find_place(struct place *place, const void *buf, cosched_count count,
+                      MPI_Datatype type) {
     MPI_Aint back;
     int rc;
     place->base = (void *)(uintptr_t)buf;

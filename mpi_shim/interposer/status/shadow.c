@@ -65,8 +65,8 @@ static bool read_bytes(void) {
     MPI_Status status;
     int flag = 0;
     for (;;) {
-        if (cosched_pmpi.Improbe(MPI_ANY_SOURCE, COSCHED_SHADOW_TAG, cosched_shadow.comm, &flag, &message,
-                                 &status) != MPI_SUCCESS)
+        if (cosched_pmpi.Improbe(MPI_ANY_SOURCE, COSCHED_SHADOW_TAG, cosched_shadow.comm, &flag,
+                                 &message, &status) != MPI_SUCCESS)
             return false;
         if (!flag)
             return true;

@@ -92,9 +92,9 @@ void cosched_wire_count_new(cosched_count count, MPI_Datatype type) {
     cosched_task_count(&cosched_state.link.counters->bytes_sent, (uint64_t)size * (uint64_t)count);
 }
 
-/* {one MPI_BYTE at `byte`, `bytes` of them at buf}, from MPI_BOTTOM. Where lengths are
- * ints, more than an int can say is given in elements, with gaps or without: only Open MPI
- * comes here, whose segments may end anywhere. */
+/* Makes the TYPED shape: one MPI_BYTE at `byte` and `wire->bytes` of them at `buf`. Where lengths
+ * are ints, a longer message is described in elements. That happens only with Open MPI, whose
+ * segments may end anywhere. */
 static int make_typed(struct cosched_wire *wire, const unsigned char *byte, const void *buf,
                       cosched_count count, MPI_Datatype type) {
     MPI_Datatype types[2] = {MPI_BYTE, MPI_BYTE}, made;
@@ -126,7 +126,7 @@ static int make_typed(struct cosched_wire *wire, const unsigned char *byte, cons
     return MPI_SUCCESS;
 }
 
-/* A place for the copy of a message of wire->bytes, or NULL. */
+/* Returns a place for the copy of a message of wire->bytes, or NULL. */
 static unsigned char *find_block(struct cosched_wire *wire, struct cosched_wire_room *room) {
     wire->heap = NULL;
     if (room != NULL && wire->bytes <= COSCHED_COPIES_ROOM)
@@ -135,7 +135,7 @@ static unsigned char *find_block(struct cosched_wire *wire, struct cosched_wire_
     return wire->heap == NULL ? NULL : (unsigned char *)wire->heap + 15;
 }
 
-/* The user may free his datatype as soon as the call that was given it returns. */
+/* Duplicates the user's datatype, since the user may free it as soon as the call returns. */
 static int hold_type(struct cosched_wire *wire) {
     int rc = cosched_pmpi.Type_contiguous(1, wire->user_type, &wire->user_type);
     if (rc == MPI_SUCCESS)
@@ -144,8 +144,8 @@ static int hold_type(struct cosched_wire *wire) {
     return rc;
 }
 
-/* Lays the message out, with the status byte at `byte` if it becomes a TYPED one, which what
- * is contiguous and longer than `copy_max` does. */
+/* Lays the message out. A contiguous message longer than `copy_max` becomes TYPED, with its
+ * status byte at `byte`. */
 static int lay_out(struct cosched_wire *wire, struct cosched_wire_room *room,
                    const unsigned char *byte, const void *buf, cosched_count count,
                    MPI_Datatype type, long long copy_max) {
@@ -156,7 +156,7 @@ static int lay_out(struct cosched_wire *wire, struct cosched_wire_room *room,
         bytes = cosched_pack_size(type, &rc);
     if (rc != MPI_SUCCESS)
         return rc;
-    /* The library answers a wrong argument better than we would. */
+    /* The library itself reports a wrong argument best. */
     if (size == REFUSED || __builtin_mul_overflow(bytes, (long long)count, &bytes) ||
         (size >= 0 && buf == MPI_BOTTOM && bytes > 0)) {
         cosched_wire_plain(wire, buf, count, type);
@@ -179,7 +179,7 @@ static int lay_out(struct cosched_wire *wire, struct cosched_wire_room *room,
     return MPI_SUCCESS;
 }
 
-/* The same for a message whose data is read or written after the call has returned. */
+/* Lays out a message whose data is read or written after the call has returned. */
 static int lay_out_for_later(struct cosched_wire *wire, const void *buf, cosched_count count,
                              MPI_Datatype type, long long copy_max) {
     int rc = lay_out(wire, NULL, &wire->byte, buf, count, type, copy_max);
@@ -192,7 +192,7 @@ static int lay_out_for_later(struct cosched_wire *wire, const void *buf, cosched
     return rc;
 }
 
-/* The user's data into the copy. */
+/* Copies the user's data into the message. */
 static int gather(struct cosched_wire *wire) {
     if (wire->bytes == 0)
         return MPI_SUCCESS;
@@ -235,7 +235,7 @@ static int fill(struct cosched_wire *wire, unsigned char scheduled) {
 
 static int out(struct cosched_wire *wire, struct cosched_wire_room *room, const void *buf,
                cosched_count count, MPI_Datatype type, long long copy_max) {
-    /* A pending TYPED send still reads its status byte: these two never go away. */
+    /* A pending TYPED send still reads its status byte, so these bytes are never freed. */
     static const unsigned char statuses[2] = {0, 1};
     int scheduled = cosched_state_is_scheduled();
     int rc = lay_out(wire, room, &statuses[scheduled], buf, count, type, copy_max);
@@ -283,9 +283,9 @@ int cosched_wire_in(struct cosched_wire *wire, struct cosched_wire_room *room, v
     return rc;
 }
 
-/* A status's count, in bytes, and whether the request was cancelled. Where they lie is part of
- * the ABI of Open MPI, and of the one that MPICH and its kin share; elsewhere the library is
- * asked. */
+/* A status's size in bytes, and whether the request was cancelled. Their places are part of Open
+ * MPI's ABI, and of the ABI that MPICH and its relatives share. For other libraries MPI's own
+ * functions are called. */
 #if defined(OPEN_MPI)
 static bool was_cancelled(const MPI_Status *status) { return status->_cancelled != 0; }
 static MPI_Count bytes_of(const MPI_Status *status) { return (MPI_Count)status->_ucount; }
@@ -333,8 +333,8 @@ void cosched_wire_trim(MPI_Status *status) {
         set_bytes(status, bytes - 1);
 }
 
-/* A copy that was received, to the user. Of a truncated message some libraries count what
- * was sent, not what is there. */
+/* Copies a received message to the user. For a truncated message some libraries count what was
+ * sent, not what was received. */
 static int hand_over(struct cosched_wire *wire, size_t bytes) {
     if (bytes > wire->bytes)
         bytes = wire->bytes;
@@ -355,8 +355,7 @@ int cosched_wire_deliver(struct cosched_wire *wire, MPI_Status *status) {
     int rc = MPI_SUCCESS;
     if (wire->shape == COSCHED_WIRE_PLAIN)
         return rc;
-    /* Over UCX a cancelled request keeps the count of a message that it received in a life
-     * before. */
+    /* Over UCX the status of a cancelled request has the size of an earlier message. */
     if (was_cancelled(status)) {
         set_bytes(status, 0);
         return rc;
@@ -371,7 +370,7 @@ int cosched_wire_deliver(struct cosched_wire *wire, MPI_Status *status) {
     if (wire->byte <= 1)
         cosched_arrived(&cosched_state.link, wire->byte);
     else
-        cosched_task_count(&counters->foreign, 1); /* no shim put it there */
+        cosched_task_count(&counters->foreign, 1); /* not written by a shim */
     wire->byte = NOTHING;
     return rc;
 }

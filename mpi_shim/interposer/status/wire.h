@@ -83,7 +83,8 @@ static inline void cosched_wire_count(cosched_count count, MPI_Datatype type) {
         return;
     }
     cosched_task_count(&cosched_state.link.counters->sent, 1);
-    cosched_task_count(&cosched_state.link.counters->bytes_sent, cosched_sent_type.size * (uint64_t)count);
+    cosched_task_count(&cosched_state.link.counters->bytes_sent,
+                       cosched_sent_type.size * (uint64_t)count);
 }
 
 /* Lay out a message to send (out), a message of a persistent request (out_again), or room to
