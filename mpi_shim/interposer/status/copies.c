@@ -13,7 +13,7 @@ struct cosched_copies cosched_copies = {COSCHED_COPIES_ROOM, COSCHED_COPIES_ROOM
 /* Over TCP under UCX, sending a long datatype of two parts takes two to three times as long as
  * sending a plain one, because UCX packs it piece by piece. A copy costs a tenth to a third.
  * A receive is faster without a copy: the data must be taken out of the socket in any case, and
- * pieces are handed out while later ones travel. docs/measurements.md has the figures. */
+ * pieces are handed out while later ones travel. docs/dev/measurements.md has the figures. */
 static const struct cosched_copies between_nodes = {16 << 20, COSCHED_COPIES_ROOM};
 
 /* Whether the launcher's variables show that all ranks share this node. */
