@@ -1,8 +1,8 @@
-"""Runs as they would have been at the machine's usual speed. Pure.
+"""Rescales runs to the machine's usual speed. Pure.
 
-What a run took goes with the CPU time of the probe beside it (``speed``): on a machine
-whose speed differed by a half between runs, makespans of the same jobs in the same order
-came within 1% once they were divided by it, and differed by 4% before.
+The time of a run is divided by the CPU time of the probe that ran beside it (``speed``).
+This was measured on a machine whose speed differed by a half between runs: makespans of the
+same jobs differed by 4% before the division and by 1% after it.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from statistics import median
 
 from cosched.bench.results.results import ArmSummary, JobResult, Run, summarise
 
-#: Runs between which the machine's speed differs by less compare as they are.
+#: A smaller difference of the machine's speed between runs is ignored.
 WITHIN = 0.03
 
 
 def usual_probe_us(runs: Iterable[Run]) -> float | None:
-    """The probe's CPU time at the usual speed: the median over the runs.
+    """Returns the probe's CPU time at the usual speed: the median over the runs.
 
-    None if the runs compare as they are: the speed of one that ended well is unknown, or
-    it was the same in all of them.
+    None if the runs need no rescaling: the speed was the same in all runs that ended well,
+    or it is unknown for one of them.
     """
     probes = [run.probe_us for run in runs if run.failure is None]
     known = [us for us in probes if us is not None]
@@ -31,8 +31,10 @@ def usual_probe_us(runs: Iterable[Run]) -> float | None:
 
 
 def rescaled(run: Run, usual_us: float) -> Run:
-    """The run at that speed: what each of its jobs took, from its submission on, by what
-    the probe took longer. Jobs come when the workload says, however fast the machine is."""
+    """Returns the run with its jobs' times as they would be at the usual speed.
+
+    The times of submission stay, because they do not depend on the machine.
+    """
     if run.probe_us is None:
         return run
     slower = run.probe_us / usual_us
@@ -53,7 +55,7 @@ def rescaled(run: Run, usual_us: float) -> Run:
 
 
 def at_usual_speed(summaries: Sequence[ArmSummary]) -> list[ArmSummary] | None:
-    """The arms of one bench, from rescaled runs; None if they compare as they are."""
+    """Returns the arms from rescaled runs; None if the runs need no rescaling."""
     usual_us = usual_probe_us(run for summary in summaries for run in summary.counted)
     if usual_us is None:
         return None
@@ -64,7 +66,7 @@ def at_usual_speed(summaries: Sequence[ArmSummary]) -> list[ArmSummary] | None:
 
 
 def speeds(runs: Iterable[Run]) -> tuple[float, float] | None:
-    """The least and the greatest speed of the machine in these runs, by the usual one."""
+    """Returns the lowest and the highest speed in these runs; the usual speed is 1."""
     ended = [run for run in runs if run.failure is None]
     usual_us = usual_probe_us(ended)
     if usual_us is None:

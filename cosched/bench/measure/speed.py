@@ -1,14 +1,14 @@
-"""How fast the nodes' CPUs compute while a run lasts.
+"""Measures how fast the nodes' CPUs compute during a run.
 
-The CPUs of a virtual machine lend their core to others, and those of any machine change
-their clock: the same computation may take half as long again a minute later, without any
-CPU time being lost or any other process to be seen. Runs that are made at different times
-are then compared by luck. So a probe, always the same small computation, visits each CPU
-in turn while a run lasts, and the CPU time it takes goes with the run's result.
+The speed of a CPU changes with its clock, and in a virtual machine with the load of the
+host. The same computation can take half as long again a minute later, although no CPU time
+is lost and no other process runs. Runs of different times cannot be compared then. So a
+probe visits each CPU in turn during a run: always the same small computation. Its CPU time
+is part of the run's result.
 
-The probe has its numbers in registers and the nearest cache: it tells the speed of the
-CPUs, not of the memory. It is for CPUs that are cores: on a thread of one it would feel
-what the jobs do on the other, and count the jobs' own doing as the machine's.
+The probe fits into registers and the nearest cache, so it measures the CPUs and not the
+memory. It needs CPUs that are whole cores. On a hardware thread it would measure the load
+that the jobs put on the core's other thread.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from types import TracebackType
 from cosched.core.units import NS_PER_US
 from cosched.lab.life import usable_siblings
 
-#: Between two rounds. With some 0.3 ms a visit a CPU loses less than 0.2% of its time.
+#: The pause between two rounds. A visit takes 0.3 ms, so a CPU loses less than 0.2%.
 PAUSE_S = 0.2
 
 _BASE, _EXPONENT, _MODULUS = 3, (1 << 60) - 1, (1 << 1024) - 105
 
 
 def whole_cores(cpus: frozenset[int]) -> frozenset[int]:
-    """The same CPUs if each is a core of its own; none if two share one."""
+    """Returns the CPUs if no two of them share a core; otherwise none."""
     shared = any(len(core & cpus) > 1 for core in usable_siblings())
     return frozenset() if shared else cpus
 
 
 class SpeedProbe:
-    """Probes ``cpus`` of this machine from ``with`` to its end, once at least."""
+    """Probes ``cpus`` of this machine during the ``with`` block, at least once."""
 
     def __init__(self, cpus: Collection[int]) -> None:
         self._cpus = sorted(cpus)
@@ -59,8 +59,10 @@ class SpeedProbe:
 
     @property
     def probe_us(self) -> float | None:
-        """CPU time of the probe, the mean over CPUs and visits; None if no CPU could be
-        visited. To be read after ``with``."""
+        """The probe's mean CPU time over CPUs and visits; None if no CPU could be visited.
+
+        Read it after the ``with`` block.
+        """
         return fmean(self._visits_ns) / NS_PER_US if self._visits_ns else None
 
     def _visit_all(self) -> None:
@@ -74,8 +76,10 @@ class SpeedProbe:
 
 
 def _visit(cpu: int) -> int | None:
-    """Moves this thread to the CPU; the probe's CPU time there, in nanoseconds. None if
-    the CPU is not for this process."""
+    """Moves this thread to the CPU and returns the probe's CPU time in nanoseconds.
+
+    None if this process may not use the CPU.
+    """
     try:
         os.sched_setaffinity(0, {cpu})
     except OSError:

@@ -1,10 +1,9 @@
-"""The bench's result as one JSON document. Pure.
+"""Writes the result of a bench as one JSON document. Pure.
 
 ``arms.NAME.mean_response_s``, ``arms.NAME.makespan_s`` and ``arms.NAME.jobs[]`` hold the
-medians over the runs that count; they are null, or empty, where no run of the arm ended
-well. ``arms.NAME.repeats[]`` holds every run as it was. ``ratios`` are of the medians;
-``level_ratios`` are the same at equal speed of the machine, null if it was equal, or is
-unknown.
+medians over the counted runs. They are null or empty if no run of the arm ended well.
+``arms.NAME.repeats[]`` holds every run. ``ratios`` compares the medians. ``level_ratios``
+compares them at equal speed of the machine; it is null if the speed was equal or unknown.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ def document(
     summaries: Sequence[ArmSummary],
     context: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Everything about the bench, ready for ``json.dumps``.
+    """Returns everything about the bench, ready for ``json.dumps``.
 
-    ``context``: how it was run (settings, MPI, kernel, command line), taken over as is.
+    ``context``: settings, MPI, kernel, command line and so on; copied into the document.
     """
     level = at_usual_speed(summaries)
     return {
@@ -56,7 +55,7 @@ def _ratios(summaries: Sequence[ArmSummary]) -> dict[str, dict[str, float]]:
 
 
 def spec_document(spec: JobSpec) -> dict[str, Any]:
-    """One ``[[job]]`` table as it was understood."""
+    """Returns one ``[[job]]`` table with all its values."""
     runs: dict[str, Any] = {"command": list(spec.command)}
     if spec.source is not None:
         runs = {"source": str(spec.source), "args": list(spec.args)}

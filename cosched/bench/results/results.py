@@ -1,7 +1,7 @@
-"""What the runs of a bench gave, and what they say together. Pure.
+"""Holds the results of a bench's runs and summarises them. Pure.
 
-A run is one arm's pass through the workload. Runs that failed never count. Runs that the
-outside load disturbed count only if their arm has no other.
+A run is one arm's pass through the workload. Failed runs never count. Runs that outside
+load disturbed count only if their arm has no other runs.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from cosched.bench.run.arms import Arm
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """One job of one run. The response counts from its submission to its end, the wait
-    to its start."""
+    """One job of one run. The response ends with the job, the wait with its start; both
+    begin with its submission."""
 
     name: str
     submitted_s: float
@@ -36,14 +36,14 @@ class JobResult:
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """What the scheduler daemons did, on all nodes together."""
+    """The work of the scheduler daemons, summed over all nodes."""
 
     tasks: int
     timer_switches: int
     message_switches: int
 
     def since(self, before: Activity) -> Activity:
-        """What was done after ``before``."""
+        """Returns the difference from ``before``."""
         return Activity(
             self.tasks - before.tasks,
             self.timer_switches - before.timer_switches,
@@ -53,7 +53,7 @@ class Activity:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a run does not count: one line, and the last lines of the job's output."""
+    """The reason of a failure: one line, and the last lines of the job's output."""
 
     line: str
     output: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ class Failure:
 class Run:
     """One arm's pass through the workload. A failed one has no jobs.
 
-    load, activity and probe_us (see speed.py): None where they cannot be told from here.
+    ``load``, ``activity`` and ``probe_us`` (see speed.py): None if unknown.
     """
 
     arm: Arm
@@ -130,22 +130,22 @@ class ArmSummary:
 
     @property
     def discarded(self) -> tuple[Run, ...]:
-        """Runs that ended well and do not count."""
+        """Runs that ended well but do not count."""
         return tuple(
             run for run in self.runs if run.failure is None and run not in self.counted
         )
 
     @property
     def all_disturbed(self) -> bool:
-        """Whether the figures rest on disturbed runs, there being no others."""
+        """Whether only disturbed runs were left to count."""
         return bool(self.counted) and all(run.disturbed for run in self.counted)
 
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """One arm's medians over another's; below 1 the first arm is faster.
+    """One arm's medians divided by another's; below 1 the first arm is faster.
 
-    responses_overlap: some run of the slower arm was as fast as some of the faster one.
+    ``responses_overlap``: a run of the slower arm was as fast as a run of the faster arm.
     """
 
     arm: Arm
@@ -156,13 +156,13 @@ class Ratio:
 
 
 def spread(values: Iterable[float]) -> Spread:
-    """Median, least and greatest of at least one value."""
+    """Returns median, least and greatest of one or more values."""
     ordered = sorted(values)
     return Spread(median(ordered), ordered[0], ordered[-1])
 
 
 def summarise(arm: Arm, runs: Sequence[Run]) -> ArmSummary:
-    """What the arm's runs among ``runs`` say together."""
+    """Returns the summary of the arm's runs among ``runs``."""
     own = tuple(run for run in runs if run.arm is arm)
     ended = tuple(run for run in own if run.failure is None)
     counted = tuple(run for run in ended if not run.disturbed) or ended

@@ -1,16 +1,15 @@
-"""What a bench has finished, kept in a file, so that it can go on after an interruption.
+"""Keeps the finished runs of a bench in a file, so that an interrupted bench can resume.
 
-The file is JSON lines. The first says what the runs were made with: workloads, machine,
-MPI, nodes, settings. Each further line is one run, written and forced to disk as soon as
-it is over::
+The file is JSON lines. The first line describes the bench: workloads, machine, MPI, nodes,
+settings. Each further line is one run, forced to disk as soon as the run ends::
 
     {"format": "cosched-runs-1", "made_with": {...}}
     {"workload": "mix", "cell": "cosched gmet=50ms", "run": {"repeat": 1, ...}}
 
 Invariants
-* A file is only ever continued by what it was made with; anything else is refused.
-* A last line that the interruption cut in two is dropped: that run is made again.
-* A run that failed is kept, and made again: the interruption may have been its failure.
+* Only a bench with the same description may continue a file.
+* If the interruption cut the last line, the line is dropped and its run is made again.
+* A failed run is kept and made again: the interruption may have been its failure.
 """
 
 from __future__ import annotations

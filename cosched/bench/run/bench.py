@@ -1,4 +1,4 @@
-"""A whole bench: from the workload file to the table and the JSON document."""
+"""Runs a whole bench: from the workload file to the tables and the JSON document."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from cosched.bench.workload.file import Workload, load_workload
 
 @dataclass(frozen=True, slots=True)
 class BenchOptions:
-    """What the user asked for.
+    """The user's choices.
 
-    dom: how many jobs run at a time; None: all. resume: where finished runs are kept.
-    command_line: how the bench was called, for the document.
+    ``dom``: the number of jobs that run at a time; None: all. ``resume``: the file of
+    finished runs. ``command_line``: the call of the bench, for the document.
     """
 
     workload: Path
@@ -39,7 +39,7 @@ class BenchOptions:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a bench found."""
+    """The result of a bench."""
 
     text: str
     document: dict[str, Any]
@@ -47,7 +47,7 @@ class Outcome:
 
 
 def run_bench(options: BenchOptions, environ: Mapping[str, str], log: TextIO) -> Outcome:
-    """Runs the bench, telling ``log`` how far it is."""
+    """Runs the bench and writes its progress to ``log``."""
     workload = load_workload(options.workload)
     started = datetime.now(timezone.utc)
     with open_testbed([workload], options.testbed, environ) as testbed:

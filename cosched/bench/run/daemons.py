@@ -1,4 +1,4 @@
-"""What a bench asks of the nodes' scheduler daemons: who they are, and their settings."""
+"""Reads the state of the nodes' scheduler daemons, and changes and restores settings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Answers = dict[NodePaths, dict[str, Any]]
 
 
 def ask(site: Site) -> Answers:
-    """The status of every node whose daemon can be reached from here."""
+    """Returns the status of every node whose daemon can be reached from here."""
     answers: Answers = {}
     for host in site.hosts:
         paths = NodePaths(site.run_dir, host)
@@ -33,7 +33,7 @@ def ask(site: Site) -> Answers:
 
 
 def pids(answers: Answers) -> frozenset[int]:
-    """Scheduler and timer daemons."""
+    """Returns the process numbers of scheduler and timer daemons."""
     return frozenset(
         pid
         for answer in answers.values()
@@ -42,7 +42,7 @@ def pids(answers: Answers) -> frozenset[int]:
 
 
 def activity(answers: Answers) -> Activity | None:
-    """What these daemons have done since they started; None if there are none."""
+    """Returns the daemons' activity since they started; None without daemons."""
     if not answers:
         return None
     total: Counter[str] = Counter()
@@ -56,7 +56,7 @@ def activity(answers: Answers) -> Activity | None:
 
 
 def describe(answers: Answers) -> list[dict[str, Any]]:
-    """The nodes as a bench's document has them."""
+    """Returns the nodes as they stand in the bench's document."""
     return [
         {
             "name": paths.node,
@@ -73,9 +73,9 @@ def describe(answers: Answers) -> list[dict[str, Any]]:
 
 @contextmanager
 def mode_changed(site: Site, mode: str | None) -> Iterator[None]:
-    """The nodes' daemons in ``mode`` within the block; None leaves them as they are.
+    """Puts the nodes' daemons into ``mode`` during the block; None changes nothing.
 
-    A mode is chosen at the start of a daemon, so this restarts them if they are in another.
+    A daemon has its mode from its start on, so a change restarts the daemons.
     """
     answers = ask(site) if mode else {}
     modes = {answer["class_scheduler"]["mode"] for answer in answers.values()}
@@ -85,7 +85,7 @@ def mode_changed(site: Site, mode: str | None) -> Iterator[None]:
     if not site.private or len(modes) != 1:
         raise CoschedError(
             f"arm {mode}: the nodes' daemons are not in that mode: restart them with "
-            f"'cosched up --mode {mode}', or let the bench make a lab of its own"
+            f"'cosched up --mode {mode}', or let the bench make a private lab"
         )
     try:
         _restart(site, answers, mode)
@@ -103,7 +103,7 @@ def _restart(site: Site, answers: Answers, mode: str) -> None:
 
 @contextmanager
 def settings_changed(site: Site, changes: Mapping[str, str]) -> Iterator[None]:
-    """The nodes with ``changes`` applied within the block, as by ``cosched config set``."""
+    """Changes the nodes' settings during the block, as ``cosched config set`` does."""
     if not changes:
         yield
         return
@@ -116,9 +116,9 @@ def settings_changed(site: Site, changes: Mapping[str, str]) -> Iterator[None]:
     missing = [host for host in site.hosts if host not in reached]
     if missing:
         raise CoschedError(
-            f"cannot change the settings of {', '.join(missing)} from here: run 'cosched "
-            "set' there, and the bench without --slice, --gmet, --align and the arms "
-            "gang and messages; or say with --set-with how to set them"
+            f"cannot change the settings of {', '.join(missing)} from here: name a "
+            "command for it with --set-with, or run 'cosched config set' there, and the "
+            "bench without --slice, --gmet, --align and the arms gang and messages"
         )
     try:
         for paths in before:

@@ -1,8 +1,8 @@
-"""The yardstick: one driver that sees all nodes switches them together.
+"""Drives the arm ``gang``: one process switches all nodes at the same moment.
 
-What nobody has on a real cluster: who runs is decided in one place, at one moment, for all
-nodes at once, and no message has to tell. The nodes' daemons only carry it out, as they do
-their own switches, so that what remains between this arm and ``cosched`` is the price of
+This arm is the reference. A real cluster has no such central view: one place chooses the
+job that runs next on all nodes, without messages. The nodes' daemons carry out the switches
+as they do their own. So the difference between ``gang`` and ``cosched`` is the price of
 deciding without a centre.
 """
 
@@ -16,22 +16,22 @@ from cosched.bench.run.site import Site
 from cosched.node.sockets.client import request
 from cosched.shm.paths import NodePaths, job_key
 
-#: How soon a job that has not registered everywhere yet is offered its turn again.
+#: The pause before a job that is not registered on all nodes gets its turn again.
 RETRY_S = 0.05
 
 
 class Gang:
-    """Gives each running job its turn, a slice at a time, in the order they started in."""
+    """Gives each running job one slice, in the order in which the jobs started."""
 
     def __init__(self, site: Site, slice_s: float) -> None:
         self._nodes = [NodePaths(site.run_dir, host) for host in site.hosts]
         self._slice_s = slice_s
         self._turn: str | None = None
-        self._whole = True  # its turn is a slice, not one cut short
+        self._whole = True  # the turn lasts a whole slice
         self._ends_s = 0.0
 
     def attend(self, running: Sequence[str]) -> float | None:
-        """Switches if it is time to; seconds until it wants to be asked again."""
+        """Switches if it is time to; returns the seconds until the next call."""
         now_s = time.monotonic()
         if self._turn in running and now_s < self._ends_s:
             return self._ends_s - now_s
@@ -44,7 +44,7 @@ class Gang:
         return RETRY_S if running else None
 
     def _next(self, running: Sequence[str]) -> list[str]:
-        """Whose turn it is, best first. A turn cut short by ``RETRY_S`` goes on."""
+        """Returns the jobs in order of their turns. A turn shorter than a slice goes on."""
         if self._turn not in running:
             return list(running)
         first = running.index(self._turn) + self._whole

@@ -1,8 +1,8 @@
-"""Ctrl-C and its kin, so that nothing is left behind.
+"""Handles SIGINT, SIGTERM and SIGHUP so that a bench always cleans up.
 
-Within ``interruptible`` SIGINT, SIGTERM and SIGHUP all raise KeyboardInterrupt. Within
-``shielded`` they wait until its end: what starts or stops processes is not torn in two.
-A signal that comes during a clean-up is answered after it.
+Within ``interruptible`` these signals raise KeyboardInterrupt. Within ``shielded`` they
+raise it only at the end of the block, so that starting or stopping processes is not
+interrupted half-way.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From a job of the workload to the command that starts it with ``cosched-run``."""
+"""Makes the ``cosched-run`` command that starts a job of the workload."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ from cosched.launch.family import Family
 
 
 def module_command(name: str) -> tuple[str, ...]:
-    """What runs a module of ours from any working directory: ``python -m`` looks for it
-    there first, and a bench in a clone of cosched would find sources that are not built."""
+    """Returns the command that runs one of our modules from any working directory.
+
+    ``python -m`` would search the working directory first. In a clone of cosched it would
+    find sources that are not built.
+    """
     run = f"import runpy; runpy.run_module({name!r}, run_name='__main__', alter_sys=True)"
     path = "import sys; sys.path[:] = filter(None, sys.path)"
     return (sys.executable, "-c", f"{path}; {run}")
@@ -28,14 +31,14 @@ SLURM_JOB = module_command("cosched.bench.run.slurm_job")
 
 @dataclass(frozen=True, slots=True)
 class Launcher:
-    """How every job of a bench is started.
+    """Starts every job of a bench.
 
-    A program that is itself a launcher (srun, mpiexec) says where its ranks run.
+    A program that is itself a launcher (srun, mpiexec) places its ranks itself.
 
-    programs: what each job executes, by the name of its ``[[job]]`` table.
-    mpi: what the user gave for ``--mpi``.
-    family: of the MPI that the jobs use, if it is known.
-    command: cosched-run, or a stand-in.
+    ``programs``: the command of each job, by the name of its ``[[job]]`` table.
+    ``mpi``: the value of ``--mpi``.
+    ``family``: the family of the jobs' MPI, if known.
+    ``command``: cosched-run, or a substitute.
     """
 
     site: Site
@@ -46,7 +49,7 @@ class Launcher:
     family: Family | None = None
 
     def submission(self, instance: JobInstance, arm: Arm) -> Submission:
-        """The job as it is started in ``arm``."""
+        """Returns the job, ready to start in ``arm``."""
         spec = instance.spec
         program = self.programs[spec.name]
         if arm is Arm.SLURM_GANG:

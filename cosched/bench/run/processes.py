@@ -1,12 +1,11 @@
-"""Running the jobs of one run: start each when it is due, wait for all, stop at trouble.
+"""Runs the jobs of one run: starts each when it is due and waits for all.
 
-One selector waits for everything: a pidfd a job, and timeouts for the next submission,
-the next job that has taken too long and the next look of whoever shows progress. A job's
-CPU time is what wait4 reports for its launcher, which covers every descendant that was
-waited for.
+One selector waits for everything: a pidfd for each job, and timeouts for the next
+submission, the next deadline and the next progress line. A job's CPU time is the value that
+wait4 reports for its launcher; it covers every descendant that was waited for.
 
-A job that ends with a status other than 0, or not in time, fails the run; the others are
-then stopped. Whatever leaves ``run_jobs``, Ctrl-C included, leaves no job behind.
+A job fails the run if its exit status is not 0 or if it exceeds its timeout. The other jobs
+are then stopped. However ``run_jobs`` ends, Ctrl-C included, no job is left.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from cosched.bench.run.interrupts import shielded
 from cosched.core.errors import CoschedError
 
 STOP_GRACE_S = 5.0
-#: What a selector can be asked for has a limit, a job's time has none.
+#: A selector's timeout has a limit; a job's time has none.
 LONGEST_PAUSE_S = 3600.0
 OUTPUT_LINES = 5
 OUTPUT_TAIL_BYTES = 8192
@@ -37,7 +36,7 @@ OUTPUT_TAIL_BYTES = 8192
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A job, ready to start: what to execute, when, and for how long at most."""
+    """A job, ready to start: its command, its time of submission and its timeout."""
 
     name: str
     argv: tuple[str, ...]
@@ -48,7 +47,7 @@ class Submission:
 
 
 class RunFailed(CoschedError):
-    """A job of the run failed; ``failure`` says which and how."""
+    """A job of the run failed; ``failure`` names the job and the reason."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.line)
@@ -71,14 +70,16 @@ def run_jobs(
     attend: Callable[[Sequence[str]], float | None] = lambda _running: None,
     limit_s: float = math.inf,
 ) -> tuple[JobResult, ...]:
-    """Every job's result, in the order given. Times count from this call.
+    """Runs the jobs and returns their results in the order given.
 
-    at_most: how many jobs run at a time; the others wait in order of submission. None:
-        all.
-    folder: where each job's output goes.
-    limit_s: a run that lasts longer fails, whatever its jobs' own timeouts.
-    attend: called with the names of the jobs that run, in the order they started in,
-        whenever a wait is over; returns in how many seconds it wants to be called again.
+    Times count from this call.
+
+    ``at_most``: the number of jobs that run at a time; the others wait in order of
+        submission. None: all run.
+    ``folder``: for the jobs' output.
+    ``limit_s``: a longer run fails, whatever the timeouts of its jobs.
+    ``attend``: called after each wait with the names of the running jobs, in order of
+        their start. Returns the seconds until it should be called again.
     """
     with _Round(submissions, at_most, folder, limit_s) as round_:
         while round_.unfinished:
@@ -88,7 +89,7 @@ def run_jobs(
 
 
 class _Round:
-    """The jobs of one run: those that wait, that run (by pidfd) and that have ended."""
+    """The jobs of one run: waiting, running (by pidfd) and ended."""
 
     def __init__(
         self,
@@ -119,7 +120,7 @@ class _Round:
 
     @property
     def running(self) -> tuple[str, ...]:
-        """Names, in the order of their start."""
+        """The names of the running jobs, in order of their start."""
         return tuple(job.submission.name for job in self._running.values())
 
     @property
@@ -130,7 +131,7 @@ class _Round:
         return time.monotonic() - self._begin_s
 
     def start_due(self) -> None:
-        """Starts every job whose time has come."""
+        """Starts every job that is due."""
         while self._may_start and self._waiting[0].start_s <= self._now_s():
             with shielded():
                 job = _start(self._waiting.popleft(), self._folder, self._now_s())
@@ -139,7 +140,7 @@ class _Round:
             self._selector.register(fd, selectors.EVENT_READ)
 
     def wait(self, at_most_s: float | None) -> None:
-        """Until a job ends, is due or is late; takes the results of those that ended."""
+        """Waits until a job ends, is due or is late; keeps the results of ended jobs."""
         moments = [self._limit_s, *(job.deadline_s for job in self._running.values())]
         if self._may_start:
             moments.append(self._waiting[0].start_s)
@@ -166,11 +167,10 @@ def _start(submission: Submission, folder: Path, now_s: float) -> _Running:
     output = folder / f"{submission.name}.out"
     with output.open("wb") as stream:
         try:
-            # A session of its own: Ctrl-C reaches the bench alone, which then stops the
-            # jobs in order.
+            # In a new session, Ctrl-C reaches the bench alone, which then stops the jobs.
             process = subprocess.Popen(
                 submission.argv,
-                # All nodes know the jobs in this order, whichever starts up first.
+                # All nodes order the jobs by this, whichever registers first.
                 env={**submission.env, "COSCHED_SUBMITTED": str(time.time_ns())},
                 cwd=submission.cwd,
                 stdin=subprocess.DEVNULL,
@@ -189,7 +189,7 @@ def _start(submission: Submission, folder: Path, now_s: float) -> _Running:
 
 
 def last_lines(output: Path) -> tuple[str, ...]:
-    """The last lines of a job's output that say anything."""
+    """Returns the last lines of a job's output that are not empty."""
     try:
         with output.open("rb") as stream:
             stream.seek(max(0, os.fstat(stream.fileno()).st_size - OUTPUT_TAIL_BYTES))
@@ -206,13 +206,13 @@ def last_lines(output: Path) -> tuple[str, ...]:
 def _reap(job: _Running, fd: int) -> struct_rusage:
     os.close(fd)
     _, status, usage = os.wait4(job.process.pid, 0)
-    # wait4 took the status, so Popen cannot find it out.
+    # wait4 took the status, so Popen cannot read it.
     job.process.returncode = os.waitstatus_to_exitcode(status)
     return usage
 
 
 def _result(job: _Running, usage: struct_rusage, now_s: float) -> JobResult:
-    """What a job that has ended gave; RunFailed unless its status is 0."""
+    """Returns the result of an ended job; RunFailed unless its status is 0."""
     name, code = job.submission.name, job.process.returncode
     if code != 0:
         how = f"ended with status {code}"
@@ -241,7 +241,7 @@ def _check_deadlines(running: Iterable[_Running], now_s: float) -> None:
 
 
 def _stop(running: dict[int, _Running]) -> None:
-    """Ends what still runs: SIGTERM, and after a grace SIGKILL to the whole session."""
+    """Ends the running jobs: SIGTERM, and later SIGKILL to their whole sessions."""
     with selectors.DefaultSelector() as selector:
         for fd in running:
             signal.pidfd_send_signal(fd, signal.SIGTERM)

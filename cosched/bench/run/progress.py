@@ -1,4 +1,4 @@
-"""How far a bench is: a live line on a terminal, else one line a run."""
+"""Shows the progress of a bench: a live line on a terminal, otherwise a line a run."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ BEAT_S = 1.0
 
 
 class Progress(Protocol):
-    """Hears of everything that happens in a bench."""
+    """Receives the events of a bench."""
 
     @property
     def beat_s(self) -> float | None:
-        """How often ``beat`` wants to be called while a run lasts."""
+        """The seconds between calls of ``beat`` during a run; None: no calls."""
 
     def say(self, what: str) -> None:
-        """Something begins that is no run."""
+        """Something other than a run begins."""
 
     def plan(self, order: Sequence[str]) -> None:
-        """What is left has changed: these runs, in whatever order."""
+        """These runs are left, in any order."""
 
     def begin(self, number: int, total: int, name: str, repeat: int) -> None:
-        """A run begins, of what is called ``name``."""
+        """A run of ``name`` begins."""
 
     def beat(self) -> None:
         """Time has passed."""
@@ -54,28 +54,28 @@ class LineProgress:
         self._write(what)
 
     def plan(self, order: Sequence[str]) -> None:
-        """Nothing is reckoned here."""
+        """Does nothing: there is no estimate."""
 
     def begin(self, number: int, total: int, name: str, repeat: int) -> None:
         self._place, self._name = f"run {number}/{total}", name
 
     def beat(self) -> None:
-        """Nothing to redraw."""
+        """Does nothing: there is no line to redraw."""
 
     def end(self, run: Run) -> None:
         self._write(f"{self._place}  {describe_run(run, self._name)}")
 
 
 class Estimate:
-    """When a bench will be over, from how long runs of each name have taken. Pure."""
+    """Estimates the rest of a bench from the durations of its runs. Pure."""
 
     def __init__(self, order: Sequence[str]) -> None:
         self._left = list(order)
         self._taken: dict[str, list[float]] = {}
 
     def ended(self, name: str, seconds: float) -> None:
-        """The next run in order, of ``name``, took ``seconds``."""
-        if name in self._left:  # not in the newest plan, but its batch had begun
+        """A run of ``name`` took ``seconds``."""
+        if name in self._left:  # the newest plan may leave out a run that had begun
             self._left.remove(name)
         self._taken.setdefault(name, []).append(seconds)
 
@@ -84,11 +84,11 @@ class Estimate:
         self._left = [other for other in self._left if other != name]
 
     def planned(self, order: Sequence[str]) -> None:
-        """What is left has changed: these runs, in whatever order."""
+        """These runs are left, in any order."""
         self._left = list(order)
 
     def left_s(self) -> float | None:
-        """Seconds for all runs that have not ended; None before any has."""
+        """Returns the seconds for the remaining runs; None before the first end."""
         means = {name: sum(taken) / len(taken) for name, taken in self._taken.items()}
         if not means:
             return None
@@ -97,7 +97,7 @@ class Estimate:
 
 
 class TerminalProgress:
-    """One live line with elapsed and estimated time; what has ended stays above it."""
+    """One live line with elapsed and estimated time, below the lines of ended runs."""
 
     beat_s = BEAT_S
 
@@ -146,7 +146,7 @@ def clock(seconds: float) -> str:
 
 @contextmanager
 def open_progress(stream: TextIO, order: Sequence[str]) -> Iterator[Progress]:
-    """The progress that suits ``stream``."""
+    """Yields the kind of progress that suits ``stream``."""
     if not stream.isatty():
         yield LineProgress(lambda line: print(line, file=stream, flush=True))
         return

@@ -1,4 +1,4 @@
-"""One workload on its nodes: a warm-up, and run after run of it."""
+"""Runs one workload on its nodes: a warm-up, and single runs."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class _Measured:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Everything that runs of one workload need.
+    """A workload and the launcher of its jobs.
 
-    limit_s: a run that lasts longer counts as failed.
+    ``limit_s``: a longer run counts as failed.
     """
 
     workload: Workload
@@ -47,9 +47,9 @@ class Session:
     limit_s: float = math.inf
 
     def warm_up(self, arms: Iterable[Arm], progress: Progress) -> None:
-        """Runs the first job alone, uncounted; RunFailed if it fails.
+        """Runs the first job alone, without a result; RunFailed if it fails.
 
-        Files come into memory, and whatever is built on first use is built.
+        It brings files into memory and builds the interposer.
         """
         progress.say("warming up")
         first = self.workload.instances()[0]
@@ -64,7 +64,7 @@ class Session:
                 raise RunFailed(Failure(line, error.failure.output)) from error
 
     def run_once(self, setup: Setup, repeat: int, progress: Progress) -> Run:
-        """One pass through the workload; a failure is part of what it returns."""
+        """Runs the workload once; a failure is part of the result."""
         try:
             run = self._run_prepared(self.workload.instances(), setup, progress)
         except RunFailed as error:
@@ -77,7 +77,7 @@ class Session:
     def _run_prepared(
         self, instances: Sequence[JobInstance], setup: Setup, progress: Progress
     ) -> _Measured:
-        """The jobs, run with the nodes as the setup wants them."""
+        """Runs the jobs with the nodes in the mode and settings of the setup."""
         site = self.launcher.site
         with ExitStack() as stack:
             stack.enter_context(daemons.mode_changed(site, setup.arm.mode))
@@ -122,7 +122,7 @@ class Session:
 
 
 def _gang_slice_s(answers: daemons.Answers) -> float:
-    """The slice that the nodes are set to, in seconds; the driver's does not adapt."""
+    """Returns the nodes' slice in seconds; the driver of the arm gang does not adapt it."""
     settings = USUAL
     for answer in answers.values():
         settings = settings.changed({"slice": answer["settings"]["slice"]})

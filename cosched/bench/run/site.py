@@ -1,8 +1,7 @@
-"""Where a bench runs: the nodes, and the lab if it has to make one.
+"""Finds the nodes of a bench, and makes a lab if need be.
 
-Named hosts are taken as they are. Otherwise the lab that is up serves if it has enough
-nodes; if not, a private one comes up in a run directory of its own and goes down with the
-bench, whatever ends it.
+Named hosts are used as they are. Without hosts, the lab that is up is used if it has enough
+nodes. Otherwise a private lab is made in a new run directory; it ends with the bench.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from cosched.core.errors import CoschedError
 from cosched.lab import life
 from cosched.lab.lab import Lab, require_root
 
-# A socket's path has at most 107 bytes, of which this is ours:
+# A socket's path has at most 107 bytes; cosched adds these:
 # /cosched-bench-12345678/lab99/register.sock
 _DEEPEST_TMPDIR = 107 - 43
 
@@ -30,9 +29,9 @@ _DEEPEST_TMPDIR = 107 - 43
 class Site:
     """The nodes of a bench.
 
-    cpus: the nodes' CPUs if they are all of this machine, else None.
-    private: a lab of the bench's own, whose daemons it may restart.
-    remote: how settings change where the daemons are out of reach.
+    ``cpus``: the nodes' CPUs if all nodes are on this machine; otherwise None.
+    ``private``: the bench made the lab and may restart its daemons.
+    ``remote``: changes the settings if the daemons cannot be reached from here.
     """
 
     run_dir: Path
@@ -61,7 +60,7 @@ def lab_site(run_dir: Path, nodes: int, cores_per_node: int) -> Iterator[Site]:
 
 
 def _private_run_dir() -> Path:
-    """A new folder, where users want theirs unless that is too deep for sockets in it."""
+    """Makes a new folder below TMPDIR, or below /tmp if socket paths would be too long."""
     usual = tempfile.gettempdir()
     folder = usual if len(os.fsencode(usual)) <= _DEEPEST_TMPDIR else "/tmp"
     return Path(tempfile.mkdtemp(prefix="cosched-bench-", dir=folder))
@@ -76,7 +75,7 @@ def _take_down(run_dir: Path) -> None:
 
 
 def host_site(run_dir: Path, hosts: Sequence[str]) -> Site:
-    """A site of named hosts, which may be nodes of the lab that is up."""
+    """Returns the site of named hosts, which may be nodes of the lab that is up."""
     lab = Lab.load(run_dir)
     if lab is not None and {node.name for node in lab.nodes} >= set(hosts):
         cpus = frozenset(c for host in hosts for c in lab.node(host).cpus)

@@ -1,13 +1,13 @@
-"""One job on a lab's Slurm, as if it ran here: ends when the job does, with its status.
+"""Runs one job on a lab's Slurm and returns its exit status when it ends.
 
-``srun`` alone will not do. A job that begins while another has the nodes begins suspended,
-and srun's request for a step is then refused; it tries again ever more rarely, for minutes.
-A batch script is suspended with its job, so it waits until Slurm's own 2 s between SIGTSTP
-and SIGSTOP are over and asks for its step when it is running. ``sbatch --wait`` in turn
-looks for the job's end only every few seconds: the script tells by a FIFO instead.
+``srun`` alone does not work. A job starts suspended if another job has the nodes. Slurm
+then refuses srun's request for a step, and srun repeats it ever more rarely, for minutes.
+A batch script is suspended with its job. So the script sleeps longer than Slurm's 2 s
+between SIGTSTP and SIGSTOP and requests its step while it runs. ``sbatch --wait`` checks
+for the job's end only every few seconds, so the script reports its end through a FIFO.
 
-Limits: those 2.5 s are part of the job's response. The job's CPU time is not seen here,
-since Slurm's daemons start its tasks.
+Limits: the sleep of 2.5 s is part of the job's response. The job's CPU time is unknown
+here, because Slurm's daemons start its tasks.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from cosched.core.errors import CoschedError
 from cosched.lab.lab import Lab
 from cosched.lab.slurm import conf_path, run_inside
 
-#: Longer than Slurm takes to suspend a job that is not to run yet.
+#: Longer than Slurm takes to suspend a job that must wait.
 SETTLE_S = 2.5
 
 
 def batch_script(command: Sequence[str], mpi: str, end: Path) -> str:
-    """What the job does: settle, run its step, tell how it ended."""
+    """Returns the job's script: sleep, run the step, report its exit status."""
     step = shlex.join(["srun", f"--mpi={mpi}", *command])
-    tell = f"echo $? > {shlex.quote(str(end))}"
-    return f"#!/bin/sh\nsleep {SETTLE_S:g}\n{step}\n{tell}\n"
+    report = f"echo $? > {shlex.quote(str(end))}"
+    return f"#!/bin/sh\nsleep {SETTLE_S:g}\n{step}\n{report}\n"
 
 
 def run_job(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
-    """Submits the job, as of ``environ``, and waits for it; its status."""
+    """Submits the job, waits for its end and returns its exit status."""
     lab, conf = Lab.load(options.run_dir), conf_path(options.run_dir)
     if lab is None or conf is None:
         raise CoschedError(
@@ -65,7 +65,7 @@ def run_job(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """The job's status; 1 with one line if it could not be submitted."""
+    """Returns the job's exit status; 1 with one line if it could not be submitted."""
     parser = argparse.ArgumentParser(prog="slurm_job", description=__doc__)
     parser.add_argument("--run-dir", type=Path, required=True)
     parser.add_argument("--job", required=True)

@@ -1,4 +1,4 @@
-"""What a bench stands on: its nodes, its MPI, and what it may be compared by."""
+"""Prepares the testbed of a bench: its nodes, its MPI and its built programs."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from cosched.launch.program import inspect, which
 
 @dataclass(frozen=True, slots=True)
 class TestbedOptions:
-    """Where and how jobs run.
+    """The place and the way in which jobs run.
 
-    hosts: empty for the lab. settings: changes for the whole bench. limit_s: of one run.
-    set_with: see remote.py; empty where the daemons of all hosts can be reached.
+    ``hosts``: empty for the lab. ``settings``: changes for the whole bench. ``limit_s``:
+    for one run. ``set_with``: see remote.py; empty if all daemons can be reached.
     """
 
     run_dir: Path
@@ -50,7 +50,7 @@ class TestbedOptions:
 class Testbed:
     """Nodes that are up, and sessions on them by the titles of their workloads.
 
-    nodes: what their daemons say of themselves; none where none can be reached.
+    ``nodes``: the settings of the daemons that can be reached.
     """
 
     site: Site
@@ -59,7 +59,7 @@ class Testbed:
     nodes: Sequence[Mapping[str, Any]]
 
     def context(self) -> dict[str, Any]:
-        """What every figure that is made here has to be read with."""
+        """Returns the conditions of the runs, for the document."""
         return {
             "cosched": version("cosched"),
             "kernel": os.uname().release,
@@ -71,7 +71,7 @@ class Testbed:
         }
 
     def made_with(self) -> dict[str, Any]:
-        """What must be the same if runs are to be compared (see ledger.py)."""
+        """Returns what must be equal if runs are to be compared (see run_store.py)."""
         return {
             **self.context(),
             "machine": os.uname().nodename,
@@ -94,7 +94,7 @@ class Testbed:
         return next((limit for limit in limits if limit != float("inf")), None)
 
     def setting(self) -> str:
-        """One line: which MPI, which nodes, which settings."""
+        """Returns one line: the MPI, the nodes and their settings."""
         parts = [f"{self.mpi.family.title} {self.mpi.version}"] if self.mpi else []
         parts.append(
             f"{len(self.site.hosts)} nodes{' of the lab' if self.site.lab else ''}"
@@ -111,7 +111,7 @@ class Testbed:
 def open_testbed(
     workloads: Sequence[Workload], options: TestbedOptions, environ: Mapping[str, str]
 ) -> Iterator[Testbed]:
-    """The testbed for these workloads; a lab that it makes goes down with it."""
+    """Yields the testbed for these workloads; removes the lab if it made one."""
     for workload in workloads:
         _check_fit(workload, options)
     Settings().changed(dict(options.settings))
@@ -157,7 +157,7 @@ def _check_fit(workload: Workload, options: TestbedOptions) -> None:
 def _mpi_at_hand(
     jobs: Sequence[JobSpec], asked: str | None, environ: Mapping[str, str]
 ) -> Mpi | None:
-    """The MPI that the jobs will use. None if none is found and none has to be built."""
+    """Returns the jobs' MPI; None if there is none and no program must be built."""
     words = next((spec.command for spec in jobs if spec.command), ("cosched",))
     to_build = any(spec.source is not None for spec in jobs)
     path = None if to_build else which(words[0], environ)
@@ -195,7 +195,7 @@ def _open_site(options: TestbedOptions) -> Iterator[Site]:
         yield replace(site, remote=remote)
         return
     if options.set_with:
-        raise CoschedError("--set-with is for --hosts: a lab's nodes are in reach")
+        raise CoschedError("--set-with needs --hosts; the nodes of a lab need no command")
     with lab_site(options.run_dir, options.nodes, options.cores_per_node) as site:
         yield site
 
