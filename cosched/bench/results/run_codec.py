@@ -1,4 +1,4 @@
-"""A run as plain data and back, for results that are kept while a bench goes on. Pure."""
+"""Turns a run into plain data and back, for the run store. Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from cosched.bench.run.arms import Arm
 
 
 def encode_run(run: Run) -> dict[str, Any]:
-    """The run, ready for ``json.dumps``."""
+    """Returns the run, ready for ``json.dumps``."""
     return {**asdict(run), "arm": run.arm.value}
 
 
 def decode_run(found: Mapping[str, Any]) -> Run:
-    """What ``encode_run`` was given; KeyError, TypeError or ValueError if it was not it."""
+    """Reverses ``encode_run``; KeyError, TypeError or ValueError for other data."""
     failure = found["failure"]
-    probe_us = found.get("probe_us")  # runs kept before there was a probe have none
+    probe_us = found.get("probe_us")  # older files have none
     return Run(
         arm=Arm(found["arm"]),
         repeat=int(found["repeat"]),

@@ -1,4 +1,4 @@
-"""Runs each program of a workload alone, and sees what the simulator has to know of it.
+"""Measures each program of a workload alone, as input for the simulator.
 
 Twice: without cosched, for how long it takes; and coscheduled, for the counters of its
 ranks: how often they wait for a message, for how long, how large messages are. Alone, a
@@ -37,12 +37,12 @@ from cosched.launch.family import Family, Mpi
 from cosched.node.sockets.client import request
 from cosched.sim.nodes.model import Pattern
 
-#: How often the counters are looked at while a program runs.
+#: The pause between two readings of the counters.
 LOOK_S = 0.1
-#: The daemons hear of a task's end from the kernel, at about the time we do.
+#: The kernel reports a task's end to the daemons and to us at about the same time.
 PATIENCE_S = 3.0
 AWAIT_S = 0.02
-#: Fewer messages a second than these are none.
+#: Fewer messages a second count as none.
 FEW_A_SECOND = 5.0
 
 #: The first version of MPICH whose waits yield.
@@ -53,7 +53,7 @@ Counters = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What one coscheduled run alone told. records: one a node."""
+    """The measurements of one coscheduled run alone. ``records``: one for each node."""
 
     records: Sequence[JobRecord]
     by_rank: Sequence[Counters]
@@ -66,7 +66,7 @@ def calibrate(
     environ: Mapping[str, str],
     log: TextIO,
 ) -> Calibration:
-    """The calibration of the workload file ``path``. RunFailed if a program fails."""
+    """Measures the workload file ``path``. RunFailed if a program fails."""
     workload = load_workload(path)
     first = {instance.spec.name: instance for instance in reversed(workload.instances())}
     with open_testbed([workload], options, environ) as testbed:
@@ -96,8 +96,10 @@ def calibrate(
 
 
 def yields(mpi: Mpi) -> bool:
-    """Whether its ranks that wait call sched_yield, as MPICH's do since version 5; Intel's
-    MPI, of MPICH's family too, counts years."""
+    """Whether waiting ranks call sched_yield, as MPICH's do since version 5.
+
+    Intel MPI belongs to MPICH's family, but its versions are years.
+    """
     major = mpi.version.partition(".")[0]
     if mpi.family is not Family.MPICH or mpi.intel or not major.isdigit():
         return False
@@ -107,8 +109,10 @@ def yields(mpi: Mpi) -> bool:
 def at_one_speed(
     found: Mapping[str, tuple[Model, float | None]],
 ) -> tuple[dict[str, Model], float | None]:
-    """The models, each with the probe's time beside its runs, as at the speed that the
-    machine had for the first one; that probe's time, None if one is unknown. Pure."""
+    """Returns the models, rescaled to the machine's speed in the first run. Pure.
+
+    The second value is the probe's time in that run; None if a probe's time is unknown.
+    """
     probes = [us for _, us in found.values() if us is not None]
     if not probes or len(probes) < len(found):
         return {name: model for name, (model, _) in found.items()}, None
@@ -123,7 +127,7 @@ def at_one_speed(
 def _calibrate(
     session: Session, instance: JobInstance, repeats: int, progress: Progress
 ) -> tuple[Model, float | None]:
-    """The program, and the probe's time at the speed that its times are as at."""
+    """Measures the program; also returns the probe's time that its times belong to."""
     progress.say(f"{instance.spec.name} alone")
     alone = [
         _run(session, instance, Arm.BATCH, _Watcher(session, "", progress))
@@ -147,7 +151,7 @@ def _calibrate(
 def model_of(
     pattern: Pattern | None, alone_s: float, took_s: float, counted: Counted
 ) -> Model:
-    """What the two runs say: ``alone_s`` without cosched, ``took_s`` with it. Pure.
+    """Returns the model from two runs: ``alone_s`` without cosched, ``took_s`` with it.
 
     A pattern that nobody gave is a guess: none, if there are hardly any messages, or else
     bulk.
@@ -177,7 +181,7 @@ def model_of(
 
 
 def _exchanges(sent: float, by_rank: Sequence[Counters]) -> float:
-    """How often a rank needs a peer: not for each message, if it waits for several at once.
+    """Returns how often a rank waits for a peer; one wait can cover several messages.
 
     The counters of the last look stand for all of the run. When ranks exchange messages all
     but the last one wait; a message that is there already counts as no wait.
@@ -200,13 +204,13 @@ def _mean_bytes(by_rank: Sequence[Counters]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Took:
-    """Seconds from submission to end, and the probe's time beside them."""
+    """The seconds from submission to end, and the probe's time in the same run."""
 
     seconds: float
     probe_us: float | None
 
     def seconds_at(self, probe_us: float | None) -> float:
-        """As at that speed of the machine; as they are if one is unknown."""
+        """Returns the seconds at that speed; unchanged if a speed is unknown."""
         if self.probe_us is None or probe_us is None:
             return self.seconds
         return self.seconds * probe_us / self.probe_us
@@ -226,7 +230,7 @@ def _run(session: Session, instance: JobInstance, arm: Arm, watcher: _Watcher) -
 
 
 class _Watcher:
-    """Keeps the last counters of a job; of none, if its name is empty."""
+    """Keeps the last counters of a job; none if the name is empty."""
 
     def __init__(self, session: Session, name: str, progress: Progress) -> None:
         self._session = session
@@ -251,7 +255,7 @@ class _Watcher:
 
 
 def _records(session: Session, name: str, began_wall_ns: int) -> list[JobRecord]:
-    """The job's accounts, one a node, as soon as it has left them all."""
+    """Returns the job's accounts, one for each node, once it has left all nodes."""
     site = session.launcher.site
     deadline_s = time.monotonic() + PATIENCE_S
     while True:
@@ -259,7 +263,7 @@ def _records(session: Session, name: str, began_wall_ns: int) -> list[JobRecord]
         here = [job for a in answers.values() for job in a["jobs"] if job["name"] == name]
         if not here or time.monotonic() > deadline_s:
             break
-        time.sleep(AWAIT_S)  # nobody outside of the daemon is told
+        time.sleep(AWAIT_S)  # the daemon does not announce it
     found: list[JobRecord] = []
     for paths in answers:
         told: dict[str, Any] = request(paths, "history", since_wall_ns=began_wall_ns)

@@ -1,4 +1,4 @@
-"""How the programs of a workload communicate, and the jobs that the simulator makes of it.
+"""Models the communication of programs, and makes simulated jobs of the models.
 
 A model comes from two places, the first counting where both speak: the ``model`` of a
 ``[[job]]`` in the workload file, and a calibration, which ``cosched sim calibrate``
@@ -55,13 +55,13 @@ else:
     import tomli as tomllib
 
 FORMAT = "cosched-calibration-1"
-#: Up to this size a message goes without the receiver's consent. Open MPI's TCP asks
-#: beyond it; MPICH fills the receiver's socket, which takes about twice that.
+#: Up to this size a message needs no consent of the receiver. Beyond it Open MPI's TCP
+#: requests consent; MPICH fills the receiver's socket, which takes about twice the size.
 EAGER_BYTES = 64 * 1024
 EAGER_BYTES_OF_SOCKETS = 128 * 1024
 #: Request, consent, data.
 LEGS_OF_LARGE = 3
-#: How closely the simulated job alone takes what the real one took.
+#: The allowed error of the simulated job's time alone.
 ALONE_WITHIN = 1e-4
 _DAY_S = 86400.0
 _COUNT_MAX = 1 << 50
@@ -69,7 +69,7 @@ _COUNT_MAX = 1 << 50
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What is known of a program; None where nothing is. Times in seconds."""
+    """The known facts about a program; None if unknown. Times in seconds."""
 
     pattern: Pattern | None = None
     alone_s: float | None = None
@@ -80,19 +80,19 @@ class Model:
     bytes: int | None = None
 
     def slower(self, factor: float) -> Model:
-        """The model on a machine that takes ``factor`` times as long."""
+        """Returns the model for a machine that takes ``factor`` times as long."""
         times = ("alone_s", "launch_s", "waited_s")
         known = {name: getattr(self, name) for name in times}
         return replace(self, **{k: v * factor for k, v in known.items() if v is not None})
 
     def over(self, other: Model) -> Model:
-        """This model, and the other one's word where this one is silent."""
+        """Returns this model, completed by the other one's values."""
         known = {name: getattr(self, name) for name in _NAMES.values()}
         return replace(other, **{k: v for k, v in known.items() if v is not None})
 
 
 _KEYS = ("format", "nodes", "lab", "mpi", "eager", "yields", "probe", "program")
-#: What a file calls them.
+#: The keys in a file.
 _NAMES = {
     "pattern": "pattern",
     "alone": "alone_s",
@@ -106,7 +106,7 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What a calibration file says.
+    """The contents of a calibration file.
 
     nodes: on how many it was made; lab: they were one machine's CPUs. origin names the
     file in errors.
@@ -123,7 +123,7 @@ class Calibration:
 
 
 def parse_model(table: Mapping[str, object], where: str) -> Model:
-    """A ``model`` table; CoschedError names ``where``."""
+    """Reads a ``model`` table; CoschedError names ``where``."""
     reader = Table(table, where, _NAMES)
     seconds = fields.seconds(0.0, _DAY_S)
     return Model(
@@ -138,7 +138,7 @@ def parse_model(table: Mapping[str, object], where: str) -> Model:
 
 
 def load_calibration(path: Path) -> Calibration:
-    """The calibration in the file ``path``."""
+    """Reads the calibration in the file ``path``."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -149,7 +149,7 @@ def load_calibration(path: Path) -> Calibration:
 
 
 def parse_calibration(text: str, origin: str) -> Calibration:
-    """The calibration in ``text``."""
+    """Reads the calibration in ``text``."""
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -177,7 +177,7 @@ def parse_calibration(text: str, origin: str) -> Calibration:
 
 
 def write_calibration(calibration: Calibration) -> str:
-    """The calibration as TOML that ``parse_calibration`` reads."""
+    """Writes the calibration as TOML that ``parse_calibration`` reads."""
     lines = [
         f'format = "{FORMAT}"',
         f"nodes = {calibration.nodes}",
@@ -208,7 +208,7 @@ def program_of(
     submit_ns: int = 0,
     eager_bytes: int = EAGER_BYTES,
 ) -> Program:
-    """The job that the simulator takes for this program, on ``count`` nodes.
+    """Returns the simulator's job for this program, on ``count`` nodes.
 
     Its work is such that, alone, it takes the time that the model says. CoschedError if
     the model does not say how it communicates, or how long it takes.
@@ -239,7 +239,7 @@ def program_of(
     if pattern is Pattern.NONE:
         return program
     if pattern is not Pattern.WAVEFRONT and model.waited_s is not None:
-        # Part of it is the way of the messages. A rank always computes for something.
+        # Messages take a part of the time. A rank always computes for a while.
         waited_ns = min(model.waited_s * NS_PER_S, 0.9 * run_ns)
         message_ns = max(1, round(waited_ns / messages / rounds(count)))
         program = replace(program, message_ns=message_ns)
@@ -247,8 +247,10 @@ def program_of(
 
 
 def _as_long(program: Program, messages: int, cluster: Cluster, alone: float) -> Program:
-    """The program with as much work that it takes ``alone`` seconds alone. CoschedError if
-    its messages take longer, however cheap they are."""
+    """Returns the program with the work that makes it take ``alone`` seconds alone.
+
+    CoschedError if even the cheapest messages take longer.
+    """
     if program.pattern is Pattern.WAVEFRONT:
         messages = max(BLOCKS, messages)
     floor_s = alone_s(replace(program, grain_ns=1, work_ns=messages), cluster)

@@ -1,4 +1,4 @@
-"""Runs each job of a workload alone for a while, coscheduled, to see what it does.
+"""Measures each job of a workload alone, coscheduled, for a limited time.
 
 Alone, a job is scheduled all the time: what it waits for then is of its own making. The
 nodes' status is asked for several times a second, since a job's counters go with it.
@@ -28,7 +28,7 @@ LOOK_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One job of the workload; no profile if it took no part, and why, if it failed."""
+    """One job of the workload: its profile, or the reason of its failure."""
 
     name: str
     profile: Profile | None
@@ -36,7 +36,7 @@ class Seen:
 
 
 class _SeenEnough(Exception):
-    """Ends a run that has lasted as long as it was to be watched."""
+    """Ends a run at its time limit."""
 
 
 def watch_workload(
@@ -46,7 +46,7 @@ def watch_workload(
     environ: Mapping[str, str],
     log: TextIO,
 ) -> list[Seen]:
-    """Each ``[[job]]`` of the file, run alone once for at most ``at_most_s``."""
+    """Runs each ``[[job]]`` of the file alone once, for at most ``at_most_s``."""
     workload = load_workload(path)
     first = {instance.spec.name: instance for instance in reversed(workload.instances())}
     instances = [first[spec.name] for spec in workload.jobs]
@@ -71,7 +71,7 @@ def _watch(
             (result,) = run_jobs([submission], None, Path(folder), watcher.attend)
             response_s = result.ended_s - result.started_s
         except _SeenEnough:
-            pass  # how long it takes remains unknown
+            pass  # its duration remains unknown
         except RunFailed as error:
             failure = error.failure.line
     profile = watcher.profile(response_s) if failure is None else None
@@ -79,7 +79,7 @@ def _watch(
 
 
 class _Watcher:
-    """Keeps the last statuses in which the job was there."""
+    """Keeps the last status of each node that had the job."""
 
     def __init__(
         self, session: Session, name: str, at_most_s: float, progress: Progress

@@ -22,11 +22,11 @@ from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.sim.nodes.model import Cluster, Program
 from cosched.sim.nodes.runs import NodesRun, carry_out
 
-#: The launchers of jobs that are submitted at once start so much after each other.
+#: Launchers of jobs that are submitted together start this far apart.
 APART_NS = 2 * NS_PER_MS
 #: A job's ranks register within this time of each other.
 SPREAD_NS = 5 * NS_PER_MS
-#: What the simulator calls an arm of the bench.
+#: The simulator's name for each arm of the bench.
 SIMULATED = {
     Arm.BATCH: "batch",
     Arm.KERNEL: "kernel",
@@ -40,7 +40,7 @@ SIMULATED = {
 
 
 def calibration_of(workload: Path, given: Path | None) -> Calibration:
-    """The calibration in ``given``, or else the one beside the workload, if any."""
+    """Returns the calibration in ``given``, or the one beside the workload, if any."""
     beside = default_calibration(workload)
     if given is None and not beside.exists():
         return Calibration({})
@@ -48,19 +48,19 @@ def calibration_of(workload: Path, given: Path | None) -> Calibration:
 
 
 def default_calibration(workload: Path) -> Path:
-    """Where the calibration of a workload file is if nobody says."""
+    """Returns the default place of a workload file's calibration."""
     return workload.with_suffix(".calibration.toml")
 
 
 def cluster_of(calibration: Calibration, nodes: int, fills: bool = True) -> Cluster:
-    """Nodes like those of the calibration, so many."""
+    """Returns nodes like those of the calibration."""
     return Cluster(nodes, spread_ns=SPREAD_NS, fills=fills, same_ticks=calibration.lab)
 
 
 def programs_of(
     workload: Workload, calibration: Calibration, cluster: Cluster
 ) -> tuple[Program, ...]:
-    """The workload's jobs, in order of submission."""
+    """Returns the workload's jobs, in order of submission."""
     return tuple(
         program_of(
             instance.name,
@@ -79,7 +79,7 @@ def _calibrated(calibration: Calibration, spec: JobSpec) -> Any:
 
 
 def _nodes_of(spec: JobSpec, nodes: int, origin: str) -> int:
-    """The first so many nodes are its; as cosched bench places ranks."""
+    """Places a job on the first nodes, as cosched bench does."""
     ppn = spec.ppn or -(-spec.ranks // nodes)
     count = -(-spec.ranks // ppn)
     if count > nodes:
@@ -92,17 +92,17 @@ def _nodes_of(spec: JobSpec, nodes: int, origin: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class VirtualSession:
-    """Runs of one workload, as ``session.Session`` makes them on real nodes."""
+    """Runs one workload on simulated nodes, as ``session.Session`` does on real ones."""
 
     workload: Workload
     calibration: Calibration
     nodes: int
 
     def warm_up(self, arms: Iterable[Arm], progress: Progress) -> None:
-        """Nothing is cold here."""
+        """Does nothing: a simulation needs no warm-up."""
 
     def run_once(self, setup: Setup, repeat: int, progress: Progress) -> Run:
-        """One pass through the workload; the repeat is the seed."""
+        """Runs the workload once; the repeat is the seed."""
         progress.beat()
         run = self.run_of(setup, repeat)
         outcome = carry_out(run)
@@ -125,7 +125,7 @@ class VirtualSession:
         )
 
     def run_of(self, setup: Setup, seed: int) -> NodesRun:
-        """What the simulator is given."""
+        """Returns the input of the simulator."""
         arm = SIMULATED.get(setup.arm)
         if setup.arm is Arm.KERNEL and self.calibration.yields:
             arm = SIMULATED[Arm.YIELD]
@@ -140,14 +140,14 @@ class VirtualSession:
 
 @dataclass(frozen=True, slots=True)
 class VirtualGround:
-    """What ``testbed.Testbed`` is to a bench."""
+    """Simulated nodes in the place of ``testbed.Testbed``."""
 
     sessions: Mapping[str, VirtualSession]
     nodes: tuple[Mapping[str, Any], ...]
     calibration: Calibration
 
     def context(self) -> dict[str, Any]:
-        """What every figure that is made here has to be read with."""
+        """Returns the conditions of the runs, for the document."""
         return {
             "simulated": True,
             "calibration": self.calibration.origin,
@@ -156,7 +156,7 @@ class VirtualGround:
         }
 
     def made_with(self) -> dict[str, Any]:
-        """What must be the same if runs are to be compared (see ledger.py)."""
+        """Returns what must be equal if runs are to be compared (see run_store.py)."""
         jobs = {
             title: repr(
                 programs_of(
@@ -170,7 +170,7 @@ class VirtualGround:
         return {**self.context(), "workload": jobs}
 
     def setting(self) -> str:
-        """One line: whose programs, on which nodes."""
+        """Returns one line: the programs and the nodes."""
         by = f", {self.calibration.mpi}" if self.calibration.mpi else ""
         return f"{len(self.nodes)} simulated nodes{by}"
 
@@ -178,7 +178,7 @@ class VirtualGround:
 def virtual_testbed(
     workload: Workload, calibration: Calibration, nodes: int
 ) -> VirtualGround:
-    """So many simulated nodes for the workload. CoschedError if a job lacks a model."""
+    """Returns simulated nodes for the workload. CoschedError if a job lacks a model."""
     programs_of(workload, calibration, cluster_of(calibration, nodes))
     session = VirtualSession(workload, calibration, nodes)
     names = tuple({"name": f"node{number}"} for number in range(1, nodes + 1))

@@ -1,7 +1,7 @@
-"""What a search saw, as a heat map in text of at most 80 columns. Pure.
+"""Draws the observed responses as a heat map in text of at most 80 columns. Pure.
 
-A cell is the mean response to the kernel's, or in seconds where there is no kernel's. A
-shade stands for how far it is from the best.
+A cell is the mean response divided by the kernel's, or in seconds if the kernel's is
+unknown. Its shade shows the distance from the best.
 """
 
 from __future__ import annotations
@@ -17,27 +17,29 @@ _CELL = 10
 _LABEL = 11
 #: Columns of a map.
 _ACROSS = (WIDTH - _LABEL) // _CELL
-#: From near the best to much worse: each from so far above the best on.
+#: The distances from the best at which the shades begin.
 _BOUNDS = (0.05, MARGIN, 2 * MARGIN)
 _SHADES = (" ", "\N{LIGHT SHADE}", "\N{MEDIUM SHADE}", "\N{DARK SHADE}")
-#: With a GMET that reaches the slice no message pulls a switch; such points are not tried.
+#: A point whose GMET is not below its slice is not tried: no message would switch.
 _NO_POINT = ""
 
 
 def heat_map(grid: Grid, observed: Observed, advice: Advice) -> list[str]:
-    """A map a variant, the default in one of its own if it is of none, and how to read
-    them."""
+    """Returns a map for each variant and a legend.
+
+    The default gets a separate map if it belongs to no variant.
+    """
     lines: list[str] = []
     for variant in grid.variants:
         lines += [*_one_map(grid, observed, advice, variant), ""]
     if grid.default.variant not in grid.variants:
         alone = Grid((grid.default.variant,), (), (), grid.default)
-        lines += ["the default, as the daemons are set:"]
+        lines += ["the default, in the daemons' present mode:"]
         lines += [*_one_map(alone, observed, advice, grid.default.variant), ""]
     unit = "mean response to the kernel's" if _reference(observed) else "mean response, s"
     lines += [
         f"{unit}; * the best; (one run); darker: worse;",
-        "- not tried, since what is next to it is clearly worse",
+        "- not tried, since its neighbours are clearly worse",
     ]
     return lines
 
@@ -48,7 +50,7 @@ def _one_map(grid: Grid, observed: Observed, advice: Advice, variant: str) -> li
     slices = sorted({*grid.slices, *(one.slice for one in tried)})
     points = {*grid.points(), *tried}
     lines = [f"{variant}: slice by GMET" if variant else "slice by GMET"]
-    for first in range(0, len(gmets), _ACROSS):  # what does not fit comes below
+    for first in range(0, len(gmets), _ACROSS):
         shown = gmets[first : first + _ACROSS]
         head = "".join(f"{write_gmet(gmet):>{_CELL - 2}}  " for gmet in shown)
         lines.append((" " * _LABEL + head).rstrip())
@@ -76,7 +78,7 @@ def _cell(one: Setting, points: set[Setting], observed: Observed, advice: Advice
 
 
 def _shade(value: float, observed: Observed) -> str:
-    """How far from the best."""
+    """Returns the shade for the distance from the best."""
     known = [
         median(values)
         for one, values in observed.items()
@@ -87,6 +89,6 @@ def _shade(value: float, observed: Observed) -> str:
 
 
 def _reference(observed: Observed) -> float | None:
-    """The kernel's mean response."""
+    """Returns the kernel's mean response, if known."""
     values = observed.get(KERNEL, ())
     return median(values) if values and not math.isinf(max(values)) else None

@@ -1,4 +1,4 @@
-"""The heat map of a search as a picture. Needs matplotlib, which cosched does not."""
+"""Draws the heat map of a search as a picture. Needs matplotlib."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cosched.core.node.settings import (
 
 
 def draw(document: dict[str, Any], path: Path) -> None:
-    """A panel a variant, from the document of ``cosched tune``; the best is framed."""
+    """Draws a panel for each variant of a ``cosched tune`` document; frames the best."""
     mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "cosched"})
     kernel = _kernel_s(document)
     cells: dict[str, dict[tuple[Span, Span], float]] = {}
@@ -98,7 +98,7 @@ def _variant(settings: dict[str, str]) -> str:
 
 
 def _kernel_s(document: dict[str, Any]) -> float:
-    """The kernel's mean response; 1 where it has none, so that cells are seconds."""
+    """Returns the kernel's mean response; 1 if unknown, so that cells are seconds."""
     found = [p["mean_response_s"] for p in document["points"] if p["settings"] is None]
     values = [value for one in found for value in one if value is not None]
     return median(values) if values else 1.0

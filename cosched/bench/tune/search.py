@@ -1,22 +1,23 @@
-"""Which settings to try next, and which to recommend: the rule of ``cosched tune``. Pure.
+"""Chooses the settings that ``cosched tune`` tries next and the ones it recommends. Pure.
 
-Settings form a grid: slices by GMETs, once for each variant (mode, align). A look costs a
-whole run of the workload, so not every point gets one:
+Settings form a grid: slices by GMETs, once for each variant (mode, align). Each trial costs
+a whole run of the workload, so not every point gets one:
 
 1. Scouts: every other point of the grid, its edges, and the default, one run each.
-2. Neighbours: a point that has not been tried gets a run if a tried one next to it is
-   within ``margin`` of the best. What lies among clearly worse ones is left alone.
-3. Halving: the better half of all that were tried gets a second run, the better half of
-   those a third, and so on; beside each of these rounds the kernel and the default run
-   again, so that what is compared has been measured alongside.
+2. Neighbours: an untried point gets a run if a tried point next to it is within ``MARGIN``
+   of the best. Points among clearly worse points are not tried.
+3. Halving: the better half of all tried points gets a second run, the better half of that
+   half a third run, and so on. In each of these rounds the kernel and the default run
+   again, so that compared runs are made close together.
 
-Successive halving as by Jamieson and Talwalkar (AISTATS 2016), with the neighbourhood in
-front, since response times are smooth in both lengths. A run that failed counts as an
-infinite response. Nothing but what has been observed decides, so a search that begins anew
-on recorded runs takes the same way through them.
+This is successive halving (Jamieson and Talwalkar, AISTATS 2016) after a search of the
+neighbourhood, which works because response times are smooth in slice and GMET. A failed run
+counts as an infinite response. Only observed runs decide, so a resumed search repeats the
+same choices on its recorded runs.
 
-Limits: it finds the best of the grid, not between its points; means closer than the runs'
-own spread are told apart by chance, and the advice calls them equal.
+Limits: the search finds the best point of the grid, not a setting between points. Chance
+decides between means that are closer than the spread of the runs; the advice calls them
+equal.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ EQUAL_WITHIN = 0.03
 
 @dataclass(frozen=True, slots=True, order=True)
 class Setting:
-    """A point of the grid. variant: mode and align, in the words that set them."""
+    """A point of the grid. ``variant``: mode and align, as the options name them."""
 
     variant: str
     slice: Span
     gmet: Span
 
 
-#: The rival: jobs shared by the kernel alone.
+#: The rival: the jobs under the kernel alone.
 KERNEL = "kernel"
 Contestant = Setting | str
 Observed = Mapping[Contestant, Sequence[float]]
@@ -52,7 +53,7 @@ Observed = Mapping[Contestant, Sequence[float]]
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Everything that may be tried. ``default`` is tried even if it is no point of it."""
+    """All points to try. ``default`` is tried even if it is not a point of the grid."""
 
     variants: tuple[str, ...]
     slices: tuple[Span, ...]
@@ -60,7 +61,7 @@ class Grid:
     default: Setting
 
     def points(self) -> list[Setting]:
-        """All with a GMET below the slice; with a longer one no message pulls a switch."""
+        """Returns all points with a GMET below the slice; otherwise no message switches."""
         return [
             Setting(variant, turn, gmet)
             for variant in self.variants
@@ -70,13 +71,13 @@ class Grid:
         ]
 
     def scouts(self) -> list[Setting]:
-        """Every other point and the edges, for the first look."""
+        """Returns every other point and the edges, for the first round."""
         slices, gmets = _every_other(self.slices), _every_other(self.gmets)
         found = [p for p in self.points() if p.slice in slices and p.gmet in gmets]
         return list(dict.fromkeys([self.default, *found]))
 
     def neighbours(self, point: Setting) -> list[Setting]:
-        """The points next to it, diagonals included."""
+        """Returns the points next to ``point``, diagonals included."""
         return [
             other
             for other in self.points()
@@ -88,7 +89,7 @@ class Grid:
 
 
 def next_round(grid: Grid, observed: Observed, repeats: int) -> list[Contestant]:
-    """Who runs next, once each; nobody when the search is over."""
+    """Returns the contestants that run next, once each; empty when the search is over."""
     fresh = [point for point in grid.scouts() if point not in observed]
     if fresh:
         return [KERNEL, *fresh] if KERNEL not in observed else list(fresh)
@@ -106,9 +107,10 @@ def next_round(grid: Grid, observed: Observed, repeats: int) -> list[Contestant]
 
 
 def contenders(grid: Grid, observed: Observed, number: int) -> list[Setting]:
-    """Who gets a run of this number: half as many as for the one before, best first.
+    """Returns the settings that get their ``number``-th run, best first.
 
-    Judged by the runs before that one, so that the choice stands while they run.
+    They are the better half of those that got the run before. Only earlier runs count, so
+    the choice does not change during the round.
     """
     left = [one for one in observed if isinstance(one, Setting)]
     left = [one for one in left if not _failed(observed[one])]
@@ -120,7 +122,7 @@ def contenders(grid: Grid, observed: Observed, number: int) -> list[Setting]:
 
 
 def runs_left(grid: Grid, observed: Observed, repeats: int) -> list[Contestant]:
-    """All runs still to come if nothing turns out clearly worse: the most there can be."""
+    """Returns the greatest possible rest: all runs if no point is clearly worse."""
     known = {one: list(values) for one, values in observed.items()}
     finite = [min(values) for values in known.values() if not _failed(values)]
     typical = min(finite, default=1.0)
@@ -133,7 +135,7 @@ def runs_left(grid: Grid, observed: Observed, repeats: int) -> list[Contestant]:
 
 
 class Verdict(Enum):
-    """What a search found."""
+    """The result of a search."""
 
     SETTING = "setting"
     DEFAULT = "default"
@@ -143,9 +145,9 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What to set. The ratios are of mean responses; None where one side has none.
+    """The recommendation. The ratios compare mean responses; None if one side failed.
 
-    best: the setting to take; with DEFAULT the default, with KERNEL the best there was.
+    ``best``: the setting to use; with DEFAULT the default, with KERNEL the best one found.
     """
 
     verdict: Verdict
@@ -155,10 +157,10 @@ class Advice:
 
 
 def advise(grid: Grid, observed: Observed) -> Advice:
-    """The recommendation, from all that was observed.
+    """Returns the recommendation from all observed runs.
 
-    The best is the one of least median among those that ran most often. The default is
-    kept unless another is ahead of it by more than chance, the kernel unless cosched is.
+    The best setting has the least median among those that ran most often. It must beat the
+    default, and cosched must beat the kernel, by more than ``EQUAL_WITHIN``.
     """
     able = [one for one in observed if isinstance(one, Setting)]
     able = [one for one in able if not _failed(observed[one])]
@@ -193,7 +195,7 @@ def _ratio(values: Sequence[float], others: Sequence[float]) -> float | None:
 
 
 def _worth(grid: Grid, point: Setting, observed: Observed) -> bool:
-    """Whether something tried next to the point is not clearly worse than the best."""
+    """Whether a tried neighbour of the point is not clearly worse than the best."""
     finite = [
         median(values)
         for one, values in observed.items()
@@ -215,6 +217,6 @@ def _every_other(lengths: Sequence[Span]) -> set[Span]:
 
 
 def _next_to(lengths: Sequence[Span], one: Span, other: Span) -> bool:
-    """At most one step apart. A length that is no point of the axis is between two."""
+    """Whether two lengths are at most one step apart, counting both as points."""
     axis = sorted({*lengths, one, other})
     return abs(axis.index(one) - axis.index(other)) <= 1

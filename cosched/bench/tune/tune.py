@@ -1,4 +1,4 @@
-"""``cosched tune``: the search of search.py, carried out by runs of a workload."""
+"""Carries out the search of ``cosched tune`` (search.py) by runs of a workload."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ from cosched.core.errors import CoschedError
 from cosched.core.node.settings import USUAL, Span, write_gmet, write_slice
 
 FORMAT = "cosched-tune-1"
-#: What a variant's words set, beyond slice and GMET.
+#: The values in a variant's name.
 MODES = ("proportional", "strict")
 ALIGN = ("on", "off")
 
 
 @dataclass(frozen=True, slots=True)
 class TuneOptions:
-    """What the user asked for.
+    """The user's choices.
 
-    modes: empty for the mode that the daemons are in. repeats: runs of the finalists.
-    simulate: in virtual time; calibration: how the programs communicate, if not beside
-    the workload.
+    ``modes``: empty for the daemons' present mode. ``repeats``: runs of the finalists.
+    ``simulate``: run in virtual time. ``calibration``: the file with the programs'
+    behaviour, if it is not beside the workload.
     """
 
     workload: Path
@@ -63,43 +63,43 @@ class TuneOptions:
 
 
 class Runner(Protocol):
-    """Runs a workload: on nodes, or simulated ones."""
+    """Runs a workload on real or simulated nodes."""
 
     @property
     def workload(self) -> Workload:
-        """Which one."""
+        """The workload that it runs."""
 
     def warm_up(self, arms: Iterable[Arm], progress: Progress) -> None:
-        """Before the first run."""
+        """Prepares the first run."""
 
     def run_once(self, setup: Setup, repeat: int, progress: Progress) -> Run:
-        """One pass through it; a failure is part of what it returns."""
+        """Runs the workload once; a failure is part of the result."""
 
 
 class Testbed(Protocol):
-    """What runners stand on."""
+    """The nodes of the runners."""
 
     @property
     def sessions(self) -> Mapping[str, Runner]:
-        """By the title of the workload."""
+        """The runners, by the title of the workload."""
 
     @property
     def nodes(self) -> Sequence[Mapping[str, Any]]:
-        """Those whose settings can be changed."""
+        """The nodes whose settings can be changed."""
 
     def context(self) -> dict[str, Any]:
-        """What every figure that is made here has to be read with."""
+        """Returns the conditions of the runs, for the document."""
 
     def made_with(self) -> dict[str, Any]:
-        """What must be the same if runs are to be compared."""
+        """Returns what must be equal if runs are to be compared."""
 
     def setting(self) -> str:
-        """The same in a line."""
+        """Returns the conditions in one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """What a search found. config: the recommendation as a configuration file, if any."""
+    """The result of a search. ``config``: the recommendation as a file, if any."""
 
     text: str
     document: dict[str, Any]
@@ -109,7 +109,7 @@ class Tuned:
 
 @dataclass(slots=True)
 class _Search:
-    """A search under way: what was observed, and the runs it comes from."""
+    """A search in progress: its runs and the responses observed in them."""
 
     grid: Grid
     session: Runner
@@ -120,10 +120,9 @@ class _Search:
     warm: bool = False
 
     def carry_out(self, progress: Progress) -> None:
-        """Round after round, until the rule wants no more."""
+        """Runs round after round until the rule ends the search."""
         while batch := next_round(self.grid, self.observed, self.repeats):
-            # The rule is asked again only when the whole round is over; so a search that
-            # goes on from a store is asked the same questions.
+            # The rule runs only between rounds, so a resumed search repeats its choices.
             for one in batch:
                 progress.plan([_name(left) for left in self._left(batch)])
                 run = self._run(one, progress)
@@ -131,8 +130,8 @@ class _Search:
                 self.observed.setdefault(one, []).append(self._response_s(run))
 
     def _response_s(self, run: Run) -> float:
-        """The run's mean response as it would have been at the speed that the machine had
-        in the first run: points of a grid are measured far apart."""
+        """Returns the run's mean response, rescaled to the machine's speed in the first
+        run, because the points of a grid are measured at very different times."""
         if run.failure:
             return math.inf
         first_us = next(r.probe_us for _, r in self.runs if not r.failure)
@@ -160,7 +159,7 @@ class _Search:
 
 
 def tune(options: TuneOptions, environ: Mapping[str, str], log: TextIO) -> Tuned:
-    """Searches, telling ``log`` how far it is."""
+    """Searches the grid and writes the progress to ``log``."""
     workload = load_workload(options.workload)
     started = datetime.now(timezone.utc).isoformat(timespec="seconds")
     with _open(workload, options, environ) as testbed:
@@ -201,8 +200,8 @@ def _open(
 
 
 def _grid(options: TuneOptions) -> Grid:
-    """The grid; its default is what cosched does unless told otherwise, in the daemons'
-    mode, whether that is a point of it or not."""
+    """Returns the grid. Its default is cosched's default settings in the daemons' mode,
+    which need not be a point of the grid."""
     modes = options.modes or ("",)
     variants = tuple(
         " ".join(filter(None, (mode, "" if align == "on" else f"align={align}")))
@@ -221,7 +220,7 @@ def _grid(options: TuneOptions) -> Grid:
 
 
 def setup_of(one: Contestant) -> Setup:
-    """How a contestant is run."""
+    """Returns the setup that a contestant runs with."""
     if not isinstance(one, Setting):
         return Setup(Arm.KERNEL)
     mode, _, align = one.variant.rpartition("align=")
@@ -237,14 +236,14 @@ def setup_of(one: Contestant) -> Setup:
 
 
 def _name(one: Contestant) -> str:
-    """As the progress and the result call it."""
+    """Returns the name in the progress and in the result."""
     if not isinstance(one, Setting):
         return one
     words = f"slice {write_slice(one.slice)}, gmet {write_gmet(one.gmet)}"
     return f"{words}, {one.variant}" if one.variant else words
 
 
-# --- what it found ---
+# --- the result ---
 
 
 def _text(head: str, search: _Search, advice: Advice) -> str:
@@ -322,7 +321,7 @@ def _failures(search: _Search) -> list[str]:
 
 
 def _config(title: str, search: _Search, advice: Advice) -> str | None:
-    """The recommendation as a file that ``cosched config check`` accepts."""
+    """Returns the recommendation as a file that ``cosched config check`` accepts."""
     if advice.best is None or advice.verdict is Verdict.KERNEL:
         return None
     setup = setup_of(advice.best)

@@ -1,8 +1,8 @@
-"""Reading a TOML table: which keys it may have, and of which kind their values are.
+"""Reads a TOML table and checks its keys and the types of their values.
 
-A converter takes the value that TOML gave and returns it in the type that is wanted, or
-raises Mismatch with what the value should have been: "a whole number from 1 to 8".
-``Table`` makes one line of that, with the place, the key and the value.
+A converter takes a TOML value and returns it in the needed type. For a wrong value it
+raises Mismatch with a description of a right one: "a whole number from 1 to 8". ``Table``
+turns that into one line with the place, the key and the value.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Mismatch(Exception):
-    """A value of the wrong kind; ``str()`` is what it should have been."""
+    """A value of the wrong kind; ``str()`` describes a right one."""
 
 
 class Table:

@@ -1,6 +1,7 @@
-"""What a bench runs: the jobs of a workload file.
+"""Reads workload files: the jobs that a bench runs.
 
-A workload is TOML. All keys but a job's name, its ranks and what it runs may be left out::
+A workload is TOML. Each job needs its name, its ranks and its program; all other keys are
+optional::
 
     title = "wavefront4"
     description = "four pipelines at once"
@@ -28,16 +29,21 @@ A workload is TOML. All keys but a job's name, its ranks and what it runs may be
     args = "--class W"
     ranks = 2
 
-A job runs one of three things: ``command`` (any command at all, found as a shell would find
-it), ``source``: a C file, relative to the workload file, which the bench compiles with the
-``mpicc`` of the MPI at hand, or ``module``: a Python module, run as ``python -m`` by the
-Python that runs the bench. The latter two are started with ``args``. Both ``command`` and
-``args`` are lists, or strings that are split as a shell splits them; no shell runs.
-``count`` is the number of instances, ``start`` the seconds from the beginning of an arm to
-the job's submission, ``timeout`` the seconds from its start until it counts as failed,
-``cwd`` where it runs, relative to the workload file (else where the bench was called).
-``model`` says what a simulation has to know of the program, such as
-``model = { pattern = "wavefront" }`` (see models.py); runs do not ask for it.
+A job has one of three kinds of program:
+
+    command    any command, found in PATH as by a shell
+    source     a C file, relative to the workload file; the bench compiles it with mpicc
+    module     a Python module, run as ``python -m`` by the Python that runs the bench
+
+``source`` and ``module`` get ``args``. ``command`` and ``args`` are lists, or strings that
+are split as a shell splits them; no shell runs. The other keys of a job:
+
+    count      the number of instances
+    start      the seconds from the beginning of a run to the job's submission
+    timeout    the seconds after its start at which the job counts as failed
+    cwd        its working directory, relative to the workload file; by default the bench's
+    model      facts about the program for a simulation (see models.py), such as
+               ``{ pattern = "wavefront" }``
 """
 
 from __future__ import annotations
@@ -84,8 +90,8 @@ _WHAT_RUNS = ("command", "source", "module")
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """One ``[[job]]`` table. Exactly one of ``command`` and ``source`` is set; a module is
-    a command by then."""
+    """One ``[[job]]`` table. Exactly one of ``command`` and ``source`` is set; a module has
+    become a command."""
 
     name: str
     ranks: int
@@ -119,7 +125,7 @@ class Workload:
     origin: str = "workload"
 
     def instances(self) -> tuple[JobInstance, ...]:
-        """Every job instance, in order of submission."""
+        """Returns every job instance, in order of submission."""
         instances = [
             JobInstance(f"{spec.name}.{n}" if spec.count > 1 else spec.name, spec)
             for spec in self.jobs
@@ -129,7 +135,7 @@ class Workload:
 
 
 def load_workload(path: Path) -> Workload:
-    """The workload in the file ``path``."""
+    """Reads the workload in the file ``path``."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -140,7 +146,7 @@ def load_workload(path: Path) -> Workload:
 
 
 def parse_workload(text: str, origin: str, folder: Path) -> Workload:
-    """The workload in ``text``; ``origin`` names it in errors.
+    """Reads the workload in ``text``; ``origin`` names it in errors.
 
     Sources are relative to ``folder``.
     """

@@ -220,7 +220,7 @@ def test_the_default_is_cosched_s_own_whatever_is_swept(tuning, tmp_path, capsys
     assert tuning.cli("--modes", "strict", "--write", str(tmp_path / "out.toml")) == 0
     text = capsys.readouterr().out
     assert "Keep the default (slice auto, gmet auto): none is better." in text
-    assert "the default, as the daemons are set:" in text
+    assert "the default, in the daemons' present mode:" in text
     assert "mode" not in (tmp_path / "out.toml").read_text().partition("[node]")[2]
 
 
