@@ -1,4 +1,4 @@
-"""What a wrapped program spawns: mpi4py alone, without the wrapper."""
+"""A program that a wrapped program spawns. It uses mpi4py without the wrapper."""
 
 from mpi4py import MPI
 

@@ -1,4 +1,4 @@
-"""What the tests of the mpi4py wrapper share."""
+"""Fixtures for the tests of the mpi4py wrapper."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.wrapper.sites import find_site
 
 @pytest.fixture(params=["mpich", "openmpi"])
 def site(request):
-    """Each MPI in turn."""
+    """Returns the site of each MPI."""
     found = find_site(request.param)
     if isinstance(found, str):
         pytest.skip(found)
@@ -21,7 +21,7 @@ def site(request):
 
 @pytest.fixture
 def any_site():
-    """Whichever MPI there is, for what does not depend on it."""
+    """Returns the site of any MPI, for tests that do not depend on it."""
     sites = [find_site(family) for family in ("mpich", "openmpi")]
     found = [site for site in sites if not isinstance(site, str)]
     if not found:
@@ -31,14 +31,14 @@ def any_site():
 
 @pytest.fixture
 def run_dir():
-    """A run directory whose name is short enough for a socket's path."""
+    """Makes a run directory whose name is short enough for a socket's path."""
     with tempfile.TemporaryDirectory(prefix="cosched-") as directory:
         yield Path(directory)
 
 
 @pytest.fixture
 def job_environ(run_dir):
-    """The environment of a job with status bytes."""
+    """Returns the environment of a job with status bytes."""
     return {
         "COSCHED_JOB": "wrapped",
         "COSCHED_RUN_DIR": str(run_dir),

@@ -15,7 +15,7 @@ INTERPOSED = "COSCHED_TEST_INTERPOSED"
 
 
 def rank_from_launcher() -> int:
-    """The rank before MPI is initialised, as Hydra or PRRTE tells it."""
+    """Returns the rank that Hydra or PRRTE set, before MPI is initialised."""
     for name in ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK"):
         if name in os.environ:
             return int(os.environ[name])
@@ -31,7 +31,7 @@ def choose_node() -> None:
 
 
 def preload_interposer() -> None:
-    """Starts this rank's program anew below the interposer, if it is to have it."""
+    """Restarts this rank's program below the interposer, if the rank is to have it."""
     rank, _, path = os.environ.get(INTERPOSED, "").partition(":")
     chosen = rank in ("all", str(rank_from_launcher()))
     if path and chosen and "LD_PRELOAD" not in os.environ:

@@ -1,4 +1,4 @@
-"""The MPIs to test with, and how to run a few ranks of Python under each."""
+"""Finds the MPIs to test with, and runs a few ranks of Python under each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TIMEOUT_S = 240.0
 OPENMPI_OPTIONS = ("--allow-run-as-root", "--oversubscribe", "--bind-to", "none")
 
 
-# Ranks that spin in collectives leave the CPU to others that want it.
+# Ranks that spin in collectives yield the CPU to other ranks.
 FRIENDLY = {"OMPI_MCA_mpi_yield_when_idle": "1"}
 
 
@@ -37,7 +37,7 @@ class Site:
         environ: Mapping[str, str],
         timeout_s: float = TIMEOUT_S,
     ) -> subprocess.CompletedProcess[str]:
-        """``python arguments`` on some ranks; never leaves a process behind."""
+        """Runs ``python arguments`` on some ranks. Leaves no process behind."""
         options = OPENMPI_OPTIONS if self.family == "openmpi" else ()
         kept = {k: v for k, v in os.environ.items() if not k.startswith("COSCHED_")}
         process = subprocess.Popen(
@@ -59,7 +59,7 @@ class Site:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Ends an mpiexec and whatever it started."""
+    """Ends an mpiexec and the processes that it started."""
     family = [
         psutil.Process(process.pid),
         *psutil.Process(process.pid).children(recursive=True),
@@ -72,7 +72,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 @functools.cache
 def find_site(family: str) -> Site | str:
-    """The site of this family (mpich, openmpi), or why there is none."""
+    """Returns the site of this family (mpich, openmpi), or why there is none."""
     bins = [Path(sys.executable).parent, *(v / "bin" for v in sorted(ROOT.glob(".venv*")))]
     for folder in dict.fromkeys(bins):
         python, mpiexec = folder / "python", folder / "mpiexec"

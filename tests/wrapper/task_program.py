@@ -1,4 +1,4 @@
-"""What a rank does in the tests of registration, trapping and waiting.
+"""Runs one rank in the tests of registration, trapping and waiting.
 
 ``python -m tests.wrapper.task_program NAME [ARGUMENT ...]`` under mpiexec.
 """
@@ -13,8 +13,8 @@ from tests.wrapper.per_rank import choose_node, preload_interposer
 
 
 def trap(count: str) -> None:
-    """Rank 0 sends ``count`` messages to rank 1, half of them objects, and gives it
-    time to look for each of them in vain."""
+    """Rank 0 sends ``count`` messages to rank 1, half of them objects. Before each, rank 1
+    has time to look for it."""
     from mpi_shim import MPI
 
     comm = MPI.COMM_WORLD
@@ -32,7 +32,7 @@ def trap(count: str) -> None:
 
 
 def late(seconds: str) -> None:
-    """Rank 1 waits in a receive for what rank 0 sends late."""
+    """Rank 1 waits in a receive for a message that rank 0 sends late."""
     from mpi_shim import MPI
 
     comm = MPI.COMM_WORLD
@@ -44,7 +44,7 @@ def late(seconds: str) -> None:
 
 
 def meet(call: str, count: str) -> None:
-    """Rank 1 waits in a collective call for rank 0, so many times."""
+    """Rank 1 waits ``count`` times in a collective call for rank 0."""
     from mpi_shim import MPI
 
     comm = MPI.COMM_WORLD
@@ -119,7 +119,7 @@ def leave(how: str) -> None:
 
 
 def module() -> None:
-    """Says which module the program got."""
+    """Prints which module the program got."""
     import mpi_shim.MPI
     from mpi_shim import MPI
 

@@ -1,4 +1,4 @@
-"""A task's life against a fake daemon: registration, trapping, waiting, leaving."""
+"""A task and a fake daemon: registration, trapping, waiting, deregistration."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ def carrier(request):
 
 @pytest.fixture(params=[None, 0, 1], ids=["alone", "interposed-0", "interposed-1"])
 def mixed(request, site):
-    """The environment that gives one rank of two the C interposer, or none."""
+    """Returns the environment that gives the C interposer to one rank of two, or to
+    none."""
     if request.param is None:
         return {}
     try:
@@ -51,9 +52,7 @@ def mixed(request, site):
     return {INTERPOSED: f"{request.param}:{shim}"}
 
 
-def test_messages_of_a_scheduled_peer_are_trapped(
-    site, run_dir, job_environ, carrier, mixed
-):
+def test_message_from_scheduled_peer_is_trapped(site, run_dir, job_environ, carrier, mixed):
     environ = {**job_environ, **mixed, NODES: "a,b", "COSCHED_STATUS": carrier}
     with FakeNode(run_dir, "a") as a, FakeNode(run_dir, "b", scheduled=False) as b:
         run(site, 2, "trap", "6", environ=environ)
@@ -79,7 +78,7 @@ def test_messages_of_a_scheduled_peer_are_trapped(
     assert receiver["bytes_received"] == expected
 
 
-def test_messages_of_an_unscheduled_peer_are_not(
+def test_message_from_unscheduled_peer_is_not_trapped(
     site, run_dir, job_environ, carrier, mixed
 ):
     environ = {**job_environ, **mixed, NODES: "a,b", "COSCHED_STATUS": carrier}
@@ -95,7 +94,7 @@ def test_messages_of_an_unscheduled_peer_are_not(
 
 @pytest.mark.parametrize("collectives", ["blocking", "nonblocking"])
 @pytest.mark.parametrize("call", ["Allreduce", "Iallreduce", "bcast", "allgather"])
-def test_who_comes_into_a_collective_call_is_trapped(
+def test_collective_with_scheduled_peer_is_trapped(
     site, run_dir, job_environ, call, collectives
 ):
     environ = {
@@ -117,7 +116,7 @@ def test_who_comes_into_a_collective_call_is_trapped(
         assert counters["paused_ns"] > 100_000_000
 
 
-def test_a_rank_without_a_shim_never_joins(site, job_environ):
+def test_rank_without_shim_never_joins(site, job_environ):
     environ = {**job_environ, "COSCHED_STATUS": "shadow"}
     result = run(site, 2, "stranger", environ=environ)
     said = [line for line in result.stderr.splitlines() if line.startswith("cosched")]
@@ -125,8 +124,8 @@ def test_a_rank_without_a_shim_never_joins(site, job_environ):
     assert "not every rank has joined" in said[0]
 
 
-def test_a_rank_that_fails_ends_its_job(site, job_environ):
-    """mpi4py.run calls MPI_Abort at the very end: a farewell must not wait for ever."""
+def test_failing_rank_ends_its_job(site, job_environ):
+    """mpi4py.run calls MPI_Abort last, so the task must not wait without a limit before."""
     program = (
         "from mpi_shim import MPI; comm = MPI.COMM_WORLD; "
         "comm.recv(source=0) if comm.rank else comm.Get_parent().Merge(comm)"
@@ -138,7 +137,7 @@ def test_a_rank_that_fails_ends_its_job(site, job_environ):
     assert "(ended after" not in result.stderr
 
 
-def test_a_waiter_sleeps_while_unscheduled(site, run_dir, job_environ):
+def test_unscheduled_task_sleeps_in_waits(site, run_dir, job_environ):
     environ = {**job_environ, NODES: "a,b"}
     with FakeNode(run_dir, "a"), FakeNode(run_dir, "b", scheduled=False) as b:
         run(site, 2, "late", "0.5", environ=environ)
@@ -148,7 +147,7 @@ def test_a_waiter_sleeps_while_unscheduled(site, run_dir, job_environ):
     assert counters["pauses"] > 10
 
 
-def test_a_trapped_message_gets_the_task_scheduled(site, run_dir, job_environ):
+def test_trapped_message_gets_task_scheduled(site, run_dir, job_environ):
     """The daemon answers CMDSCH at once: later messages find the task scheduled."""
 
     def schedule(job, request):
@@ -167,7 +166,7 @@ def test_a_trapped_message_gets_the_task_scheduled(site, run_dir, job_environ):
         assert job.region.status() == (2, True)
 
 
-def test_a_dead_daemon_does_not_hold_its_tasks(site, run_dir, job_environ):
+def test_dead_daemon_does_not_stop_its_tasks(site, run_dir, job_environ):
     with FakeNode(run_dir, "a", scheduled=False) as node:
         node.beating = False
         run(site, 2, "late", "2.5", environ=job_environ)
@@ -177,13 +176,13 @@ def test_a_dead_daemon_does_not_hold_its_tasks(site, run_dir, job_environ):
 
 
 @pytest.mark.parametrize("how", ["exit", "finalize", "raw", "init", "raw-init", "fork"])
-def test_every_way_to_leave_deregisters_once(site, run_dir, job_environ, how):
+def test_each_way_to_end_deregisters_once(site, run_dir, job_environ, how):
     with FakeNode(run_dir, "a") as node:
         run(site, 1, "leave", how, environ=job_environ)
         assert node.jobs["wrapped"].codes() == [CMDOUT]
 
 
-def test_no_daemon_is_silent_unless_asked(any_site, job_environ):
+def test_missing_daemon_is_reported_only_if_verbose(any_site, job_environ):
     assert "cosched" not in run(any_site, 2, "trap", "2", environ=job_environ).stderr
     verbose = {**job_environ, "COSCHED_VERBOSE": "1"}
     lines = run(any_site, 2, "trap", "2", environ=verbose).stderr.splitlines()
@@ -192,26 +191,24 @@ def test_no_daemon_is_silent_unless_asked(any_site, job_environ):
     assert any("rank 0 runs on its own: no scheduler daemon" in line for line in said)
 
 
-def test_a_refused_task_runs_on_its_own(any_site, run_dir, job_environ):
+def test_refused_task_runs_on_its_own(any_site, run_dir, job_environ):
     verbose = {**job_environ, "COSCHED_VERBOSE": "1"}
     with FakeNode(run_dir, "a", refuse=errno.EPERM):
         result = run(any_site, 2, "trap", "2", environ=verbose)
     assert "runs on its own: refused by a fake" in result.stderr
 
 
-def test_outside_a_job_the_program_gets_mpi4py_itself(any_site):
+def test_program_outside_job_gets_mpi4py(any_site):
     assert "module mpi4py.MPI mpi4py.MPI" in run(any_site, 1, "module", environ={}).stdout
 
 
-def test_in_a_job_it_gets_the_wrapped_module(any_site, job_environ):
+def test_program_in_job_gets_wrapped_module(any_site, job_environ):
     out = run(any_site, 1, "module", environ=job_environ).stdout
     assert "module mpi_shim.MPI mpi_shim.wrapper.comms" in out
 
 
 @pytest.mark.parametrize("active", [0, 1])
-def test_below_the_interposer_it_gets_mpi4py_itself(
-    any_site, job_environ, tmp_path, active
-):
+def test_program_below_fake_interposer_gets_mpi4py(any_site, job_environ, tmp_path, active):
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler to make a stand-in for the interposer with")
@@ -228,8 +225,8 @@ def test_below_the_interposer_it_gets_mpi4py_itself(
 
 
 @pytest.mark.parametrize("how", ["--waits-only", "--status=shadow", "--status=none"])
-def test_below_the_real_interposer_too(any_site, run_dir, how):
-    """Also where it is there for the sake of its waits alone."""
+def test_program_below_interposer_gets_mpi4py(any_site, run_dir, how):
+    """It is so as well if the interposer only changes waits."""
     cosched_run = any_site.python.parent / "cosched-run"
     if not cosched_run.exists():
         pytest.skip(f"no {cosched_run}")
@@ -253,7 +250,7 @@ def test_below_the_real_interposer_too(any_site, run_dir, how):
         assert f"module {module}" in result.stdout
 
 
-def test_an_unchanged_program_runs_wrapped(site, run_dir, job_environ):
+def test_unchanged_program_runs_wrapped(site, run_dir, job_environ):
     with FakeNode(run_dir, "a") as node:
         path = str(ROOT / "tests" / "wrapper" / "unchanged_program.py")
         arguments = ("-m", "mpi_shim", path, "argument")
@@ -264,7 +261,7 @@ def test_an_unchanged_program_runs_wrapped(site, run_dir, job_environ):
 
 
 @pytest.mark.parametrize("form", ["module", "command"])
-def test_other_ways_to_name_the_program(any_site, job_environ, form):
+def test_program_may_be_module_or_command(any_site, job_environ, form):
     path = ROOT / "tests" / "wrapper" / "unchanged_program.py"
     arguments = {
         "module": ("-m", "tests.wrapper.unchanged_program", "argument"),
@@ -275,7 +272,7 @@ def test_other_ways_to_name_the_program(any_site, job_environ, form):
     assert "mpi_shim.MPI argument" in result.stdout
 
 
-def test_no_program_named(any_site, job_environ):
+def test_missing_program_prints_usage(any_site, job_environ):
     for arguments in ((), ("-m",)):
         result = any_site.run(1, "-m", "mpi_shim", *arguments, environ=job_environ)
         assert result.returncode != 0

@@ -1,5 +1,5 @@
-"""A task's link in hard times: signals while it registers, threads that still wait when it
-leaves."""
+"""A task's link under signals, with closed descriptors, and with threads that wait when it
+deregisters."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def run_script(script: str, *words: object) -> str:
 
 @pytest.fixture
 def silent(tmp_path):
-    """A socket whose owner takes no notice; room for two who come."""
+    """A socket that never accepts; two connections fit into its queue."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         path = tmp_path / "s"
         listener.bind(str(path))
@@ -135,7 +135,7 @@ def silent(tmp_path):
 
 @contextmanager
 def filled(path):
-    """Two have come to it: the next one is not let in."""
+    """Fills the queue of the socket: the next connection has to wait."""
     with (
         socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as first,
         socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as second,
@@ -145,20 +145,20 @@ def filled(path):
         yield
 
 
-def test_a_ticking_timer_does_not_make_the_registration_endless(silent):
+def test_registration_with_ticking_timer_times_out(silent):
     path, _ = silent
     said = run_script(TICKING, path, 200)
     assert said == f"{-errno.ETIMEDOUT} registration not answered: {TIMED_OUT}\n"
 
 
-def test_nor_does_it_end_it_while_others_register(silent):
+def test_connecting_with_ticking_timer_times_out(silent):
     path, _ = silent
     with filled(path):
         said = run_script(TICKING, path, 200)
     assert said == f"{-errno.ETIMEDOUT} no scheduler daemon: {TIMED_OUT}\n"
 
 
-def test_a_task_that_is_let_in_late_registers_under_a_ticking_timer(silent):
+def test_late_registration_survives_ticking_timer(silent):
     path, listener = silent
     answer = ffi.new("struct cosched_welcome *")
     answer.magic, answer.abi = lib.COSCHED_HELLO_MAGIC, lib.COSCHED_ABI
@@ -183,7 +183,7 @@ def test_a_task_that_is_let_in_late_registers_under_a_ticking_timer(silent):
 
 
 def say_hello(call: str, path, limit_ms: int) -> int:
-    """What cosched_attach or cosched_announce returns."""
+    """Returns the result of cosched_attach or cosched_announce."""
     link, reason = ffi.new("struct cosched_link *"), ffi.new("char[128]")
     name, part = ffi.new("char[]", b"j"), ffi.new("struct cosched_registration *")
     part.job, part.world = name, 1
@@ -193,8 +193,8 @@ def say_hello(call: str, path, limit_ms: int) -> int:
 
 
 @pytest.mark.parametrize("call", ["attach", "announce"])
-def test_one_limit_for_all_that_is_waited_for(silent, call):
-    """Who is let in when most of it is over has what is left of it for the answer."""
+def test_timeout_covers_connecting_and_answer(silent, call):
+    """A task that connects late has only the rest of the timeout for the answer."""
     path, listener = silent
     let_in: list[socket.socket] = []
 
@@ -214,7 +214,7 @@ def test_one_limit_for_all_that_is_waited_for(silent, call):
     assert 1.9 < took_s < 3
 
 
-def test_what_has_just_begun_is_not_asked_for_patience(silent):
+def test_launched_process_does_not_wait_for_memory(silent):
     path, listener = silent
     answer = ffi.new("struct cosched_welcome *")
     answer.magic, answer.abi = lib.COSCHED_HELLO_MAGIC, lib.COSCHED_ABI
@@ -233,25 +233,25 @@ def test_what_has_just_begun_is_not_asked_for_patience(silent):
 
 
 @pytest.mark.parametrize(("limit", "least"), [(1024, 1000), (256, 240), (32, 3)])
-def test_the_bell_is_out_of_the_programs_way(run_dir, limit, least):
+def test_bell_descriptor_avoids_low_numbers(run_dir, limit, least):
     with FakeNode(run_dir, "n") as node:
         bell = int(run_script(NUMBERED, node.register_socket, limit))
     assert least <= bell < limit
 
 
-def test_a_file_in_the_bells_place_is_left_alone(run_dir, tmp_path):
+def test_file_with_bells_descriptor_is_not_written(run_dir, tmp_path):
     with FakeNode(run_dir, "n", scheduled=False) as node:
         said = run_script(REPLACED, node.register_socket, tmp_path / "log")
         assert node.jobs["j"].codes() == [lib.COSCHED_CMDSCH, lib.COSCHED_CMDOUT]
     assert said == "0\n"
 
 
-def test_a_pause_leaves_errno_alone(run_dir):
+def test_pause_keeps_errno(run_dir):
     with FakeNode(run_dir, "n", scheduled=False) as node:
         assert run_script(PAUSING, node.register_socket) == "0\n"
 
 
-def test_threads_that_wait_outlive_the_link(run_dir):
+def test_waiting_threads_survive_detach(run_dir):
     with FakeNode(run_dir, "n", scheduled=False) as node:
         assert run_script(LEAVING, node.register_socket) == "left\n"
         assert node.jobs["j"].codes()[-1] == lib.COSCHED_CMDOUT

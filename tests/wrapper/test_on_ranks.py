@@ -1,4 +1,4 @@
-"""Runs tests/wrapper/ranks under each MPI, in the situations a job may be in."""
+"""Runs tests/wrapper/ranks under each MPI, with each carrier, with and without a daemon."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def check(result):
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
-def test_with_status_bytes_between_two_nodes(site, run_dir, job_environ, ranks):
-    """Half of the tasks are scheduled, half are not, and no message goes astray."""
+def test_ranks_on_two_nodes_with_prefix(site, run_dir, job_environ, ranks):
+    """Half of the tasks are scheduled and half are not. No message is lost."""
     environ = {**job_environ, NODES: "a,b"}
     with FakeNode(run_dir, "a") as a, FakeNode(run_dir, "b", scheduled=False) as b:
         check(site.run(ranks, *PYTEST, RANKS, environ=environ))
@@ -49,8 +49,8 @@ def test_with_status_bytes_between_two_nodes(site, run_dir, job_environ, ranks):
 
 
 @pytest.mark.parametrize(("ranks", "collectives"), [(2, "nonblocking"), (4, "blocking")])
-def test_out_of_band_between_two_nodes(site, run_dir, job_environ, ranks, collectives):
-    """COSCHED_STATUS=shadow: messages stay what they are."""
+def test_ranks_on_two_nodes_with_shadow(site, run_dir, job_environ, ranks, collectives):
+    """COSCHED_STATUS=shadow: messages are not changed."""
     environ = {**job_environ, NODES: "a,b", "COSCHED_STATUS": "shadow"}
     environ["COSCHED_COLLECTIVES"] = collectives
     with FakeNode(run_dir, "a") as a, FakeNode(run_dir, "b", scheduled=False) as b:
@@ -72,21 +72,21 @@ def test_out_of_band_between_two_nodes(site, run_dir, job_environ, ranks, collec
     for counters in scheduled:
         assert counters["told"] == counters["trapped"] == 0
     for counters in unscheduled:
-        # Each peer once; nobody's status changes.
+        # Each peer once: no status changes.
         assert 0 < counters["told"] < ranks
         assert counters["received"] > 50
         assert counters["posted"] == 1
         assert counters["pauses"] > 0
 
 
-def test_collectives_that_can_pause(site, run_dir, job_environ):
+def test_ranks_with_nonblocking_collectives(site, run_dir, job_environ):
     environ = {**job_environ, "COSCHED_COLLECTIVES": "nonblocking"}
     with fake_nodes(run_dir, "a", scheduled=False):
         check(site.run(2, *PYTEST, RANKS, environ=environ))
 
 
-def test_without_status_bytes(site, run_dir, job_environ):
-    """COSCHED_STATUS=none: nothing travels, waits pause all the same."""
+def test_ranks_without_carrier(site, run_dir, job_environ):
+    """COSCHED_STATUS=none: no status travels, but waits still pause."""
     environ = {**job_environ, "COSCHED_STATUS": "none"}
     with fake_nodes(run_dir, "a", scheduled=False) as (node,):
         check(site.run(2, *PYTEST, RANKS, environ=environ))
@@ -97,7 +97,7 @@ def test_without_status_bytes(site, run_dir, job_environ):
             assert counters["pauses"] > 0
 
 
-def test_without_a_daemon(site, job_environ):
-    """Messages are the same, the waiting is left to MPI."""
+def test_ranks_without_daemon(site, job_environ):
+    """Messages are the same, and MPI waits."""
     some = (f"{RANKS}/test_objects.py", f"{RANKS}/test_requests.py")
     check(site.run(2, *PYTEST, *some, environ=job_environ))

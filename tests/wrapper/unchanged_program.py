@@ -1,4 +1,4 @@
-"""A program that has not heard of the wrapper; it says which MPI it got."""
+"""A program without a reference to the wrapper. It prints which MPI it got."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The shared-memory layout, the ring and the regions, from both sides."""
+"""The shared-memory layout, the ring and the regions, in C and in Python."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def compile_c(tmp_path, source, *flags):
     return binary
 
 
-def test_every_struct_has_the_same_layout_in_c_and_in_cffi(tmp_path):
-    """Offsets as a C compiler sees the header against those cffi derived from it."""
+def test_structs_have_same_layout_in_c_and_cffi(tmp_path):
+    """Compares the offsets of a C compiler with those that cffi derived from the header."""
     lines = []
     for struct in STRUCTS:
         lines.append(f'printf("{struct} %zu\\n", sizeof(struct {struct}));')
@@ -100,12 +100,12 @@ def test_every_struct_has_the_same_layout_in_c_and_in_cffi(tmp_path):
             assert int(seen[f"{struct}.{field}"]) == info.offset
 
 
-def test_the_list_of_structs_is_complete():
+def test_list_of_structs_is_complete():
     assert declarations("layout.h").count("\nstruct ") == len(STRUCTS)
 
 
 @pytest.mark.parametrize("flags", [(), ("-fsanitize=thread",)], ids=["plain", "tsan"])
-def test_the_ring_gives_each_request_once_under_contention(tmp_path, flags):
+def test_ring_under_contention_gives_each_request_once(tmp_path, flags):
     binary = compile_c(tmp_path, C_TESTS / "ring_stress.c", *flags)
     run = subprocess.run(
         [binary, "4", "20000"], capture_output=True, text=True, timeout=60, check=False
@@ -114,7 +114,7 @@ def test_the_ring_gives_each_request_once_under_contention(tmp_path, flags):
     assert "wrong 0" in run.stdout
 
 
-def test_a_producer_killed_in_mid_post_blocks_nobody(tmp_path):
+def test_ring_survives_producer_killed_in_post(tmp_path):
     binary = compile_c(tmp_path, C_TESTS / "ring_stress.c")
     run = subprocess.run(
         [binary, "kill", "300"], capture_output=True, text=True, timeout=60, check=False
@@ -122,7 +122,7 @@ def test_a_producer_killed_in_mid_post_blocks_nobody(tmp_path):
     assert run.returncode == 0, run.stdout
 
 
-def test_a_full_ring_drops_and_counts(job):
+def test_full_ring_drops_and_counts(job):
     accepted = sum(job.post(lib.COSCHED_CMDSCH, slot=i) for i in range(100))
     assert accepted == lib.COSCHED_RING_CELLS
     assert job.data.ring.dropped == 100 - accepted
@@ -132,7 +132,7 @@ def test_a_full_ring_drops_and_counts(job):
 
 
 @given(st.lists(st.integers(0, 100), max_size=40))
-def test_the_ring_is_a_bounded_queue(batches):
+def test_ring_is_a_bounded_queue(batches):
     ring = ffi.new("struct cosched_ring *")
     code, slot, epoch = ffi.new("uint32_t *"), ffi.new("uint32_t *"), ffi.new("uint64_t *")
     model, number = [], 0
@@ -153,14 +153,14 @@ def test_the_ring_is_a_bounded_queue(batches):
                 assert not model
 
 
-def test_a_scribbled_ring_cannot_hold_the_daemon(job):
+def test_overwritten_ring_does_not_block_daemon(job):
     cells = ffi.addressof(job.data.ring)
     for index in range(lib.COSCHED_RING_CELLS):
         cells.cells[index] = 2**64 - 1
     assert len(list(job.take_requests())) == lib.COSCHED_RING_CELLS
 
 
-def test_attach_checks_what_it_finds(name, job):
+def test_attach_checks_the_region(name, job):
     other = JobRegion.attach(name)
     other.close()
     with pytest.raises(CoschedError, match="not a cosched region"):
@@ -174,7 +174,7 @@ def test_attach_checks_what_it_finds(name, job):
         JobRegion.attach(name, timeout_s=0.02)
 
 
-def test_attach_to_nothing_says_so(name):
+def test_attach_to_missing_region_is_reported(name):
     with pytest.raises(CoschedError, match="does not exist"):
         JobRegion.attach(name)
 
@@ -183,7 +183,7 @@ def test_regions_are_private(name, job):
     assert os.stat(f"/dev/shm{name}").st_mode & 0o777 == 0o600
 
 
-def test_status_reaches_the_other_side(name, job):
+def test_status_is_read_by_other_mapping(name, job):
     other = JobRegion.attach(name)
     job.publish_status(7, True)
     assert other.status() == (7, True)
@@ -204,7 +204,7 @@ def test_slots_are_reused_and_cleared(job):
     assert job.counters(0)["sent"] == 0
 
 
-def test_timer_orders_are_read_as_given(name):
+def test_timer_orders_are_read_as_written(name):
     region = NodeRegion.create(name)
     orders = OrderTimer(idle=False, align=True, slice_ns=5, deadline_ns=6)
     region.give_orders(orders)
@@ -213,18 +213,18 @@ def test_timer_orders_are_read_as_given(name):
 
 
 @pytest.mark.parametrize("bad", ["", ".", "..", "a/b", "x" * 64, "a b", "é"])
-def test_job_names_that_cannot_be_files_are_refused(bad):
+def test_bad_job_names_are_refused(bad):
     with pytest.raises(CoschedError, match="job name"):
         check_job_name(bad)
 
 
-def test_run_directories():
+def test_default_run_directories():
     assert default_run_dir({}, 0) == Path("/run/cosched")
     assert default_run_dir({}, 1000) == Path("/tmp/cosched-1000")
     assert default_run_dir({"COSCHED_RUN_DIR": "/x"}, 0) == Path("/x")
 
 
-def test_nodes_of_other_run_directories_have_other_names():
+def test_run_directories_get_distinct_region_names():
     first, second = NodePaths(Path("/a"), "n"), NodePaths(Path("/b"), "n")
     assert first.node_region != second.node_region
     assert first.job_region("0.x").startswith(first.job_region_prefix)
@@ -263,7 +263,7 @@ if sys.argv[2] == "elsewhere":
 @pytest.mark.parametrize(
     ("where", "status"), [("nowhere", 0), ("elsewhere", -signal.SIGBUS)]
 )
-def test_a_truncated_region_ends_nobody_who_guards_it(name, where, status):
+def test_truncated_region_does_not_end_guarded_process(name, where, status):
     done = subprocess.run(
         [sys.executable, "-c", TEAR, name, where],
         capture_output=True,
@@ -275,7 +275,7 @@ def test_a_truncated_region_ends_nobody_who_guards_it(name, where, status):
     assert done.returncode == status
 
 
-def test_a_run_directory_too_deep_for_sockets_is_named():
+def test_run_directory_too_long_for_socket_is_refused():
     NodePaths(Path("/") / ("d" * 88), "n").check_length()
     with pytest.raises(CoschedError, match=r"1 characters too long .*--run-dir"):
         NodePaths(Path("/") / ("d" * 91), "n").check_length()

@@ -1,4 +1,4 @@
-"""For tests that run on every rank."""
+"""Fixtures for tests that run on each rank."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tests.wrapper.per_rank import choose_node
 
 
 def pytest_ignore_collect(collection_path, config):
-    """Nothing here for a pytest that is not under mpiexec."""
+    """Collects nothing outside mpiexec."""
     return None if config.getoption("--with-mpi") else True
 
 
 def pytest_runtest_logreport(report):
-    """One rank that fails ends the job; the others would wait for it."""
+    """Ends the job if one rank fails: the others would wait for it."""
     if report.failed:
         from mpi4py import MPI
 
@@ -26,7 +26,7 @@ def pytest_runtest_logreport(report):
 
 @pytest.fixture(scope="session")
 def MPI():
-    """The wrapped module."""
+    """Returns the wrapped module."""
     choose_node()
     from mpi_shim import MPI
 
@@ -35,7 +35,7 @@ def MPI():
 
 @pytest.fixture(scope="session")
 def raw():
-    """mpi4py's own."""
+    """Returns mpi4py's own module."""
     from mpi4py import MPI
 
     return MPI
@@ -65,7 +65,7 @@ def needs_prefix(prefix):
 
 @pytest.fixture(scope="module")
 def module_comm(MPI):
-    """A communicator of the module's own."""
+    """Makes a communicator for one test module."""
     own = MPI.COMM_WORLD.Dup()
     yield own
     own.Free()
@@ -73,7 +73,7 @@ def module_comm(MPI):
 
 @pytest.fixture
 def comm(module_comm):
-    """The same; no rank goes on to the next test before all are through this one."""
+    """Returns the module's communicator; a barrier follows each test."""
     yield module_comm
     module_comm.Barrier()
 

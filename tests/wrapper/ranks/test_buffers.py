@@ -1,4 +1,4 @@
-"""Messages of buffers around the ring: every kind of send, receive and datatype."""
+"""Messages of buffers in a ring: each kind of send, receive and datatype."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def numbers(count, rank):
 
 @pytest.mark.parametrize("send", ["Send", "Ssend", "Isend", "Issend"])
 @pytest.mark.parametrize("receive", ["Recv", "Irecv"])
-def test_every_send_meets_every_receive(MPI, comm, left, right, send, receive):
+def test_each_send_matches_each_receive(MPI, comm, left, right, send, receive):
     for count in COUNTS:
         room, status = array("d", bytes(8 * (count + 3))), MPI.Status()
         pending = []
@@ -56,7 +56,7 @@ def test_ready_sends(MPI, comm, left, right):
     assert rooms[1][1999] == 2
 
 
-def test_buffered_sends_fill_the_buffer_that_the_program_sized(MPI, comm, left, right):
+def test_buffered_sends_fit_the_programs_buffer(MPI, comm, left, right):
     messages, nbytes = 9, 64
     size = messages * (nbytes + MPI.BSEND_OVERHEAD)
     mine = bytearray(size)
@@ -72,7 +72,7 @@ def test_buffered_sends_fill_the_buffer_that_the_program_sized(MPI, comm, left, 
     assert MPI.Detach_buffer() is mine
 
 
-def test_order_of_small_and_large_messages(comm, left, right):
+def test_small_and_large_messages_keep_order(comm, left, right):
     sizes = [8, 200_000, 16, 5_000, 4_096, 4_095, 0, 1]
     sends = [comm.Isend(bytes([i]) * n, right, 1) for i, n in enumerate(sizes)]
     for i, n in enumerate(sizes):
@@ -94,7 +94,7 @@ def test_crossing_receives(comm, left, right):
         request.Wait()
 
 
-def test_strided_data_lands_strided(MPI, comm, left, right):
+def test_strided_data_arrives_strided(MPI, comm, left, right):
     column = MPI.DOUBLE.Create_vector(5, 1, 4).Commit()
     mine, room = numbers(20, comm.rank), array("d", [-1.0] * 20)
     request = comm.Irecv([room, 1, column], left)
@@ -142,7 +142,7 @@ def test_absolute_addresses(MPI, comm, left, right):
         lambda MPI, data: [data, (4, 0)],
     ],
 )
-def test_forms_of_a_message(MPI, comm, left, right, form):
+def test_message_forms(MPI, comm, left, right, form):
     mine, room = array("i", [comm.rank, 1, 2, 3]), array("i", [9] * 4)
     comm.Sendrecv(form(MPI, mine), right, 0, form(MPI, room), left)
     assert room == array("i", [left, 1, 2, 3])
@@ -154,7 +154,7 @@ def test_displacement(MPI, comm, left, right):
     assert room == array("i", [0, 0, 0, left])
 
 
-def test_errors_of_a_message_are_those_of_mpi4py(MPI, raw, comm):
+def test_message_errors_equal_mpi4pys(MPI, raw, comm):
     cases = [
         (b"x", 1, 2, 3, 4, 5),
         [b"x", -1, MPI.BYTE],
@@ -177,7 +177,7 @@ def test_errors_of_a_message_are_those_of_mpi4py(MPI, raw, comm):
         comm.Irecv(b"read only", comm.rank, 99)
 
 
-def test_a_message_too_long_is_an_error(MPI, comm, left, right):
+def test_truncated_message_is_an_error(MPI, comm, left, right):
     room = bytearray(10)
     request = comm.Irecv(room, left)
     comm.Send(b"elevenbytes", right)

@@ -1,4 +1,4 @@
-"""Derived communicators stay wrapped; what cannot be covered says so; strangers."""
+"""Derived communicators, calls that are not covered, and processes without the wrapper."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.mpi(min_size=2)
 
 
 def ring(comm):
-    """A message around ``comm``: true if it works."""
+    """Sends a message around ``comm``. Returns whether it arrived."""
     right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
     return comm.sendrecv(comm.rank, right, source=left) == left
 
@@ -58,7 +58,7 @@ def test_idup(MPI, comm):
     derived.Free()
 
 
-def test_no_communicator(MPI, comm):
+def test_null_communicator(MPI, comm):
     derived = comm.Split(MPI.UNDEFINED)
     assert derived == MPI.COMM_NULL
     assert not derived
@@ -131,7 +131,7 @@ def test_accelerator_memory_is_refused(comm, needs_prefix):
 
 
 @pytest.mark.parametrize("data", [b"", b"\x07raw"])
-def test_a_message_from_a_peer_without_the_wrapper(
+def test_message_without_status_byte_is_an_error(
     MPI, raw, comm, left, right, needs_prefix, data
 ):
     room = bytearray(10)
@@ -141,16 +141,16 @@ def test_a_message_from_a_peer_without_the_wrapper(
     request.Wait()
 
 
-def test_mpi4py_beside_the_wrapper(raw, comm, left, right):
-    """Libraries that use mpi4py.MPI themselves, on all ranks, are not disturbed."""
+def test_plain_mpi4py_works_beside_wrapper(raw, comm, left, right):
+    """Libraries that use mpi4py.MPI on all ranks still work."""
     own = raw.COMM_WORLD.Dup()
     assert own.sendrecv(own.rank, right, source=left) == left
     own.Free()
 
 
-def test_processes_that_have_no_wrapper(MPI, comm, needs_prefix):
-    """What is spawned runs mpi4py alone: no status travels there and back, nor among the
-    parents on a communicator that has the child in it."""
+def test_spawned_processes_get_no_status(MPI, comm, needs_prefix):
+    """A spawned process runs mpi4py alone. No status travels between it and its parents,
+    nor among the parents on a communicator that contains it."""
     inter = comm.Spawn(sys.executable, ["-m", "tests.wrapper.child_program"], 1)
     assert type(inter) is MPI.Intercomm
     merged = inter.Merge(False)

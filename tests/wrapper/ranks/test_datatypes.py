@@ -1,5 +1,5 @@
-"""Messages of random derived datatypes: the status byte in front shifts every element,
-which MPI libraries that cut messages into segments must not notice."""
+"""Messages of random derived datatypes. The status byte shifts each element, and MPI
+libraries that cut messages into segments must still work."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TURNS = 25
 
 
 def random_datatype(MPI, noise):
-    """Some derived datatype, not yet committed."""
+    """Makes a derived datatype, not yet committed."""
     base = noise.choice([MPI.DOUBLE, MPI.INT, MPI.SHORT, MPI.BYTE, MPI.DOUBLE_INT])
     extent = base.Get_extent()[1]
     kind = noise.choice(["contiguous", "vector", "indexed", "struct"])
@@ -62,7 +62,7 @@ def test_random_datatypes(MPI, comm, left, right, how):
 
 
 @pytest.mark.parametrize("count", [1_000, 100_000])
-def test_contiguous_data_lands_strided_and_back(MPI, comm, left, right, count):
+def test_contiguous_data_arrives_strided_and_back(MPI, comm, left, right, count):
     column = MPI.INT.Create_vector(count, 1, 2).Commit()
     line = bytearray(random.Random(comm.rank).randbytes(4 * count))
     spread, back = bytearray(8 * count), bytearray(4 * count)

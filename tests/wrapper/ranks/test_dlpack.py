@@ -1,4 +1,4 @@
-"""Data in host memory that its owner offers through DLPack alone."""
+"""Data in host memory that an object offers through DLPack alone."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Tensor:
 
 @pytest.mark.parametrize("code", CODES)
 @pytest.mark.parametrize("count", [2, 3_000])
-def test_the_datatype_need_not_be_named(MPI, comm, left, right, code, count):
+def test_dlpack_datatype_is_found(MPI, comm, left, right, code, count):
     mine = Tensor(array(code, [comm.rank + i for i in range(count)]))
     room, status = Tensor(array(code, [0] * count)), MPI.Status()
     comm.Sendrecv(mine, right, 0, room, left, 0, status)
@@ -65,8 +65,8 @@ def test_the_datatype_need_not_be_named(MPI, comm, left, right, code, count):
     assert room.values[1] == left
 
 
-def test_mpi4py_agrees(raw, comm, left, right):
-    """What the wrapper sends from such an object, mpi4py alone would send."""
+def test_dlpack_bytes_equal_mpi4pys(raw, comm, left, right):
+    """The wrapper sends the same bytes of such an object as mpi4py."""
     mine = Tensor(array("i", [comm.rank, 7]))
     room = array("i", [0, 0])
     raw.COMM_WORLD.Sendrecv(mine, right, 0, room, left, 0)

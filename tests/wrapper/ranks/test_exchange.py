@@ -1,7 +1,7 @@
 """Sending and receiving in one call, with one buffer or two.
 
-Where no status travels these calls are the library's own: MPICH's leaves the status of
-what does not block empty, Open MPI's loses a truncation.
+Without a status these calls are the library's own: the non-blocking one of MPICH leaves its
+status empty, that of Open MPI loses a truncation.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def numbers(count, rank):
 
 @pytest.fixture
 def has_status(prefix):
-    """Whether the status of a call that does not block can be relied on."""
+    """Returns whether the status of a non-blocking call is right."""
     return lambda call: prefix or not call.startswith("I")
 
 
@@ -38,7 +38,7 @@ def test_isendrecv(MPI, comm, left, right, count, has_status):
 
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("call", ["Isendrecv_replace", "Sendrecv_replace"])
-def test_replacing(MPI, comm, left, right, call, count, has_status):
+def test_isendrecv_replace(MPI, comm, left, right, call, count, has_status):
     data, status = numbers(count, comm.rank), MPI.Status()
     if call == "Isendrecv_replace":
         comm.Isendrecv_replace(data, right, 5, left, 5).Wait(status)
@@ -49,7 +49,7 @@ def test_replacing(MPI, comm, left, right, call, count, has_status):
         assert (status.source, status.tag, status.count) == (left, 5, 8 * count)
 
 
-def test_several_at_a_time(MPI, comm, left, right, has_status):
+def test_several_isendrecv_at_once(MPI, comm, left, right, has_status):
     rooms = [bytearray(n) for n in (1, 4_095, 4_096, 70_000)]
     requests = [
         comm.Isendrecv(bytes([n % 251]) * len(room), right, n, room, left, n)
@@ -62,7 +62,7 @@ def test_several_at_a_time(MPI, comm, left, right, has_status):
     assert rooms == [bytearray([n % 251]) * len(room) for n, room in enumerate(rooms)]
 
 
-def test_isendrecv_meets_its_halves(comm, left, right):
+def test_isendrecv_matches_send_and_receive(comm, left, right):
     """One side calls Isendrecv, the other Isend and Irecv."""
     if comm.size % 2:
         pytest.skip("needs an even number of ranks")
@@ -78,8 +78,8 @@ def test_isendrecv_meets_its_halves(comm, left, right):
 
 
 @pytest.mark.parametrize("call", ["Isendrecv", "Isendrecv_replace", "Sendrecv_replace"])
-def test_proc_null_at_either_end(MPI, comm, call, has_status):
-    """A line: the first receives nothing, the last sends nowhere."""
+def test_isendrecv_with_proc_null(MPI, comm, call, has_status):
+    """The ranks form a line: the first receives nothing, the last sends nothing."""
     right = comm.rank + 1 if comm.rank + 1 < comm.size else MPI.PROC_NULL
     left = comm.rank - 1 if comm.rank else MPI.PROC_NULL
     mine, room, status = bytearray([comm.rank]), bytearray(b"\xff"), MPI.Status()
@@ -102,7 +102,7 @@ def test_proc_null_at_either_end(MPI, comm, call, has_status):
 @pytest.mark.parametrize("call", ["Isendrecv_replace", "Sendrecv_replace"])
 @pytest.mark.parametrize("stride", [2, 9_000])
 @pytest.mark.parametrize("sent", [1, 3])
-def test_a_datatype_that_leads_outside_the_buffer(
+def test_isendrecv_of_datatype_outside_buffer(
     MPI, comm, left, right, call, stride, sent, has_status
 ):
     """Absolute addresses; ``sent`` elements of three, so the last may stay as it was."""
@@ -143,7 +143,7 @@ def test_a_datatype_that_leads_outside_the_buffer(
         datatype.Free()
 
 
-def test_a_long_message_of_a_datatype_that_leads_outside(MPI, comm, needs_prefix):
+def test_long_datatype_outside_buffer_is_refused(MPI, comm, needs_prefix):
     data = numbers(10_000, comm.rank)
     address = MPI.Get_address(data)
     whole = MPI.Datatype.Create_hindexed(MPI.DOUBLE, [10_000], [address]).Commit()
@@ -157,7 +157,7 @@ def test_a_long_message_of_a_datatype_that_leads_outside(MPI, comm, needs_prefix
     whole.Free()
 
 
-def test_a_message_too_long_is_an_error(MPI, comm, left, right, needs_prefix):
+def test_truncated_message_is_an_error(MPI, comm, left, right, needs_prefix):
     request = comm.Isendrecv(b"elevenbytes", right, 0, bytearray(10), left, 0)
     with pytest.raises(MPI.Exception) as caught:
         request.Wait()

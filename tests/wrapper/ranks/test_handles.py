@@ -1,4 +1,4 @@
-"""Requests and messages that the program finds again by their handles."""
+"""Requests and messages that the program finds by their handles."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ WAYS = [("handle", "fromhandle"), ("toint", "fromint"), ("py2f", "f2py")]
 
 
 def again(cls, this, way):
-    """Another object for the same thing; skips where the MPI has no such handle."""
+    """Returns another object for the same handle; skips if the MPI has no such handle."""
     out, back = way
     number = getattr(this, out)
     number = number() if callable(number) else number
@@ -21,7 +21,7 @@ def again(cls, this, way):
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("count", [3, 20_000])
-def test_requests(MPI, comm, left, right, way, count):
+def test_request_found_by_handle_completes(MPI, comm, left, right, way, count):
     room, status = bytearray(count + 5), MPI.Status()
     request = comm.Irecv(room, left)
     found = again(MPI.Request, request, way)
@@ -33,7 +33,7 @@ def test_requests(MPI, comm, left, right, way, count):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_requests_of_objects(MPI, comm, left, right, prefix, shadow, way):
+def test_object_request_found_by_handle(MPI, comm, left, right, prefix, shadow, way):
     request = comm.irecv(source=left)
     found = again(MPI.Request, request, way)
     comm.send({"from": comm.rank}, right)
@@ -42,8 +42,8 @@ def test_requests_of_objects(MPI, comm, left, right, prefix, shadow, way):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_persistent_requests(MPI, comm, left, right, needs_prefix, way):
-    """Here the wrapper can do more than mpi4py, which makes a Request of any handle."""
+def test_persistent_request_found_by_handle(MPI, comm, left, right, needs_prefix, way):
+    """mpi4py makes a Request of any handle; the wrapper returns a Prequest."""
     room, status = bytearray(9), MPI.Status()
     request = comm.Recv_init(room, left)
     found = again(MPI.Prequest, request, way)
@@ -58,7 +58,7 @@ def test_persistent_requests(MPI, comm, left, right, needs_prefix, way):
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("count", [5, 20_000])
-def test_messages(MPI, comm, left, right, way, count):
+def test_message_found_by_handle(MPI, comm, left, right, way, count):
     sending = comm.Isend(b"m" * count, right, 3)
     message, status = comm.Mprobe(left, 3), MPI.Status()
     found = again(MPI.Message, message, way)
@@ -69,8 +69,8 @@ def test_messages(MPI, comm, left, right, way, count):
     sending.Wait()
 
 
-def test_a_number_used_again_is_somebody_else(MPI, raw, comm, left, right):
-    """A handle that was told belongs to a request that is over; its number comes back."""
+def test_reused_handle_is_another_request(MPI, raw, comm, left, right):
+    """The library uses the handle of a request that is over for another one."""
     room = bytearray(1)
     request = comm.Irecv(room, left)
     old = request.handle
@@ -84,13 +84,13 @@ def test_a_number_used_again_is_somebody_else(MPI, raw, comm, left, right):
         each.Wait()
 
 
-def test_a_handle_with_nothing_left_to_do(MPI, comm):
+def test_handle_of_plain_request(MPI, comm):
     request = comm.Send_init(b"", MPI.PROC_NULL)
     found = MPI.Prequest.fromhandle(request.handle)
     assert (type(found), found) == (MPI.Prequest, request)
     found.Free()
 
 
-def test_handles_of_nothing(MPI):
+def test_null_handles(MPI):
     assert MPI.Request.fromhandle(MPI.REQUEST_NULL.handle) == MPI.REQUEST_NULL
     assert MPI.Message.fromhandle(MPI.MESSAGE_NULL.handle) == MPI.MESSAGE_NULL

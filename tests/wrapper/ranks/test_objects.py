@@ -30,7 +30,7 @@ def test_non_blocking_sends(comm, left, right, send):
         assert request.wait() is None
 
 
-def test_buffered(MPI, comm, left, right):
+def test_buffered_sends(MPI, comm, left, right):
     MPI.Attach_buffer(bytearray(4_000))
     comm.bsend("one", right, 1)
     comm.ibsend("two", right, 2).wait()
@@ -55,7 +55,7 @@ def test_irecv(MPI, comm, left, right):
     assert obj == "fits"
 
 
-def test_an_object_too_large_for_irecv_is_an_error(MPI, comm, left, right):
+def test_object_too_large_for_irecv_is_an_error(MPI, comm, left, right):
     request = comm.irecv(16, left, 3)
     comm.send(b"w" * 100, right, 3)
     with pytest.raises(MPI.Exception) as caught:
@@ -97,7 +97,7 @@ def test_proc_null(MPI, comm):
     assert comm.sendrecv("x", MPI.PROC_NULL, source=MPI.PROC_NULL) is None
 
 
-def test_many_at_once(MPI, comm):
+def test_waitall_of_objects(MPI, comm):
     others = [r for r in range(comm.size) if r != comm.rank]
     sends = [comm.isend((comm.rank, other), other) for other in others]
     receives = [comm.irecv(source=other) for other in others]
@@ -109,7 +109,7 @@ def test_many_at_once(MPI, comm):
 
 
 @pytest.mark.parametrize("form", ["waitany", "testany", "waitsome", "testsome", "testall"])
-def test_some_at_a_time(MPI, comm, left, right, form):
+def test_waitsome_of_objects(MPI, comm, left, right, form):
     receives = [comm.irecv(source=left, tag=tag) for tag in range(3)]
     sends = [comm.isend(tag * 10, right, tag) for tag in (2, 0, 1)]
     found = {}
@@ -136,7 +136,7 @@ def test_some_at_a_time(MPI, comm, left, right, form):
         assert MPI.Request.waitsome(receives) == (None, None)
 
 
-def test_an_object_and_its_data_in_threads(MPI, comm, left, right):
+def test_objects_and_buffers_in_threads(MPI, comm, left, right):
     if MPI.Query_thread() < MPI.THREAD_MULTIPLE:
         pytest.skip("this MPI has no THREAD_MULTIPLE")
     import threading

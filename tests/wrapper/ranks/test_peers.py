@@ -1,4 +1,4 @@
-"""Who is who in COMM_WORLD, and who tells whom on entering a collective call."""
+"""Ranks in COMM_WORLD, and the partners of a rank in a collective call."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ pytestmark = pytest.mark.mpi(min_size=2)
         (9, 8, {0, 7, 1, 6, 3, 4}),
     ],
 )
-def test_partners_are_at_distances_of_powers_of_two(size, me, partners):
+def test_partners_are_at_powers_of_two(size, me, partners):
     world = [-1 if rank == me else 10 + rank for rank in range(size)]
     assert set(Peers(world, me).partners) == {10 + rank for rank in partners}
 
 
-def test_of_a_smaller_remote_group():
+def test_partners_of_smaller_remote_group():
     assert set(Peers([3, 4, 5], 7).partners) == {3, 4, 5}
     assert Peers([], 0).partners == ()
 
 
-def test_ranks_in_the_world(MPI, comm):
+def test_peers_have_world_ranks(MPI, comm):
     me, size = comm.rank, comm.size
     peers = peers_of(comm)
     assert peers is peers_of(comm)
@@ -42,7 +42,7 @@ def test_ranks_in_the_world(MPI, comm):
     turned.Free()
 
 
-def test_ranks_of_the_other_side(comm):
+def test_peers_of_intercommunicator(comm):
     side = comm.Split(comm.rank % 2)
     between = side.Create_intercomm(0, comm, 1 - comm.rank % 2)
     others = [rank for rank in range(comm.size) if rank % 2 != comm.rank % 2]

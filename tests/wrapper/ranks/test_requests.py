@@ -1,4 +1,4 @@
-"""Completion: what a status says, whose memory lives, what mixes with what."""
+"""Completion of requests: statuses, memory, and mixtures of requests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_waitall_and_statuses(MPI, comm, left, right):
 
 
 @pytest.mark.parametrize("form", ["Waitany", "Testany", "Waitsome", "Testsome", "Testall"])
-def test_some_at_a_time(MPI, comm, left, right, form):
+def test_waitsome_and_statuses(MPI, comm, left, right, form):
     rooms = [bytearray(9) for _ in range(3)]
     receives = [comm.Irecv(room, left, tag) for tag, room in enumerate(rooms)]
     sends = [comm.Isend(b"x" * (tag + 1), right, tag) for tag in (1, 2, 0)]
@@ -82,7 +82,7 @@ def test_get_status_does_not_complete(MPI, comm, left, right):
     sending.Wait()
 
 
-def test_a_temporary_array_lives_as_long_as_its_request(comm, left, right):
+def test_temporary_array_lives_with_its_request(comm, left, right):
     requests = [comm.Isend(array("d", [i] * 30_000), right, i) for i in range(4)]
     gc.collect()
     junk = [array("d", [-1.0] * 30_000) for _ in range(8)]
@@ -95,7 +95,7 @@ def test_a_temporary_array_lives_as_long_as_its_request(comm, left, right):
     assert junk
 
 
-def test_a_copy_of_a_request_completes_like_the_request(MPI, comm, left, right):
+def test_copied_request_completes(MPI, comm, left, right):
     room, status = bytearray(4), MPI.Status()
     copy = MPI.Request(comm.Irecv(room, left))
     comm.Send(b"1234", right)
@@ -110,15 +110,15 @@ def test_cancelled_receive(MPI, comm):
     assert status.Is_cancelled()
 
 
-def test_freed_requests(MPI, comm, left, right):
+def test_freed_requests_keep_their_memory(MPI, comm, left, right):
     room = bytearray(100)
     receiving = comm.Irecv(room, left, 1)
     mine = b"f" * 100
     comm.Isend(mine, right, 1).Free()
     receiving.Wait()
     assert room == mine
-    # The object is held until its message has come: what mpi4py itself receives into goes
-    # with it, and MPI would write into memory that is somebody else's by then.
+    # The request object is kept until its message has come: mpi4py's receive buffer is freed
+    # with it, and MPI would write into memory that is used for something else by then.
     freed = comm.irecv(source=left, tag=2)
     freed.Free()
     comm.send("to nobody", right, 2)
@@ -127,7 +127,7 @@ def test_freed_requests(MPI, comm, left, right):
     assert not freed
 
 
-def test_requests_of_collectives_mix_with_those_of_messages(MPI, comm, left, right):
+def test_collective_requests_mix_with_message_requests(MPI, comm, left, right):
     one, total = array("i", [1]), array("i", [0])
     requests = [
         comm.Ibarrier(),
@@ -140,7 +140,7 @@ def test_requests_of_collectives_mix_with_those_of_messages(MPI, comm, left, rig
     assert (bytes(room), total[0]) == (b"mix", comm.size)
 
 
-def test_generalised_requests_mix_too(MPI, comm, left, right):
+def test_generalised_requests_mix_with_others(MPI, comm, left, right):
     generalised = MPI.Grequest.Start()
     receiving = comm.irecv(source=left)
     comm.send("mine", right)
