@@ -1,4 +1,4 @@
-"""What both ranks of a job do in the comparison of the two forms of the shim.
+"""Runs one rank in the comparison of the two forms of the shim.
 
 ``python -m tests.wrapper.form_scenarios`` on two ranks, rank 0 on node a, where the job is
 scheduled, and rank 1 on node b, where it is not. Each rank goes through the table

@@ -117,7 +117,7 @@ def test_freed_requests_keep_their_memory(MPI, comm, left, right):
     comm.Isend(mine, right, 1).Free()
     receiving.Wait()
     assert room == mine
-    # The request object is kept until its message has come: mpi4py's receive buffer is freed
+    # The request is kept until its message has come: mpi4py's receive buffer is freed
     # with it, and MPI would write into memory that is used for something else by then.
     freed = comm.irecv(source=left, tag=2)
     freed.Free()
