@@ -95,7 +95,7 @@ class RunConfig:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """[limits]: what users may set and do; no limit binds root."""
+    """[limits]: the operator's limits for users; no limit binds root."""
 
     slice_min_ns: int | None = None
     slice_max_ns: int | None = None

@@ -121,33 +121,6 @@ def _free_cpu(
     return None, reached_by
 
 
-class Fitting:
-    """Remembers the answers of ``fits``: a switch asks about the same few sets again.
-
-    Call ``forget`` when a job, a task or a CPU set changes.
-    """
-
-    #: How many sets are remembered; many jobs side by side make many sets.
-    LIMIT = 4096
-
-    def __init__(self) -> None:
-        self._known: dict[frozenset[Job], bool] = {}
-
-    def forget(self) -> None:
-        """Forgets all answers."""
-        self._known.clear()
-
-    def fits(self, jobs: Sequence[JobState]) -> bool:
-        """Returns what the function ``fits`` returns."""
-        keys = frozenset([job.key for job in jobs])
-        known = self._known.get(keys)
-        if known is None:
-            if len(self._known) >= self.LIMIT:
-                self.forget()
-            known = self._known[keys] = fits(jobs)
-        return known
-
-
 def share_percents(groups: Iterable[Group]) -> dict[Job, int]:
     """Returns the percentage of its CPUs that each job of these groups gets.
 

@@ -1,4 +1,4 @@
-"""Holds what the machine knows of one job: the paper's entry in the process table."""
+"""Holds the state of one job: the paper's entry in the process table."""
 
 from __future__ import annotations
 

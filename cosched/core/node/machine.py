@@ -30,9 +30,12 @@ Additions to the paper, and the files that hold them:
 The paper discards a refused request, and the task asks again with each message. Here a task
 asks once an epoch; the job's epoch is raised when the reason of the refusal may be gone.
 
-Invariants, after every event: the scheduled jobs fit side by side; no other job that takes
-part would fit beside them; an unscheduled job's share is taken from the scheduled jobs of
-its group; a job that does not take part is not scheduled.
+Invariants after every event:
+
+- The scheduled jobs fit side by side.
+- No other job that takes part would fit beside them.
+- An unscheduled job's share is taken from the scheduled jobs of its group.
+- A job that does not take part is not scheduled.
 """
 
 from __future__ import annotations
@@ -372,7 +375,7 @@ class NodeScheduler:
         return []
 
     def _order_timer(self, event: Event) -> list[Command]:
-        orders = self._table.policy.orders(self._table.contended(), event.now_ns)
+        orders = self._table.policy.order_timer(self._table.contended(), event.now_ns)
         if orders == self._orders:
             return []
         self._orders = orders

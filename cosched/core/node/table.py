@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from cosched.core.node.groups import Fitting, Group, connected, share_percents
+from cosched.core.node.groups import Group, connected, fits, share_percents
 from cosched.core.node.job import JobState
 from cosched.core.node.messages import Branch, Event, Job, OrderTimer
 from cosched.core.node.settings import Settings
@@ -16,6 +16,8 @@ from cosched.core.node.slices.policy import choose_policy
 #: How many of the jobs that ended last are remembered. Older ones say little of the present
 #: workload.
 REMEMBERED = 32
+#: How many answers of ``fits`` are remembered; many jobs side by side make many sets.
+FITS_MAX = 4096
 
 
 class Share(NamedTuple):
@@ -56,7 +58,7 @@ class ProcessTable:
         self.policy = choose_policy(settings, self.ended_ns)
         self._group_of: dict[Job, Group] = {}
         self._raised: list[JobState] = []
-        self._fitting = Fitting()
+        self._fits: dict[frozenset[Job], bool] = {}  # answers of ``fits``, by the jobs
 
     def set_policy(self, settings: Settings) -> None:
         """Takes over the slice policy of these settings."""
@@ -64,11 +66,11 @@ class ProcessTable:
 
     def tasks_changed(self) -> None:
         """Must be called when a job gets or loses a task."""
-        self._fitting.forget()
+        self._fits.clear()
 
     def regroup(self) -> None:
         """Must be called when jobs, CPU sets or modes change: the groups depend on them."""
-        self._fitting.forget()
+        self._fits.clear()
         part = [job for job in self.jobs.values() if job.mode.takes_part]
         part.sort(key=lambda job: job.precedence)
         self.groups = [Group(jobs) for jobs in connected(part)]
@@ -115,8 +117,13 @@ class ProcessTable:
         return jobs
 
     def fits(self, jobs: Sequence[JobState]) -> bool:
-        """Whether these jobs can run side by side."""
-        return self._fitting.fits(jobs)
+        """Whether these jobs can run side by side. A switch asks about few sets, often."""
+        keys = frozenset([job.key for job in jobs])
+        if keys not in self._fits:
+            if len(self._fits) >= FITS_MAX:
+                self._fits.clear()
+            self._fits[keys] = fits(jobs)
+        return self._fits[keys]
 
     def fill(self, keep: Sequence[JobState], order: Sequence[JobState]) -> list[JobState]:
         """``keep`` and then, in this order, each job that fits beside those before it."""

@@ -69,8 +69,8 @@ def encode(lines: Iterable[Line]) -> bytes:
 def _plain(line: Line) -> Any:
     if isinstance(line, tuple):
         event, commands = line
-        said = [(type(command).__name__, command) for command in commands]
-        return {"e": type(event).__name__, "v": event, "c": said}
+        written = [(type(command).__name__, command) for command in commands]
+        return {"e": type(event).__name__, "v": event, "c": written}
     return {"task": line} if isinstance(line, TaskNote) else line
 
 
@@ -81,8 +81,8 @@ def decode(line: bytes) -> Line:
         plain = msgspec.json.decode(line)
         if "e" in plain:
             event = _convert(plain["v"], _EVENTS[plain["e"]])
-            said = tuple(_convert(value, _COMMANDS[name]) for name, value in plain["c"])
-            return event, said
+            commands = tuple(_convert(value, _COMMANDS[name]) for name, value in plain["c"])
+            return event, commands
         if "task" in plain:
             return _convert(plain["task"], TaskNote)
         if plain["cosched_trace"] != VERSION:

@@ -159,6 +159,7 @@ def test_daemon_after_a_killed_one_appends_to_its_trace(written):
         (b'{"e":"NoSuchThing","v":{},"c":[]}\n', "NoSuchThing"),
         (b'{"e":"SliceEnded","v":{"now_ns":1},"c":[]}\n', "wall_ns"),
         (b'{"e":"SliceEnded","v":{"now_ns":"1","wall_ns":1},"c":[]}\n', "int"),
+        (b'{"cosched_trace":4}\n', "version 4 .* reads version 5"),
         (b'{"cosched_trace":99}\n', "version 99"),
         (b"[1]\n", "not a line"),
     ],
@@ -330,7 +331,7 @@ def test_event_that_fails_the_machine_ends_the_trace(tmp_path):
     daemon.machine = NodeScheduler(Settings())
     daemon.recorder = Recorder("node1", daemon.machine, [])
     list(run_choices(daemon.machine, JOINING))
-    daemon.machine._table._group_of.clear()  # what no event can do
+    daemon.machine._table._group_of.clear()  # no event can do this
     daemon.recorder.open(tmp_path, 10**7)
     event = MessageTrapped(now_ns=10**13, wall_ns=10**13, job="0.b", task=11, epoch=0)
     with pytest.raises(KeyError):

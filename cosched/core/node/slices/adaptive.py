@@ -1,25 +1,25 @@
 """Turns that follow the age of the jobs: ``slice=auto``.
 
-The best slice depends on how long jobs run, and no node knows that before they end. Jobs of
+The best slice depends on how long jobs run, which is unknown before they end. Jobs of
 similar length run best one after the other, and a short job should not wait for a long
 job's slice. A node does know each job's *age*, the CPU time that it has received, and the
 age at which other jobs ended.
 
 If enough jobs ended at a higher age, the youngest job of the group decides. Its turn is the
-time within which such jobs ended most often for the time spent on them (the Gittins index:
-Gittins, "Bandit Processes and Dynamic Allocation Indices", 1979; it is the best order for
-one machine if only the distribution of the lengths is known). Among similar jobs the turn
-is the rest of a job; if most jobs are short and a few long, it is the length of a short
-one.
+time within which such jobs ended most often for the time spent on them. This is the Gittins
+index ("Bandit Processes and Dynamic Allocation Indices", 1979). It gives the best order for
+one machine if only the distribution of the lengths is known. Among similar jobs the turn is
+the rest of a job. If most jobs are short and a few long, it is the length of a short one.
 
 Otherwise turns begin short and last ``GROWTH`` times longer whenever all jobs have had one,
 up to ``LONGEST`` slices. So a short job waits for short turns only, and long jobs have few
 switches.
 
 In both cases turns go by CPU time, so accounts differ by one turn at most. The nodes of a
-job agree on its age, because it was scheduled on all of them together. A job that ends ends
-the turns of other jobs too: a guessed turn should outlast its job, so a job that needs many
-CPUs would otherwise wait for a slice end that does not come.
+job agree on its age, because it was scheduled on all of them together.
+
+A guessed turn should outlast its job, so its end may never come. For this reason a job that
+leaves also ends the turns of other jobs, if the next job needs their CPUs.
 
 The paper (section 3.3) suggests that both lengths follow the workload, and does not say
 how. docs/results.md compares this method with others.
@@ -45,7 +45,7 @@ MARGIN_PART = 4
 
 
 class AdaptiveSlices(FreeSlices):
-    """See ``policy.SlicePolicy`` for the methods. ``ends`` says where turns end;
+    """See ``policy.SlicePolicy`` for the methods. ``ends`` decides where turns end;
     ``ended_ns`` holds the ages of the jobs that ended."""
 
     ends_apart = True

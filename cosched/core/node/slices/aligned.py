@@ -1,8 +1,8 @@
 """Slices of one length that end at multiples of that length, by the wall clock.
 
-The number of the slice says whose turn it is. So nodes with the same jobs and synchronised
-clocks choose the same job without a message; messages correct the rest. A job that was
-scheduled between two boundaries keeps its CPUs at the next one. If a job ends during a
+The number of the slice decides whose turn it is. So nodes with the same jobs and with
+synchronised clocks choose alike without a message; messages correct the rest. A job that
+was scheduled between two boundaries keeps its CPUs at the next one. If a job ends during a
 slice, the job with the least CPU time follows.
 """
 
@@ -34,7 +34,9 @@ class AlignedEnds(FreeEnds):
         slices = min(-(-turn_ns // self._slice_ns), most_ns // self._slice_ns)
         return slices * self._slice_ns
 
-    def orders(self, slice_ns: int, ends_ns: Collection[int], now_ns: int) -> OrderTimer:
+    def order_timer(
+        self, slice_ns: int, ends_ns: Collection[int], now_ns: int
+    ) -> OrderTimer:
         return OrderTimer(not ends_ns, True, slice_ns, 0)
 
 

@@ -34,7 +34,9 @@ class FreeEnds:
         """Returns the turn as it is."""
         return turn_ns
 
-    def orders(self, slice_ns: int, ends_ns: Collection[int], now_ns: int) -> OrderTimer:
+    def order_timer(
+        self, slice_ns: int, ends_ns: Collection[int], now_ns: int
+    ) -> OrderTimer:
         """Orders CMDCSW at the first of these ends; none if there are none."""
         deadline_ns = max(now_ns, min(ends_ns)) if ends_ns else 0
         return OrderTimer(not ends_ns, False, slice_ns, deadline_ns)
@@ -85,9 +87,9 @@ class FreeSlices:
     def lead_ns(self, group: Group) -> int:
         return LEAD_SLICES * self.slice_ns
 
-    def orders(self, contended: Iterable[Group], now_ns: int) -> OrderTimer:
+    def order_timer(self, contended: Iterable[Group], now_ns: int) -> OrderTimer:
         ends_ns = [
             min(job.since_ns for job in group.scheduled) + self.turn_ns(group)
             for group in contended
         ]
-        return self._ends.orders(self.slice_ns, ends_ns, now_ns)
+        return self._ends.order_timer(self.slice_ns, ends_ns, now_ns)

@@ -1,6 +1,6 @@
 """Defines what a slice policy decides, and chooses the policy for the node's settings.
 
-A policy is one object in one file. It orders the jobs of a group, says how long a turn
+A policy is one object in one file. It orders the jobs of a group, sets how long a turn
 lasts and when it is over, and limits the switches that messages pull. Policies do not
 change jobs.
 
@@ -58,7 +58,7 @@ class SlicePolicy(Protocol):
     def lead_ns(self, group: Group) -> int:
         """Returns how far ahead of a waiting job a job may be and still pull a switch."""
 
-    def orders(self, contended: Iterable[Group], now_ns: int) -> OrderTimer:
+    def order_timer(self, contended: Iterable[Group], now_ns: int) -> OrderTimer:
         """Returns when the timer daemon sends CMDCSW; no slice ends without such groups."""
 
 
