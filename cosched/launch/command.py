@@ -1,11 +1,11 @@
-"""The command lines that start a job's tasks, one form for each engine.
+"""Builds the command lines that start a job's tasks, one form for each engine.
 
-Two cases. Ours: cosched-run names program, ranks and hosts, and the launcher's whole
-command line is built here. The user's: a launcher's command line stays as it is, and
-only what carries the tasks' environment is put in, right behind the launcher's name.
+There are two cases. If cosched-run gets program, ranks and hosts, this module builds the
+launcher's whole command line. If the user gives a launcher's command line, it stays as it
+is; only options with the tasks' environment are added behind the launcher's name.
 
-Where the engine has an option for it, variables go to the tasks alone: a preload in the
-launcher's own environment would reach the launcher, its proxies and ssh as well.
+If the engine has an option for it, the variables reach the tasks alone. A preload in the
+launcher's own environment would also reach the launcher, its proxies and ssh.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _BY_NAME = {
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """How a launcher reaches a job's hosts.
+    """A job's hosts, and the way in which a launcher reaches them.
 
-    ``addresses`` are what it is given, ``names`` what people and sockets call them.
-    A virtual site (the lab) has an agent that starts commands on a host as rsh would, a
-    prefix that brings the launcher itself onto the first host, and one network that the
-    tasks must use: shared memory would tunnel through its walls. ``transport_chosen``: the
-    user's environment says which transport, and knows what it does.
+    ``addresses`` are for the launcher, ``names`` for users and sockets.
+    A virtual site (the lab) has three more fields. ``agent`` starts commands on a host as
+    rsh does. ``enter`` runs the launcher itself on the first host. ``network`` is the only
+    network that the tasks may use, because shared memory would bypass it.
+    ``transport_chosen``: the user's environment already names a transport.
     """
 
     names: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How many tasks, and at most how many on each host (None: as the engine likes)."""
+    """The number of tasks, and the most on each host (None: the engine chooses)."""
 
     ranks: int
     per_host: int | None
@@ -62,14 +62,14 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What to execute, and what to add to the launcher's own environment."""
+    """The command to execute, and additions to the launcher's own environment."""
 
     argv: tuple[str, ...]
     environ: Mapping[str, str] = field(default_factory=dict)
 
 
 def make_layout(ranks: int | None, per_host: int | None, hosts: int) -> Layout:
-    """Fills in what was not asked for; CoschedError if the ranks do not fit."""
+    """Completes the user's numbers; CoschedError if the ranks do not fit."""
     if ranks is None:
         ranks = max(hosts, 1) * (per_host or 1)
     if hosts:
@@ -84,12 +84,12 @@ def make_layout(ranks: int | None, per_host: int | None, hosts: int) -> Layout:
 
 
 def is_launcher(word: str) -> bool:
-    """Whether a command line that starts with ``word`` is a launcher's."""
+    """Whether ``word`` starts a launcher's command line."""
     return os.path.basename(word) in _LAUNCHERS
 
 
 def engine_by_name(word: str) -> Engine | None:
-    """The engine, where the launcher's name alone settles it."""
+    """Returns the engine if the launcher's name alone determines it."""
     return _BY_NAME.get(os.path.basename(word))
 
 
@@ -102,14 +102,14 @@ def job_command(
     *,
     root: bool,
 ) -> Command:
-    """Starts ``program`` with ``tasks`` in the environment of every rank."""
+    """Returns the command that starts ``program``, with ``tasks`` for every rank."""
     if mpi.engine is Engine.HYDRA:
         argv = _hydra(site, layout, tasks)
     elif mpi.engine in (Engine.ORTE, Engine.PRRTE):
         argv = _open_mpi(mpi.engine, site, layout, tasks, root=root)
     else:
         raise CoschedError(
-            f"{mpi.mpiexec}: unknown engine; put it in front yourself: "
+            f"{mpi.mpiexec}: unknown engine; write the launcher yourself: "
             f"cosched-run -- {mpi.mpiexec} ..."
         )
     return Command((*site.enter, str(mpi.mpiexec), *argv, *program))
@@ -118,7 +118,7 @@ def job_command(
 def wrapped_command(
     engine: Engine, argv: Sequence[str], tasks: Mapping[str, str]
 ) -> Command:
-    """The user's launcher with ``tasks`` put into every rank's environment."""
+    """Returns the user's launcher command with ``tasks`` in every rank's environment."""
     if engine is Engine.HYDRA:
         return Command((argv[0], *_genv(tasks), *argv[1:]))
     if engine in (Engine.ORTE, Engine.PRRTE):
@@ -127,8 +127,10 @@ def wrapped_command(
 
 
 def own_environment(site: Site, mpi: Mpi) -> dict[str, str]:
-    """What an MPI's tasks need by themselves: to stay on a virtual site's own network, and
-    to be bound to no CPU."""
+    """Returns the variables that an MPI's tasks need even without cosched.
+
+    They keep tasks on a virtual site's network and unbound from CPUs.
+    """
     if mpi.intel:
         virtual = intel.VIRTUAL_TASKS if site.agent is not None else {}
         return {**intel.TASKS, **virtual}
@@ -166,8 +168,8 @@ def _open_mpi(
 ) -> list[str]:
     """Both generations of Open MPI's launcher.
 
-    Nothing is bound: two jobs bound to the same core would share it while others idle,
-    and on virtual nodes every rank would land on core 0.
+    Ranks are not bound: two jobs bound to one core would share it while other cores are
+    idle, and on virtual nodes every rank would land on core 0.
     """
     argv = ["--allow-run-as-root"] if root else []
     if site.agent is not None:

@@ -1,8 +1,8 @@
-"""The dynamic libraries that an ELF file asks for, read without running anything.
+"""Reads the dynamic libraries that an ELF file needs, without running it.
 
-Only what the loader itself reads: program headers, the dynamic section and its string
-table. A file that is not ELF, is cut short or makes no sense has no answer (None); the
-caller then knows nothing about it, which is never an error.
+It reads the same parts as the loader: program headers, the dynamic section and its string
+table. For a file that is not ELF, is cut short or is damaged the result is None, which is
+never an error. pyelftools is not used: its import takes 50 ms of each cosched-run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SECTION_MAX = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class Elf:
-    """What the dynamic section of ``path`` says. A static program needs nothing."""
+    """The dynamic section of ``path``. A static program needs no library."""
 
     path: Path
     needed: tuple[str, ...]
@@ -30,7 +30,7 @@ class Elf:
     runpath: tuple[str, ...]
 
     def search_path(self, environ: Mapping[str, str]) -> Iterator[Path]:
-        """Where the loader looks before its cache and the system's directories."""
+        """Yields the directories that the loader searches before its cache."""
         if not self.runpath:
             yield from self._expanded(self.rpath)
         for entry in environ.get("LD_LIBRARY_PATH", "").replace(";", ":").split(":"):
@@ -39,7 +39,7 @@ class Elf:
         yield from self._expanded(self.runpath)
 
     def find(self, library: str, environ: Mapping[str, str]) -> Path | None:
-        """The file that ``library`` would be, if the search path settles it."""
+        """Returns the file of ``library`` if it is in the search path."""
         for directory in self.search_path(environ):
             candidate = directory / library
             if candidate.is_file():
@@ -53,7 +53,7 @@ class Elf:
 
 
 def read_elf(path: Path) -> Elf | None:
-    """``path`` as the loader sees it; None if it is not a well-formed ELF file."""
+    """Reads ``path`` as the loader does; None if it is not a well-formed ELF file."""
     try:
         with path.open("rb") as file:
             return _Reader(file, path).read()
@@ -62,7 +62,7 @@ def read_elf(path: Path) -> Elf | None:
 
 
 def build_id(path: Path) -> bytes:
-    """What the linker wrote into ``path`` to tell builds apart; empty if it did not."""
+    """Returns the build id that the linker wrote into ``path``; empty if there is none."""
     try:
         with path.open("rb") as file:
             return _Reader(file, path).build_id()
@@ -71,7 +71,7 @@ def build_id(path: Path) -> bytes:
 
 
 class _Reader:
-    """One pass over one open file; every oddity ends in ValueError or struct.error."""
+    """Reads one open file; ValueError or struct.error if it is damaged."""
 
     def __init__(self, file: BinaryIO, path: Path) -> None:
         self._file = file
@@ -133,7 +133,7 @@ class _Reader:
         return data
 
     def _segments(self) -> Iterator[tuple[int, int, int, int]]:
-        """(kind, offset, address, size in the file) of each segment."""
+        """Yields (kind, offset, address, size in the file) of each segment."""
         if self._wide:
             header = struct.unpack(self._order + "HHIQQQIHHHHHH", self._at(16, 48))
             layout = self._order + "IIQQQQQQ"

@@ -1,4 +1,4 @@
-"""What cosched adds to the environment of a job's tasks, and how jobs are named."""
+"""Builds the environment of a job's tasks and the job's default name."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from pathlib import Path
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_US, parse_duration
 
-#: By which a process knows that it is a rank; as in mpi_shim/interposer/launch.c.
+#: A process with one of these is a rank; as in mpi_shim/interposer/launch.c.
 RANK_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
 _VARIABLE_OPTIONS = ("-x", "-env", "-genv", "--env", "--genv")
 _LABEL_MAX = 40
-#: About what it costs to put a task to sleep and to wake it: the competitive choice.
+#: About the cost of a sleep and a wake-up: the competitive choice.
 BLOCK_SPIN_NS = 20 * NS_PER_US
 _SUFFIX_DIGITS = "0123456789abcdefghijkmnpqrstuvwxyz"
 _SUFFIX_LENGTH = 5
 
 
 def default_job_name(label: str, noise: bytes) -> str:
-    """The program's name and a short suffix, so that two runs of it are two jobs."""
+    """Returns the program's name with a short suffix that differs from run to run."""
     clean = re.sub(r"[^A-Za-z0-9._-]+", "-", label).strip(".-")[:_LABEL_MAX]
     number = int.from_bytes(noise, "little")
     suffix = ""
@@ -35,8 +35,9 @@ def default_job_name(label: str, noise: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """How a job takes part: its name, its node's daemons, its carrier, what memory it
-    needs on each node, and when it was submitted, since 1970 (0: it does not say).
+    """A job's part in coscheduling: its name, run directory, carrier, memory and age.
+
+    ``memory_bytes``: on each node; 0: unknown. ``submitted_ns``: since 1970; 0: unknown.
     """
 
     job: str
@@ -54,10 +55,10 @@ def task_environment(
     shim: Path | None,
     verbose: bool,
 ) -> dict[str, str]:
-    """The variables that change a program; the user's own preload comes first.
+    """Returns the variables for the tasks; the user's own preload comes first.
 
-    Without ``part`` only its waits change. Without ``shim`` they reach only programs that
-    import the mpi4py wrapper. ``wait`` is what ``wait_policy`` returned.
+    Without ``part`` only waits change. Without ``shim`` the variables affect only programs
+    that import the mpi4py wrapper. ``wait``: a result of ``wait_policy``.
     """
     added = {"COSCHED_WAIT": wait}
     if part is not None:
@@ -65,7 +66,7 @@ def task_environment(
         added["COSCHED_RUN_DIR"] = os.path.abspath(part.run_dir)
         added["COSCHED_STATUS"] = part.status
         if any(name in environ for name in RANK_VARIABLES):
-            # They are an outer job's: the launcher would take itself for a rank.
+            # They belong to an outer job; the launcher would take itself for a rank.
             added["COSCHED_LAUNCHED"] = f"{part.job}:0"
         if part.memory_bytes:
             added["COSCHED_MEMORY"] = str(part.memory_bytes)
@@ -79,7 +80,7 @@ def task_environment(
 
 
 def submission_ns(environ: Mapping[str, str], now_ns: int) -> int:
-    """When the job was submitted, since 1970: now, unless whoever queued it said when."""
+    """Returns the time of submission since 1970: COSCHED_SUBMITTED, or else now."""
     text = environ.get("COSCHED_SUBMITTED", "")
     if not text:
         return now_ns
@@ -91,9 +92,10 @@ def submission_ns(environ: Mapping[str, str], now_ns: int) -> int:
 
 
 def wait_policy(text: str) -> str:
-    """``spin``, ``yield``, ``block[:TIME]`` or ``auto[:TIME]`` as the shim reads it.
+    """Returns ``spin``, ``yield``, ``block:NS`` or ``auto:NS``, as the shim reads it.
 
-    TIME, 20 us unless given, is how long a wait spins before it sleeps.
+    The user writes ``block[:TIME]`` or ``auto[:TIME]``. A wait spins for TIME, by default
+    20 us, before it sleeps.
     """
     if text in ("spin", "yield"):
         return text
@@ -110,11 +112,12 @@ def wait_policy(text: str) -> str:
 def carrier_for(
     asked: str, *, interposer: bool, surely_shimmed: bool, wrapped: bool
 ) -> str:
-    """How the sender's status travels, ``asked`` for by name or as ``auto``.
+    """Returns the carrier of the sender's status; ``asked`` is its name or ``auto``.
 
-    ``shadow`` costs next to nothing in the path of a message and cannot spoil one, so
-    ``auto`` takes it wherever every rank surely has the interposer; without one, for the
-    mpi4py wrapper, where cosched-run itself starts every rank; else ``none``.
+    ``shadow`` costs a message next to nothing and cannot damage it. So ``auto`` means
+    ``shadow`` if every rank surely has the interposer. Without an interposer (for the
+    mpi4py wrapper) it means ``shadow`` if cosched-run itself starts every rank. In all
+    other cases it means ``none``.
     """
     if asked != "auto":
         return asked
@@ -123,7 +126,7 @@ def carrier_for(
 
 
 def merge_preload(existing: str, shim: Path) -> str:
-    """``existing`` with ``shim`` behind it, once."""
+    """Returns ``existing`` with ``shim`` at its end, once."""
     text = str(shim)
     if re.search(r"[\s:]", text):
         raise CoschedError(
@@ -135,7 +138,7 @@ def merge_preload(existing: str, shim: Path) -> str:
 
 
 def presets_preload(argv: Sequence[str]) -> bool:
-    """Whether a launcher's command line sets LD_PRELOAD itself, which hides ours."""
+    """Whether a launcher's command line sets LD_PRELOAD, which would replace ours."""
     return any(
         option in _VARIABLE_OPTIONS and word.partition("=")[0] == "LD_PRELOAD"
         for option, word in pairwise(argv)

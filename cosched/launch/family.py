@@ -1,4 +1,4 @@
-"""Families of MPI, the engines that start their tasks, and how both are recognised."""
+"""Recognises the families of MPI and the engines that start their tasks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 class Family(Enum):
-    """Whose ABI a program follows. Intel MPI shares MPICH's."""
+    """The ABI that a program follows. Intel MPI shares MPICH's."""
 
     MPICH = "mpich"
     OPENMPI = "openmpi"
@@ -20,7 +20,7 @@ class Family(Enum):
 
 
 class Engine(Enum):
-    """Whose command line starts the tasks."""
+    """The kind of launcher, by its command line."""
 
     HYDRA = "hydra"
     ORTE = "orte"
@@ -31,7 +31,7 @@ class Engine(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What ``mpiexec --version`` says."""
+    """The contents of ``mpiexec --version``."""
 
     family: Family | None
     engine: Engine
@@ -52,7 +52,7 @@ class Mpi:
 
     @property
     def title(self) -> str:
-        """The name that people know it by."""
+        """The name that users know."""
         return "Intel MPI" if self.intel else self.family.title
 
 
@@ -67,10 +67,10 @@ _OPEN_MPI = re.compile(r"\((?:Open MPI|OpenRTE|PRRTE)\)\s+(\d+)(\S*)")
 
 
 def family_of_library(name: str) -> Family | None:
-    """The family that a library's file name (its soname) belongs to, if to any.
+    """Returns the family of a library's file name (its soname), if any.
 
-    MPICH and its kin share major version 12 by agreement, Debian's libmpich and Intel MPI
-    included; Open MPI's is 40 since version 3. The standard ABI (libmpi_abi) fits either.
+    MPICH, Debian's libmpich and Intel MPI share major version 12 by agreement. Open MPI has
+    40 since version 3. The standard ABI (libmpi_abi) fits either.
     """
     match = _LIBRARY.match(name)
     if match is None:

@@ -1,4 +1,4 @@
-"""From what was asked to what will run: one job, resolved.
+"""Turns the user's request into a job that can be started.
 
 ``resolve`` decides whose launcher starts the job, finds the MPI and says what does not
 fit. ``Job.command`` is then pure: the same job with and without cosched's environment,
@@ -41,7 +41,7 @@ _GUESSES_MAX = 3
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the user asked for; None and () where he left it to us."""
+    """The user's request; None and () stand for the default."""
 
     argv: tuple[str, ...]
     ranks: int | None = None
@@ -77,18 +77,18 @@ class Job:
 
     @property
     def launcher(self) -> str:
-        """What starts the tasks, as people know it."""
+        """The name of the launcher, for users."""
         return self.argv[0] if self.mpi is None else str(self.mpi.mpiexec)
 
     def require_mpicc(self) -> Path:
-        """The compiler wrapper, or a CoschedError that says where it was looked for."""
+        """Returns the compiler wrapper; CoschedError, with the searched place, if none."""
         if self.mpicc is None:
             name = "mpicc_abi (MPI 5's standard ABI)" if self.standard_abi else "mpicc"
             raise CoschedError(f"no {name} beside {self.launcher} to build the shim with")
         return self.mpicc
 
     def command(self, tasks: Mapping[str, str]) -> Command:
-        """What starts the job with ``tasks`` in the environment of every rank."""
+        """Returns the command that starts the job, with ``tasks`` for every rank."""
         if self.layout is None or self.mpi is None:
             return wrapped_command(self.engine, self.argv, tasks)
         return job_command(
@@ -101,14 +101,14 @@ class Job:
         )
 
     def own_environment(self) -> dict[str, str]:
-        """What the tasks need to reach each other, with cosched or without."""
+        """The variables that the tasks need to reach each other, even without cosched."""
         if self.mpi is None:
             return {}
         return own_environment(self.site, self.mpi)
 
     @property
     def death_signal(self) -> signal.Signals:
-        """What ends the launcher and its ranks for sure.
+        """The signal that surely ends the launcher and its ranks.
 
         Hydra's proxies kill the ranks when their launcher is gone, but SIGTERM is
         only passed on; Open MPI's launcher has to be asked.
@@ -117,7 +117,7 @@ class Job:
 
 
 def resolve(request: Request, site: Site, places: Places) -> Job:
-    """Finds all that ``request`` needs; CoschedError says what is missing."""
+    """Finds everything that ``request`` needs; CoschedError names what is missing."""
     if is_launcher(request.argv[0]):
         return _resolve_wrapped(request, site, places)
     environ = places.environ
@@ -173,7 +173,7 @@ def _resolve_wrapped(request: Request, site: Site, places: Places) -> Job:
         layout=None,
         root=request.root,
         standard_abi=program.standard_abi,
-        # Of several programs (a : b) only one was looked at.
+        # Only one of several programs (a : b) was inspected.
         surely_shimmed=program.family is not None
         and ":" not in request.argv
         and not warnings,
@@ -184,7 +184,7 @@ def _resolve_wrapped(request: Request, site: Site, places: Places) -> Job:
 def _wrapped_mpicc(
     launcher: Path, family: Family | None, program: Program, places: Places
 ) -> Path | None:
-    """The wrapper of the program's MPI where that is known, else of the launcher's."""
+    """Returns the wrapper of the program's MPI if known, otherwise of the launcher's."""
     if program.library is None and family is not None:
         beside = find_mpicc(program, launcher, family)
         if beside is not None:
@@ -208,10 +208,10 @@ def _wrapped_warnings(
 
 
 def _guess_program(words: Sequence[str], environ: Mapping[str, str]) -> Program:
-    """The program in a launcher's command line, whose options are not known here.
+    """Guesses the program in a launcher's command line, whose options are unknown here.
 
-    The first word that starts an MPI program, else the first that starts any. A wrong
-    guess costs a job's default name and the best choice of compiler, nothing else.
+    It is the first word that starts an MPI program, or else the first that starts any
+    program. A wrong guess affects the job's default name and the choice of compiler only.
     """
     guesses: list[Program] = []
     for index, word in enumerate(words):

@@ -1,9 +1,9 @@
 """Finds the MPI that a job will use: its launcher and the compiler wrapper beside it.
 
-Order of search, best first: what ``--mpi`` names; the installation that the program's own
-MPI library belongs to; beside the Python that will run the program, or else runs us; PATH.
-A launcher of another family than the program's library is passed over: it would start N
-programs of one rank each.
+The search goes through these places: the MPI that ``--mpi`` names; the installation of the
+program's own MPI library; the directory of the Python that runs the program, or of the
+running Python; PATH. A launcher of another family than the program's library is skipped,
+because it would start N programs of one rank each.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _ANCESTORS_MAX = 5
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where to look: the running Python's directory and the environment."""
+    """Places to search: the running Python's directory and the environment."""
 
     python_bin: Path
     environ: Mapping[str, str]
 
 
 def find_mpi(program: Program, asked: str | None, places: Places) -> Mpi:
-    """The MPI to start ``program`` with; CoschedError when there is none."""
+    """Returns the MPI for ``program``; CoschedError if there is none."""
     search = _Search(program, places)
     if asked is None:
         return search.automatic()
@@ -50,7 +50,7 @@ def find_mpi(program: Program, asked: str | None, places: Places) -> Mpi:
 
 
 def launcher_version(launcher: Path, environ: Mapping[str, str]) -> Version:
-    """What a launcher says about itself; an unknown one is taken to be plain."""
+    """Returns a launcher's version; for an unknown one the engine INHERIT."""
     try:
         answer = subprocess.run(
             [str(launcher), "--version"],
@@ -69,10 +69,10 @@ def launcher_version(launcher: Path, environ: Mapping[str, str]) -> Version:
 
 
 def find_mpicc(program: Program, launcher: Path, family: Family | None) -> Path | None:
-    """The compiler wrapper of the launcher's own build, for ``program``'s ABI.
+    """Returns the compiler wrapper beside the launcher, for ``program``'s ABI.
 
-    Where several families share a directory, ``mpicc.FAMILY`` is the sure one. For MPI 5's
-    own ABI it is a wrapper apart, or Intel MPI's, which has an option for it.
+    ``mpicc.FAMILY`` comes first, because several families can share a directory. MPI 5's
+    own ABI has a separate wrapper; Intel MPI's wrapper has an option for it.
     """
     if program.standard_abi:
         names = ["mpicc_abi"]
@@ -90,7 +90,7 @@ def find_mpicc(program: Program, launcher: Path, family: Family | None) -> Path 
 
 
 def find_compiler(program: Program, places: Places) -> Path | None:
-    """The wrapper for a program whose launcher has none of its own (srun)."""
+    """Returns the wrapper for a program whose launcher has none (srun)."""
     for directory in _directories(program, places):
         found = find_mpicc(program, directory / "mpicc", program.family)
         if found is not None:
@@ -99,7 +99,7 @@ def find_compiler(program: Program, places: Places) -> Path | None:
 
 
 class _Search:
-    """One search for one program; remembers what it met for the message at its end."""
+    """One search for one program; keeps rejected launchers for the error message."""
 
     def __init__(self, program: Program, places: Places) -> None:
         self._program = program
@@ -133,7 +133,7 @@ class _Search:
         if version.family is None:
             raise CoschedError(
                 f"--mpi {asked}: neither Hydra nor Open MPI; "
-                f"put it in front yourself: cosched-run -- {launcher} ..."
+                f"write the launcher yourself: cosched-run -- {launcher} ..."
             )
         return self._checked(self._installation(launcher, version))
 
@@ -198,7 +198,7 @@ class _Search:
 
 
 def _directories(program: Program, places: Places) -> Iterator[Path]:
-    """Every directory that may hold the right launcher, best first, each once."""
+    """Yields each directory that may hold the right launcher once, best first."""
     return iter(dict.fromkeys(_all_directories(program, places)))
 
 

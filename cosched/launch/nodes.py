@@ -1,8 +1,8 @@
-"""The daemons of the nodes that a job runs on: are they up, and is the name free?
+"""Checks the daemons of a job's nodes: they must be up and the job's name free.
 
-Where none runs on this node, a private pair is started: it lives as long as somebody
-holds a lease or a task is left. Who connects is passed in, so that this module knows
-nothing of sockets.
+If no daemon runs on this node, a private pair is started. It lives as long as a client
+holds a lease or a task is left. The function that connects is passed in, so this module
+does not depend on sockets.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _COSCHED = "from cosched.cli.main import main; main()"
 
 
 class JobRefused(CoschedError):
-    """The job must not start; to run it uncoordinated would not help."""
+    """The job must not start, not even without coscheduling."""
 
 
 class JobNameTaken(JobRefused):
-    """This user has a job of that name on one of the nodes."""
+    """The user already has a job of that name on one of the nodes."""
 
 
 class TooManyJobs(JobRefused):
-    """This user has as many jobs on one of the nodes as the operator allows."""
+    """The user has as many jobs on a node as the operator allows."""
 
 
 class TooLarge(JobRefused):
@@ -47,7 +47,7 @@ class Control(Protocol):
 
 
 Connect = Callable[[NodePaths], Control | None]
-"""Opens a connection; None where no daemon answers."""
+"""Opens a connection; None if no daemon answers."""
 
 
 def check_nodes(
@@ -60,10 +60,11 @@ def check_nodes(
     most: int | None = None,
     need_bytes: int = 0,
 ) -> None:
-    """CoschedError unless every node's daemon is up and knows no such job of this user,
-    and fewer than ``most`` of his jobs; or if a node has less memory than ``need_bytes``.
+    """Checks every node; CoschedError if the job cannot run on one of them.
 
-    ``start_hint`` is the command that starts a daemon; ``{node}`` in it is its node.
+    The daemon must be up. The user must have no job of that name and fewer than ``most``
+    jobs there. The node needs ``need_bytes`` of memory. ``start_hint``: the command that
+    starts a daemon, with ``{node}`` for the node.
     """
     for paths in nodes:
         control = connect(paths)
@@ -89,11 +90,11 @@ def lease_node(
     most: int | None = None,
     need_bytes: int = 0,
 ) -> Control:
-    """A lease on this node's daemons; starts a private pair where none is up.
+    """Returns a lease on this node's daemons; starts a private pair if none is up.
 
-    It holds until the connection is closed. JobRefused if the user should choose another
-    name, has ``most`` jobs here, or needs more memory than the node has; any other
-    CoschedError if there is no way to have daemons here.
+    The lease ends when the connection is closed. JobRefused if the name is taken, the user
+    has ``most`` jobs here, or the node has too little memory. Any other CoschedError if
+    daemons cannot be started here.
     """
 
     def lease(control: Control) -> Control:
@@ -109,7 +110,7 @@ def lease_node(
 
     control = connect(paths)
     if control is not None:
-        with contextlib.suppress(NoDaemon):  # private daemons that were just ending
+        with contextlib.suppress(NoDaemon):  # private daemons that are just ending
             return lease(control)
     start_private_pair(paths)
     control = connect(paths)
@@ -119,17 +120,17 @@ def lease_node(
 
 
 def start_private_pair(paths: NodePaths) -> None:
-    """Runs ``cosched up --private``; CoschedError in its own words if it fails."""
+    """Runs ``cosched up --private``; CoschedError with its last line if it fails."""
     command = [sys.executable, "-c", _COSCHED, "up", "--private", "--node", paths.node]
-    with os.fdopen(os.memfd_create("cosched-up"), "w+", errors="replace") as said:
+    with os.fdopen(os.memfd_create("cosched-up"), "w+", errors="replace") as output:
         try:
             # From "/", since Python looks for modules in the working directory first. A
             # file takes the output: the daemons might keep a pipe open.
             status = subprocess.run(
                 [*command, "--run-dir", os.path.abspath(paths.run_dir)],
                 stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
+                stdout=output,
+                stderr=output,
                 timeout=START_TIMEOUT_S,
                 check=False,
                 cwd="/",
@@ -137,8 +138,8 @@ def start_private_pair(paths: NodePaths) -> None:
         except subprocess.TimeoutExpired:
             raise CoschedError(f"not ready after {START_TIMEOUT_S} s") from None
         if status != 0:
-            said.seek(0)
-            lines = said.read().strip().splitlines()
+            output.seek(0)
+            lines = output.read().strip().splitlines()
             last = lines[-1] if lines else f"exit status {status}"
             raise CoschedError(last.removeprefix("cosched: "))
 

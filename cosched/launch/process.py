@@ -1,18 +1,18 @@
-"""Runs a launcher as if it stood alone, and leaves nothing of its job behind.
+"""Runs a launcher as without cosched-run, and ends every process of its job.
 
-One loop, one place of waiting (``sigwaitinfo``): the ends of children and the signals to
-pass on arrive in the same queue.
+One loop waits in one place (``sigwaitinfo``): ends of children and signals to pass on
+arrive in the same queue.
 
-Terminal. The launcher stays in our process group, so that job control, pipelines and
-password prompts work as without us. What a key sends (the kernel is the sender) has then
-reached the launcher already and is not passed on; what a process sends to us is. A
-``kill`` of the whole group therefore reaches the launcher twice.
+Terminal. The launcher stays in our process group, so job control, pipelines and password
+prompts work as usual. A signal from a key (the kernel is the sender) has already reached
+the launcher and is not passed on. A signal from a process is passed on, so a ``kill`` of
+the whole group reaches the launcher twice.
 
-End. We are the subreaper of every descendant. After the launcher, what is left of its job
-gets a moment to end by itself, is asked to (SIGTERM) and is killed; a launcher that was
-killed skips the moment. Every process is waited for, so its CPU time is counted in our
-RUSAGE_CHILDREN. If we are killed outright, the kernel sends the launcher
-``death_signal``. A process that cannot be killed is given up after a while.
+End. This process is the subreaper of every descendant. After the launcher's end, remaining
+processes have a moment to end; then they get SIGTERM and later SIGKILL. If a signal killed
+the launcher, there is no such moment. Every process is waited for, so RUSAGE_CHILDREN
+includes its CPU time. If this process is killed, the kernel sends the launcher
+``death_signal``. A process that cannot be killed is left after a while.
 """
 
 from __future__ import annotations
@@ -54,15 +54,14 @@ def run_launcher(
 ) -> int:
     """Runs ``argv`` to its end and returns its wait status.
 
-    CoschedError if it cannot be started. Afterwards the signals that would have been
-    passed on stay blocked, since there is nobody left to pass them to, and this process
-    goes on adopting orphans: call it once, last.
+    CoschedError if it cannot be started. Call it once and last: the signals to pass on
+    stay blocked afterwards, and this process goes on adopting orphans.
     """
     return _Run(argv, environ, death_signal).run()
 
 
 def exit_like(status: int) -> int:
-    """An exit status for ``status``; does not return if a signal ended the launcher."""
+    """Returns the exit status for ``status``; ends by the same signal as the launcher."""
     if not os.WIFSIGNALED(status):
         return os.waitstatus_to_exitcode(status)
     number = os.WTERMSIG(status)
@@ -88,7 +87,7 @@ class _Run:
         self._pid = 0
         self._status: int | None = None
         self._children_left = True
-        # What we were told to ignore (nohup), the launcher ignores too.
+        # The launcher also ignores the signals that this process ignores (nohup).
         self._waited = {
             number
             for number in _FORWARDED
@@ -178,7 +177,7 @@ class _Run:
             return
         deadline = time.monotonic() + KILL_S
         while time.monotonic() < deadline:
-            # Again and again: a process may have forked while we were looking.
+            # Repeated, because a process may have forked in the meantime.
             self._signal_rest(signal.SIGKILL)
             if self._gone_within(0.1):
                 return
@@ -204,4 +203,4 @@ class _Run:
             try:
                 process.send_signal(number)
             except psutil.Error:
-                continue  # ended meanwhile, or not ours to signal
+                continue  # it ended, or we may not signal it

@@ -1,8 +1,8 @@
-"""What kind of program a command line starts, and which MPI it will load.
+"""Finds the kind of program that a command line starts, and the MPI that it will load.
 
-An ELF file names its libraries. A Python program loads the MPI that mpi4py picks: the
-one MPI4PY_MPIABI names, the one mpi4py was built with, or (wheels) the first one found
-in the interpreter's environment. About any other script nothing is known.
+An ELF file names its libraries. A Python program loads the MPI that mpi4py chooses: the
+one in MPI4PY_MPIABI, the one mpi4py was built with, or (wheels) the first one in the
+interpreter's environment. The MPI of any other script is unknown.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _VALUE_OPTIONS = ("-X", "-W", "--check-hash-based-pycs")
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """``label`` names it to people; ``library`` is the MPI library file it will load."""
+    """A program. ``label``: its name for users. ``library``: its MPI library file."""
 
     argv: tuple[str, ...]
     path: Path | None
@@ -51,12 +51,12 @@ class Program:
 
     @property
     def standard_abi(self) -> bool:
-        """Whether it follows MPI 5's own ABI, which wants a shim of its own."""
+        """Whether it follows MPI 5's own ABI, which needs a separate shim."""
         return self.library_name.startswith(STANDARD_ABI)
 
 
 def which(command: str, environ: Mapping[str, str]) -> Path | None:
-    """The executable file that ``command`` starts, symbolic links kept."""
+    """Returns the executable file of ``command``, with symbolic links kept."""
     if "/" in command:
         candidates = [command]
     else:
@@ -69,7 +69,7 @@ def which(command: str, environ: Mapping[str, str]) -> Path | None:
 
 
 def require(command: str, environ: Mapping[str, str], what: str = "program") -> Path:
-    """``which``, or a CoschedError that says why not."""
+    """Does the same as ``which``; CoschedError with the reason if there is no such file."""
     found = which(command, environ)
     if found is not None:
         return found
@@ -84,7 +84,7 @@ def require(command: str, environ: Mapping[str, str], what: str = "program") -> 
 
 
 def inspect(argv: Sequence[str], environ: Mapping[str, str], path: Path | None) -> Program:
-    """What can be known about ``argv``; ``path`` is the file its first word starts."""
+    """Returns the facts about ``argv``; ``path``: the file of its first word."""
     words = tuple(argv)
     label = os.path.basename(words[0])
     if path is None:
@@ -102,9 +102,9 @@ def inspect(argv: Sequence[str], environ: Mapping[str, str], path: Path | None) 
 
 
 def mpi_library_of(elf: Elf, environ: Mapping[str, str]) -> tuple[str, Path | None]:
-    """Name and file of the MPI library that ``elf`` loads, itself or through another.
+    """Returns name and file of the MPI library that ``elf`` loads, directly or not.
 
-    The loader's own answer (ldd) is asked for only where the file does not settle it.
+    It runs ldd only if the file itself does not determine the library.
     """
     direct = next((name for name in elf.needed if is_mpi_library(name)), "")
     if direct:
@@ -151,7 +151,7 @@ def _shebang(path: Path, environ: Mapping[str, str]) -> Path | None:
 
 
 def _python_label(argv: Sequence[str]) -> str:
-    """``app`` for ``python -u app.py``, ``pkg.mod`` for ``python -m pkg.mod``."""
+    """Returns ``app`` for ``python -u app.py``, ``pkg.mod`` for ``python -m pkg.mod``."""
     words = iter(argv[1:])
     for word in words:
         if word == "-m":
@@ -205,7 +205,7 @@ def _mpi4py_library(
 def _standard_abi_library(
     interpreter: Path, environ: Mapping[str, str]
 ) -> tuple[str, Path | None]:
-    """libmpi_abi where mpi4py would look for an MPI library."""
+    """Searches libmpi_abi in the places of mpi4py."""
     for candidate in _mpi4py_candidates(interpreter, environ):
         for library in (candidate, candidate.with_name(STANDARD_ABI + "1")):
             if library.name.startswith(STANDARD_ABI) and library.is_file():
@@ -214,7 +214,7 @@ def _standard_abi_library(
 
 
 def _mpi4py_candidates(interpreter: Path, environ: Mapping[str, str]) -> Iterator[Path]:
-    """The libraries that mpi4py's wheel would try, in its order."""
+    """Yields the libraries that mpi4py's wheel tries, in its order."""
     named = environ.get("MPI4PY_LIBMPI")
     if named:
         entries = [Path(entry) for entry in named.split(os.pathsep)]
@@ -235,7 +235,7 @@ def _mpi4py_candidates(interpreter: Path, environ: Mapping[str, str]) -> Iterato
 
 
 def _built_mpi4py(prefix: Path) -> Iterator[Path]:
-    """mpi4py's extension where it was built for one MPI (a wheel has one per ABI)."""
+    """Yields mpi4py's extension if it was built for one MPI (a wheel has one per ABI)."""
     for place in _PACKAGES:
         for extension in prefix.glob(f"{place}/mpi4py/MPI.*.so"):
             abi = extension.name.split(".")[1]
@@ -244,7 +244,7 @@ def _built_mpi4py(prefix: Path) -> Iterator[Path]:
 
 
 def _soname(library: Path) -> str:
-    """The name with a version. ``libmpi.so`` is a link, or a text that the linker reads."""
+    """Returns the name with a version; ``libmpi.so`` is a link or a linker script."""
     if not library.is_file():
         return ""
     if is_mpi_library(library.name):

@@ -1,11 +1,11 @@
-"""Runs a small MPI program with and without the shim and says what works.
+"""Runs a small MPI program with and without the shim and reports what works.
 
-The program (``selftest.c``) checks every message it gets, and says how many there were.
-While it stands still at its end, its tasks' counters are read: under the paper's carrier
-each message must have been seen, sent and received, and none without its status byte. It
-runs as ``cosched-run`` would run it, so what is found wrong here is wrong there.
+The program (``selftest.c``) checks every message that it receives and prints their number.
+It stops before its end, and the counters of its tasks are read. Under the paper's carrier
+the shim must have counted each message, sent and received, and none without its status
+byte. The program starts as with ``cosched-run``, so a fault here is a fault there.
 
-Who asks the daemon is passed in, so that this module knows nothing of sockets.
+The function that asks the daemon is passed in, so this module does not depend on sockets.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ _SAID = re.compile(
     re.MULTILINE,
 )
 JobsOf = Callable[[], Iterable[Mapping[str, Any]]]
-"""The jobs in a node's status, as its daemon tells them."""
+"""Returns the jobs in a node's status, as its daemon reports them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One run: under which carrier, what the program said, what its counters said."""
+    """One run: its carrier, the program's output and its counters."""
 
     carrier: str
     why: str = ""
-    """Why it is not well; empty if it is."""
+    """The fault; empty if there is none."""
     standard: str = ""
-    """The version of MPI that the library claims."""
+    """The version of MPI that the library reports."""
     messages: int = 0
-    """Sent, and as many received, by each rank."""
+    """The number that each rank sent; each received as many."""
     counters: tuple[Mapping[str, int], ...] = field(default=())
 
     @property
@@ -57,7 +57,7 @@ class Outcome:
 
 
 def compile_selftest(build: ShimBuild, folder: Path) -> Path:
-    """The program for the MPI of ``build``; CoschedError if it cannot be compiled."""
+    """Compiles the program for the MPI of ``build``; CoschedError if that fails."""
     return compile_program(build, Path(__file__).parent / "selftest.c", folder / "selftest")
 
 
@@ -71,9 +71,11 @@ def run_selftest(
     run_dir: Path,
     jobs_of: JobsOf,
 ) -> Outcome:
-    """One run under ``carrier``, or without the shim. ``start`` makes a job of two ranks of
-    a command line, ``environ`` is what its launcher runs in; ``run_dir`` is
-    that of the daemons, of whom ``jobs_of`` asks."""
+    """Runs the program once under ``carrier``, or without the shim.
+
+    ``start`` makes a job of two ranks from a command line. ``environ``: the environment of
+    its launcher. ``run_dir``: the daemons' run directory. ``jobs_of`` asks the daemons.
+    """
     gate = program.with_name(f"gate-{carrier}")
     os.mkfifo(gate, 0o600)
     job = start((str(program), str(gate)))
@@ -108,10 +110,10 @@ def run_selftest(
 
 
 def judge(carrier: str, said: str, tasks: Sequence[Mapping[str, Any]]) -> Outcome:
-    """What a run that came to its end is worth. ``tasks``: as the daemon tells them."""
+    """Judges a run that ended. ``tasks``: as the daemon reports them."""
     match = _SAID.search(said)
     if match is None:
-        return Outcome(carrier, f"said '{said.strip()}'")
+        return Outcome(carrier, f"unexpected output '{said.strip()}'")
     standard, *words = match.groups()
     numbers = [int(word) for word in words]
     sent, received, wrong, active = (numbers[i : i + 2] for i in range(0, 8, 2))
@@ -136,7 +138,7 @@ def _complaint(
     if any(wrong):
         return f"{sum(wrong)} of {sum(received)} messages had wrong contents or length"
     if carrier == PLAIN:
-        return "the shim was loaded all the same" if any(active) else ""
+        return "the shim was loaded nevertheless" if any(active) else ""
     if not all(active):
         return "the shim was not loaded (does something else set LD_PRELOAD?)"
     if len(counters) != RANKS:
@@ -148,7 +150,7 @@ def _complaint(
         if seen != (sent[rank], received[rank]):
             return (
                 f"rank {rank}: of {sent[rank]} sent and {received[rank]} received "
-                f"messages {seen[0]} and {seen[1]} were seen"
+                f"messages the shim counted {seen[0]} and {seen[1]}"
             )
         if counted["foreign"]:
             return f"rank {rank}: {counted['foreign']} messages came without a status byte"
@@ -156,7 +158,7 @@ def _complaint(
 
 
 class _Watched:
-    """The running job; ends it if it takes too long, or if we leave in any other way."""
+    """The running job; it is ended if it takes too long or if the block is left."""
 
     def __init__(self, process: subprocess.Popen[str], job: Job) -> None:
         self._process, self._job = process, job
@@ -172,7 +174,7 @@ class _Watched:
             self._process.stdout.close()
 
     def said(self) -> str | None:
-        """The program's one line; None if it ended without it."""
+        """Returns the program's one line; None if the program ended without it."""
         timer = threading.Timer(TIMEOUT_S, self._give_up)
         timer.start()
         try:

@@ -1,5 +1,5 @@
-"""Which MPI a shim is for: that of a program, of a launcher, of a compiler wrapper, or the
-one at hand."""
+"""Finds the MPI that a shim is for: the MPI of a program, a launcher or a compiler wrapper,
+or the default MPI."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from cosched.launch.shim import ShimBuild, plan_build
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An MPI as the shim knows it. ``mpi`` is None where it has no launcher of its own."""
+    """The MPI of a shim. ``mpi`` is None if it has no launcher."""
 
     build: ShimBuild
     mpi: Mpi | None
@@ -34,14 +34,14 @@ class Target:
 
     @property
     def title(self) -> str:
-        """What people call it, with its version where that is known."""
+        """The name for users, with the version if known."""
         if self.mpi is not None:
             return f"{self.mpi.title} {self.mpi.version}"
         return self.family.title if self.family is not None else "an unknown MPI"
 
     @property
     def abi(self) -> str:
-        """Whose binary interface programs follow."""
+        """The binary interface that programs follow."""
         if self.standard_abi:
             return "standard (MPI 5)"
         return self.family.title if self.family is not None else "unknown"
@@ -50,8 +50,11 @@ class Target:
 def find_target(
     argv: Sequence[str], mpi: str | None, mpicc: Path | None, places: Places
 ) -> Target:
-    """The MPI of ``mpicc``, else of the program or launcher ``argv``, else (``mpi``, or
-    None) what cosched-run would use. CoschedError if there is none, or no compiler."""
+    """Returns the MPI of ``mpicc``; without it, of the program or launcher ``argv``.
+
+    Without both it returns the MPI that cosched-run would use with ``--mpi``. CoschedError
+    if there is no MPI or no compiler.
+    """
     if mpicc is not None:
         wrapper = require(str(mpicc), places.environ, "compiler wrapper")
         return _target(plan_build(wrapper, places.environ), None, places)
