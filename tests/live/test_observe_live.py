@@ -97,7 +97,7 @@ def test_why_explains_pulled_switch_and_refusal(node, run_dir):
     assert re.search(r"earlier changes: --last [1-9]\d*, or --json\)", counted)
     nowhere = cosched(run_dir, "why", "a", "--node", "nosuch")
     assert (nowhere.returncode, nowhere.stderr.count("\n")) == (1, 1)
-    assert "node nosuch: not known here" in nowhere.stderr
+    assert "node nosuch: not found here" in nowhere.stderr
     assert story["live"]["scheduled"] is True
 
 
@@ -113,7 +113,7 @@ def test_why_without_daemon_reads_trace(node, run_dir):
     unknown = cosched(run_dir, "why", "nosuch")
     assert unknown.returncode == 1
     assert unknown.stderr.count("\n") == 1
-    assert "nosuch: not known on node1" in unknown.stderr
+    assert "nosuch: not found on node1" in unknown.stderr
 
 
 def test_why_old_events_come_from_trace(node, run_dir):

@@ -203,16 +203,16 @@ def test_only_the_owner_and_root_may_and_raising_needs_permission(node, stranger
     assert node.job("mine")["state"] != "suspended"
     assert '"suspended"' in as_user(STRANGER, node, "suspend", "theirs")
     assert node.job("theirs")["state"] == "suspended"
-    refused = as_user(STRANGER, node, "boost", "theirs")
+    refused = as_user(STRANGER, node, "raise", "theirs")
     assert "the operator has to allow it" in refused
     assert '"coscheduled"' in as_user(0, node, "resume", f"{STRANGER}.theirs")
-    assert '"raised"' in as_user(0, node, "boost", "theirs")
+    assert '"raised"' in as_user(0, node, "raise", "theirs")
 
 
 def test_an_operator_may_allow_raising(node, stranger):
     node.up(options={"allow_raise": True})
     stranger("theirs")
-    assert '"raised"' in as_user(STRANGER, node, "boost", "theirs")
+    assert '"raised"' in as_user(STRANGER, node, "raise", "theirs")
 
 
 def test_a_name_that_several_users_have_needs_the_key(node, stranger):
