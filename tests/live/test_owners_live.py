@@ -220,7 +220,7 @@ def test_a_name_that_several_users_have_needs_the_key(node, stranger):
     node.task("app")
     stranger("app")
     line = cosched(node, "suspend", "app", status=1)
-    assert line.endswith(f"say {os.geteuid()}.app or {STRANGER}.app")
+    assert line.endswith(f"name one: {os.geteuid()}.app or {STRANGER}.app")
     cosched(node, "suspend", f"{STRANGER}.app")
     states = {job["uid"]: job["state"] for job in node.status()["jobs"]}
     assert states[STRANGER] == "suspended"

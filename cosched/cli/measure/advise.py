@@ -110,7 +110,7 @@ def _running_job(run_dir: Path, name: str) -> Seen:
         raise CoschedError(f"no job '{name}' runs; see: cosched status")
     if len(keys) > 1:
         raise CoschedError(
-            f"several users have a job '{name}'; name {' or '.join(sorted(keys))}"
+            f"several users have a job '{name}'; name one: {' or '.join(sorted(keys))}"
         )
     return Seen(name, profile_of(statuses, keys.pop()))
 
