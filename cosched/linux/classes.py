@@ -82,11 +82,12 @@ class ClassScheduler(Protocol):
     def set_shares(self, percents: Mapping[str, int]) -> frozenset[int]:
         """Makes the switch: writes changed shares, falling before rising ones.
 
-        A frozen class has no share and is not named. Other classes that are not named keep
-        their percent. A percent counts on every CPU that the job may use, so classes on
-        disjoint CPUs may sum to more than 100. Returns the CPUs on which the kernel should
-        choose tasks again (``linux.kick``). Raises ShareRefused after all other shares are
-        written.
+        A job without a class is skipped: its class could not be made, and the other classes
+        must still get their shares. A frozen class has no share and is not named. Other
+        classes that are not named keep their percent. A percent counts on every CPU that
+        the job may use, so classes on disjoint CPUs may sum to more than 100. Returns the
+        CPUs on which the kernel should choose tasks again (``linux.kick``). Raises
+        ShareRefused after all other shares are written.
         """
 
     def cpu_ns(self, job: str) -> int | None:

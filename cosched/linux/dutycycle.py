@@ -170,10 +170,7 @@ class DutyCycle:
     # -- shares -----------------------------------------------------------------------
 
     def set_shares(self, percents: Mapping[str, int]) -> frozenset[int]:
-        for job in percents:
-            if job not in self._jobs:
-                raise unknown_class(job)
-        self._percents.update(percents)
+        self._percents |= {job: p for job, p in percents.items() if job in self._jobs}
         self._pulsed = None
         self._choose()
         return frozenset()  # signals need no kick

@@ -26,9 +26,10 @@ from cosched.core.node.admission import (
 )
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.linux.memory import held_bytes, machine_memory, pressure_percent
-from cosched.node.jobs import JobTable, LiveJob
 from cosched.node.loop import Loop
 from cosched.node.sockets.registration import Applicant, Register, RegistrationRefused
+from cosched.node.tasks.live import LiveJob
+from cosched.node.tasks.table import JobTable
 from cosched.shm.paths import job_key
 
 log = logging.getLogger(__name__)

@@ -25,9 +25,6 @@ from cosched.core.errors import CoschedError
 from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import (
     AlarmRang,
-    Event,
-    Mode,
-    ModeChosen,
     SettingsChanged,
     ShutdownRequested,
     SliceEnded,
@@ -41,10 +38,9 @@ from cosched.node.admission import MemoryGate, MemoryTerms
 from cosched.node.bell import make_bell, open_bell, silence
 from cosched.node.children.metrics_process import MetricsProcess
 from cosched.node.children.timer_process import TimerProcess
+from cosched.node.driver import Driver, clocks
 from cosched.node.effects import Effects
-from cosched.node.jobs import JobTable, LiveJob
 from cosched.node.loop import Loop
-from cosched.node.members import Members, Terms, clocks
 from cosched.node.owners import Owners
 from cosched.node.records.bounded_file import Place
 from cosched.node.records.explain import explain
@@ -57,13 +53,17 @@ from cosched.node.sockets.registration import (
     RegistrationSocket,
 )
 from cosched.node.status import NodeView, node_status
+from cosched.node.tasks.live import LiveJob
+from cosched.node.tasks.members import Members
+from cosched.node.tasks.registrar import Registrar, Terms
+from cosched.node.tasks.table import JobTable
 from cosched.shm._native import lib
 from cosched.shm.paths import NodePaths
 from cosched.shm.region import NodeRegion
 
 log = logging.getLogger(__name__)
 
-BEAT_NS = 200 * NS_PER_MS
+HEARTBEAT_NS = 200 * NS_PER_MS
 #: How long private daemons wait for their first job before they end.
 PRIVATE_GRACE_NS = 15 * NS_PER_S
 #: How long private daemons stay after the last job, so that the next job finds them.
@@ -125,18 +125,12 @@ class SchedulerDaemon:
         self.timer = TimerProcess(
             self._loop,
             [
-                "--run-dir",
-                str(paths.run_dir),
-                "--node",
-                paths.node,
-                "--class-scheduler",
-                classes.name,
-                "--mode",
-                classes.mode,
+                *("--run-dir", str(paths.run_dir), "--node", paths.node),
+                *("--class-scheduler", classes.name, "--mode", classes.mode),
             ],
         )
         self._kicker = Kicker(classes.mode)
-        self._effects = Effects(
+        effects = Effects(
             classes,
             self.jobs,
             self.region,
@@ -144,19 +138,14 @@ class SchedulerDaemon:
             ring_timer=self.timer.ring,
             set_alarm=self._set_alarm,
         )
-
+        self.driver = Driver(self.machine, effects, self.recorder)
         self._members = Members(
-            self.machine,
-            self.jobs,
-            self._loop,
-            self.history,
-            self.recorder,
-            Terms(options.private, options.limits),
-            self.feed,
-            self._note_activity,
+            self.driver, self.jobs, self._loop, self.history, self._note_activity
         )
+        terms = Terms(options.private, options.limits)
+        registrar = Registrar(self.machine, self.jobs, self._members, terms)
         self.gate = MemoryGate(
-            paths.node, self.jobs, self._loop, self._members.register, options.memory
+            paths.node, self.jobs, self._loop, registrar.register, options.memory
         )
         allow = options.private if options.allow_raise is None else options.allow_raise
         self._view = NodeView(
@@ -174,7 +163,7 @@ class SchedulerDaemon:
             self.recorder,
             self.history,
         )
-        self._owners = Owners(self.machine, self.jobs, self._choose_mode, raising=allow)
+        self._owners = Owners(self.driver, self.jobs, raising=allow)
 
     # -- life -----------------------------------------------------------------------
 
@@ -221,7 +210,7 @@ class SchedulerDaemon:
             complaints=complaints,
         )
         self._control = control
-        self._beat()
+        self._heartbeat()
         if self.classes.pulse_period_ns:
             self._pulse()
         if self._metrics is not None:
@@ -241,9 +230,9 @@ class SchedulerDaemon:
         for job in self.jobs:
             self.history.daemon_leaves(job)
         # If this fails, the timer daemon still restores the node.
-        self.feed(ShutdownRequested(**clocks()))
+        self.driver.feed(ShutdownRequested(**clocks()))
         steps = (
-            *(partial(self._end_job, job) for job in self.jobs),
+            *(partial(self._members.end, job) for job in self.jobs),
             self.recorder.close,
             self.history.close,
             self.timer.stop,
@@ -259,10 +248,6 @@ class SchedulerDaemon:
             for step in reversed(steps):
                 left.callback(step)
 
-    def _end_job(self, job: LiveJob) -> None:
-        self.history.job_ended(job)
-        self._members.forget(job)
-
     def _watch_signals(self) -> None:
         self._loop.stop_on([signal.SIGTERM, signal.SIGINT])
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -272,28 +257,15 @@ class SchedulerDaemon:
         make_bell(path, os.geteuid(), os.getegid())
         return open_bell(path)
 
-    # -- events in, commands out ----------------------------------------------------
-
-    def feed(self, event: Event) -> None:
-        """Feeds one event to the machine, carries out its commands and records both."""
-        try:
-            commands = self.machine.handle(event)
-        except Exception:
-            self.recorder.record(event, ())  # a replay then fails in the same way
-            self.recorder.close()
-            raise
-        self._effects.carry_out(commands)
-        self.recorder.record(event, commands)
+    # -- events and times -----------------------------------------------------------
 
     def _read_timer(self) -> None:
         silence(self._bell)
         for request in self.region.take_requests():
             if request.code == lib.COSCHED_CMDCSW:
-                self.feed(SliceEnded(**clocks()))
+                self.driver.feed(SliceEnded(**clocks()))
 
-    # -- times ----------------------------------------------------------------------
-
-    def _beat(self) -> None:
+    def _heartbeat(self) -> None:
         self.region.beat()
         for job in self.jobs:
             job.region.beat()
@@ -302,7 +274,7 @@ class SchedulerDaemon:
         self.recorder.beat()
         if self.options.private and self._is_unused():
             self._loop.stop()
-        self._loop.call_at(time.monotonic_ns() + BEAT_NS, self._beat)
+        self._loop.call_at(time.monotonic_ns() + HEARTBEAT_NS, self._heartbeat)
 
     def _pulse(self) -> None:
         assert self.classes.pulse_period_ns is not None
@@ -317,7 +289,7 @@ class SchedulerDaemon:
         # Replaced alarms still ring here; only the last one counts.
         if time.monotonic_ns() >= self._alarm_ns > 0:
             self._alarm_ns = 0
-            self.feed(AlarmRang(**clocks()))
+            self.driver.feed(AlarmRang(**clocks()))
 
     def _note_activity(self) -> None:
         # A job came, so the grace for the first job is over.
@@ -356,15 +328,12 @@ class SchedulerDaemon:
         refusal = refuse_settings(limits, settings)
         if refusal is not None:
             raise CoschedError(refusal)
-        self.feed(SettingsChanged(**clocks(), settings=settings))
+        self.driver.feed(SettingsChanged(**clocks(), settings=settings))
         return {"settings": settings.texts(), "warnings": settings.warnings()}
-
-    def _choose_mode(self, job: str, mode: Mode) -> None:
-        self.feed(ModeChosen(**clocks(), job=job, mode=mode))
 
     def _give_turn(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         job = str(request.get("job"))
-        self.feed(TurnGiven(**clocks(), job=job))
+        self.driver.feed(TurnGiven(**clocks(), job=job))
         state = self.machine.jobs.get(job)
         return {"given": state is not None and state.scheduled}
 

@@ -25,7 +25,7 @@ from cosched.core.node.messages import (
     ThawClass,
 )
 from cosched.linux.classes import ClassScheduler, ShareRefused
-from cosched.node.jobs import JobTable
+from cosched.node.tasks.table import JobTable
 from cosched.shm.region import JobRegion, NodeRegion
 
 log = logging.getLogger(__name__)
@@ -50,7 +50,6 @@ class Effects:
         self._kick = kick
         self._ring_timer = ring_timer
         self._set_alarm = set_alarm
-        self._classed: set[str] = set()
 
     def carry_out(self, commands: Iterable[Command]) -> None:
         """Carries out the commands in order.
@@ -81,7 +80,6 @@ class Effects:
                 self._ring_timer()
             case CreateClass(job, cpus) | SetClassCpus(job, cpus):
                 self._classes.create(job, cpus)
-                self._classed.add(job)
             case AddTask(job, task):
                 live = self._jobs.get(job)
                 known = live.tasks.get(task) if live is not None else None
@@ -89,7 +87,6 @@ class Effects:
             case RemoveTask(job, task):
                 self._classes.remove(job, task)
             case DestroyClass(job):
-                self._classed.discard(job)
                 self._classes.destroy(job)
             case SetAlarm(at_ns):
                 self._set_alarm(at_ns)
@@ -99,10 +96,8 @@ class Effects:
                 raise TypeError(f"not a command of a node: {command!r}")
 
     def _set_shares(self, percents: Iterable[tuple[Job, int]]) -> None:
-        # A class that could not be made must not block the shares of other classes.
-        named = {job: share for job, share in percents if job in self._classed}
         try:
-            touched = self._classes.set_shares(named)
+            touched = self._classes.set_shares(dict(percents))
         except ShareRefused as refused:
             self._kick(refused.touched)
             raise

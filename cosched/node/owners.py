@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from cosched.core.errors import CoschedError
-from cosched.core.node.machine import NodeScheduler
-from cosched.core.node.messages import Job, Mode
-from cosched.node.jobs import JobTable, LiveJob
+from cosched.core.node.messages import Mode, ModeChosen
+from cosched.node.driver import Driver, clocks
+from cosched.node.tasks.live import LiveJob
+from cosched.node.tasks.table import JobTable
 
 log = logging.getLogger(__name__)
 
@@ -28,19 +29,13 @@ MODES = {
     "release": Mode.RELEASED,
 }
 
-Choose = Callable[[Job, Mode], None]
-"""Feeds the machine a ``ModeChosen`` for this job."""
-
 
 class Owners:
     """Answers the requests in ``MODES`` for one node's daemon."""
 
-    def __init__(
-        self, machine: NodeScheduler, jobs: JobTable, choose: Choose, *, raising: bool
-    ) -> None:
-        self._machine = machine
+    def __init__(self, driver: Driver, jobs: JobTable, *, raising: bool) -> None:
+        self._driver = driver
         self._jobs = jobs
-        self._choose = choose
         self._raising = raising
 
     def handlers(
@@ -60,10 +55,13 @@ class Owners:
                 f"job '{job.name}' may not run alone here; the operator has to allow it: "
                 "allow_raise = true in [node]"
             )
-        before = self._machine.jobs[job.key].mode
-        self._choose(job.key, mode)
+        before = self._driver.machine.jobs[job.key].mode
+        self._choose(job, mode)
         log.info("job %s: %s, by uid %d", job.key, mode.value, uid)
         return {"job": job.key, "before": before.value, "mode": mode.value}
+
+    def _choose(self, job: LiveJob, mode: Mode) -> None:
+        self._driver.feed(ModeChosen(**clocks(), job=job.key, mode=mode))
 
     def may_raise(self, uid: int) -> bool:
         """Returns whether this user's jobs may run alone on their CPUs."""
@@ -92,7 +90,7 @@ class Owners:
         if mode is Mode.RAISED and not self.may_raise(job.uid):
             mode = Mode.COSCHEDULED
         if mode is not Mode.COSCHEDULED:
-            self._choose(job.key, mode)
+            self._choose(job, mode)
 
 
 def _user(uid: int) -> str:

@@ -18,9 +18,10 @@ from cosched.core.units import NS_PER_S
 from cosched.linux.classes import ClassScheduler
 from cosched.node.admission import MemoryGate
 from cosched.node.children.timer_process import TimerProcess
-from cosched.node.jobs import JobTable, LiveJob
 from cosched.node.records.history import HistoryWriter
 from cosched.node.records.recorder import Recorder
+from cosched.node.tasks.live import LiveJob
+from cosched.node.tasks.table import JobTable
 from cosched.shm.region import CARRIERS, NodeRegion
 
 

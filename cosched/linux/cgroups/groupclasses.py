@@ -242,10 +242,7 @@ class GroupClasses(ABC):
         if self._restored:
             self._restored = False
             self._weigh_top()
-        for job in percents:
-            if job not in self._groups:
-                raise unknown_class(job)
-        self._percents.update(percents)
+        self._percents |= {job: p for job, p in percents.items() if job in self._groups}
         return self._write_shares()
 
     def _write_shares(self) -> frozenset[int]:

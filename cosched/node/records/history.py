@@ -22,9 +22,9 @@ from cosched.core.trace.history import (
 )
 from cosched.core.units import NS_PER_S
 from cosched.linux.homes import state_home
-from cosched.node.jobs import LiveJob, LiveTask
 from cosched.node.records.bounded_file import BoundedFile, Place
 from cosched.node.records.recorder import Recorder
+from cosched.node.tasks.live import LiveJob, LiveTask
 from cosched.shm.paths import NodePaths, default_run_dir
 from cosched.shm.region import CARRIERS
 

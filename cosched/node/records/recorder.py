@@ -18,8 +18,9 @@ from cosched.core.node.messages import Command, Event, Job, Task
 from cosched.core.trace.account import Account, Accounts, Moment
 from cosched.core.trace.codec import VERSION, Header, Step, TaskNote
 from cosched.core.trace.tracker import TaskTracker
-from cosched.node.jobs import JobTable, LiveJob, LiveTask
 from cosched.node.records.trace_file import TraceFile, trace_place
+from cosched.node.tasks.live import LiveJob, LiveTask
+from cosched.node.tasks.table import JobTable
 from cosched.shm.region import CARRIERS
 
 log = logging.getLogger(__name__)

@@ -17,10 +17,10 @@ from cosched.core.node.settings import Settings
 from cosched.linux.classes import NAMES
 from cosched.linux.pidfd import open_pidfd, send_signal
 from cosched.linux.probe import attach
-from cosched.node.jobs import attach_left, left_regions, live_tasks
 from cosched.node.service.lock import DaemonLock, hold_daemon, lock_holder, locked
 from cosched.node.service.remains import remove_remains
 from cosched.node.sockets.client import ControlClient, request
+from cosched.node.tasks.left import find_left, left_regions
 from cosched.shm.paths import NodePaths
 
 START_TIMEOUT_S = 20.0
@@ -311,19 +311,14 @@ def _release_tasks(paths: NodePaths) -> tuple[dict[str, dict[int, int]], list[st
     Returns their pids and start times by job, and the suspended jobs."""
     found: dict[str, dict[int, int]] = {}
     suspended: list[str] = []
-    for name in left_regions(paths):
-        try:
-            key, region = attach_left(paths, name)
-        except CoschedError:
-            continue  # no task of this version can use it
-        tasks = live_tasks(region, region.owner)
-        found[key] = {task.pid: task.start_ticks for task in tasks}
-        if region.mode is Mode.SUSPENDED:
-            suspended.append(key)
-        for task in tasks:
+    for job in find_left(paths)[0]:
+        found[job.key] = job.starts
+        if job.region.mode is Mode.SUSPENDED:
+            suspended.append(job.key)
+        for task in job.tasks.values():
             os.close(task.pidfd)
-        region.let_run_freely()
-        region.close()
+        job.region.let_run_freely()
+        job.region.close()
     return found, suspended
 
 

@@ -4,8 +4,8 @@ Log, trace and history are not in the list: they stay."""
 
 from __future__ import annotations
 
-from cosched.node.jobs import left_regions
 from cosched.node.service.lock import lock_holder
+from cosched.node.tasks.left import left_regions
 from cosched.shm.paths import NodePaths
 from cosched.shm.region import unlink_region
 

@@ -13,28 +13,19 @@ import logging
 import os
 import signal
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from cosched.core.errors import CoschedError
 from cosched.core.node.messages import Mode
 from cosched.linux.classes import ClassScheduler
-from cosched.node.jobs import LiveTask, attach_left, left_regions, live_tasks
 from cosched.node.loop import Loop
 from cosched.node.service.lock import locked
 from cosched.node.service.remains import remove_remains
+from cosched.node.tasks.left import LeftJob, find_left
+from cosched.node.tasks.live import LiveTask
 from cosched.shm.paths import NodePaths
-from cosched.shm.region import JobRegion, unlink_region
+from cosched.shm.region import unlink_region
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class Ward:
-    """A job without a scheduler daemon."""
-
-    key: str
-    region: JobRegion
-    tasks: dict[int, LiveTask]
 
 
 class Guardian:
@@ -47,7 +38,7 @@ class Guardian:
         self._paths = paths
         self._classes = classes
         self._loop = Loop()
-        self._wards: dict[str, Ward] = {}
+        self._wards: dict[str, LeftJob] = {}
 
     def run(self) -> None:
         """Runs until no job is left, or until SIGTERM from a new scheduler daemon."""
@@ -58,12 +49,7 @@ class Guardian:
         for ward in wards:
             ward.region.let_run_freely()
         with _logged():
-            self._classes.restore(
-                {
-                    ward.key: {task.pid: task.start_ticks for task in ward.tasks.values()}
-                    for ward in wards
-                }
-            )
+            self._classes.restore({ward.key: ward.starts for ward in wards})
         for ward in wards:
             # Continue suspended jobs too: no daemon is left that could resume them.
             if ward.region.mode is Mode.SUSPENDED:
@@ -78,23 +64,19 @@ class Guardian:
             self._remove_node()
 
     def _find_wards(self) -> None:
-        for name in left_regions(self._paths):
-            try:
-                key, region = attach_left(self._paths, name)
-            except CoschedError as error:
-                log.warning("%s", error)
-                unlink_region(name)
-                continue
-            tasks = live_tasks(region, region.owner)
-            self._wards[key] = Ward(key, region, {task.pid: task for task in tasks})
+        found, refused = find_left(self._paths)
+        for name, error in refused.items():
+            log.warning("%s", error)
+            unlink_region(name)
+        self._wards = {ward.key: ward for ward in found}
 
-    def _task_ended(self, ward: Ward, task: LiveTask) -> None:
+    def _task_ended(self, ward: LeftJob, task: LiveTask) -> None:
         self._loop.unwatch(task.pidfd)
         os.close(task.pidfd)
         del ward.tasks[task.pid]
         self._forget_if_empty(ward)
 
-    def _forget_if_empty(self, ward: Ward) -> None:
+    def _forget_if_empty(self, ward: LeftJob) -> None:
         if ward.tasks:
             return
         with _logged():

@@ -29,7 +29,7 @@ from cosched.core.node.messages import (
 )
 from cosched.core.node.settings import Settings
 from cosched.core.trace.codec import VERSION, Header, TaskNote, decode, encode
-from cosched.node.daemon import SchedulerDaemon
+from cosched.node.driver import Driver
 from cosched.node.records.recorder import Recorder
 from cosched.node.records.trace_file import TraceFile, trace_place
 from cosched.observe.timeline.replay import replay
@@ -326,16 +326,14 @@ def test_full_disk_ends_only_the_trace(recorder, tmp_path, caplog, spare_bytes):
 
 
 def test_event_that_fails_the_machine_ends_the_trace(tmp_path):
-    """As the daemon's own loop meets it; only what ``feed`` uses of a daemon is made."""
-    daemon = SchedulerDaemon.__new__(SchedulerDaemon)
-    daemon.machine = NodeScheduler(Settings())
-    daemon.recorder = Recorder("node1", daemon.machine, [])
-    list(run_choices(daemon.machine, JOINING))
-    daemon.machine._table._group_of.clear()  # no event can do this
-    daemon.recorder.open(tmp_path, 10**7)
+    machine = NodeScheduler(Settings())
+    driver = Driver(machine, None, Recorder("node1", machine, []))
+    list(run_choices(machine, JOINING))
+    machine._table._group_of.clear()  # no event can cause this
+    driver.recorder.open(tmp_path, 10**7)
     event = MessageTrapped(now_ns=10**13, wall_ns=10**13, job="0.b", task=11, epoch=0)
     with pytest.raises(KeyError):
-        daemon.feed(event)
+        driver.feed(event)
     assert list(read_trace([tmp_path])) == [(event, ())]
 
 

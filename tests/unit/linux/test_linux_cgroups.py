@@ -435,10 +435,19 @@ def test_bad_job_keys_are_refused(kernel: FakeKernel, base: Path, job: str) -> N
         find(kernel).create(job, ONE)
 
 
-def test_unknown_classes_are_errors(kernel: FakeKernel, base: Path) -> None:
+def test_share_of_unknown_class_is_skipped(kernel: FakeKernel, base: Path) -> None:
     classes = find(kernel)
-    with pytest.raises(CoschedError, match="does not exist"):
-        classes.set_shares({"0.a": 50})
+    classes.create("0.a", ONE)
+    classes.set_shares({"0.a": 99, "0.b": 1})
+    top, name = base / "cosched-n", WEIGHT[classes.name]
+    alone = kernel.value(top / "0.a" / name)
+    classes.create("0.b", ONE)
+    classes.set_shares({"0.a": 1, "0.b": 99})
+    assert kernel.value(top / "0.b" / name) == alone
+
+
+def test_unknown_class_is_an_error(kernel: FakeKernel, base: Path) -> None:
+    classes = find(kernel)
     with pytest.raises(CoschedError, match="does not exist"):
         classes.add("0.a", SELF)
     assert classes.cpu_ns("0.a") is None

@@ -31,7 +31,6 @@ from cosched.linux import pidfd
 from cosched.linux.cgroups import cgroupfs
 from cosched.linux.probe import attach
 from cosched.node.bell import silence
-from cosched.node.jobs import JobTable, attach_left
 from cosched.node.loop import Loop
 from cosched.node.records import log_file
 from cosched.node.service import lock
@@ -42,6 +41,8 @@ from cosched.node.sockets.control import ControlSocket, parse_request
 from cosched.node.sockets.listener import hold_peer, peer_of
 from cosched.node.sockets.pacing import REST, Allowance, Pacer
 from cosched.node.sockets.registration import Applicant, Hello
+from cosched.node.tasks.left import attach_left
+from cosched.node.tasks.table import JobTable
 from cosched.shm import userdirs
 from cosched.shm.objects import SHM
 from cosched.shm.paths import NodePaths

@@ -1,5 +1,4 @@
-"""Who is a task, from the first word of a process to its last: real processes, regions and
-history, a machine that is told of it; no sockets."""
+"""The life of tasks with real processes, regions and a real machine, without sockets."""
 
 from __future__ import annotations
 
@@ -7,6 +6,7 @@ import errno
 import itertools
 import os
 import subprocess
+import time
 from contextlib import ExitStack
 from types import SimpleNamespace
 
@@ -16,56 +16,65 @@ from cosched.core.config.values import Limits
 from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import TaskExited, TaskRegistered
 from cosched.core.node.settings import Settings
-from cosched.node import members
-from cosched.node.jobs import JobTable
+from cosched.linux.pidfd import exited
+from cosched.node.driver import Driver
 from cosched.node.loop import Loop
-from cosched.node.members import Members, Terms
 from cosched.node.records.history import HistoryWriter
 from cosched.node.records.recorder import Recorder
 from cosched.node.sockets.registration import Hello, RegistrationRefused
+from cosched.node.tasks.members import Members
+from cosched.node.tasks.registrar import Registrar, Terms
+from cosched.node.tasks.table import JobTable
 from cosched.shm._native import lib
 from cosched.shm.paths import NodePaths, job_key
-from cosched.shm.region import JobRegion, Request
 
 SHADOW = lib.COSCHED_CARRIER_SHADOW
 _numbers = itertools.count()
 
 
 class Node:
-    """The members of a node, and what its machine was told."""
+    """The members of a node, its terms, and the events that its machine received."""
 
     def __init__(self, tmp_path, stack):
         paths = NodePaths(tmp_path, f"members{os.getpid()}x{next(_numbers)}")
         paths.bells.mkdir(parents=True)
         self.machine = NodeScheduler(Settings())
         self.jobs = JobTable(paths)
-        self.events = []
         self.recorder = Recorder(paths.node, self.machine, self.jobs)
         self.history = HistoryWriter(paths.node, self.recorder, lambda _key: None)
+        self.refusing = False
+        self.pids_are_reused = False
         loop = Loop()
-        self.members = Members(
-            self.machine,
-            self.jobs,
-            loop,
-            self.history,
-            self.recorder,
-            Terms(private=True, limits=Limits()),
-            self._feed,
-            lambda: None,
+        effects = SimpleNamespace(carry_out=lambda _commands: None)
+        driver = Driver(self.machine, effects, self.recorder)
+        self.members = Members(driver, self.jobs, loop, self.history, lambda: None)
+        self.registrar = Registrar(
+            self.machine, self.jobs, self.members, self, self.has_ended
         )
         stack.callback(loop.close)
-        stack.callback(lambda: [self.members.forget(job) for job in self.jobs])
+        stack.callback(lambda: [self.members.end(job) for job in self.jobs])
 
-    def _feed(self, event):
-        self.events.append(event)
-        self.recorder.record(event, self.machine.handle(event))
+    def check_task(self, peer, hello, jobs):
+        if self.refusing:
+            raise RegistrationRefused(errno.EPERM, "by the operator")
+        Terms(private=True, limits=Limits()).check_task(peer, hello, jobs)
+
+    def has_ended(self, pidfd):
+        return self.pids_are_reused or exited(pidfd)
+
+    def check_new_job(self, _peer, _jobs):
+        pass
+
+    @property
+    def events(self):
+        return [event for event, _ in self.recorder.recent]
 
     def come(self, pid, rank=0, *, launched=False, job="a"):
         pidfd = os.pidfd_open(pid)
         try:
             peer = SimpleNamespace(pid=pid, uid=os.geteuid(), gid=os.getegid())
             hello = Hello(job, rank, 2, SHADOW, 0, launched=launched)
-            return self.members.register(peer, hello, pidfd)
+            return self.registrar.register(peer, hello, pidfd)
         finally:
             os.close(pidfd)
 
@@ -111,7 +120,7 @@ def kinds(node):
     return [type(event) for event in node.events]
 
 
-def test_a_launched_process_comes_to_mpi_as_the_same_task(node, process):
+def test_launched_process_enters_mpi_as_the_same_task(node, process):
     pid, _ = process()
     slot = node.come(pid, launched=True).slot
     assert node.job.tasks[pid].launched
@@ -122,7 +131,7 @@ def test_a_launched_process_comes_to_mpi_as_the_same_task(node, process):
     assert len(node.machine.jobs) == 1
 
 
-def test_what_it_has_started_is_sent_away_until_it_comes_to_mpi(node, process):
+def test_child_of_a_task_is_refused_until_it_enters_mpi(node, process):
     shell, child = process()
     node.come(shell, launched=True)
     with pytest.raises(RegistrationRefused) as refused:
@@ -136,9 +145,7 @@ def test_what_it_has_started_is_sent_away_until_it_comes_to_mpi(node, process):
     assert set(node.machine.jobs[node.job.key].tasks) == {child}
 
 
-def test_processes_of_one_rank_that_have_not_started_each_other_are_two_tasks(
-    node, process
-):
+def test_unrelated_processes_of_one_rank_are_two_tasks(node, process):
     (one, _), (two, _) = process(), process()  # two launchers, or MPI_Comm_spawn
     node.come(one, launched=True)
     node.come(two, launched=True)
@@ -147,7 +154,7 @@ def test_processes_of_one_rank_that_have_not_started_each_other_are_two_tasks(
     assert node.job.tasks[one].launched
 
 
-def test_a_program_within_a_ranks_program_is_a_task_beside_it(node, process):
+def test_mpi_program_started_by_a_rank_is_another_task(node, process):
     shell, child = process()
     node.come(shell)
     node.come(child)
@@ -155,14 +162,10 @@ def test_a_program_within_a_ranks_program_is_a_task_beside_it(node, process):
 
 
 @pytest.mark.parametrize("through", ["itself", "its shell"])
-def test_who_is_refused_in_mpi_takes_no_turns(node, process, through, monkeypatch):
+def test_process_refused_in_mpi_leaves_its_job(node, process, through):
     shell, child = process()
     node.come(shell, launched=True)
-
-    def refuse(_peer, _hello):
-        raise RegistrationRefused(errno.EPERM, "by the operator")
-
-    monkeypatch.setattr(node.members, "_check_limits", refuse)
+    node.refusing = True
     with pytest.raises(RegistrationRefused):
         node.come(shell if through == "itself" else child)
     assert node.job is None
@@ -170,50 +173,47 @@ def test_who_is_refused_in_mpi_takes_no_turns(node, process, through, monkeypatc
     assert kinds(node)[-1] is TaskExited
 
 
-def test_what_a_process_asked_for_before_does_not_end_what_it_is_now(
-    node, process, monkeypatch
-):
+def test_old_cmdout_does_not_end_new_registration(node, process):
     pid, _ = process()
-    requests = [Request(lib.COSCHED_CMDOUT, node.come(pid).slot, 0)]
-
-    def take(_region):
-        taken = requests[:]
-        requests.clear()
-        return taken
-
-    monkeypatch.setattr(JobRegion, "take_requests", take)
+    node.come(pid)
+    node.job.region.post(lib.COSCHED_CMDOUT, node.job.tasks[pid].slot)
     node.come(pid, launched=True)  # after MPI_Finalize it became another program
-    node.members._read_bell(node.job)
+    node.members.take_requests(node.job)
     assert node.pids == {pid}
 
 
-def test_a_pid_that_is_used_again_is_another_task(node, process, monkeypatch):
+def test_reused_pid_is_another_task(node, process):
     pid, _ = process()
     node.come(pid, launched=True)
-    # Its end has not been read yet, and somebody else has its pid.
-    monkeypatch.setattr(members, "exited", lambda _pidfd: True)
+    node.pids_are_reused = True  # the first process ended unnoticed
     node.come(pid, launched=True)
     assert kinds(node) == [TaskRegistered, TaskExited, TaskRegistered]
 
 
-def test_the_launch_ends_with_the_last_first_arrival(node, process):
+def ended_record(node):
+    """The record of the only job that has ended."""
+    (record,) = node.history.answer({}, 0)["records"]
+    return record
+
+
+def test_launch_ends_when_the_last_rank_enters_mpi(node, process):
     (one, _), (two, _), (late, _) = process(), process(), process()
+    began_ns = time.monotonic_ns()
     node.come(one, 0, launched=True)
     node.come(one, 0)
     node.come(two, 1)
-    tally = node.history._tally(node.job)
-    arrived_ns = tally.in_mpi_ns
-    node.come(late, 0)  # of a world that MPI_Comm_spawn made
-    assert tally.in_mpi_ns == arrived_ns
+    launched_s = (time.monotonic_ns() - began_ns) / 1e9
+    node.come(late, 0)  # a second process of rank 0, from MPI_Comm_spawn
     for pid in (one, two, late):
-        node.members._task_left(node.job, pid)
-    (record,) = node.history._records
-    assert 0 < record.launch_s < record.response_s
+        node.members.leave(node.job, pid)
+    record = ended_record(node)
+    assert 0 < record["launch_s"] <= launched_s
+    assert record["launch_s"] < record["response_s"]
 
 
-def test_all_of_the_time_of_a_program_without_mpi_is_its_launch(node, process):
+def test_launch_of_a_program_without_mpi_is_its_whole_time(node, process):
     pid, _ = process()
     node.come(pid, launched=True)
-    node.members._task_left(node.job, pid)
-    (record,) = node.history._records
-    assert record.launch_s == record.response_s
+    node.members.leave(node.job, pid)
+    record = ended_record(node)
+    assert record["launch_s"] == record["response_s"]

@@ -20,13 +20,14 @@ from cosched.core.node.messages import Mode
 from cosched.linux import proc
 from cosched.linux.classes import NAMES
 from cosched.node.daemon import SchedulerDaemon
-from cosched.node.jobs import JobTable, left_regions
 from cosched.node.service import lifecycle
 from cosched.node.service.lifecycle import free_jobs, lock_node, stop_node
 from cosched.node.service.lock import DaemonLock, lock_holder
 from cosched.node.service.remains import remove_remains
 from cosched.node.sockets import client
 from cosched.node.sockets.client import ControlClient
+from cosched.node.tasks.left import left_regions
+from cosched.node.tasks.table import JobTable
 from cosched.node.timer.guardian import Guardian
 from cosched.node.timer.timer import TimerDaemon
 from cosched.shm.objects import path_of
@@ -439,7 +440,8 @@ def test_a_step_of_the_end_that_fails_skips_no_other(paths):
     def fail():
         raise CoschedError("class x: still in use")
 
-    daemon.paths, daemon.jobs, daemon.feed = paths, [], lambda _event: None
+    daemon.paths, daemon.jobs = paths, []
+    daemon.driver = SimpleNamespace(feed=lambda _event: None)
     daemon.recorder, daemon.history = part("recorder"), part("history")
     daemon.timer = SimpleNamespace(stop=lambda: closed.append("timer"))
     daemon._metrics, daemon._kicker = None, part("kicker")

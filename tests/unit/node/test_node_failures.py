@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from cosched.core.config.values import Limits
 from cosched.core.errors import CoschedError
 from cosched.core.node.messages import (
     AddTask,
@@ -23,7 +24,6 @@ from cosched.core.node.messages import (
 from cosched.core.units import NS_PER_S
 from cosched.linux.classes import ShareRefused
 from cosched.node import admission as memory
-from cosched.node import members
 from cosched.node.admission import MemoryGate, MemoryTerms
 from cosched.node.children import child
 from cosched.node.children.child import start_child
@@ -34,6 +34,8 @@ from cosched.node.loop import Loop
 from cosched.node.owners import Owners
 from cosched.node.sockets.pacing import BURST_NS, REST
 from cosched.node.sockets.registration import Hello, RegistrationRefused, Welcome
+from cosched.node.tasks.bells import JobBells
+from cosched.node.tasks.registrar import USERS_JOBS, Terms
 from cosched.shm._native import lib
 from cosched.shm.paths import NodePaths, job_key
 
@@ -64,8 +66,7 @@ class Classes:
         self.jobs.discard(job)
 
     def set_shares(self, percents):
-        assert percents.keys() <= self.jobs
-        self.shares.update(percents)
+        self.shares |= {job: p for job, p in percents.items() if job in self.jobs}
         return ONE
 
 
@@ -214,12 +215,13 @@ def test_a_jobs_name_that_is_anothers_key_does_not_hide_it():
     state = SimpleNamespace(mode=Mode.COSCHEDULED)
     machine = SimpleNamespace(jobs={job.key: state for job in jobs})
     chosen = []
-    owners = Owners(machine, jobs, lambda *what: chosen.append(what), raising=False)
+    driver = SimpleNamespace(machine=machine, feed=chosen.append)
+    owners = Owners(driver, jobs, raising=False)
     suspend = owners.handlers()["suspend"]
     for uid in (0, 1000):
         suspend({"job": "1000.a"}, uid)
         suspend({"job": "1000.1000.a"}, uid)
-    assert [key for key, _ in chosen] == ["1000.a", "1000.1000.a"] * 2
+    assert [event.job for event in chosen] == ["1000.a", "1000.1000.a"] * 2
 
 
 # -- the door -------------------------------------------------------------------------
@@ -391,19 +393,14 @@ def bell():
     os.close(write_end)
 
 
-def test_a_bell_that_rings_without_end_is_heard_now_and_then(monkeypatch, bell):
+def test_a_bell_that_rings_without_end_is_heard_now_and_then(bell):
     now = [0]
-    clocks = SimpleNamespace(thread_time_ns=lambda: now[0], monotonic_ns=lambda: now[0])
-    monkeypatch.setattr(members, "time", clocks)
 
-    def take():
+    def rung(_job):
         now[0] += BURST_NS // 10
-        return []
 
     def job_of(uid):
-        region = SimpleNamespace(take_requests=take)
-        key = job_key(uid, "a")
-        return SimpleNamespace(key=key, uid=uid, bell=bell, region=region, tasks={})
+        return SimpleNamespace(key=job_key(uid, "a"), uid=uid, bell=bell)
 
     def ring(job):
         """Until it is not heard any more; how often it was."""
@@ -415,11 +412,9 @@ def test_a_bell_that_rings_without_end_is_heard_now_and_then(monkeypatch, bell):
 
     for uid in (os.geteuid(), 0, 12345):
         job = job_of(uid)
-        jobs, loop = {job.key: job}, Bells()
-        table = Table(jobs)
-        table.destroy = lambda gone, jobs=jobs: jobs.pop(gone.key)
-        node = members.Members(None, table, loop, None, None, None, None, None)
-        node._watch_job(job)
+        loop = Bells()
+        bells = JobBells(loop, rung, cpu_ns=lambda: now[0], now_ns=lambda: now[0])
+        bells.watch(job)
         if uid in (os.geteuid(), 0):
             assert ring(job) is None
             continue
@@ -429,7 +424,7 @@ def test_a_bell_that_rings_without_end_is_heard_now_and_then(monkeypatch, bell):
         now[0] = at_ns
         again()
         assert ring(job) == 1
-        node.forget(job)
+        bells.forget(job)
         loop.calls[1][1]()  # another job may have its key by then
         assert not loop.watched
 
@@ -437,34 +432,20 @@ def test_a_bell_that_rings_without_end_is_heard_now_and_then(monkeypatch, bell):
 # -- a user's share of the regions ----------------------------------------------------
 
 
-def test_a_user_with_as_many_jobs_as_he_may_have_leaves_room_for_others(monkeypatch):
-    monkeypatch.setattr(members, "USERS_JOBS", 3)
-    jobs = {}
-    table = Table(jobs)
+def test_user_with_most_jobs_is_refused_another():
+    terms = Terms(private=False, limits=Limits(), most_jobs=3)
+    jobs = [SimpleNamespace(uid=uid) for uid in (12345, 0, os.geteuid()) for _ in "abc"]
 
-    def create(name, uid, _gid):
-        key = job_key(uid, name)
-        jobs[key] = SimpleNamespace(key=key, uid=uid, bell=len(jobs))
-        return jobs[key]
+    def come(uid):
+        terms.check_new_job(SimpleNamespace(uid=uid), jobs)
 
-    table.create = create
-    node = members.Members(None, table, Bells(), None, None, None, None, None)
-
-    def come(uid, name):
-        peer = SimpleNamespace(pid=1, uid=uid, gid=uid)
-        return node._find_or_create(peer, Hello(name, 0, 1, 0, 0))
-
-    several = [come(12345, name) for name in "abc"]
     with pytest.raises(RegistrationRefused, match="3 of your jobs run here") as refused:
-        come(12345, "d")
+        come(12345)
     assert refused.value.errno == errno.ENOSPC
     assert len(str(refused.value)) < lib.COSCHED_REASON_BYTES
-    assert come(12345, "c") is several[2]  # one more task of a job that is there
-    assert come(12346, "a").uid == 12346
-    for uid in {0, os.geteuid()}:
-        for name in "abcd":
-            come(uid, name)
+    for uid in (12346, 0, os.geteuid()):
+        come(uid)
 
 
-def test_one_users_share_of_the_regions_is_a_small_part_of_them():
-    assert 64 <= members.USERS_JOBS <= lib.COSCHED_GUARDED_MAX // 8
+def test_regions_of_one_user_are_a_small_part():
+    assert 64 <= USERS_JOBS <= lib.COSCHED_GUARDED_MAX // 8
