@@ -292,7 +292,8 @@ def test_who_stops_waiting_for_a_daemon_does_not_end_it(node):
     )
     os.close(write_end)
     log = node.paths.log
-    eventually(lambda: log.exists() and "nobody hears" in log.read_text(), "a line")
+    line = "no process reads that the daemon is ready"
+    eventually(lambda: log.exists() and line in log.read_text(), "a line")
     assert node.task("a").error == 0
     assert node.status()["pid"] == daemon.pid
     assert node.down()
