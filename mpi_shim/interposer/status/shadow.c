@@ -137,9 +137,11 @@ void cosched_shadow_send(int world_rank) {
     before = exchange(world_rank, scheduled);
     if (before == scheduled)
         return;
-    if (cosched_pmpi.Isend(&statuses[scheduled], 1, MPI_BYTE, world_rank, COSCHED_SHADOW_TAG, cosched_shadow.comm,
-                           &request) != MPI_SUCCESS)
+    if (cosched_pmpi.Isend(&statuses[scheduled], 1, MPI_BYTE, world_rank, COSCHED_SHADOW_TAG,
+                           cosched_shadow.comm, &request) != MPI_SUCCESS) {
+        exchange(world_rank, before); /* the next message tries again */
         return;
+    }
     cosched_pmpi.Request_free(&request);
     __atomic_fetch_add(&bytes_sent[world_rank], 1, __ATOMIC_RELAXED);
     cosched_task_count(&cosched_state.link.counters->told, 1);
