@@ -7,7 +7,15 @@ import subprocess
 
 import pytest
 
-from tests.shim.jobs import CROWDED, PROGRAMS, cosched_run, launch_on_nodes, outcome
+from tests.fakes import FakeNode
+from tests.shim.jobs import (
+    CROWDED,
+    PROGRAMS,
+    compile_library,
+    cosched_run,
+    launch_on_nodes,
+    outcome,
+)
 
 pytestmark = pytest.mark.mpi_job
 
@@ -22,6 +30,37 @@ def scarce(tmp_path_factory):
         check=True,
     )
     return library
+
+
+@pytest.fixture
+def faulty(mpi, shim_for, tmp_path):
+    """What to preload so that calls of the library fail in ways that MPI allows."""
+    library = tmp_path / "faulty.so"
+    compile_library(mpi, "faulty", library)
+    return f"{shim_for(mpi.mpicc)} {library}"
+
+
+def test_status_is_sent_again_after_failed_send(mpi, build, faulty, run_dir, job_environ):
+    environ = {**job_environ, **CROWDED, "SHIM": faulty, "COSCHED_STATUS": "shadow"}
+    with FakeNode(run_dir, "a", scheduled=False) as a, FakeNode(run_dir, "b") as b:
+        launch = launch_on_nodes(mpi, 2, build("meet"), "recv", "5")
+        assert outcome(launch, environ) == ["met"]
+        assert b.jobs["wrapped"].tasks
+        assert a.jobs["wrapped"].counters(0)["told"] == 1
+
+
+@pytest.mark.parametrize("carrier", ["prefix", "none"])
+def test_waitall_frees_complete_requests_after_error(
+    mpi, build, faulty, job_environ, carrier
+):
+    if not mpi.version.startswith("4.0"):
+        pytest.skip(f"{mpi.family.title} {mpi.version} waits in MPI_Waitall itself")
+    environ = {**job_environ, "SHIM": faulty, "COSCHED_WAIT": "yield"}
+    environ["COSCHED_STATUS"] = carrier
+    assert outcome(launch_on_nodes(mpi, 2, build("partial")), environ) == [
+        "0: values: 10, 11",
+        "0: waitall: in status, received freed, too long freed, pending kept",
+    ]
 
 
 @pytest.mark.parametrize(

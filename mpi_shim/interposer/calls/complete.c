@@ -198,7 +198,7 @@ int cosched_do_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
             cosched_wait_pause(&wait);
         }
         cosched_wait_end(&wait);
-        if (rc == MPI_ERR_IN_STATUS && !flag)
+        if (!flag && is_in_status(rc))
             rc = free_complete(count, requests, batch.statuses);
     }
     rc = batch_complete_all(&batch, rc, requests, true);
