@@ -280,12 +280,6 @@ def no_room(path, spare_bytes):
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-JOINING = [
-    (TaskRegistered, 1, job, 11, frozenset({0}), Mode.COSCHEDULED, 0, Settings())
-    for job in ("0.a", "0.b")
-]
-
-
 def steps(count):
     choices = [
         (kind, 1, "0.a", task, frozenset({0}), mode, 0, Settings())
@@ -325,11 +319,14 @@ def test_full_disk_ends_only_the_trace(recorder, tmp_path, caplog, spare_bytes):
     assert list(read_trace([tmp_path])) == []
 
 
+class FailingMachine(NodeScheduler):
+    def handle(self, event):
+        raise KeyError(event)
+
+
 def test_event_that_fails_the_machine_ends_the_trace(tmp_path):
-    machine = NodeScheduler(Settings())
+    machine = FailingMachine(Settings())
     driver = Driver(machine, None, Recorder("node1", machine, []))
-    list(run_choices(machine, JOINING))
-    machine._table._group_of.clear()  # no event can cause this
     driver.recorder.open(tmp_path, 10**7)
     event = MessageTrapped(now_ns=10**13, wall_ns=10**13, job="0.b", task=11, epoch=0)
     with pytest.raises(KeyError):
