@@ -1,4 +1,4 @@
-"""How an experiment ends that cannot go on: with one line, not a traceback."""
+"""Ends an experiment that cannot continue with one line and no traceback."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from json import JSONDecodeError
 from cosched.bench.run.interrupts import interruptible
 from cosched.core.errors import CoschedError
 
-#: What a shell makes of a command that SIGINT ended.
+#: A shell's exit status for a command that SIGINT ended.
 INTERRUPTED = 130
 
 
 @contextmanager
 def in_one_line(name: str) -> Iterator[None]:
-    """What speaks against the command ``name`` is told in a line, with exit status 1; an
-    interruption too, with status 130."""
+    """Turns an error of the command ``name`` into one line and exit status 1.
+
+    An interruption gives exit status 130.
+    """
     try:
         with interruptible():
             yield

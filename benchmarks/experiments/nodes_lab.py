@@ -1,13 +1,12 @@
-"""Workloads on the lab beside their simulation: how far the simulator can be trusted.
+"""Compares workloads on the lab with their simulation, to check the simulator.
 
-For each workload: ``cosched sim calibrate`` (each program alone), ``cosched bench`` under
-the arms, and the same jobs on as many simulated nodes, told nothing but the calibration.
-The table has the mean response of each arm on the lab, simulated, and the difference; all
-as at the speed that the machine had when it was calibrated.
+For each workload it runs ``cosched sim calibrate`` (each program alone), ``cosched bench``
+under the arms, and the same jobs on as many simulated nodes, which get nothing but the
+calibration. The table has the mean response of each arm on the lab and simulated, and the
+difference, all at the machine's speed during the calibration.
 
-Everything that has run is kept in the folder, so that the same command goes on after an
-interruption, and only draws the table when all is there. Each MPI has a folder of its own
-in it; the table has all that are there. ``--docs`` writes the table into that page.
+The folder keeps every finished run, so the same command resumes after an interruption. Each
+MPI has a subfolder; the table has all of them. ``--docs`` writes the table into that page.
 """
 
 from __future__ import annotations
@@ -42,14 +41,14 @@ SECTION = "nodes_lab"
 LAB = Path(__file__).parent.parent / "workloads/lab"
 WORKLOADS = tuple(LAB / f"workload{number}.toml" for number in (1, 2, 3))
 ARMS = "batch,kernel,gang,cosched"
-#: Between the jobs that simulated nodes have seen and the same again.
+#: The pause between two passes through the same jobs on simulated nodes.
 LATER_NS = 3600 * NS_PER_S
-#: How far apart a simulation may be.
+#: The allowed error of a simulation.
 WANTED = 0.15
 
 
 def measure(workload: Path, folder: Path, options: argparse.Namespace) -> None:
-    """Everything of one workload that is not in the folder yet."""
+    """Runs the parts of one workload that the folder does not hold."""
     folder.mkdir(parents=True, exist_ok=True)
     _keep_to(workload, folder)
     testbed = TestbedOptions(
@@ -83,7 +82,7 @@ def measure(workload: Path, folder: Path, options: argparse.Namespace) -> None:
 
 
 def _keep_to(workload: Path, folder: Path) -> None:
-    """What is in a folder is of one workload: another one needs a folder of its own."""
+    """Refuses a folder that holds another workload."""
     kept = folder / f"{workload.stem}.workload.toml"
     if not kept.exists():
         kept.write_text(workload.read_text())
@@ -94,7 +93,7 @@ def _keep_to(workload: Path, folder: Path) -> None:
 
 
 def _is_complete(document: Mapping[str, Any], options: argparse.Namespace) -> bool:
-    """Whether a bench has all runs that are asked for; otherwise the rest is added."""
+    """Whether a bench has all requested runs."""
     known = {name: len(figures["repeats"]) for name, figures in document["arms"].items()}
     asked = [arm.value for arm in parse_arms(options.arms)]
     enough = all(known.get(name, 0) >= options.repeat for name in asked)
@@ -130,9 +129,11 @@ def compare(workload: Path, folder: Path, seeds: int) -> list[dict[str, Any]]:
 
 
 def simulate(run: NodesRun, *, seen: bool) -> tuple[float, float]:
-    """Mean response and makespan, seconds. seen: the nodes had these jobs before, as the
-    lab's had if an arm of the bench was coscheduled before this one; slices that adapt
-    go by them."""
+    """Returns mean response and makespan in seconds.
+
+    ``seen``: the nodes ran these jobs before, which adaptive slices use. On the lab that is
+    so if an earlier arm of the bench was coscheduled.
+    """
     if not seen:
         outcome = carry_out(run)
         return outcome.mean_response_s, outcome.makespan_s
@@ -153,7 +154,7 @@ def simulate(run: NodesRun, *, seen: bool) -> tuple[float, float]:
 
 
 def _lab_s(figures: Mapping[str, Any], value: str, probe_us: float | None) -> float:
-    """An arm's median on the lab, as at the speed of the calibration, where it is known."""
+    """Returns an arm's median on the lab, at the speed of the calibration if known."""
     runs = [run for run in figures["repeats"] if run["counted"]]
     if probe_us is None or any(run.get("probe_us") is None for run in runs):
         return float(figures[value])
@@ -165,7 +166,7 @@ def _settings(live: Mapping[str, Any]) -> dict[str, str]:
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """A table in Markdown; a difference of more than is wanted is bold."""
+    """Returns a table in Markdown; a difference above the limit is bold."""
     arms = list(dict.fromkeys(row["arm"] for row in rows))
     cells = {(r["mpi"], r["workload"], r["arm"]): _cell(r) for r in rows}
     places = list(dict.fromkeys((row["mpi"], row["workload"]) for row in rows))
@@ -185,7 +186,7 @@ def _cell(row: Mapping[str, Any]) -> str:
 
 
 def section(rows: Sequence[Mapping[str, Any]]) -> str:
-    """What the page says of it."""
+    """Returns the text for the page."""
     apart = [abs(row["simulated_s"] / row["lab_s"] - 1.0) for row in rows]
     within = sum(one <= WANTED for one in apart)
     return (
@@ -195,7 +196,7 @@ def section(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def all_rows(folder: Path) -> Iterator[dict[str, Any]]:
-    """Of every MPI that has been measured."""
+    """Returns the results of every measured MPI."""
     for path in sorted(folder.glob("*/rows.json")):
         yield from json.loads(path.read_text())
 
@@ -224,7 +225,7 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
 
 
 def family(asked: str | None) -> str:
-    """Of the MPI at hand: what its folder is called."""
+    """Returns the folder name of the MPI at hand."""
     places = Places(Path(sys.executable).parent, os.environ)
     return find_mpi(inspect(("cosched",), os.environ, None), asked, places).family.value
 

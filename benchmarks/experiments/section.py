@@ -1,4 +1,4 @@
-"""A part of a page that a script writes, between two markers.
+"""Writes a part of a page, between two markers.
 
 <!-- NAME: begin -->
 ...
@@ -18,7 +18,7 @@ def marks(name: str) -> tuple[str, str]:
 
 
 def replaced(page: str, name: str, text: str) -> str:
-    """The page with ``text`` between its markers; CoschedError if it has not both."""
+    """Returns the page with ``text`` between its markers; CoschedError without them."""
     begin, end = marks(name)
     before, found, rest = page.partition(begin)
     _, also_found, after = rest.partition(end)
@@ -28,7 +28,7 @@ def replaced(page: str, name: str, text: str) -> str:
 
 
 def check(page: Path, name: str) -> None:
-    """CoschedError if the part cannot be written into the page: better now than later."""
+    """Checks early that the page can be written; CoschedError if not."""
     _with(page, name, "")
 
 

@@ -1,9 +1,9 @@
 """Measures how fast each kernel runs on one half of a node beside each on the other half.
 
-A speedup is the rate beside that neighbour / the rate beside a kernel of its own kind,
-which is what a job on nodes of its own has beside it (section 3.3 of Weinberg and Snavely).
-So beside itself it is 1. The median of several rounds counts; each round measures all
-combinations once, so that what changes slowly on the machine touches all alike.
+A speedup is the rate beside that neighbour divided by the rate beside the same kernel,
+because a job with whole nodes runs beside itself (section 3.3 of Weinberg and Snavely). So
+beside itself it is 1. The median of several rounds counts. Each round measures all
+combinations once, so that slow changes of the machine affect all of them.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from cosched.core.cluster.symbiosis.matrix import Model, SpeedupMatrix
 
 Rates = dict[tuple[str, "str | None"], list[float]]
 
-#: Hears how much is done, 0 to 1, and what is measured now.
+#: Receives the finished part, 0 to 1, and the name of the present measurement.
 Heard = Callable[[float, str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Halves:
-    """primary: where a kernel is measured; background: where the other one runs."""
+    """``primary``: CPUs of the measured kernel; ``background``: CPUs of the other one."""
 
     primary: Place
     background: Place
 
 
 def rate_of(kernel: str, built: Built, place: Place, seconds: float) -> float:
-    """Work a second of a kernel on some CPUs."""
+    """Returns a kernel's work a second on some CPUs."""
     with ExitStack() as stack:
         occupant = Occupant(kernel, built, place, seconds, stack)
         occupant.go()
@@ -61,7 +61,7 @@ def measure(
 
 
 def model_of(rates: Rates, kernels: Sequence[str]) -> Model:
-    """The speedups that the rates say, with the kernels' labels."""
+    """Returns the speedups by the rates, with the kernels' labels."""
     median = {cell: statistics.median(values) for cell, values in rates.items()}
 
     def speedup(one: str, other: str | None) -> float:

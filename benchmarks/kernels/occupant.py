@@ -1,7 +1,7 @@
-"""Kernels on some CPUs of a node: started, held until all are ready, measured or stopped.
+"""Runs kernels on some CPUs of a node: starts, releases, measures and stops them.
 
 A process of a kernel runs on each CPU; the network kernel is one MPI job of as many ranks
-(an even number) on all of them together. What the processes say is in ``c/kernel.h``.
+(an even number) on all of them together. ``c/kernel.h`` describes their protocol.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from benchmarks.kernels.build import NETWORK, Built
 from cosched.core.errors import CoschedError
 from cosched.launch.family import Family
 
-#: Beyond what was asked for: a kernel that says nothing for so long is stuck.
+#: A kernel that prints nothing for this much longer than asked is stuck.
 PATIENCE_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """CPUs of a node, and what each kernel works on there. size: bytes a process."""
+    """CPUs of a node and the data of the kernels. ``size``: bytes for each process."""
 
     cpus: tuple[int, ...]
     size: int
@@ -52,7 +52,7 @@ class Process:
         self._unread = b""
 
     def _end(self) -> None:
-        """Whatever happened, nothing stays behind."""
+        """Ends all processes."""
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 stream.close()
@@ -63,7 +63,7 @@ class Process:
             self._process.wait()
 
     def line(self, within_s: float) -> str:
-        """The next line; raises CoschedError if there is none."""
+        """Reads the next line; CoschedError if there is none."""
         stream = self._process.stdout
         assert stream is not None
         deadline_s = time.monotonic() + within_s
@@ -79,13 +79,13 @@ class Process:
         return line.decode("utf-8", "replace")
 
     def expect(self, word: str) -> None:
-        """The next line is this."""
+        """Checks that the next line is this."""
         line = self.line(PATIENCE_S)
         if line != word:
             raise CoschedError(f"kernel {self._name} said '{line}' instead of '{word}'")
 
     def go(self) -> None:
-        """Lets it begin."""
+        """Starts its work."""
         stream = self._process.stdin
         assert stream is not None
         try:
@@ -94,13 +94,13 @@ class Process:
             raise self.failure() from None
 
     def stop(self) -> None:
-        """Tells it that it is enough."""
+        """Ends its work."""
         stream = self._process.stdin
         assert stream is not None
         stream.close()
 
     def rate(self, within_s: float) -> float:
-        """Work a second, when it is over and its result right."""
+        """Returns the work a second, after its end and if its result is right."""
         words = self.line(within_s).split()
         if len(words) != 4 or words[0] != "work" or words[2] != "seconds":
             raise CoschedError(f"kernel {self._name} said '{' '.join(words)}'")
@@ -109,7 +109,7 @@ class Process:
         return float(words[1]) / float(words[3])
 
     def failure(self) -> CoschedError:
-        """Why it ended."""
+        """Returns the reason of its end."""
         status = self._process.wait(PATIENCE_S)
         self._errors.seek(0)
         said = self._errors.read().decode("utf-8", "replace").strip().splitlines()
@@ -143,14 +143,14 @@ class Occupant:
             process.expect("ready")
 
     def go(self) -> None:
-        """Lets all processes begin; returns when each has worked a round."""
+        """Starts all processes; returns when each has worked a round."""
         for process in self._processes:
             process.go()
         for process in self._processes:
             process.expect("running")
 
     def stop(self) -> None:
-        """Says that it is enough."""
+        """Ends the work of all processes."""
         for process in self._processes:
             process.stop()
 

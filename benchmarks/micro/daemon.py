@@ -1,4 +1,4 @@
-"""What the daemons of a node cost: their CPU time while jobs take turns on one CPU."""
+"""Measures the CPU time of a node's daemons while jobs take turns on one CPU."""
 
 from __future__ import annotations
 

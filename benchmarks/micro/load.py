@@ -24,7 +24,7 @@ def register(paths: NodePaths, job: str, rank: int) -> object:
 
 
 def spin(paths: NodePaths, job: str, cpu: int) -> None:
-    """A task that computes for ever."""
+    """Runs a task that computes for ever."""
     os.sched_setaffinity(0, {cpu})
     register(paths, job, 0)
     while True:
@@ -32,7 +32,7 @@ def spin(paths: NodePaths, job: str, cpu: int) -> None:
 
 
 def idle(paths: NodePaths, job: str, cpu: int) -> None:
-    """A task that only waits: it has its turns all the same."""
+    """Runs a task that only waits; it gets its turns nevertheless."""
     os.sched_setaffinity(0, {cpu})
     register(paths, job, 0)
     while True:

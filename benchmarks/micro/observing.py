@@ -1,12 +1,12 @@
-"""What watching costs the jobs: two that communicate, watched and unwatched by turns.
+"""Measures the cost of observation for two jobs that communicate.
 
-Two jobs of two ranks share this node's two CPUs in slices of half a second, and compute
-and exchange messages without end. Their daemons keep a trace and serve metrics throughout.
-For one window the metrics are asked for and `cosched top` is on a terminal, for the next
-neither; each window has as many whole slices of either job. A window's figure is how many
-messages the jobs sent in a second, a ratio is of two windows that follow each other: what
-drifts drifts for both. What the trace takes, bench trace tells. Between windows `top` is
-suspended and continued as by Ctrl-Z and `fg`.
+Two jobs of two ranks share this node's two CPUs in slices of half a second. They compute
+and exchange messages without end. Their daemons keep a trace and serve metrics all the
+time. Windows alternate: in one, the metrics are read and `cosched top` runs on a terminal;
+in the next, neither. All windows have the same number of whole slices of each job. The
+figure of a window is the number of messages a second. A ratio compares two successive
+windows, so that slow changes of the machine cancel out. `bench trace` measures the cost of
+the trace. Between windows `top` is suspended and continued, as by Ctrl-Z and `fg`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ SETTLE_S = 1.0
 
 @contextmanager
 def scraped(every_s: float, endpoint: str = ENDPOINT) -> Iterator[None]:
-    """Somebody asks for the metrics, again and again. CoschedError if nobody answered."""
+    """Reads the metrics again and again. CoschedError if there was no answer."""
     over = threading.Event()
     answers: list[int] = []
 
@@ -95,7 +95,7 @@ def on_a_terminal(run_dir: Path) -> Iterator[int]:
         while True:
             try:
                 screen = screen[-4096:] + os.read(ours, 65536)
-            except OSError:  # EIO: nobody has the terminal any more
+            except OSError:  # EIO: no process has the terminal any more
                 return
             if os.uname().nodename.encode() in screen:
                 shown.set()
@@ -195,7 +195,7 @@ def watched_to_unwatched(
             ratios = []
             for number in track(range(pairs), "windows", transient=True):
                 found = {}
-                # Whoever goes first differs from pair to pair.
+                # The order differs from pair to pair.
                 for watched in (number % 2 == 0, number % 2 == 1):
                     shown = watched and "top" in watchers
                     asked = watched and "metrics" in watchers

@@ -1,10 +1,10 @@
-"""What the shim costs a message: half round trips with each carrier against none.
+"""Measures the shim's cost for a message: half round trips with and without each carrier.
 
-Two ranks play ping-pong (benchmarks/programs/pingpong.c) with their daemons up and nothing
-else to run: over shared memory on this node, each on a CPU of its own, and over TCP between
-two nodes of a lab. The carriers take turns, launch by launch, so that what drifts drifts
-for all; a launch's figure is the median of its many short batches, a ratio is of one turn,
-and the median over the turns is printed, with the quartiles.
+Two ranks play ping-pong (benchmarks/programs/pingpong.c) with their daemons up and no other
+job. They use shared memory on this node, each rank on its own CPU, and TCP between two
+nodes of a lab. The carriers alternate from launch to launch, so that slow changes of the
+machine affect all of them. A launch gives the median of many short batches. A ratio
+compares the launches of one round. The median over the rounds is printed with quartiles.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ LAUNCH_TIMEOUT_S = 300
 
 @dataclass(frozen=True, slots=True)
 class Transport:
-    """What carries an MPI's messages, and the variables that choose it."""
+    """A transport of MPI messages, and the variables that choose it."""
 
     name: str
     environ: Mapping[str, str]
@@ -65,8 +65,10 @@ class Row:
 
 
 def transports_of(mpi: Mpi, place: str) -> tuple[Transport, ...]:
-    """The transports of each family that the README speaks of. On virtual nodes shared
-    memory would tunnel through the walls, if it were let."""
+    """Returns the transports of each family in the README.
+
+    On virtual nodes shared memory must be off, because it would bypass the network.
+    """
     if mpi.family is Family.OPENMPI:
         shared = "vader" if mpi.version.startswith("4") else "sm"
         return (
@@ -88,7 +90,7 @@ def transports_of(mpi: Mpi, place: str) -> tuple[Transport, ...]:
 
 @contextmanager
 def this_node() -> Iterator[tuple[Path, tuple[str, ...]]]:
-    """Daemons here: their run directory, and what cosched-run needs to be told."""
+    """Starts daemons here; yields their run directory and options of cosched-run."""
     with tempfile.TemporaryDirectory(prefix="cosched-b-", dir="/tmp") as directory:
         paths = NodePaths(Path(directory), os.uname().nodename)
         start_node(paths, NodeOptions(Settings()))
@@ -150,7 +152,7 @@ def measure(
     with PLACES[place]() as (run_dir, where):
         common = ("--run-dir", str(run_dir), "--mpi", str(mpi.mpiexec), *where)
         for number in range(rounds + 1):
-            # Whoever goes first differs from turn to turn; the very first is to warm up.
+            # The order differs from round to round; the first round is a warm-up.
             for arm in (ARMS[(number + k) % len(ARMS)] for k in range(len(ARMS))):
                 how = ("--no-shim",) if arm == NONE else ("--carrier", arm)
                 medians = launch((*common, *how), program, batches, transport.environ)

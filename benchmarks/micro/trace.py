@@ -1,9 +1,9 @@
-"""What the trace costs the scheduler daemon: how much of its CPU time keeping it takes.
+"""Measures the trace's share of the scheduler daemon's CPU time.
 
-Two daemons cannot be told apart by a hundredth on a busy machine, so one daemon's recorder
-is timed from inside, by the CPU clock of its thread, as jobs take turns: with the trace and
-without, where it still keeps the last steps in memory and the jobs' accounts. The clock
-itself is measured and taken off; what it costs the caches is not.
+On a busy machine two daemons cannot be compared to a hundredth. So the recorder of one
+daemon is timed from inside, by the CPU clock of its thread, while jobs take turns. It runs
+with the trace and without; without, it still keeps the last steps and the jobs' accounts.
+The cost of the clock is measured and subtracted, except for its effect on the caches.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CLOCK_SAMPLES = 10_000
 
 
 def timed_daemon(figures: Path, arguments: list[str]) -> None:
-    """A scheduler daemon that writes down at its end what its recorder took."""
+    """A scheduler daemon that writes the time of its recorder at its end."""
     clock = time.thread_time_ns
     began = clock()
     for _ in range(CLOCK_SAMPLES):
@@ -52,7 +52,7 @@ def timed_daemon(figures: Path, arguments: list[str]) -> None:
 
     for name in ("record", "flush"):
         setattr(Recorder, name, timed(getattr(Recorder, name)))
-    thread_ns, process_ns = clock(), time.process_time_ns()  # what starting took
+    thread_ns, process_ns = clock(), time.process_time_ns()  # the cost of the start
     serve(parse(arguments), Starter(sys.stdout.fileno()))
     row = {
         **spent,

@@ -1,9 +1,8 @@
-"""What watching a node takes, process by process, as a part of one core: the scheduler
-daemon when nobody looks, while `cosched top` is on a terminal, and while metrics are asked
-for every two seconds; `cosched top` itself; the process that serves the metrics.
+"""Measures the CPU time of observing a node, for each process, as a part of one core.
 
-Jobs whose tasks only sleep take turns, so that there is something to see and nothing else
-to run. Each part is measured after the programs in it have started.
+The processes are the scheduler daemon (without observers, with `cosched top`, and with
+metrics read every two seconds), `cosched top` itself, and the metrics server. Jobs whose
+tasks only sleep take turns. Each part is measured after its programs have started.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ from cosched.node.sockets.client import request
 from cosched.shm.paths import NodePaths
 
 START_S = 30.0
-#: A program's first moments (imports, the first picture) are not what it costs.
+#: The start of a program (imports, the first picture) does not count.
 SETTLE_S = 4.0
-#: How often metrics are asked for, often enough to count in a few seconds.
+#: The pause between two reads of the metrics.
 SCRAPE_S = 2.0
 
 
@@ -60,7 +59,7 @@ def cpu_s(pid: int) -> float:
 
 
 def shares(pids: Mapping[str, int], during: str, seconds: float) -> list[Share]:
-    """What each process takes from now on for so many seconds."""
+    """Measures each process for the next seconds."""
     before, began = {name: cpu_s(pid) for name, pid in pids.items()}, time.monotonic()
     for _ in track(range(max(1, round(seconds))), during, transient=True):
         time.sleep(seconds / max(1, round(seconds)))
@@ -70,14 +69,14 @@ def shares(pids: Mapping[str, int], during: str, seconds: float) -> list[Share]:
 
 
 def free_address() -> str:
-    """An address that nobody listens at now."""
+    """Returns an address that no process listens at."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return f"127.0.0.1:{server.getsockname()[1]}"
 
 
 @contextmanager
 def sleeping_jobs(paths: NodePaths, jobs: int) -> Iterator[None]:
-    """Jobs that do nothing on the node, registered. CoschedError if they do not come."""
+    """Runs registered jobs that do nothing. CoschedError if they do not register."""
     cpu = min(os.sched_getaffinity(0))
     children = [start(idle, paths, f"job{number}", cpu) for number in range(jobs)]
     try:

@@ -31,11 +31,11 @@ Doubles = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A rank's block of a matrix of ``order``, and whom it exchanges with."""
+    """A rank's block of a matrix of ``order``, and its partners."""
 
     rows: range
     columns: range
-    #: What of the rows' sums this rank passes on across the diagonal, from ``rows``' first.
+    #: Part of the rows' sums that this rank passes on across the diagonal, from ``rows``' first.
     share: slice
     across: int
     #: Partners of the pairwise sum along the row of ranks, farthest first.

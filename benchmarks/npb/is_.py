@@ -170,7 +170,7 @@ class _Sort:
             link.send(ordered[-1:].copy(), link.rank + 1)
         for wait in waits:
             wait.Wait()
-        # A rank without keys passes on what it was told.
+        # A rank without keys passes on the value that it received.
         if not count and not last:
             link.send(before, link.rank + 1)
         wrong = int(np.count_nonzero(np.diff(ordered) < 0))

@@ -1,4 +1,4 @@
-"""What a benchmark says to the other ranks, counted.
+"""Sends a benchmark's messages and counts them.
 
 One thin layer over a communicator: every message and collective call that a benchmark
 starts goes through here, so that its count and bytes are the program's own, whatever the
@@ -62,7 +62,7 @@ class Link:
         return float(found)
 
     def gather(self, mine: Array) -> Array:
-        """Everybody's ``mine``, one row a rank, on every rank."""
+        """Returns ``mine`` of all ranks, one row each, on every rank."""
         found = np.empty((self.ranks, *mine.shape), mine.dtype)
         self._count_collective(mine.nbytes)
         self._comm.Allgather(mine, found)

@@ -2,7 +2,7 @@
 RNR-94-007, section 2.2).
 
 The ranks form a box and halve the cube among them, z first. Every operator is followed by
-an exchange of faces with the six neighbours, who may be the rank itself. Towards the
+an exchange of faces with the six neighbours, which can be the rank itself. Towards the
 coarsest grid there are fewer points than ranks: some then hold none, and get their share
 back on the way up. A power of two of ranks.
 """
@@ -153,7 +153,7 @@ class _Cycle:
         self._charge()
 
     def residual(self) -> None:
-        """What the solution leaves of the equation, on the finest grid."""
+        """Returns the residual of the solution on the finest grid."""
         self._residual(self.top, self.right)
 
     def iterate(self) -> None:
@@ -275,7 +275,7 @@ class _Cycle:
     ) -> None:
         """Sends ``give`` down and up, fills ``take`` from below and above."""
         link = self.link
-        # What travels up has an odd tag; it arrives from below.
+        # Messages upward have an odd tag; they arrive from below.
         tags = (2 * axis + 1, 2 * axis)
         arriving = [np.empty(part.shape) for part in take]
         waits = [

@@ -1,4 +1,4 @@
-"""What a run found, whether that is what NASA published, and how that is said."""
+"""Checks a run's result against NASA's values and prints it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What one rank sent; averages over ranks are fractions."""
+    """The messages that one rank sent; averages over ranks are fractions."""
 
     messages: float
     message_bytes: float
@@ -55,7 +55,7 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What was asked for, what came out, and what was sent for it."""
+    """A benchmark's name and class, its result and its messages."""
 
     benchmark: str
     problem: str

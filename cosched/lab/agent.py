@@ -1,12 +1,12 @@
-"""The agent: a shell script that starts a command inside a node, as ssh would.
+"""Writes the agent: a shell script that starts a command inside a node, as ssh does.
 
-``AGENT [-flags] HOST WORDS...`` drops the flags, takes a node's name or address as the
-host and gives the words, joined by blanks, to a shell inside that node. Hydra takes it as
-``-launcher rsh -launcher-exec AGENT``, PRRTE as ``--prtemca plm_ssh_agent AGENT``. Unlike
-ssh it keeps environment and working directory, since every node shares the host's files.
+``AGENT [-flags] HOST WORDS...`` drops the flags. HOST is a node's name or address. A shell
+inside that node gets the words, joined by blanks. Hydra uses the script with ``-launcher
+rsh -launcher-exec AGENT``, PRRTE with ``--prtemca plm_ssh_agent AGENT``. Unlike ssh it keeps
+the environment and the working directory, because every node shares the host's files.
 
-It is a script, not Python, because a launcher runs it once a node and waits. It looks
-at the keeper's start time first: after the lab has gone, the pid may be another's.
+It is a script and not Python, because a launcher runs it once for each node and waits. It
+first checks the keeper's start time: after the lab's end, the pid may be another process's.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Tools:
 def enter_argv(
     tools: Tools, keeper_pid: int, cpus: Sequence[int], directory: str
 ) -> list[str]:
-    """What to put in front of a command so that it runs inside a node."""
+    """Returns the words in front of a command that make it run inside a node."""
     return [
         *(tools.nsenter, "--target", str(keeper_pid), "--net", "--uts", "--mount"),
         *("--", "/bin/sh", "-c", _START, directory),
@@ -88,7 +88,7 @@ def enter_argv(
 
 
 def agent_script(tools: Tools, hosts: Sequence[NodeRecord]) -> str:
-    """The script's text."""
+    """Returns the script's text."""
     cases = "\n".join(
         f"{host.name} | {host.address}) pid={host.keeper.pid} "
         f"start={host.keeper.start_ticks} cpus={format_cpu_list(host.cpus)} ;;"
@@ -104,15 +104,15 @@ def agent_script(tools: Tools, hosts: Sequence[NodeRecord]) -> str:
 
 
 def agent_places(run_dir: Path, mark_prefix: str) -> tuple[Path, ...]:
-    """Where the script may lie, best first: many systems let nothing in /run execute."""
+    """Returns places for the script, best first; in /run programs often cannot execute."""
     name = f"{mark_prefix}agent"
     return (run_dir / "lab" / "agent", Path("/dev/shm", name), Path("/tmp", name))
 
 
 def choose_agent_place(places: Sequence[Path], mount_flags: Callable[[Path], int]) -> Path:
-    """The first place whose file system lets programs execute.
+    """Returns the first place whose file system lets programs execute.
 
-    Launchers split what they are given at blanks and colons.
+    The path has no blank or colon, because launchers split it there.
     """
     for place in places:
         splits = _SPLITS.search(str(place))
@@ -123,7 +123,7 @@ def choose_agent_place(places: Sequence[Path], mount_flags: Callable[[Path], int
 
 
 def write_agent(place: Path, text: str) -> None:
-    """Puts the script there, never through a file that somebody else laid out."""
+    """Writes the script there, never through a file of another user."""
     place.unlink(missing_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     with open(os.open(place, flags, 0o755), "w") as script:

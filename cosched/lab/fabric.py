@@ -1,7 +1,7 @@
-"""The fabric: a bridge in a namespace of its own that joins the nodes.
+"""Makes the fabric: a bridge in a separate namespace that joins the nodes.
 
-Every node has ``eth0``, whose other end hangs on the bridge under the node's name.
-Nothing is made in the machine's own network.
+Every node has ``eth0``; its other end is a port of the bridge with the node's name. The
+machine's own network is not changed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Port:
 
 def join_nodes(fabric_pid: int, ports: Sequence[Port], network: IPv4Network) -> None:
     """Makes the bridge and the nodes' interfaces; returns once packets can flow."""
-    # Here, since it takes a while and most commands never need it.
+    # Imported here: it takes long, and most commands do not need it.
     from pyroute2.netlink.exceptions import NetlinkError
 
     try:
@@ -87,7 +87,7 @@ def _set_up(port: Port, prefixlen: int) -> None:
 
 
 def _wait_for_carrier(fabric: Any, ports: set[str]) -> None:
-    """A port forwards once the kernel calls it up, which it does in its own time."""
+    """Waits until the kernel reports each port as up; only then it forwards."""
     deadline = time.monotonic() + CARRIER_WITHIN_S
     while True:
         up = {

@@ -1,11 +1,11 @@
-"""What a lab leaves on disk while it is up, and the lock that guards it.
+"""Manages the files of a lab and the lock that guards them.
 
     RUN_DIR/lab/lab.json    the state (state.py)
-    RUN_DIR/lab/hosts       what the nodes see as /etc/hosts
+    RUN_DIR/lab/hosts       /etc/hosts of the nodes
     RUN_DIR/lab/agent       the launcher's agent, here or where programs may execute
     RUN_DIR/labN/           the daemons of node N
 
-The lock is on the run directory itself, so that it leaves no file behind.
+The lock is on the run directory itself, so it needs no file.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ LOCK_POLL_S = 0.02
 def locked(
     run_dir: Path, *, create: bool = False, within_s: float = LOCK_WITHIN_S
 ) -> Iterator[None]:
-    """One lab command at a time on this run directory, which is made if ``create``.
+    """Lets one lab command at a time use this run directory; ``create`` makes it.
 
-    Whoever removes the directory holds the lock, so after a wait it may be another.
+    A command that holds the lock may remove the directory, so it can change in a wait.
     """
     deadline = time.monotonic() + within_s
     while True:
@@ -75,7 +75,7 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 
 def remove_files(run_dir: Path) -> bool:
-    """Removes all that a lab left on disk. False when there was no lab."""
+    """Removes all files of a lab. False if there was no lab."""
     directory = state_path(run_dir).parent
     for place in agent_places(run_dir, mark_prefix(run_dir)):
         place.unlink(missing_ok=True)
@@ -92,7 +92,7 @@ def remove_files(run_dir: Path) -> bool:
 
 
 def remove_if_empty(run_dir: Path) -> None:
-    """A run directory that held nothing but the lab goes with it."""
+    """Removes a run directory that held nothing but the lab."""
     with contextlib.suppress(OSError):
         run_dir.rmdir()
 
@@ -103,7 +103,7 @@ def _remove_node(paths: NodePaths) -> None:
 
 
 def forget_dead(run_dir: Path) -> None:
-    """Removes a dead lab's files, if this user may and nobody lives or works in it."""
+    """Removes a dead lab's files, if this user may and no process is left in it."""
     if os.geteuid() != 0 or processes_inside(mark_prefix(run_dir), ()):
         return
     with contextlib.suppress(CoschedError, OSError), locked(run_dir, within_s=0):

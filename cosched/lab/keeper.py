@@ -1,11 +1,11 @@
-"""Keepers: processes that do nothing but hold the namespaces of a node.
+"""Starts keepers: processes that do nothing but hold the namespaces of a node.
 
-A keeper is forked off ``cosched lab up``, makes its namespaces, says on a pipe that it is
-ready, and waits on another pipe to be confirmed. If ``lab up`` dies first, the pipe closes
-and the keeper goes: nobody is left behind whom the state file does not name. Confirmed,
-it becomes a shell that waits for a line from a pipe to which nobody else holds the other
-end: about a megabyte, no time, until SIGTERM. It ignores SIGHUP and SIGINT and has a
-session of its own.
+``cosched lab up`` forks a keeper. The keeper makes its namespaces, reports on a pipe that
+it is ready, and waits on another pipe for a confirmation. If ``lab up`` dies first, the
+pipe closes and the keeper ends, so the state file names every keeper that is left. After
+the confirmation it becomes a shell that reads from a pipe without a writer until SIGTERM.
+The shell takes about a megabyte and no CPU time. It ignores SIGHUP and SIGINT and has a
+separate session.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ READY_WITHIN_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class NodeShape:
-    """What a keeper makes.
+    """The node that a keeper makes.
 
-    ``mark`` tells who belongs to it; ``cpus`` are its own, or any if empty; ``hosts`` is
-    what it sees as /etc/hosts.
+    ``mark`` identifies its processes. ``cpus`` are its CPUs; empty: any. ``hosts`` is its
+    /etc/hosts.
     """
 
     name: str
@@ -49,20 +49,20 @@ class PendingKeeper:
     _confirm: int
 
     def confirm(self) -> None:
-        """It stays until it is ended."""
+        """Confirms the keeper, which then stays until SIGTERM."""
         with contextlib.suppress(BrokenPipeError):
             os.write(self._confirm, b"\n")
         self.close()
 
     def close(self) -> None:
-        """Unless confirmed before, it goes."""
+        """Ends the keeper unless it was confirmed."""
         if self._confirm >= 0:
             os.close(self._confirm)
             self._confirm = -1
 
 
 def start_keeper(shape: NodeShape) -> PendingKeeper:
-    """A keeper of such a node, ready, not yet confirmed."""
+    """Starts a keeper of such a node; returns it ready but not confirmed."""
     ready_read, ready_write = os.pipe()
     confirm_read, confirm_write = os.pipe()
     child = os.fork()
@@ -100,7 +100,7 @@ def _wait_ready(name: str, ready: int) -> ProcessId:
 
 
 def _keep(shape: NodeShape, ready: int, confirm: int) -> None:
-    """The life of a keeper; never returns."""
+    """Runs as a keeper; never returns."""
     try:
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
             signal.signal(number, signal.SIG_IGN)
@@ -122,7 +122,7 @@ def _keep(shape: NodeShape, ready: int, confirm: int) -> None:
 
 
 def _hold_only(*descriptors: int) -> None:
-    """Streams go to /dev/null; all else that was inherited is closed."""
+    """Connects the streams to /dev/null and closes all other inherited files."""
     null = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):
         os.dup2(null, stream)

@@ -1,9 +1,9 @@
-"""The lab: virtual nodes on one machine, each with a network, a name and CPUs of its own.
+"""Describes a lab: virtual nodes on one machine with separate networks, names and CPUs.
 
 A node is a network, a UTS and a mount namespace held by a keeper (keeper.py); the fabric
-joins them (fabric.py); life.py makes and ends them. Files, processes and shared memory
-are the machine's: /run, /tmp and /dev/shm are the same everywhere. The addresses cannot
-be reached from outside, so launchers run inside a node.
+joins them (fabric.py); life.py makes and ends them. The nodes share the machine's files,
+processes and shared memory: /run, /tmp and /dev/shm are the same everywhere. The addresses
+cannot be reached from outside, so launchers run inside a node.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class LabNode:
 
 @dataclass(frozen=True, slots=True)
 class Lab:
-    """A lab that is up. ``network`` is the nodes', in CIDR notation."""
+    """A lab that is up. ``network``: the nodes' network in CIDR notation."""
 
     run_dir: Path
     network: str
@@ -43,9 +43,9 @@ class Lab:
 
     @classmethod
     def load(cls, run_dir: Path) -> Lab | None:
-        """The lab of this run directory, or None when none is up.
+        """Returns the lab of this run directory; None if none is up.
 
-        What is left of one whose keepers are all dead is removed. CoschedError when it is
+        If all keepers of a lab are dead, its files are removed. CoschedError if the lab is
         damaged or half made.
         """
         run_dir = run_dir.resolve()
@@ -54,7 +54,7 @@ class Lab:
             return None
         dead = [name for name, process in state.keepers if not process.alive()]
         if len(dead) == len(state.keepers):
-            # What a node leaves takes long to import, and each launch in a lab comes here.
+            # Imported here: it takes long, and each launch in a lab calls this.
             from cosched.lab.files import forget_dead
 
             forget_dead(run_dir)
@@ -72,7 +72,7 @@ class Lab:
 
     @classmethod
     def of_state(cls, run_dir: Path, state: LabState) -> Lab:
-        """The lab that ``state`` describes, whole or not."""
+        """Returns the lab that ``state`` describes, complete or not."""
         return cls(
             run_dir=run_dir,
             network=state.network,
@@ -84,7 +84,7 @@ class Lab:
         )
 
     def node(self, name: str) -> LabNode:
-        """The node with this name or address."""
+        """Returns the node with this name or address."""
         for node in self.nodes:
             if name in (node.name, node.address):
                 return node
@@ -92,7 +92,7 @@ class Lab:
         raise CoschedError(f"host '{name}' is not in the lab; its nodes are {names}")
 
     def enter_argv(self, node_name: str, directory: str | None = None) -> list[str]:
-        """What to put in front of a command so that it runs inside the node.
+        """Returns the words in front of a command that make it run inside the node.
 
         It runs there in ``directory``, by default the present one. Needs root.
         """
@@ -103,12 +103,12 @@ class Lab:
         return agent.enter_argv(tools, node.keeper_pid, node.cpus, directory)
 
     def exec(self, node_name: str, command: Sequence[str]) -> NoReturn:
-        """Becomes ``command`` inside the node; streams, signals and status are its own."""
+        """Replaces this process by ``command`` inside the node."""
         require_root()
         argv = [*self.enter_argv(node_name), *command]
         sys.stdout.flush()
         sys.stderr.flush()
-        # Python ignores these; the command is to find them as any shell leaves them.
+        # Python ignores these signals; the command needs the default.
         for number in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
         os.execv(argv[0], argv)

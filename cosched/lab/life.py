@@ -1,10 +1,10 @@
-"""How a lab comes to be and ends.
+"""Makes and ends labs.
 
 Invariants
-* Whatever the kernel keeps for the lab goes with the keepers and those who live with them.
-* Who belongs to the lab is told by the mark on its sysfs, so that ``down`` finds everyone
-  even when the state file or the keepers are gone.
-* Whoever dies on the way leaves what the next ``up`` or ``down`` sweeps away.
+* All kernel objects of the lab end with the keepers and the processes in its nodes.
+* A mark on a node's sysfs identifies the processes of the lab. So ``down`` finds all of
+  them even if the state file or the keepers are gone.
+* If ``up`` or ``down`` dies half-way, the next ``up`` or ``down`` removes the rest.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _COSCHED = (sys.executable, "-c", "from cosched.cli.main import main; main()")
 
 
 def up(run_dir: Path, nodes: int, cores_per_node: int, daemons: bool = True) -> Lab:
-    """Makes a lab; leaves nothing behind if that fails."""
+    """Makes a lab; removes everything if that fails."""
     require_root()
     tools = agent.Tools.find(shutil.which)
     planned = plan_nodes(nodes, cores_per_node, usable_siblings())
@@ -85,11 +85,11 @@ def up(run_dir: Path, nodes: int, cores_per_node: int, daemons: bool = True) -> 
 
 
 def down(run_dir: Path) -> bool:
-    """Ends the lab and all who live in it. False when there was none."""
+    """Ends the lab and all its processes. False if there was none."""
     require_root()
     run_dir = run_dir.resolve()
     _require_outside(run_dir)
-    # Somebody may have removed the directory under a living lab.
+    # The directory may have been removed while the lab was up.
     directory_existed = run_dir.is_dir()
     with locked(run_dir, create=True):
         lab_existed = _sweep(run_dir)
@@ -101,7 +101,7 @@ def down(run_dir: Path) -> bool:
 def restart_daemons(run_dir: Path, *options: str) -> None:
     """``cosched down``, then ``cosched up OPTIONS`` on every node of the lab that is up.
 
-    Jobs that run go on, uncoordinated in between.
+    Running jobs go on; the kernel alone schedules them in between.
     """
     with locked(run_dir, create=False):
         lab = Lab.load(run_dir)
@@ -113,7 +113,7 @@ def restart_daemons(run_dir: Path, *options: str) -> None:
 
 
 def usable_siblings(sys_root: Path = SYS) -> list[frozenset[int]]:
-    """The CPUs that this process may use, those that share a core in one set."""
+    """Returns the CPUs that this process may use, as one set for each core."""
     usable = os.sched_getaffinity(0)
     cores = set()
     for cpu in usable:
@@ -127,7 +127,7 @@ def usable_siblings(sys_root: Path = SYS) -> list[frozenset[int]]:
 
 
 def _require_outside(run_dir: Path) -> None:
-    """Who sweeps a lab from inside would end itself."""
+    """Refuses to run inside the lab, since it would end itself."""
     if bears_mark(os.getpid(), mark_prefix(run_dir)):
         raise CoschedError(
             f"this runs inside {os.uname().nodename}: leave the lab, then try again"
@@ -138,7 +138,7 @@ def _require_outside(run_dir: Path) -> None:
 
 
 def _check_not_up(run_dir: Path) -> None:
-    """Anything but a whole lab is to be swept away."""
+    """Removes the rest of an incomplete lab; refuses if a lab is up."""
     try:
         lab = Lab.load(run_dir)
     except CoschedError:
@@ -150,7 +150,7 @@ def _check_not_up(run_dir: Path) -> None:
 
 
 def _make(run_dir: Path, planned: tuple[PlannedNode, ...], tools: agent.Tools) -> LabState:
-    """Keepers, state file, agent, network, in this order."""
+    """Makes keepers, state file, agent and network, in this order."""
     directory = state_path(run_dir).parent
     directory.mkdir(exist_ok=True)
     place = agent.choose_agent_place(
@@ -205,7 +205,7 @@ def _start_keepers(run_dir: Path, planned: tuple[PlannedNode, ...], place: str) 
 
 
 def _sweep(run_dir: Path) -> bool:
-    """Ends whatever there is of a lab, whole or not. False when there was nothing."""
+    """Ends a lab, complete or not. False if there was nothing."""
     try:
         state = read_state(run_dir)
     except CoschedError:
@@ -215,11 +215,11 @@ def _sweep(run_dir: Path) -> bool:
     prefix = mark_prefix(run_dir)
     keepers = {process for _, process in state.keepers} if state else set()
     networks = {network_inode(keeper.pid) for keeper in keepers if keeper.alive()}
-    # A second belt: whatever else is wrong, the machine itself is no node.
+    # For safety: never end the processes of the machine itself.
     networks -= {None, network_inode(os.getpid()), network_inode(1)}
     inside = [inode for inode in networks if inode is not None]
     anybody = bool(processes_inside(prefix, inside))
-    # The keepers go last, so that the others still have a network while they end.
+    # The keepers end last, so that the others still have a network.
     stubborn = end_processes(
         lambda: [p for p in processes_inside(prefix, inside) if p not in keepers],
         TERM_GRACE_S,
@@ -233,7 +233,7 @@ def _sweep(run_dir: Path) -> bool:
 
 
 def _stop_daemons(run_dir: Path, state: LabState) -> None:
-    """``cosched down`` wherever daemons may run; what it leaves is swept up after it."""
+    """Runs ``cosched down`` on every node; later steps end the rest."""
     nodes = [
         node.name
         for node in state.nodes
@@ -244,13 +244,13 @@ def _stop_daemons(run_dir: Path, state: LabState) -> None:
 
 
 def _in_nodes(lab: Lab, names: Iterable[str], words: Sequence[str]) -> None:
-    """``cosched up`` or ``cosched down`` inside these nodes, all at once."""
+    """Runs ``cosched up`` or ``cosched down`` inside all these nodes at once."""
     command = words[0]
     failures = []
     with contextlib.ExitStack() as stack:
         running = []
         for name in names:
-            # A file, not a pipe: daemons that keep it open must not keep us waiting.
+            # A file, not a pipe: daemons may keep it open, and a pipe would block us.
             said = stack.enter_context(tempfile.TemporaryFile())
             argv = [
                 *lab.enter_argv(name, directory="/"),

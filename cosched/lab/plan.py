@@ -1,10 +1,10 @@
-"""What a lab will be made of: names, addresses, CPUs. Pure.
+"""Plans a lab: names, addresses and CPUs. Pure.
 
 Nodes are called lab1, lab2, ... A lab's network has no way out, so every lab can use the
 same addresses.
 
-A core is one CPU as the kernel counts them. Hardware threads that share a core come
-last, so that two nodes share a core only when there is no other way.
+The kernel counts each hardware thread as a CPU. Threads of a core that is already used
+come last, so two nodes share a core only if there are too few cores.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class PlannedNode:
 def plan_nodes(
     nodes: int, cores_per_node: int, siblings: Sequence[frozenset[int]]
 ) -> tuple[PlannedNode, ...]:
-    """Node i gets the next ``cores_per_node`` CPUs.
+    """Gives each node the next ``cores_per_node`` CPUs.
 
-    ``siblings``: the usable CPUs, those that share a core in one set.
+    ``siblings``: the usable CPUs, as one set for each core.
     """
     if not 1 <= nodes <= MOST_NODES:
         raise CoschedError(f"{nodes} nodes: a lab has 1 to {MOST_NODES}")
@@ -59,23 +59,23 @@ def plan_nodes(
 
 
 def order_cpus(siblings: Sequence[frozenset[int]]) -> list[int]:
-    """Each core's first CPU, then each core's second, and so on."""
+    """Returns each core's first CPU, then each core's second, and so on."""
     ranked = {(rank, cpu) for core in siblings for rank, cpu in enumerate(sorted(core))}
     return [cpu for _, cpu in sorted(ranked)]
 
 
 def format_cpu_list(cpus: Sequence[int]) -> str:
-    """As ``taskset -c`` wants it."""
+    """Returns the CPUs in the notation of ``taskset -c``."""
     return ",".join(str(cpu) for cpu in cpus)
 
 
 def hosts_file(machine: str, nodes: Sequence[PlannedNode]) -> str:
-    """/etc/hosts as the nodes see it: the machine's, and each other."""
+    """Returns the nodes' /etc/hosts: the machine's, and all nodes."""
     lines = "".join(f"{node.address}\t{node.name}\n" for node in nodes)
     return f"{lines}{machine}"
 
 
 def mark_prefix(run_dir: Path) -> str:
-    """Begins the mark of every node of the lab in ``run_dir``, and of no other."""
+    """Returns the start of the marks of all nodes of the lab in ``run_dir``."""
     digest = hashlib.sha256(str(run_dir / "lab").encode()).hexdigest()
     return f"cosched-lab-{digest[:8]}-"

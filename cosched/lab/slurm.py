@@ -1,7 +1,7 @@
-"""A Slurm on the nodes of a lab, with gang scheduling: a rival to measure against.
+"""Runs a Slurm with gang scheduling on the nodes of a lab, for comparison.
 
-One munged and one slurmctld inside the first node, one slurmd in each, all of Debian's
-packages, all their files in ``RUN_DIR/lab/slurm``. Whatever ends the lab ends them, too.
+munged and slurmctld run inside the first node and a slurmd in each node. They come from
+Debian's packages and keep their files in ``RUN_DIR/lab/slurm``. They end with the lab.
 The partition lets many jobs share the nodes (``OverSubscribe=FORCE``) and slurmctld takes
 turns among them every 5 s, the least that Slurm allows (a smaller value is silently
 replaced by 30).
@@ -37,18 +37,18 @@ DAEMONS = ("munged", "slurmctld", "slurmd", "srun", "sbatch")
 
 
 def directory(run_dir: Path) -> Path:
-    """Where a lab's Slurm keeps everything."""
+    """Returns the folder of a lab's Slurm."""
     return run_dir.resolve() / "lab" / "slurm"
 
 
 def conf_path(run_dir: Path) -> Path | None:
-    """``slurm.conf`` of the lab's Slurm; None if none is up."""
+    """Returns ``slurm.conf`` of the lab's Slurm; None if none is up."""
     path = directory(run_dir) / "slurm.conf"
     return path if path.exists() else None
 
 
 def slurm_conf(folder: Path, nodes: Sequence[tuple[str, int]]) -> str:
-    """The configuration. nodes: each one's name and number of CPUs. Pure.
+    """Returns the configuration. ``nodes``: name and number of CPUs of each. Pure.
 
     TmpFS is a folder a node, since the nodes of a lab share /tmp and PMIx makes a folder of
     the same name on each.
@@ -84,8 +84,10 @@ def slurm_conf(folder: Path, nodes: Sequence[tuple[str, int]]) -> str:
 
 
 def up(run_dir: Path, environ: Mapping[str, str]) -> Path:
-    """Starts a Slurm on the lab that is up; its ``slurm.conf``. Its commands and daemons
-    run in ``environ``."""
+    """Starts a Slurm on the lab that is up and returns its ``slurm.conf``.
+
+    ``environ``: the environment of its commands and daemons.
+    """
     lab = _lab(run_dir)
     missing = [name for name in DAEMONS if shutil.which(name) is None]
     if missing:
@@ -101,7 +103,7 @@ def up(run_dir: Path, environ: Mapping[str, str]) -> Path:
     except BaseException:
         try:
             down(run_dir, environ)
-        except CoschedError as error:  # what it began with is the error to tell
+        except CoschedError as error:  # the first error is reported
             print(f"slurm-lab: not taken down: {error}", file=sys.stderr)
         raise
 
@@ -121,7 +123,7 @@ def _start(lab: Lab, folder: Path, environ: Mapping[str, str]) -> Path:
     conf.write_text(slurm_conf(folder, [(n.name, len(n.cpus)) for n in lab.nodes]))
     options = [f"--{name}={folder}/munge.{name}" for name in ("socket", "seed-file")]
     options += [f"--pid-file={folder}/munged.pid", f"--log-file={folder}/munged.log"]
-    # --force: it wants its socket within everybody's reach; here root alone needs it.
+    # --force: it requires a socket that all users can reach; here only root needs it.
     words = ["munged", "--force", f"--key-file={key}", *options]
     run_inside(lab, first, conf, words, environ)
     for node in lab.nodes:
@@ -132,7 +134,7 @@ def _start(lab: Lab, folder: Path, environ: Mapping[str, str]) -> Path:
 
 
 def _await_nodes(lab: Lab, conf: Path, environ: Mapping[str, str]) -> None:
-    """Until every node takes jobs. Slurm tells nobody when that is."""
+    """Waits until every node takes jobs; Slurm does not report that moment."""
     deadline = time.monotonic() + READY_WITHIN_S
     while True:
         words = ["sinfo", "--noheader", "--Node", "--format=%T"]
@@ -155,7 +157,7 @@ def run_inside(
     environ: Mapping[str, str],
     check: bool = True,
 ) -> str:
-    """What a command of Slurm's, run inside a node, says; CoschedError if it fails."""
+    """Returns the output of a Slurm command inside a node; CoschedError if it fails."""
     done = subprocess.run(
         [*lab.enter_argv(node, directory="/"), *words],
         env={**environ, "SLURM_CONF": str(conf)},
@@ -189,8 +191,10 @@ def down(run_dir: Path, environ: Mapping[str, str]) -> bool:
 
 
 def _end(pid_file: Path, lab_mark: str) -> None:
-    """Ends the daemon that wrote this file, and waits for it; not whoever has its number
-    since, outside of the lab."""
+    """Ends the daemon that wrote this file, and waits for its end.
+
+    A process outside of the lab that has the number by now is not ended.
+    """
     try:
         pid = int(pid_file.read_text())
         pidfd = os.pidfd_open(pid)
@@ -219,7 +223,7 @@ def _lab(run_dir: Path) -> Lab:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """``scripts/slurm-lab``; 0, or 1 with one line."""
+    """Runs ``scripts/slurm-lab``; returns 0, or 1 after one line."""
     parser = argparse.ArgumentParser(prog="scripts/slurm-lab", description=__doc__)
     parser.add_argument("command", choices=("up", "down"))
     parser.add_argument(

@@ -1,8 +1,7 @@
-"""The lab's state file, ``RUN_DIR/lab/lab.json``: who keeps it alive, and how it lies.
+"""Reads and writes the lab's state file, ``RUN_DIR/lab/lab.json``.
 
-One writer, ``cosched lab up``, which puts a whole new file in place of the old. The file
-is written before the keepers are told to stay, so that keepers that stay are known.
-``complete`` becomes true at the very end.
+Only ``cosched lab up`` writes it, each time as a whole. It is written before the keepers
+are confirmed, so it names every keeper that stays. ``complete`` becomes true at the end.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class NodeRecord:
 
 @dataclass(frozen=True, slots=True)
 class LabState:
-    """All that is known of a lab."""
+    """The contents of the state file."""
 
     complete: bool
     network: str
@@ -41,7 +40,7 @@ class LabState:
 
     @property
     def keepers(self) -> tuple[tuple[str, ProcessId], ...]:
-        """Each keeper with the name of what it keeps."""
+        """Returns each keeper with the name of its node or fabric."""
         return (
             ("fabric", self.fabric),
             *((node.name, node.keeper) for node in self.nodes),
@@ -64,7 +63,7 @@ def write_state(run_dir: Path, state: LabState) -> None:
 
 
 def read_state(run_dir: Path) -> LabState | None:
-    """The state, or None where there is none."""
+    """Reads the state; None if there is none."""
     path = state_path(run_dir)
     try:
         text = path.read_text()

@@ -1,19 +1,19 @@
-"""What coscheduling without a centre is worth on 2 to 4,096 nodes, in the simulator.
+"""Simulates coscheduling without a centre on 2 to 4,096 nodes.
 
-Equal jobs, each with a rank on every node, grain 1 ms; all start at once, their ranks
-within 20 ms of each other. Five sweeps, one thing varied in each:
+The jobs are equal, with a rank on every node and a grain of 1 ms. All start at once, their
+ranks within 20 ms of each other. Each of five sweeps varies one thing:
 
 nodes    2 to 4,096, slices aligned and not
 dom      degree of multiprogramming, 2 to 8
 gmet     guaranteed minimum execution time
 slice    the time slice
-clock    by how much the nodes' clocks differ, aligned
+clock    the difference of the nodes' clocks, aligned
 
-In each: cosched, and gang, the ideal that one central driver would reach. The kernel alone
-(spin, yield) is simulated grain by grain, so its jobs do a tenth of the work, on up to
-``--kernel-nodes`` nodes. Efficiency is what one job after the other would take / the time
-until the last job ended. Written are JSON with every run, a table of means over the
-repeats, and a picture.
+Each sweep compares cosched with gang: the ideal that one central driver would reach. The
+kernel alone (spin, yield) is simulated grain by grain, so its jobs do a tenth of the work,
+on up to ``--kernel-nodes`` nodes. The efficiency is the time of one job after the other
+divided by the time until the last job ended. The output is JSON with every run, a table of
+means over the repeats, and a picture.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SWEEPS: dict[str, tuple[str, ...]] = {
     "clock": ("0ms", "1ms", "10ms", "100ms", "500ms"),
 }
 PATTERNS = ("bulk", "wavefront", "alltoall")
-#: Not simulated: a node's clock says nothing to these.
+#: Not simulated: these do not depend on a node's clock.
 KERNEL = ("spin", "yield")
 COLOURS = {
     "gang": "black",
@@ -71,13 +71,13 @@ class Case:
 
     @property
     def name(self) -> str:
-        """For the progress display."""
+        """The name in the progress display."""
         return f"{self.sweep} {self.x} {self.pattern} {self.way} #{self.seed}"
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A case and what came of it."""
+    """A case and its result."""
 
     case: Case
     outcome: NodesOutcome
@@ -88,7 +88,7 @@ class Ended:
 
 
 def run_of(case: Case) -> NodesRun:
-    """The case as the simulator takes it."""
+    """Returns the case as input of the simulator."""
     values = {case.sweep: case.x}
     nodes = int(values.get("nodes", case.nodes))
     settings = Settings().changed(
@@ -108,12 +108,12 @@ def run_of(case: Case) -> NodesRun:
 
 
 def simulate(case: Case, progress: Progress = no_progress) -> Ended:
-    """Carries a case out."""
+    """Simulates a case."""
     return Ended(case, carry_out(run_of(case), progress))
 
 
 def cases_of(options: argparse.Namespace) -> list[Case]:
-    """All cases; the largest first, so that the cores end together."""
+    """Simulates all cases, the largest first, so that the cores end together."""
     cases = []
     for sweep in options.sweeps:
         for x in SWEEPS[sweep]:
@@ -138,7 +138,7 @@ def cases_of(options: argparse.Namespace) -> list[Case]:
 
 
 def means(ended: Sequence[Ended]) -> list[dict[str, Any]]:
-    """A row for each sweep, value, pattern and way."""
+    """Returns a row for each sweep, value, pattern and way."""
     found: dict[tuple[str, str, str, str], list[NodesOutcome]] = defaultdict(list)
     for one in ended:
         case = one.case
@@ -252,7 +252,7 @@ def main(words: Sequence[str] | None = None) -> None:
 
 
 def carry_on(options: argparse.Namespace) -> None:
-    """Everything, once it is known what is wanted."""
+    """Simulates, and writes the results."""
     options.out.mkdir(parents=True, exist_ok=True)
     cases = cases_of(options)
     with open_progress(sys.stderr, len(cases)) as heard:

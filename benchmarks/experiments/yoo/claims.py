@@ -1,4 +1,4 @@
-"""What Yoo and Jette report (section 3.2), and what our figures say to it. Pure."""
+"""Compares the claims of Yoo and Jette (section 3.2) with our figures. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from statistics import fmean
 
 from benchmarks.experiments.yoo.table import Document, places, ratio, values
 
-#: Means this close are equal: what runs of the same thing differ by.
+#: Closer means are equal: equal runs differ by this much.
 EQUAL_WITHIN = 0.05
 RESPONSE = "mean_response_s"
 #: The names of jobs that hardly send messages.
@@ -18,7 +18,7 @@ COMPUTES = "ep-a"
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One statement beside the paper's. holds: None where there is nothing to hold."""
+    """One claim of the paper and our result. ``holds``: None if it cannot be checked."""
 
     what: str
     paper: str
@@ -27,7 +27,7 @@ class Claim:
 
 
 def claims(document: Document) -> list[Claim]:
-    """Those of the document's figure; one that misses a figure says so."""
+    """Returns the claims on the document's figure; a claim without data reports that."""
     return CLAIMS[document["figure"]](document)
 
 
@@ -74,7 +74,7 @@ def _fig2(document: Document) -> list[Claim]:
 def _yardsticks(
     document: Document, figure: str, by: str, others: Sequence[str]
 ) -> list[Claim]:
-    """Beside others that the paper does not show there, if they ran."""
+    """Compares with arms that the paper does not show there, if they ran."""
 
     def beside(what: str, other: str, value: str) -> list[Claim]:
         if other not in values(document, value):
@@ -88,8 +88,8 @@ def _yardsticks(
 
 
 def _fair_probe(document: Document) -> list[Claim]:
-    """EP only computes: its CPU time by the probe's is the same under each arm, unless the
-    probe favours one."""
+    """Checks that the probe favours no arm: EP only computes, so the ratio of its CPU time
+    to the probe's must be the same under each arm."""
     found: dict[str, list[float]] = {}
     for point in document["points"]:
         for run in point["runs"]:

@@ -1,4 +1,4 @@
-"""Figures 2 to 6 of Yoo and Jette (IPDPS 2001), and where coscheduling pays.
+"""Measures Figures 2 to 6 of Yoo and Jette (IPDPS 2001), and where coscheduling pays.
 
 fig2   mean response of three workloads, from hardly any messages to very many
 fig3   mean response at a degree of multiprogramming (DOM) of 2 to 5
@@ -9,11 +9,11 @@ auto   mean response with fixed slices, and with slice=auto
 fleet  cosched against the kernel over grain, DOM and placement of ranks
 all    one after the other
 
-On a lab of two nodes of one core, in minutes; or with --scale paper on --hosts, with the
-sizes, slices and GMET of the paper. Into the folder --out go FIGURE.json with every run,
-FIGURE.txt, FIGURE.png and FIGURE.svg, and FIGURE.runs.jsonl, which holds each run as soon
-as it is over: the same command again goes on where it stopped, with a greater --repeats
-it adds some. A run that fails or takes too long is told in all of them; the others go on.
+On a lab of two nodes of one core it takes minutes. With --scale paper it runs on --hosts
+with the sizes, slices and GMET of the paper. The folder --out gets FIGURE.json with every
+run, FIGURE.txt, FIGURE.png, FIGURE.svg and FIGURE.runs.jsonl. The last one keeps each
+finished run: the same command resumes there, and a greater --repeats adds runs. All of them
+report a run that fails or takes too long; the other runs go on.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ ALL = "all"
 
 
 def carry_out(plan: Plan, options: argparse.Namespace) -> dict[str, Any]:
-    """Makes the runs that are missing; the figure as a document."""
+    """Makes the missing runs and returns the figure as a document."""
     started = datetime.now(timezone.utc).isoformat(timespec="seconds")
     testbed_options = TestbedOptions(
         run_dir=options.run_dir,
@@ -104,13 +104,13 @@ def _measure(plan: Plan, options: argparse.Namespace, testbed: Testbed) -> Runs:
 
 
 def _need_matplotlib() -> None:
-    """Found out before the runs, not after them."""
+    """Checks before the runs that the pictures can be drawn."""
     if importlib.util.find_spec("matplotlib") is None:
         raise CoschedError(f"no matplotlib: {sys.executable} -m pip install matplotlib")
 
 
 def _build_kernels(specs: Any) -> None:
-    """What NAS benchmarks compile at their first use must not count in a run."""
+    """Compiles the NAS benchmarks, so that no run includes that."""
     module = "benchmarks.npb"
     jobs: list[JobSpec] = [spec for spec in specs if module in spec.command]
     for name in sorted({job.command[job.command.index(module) + 1] for job in jobs}):
@@ -169,12 +169,12 @@ def _outside(summary: ArmSummary) -> float | None:
 
 
 def stem_of(figure: str, options: argparse.Namespace) -> str:
-    """What a figure's files are called; a trial's never stand in for the real ones."""
+    """Returns the name of a figure's files; trials have other names."""
     return f"{figure}-quick" if options.quick else figure
 
 
 def write(document: dict[str, Any], out: Path, stem: str) -> str:
-    """JSON, table and pictures into ``out``; the table."""
+    """Writes JSON, table and pictures into ``out``; returns the table."""
     (out / f"{stem}.json").write_text(json.dumps(document, indent=1) + "\n")
     text = text_table(document)
     (out / f"{stem}.txt").write_text(text)
@@ -221,7 +221,7 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
 
 
 def make(figure: str, options: argparse.Namespace) -> bool:
-    """One figure, from its runs to its files; whether every point of it has a value."""
+    """Makes one figure; returns whether every point has a value."""
     stem = stem_of(figure, options)
     if options.redraw:
         document = json.loads((options.out / f"{stem}.json").read_text())
@@ -235,7 +235,7 @@ def make(figure: str, options: argparse.Namespace) -> bool:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """0, or 1 if something failed; what fails does not keep further figures from coming."""
+    """Returns 0, or 1 if something failed; further figures are made in any case."""
     options = parse(words)
     whole = True
     try:

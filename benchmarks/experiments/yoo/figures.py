@@ -1,4 +1,4 @@
-"""The pictures of Yoo and Jette's figures, with their axes, and the map of the fleet."""
+"""Draws Yoo and Jette's figures with their axes, and the map of the fleet."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SECONDS = {"mean_response_s": "mean response, s", "mean_wait_s": "mean wait, s"}
 
 
 def draw(document: Document, paths: Sequence[Path]) -> None:
-    """The figure, into each of ``paths``; their endings say the format."""
+    """Draws the figure into each of ``paths``, in the format of the file name."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -35,7 +35,7 @@ def draw(document: Document, paths: Sequence[Path]) -> None:
     mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "cosched"})
     from matplotlib import pyplot as plt
 
-    for path in paths:  # each anew: a second layout of one figure differs from the first
+    for path in paths:  # a new one each time: a second layout of one figure differs
         figure = DRAWN[document["figure"]](plt, document)
         stamp = {"Date": None} if path.suffix == ".svg" else {}
         figure.savefig(path, dpi=110, metadata=stamp)

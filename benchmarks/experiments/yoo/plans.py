@@ -1,10 +1,10 @@
-"""What is run for each of Yoo and Jette's figures (section 3.2), and for the fleet.
+"""Plans the runs of each of Yoo and Jette's figures (section 3.2), and of the fleet.
 
-Pure but for reading workload files.
+Pure, except that it reads workload files.
 
-A plan is a list of points: a workload, run in one way, with its place in the figure. Sizes
-come twice: ``lab`` for two nodes of one core, minutes a figure, slices and GMET in the
-proportion to the jobs that the paper's had; ``paper`` for a cluster, with its own.
+A plan is a list of points: a workload, a setup, and the place in the figure. There are two
+scales. ``lab`` is for two nodes of one core: a figure takes minutes, and slices and GMET
+are as long relative to the jobs as in the paper. ``paper`` is for a cluster.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ SCALES = {
     ),
     "paper": Scale(
         folder="paper",
-        # No gang: its driver has to reach all nodes' daemons.
+        # No gang: its driver must reach all nodes' daemons.
         arms=(Arm.BATCH, Arm.KERNEL, Arm.MESSAGES, Arm.COSCHED),
         settings={"slice": "15s", "gmet": "5s"},
         wait_gmet="2s",
@@ -95,8 +95,8 @@ class Way:
 class Plan:
     """A whole figure.
 
-    value: what is drawn, ``mean_response_s`` or ``mean_wait_s``. repeats: as many as take
-    some minutes on the lab.
+    value: the drawn figure, ``mean_response_s`` or ``mean_wait_s``. repeats: the number
+    that takes some minutes on the lab.
     """
 
     figure: str

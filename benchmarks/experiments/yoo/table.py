@@ -1,4 +1,4 @@
-"""A figure's document as a table of at most 80 columns; what others read of it. Pure."""
+"""Writes a figure's document as a table of at most 80 columns, and reads it. Pure."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ WIDTH = 80
 def spread(
     document: Document, point: Mapping[str, Any], value: str | None = None
 ) -> dict[str, float] | None:
-    """What the runs of a point gave, in seconds: median, low and high; at equal speed of
-    the machine, if it differed between the runs. None if none of them ended well.
+    """Returns median, low and high of a point's runs, in seconds.
 
-    value: such as ``makespan_s``; what the figure shows unless told.
+    They are at equal speed of the machine if the speed differed. None if no run ended well.
+    ``value``: such as ``makespan_s``; by default the value that the figure shows.
     """
     figures = point.get("level") or point
     found: dict[str, float] | None = figures[value or document["value"]]

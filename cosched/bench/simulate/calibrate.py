@@ -1,8 +1,8 @@
 """Measures each program of a workload alone, as input for the simulator.
 
-Twice: without cosched, for how long it takes; and coscheduled, for the counters of its
-ranks: how often they wait for a message, for how long, how large messages are. Alone, a
-job is scheduled all the time, so what it waits for is of its own making.
+Each program runs twice: without cosched for its duration, and coscheduled for the counters
+of its ranks: the number and length of waits and the size of messages. Alone, a job is
+scheduled all the time, so all its waits are its own.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def model_of(
 ) -> Model:
     """Returns the model from two runs: ``alone_s`` without cosched, ``took_s`` with it.
 
-    A pattern that nobody gave is a guess: none, if there are hardly any messages, or else
+    Without a given pattern it is guessed: none if there are hardly any messages, otherwise
     bulk.
     """
     records = counted.records

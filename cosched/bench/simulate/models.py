@@ -1,8 +1,7 @@
 """Models the communication of programs, and makes simulated jobs of the models.
 
-A model comes from two places, the first counting where both speak: the ``model`` of a
-``[[job]]`` in the workload file, and a calibration, which ``cosched sim calibrate``
-writes::
+A model comes from two places: the ``model`` of a ``[[job]]`` in the workload file, which
+comes first, and a calibration, which ``cosched sim calibrate`` writes::
 
     format = "cosched-calibration-1"
     nodes = 2
@@ -20,19 +19,19 @@ writes::
     waited = 0.322
     bytes = 1210
 
-pattern: see ``sim.nodes_model``. alone: seconds from submission to end with all nodes to
-itself; launch: the part of it before its ranks have registered, or after they left.
-messages: how often a rank has to hear from a peer before it goes on; waited: seconds in
-which the rank that waits least waited for that. bytes: of a message, on average; one of
-more than ``eager`` needs its receiver's consent first. imbalance: ranks need up to this
-share less than the slowest one.
+    pattern    see ``cosched.sim.nodes.model``
+    alone      seconds from submission to end with no other job on the nodes
+    launch     the part of ``alone`` before the ranks register and after they leave
+    messages   the number of times that a rank waits for a peer
+    waited     the seconds of these waits, of the rank that waits least
+    bytes      the mean size of a message; above ``eager`` it needs the receiver's consent
+    imbalance  ranks need up to this share less than the slowest one
+    yields     a waiting rank offers its CPU to others, as MPICH's do since version 5
+    probe      the probe's CPU time (``speed``) in microseconds at the machine's speed that
+               all times refer to; missing if unknown
 
-yields: a rank that waits offers its CPU to others by itself, as MPICH's do since version 5.
-probe: the CPU time in microseconds of the probe (``speed``) at the machine's speed that all
-times are as at; missing where that is unknown.
-
-All jobs share all nodes' CPUs with each other: a rank of the simulator stands for all
-tasks of a job on a node.
+All jobs share all nodes' CPUs. A rank of the simulator stands for all tasks of a job on a
+node.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Measures each job of a workload alone, coscheduled, for a limited time.
 
-Alone, a job is scheduled all the time: what it waits for then is of its own making. The
-nodes' status is asked for several times a second, since a job's counters go with it.
+Alone, a job is scheduled all the time, so all its waits are its own. The nodes' status is
+read several times a second, because a job's counters vanish with the job.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The jobs of a workload on simulated nodes: what a bench does, in virtual time.
+"""Runs the jobs of a workload on simulated nodes, as a bench does in real time.
 
-The scheduler of every node is the live one (``cosched.sim.nodes.driver``); what the
-programs do is told by their models (``models``).
+Every node has the live scheduler (``cosched.sim.nodes.driver``). Models describe the
+programs (``models``).
 """
 
 from __future__ import annotations
