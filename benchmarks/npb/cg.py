@@ -35,7 +35,7 @@ class Place:
 
     rows: range
     columns: range
-    #: Part of the rows' sums that this rank passes on across the diagonal, from ``rows``' first.
+    #: Sums of rows that this rank passes on across the diagonal, from ``rows``' first.
     share: slice
     across: int
     #: Partners of the pairwise sum along the row of ranks, farthest first.

@@ -2,8 +2,8 @@
 
 ``AGENT [-flags] HOST WORDS...`` drops the flags. HOST is a node's name or address. A shell
 inside that node gets the words, joined by blanks. Hydra uses the script with ``-launcher
-rsh -launcher-exec AGENT``, PRRTE with ``--prtemca plm_ssh_agent AGENT``. Unlike ssh it keeps
-the environment and the working directory, because every node shares the host's files.
+rsh -launcher-exec AGENT``, PRRTE with ``--prtemca plm_ssh_agent AGENT``. Unlike ssh it
+keeps environment and working directory, because every node shares the host's files.
 
 It is a script and not Python, because a launcher runs it once for each node and waits. It
 first checks the keeper's start time: after the lab's end, the pid may be another process's.
