@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import itertools
-import shlex
-import sys
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 
 import click
 
-from cosched.cli.files import check_writable, write_json
+from cosched.cli.files import check_writable
 from cosched.cli.options import json_file_option, parallel_option
+from cosched.cli.sim.options import (
+    carry_out_runs,
+    command_line,
+    logs_argument,
+    save_option,
+    skip_bad_option,
+    write_results,
+)
 from cosched.core.cluster.coupling.messages import Scheme, Timing
 from cosched.core.cluster.coupling.settings import CouplingSettings
 from cosched.core.cluster.queue.scheduler import POLICIES
@@ -21,8 +26,6 @@ from cosched.sim.coupled.logs import CoupledRun, Pairing, carry_out
 from cosched.sim.coupled.runs import Coupling
 from cosched.sim.coupled.table import render
 from cosched.sim.logs.workload import Estimates
-from cosched.sim.parallel import carry_out_all
-from cosched.sim.progress import open_progress
 
 HELP = """\
 Run logs of several machines whose jobs belong together (Tang et al. 2011).
@@ -45,13 +48,7 @@ Examples:
 
 
 @click.command("couple", help=HELP, short_help="Machines whose jobs start together.")
-@click.argument(
-    "traces",
-    type=click.Path(path_type=Path),
-    nargs=-1,
-    required=True,
-    metavar="A.swf[.gz] B.swf[.gz]...",
-)
+@logs_argument("A.swf[.gz] B.swf[.gz]...")
 @click.option(
     "--schemes",
     metavar="A-B,...",
@@ -106,15 +103,9 @@ Examples:
     show_default=True,
     help="What queues are told of run times: what users asked for, or the truth.",
 )
-@click.option("--skip-bad", is_flag=True, help="Leave bad lines of the logs out.")
+@skip_bad_option
 @parallel_option
-@click.option(
-    "--save",
-    "save_in",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="FOLDER",
-    help="Write each machine's jobs there, as npz and CSV, for each run.",
-)
+@save_option
 @json_file_option()
 def couple(
     traces: tuple[Path, ...],
@@ -142,7 +133,7 @@ def couple(
         raise_by=raise_by,
     )
     coupling = replace(_coupling(policy, timing), estimates=Estimates(estimates))
-    words = shlex.join(["cosched", *sys.argv[1:]])
+    words = command_line()
     pairing = _pairing(pairs)
     runs = [
         CoupledRun(
@@ -150,18 +141,12 @@ def couple(
         )
         for combination in [(), *_combinations(schemes, len(traces))]
     ]
-    with open_progress(sys.stderr, len(runs)) as heard:
-        outcomes = carry_out_all(carry_out, runs, at_a_time, heard)
-    if json_file != Path("-"):
-        click.echo(render(outcomes), nl=False)
-    if json_file is not None:
-        document = {
-            "command": words,
-            "version": version("cosched"),
-            "traces": [str(trace) for trace in traces],
-            "runs": [outcome.document() for outcome in outcomes],
-        }
-        write_json(json_file, document)
+    outcomes = carry_out_runs(carry_out, runs, at_a_time)
+    document = {
+        "traces": [str(trace) for trace in traces],
+        "runs": [outcome.document() for outcome in outcomes],
+    }
+    write_results(json_file, render(outcomes), document)
 
 
 def _combinations(text: str | None, machines: int) -> list[tuple[Scheme, ...]]:

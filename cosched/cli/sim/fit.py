@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
-import shlex
-import sys
 from pathlib import Path
 
 import click
 
 from cosched.cli.files import check_writable, write_json
 from cosched.cli.options import json_file_option
+from cosched.cli.sim.options import (
+    command_line,
+    log_argument,
+    machine_option,
+    skip_bad_option,
+)
 from cosched.sim.logs.fit import LogModel, fit
 from cosched.sim.logs.swf import Log, read_swf
 
@@ -18,7 +22,7 @@ CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
 
 
 @click.command("fit")
-@click.argument("trace", type=click.Path(path_type=Path), metavar="TRACE.swf[.gz]")
+@log_argument
 @click.option("--name", help="The model's; by default the log's.")
 @click.option(
     "--begins",
@@ -26,8 +30,8 @@ CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
     help="Time of day at the log's time 0; by default what its header says (in UTC), "
     "else 00:00.",
 )
-@click.option("--machine", type=click.IntRange(1), metavar="NODES", help="Another size.")
-@click.option("--skip-bad", is_flag=True, help="Leave bad lines out.")
+@machine_option("Another size of the machine.")
+@skip_bad_option
 @json_file_option("Write the model to FILE, as JSON ('-': as --json).")
 def fit_log(
     trace: Path,
@@ -57,7 +61,7 @@ def fit_log(
     if json_file is not None:
         document = {
             **model.document(),
-            "command": shlex.join(["cosched", *sys.argv[1:]]),
+            "command": command_line(),
             "jobs": len(log.workload),
         }
         write_json(json_file, document)

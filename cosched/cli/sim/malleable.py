@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import click
 
-from cosched.cli.files import check_writable, write_json
-from cosched.cli.options import json_file_option, parallel_option
+from cosched.cli.files import check_writable
+from cosched.cli.options import choose, json_file_option, parallel_option
+from cosched.cli.sim.options import (
+    carry_out_runs,
+    machine_option,
+    skip_bad_option,
+    write_results,
+)
 from cosched.core.cluster.malleable.execution import EXECUTIONS
 from cosched.core.cluster.malleable.settings import Control
 from cosched.core.units import parse_duration
@@ -30,8 +33,6 @@ from cosched.sim.malleable.runs import (
     repeated,
 )
 from cosched.sim.malleable.table import render
-from cosched.sim.parallel import carry_out_all
-from cosched.sim.progress import open_progress
 
 Figures: TypeAlias = dict[Case, dict[str, float]]
 
@@ -66,16 +67,6 @@ Examples:
 """
 
 
-def _names(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, ...]:
-    names = tuple(dict.fromkeys(name.strip() for name in value.split(",")))
-    for name in names:
-        if name not in (*BASELINES, *HARVESTING):
-            raise click.BadParameter(
-                f"'{name}' is none of {', '.join(BASELINES)}, HARVEST-fr, -fq or -qo."
-            )
-    return names
-
-
 def _degrees(
     ctx: click.Context, param: click.Parameter, value: str
 ) -> tuple[int | None, ...]:
@@ -99,7 +90,7 @@ def _percents(ctx: click.Context, param: click.Parameter, value: str) -> tuple[i
 @click.option(
     "--policy",
     "policies",
-    callback=_names,
+    callback=choose((*BASELINES, *HARVESTING)),
     metavar="A,B",
     default="ideal-only,ideal-backfill,moldable,even-fq,low-impact-fr",
     help="One or several; by default the baselines, even-fq and low-impact-fr.",
@@ -165,8 +156,8 @@ def _percents(ctx: click.Context, param: click.Parameter, value: str) -> tuple[i
     show_default=True,
     help="Interval between users' problems; 1: they could run without delay.",
 )
-@click.option("--machine", type=click.IntRange(1), metavar="NODES", help="Another size.")
-@click.option("--skip-bad", is_flag=True, help="Leave bad lines of logs out.")
+@machine_option("Another size of the machine.")
+@skip_bad_option
 @parallel_option
 @json_file_option()
 def malleable(
@@ -203,22 +194,14 @@ def malleable(
         for name in dict.fromkeys(sources)
     ]
     runs = [run for group in groups for run in group]
-    with open_progress(sys.stderr, len(runs)) as heard:
-        outcomes = iter(carry_out_all(carry_out, runs, at_a_time, heard))
+    outcomes = iter(carry_out_runs(carry_out, runs, at_a_time))
     results = []
     for group in groups:
         ended = [next(outcomes) for _ in group]
         results.append((ended[0], len(ended), means(ended)))
-    if json_file != Path("-"):
-        blocks = [render(_title(*result), result[2]) for result in results]
-        click.echo("\n".join(blocks), nl=False)
-    if json_file is not None:
-        document = {
-            "command": shlex.join(["cosched", *sys.argv[1:]]),
-            "version": version("cosched"),
-            "sources": [_document(*result) for result in results],
-        }
-        write_json(json_file, document)
+    text = "\n".join(render(_title(*result), result[2]) for result in results)
+    document = {"sources": [_document(*result) for result in results]}
+    write_results(json_file, text, document)
 
 
 def _title(outcome: MalleableOutcome, traces: int, figures: Figures) -> str:

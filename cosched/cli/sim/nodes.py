@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 
 import click
@@ -13,16 +10,15 @@ from click.core import ParameterSource
 
 from cosched.bench.simulate.virtual import SPREAD_NS, calibration_of, programs_of
 from cosched.bench.workload.file import load_workload
-from cosched.cli.files import check_writable, write_json
+from cosched.cli.files import check_writable
 from cosched.cli.options import json_file_option, parallel_option
 from cosched.cli.sim.calibrate import calibration_option
+from cosched.cli.sim.options import carry_out_runs, write_results
 from cosched.core.node.settings import Settings
 from cosched.core.units import parse_duration
 from cosched.sim.nodes.model import Cluster, Pattern, Program
 from cosched.sim.nodes.runs import ARMS, NodesRun, carry_out
 from cosched.sim.nodes.table import render
-from cosched.sim.parallel import carry_out_all
-from cosched.sim.progress import open_progress
 
 HELP = """\
 Run the node's scheduler on many simulated nodes (Yoo and Jette 2001).
@@ -181,17 +177,11 @@ def nodes(
         )
     wanted = _arms(arms) if arms else (WORKLOAD if workload else EQUAL_JOBS)
     runs = [NodesRun(arm, programs, cluster, settings, seed) for arm in wanted]
-    with open_progress(sys.stderr, len(runs)) as heard:
-        outcomes = carry_out_all(carry_out, runs, at_a_time, heard)
-    if json_file != Path("-"):
-        click.echo(render(outcomes), nl=False)
-    if json_file is not None:
-        document = {
-            "command": shlex.join(["cosched", *sys.argv[1:]]),
-            "version": version("cosched"),
-            "runs": [outcome.document() for outcome in outcomes],
-        }
-        write_json(json_file, document)
+    outcomes = carry_out_runs(carry_out, runs, at_a_time)
+    document = {
+        "runs": [outcome.document() for outcome in outcomes],
+    }
+    write_results(json_file, render(outcomes), document)
 
 
 def _source(option: str) -> ParameterSource | None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 
 import click
 
-from cosched.cli.files import check_writable, write_json, writing
+from cosched.cli.files import check_writable, writing
 from cosched.cli.groups import Group
 from cosched.cli.options import choose, json_file_option, parallel_option
 from cosched.cli.sim.calibrate import calibrate_workload
@@ -18,14 +15,22 @@ from cosched.cli.sim.couple import couple
 from cosched.cli.sim.fit import fit_log
 from cosched.cli.sim.malleable import malleable
 from cosched.cli.sim.nodes import nodes
+from cosched.cli.sim.options import (
+    carry_out_runs,
+    command_line,
+    logs_argument,
+    machine_option,
+    save_option,
+    seed_option,
+    skip_bad_option,
+    write_results,
+)
 from cosched.cli.sim.symbiosis import symbiosis
 from cosched.core.cluster.queue.scheduler import POLICIES
 from cosched.core.errors import CoschedError
 from cosched.sim.logs.generate import Recipe, generate
 from cosched.sim.logs.swf import write_swf
 from cosched.sim.logs.workload import Estimates
-from cosched.sim.parallel import carry_out_all
-from cosched.sim.progress import open_progress
 from cosched.sim.queue.runs import Run, carry_out
 from cosched.sim.queue.table import render
 
@@ -84,13 +89,7 @@ Examples:
 
 
 @command.command("queue", help=QUEUE_HELP)
-@click.argument(
-    "traces",
-    type=click.Path(path_type=Path),
-    nargs=-1,
-    required=True,
-    metavar="TRACE.swf[.gz]...",
-)
+@logs_argument("TRACE.swf[.gz]...")
 @click.option(
     "--policy",
     "policies",
@@ -109,21 +108,10 @@ Examples:
     help="What the policy is told of run times: what users asked for (log), or the "
     "truth (exact).",
 )
-@click.option(
-    "--machine",
-    type=click.IntRange(1),
-    metavar="NODES",
-    help="Nodes of the machine; by default what the log's header says.",
-)
-@click.option("--skip-bad", is_flag=True, help="Leave bad lines out, and count them.")
+@machine_option()
+@skip_bad_option
 @parallel_option
-@click.option(
-    "--save",
-    "save_in",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="FOLDER",
-    help="Write each run's jobs there, as npz and CSV.",
-)
+@save_option
 @click.option("--save-nodes", is_flag=True, help="With --save: each job's nodes, too.")
 @json_file_option()
 def queue(
@@ -139,7 +127,7 @@ def queue(
 ) -> None:
     if save_nodes and save_in is None:
         raise click.UsageError("--save-nodes needs --save: it is a column there.")
-    words = shlex.join(["cosched", *sys.argv[1:]])
+    words = command_line()
     runs = [
         Run(
             trace=trace,
@@ -156,17 +144,11 @@ def queue(
         for told in estimates
     ]
     _check_files(runs, save_in, json_file)
-    with open_progress(sys.stderr, len(runs)) as heard:
-        outcomes = carry_out_all(carry_out, runs, at_a_time, heard)
-    if json_file != Path("-"):
-        click.echo(render(outcomes), nl=False)
-    if json_file is not None:
-        document = {
-            "command": words,
-            "version": version("cosched"),
-            "runs": [outcome.document() for outcome in outcomes],
-        }
-        write_json(json_file, document)
+    outcomes = carry_out_runs(carry_out, runs, at_a_time)
+    document = {
+        "runs": [outcome.document() for outcome in outcomes],
+    }
+    write_results(json_file, render(outcomes), document)
 
 
 def _check_files(runs: Sequence[Run], save_in: Path | None, json_file: Path | None) -> None:
@@ -196,7 +178,7 @@ def _check_files(runs: Sequence[Run], save_in: Path | None, json_file: Path | No
     show_default=True,
     help="Node-seconds asked for / node-seconds there.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of all chance.")
+@seed_option()
 def generate_log(out: Path, jobs: int, machine: int, load: float, seed: int) -> None:
     """Write a log of jobs that nobody ran.
 
@@ -210,6 +192,5 @@ def generate_log(out: Path, jobs: int, machine: int, load: float, seed: int) -> 
       cosched sim generate - --jobs 100 --machine 16 --load 1.2 --seed 7
     """
     workload = generate(Recipe(jobs=jobs, machine=machine, load=load, seed=seed))
-    note = shlex.join(["cosched", *sys.argv[1:]])
     with writing(out) as stream:
-        write_swf(workload, stream, [note])
+        write_swf(workload, stream, [command_line()])

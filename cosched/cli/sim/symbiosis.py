@@ -9,15 +9,13 @@ import click
 
 from cosched.cli.files import check_writable
 from cosched.cli.groups import Group
-from cosched.cli.options import choose
+from cosched.cli.options import choose, json_file_option
+from cosched.cli.sim.options import repeat_option, save_option, seed_option, write_results
 from cosched.cli.sim.sharing import (
-    json_option,
     model_option,
     read_model,
     runs_document,
-    save_option,
     simulate,
-    write_document,
 )
 from cosched.cli.sim.symbiosis_log import log
 from cosched.core.cluster.symbiosis.learner import check_labels
@@ -62,7 +60,7 @@ def symbiosis() -> None:
     metavar="N",
     help="Also let an experimenting scheduler run so many schedules.",
 )
-@json_option
+@json_file_option()
 def pairs(model_name: str, rounds: int, json_file: Path | None) -> None:
     """What users' labels are worth: all applications run in pairs.
 
@@ -79,23 +77,19 @@ def pairs(model_name: str, rounds: int, json_file: Path | None) -> None:
     found = assess(model)
     checks = check_labels(model)
     ran = experiment(model, rounds)
-    if json_file != Path("-"):
-        click.echo(matrix_table(model))
-        click.echo(assessment_table(found))
-        click.echo(checks_table(checks), nl=False)
-        for count, one in enumerate(ran, 1):
-            click.echo(
-                f"round {count}: {one.throughput - 1.0:+.1%}, estimates off by "
-                f"{one.error:.1%} on average, labels refuted: {one.refuted}"
-            )
-    if json_file is not None:
-        document = {
-            "model": model_name,
-            "assessment": asdict(found),
-            "labels": [check.document() for check in checks],
-            "rounds": [asdict(one) for one in ran],
-        }
-        write_document(json_file, document)
+    tables = (matrix_table(model), assessment_table(found), checks_table(checks))
+    text = "\n".join(tables) + "".join(
+        f"round {count}: {one.throughput - 1.0:+.1%}, estimates off by "
+        f"{one.error:.1%} on average, labels refuted: {one.refuted}\n"
+        for count, one in enumerate(ran, 1)
+    )
+    document = {
+        "model": model_name,
+        "assessment": asdict(found),
+        "labels": [check.document() for check in checks],
+        "rounds": [asdict(one) for one in ran],
+    }
+    write_results(json_file, text, document)
 
 
 STREAM_HELP = """\
@@ -176,17 +170,10 @@ Examples:
     metavar="N",
     help="Jobs that wait at a time, at most.",
 )
-@click.option(
-    "--repeat",
-    type=click.IntRange(1),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="Streams: this seed and those after it.",
-)
-@click.option("--seed", type=int, default=0, show_default=True, help="Of all chance.")
+@repeat_option(1, "Streams: this seed and those after it.")
+@seed_option()
 @save_option
-@json_option
+@json_file_option()
 def stream(
     model_name: str,
     placements: tuple[str, ...],
@@ -214,10 +201,8 @@ def stream(
         for count in range(repeat)
     ]
     outcomes, files = simulate(runs, save_in)
-    if json_file != Path("-"):
-        click.echo(stream_table(outcomes), nl=False)
-    if json_file is not None:
-        write_document(json_file, runs_document(model_name, outcomes, files))
+    document = runs_document(model_name, outcomes, files)
+    write_results(json_file, stream_table(outcomes), document)
 
 
 symbiosis.add_command(log)

@@ -8,15 +8,21 @@ from pathlib import Path
 import click
 
 from cosched.cli.files import check_writable
-from cosched.cli.options import choose
+from cosched.cli.options import choose, json_file_option
+from cosched.cli.sim.options import (
+    log_argument,
+    machine_option,
+    repeat_option,
+    save_option,
+    seed_option,
+    skip_bad_option,
+    write_results,
+)
 from cosched.cli.sim.sharing import (
-    json_option,
     model_option,
     read_model,
     runs_document,
-    save_option,
     simulate,
-    write_document,
 )
 from cosched.core.cluster.symbiosis.scheduler import ORDERS
 from cosched.sim.symbiotic.runs import NAMES, SharingRun
@@ -49,7 +55,7 @@ Examples:
 
 
 @click.command("log", help=HELP, short_help="A log's jobs on nodes that they share.")
-@click.argument("trace", type=click.Path(path_type=Path), metavar="TRACE.swf[.gz]")
+@log_argument
 @model_option("datastar")
 @click.option(
     "--placements",
@@ -59,12 +65,7 @@ Examples:
     show_default=True,
     help="One or several, beside whole.",
 )
-@click.option(
-    "--machine",
-    type=click.IntRange(1),
-    metavar="NODES",
-    help="Nodes of the machine; by default what the log says.",
-)
+@machine_option()
 @click.option(
     "--draw",
     type=click.Choice(DRAWS),
@@ -79,18 +80,11 @@ Examples:
     show_default=True,
     help="Who is considered first.",
 )
-@click.option(
-    "--repeat",
-    type=click.IntRange(1),
-    default=3,
-    show_default=True,
-    metavar="N",
-    help="Draws: this seed and those after it.",
-)
-@click.option("--seed", type=int, default=0, show_default=True, help="Of all chance.")
-@click.option("--skip-bad", is_flag=True, help="Leave bad lines of the log out.")
+@repeat_option(3, "Draws: this seed and those after it.")
+@seed_option()
+@skip_bad_option
 @save_option
-@json_option
+@json_file_option()
 def log(
     trace: Path,
     model_name: str,
@@ -121,7 +115,5 @@ def log(
         for count in range(repeat)
     ]
     outcomes, files = simulate(runs, save_in)
-    if json_file != Path("-"):
-        click.echo(log_table(outcomes), nl=False)
-    if json_file is not None:
-        write_document(json_file, runs_document(model_name, outcomes, files))
+    document = runs_document(model_name, outcomes, files)
+    write_results(json_file, log_table(outcomes), document)

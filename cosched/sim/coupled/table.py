@@ -1,4 +1,4 @@
-"""The figures of coupled runs as text of at most 80 columns. Pure."""
+"""Lays out the figures of coupled runs as text of at most 80 columns. Pure."""
 
 from __future__ import annotations
 
@@ -8,35 +8,35 @@ from cosched.core.cluster.coupling.messages import Timing
 from cosched.core.units import format_duration
 from cosched.sim.coupled.logs import CoupledOutcome
 from cosched.sim.queue.table import duration, left_out
+from cosched.tables import table
 
-HEAD = f"  {'schemes':<20}{'wait':>10}{'slowdown':>10}{'sync':>10}{'lost':>8}"
+HEAD = ("schemes", "wait", "slowdown", "sync", "lost")
 
 
 def render(outcomes: Sequence[CoupledOutcome]) -> str:
-    """A block for each machine, then a line about the groups; ends with a newline."""
+    """Returns a block for each machine, then a line for each run with groups."""
     lines = []
     for name in outcomes[0].machines:
         figures = outcomes[0].result.domains[name]
         lines.append(f"{name}: {figures['jobs']:g} jobs, load {figures['load']:.2f}")
         lines += left_out(outcomes[0].skipped.get(name, {}))
-        lines.append(HEAD)
-        lines += [_row(outcome, name) for outcome in outcomes]
+        rows = (_cells(outcome, name) for outcome in outcomes)
+        lines += table(HEAD, rows, "<>>>>", indent=2)
         lines.append("")
     for outcome in outcomes:
         result = outcome.result
         if not outcome.run.schemes:
             continue
-        line = (
-            f"{outcome.name}: {result.kept} of {result.groups} groups {_as_asked(outcome)}"
-        )
+        kept = f"{result.kept} of {result.groups} groups {_constraint(outcome)}"
+        line = f"{outcome.name}: {kept}"
         if result.stuck:
             line += f"; {result.stuck} jobs never started"
         lines.append(line)
     return "\n".join(lines) + "\n"
 
 
-def _as_asked(outcome: CoupledOutcome) -> str:
-    """What the groups were to do."""
+def _constraint(outcome: CoupledOutcome) -> str:
+    """Returns how the jobs of a group should start."""
     coupling = outcome.run.coupling
     if coupling.timing is Timing.TOGETHER:
         return "together"
@@ -46,10 +46,12 @@ def _as_asked(outcome: CoupledOutcome) -> str:
     return f"{delay} after the first, or after its end"
 
 
-def _row(outcome: CoupledOutcome, machine: str) -> str:
+def _cells(outcome: CoupledOutcome, machine: str) -> tuple[str, ...]:
     figures = outcome.result.domains[machine]
     return (
-        f"  {outcome.name:<20}{duration(figures['mean_wait_s']):>10}"
-        f"{figures['mean_slowdown']:>10.1f}{duration(figures['mean_sync_s']):>10}"
-        f"{figures['lost_share']:>8.2%}"
+        outcome.name,
+        duration(figures["mean_wait_s"]),
+        f"{figures['mean_slowdown']:.1f}",
+        duration(figures["mean_sync_s"]),
+        f"{figures['lost_share']:.2%}",
     )

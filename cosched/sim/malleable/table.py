@@ -1,4 +1,4 @@
-"""The figures of malleable jobs as text of at most 80 columns. Pure."""
+"""Lays out the figures of malleable jobs as text of at most 80 columns. Pure."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from itertools import groupby
 
 from cosched.sim.malleable.runs import Case
 from cosched.sim.queue.table import duration
+from cosched.tables import table
 
 HEAD = ("policy", "wait", "run", "total", "jobs/h", "harvests", "success")
-WIDTHS = (-21, 9, 9, 9, 8, 9, 8)
+ALIGN = "<>>>>>>"
 
 
 def render(title: str, figures: Mapping[Case, Mapping[str, float]]) -> str:
-    """A block for each minimum; ends with a newline."""
+    """Returns a block for each minimum; ends with a newline."""
     blocks = [f"{title}\n"]
     for percent, cases in groupby(figures, key=lambda case: case.percent):
-        lines = [f"minimum {percent}% of the ideal", _row(HEAD)]
-        lines += [_row(_cells(case, figures[case])) for case in cases]
+        lines = [f"minimum {percent}% of the ideal"]
+        lines += table(HEAD, (_cells(case, figures[case]) for case in cases), ALIGN)
         blocks.append("\n".join(lines) + "\n")
     return "\n".join(blocks)
 
@@ -33,11 +34,3 @@ def _cells(case: Case, figures: Mapping[str, float]) -> tuple[str, ...]:
         f"{figures['harvests']:.2f}" if wanted else "",
         f"{figures['success']:.1%}" if wanted else "",
     )
-
-
-def _row(cells: tuple[str, ...]) -> str:
-    padded = (
-        f"{cell:<{-width}}" if width < 0 else f"{cell:>{width}}"
-        for cell, width in zip(cells, WIDTHS, strict=True)
-    )
-    return " ".join(padded).rstrip()

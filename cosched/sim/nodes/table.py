@@ -1,31 +1,33 @@
-"""The figures of simulated nodes as text of at most 80 columns. Pure."""
+"""Lays out the figures of simulated nodes as text of at most 80 columns. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from cosched.sim.nodes.runs import NodesOutcome
+from cosched.tables import table
 
-HEAD = (
-    f"{'':<26}{'response':>10}{'makespan':>10}{'efficiency':>12}{'switches':>9}"
-    f"{'pulled':>8}"
-)
+HEAD = ("", "response", "makespan", "efficiency", "switches", "pulled")
 
 
 def render(outcomes: Sequence[NodesOutcome]) -> str:
-    """A line a run; switches are a node's, pulled the share that messages caused."""
-    return "\n".join([HEAD, *(_line(outcome) for outcome in outcomes)]) + "\n"
+    """Returns one line a run; ends with a newline.
+
+    ``switches`` counts those of one node; ``pulled`` is the share that messages caused.
+    """
+    return "\n".join(table(HEAD, map(_cells, outcomes), "<>>>>>")) + "\n"
 
 
-def _line(outcome: NodesOutcome) -> str:
+def _cells(outcome: NodesOutcome) -> tuple[str, ...]:
     counters = outcome.counters
     pulled = counters.get("sch_granted", 0)
     switches = pulled + counters.get("csw_switched", 0) + counters.get("turn_given", 0)
-    line = (
-        f"{outcome.name:<26}{outcome.mean_response_s:>8.2f} s{outcome.makespan_s:>8.2f} s"
-        f"{outcome.efficiency:>12.1%}"
-    )
-    if not counters:
-        return line
     share = f"{pulled / switches:.0%}" if switches else "-"
-    return f"{line}{switches / outcome.run.cluster.nodes:>9.1f}{share:>8}"
+    return (
+        outcome.name,
+        f"{outcome.mean_response_s:.2f} s",
+        f"{outcome.makespan_s:.2f} s",
+        f"{outcome.efficiency:.1%}",
+        f"{switches / outcome.run.cluster.nodes:.1f}" if counters else "",
+        share if counters else "",
+    )

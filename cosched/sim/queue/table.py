@@ -1,4 +1,4 @@
-"""The figures of runs as text of at most 80 columns. Pure."""
+"""Lays out the figures of queue runs as text of at most 80 columns. Pure."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from cosched.sim.queue.runs import Outcome
+from cosched.tables import table
 
 HEAD = ("policy", "estimates", "wait", "median", "p95", "slowdown", "bounded", "used")
-WIDTHS = (-13, -9, 9, 9, 9, 9, 9, 6)
+ALIGN = "<<>>>>>>"
 
 
 def render(outcomes: Sequence[Outcome]) -> str:
-    """A block for each trace; ends with a newline."""
+    """Returns a block for each log; ends with a newline."""
     blocks = []
     for trace, group in groupby(outcomes, key=lambda outcome: outcome.run.trace):
         rows = list(group)
@@ -23,14 +24,13 @@ def render(outcomes: Sequence[Outcome]) -> str:
             f"{figures['jobs']:g} jobs, {first.machine} nodes, load {figures['load']:.2f}",
         ]
         lines += left_out(first.skipped)
-        lines.append(_row(HEAD))
-        lines += [_row(_cells(outcome)) for outcome in rows]
+        lines += table(HEAD, map(_cells, rows), ALIGN)
         blocks.append("\n".join(lines) + "\n")
     return "\n".join(blocks)
 
 
 def left_out(skipped: Mapping[str, int]) -> list[str]:
-    """A line about those lines of a log that are not in a workload, if there were any."""
+    """Returns a line that counts the bad lines of a log, or nothing if it has none."""
     faults = ", ".join(f"{count} {fault}" for fault, count in skipped.items())
     return [f"lines left out: {faults}"] if faults else []
 
@@ -49,16 +49,8 @@ def _cells(outcome: Outcome) -> tuple[str, ...]:
     )
 
 
-def _row(cells: Sequence[str]) -> str:
-    padded = (
-        f"{cell:<{-width}}" if width < 0 else f"{cell:>{width}}"
-        for cell, width in zip(cells, WIDTHS, strict=True)
-    )
-    return " ".join(padded).rstrip()
-
-
 def duration(seconds: float) -> str:
-    """``45 s``, ``12.3 min``, ``3.4 h``, ``2.1 d``: three digits are enough to compare."""
+    """Returns ``45 s``, ``12.3 min``, ``3.4 h`` or ``2.1 d``: enough digits to compare."""
     for unit, scale, least in (("d", 86400, 2), ("h", 3600, 1), ("min", 60, 2)):
         if seconds >= least * scale:
             return f"{seconds / scale:.1f} {unit}"

@@ -1,9 +1,9 @@
-"""The figures of symbiosis as text of at most 80 columns. Pure."""
+"""Lays out the figures of shared nodes as text of at most 80 columns. Pure."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from cosched.core.cluster.symbiosis.learner import LabelCheck
@@ -12,40 +12,37 @@ from cosched.core.cluster.symbiosis.pairings import Assessment, Pairs
 from cosched.core.cluster.symbiosis.resources import Expectation, Limits, expected
 from cosched.sim.queue.table import duration, left_out
 from cosched.sim.symbiotic.runs import SharingOutcome
+from cosched.tables import table
 
 MARKS = {Expectation.SLOW: "-", Expectation.SYMBIOTIC: "+", Expectation.UNKNOWN: " "}
 LOG_HEAD = (
-    f"{'':<9}{'makespan':>10}{'whole /':>8}{'wait':>10}{'whole /':>8}"
-    f"{'response':>10}{'whole /':>8}{'speed':>7}{'slowed':>8}"
-)
-HEAD = (
-    f"{'':<10}{'makespan':>10}{'whole /':>9}{'packed /':>10}{'wait':>10}{'speed':>7}"
-    f"{'slowed':>8}"
-)
+    "", "makespan", "whole /", "wait", "whole /", "response", "whole /", "speed", "slowed"
+)  # fmt: skip
+HEAD = ("", "makespan", "whole /", "packed /", "wait", "speed", "slowed")
 
 
 def matrix_table(model: Model) -> str:
-    """Each application beside each; ends with a newline."""
+    """Returns the speedup of each application beside each other one."""
     names = model.matrix.names
-    wide = max(10, *(len(name) + 3 for name in names))
-    cells = [f"{name[:9]:>9} " for name in (*names, "nobody")]
-    lines = [f"{'':<{wide}}" + "".join(cells).rstrip()]
+    rows = []
     for name in names:
-        row = f"{name:<{wide}}"
+        row = [name]
         for other in names:
             mark = " "
             if other != name:
                 mark = MARKS[expected(model.labels[name], model.labels[other])]
-            row += f"{model.matrix.speedup(name, other):>9.2f}{mark}"
-        lines.append(row + f"{model.matrix.speedup(name, None):>9.2f}")
+            row.append(f"{model.matrix.speedup(name, other):.2f}{mark}")
+        rows.append([*row, f"{model.matrix.speedup(name, None):.2f}"])
+    head = ("", *(f"{name[:9]} " for name in names), "nobody")
+    lines = table(head, rows, "<" + ">" * (len(names) + 1), gap=1)
     lines.append("+ expected to be symbiotic, - to slow down, by users' labels")
     return "\n".join(lines) + "\n"
 
 
 def assessment_table(found: Assessment) -> str:
-    """The numbers of section 3.3; ends with a newline."""
-    rows = [("user-guided, at random", _percent(found.random))]
-    rows += [
+    """Returns the numbers of section 3.3; ends with a newline."""
+    rows = [
+        ("user-guided, at random", _percent(found.random)),
         ("mean of the user-guided schedules", _percent(found.guided_mean)),
         ("mean of all schedules", _percent(found.blind_mean)),
         ("best user-guided schedule", _schedule(found.best_throughput, found.best)),
@@ -57,63 +54,78 @@ def assessment_table(found: Assessment) -> str:
         ("mean where slowdown is expected", _percent(found.slow_mean)),
         ("mean where symbiosis is expected", _percent(found.symbiotic_mean)),
     ]
-    return "".join(f"{label:<34}{value}\n" for label, value in rows)
+    return "\n".join(table((), rows, "<<")) + "\n"
 
 
 def checks_table(checks: Sequence[LabelCheck]) -> str:
-    """What was seen of each label; ends with a newline."""
-    lines = [f"{'application':<14}{'label':<12}{'seen':<12}{'right':>6}  verdict"]
-    for check in checks:
-        right = f"{check.right}/{check.right + check.wrong}"
-        lines.append(
-            f"{check.application[:13]:<14}{_limits(check.said):<12}"
-            f"{_limits(check.found):<12}{right:>6}  {check.verdict}"
+    """Returns the label of each application against the observations."""
+    rows = [
+        (
+            check.application[:13],
+            _limits(check.said),
+            _limits(check.found),
+            f"{check.right}/{check.right + check.wrong}",
+            check.verdict,
         )
-    return "\n".join(lines) + "\n"
+        for check in checks
+    ]
+    head = ("application", "label", "seen", "right", "verdict")
+    return "\n".join(table(head, rows, "<<<><")) + "\n"
 
 
 def stream_table(outcomes: Sequence[SharingOutcome]) -> str:
-    """Means over the streams; ends with a newline."""
+    """Returns means over the streams; ends with a newline."""
     first = outcomes[0]
     streams = "stream" if len(outcomes) == 1 else "streams"
+    rows = []
+    for name in first.figures:
+        mean = means(outcomes, name)
+        rows.append(
+            (
+                name,
+                duration(mean["makespan_s"]),
+                gain(outcomes, "whole", name),
+                gain(outcomes, "packed", name),
+                duration(mean["mean_wait_s"]),
+                *_speed(mean),
+            )
+        )
     lines = [
         f"{len(outcomes)} {streams} of {len(first.stream)} jobs, {first.nodes} nodes; "
         "ratios of makespans",
-        HEAD,
+        *table(HEAD, rows, "<>>>>>>"),
     ]
-    for name in first.figures:
-        mean = means(outcomes, name)
-        lines.append(
-            f"{name:<10}{duration(mean['makespan_s']):>10}"
-            f"{gain(outcomes, 'whole', name):>9}{gain(outcomes, 'packed', name):>10}"
-            f"{duration(mean['mean_wait_s']):>10}{mean['mean_speed']:>7.2f}{mean['slowed_share']:>8.0%}"
-        )
     return "\n".join(lines) + "\n"
 
 
 def log_table(outcomes: Sequence[SharingOutcome]) -> str:
-    """Means over the draws of labels of one log; ends with a newline."""
+    """Returns means over the draws of labels of one log; ends with a newline."""
     first = outcomes[0]
     trace = first.run.trace.name[:34] if first.run.trace is not None else ""
     draws = "draw" if len(outcomes) == 1 else "draws"
+    rows = []
+    for name in first.figures:
+        mean = means(outcomes, name)
+        row = [name]
+        for figure in ("makespan_s", "mean_wait_s", "mean_response_s"):
+            row += [duration(mean[figure]), gain(outcomes, "whole", name, figure)]
+        rows.append([*row, *_speed(mean)])
     lines = [
         f"{trace}: {len(first.stream)} jobs, {first.nodes} nodes",
         *left_out(first.skipped),
         f"labels drawn by {first.run.draw}, {len(outcomes)} {draws}; "
         "whole /: EASY without sharing to this",
-        LOG_HEAD,
+        *table(LOG_HEAD, rows, "<>>>>>>>>", gap=1),
     ]
-    for name in first.figures:
-        mean = means(outcomes, name)
-        row = f"{name:<9}"
-        for figure in ("makespan_s", "mean_wait_s", "mean_response_s"):
-            row += f"{duration(mean[figure]):>10}{gain(outcomes, 'whole', name, figure):>8}"
-        lines.append(row + f"{mean['mean_speed']:>7.2f}{mean['slowed_share']:>8.0%}")
     return "\n".join(lines) + "\n"
 
 
+def _speed(mean: Mapping[str, float]) -> tuple[str, str]:
+    return f"{mean['mean_speed']:.2f}", f"{mean['slowed_share']:.0%}"
+
+
 def means(outcomes: Sequence[SharingOutcome], name: str) -> dict[str, float]:
-    """Of each figure of a placement, over the streams."""
+    """Returns the mean of each figure of a placement, over the streams."""
     figures = [outcome.figures[name] for outcome in outcomes]
     return {key: fmean(figure[key] for figure in figures) for key in figures[0]}
 
@@ -121,14 +133,14 @@ def means(outcomes: Sequence[SharingOutcome], name: str) -> dict[str, float]:
 def gain(
     outcomes: Sequence[SharingOutcome], base: str, name: str, figure: str = "makespan_s"
 ) -> str:
-    """The mean ratio, by default of makespans; or a dash without the base."""
+    """Returns the mean ratio of a figure, or a dash if the base did not run."""
     if base not in outcomes[0].figures:
         return "-"
     return f"{ratio(outcomes, base, name, figure):.3f}"
 
 
 def ratio(outcomes: Sequence[SharingOutcome], base: str, name: str, figure: str) -> float:
-    """The mean over the streams of a figure of one placement / that of another."""
+    """Returns a figure of one placement / that of another, as a mean over the streams."""
     return fmean(
         _quotient(outcome.figures[base][figure], outcome.figures[name][figure])
         for outcome in outcomes
@@ -136,7 +148,7 @@ def ratio(outcomes: Sequence[SharingOutcome], base: str, name: str, figure: str)
 
 
 def _quotient(one: float, other: float) -> float:
-    """Nobody waiting under either is no difference."""
+    """Returns one / other; 1 if both are 0, which is no difference."""
     if other == 0.0:
         return 1.0 if one == 0.0 else math.inf
     return one / other

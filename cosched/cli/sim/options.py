@@ -1,0 +1,99 @@
+"""Options that several simulation commands share, and how they run and report."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from cosched.cli.files import write_json
+from cosched.sim.parallel import OutcomeT, RunT, Work, carry_out_all
+from cosched.sim.progress import open_progress
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def logs_argument(metavar: str) -> Callable[[F], F]:
+    """One or more logs."""
+    return click.argument(
+        "traces", type=click.Path(path_type=Path), nargs=-1, required=True, metavar=metavar
+    )
+
+
+def log_argument(function: F) -> F:
+    """One log."""
+    return click.argument(
+        "trace", type=click.Path(path_type=Path), metavar="TRACE.swf[.gz]"
+    )(function)
+
+
+def machine_option(
+    help: str = "Nodes of the machine; the log's header says it by default.",
+) -> Callable[[F], F]:
+    """``--machine NODES``; ``None`` by default."""
+    return click.option("--machine", type=click.IntRange(1), metavar="NODES", help=help)
+
+
+def skip_bad_option(function: F) -> F:
+    """``--skip-bad``."""
+    return click.option(
+        "--skip-bad", is_flag=True, help="Leave out bad lines of logs, and count them."
+    )(function)
+
+
+def seed_option(default: int = 0, help: str = "Random seed.") -> Callable[[F], F]:
+    """``--seed``."""
+    return click.option("--seed", type=int, default=default, show_default=True, help=help)
+
+
+def repeat_option(default: int, help: str) -> Callable[[F], F]:
+    """``--repeat N``."""
+    return click.option(
+        "--repeat",
+        type=click.IntRange(1),
+        default=default,
+        show_default=True,
+        metavar="N",
+        help=help,
+    )
+
+
+def save_option(function: F) -> F:
+    """``--save FOLDER``."""
+    return click.option(
+        "--save",
+        "save_in",
+        type=click.Path(file_okay=False, path_type=Path),
+        metavar="FOLDER",
+        help="Write the jobs of each run there, as npz and CSV.",
+    )(function)
+
+
+def command_line() -> str:
+    """Returns the command that the user typed, for the files that it makes."""
+    return shlex.join(["cosched", *sys.argv[1:]])
+
+
+def carry_out_runs(
+    work: Work[RunT, OutcomeT], runs: Sequence[RunT], at_a_time: int
+) -> list[OutcomeT]:
+    """Returns the outcomes of all runs; shows progress on standard error."""
+    with open_progress(sys.stderr, len(runs)) as report:
+        return carry_out_all(work, runs, at_a_time, report)
+
+
+def write_results(json_file: Path | None, text: str, document: Mapping[str, Any]) -> None:
+    """Prints the text, unless JSON goes to stdout, and writes the JSON if asked for.
+
+    The JSON also has the command and the version that made it.
+    """
+    if json_file != Path("-"):
+        click.echo(text, nl=False)
+    if json_file is not None:
+        made_by = {"command": command_line(), "version": version("cosched")}
+        write_json(json_file, {**made_by, **document})
