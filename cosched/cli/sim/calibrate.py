@@ -1,4 +1,4 @@
-"""``cosched sim calibrate``: what the simulator has to know of a workload's programs."""
+"""``cosched sim calibrate``: measures how the programs of a workload communicate."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from cosched.cli.options import (
 )
 
 HELP = """\
-See how the programs of a workload communicate, for simulations.
+Measure how the programs of a workload communicate, for simulations.
 
-Runs each [[job]] of WORKLOAD.toml (a file as for cosched bench) alone: without
-cosched, for how long it takes, and coscheduled, for how often its ranks wait
-for messages and how long. Writes a calibration, in TOML, which 'cosched sim
-nodes' and 'cosched tune --simulate' read. Run it on the nodes, or the lab, where
-the jobs are to run.
+Runs each [[job]] of WORKLOAD.toml (a file as for cosched bench) alone. A run
+without cosched measures how long the job takes. A coscheduled run measures how
+often its ranks wait for messages, and how long. The results are written as a
+calibration, in TOML, for 'cosched sim nodes' and 'cosched tune --simulate'.
+Run the command on the nodes, or the lab, where the jobs will run.
 
-Who waits for whom cannot be counted: without a pattern in the job's model, such
-as model = { pattern = "wavefront" }, bulk is supposed.
+Counters do not show which rank waits for which. The pattern is bulk unless the
+job's model names another: model = { pattern = "wavefront" }.
 
 \b
 Examples:
@@ -40,16 +40,16 @@ Examples:
   cosched sim calibrate mine.toml --hosts n1,n2 --out n1n2.toml
 """
 
-#: Of the commands that read what this one writes.
+#: For the commands that read a calibration.
 calibration_option = click.option(
     "--calibration",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="What 'cosched sim calibrate' wrote; by default the file beside the workload.",
+    help="A file of 'cosched sim calibrate'; by default the one beside the workload.",
 )
 
 
-@click.command("calibrate", help=HELP, short_help="See how programs communicate.")
+@click.command("calibrate", help=HELP, short_help="Measure how programs communicate.")
 @click.argument("workload", type=click.Path(path_type=Path), metavar="WORKLOAD.toml")
 @click.option(
     "--out",

@@ -1,4 +1,4 @@
-"""``cosched sim couple``: machines whose jobs start together, in virtual time."""
+"""``cosched sim couple``: simulates machines whose jobs start together."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from cosched.sim.coupled.table import render
 from cosched.sim.logs.workload import Estimates
 
 HELP = """\
-Run logs of several machines whose jobs belong together (Tang et al. 2011).
+Run logs of several machines whose jobs start together (Tang et al. 2011).
 
-Each machine has a queue of its own. A job that is ready waits until its mates
-on the other machines are, too: by holding its nodes, idle, or by yielding to
-others. Every machine has one of the two schemes; all combinations are run, and
-one run without mates to compare with.
+Each machine has its own queue. A job that is ready waits until its mates on the
+other machines are ready, too. Meanwhile it holds its nodes, idle, or yields to
+other jobs. Every machine has one of these two schemes. By default all
+combinations are run, and one run without mates for comparison.
 
-Which jobs are mates: --pairs 2min takes those submitted so near to each other,
---pairs 10% such a share of all.
+Logs do not say which jobs are mates. --pairs 2min pairs jobs that were
+submitted less than 2 minutes apart; --pairs 10% pairs a tenth of all jobs.
 
 \b
 Examples:
@@ -54,7 +54,12 @@ Examples:
     metavar="A-B,...",
     help="hold or yield for each log, in order; by default every combination.",
 )
-@click.option("--pairs", default="2min", show_default=True, help="A time, or a share in %.")
+@click.option(
+    "--pairs",
+    default="2min",
+    show_default=True,
+    help="Time between mates, or share of mates in %.",
+)
 @click.option(
     "--policy",
     type=click.Choice([name for name in POLICIES if name != "conservative"]),
@@ -66,20 +71,20 @@ Examples:
     "--release",
     default="20min",
     show_default=True,
-    help="How often holding jobs give their nodes to others, or 'never'.",
+    help="How often holding jobs release their nodes, or 'never'.",
 )
 @click.option(
     "--held-cap",
     type=click.FloatRange(0.0, 1.0),
     default=1.0,
     show_default=True,
-    help="The share of a machine that may be held; jobs beyond it yield.",
+    help="Share of a machine that may be held; further jobs yield.",
 )
 @click.option(
     "--yield-cap",
     type=click.IntRange(0),
     metavar="N",
-    help="After so many yields a job holds; by default never.",
+    help="A job that yielded N times holds; by default never.",
 )
 @click.option(
     "--raise-by",
@@ -87,21 +92,21 @@ Examples:
     default=0,
     show_default=True,
     metavar="N",
-    help="Places that each yield moves a job to the front.",
+    help="Places that a job moves up in the queue with each yield.",
 )
 @click.option(
     "--timing",
     default="together",
     show_default=True,
-    help="Or within=TIME of each other, or after=TIME: when the first log's job has run "
-    "so long.",
+    help="together; within=TIME of each other; or after=TIME, when the first log's job "
+    "has run that long.",
 )
 @click.option(
     "--estimates",
     type=click.Choice([told.value for told in Estimates]),
     default=Estimates.LOG.value,
     show_default=True,
-    help="What queues are told of run times: what users asked for, or the truth.",
+    help="Run times that the queues expect: as users asked (log), or exact.",
 )
 @skip_bad_option
 @parallel_option
@@ -124,7 +129,7 @@ def couple(
     json_file: Path | None,
 ) -> None:
     if len(traces) < 2:
-        raise click.UsageError("Only one log: want one for each of two machines or more.")
+        raise click.UsageError("Only one log: name the logs of two machines or more.")
     check_writable(json_file)
     settings = CouplingSettings(
         release_ns=None if release == "never" else parse_duration(release, "--release"),
@@ -158,8 +163,8 @@ def _combinations(text: str | None, machines: int) -> list[tuple[Scheme, ...]]:
         names = combination.strip().split("-")
         if len(names) != machines or not set(names) <= set(known):
             raise click.UsageError(
-                f"--schemes: '{combination}' is not {machines} times hold or yield, "
-                "with '-' between."
+                f"--schemes: '{combination}' is not hold or yield {machines} times, "
+                "joined by '-'."
             )
         combinations.append(tuple(Scheme(name) for name in names))
     return combinations

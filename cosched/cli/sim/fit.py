@@ -1,4 +1,4 @@
-"""``cosched sim fit``: what a log is like, as a model that logs can be made from."""
+"""``cosched sim fit``: fits a model to a log, from which similar logs can be made."""
 
 from __future__ import annotations
 
@@ -23,12 +23,11 @@ CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
 
 @click.command("fit")
 @log_argument
-@click.option("--name", help="The model's; by default the log's.")
+@click.option("--name", help="Name of the model; by default that of the log.")
 @click.option(
     "--begins",
     metavar="HH:MM",
-    help="Time of day at the log's time 0; by default what its header says (in UTC), "
-    "else 00:00.",
+    help="Time of day when the log begins; by default as in its header (UTC), or 00:00.",
 )
 @machine_option("Another size of the machine.")
 @skip_bad_option

@@ -1,4 +1,4 @@
-"""``cosched sim malleable``: jobs that give up nodes so that others start."""
+"""``cosched sim malleable``: simulates jobs that give up nodes so that others start."""
 
 from __future__ import annotations
 
@@ -37,8 +37,10 @@ from cosched.sim.malleable.table import render
 Figures: TypeAlias = dict[Case, dict[str, float]]
 
 HELP = f"""\
-Run malleable jobs (Weissman et al. 2003): running jobs give up nodes so that
-others start, and get them back later.
+Run malleable jobs (Weissman et al. 2003).
+
+Running jobs give up nodes so that other jobs can start. They get nodes back
+when other jobs end.
 
 \b
 A SOURCE of jobs is
@@ -48,12 +50,12 @@ A SOURCE of jobs is
 
 \b
 Policies:
-  ideal-only      each job waits for its ideal, first come, first served
-  ideal-backfill  the same with backfill that delays nobody
-  moldable        a job starts with what is free, from its minimum on
-  HARVEST-fr      nodes are harvested; those set free favour running jobs
-  HARVEST-fq      the same, but favour the queue
-  HARVEST-qo      the queue only: nodes that it does not want are held
+  ideal-only      first come, first served; each job waits for its ideal size
+  ideal-backfill  the same with conservative backfill
+  moldable        a job starts on the free nodes if they reach its minimum
+  HARVEST-fr      nodes are harvested; free nodes go to running jobs first
+  HARVEST-fq      nodes are harvested; free nodes go to queued jobs first
+  HARVEST-qo      nodes are harvested; free nodes go to queued jobs only
 HARVEST is never, even, fair, long, short or low-impact.
 
 All policies, degrees and minima are combined.
@@ -81,7 +83,7 @@ def _percents(ctx: click.Context, param: click.Parameter, value: str) -> tuple[i
     words = [word.strip().removesuffix("%") for word in value.split(",")]
     for word in words:
         if not (word.isdecimal() and 1 <= int(word) <= 100):
-            raise click.BadParameter(f"'{word}' is no whole number of 1 to 100 percent.")
+            raise click.BadParameter(f"'{word}' is not a whole number from 1 to 100.")
     return tuple(dict.fromkeys(int(word) for word in words))
 
 
@@ -102,7 +104,7 @@ def _percents(ctx: click.Context, param: click.Parameter, value: str) -> tuple[i
     metavar="M,...",
     default="none",
     show_default=True,
-    help="Jobs harvest for others until so many run; none: always.",
+    help="Harvest for queued jobs while fewer than M jobs run; none: always.",
 )
 @click.option(
     "--minimum",
@@ -111,28 +113,30 @@ def _percents(ctx: click.Context, param: click.Parameter, value: str) -> tuple[i
     metavar="P,...",
     default="50",
     show_default=True,
-    help="Nodes that a job needs, in percent of its ideal.",
+    help="Fewest nodes of a job, in percent of its ideal.",
 )
 @click.option(
     "--execution",
     type=click.Choice(list(EXECUTIONS)),
     default="linear",
     show_default=True,
-    help="How run times follow the nodes. Users' problems are parabolic.",
+    help="How run times depend on nodes. Users' problems are always parabolic.",
 )
 @click.option(
     "--harvest-limit",
     type=click.IntRange(0),
     metavar="N",
-    help="Harvest a job no more often.",
+    help="Harvest a job at most N times.",
 )
-@click.option("--protect", default="0s", metavar="TIME", help="Harvest no job so young.")
+@click.option(
+    "--protect", default="0s", metavar="TIME", help="Do not harvest younger jobs."
+)
 @click.option(
     "--worth",
     type=click.FloatRange(0.0),
     default=0.0,
     metavar="X",
-    help="Change a job only if that saves X times what it costs.",
+    help="Resize a job only if that saves X times its cost.",
 )
 @click.option(
     "--count",
@@ -146,15 +150,17 @@ def _percents(ctx: click.Context, param: click.Parameter, value: str) -> tuple[i
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="Streams to generate; the figures are means over them.",
+    help="Logs to generate; the figures are means over them.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the first stream.")
+@click.option(
+    "--seed", type=int, default=0, show_default=True, help="Random seed of the first log."
+)
 @click.option(
     "--beta",
     type=click.FloatRange(0.0),
     default=0.5,
     show_default=True,
-    help="Interval between users' problems; 1: they could run without delay.",
+    help="Interval between users' problems; at 1 they hardly wait.",
 )
 @machine_option("Another size of the machine.")
 @skip_bad_option

@@ -1,4 +1,4 @@
-"""``cosched sim nodes``: the node's scheduler on many nodes, in virtual time."""
+"""``cosched sim nodes``: simulates the node's scheduler on many nodes."""
 
 from __future__ import annotations
 
@@ -23,14 +23,20 @@ from cosched.sim.nodes.table import render
 HELP = """\
 Run the node's scheduler on many simulated nodes (Yoo and Jette 2001).
 
-Equal jobs, each with a rank on every node, share the nodes: under cosched,
-under an ideal central driver (gang), one after the other (batch), or under the
-kernel alone, with ranks that spin (kernel) or yield while they wait; messages
-is cosched without alignment.
+Equal jobs, each with a rank on every node, share the nodes. Each arm is another
+way to share them:
 
-Or, with WORKLOAD.toml, a file as for cosched bench, its jobs. How its programs
-communicate is told by a calibration ('cosched sim calibrate' makes one), or by
-the model of a job:
+\b
+  cosched   the live scheduler on every node
+  messages  the same without alignment
+  gang      an ideal central driver that switches all nodes at once
+  batch     one job after the other
+  kernel    the kernel alone; waiting ranks spin
+  yield     the kernel alone; waiting ranks yield
+
+With WORKLOAD.toml, a file as for cosched bench, its jobs run instead. A
+calibration (see 'cosched sim calibrate') describes how they communicate, or the
+model of a job does:
 
 \b
   [[job]]
@@ -43,10 +49,10 @@ the model of a job:
 Patterns:
   bulk       all ranks meet after each grain
   wavefront  a pipeline over a grid of ranks
-  alltoall   everybody hears from everybody after each grain
+  alltoall   each rank receives from all others after each grain
   none       ranks do not communicate
 
-kernel and yield simulate every grain: give them less --work on many nodes.
+kernel and yield simulate every grain: use less --work on many nodes.
 
 \b
 Examples:
@@ -58,10 +64,10 @@ Examples:
 """
 
 
-#: The arms that are tried if nobody says.
+#: The default arms.
 EQUAL_JOBS = ("batch", "gang", "cosched")
 WORKLOAD = ("batch", "kernel", "gang", "cosched", "messages")
-#: What equal jobs are made of; a workload has its own.
+#: Options for equal jobs alone.
 OF_EQUAL_JOBS = ("dom", "pattern", "grain", "work", "imbalance")
 
 
@@ -72,7 +78,7 @@ OF_EQUAL_JOBS = ("dom", "pattern", "grain", "work", "imbalance")
 @click.option(
     "--nodes",
     type=click.IntRange(1, 65536),
-    help="By default 64; of a workload those of the calibration.",
+    help="By default 64, or those of the workload's calibration.",
 )
 @click.option(
     "--dom",
@@ -94,7 +100,7 @@ OF_EQUAL_JOBS = ("dom", "pattern", "grain", "work", "imbalance")
     type=click.FloatRange(0.0, 1.0, max_open=True),
     default=0.0,
     show_default=True,
-    help="Share that ranks may need less than the slowest.",
+    help="Greatest share by which a rank is faster than the slowest.",
 )
 @click.option(
     "--slice", "slice_", default="2s", show_default=True, help="Time slice, or auto."
@@ -106,17 +112,38 @@ OF_EQUAL_JOBS = ("dom", "pattern", "grain", "work", "imbalance")
 @click.option(
     "--arms",
     metavar="A,...",
-    help=f"Of {', '.join(ARMS)}; by default {','.join(EQUAL_JOBS)}, of a workload also "
+    help=f"Of {', '.join(ARMS)}; by default {','.join(EQUAL_JOBS)}, for a workload also "
     f"{', '.join(sorted(set(WORKLOAD) - set(EQUAL_JOBS)))}.",
 )
 @calibration_option
-@click.option("--message", default="20us", show_default=True, help="A message's time.")
-@click.option("--trap", default="1ms", show_default=True, help="How often a rank looks.")
-@click.option("--switch", default="1ms", show_default=True, help="What a switch takes.")
-@click.option("--clock", default="100us", show_default=True, help="Clocks differ by.")
-@click.option("--late", default="100us", show_default=True, help="Timers are late by.")
-@click.option("--spread", default="20ms", show_default=True, help="Ranks start within.")
-@click.option("--strict", is_flag=True, help="Unused time is lost, not given to others.")
+@click.option(
+    "--message", default="20us", show_default=True, help="Time that a message takes."
+)
+@click.option(
+    "--trap",
+    default="1ms",
+    show_default=True,
+    help="Time between two looks of an unscheduled rank.",
+)
+@click.option(
+    "--switch", default="1ms", show_default=True, help="Time that a switch takes."
+)
+@click.option(
+    "--clock",
+    default="100us",
+    show_default=True,
+    help="Standard deviation of the nodes' clocks.",
+)
+@click.option("--late", default="100us", show_default=True, help="Mean delay of timers.")
+@click.option(
+    "--spread",
+    default="20ms",
+    show_default=True,
+    help="Time within which the ranks of a job start.",
+)
+@click.option(
+    "--strict", is_flag=True, help="Time that the scheduled job does not use is lost."
+)
 @click.option("--seed", type=int, default=1, show_default=True)
 @parallel_option
 @json_file_option()
@@ -189,7 +216,7 @@ def _source(option: str) -> ParameterSource | None:
 
 
 def _check_given(has_workload: bool, calibration: Path | None) -> None:
-    """Refuses options that would say nothing."""
+    """Raises UsageError for options that would have no effect."""
     if calibration is not None and not has_workload:
         raise click.UsageError("--calibration is for a WORKLOAD.toml.")
     for option in OF_EQUAL_JOBS if has_workload else ():

@@ -1,4 +1,4 @@
-"""``cosched sim``: decisions in virtual time."""
+"""``cosched sim``: the group of simulations, ``sim queue`` and ``sim generate``."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ from cosched.sim.queue.table import render
 def command() -> None:
     """Try scheduling decisions in virtual time.
 
-    sim nodes has the live scheduler; the other policies exist here alone. A
-    log of jobs, or a generated one, takes the place of users and nodes. A
-    year takes seconds.
+    'sim nodes' runs the live scheduler. The other commands run policies that
+    exist in the simulator only. A log of jobs, real or generated, takes the
+    place of users and nodes. A year takes seconds.
 
     \b
     Examples:
@@ -77,8 +77,8 @@ Policies:
   conservative  the same with a reservation for every job
   wfp           highest (queued / walltime)^3 x size first, EASY backfill
 
-Several traces, policies and estimates are all combined; the runs go side by
-side over the cores.
+All combinations of traces, policies and estimates are run, side by side on
+the cores.
 
 \b
 Examples:
@@ -105,8 +105,7 @@ Examples:
     metavar="A,B",
     default="log",
     show_default=True,
-    help="What the policy is told of run times: what users asked for (log), or the "
-    "truth (exact).",
+    help="Run times that the policy expects: as users asked (log), or exact.",
 )
 @machine_option()
 @skip_bad_option
@@ -152,7 +151,7 @@ def queue(
 
 
 def _check_files(runs: Sequence[Run], save_in: Path | None, json_file: Path | None) -> None:
-    """Finds out before the runs, not after them."""
+    """Raises CoschedError before the runs if their files cannot be written."""
     if save_in is not None:
         names = [run.name for run in runs]
         for name in names:
@@ -176,14 +175,14 @@ def _check_files(runs: Sequence[Run], save_in: Path | None, json_file: Path | No
     type=float,
     default=0.7,
     show_default=True,
-    help="Node-seconds asked for / node-seconds there.",
+    help="Node-seconds of the jobs / node-seconds of the machine.",
 )
 @seed_option()
 def generate_log(out: Path, jobs: int, machine: int, load: float, seed: int) -> None:
-    """Write a log of jobs that nobody ran.
+    """Write a generated log of jobs.
 
-    Arrivals follow the hour of the day, sizes favour powers of two, run times
-    are mostly short and sometimes very long, and users ask for round times.
+    Arrivals depend on the hour of the day. Sizes are mostly powers of two. Run
+    times are mostly short and sometimes very long. Walltimes are round numbers.
     The same options make the same log.
 
     \b

@@ -1,4 +1,4 @@
-"""``cosched sim symbiosis``: jobs that share nodes, in virtual time."""
+"""``cosched sim symbiosis``: simulates jobs that share nodes."""
 
 from __future__ import annotations
 
@@ -36,10 +36,11 @@ from cosched.sim.symbiotic.table import (
 def symbiosis() -> None:
     """Run jobs that share nodes, half and half.
 
-    After Weinberg and Snavely (2006). Users say what limits a job: cpu,
-    memory, io or network. Jobs that are limited by different resources of a
-    node suit each other. How fast they then run, a matrix says: datastar (the
-    paper's Table 4), npb (its Tables 1 and 2), or one of your own machine:
+    After Weinberg and Snavely (2006). Users label each job with the resources
+    that limit it: cpu, memory, io or network. Two jobs that are limited by
+    different resources can share a node well. A matrix gives the speed of each
+    job beside each other one: datastar (the paper's Table 4), npb (Tables 1
+    and 2), or that of your machine, which this command measures:
     python -m benchmarks.kernels matrix --json mine.json
 
     \b
@@ -58,14 +59,14 @@ def symbiosis() -> None:
     type=click.IntRange(0),
     default=0,
     metavar="N",
-    help="Also let an experimenting scheduler run so many schedules.",
+    help="Also run N schedules of a scheduler that experiments.",
 )
 @json_file_option()
 def pairs(model_name: str, rounds: int, json_file: Path | None) -> None:
-    """What users' labels are worth: all applications run in pairs.
+    """Compare users' labels with speeds: all applications in pairs.
 
-    Prints the matrix, the gain of schedules that follow the labels, and what
-    the matrix says of each label.
+    Prints the matrix, the gain of schedules that follow the labels, and
+    whether the matrix confirms each label.
 
     \b
     Examples:
@@ -97,19 +98,19 @@ Run streams of small and large jobs on nodes with two halves.
 
 \b
 Placements:
-  whole    nodes of its own for each job: traditional space-sharing
+  whole    whole nodes for each job: traditional space-sharing
   packed   the same, but two jobs of half a node may share one
   split    jobs limited by memory on top halves, all others on bottom halves
-  labels   beside jobs of which nobody's label warns, symbiotic ones first
-  anyhow   the same, but rather beside one that is warned of than not at all
-  learned  as anyhow, by what was seen of the applications so far
+  labels   not beside jobs that labels warn of; symbiotic ones first
+  anyhow   the same, but beside a job that labels warn of as the last choice
+  learned  as anyhow, by the speeds observed so far
 
-Backfill is EASY. A stream is after the paper's: 100 jobs of half a node or of
+Backfill is EASY. A stream resembles the paper's: 100 jobs of half a node or of
 four halves, at most twelve of them queued.
 
-Printed are, for each placement: the makespan; the makespan of whole nodes, and
-of packed ones, / this one; the speed of jobs against nodes of their own; and
-the share of jobs that took longer than there. Means over the streams.
+Prints for each placement the makespan; the makespan of whole and of packed / this
+one; the mean wait; the speed of jobs, 1 on whole nodes; and the share of jobs
+that ran slower than on whole nodes. All are means over the streams.
 
 \b
 Examples:
@@ -144,7 +145,7 @@ Examples:
     default=100,
     show_default=True,
     metavar="N",
-    help="Of each stream.",
+    help="Jobs of each stream.",
 )
 @click.option(
     "--large",
@@ -159,7 +160,7 @@ Examples:
     type=click.Choice(list(ORDERS)),
     default="largest",
     show_default=True,
-    help="Who is considered first.",
+    help="Order in which jobs are considered.",
 )
 @click.option(
     "--queue",
@@ -168,9 +169,9 @@ Examples:
     default=12,
     show_default=True,
     metavar="N",
-    help="Jobs that wait at a time, at most.",
+    help="Greatest number of jobs that wait at a time.",
 )
-@repeat_option(1, "Streams: this seed and those after it.")
+@repeat_option(1, "Streams, with this seed and the next ones.")
 @seed_option()
 @save_option
 @json_file_option()

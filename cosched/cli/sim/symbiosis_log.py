@@ -1,4 +1,4 @@
-"""``cosched sim symbiosis log``: the jobs of a log, sharing nodes."""
+"""``cosched sim symbiosis log``: runs the jobs of a log on shared nodes."""
 
 from __future__ import annotations
 
@@ -35,16 +35,15 @@ HELP = """\
 Run the jobs of a log on nodes that they share, and by EASY without sharing.
 
 A TRACE is a log in the Standard Workload Format. Logs do not say what limits a
-job, so each gets an application of the model by chance, in the proportions of
-the paper's stream: memory, CPU and I/O as 2 : 1 : 1. --repeat draws so often;
-printed are means. A job has whole nodes in the log; sharing, it has half of
-each of twice as many.
+job. Each job therefore gets a random application of the model, in the
+proportions of the paper: memory, CPU and I/O as 2 : 1 : 1. With --repeat the
+figures are means over several draws. A job that has N whole nodes in the log
+gets half of each of 2N nodes.
 
-Placements are those of cosched sim symbiosis stream; whole, which is EASY
-without sharing, is always among them. Printed are, for each placement: the
-makespan, the mean wait and the mean response, each with EASY's / this one; the
-speed of jobs against nodes of their own; the share of jobs that took longer
-than there.
+The placements are those of cosched sim symbiosis stream. whole, which is EASY
+without sharing, always runs too. Prints for each placement the makespan, the
+mean wait and the mean response, each with that of whole / this one; the speed
+of jobs, 1 on whole nodes; and the share of jobs that ran slower than there.
 
 \b
 Examples:
@@ -54,7 +53,7 @@ Examples:
 """
 
 
-@click.command("log", help=HELP, short_help="A log's jobs on nodes that they share.")
+@click.command("log", help=HELP, short_help="Run the jobs of a log on shared nodes.")
 @log_argument
 @model_option("datastar")
 @click.option(
@@ -78,9 +77,9 @@ Examples:
     type=click.Choice(list(ORDERS)),
     default="fcfs",
     show_default=True,
-    help="Who is considered first.",
+    help="Order in which jobs are considered.",
 )
-@repeat_option(3, "Draws: this seed and those after it.")
+@repeat_option(3, "Draws, with this seed and the next ones.")
 @seed_option()
 @skip_bad_option
 @save_option

@@ -164,7 +164,7 @@ def test_help_fits(tmp_path):
     ("words", "says"),
     [
         (["a.swf"], "Only one log"),
-        (["a.swf", "b.swf", "--schemes", "hold"], "'hold' is not 2 times hold or yield"),
+        (["a.swf", "b.swf", "--schemes", "hold"], "'hold' is not hold or yield 2 times"),
         (["a.swf", "b.swf", "--pairs", "x%"], "'x%' is not a share"),
         (["a.swf", "b.swf", "--pairs", "0%"], "'0%' is not more than 0%"),
         (["a.swf", "b.swf", "--pairs", "soon"], "'soon' is not a duration"),
