@@ -53,7 +53,7 @@ def place(folder):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_a_kernel_works_beside_another_one(kernel, built, tmp_path):
+def test_kernel_works_beside_another_one(kernel, built, tmp_path):
     other = "cpu" if kernel == NETWORK else "gups"
     with occupied(other, built, place(tmp_path)), ExitStack() as stack:
         occupant = Occupant(kernel, built, place(tmp_path), SHORT, stack)
@@ -73,7 +73,7 @@ def test_a_kernel_works_beside_another_one(kernel, built, tmp_path):
         (NETWORK, "check(in, size, which + 1)", "check(in, size, which)"),
     ],
 )
-def test_a_wrong_result_is_noticed(kernel, old, new, tmp_path):
+def test_wrong_result_is_detected(kernel, old, new, tmp_path):
     shutil.copy(SOURCES / "kernel.h", tmp_path)
     text = (SOURCES / f"{kernel}.c").read_text()
     assert text.count(old) == 1
@@ -86,7 +86,7 @@ def test_a_wrong_result_is_noticed(kernel, old, new, tmp_path):
             occupant.rate()
 
 
-def test_the_count_of_the_cpu_kernel():
+def test_cpu_kernel_counts_its_work():
     """By integers alone: the kernel's coordinates are multiples of 2^-31."""
     state, inside = 271828183, 0
     for _ in range(1 << 20):
@@ -98,7 +98,7 @@ def test_the_count_of_the_cpu_kernel():
     assert f"= {inside};" in (SOURCES / "cpu.c").read_text()
 
 
-def test_what_goes_wrong_while_others_run_ends_all(built, tmp_path):
+def test_fault_of_one_kernel_ends_all(built, tmp_path):
     with (
         pytest.raises(CoschedError, match="io: no file can be made in --folder"),
         occupied("gups", built, place(tmp_path)),
@@ -108,7 +108,7 @@ def test_what_goes_wrong_while_others_run_ends_all(built, tmp_path):
     assert psutil.Process().children() == []
 
 
-def test_a_matrix_for_the_simulator(tmp_path):
+def test_matrix_is_read_by_the_simulator(tmp_path):
     words = ["--kernels", "cpu,stream,gups", "--seconds", SHORT, "--size", 1]
     words += ["--repeat", 2, "--halves", f"{CPUS[0]}/{sorted(os.sched_getaffinity(0))[-1]}"]
     if len(os.sched_getaffinity(0)) < 2:
@@ -203,7 +203,7 @@ def test_bad_input_gets_one_line_and_a_status(words, says, tmp_path):
     assert len(result.stderr.strip().splitlines()) == 1
 
 
-def test_help_leads(tmp_path):
+def test_help_shows_examples(tmp_path):
     result = kernels("--help", cwd=tmp_path)
     assert result.returncode == 0
     assert max(len(line) for line in result.stdout.splitlines()) <= 80

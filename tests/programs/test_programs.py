@@ -64,7 +64,7 @@ def field(line, name):
 
 
 @pytest.mark.parametrize("program", ["wavefront", "compute", "bulk"])
-def test_no_warning_however_strict(mpi, program, tmp_path):
+def test_programs_compile_without_warnings(mpi, program, tmp_path):
     strict = ("-Wpedantic", "-Wshadow", "-Wstrict-prototypes", "-Werror")
     source = PROGRAMS / f"{program}.c"
     done = subprocess.run(
@@ -112,7 +112,7 @@ def test_compute_reproduces_the_published_sums(mpi, ranks):
 
 @pytest.mark.parametrize("ranks", RANKS)
 @pytest.mark.parametrize("work", ["1", "1000", "99999"])
-def test_bulk_is_what_its_formula_says(mpi, ranks, work):
+def test_bulk_result_equals_its_formula(mpi, ranks, work):
     done = mpi.run("bulk", ranks, "--steps", "37", "--work", work)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith("verification: success\n")
@@ -127,7 +127,7 @@ def test_bulk_is_what_its_formula_says(mpi, ranks, work):
     ],
 )
 @pytest.mark.parametrize("ranks", [1, 2])
-def test_a_wrong_answer_fails(mpi, program, args, ranks):
+def test_wrong_answer_fails(mpi, program, args, ranks):
     done = mpi.run(program, ranks, *args, "--inject-error")
     assert done.returncode == 1
     assert "verification: failure\n" in done.stdout

@@ -10,7 +10,7 @@ from benchmarks.sim.adapting import MIXES, Mix, again, compare, table
 @pytest.mark.parametrize(
     "title", ["three of 5.5", "4, 6, 2, 5, 3, 2", "1.6, 1.6, 3.5, 3.5, 3, 0.2, 2.1"]
 )
-def test_nodes_that_have_seen_such_jobs_are_at_the_best_fixed_slice(title: str) -> None:
+def test_nodes_converge_to_the_best_fixed_slice(title: str) -> None:
     mix = next(mix for mix in MIXES if mix.title == title)
     row = compare(mix)
     assert row.best_s <= row.usual_s
@@ -18,11 +18,11 @@ def test_nodes_that_have_seen_such_jobs_are_at_the_best_fixed_slice(title: str) 
     assert row.unseen_s <= 1.5 * row.best_s
 
 
-def test_the_same_again_comes_when_all_have_ended() -> None:
+def test_next_pass_starts_after_the_last_end() -> None:
     mix = Mix("two", (1.0, 2.0), (0.0, 3.0))
     assert again(mix) == Mix("two", (1.0, 2.0, 1.0, 2.0), (0.0, 3.0, 400.0, 403.0))
 
 
-def test_the_table_has_a_line_a_mix() -> None:
+def test_table_has_a_line_for_each_mix() -> None:
     row = compare(Mix("one of 1", (1.0,), (0.0,)))
     assert table([row]).splitlines()[2].startswith("| one of 1 | 1.0 | 1.0 (")

@@ -12,7 +12,7 @@ def run(arm, probe_us, *jobs):
     return Run(arm, 1, results, probe_us=probe_us)
 
 
-def test_what_a_job_took_goes_with_the_speed_and_when_it_came_does_not():
+def test_rescaled_run_keeps_times_of_submission():
     slow = run(Arm.COSCHED, 600.0, (0.0, 2.0, 20.0, 8.0), (100.0, 104.0, 120.0, 8.0))
     even = rescaled(slow, 300.0)
     assert even.probe_us == 300.0
@@ -23,7 +23,7 @@ def test_what_a_job_took_goes_with_the_speed_and_when_it_came_does_not():
     assert rescaled(run(Arm.KERNEL, None, (0.0, 0.0, 1.0, 1.0)), 300.0).jobs[0].ended_s == 1
 
 
-def test_a_workload_that_comes_by_the_clock_lasts_as_long_on_a_slow_machine():
+def test_rescaled_run_keeps_its_idle_time():
     groups = [
         [run(Arm.KERNEL, 300.0, (0.0, 0.0, 10.0, 9.0), (100.0, 100.0, 110.0, 9.0))],
         [run(Arm.COSCHED, 450.0, (0.0, 0.0, 15.0, 13.0), (100.0, 100.0, 115.0, 13.0))],

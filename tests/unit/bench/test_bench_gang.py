@@ -52,7 +52,7 @@ def test_all_nodes_switch_together_slice_by_slice(nodes, driver):
     assert nodes.now_s == 110.0
 
 
-def test_within_a_slice_nobody_is_disturbed(nodes, driver):
+def test_no_switch_within_a_slice(nodes, driver):
     driver.attend(("a", "b"))
     nodes.has.clear()
     nodes.now_s += 0.5
@@ -60,14 +60,14 @@ def test_within_a_slice_nobody_is_disturbed(nodes, driver):
     assert nodes.has == {}
 
 
-def test_the_next_job_follows_at_once_on_one_that_ended(nodes, driver):
+def test_next_job_follows_an_ended_job_at_once(nodes, driver):
     driver.attend(("a", "b"))
     nodes.now_s += 0.5
     assert driver.attend(("b",)) == 2.0
     assert nodes.has == {"n1": "b", "n2": "b"}
 
 
-def test_a_job_that_is_still_registering_is_asked_again(nodes, driver):
+def test_registering_job_is_tried_again(nodes, driver):
     nodes.known = {"n1": {"a", "b"}, "n2": {"b"}}
     assert driver.attend(("a", "b")) == pytest.approx(RETRY_S)
     nodes.now_s += RETRY_S

@@ -44,7 +44,7 @@ models = st.builds(
 
 @settings(max_examples=100, deadline=None)
 @given(model=models, nodes=st.integers(1, 8))
-def test_a_program_alone_takes_what_its_model_says(model, nodes):
+def test_program_alone_takes_the_models_time(model, nodes):
     cluster = Cluster(nodes)
     program = program_of("a", model, cluster, count=nodes)
     assert alone_s(program, cluster) == pytest.approx(model.alone_s, rel=0.02)
@@ -52,7 +52,7 @@ def test_a_program_alone_takes_what_its_model_says(model, nodes):
 
 
 @pytest.mark.parametrize("pattern", [Pattern.BULK, Pattern.WAVEFRONT])
-def test_more_messages_than_fit_into_the_time_are_an_error(pattern):
+def test_too_many_messages_are_an_error(pattern):
     model = Model(pattern, alone_s=1e-6, messages=1000)
     with pytest.raises(CoschedError, match=r"^job 'a': 1000 messages take longer"):
         program_of("a", model, Cluster(2), count=2)
@@ -60,7 +60,7 @@ def test_more_messages_than_fit_into_the_time_are_an_error(pattern):
 
 @settings(max_examples=50, deadline=None)
 @given(st.dictionaries(st.sampled_from(["a", "lu-w.1", "x_y"]), models, min_size=1))
-def test_a_calibration_reads_as_it_was_written(programs):
+def test_calibration_is_read_as_written(programs):
     calibration = Calibration(
         programs,
         nodes=3,
@@ -119,7 +119,7 @@ model = { pattern = "none" }
 KNOWN = Calibration({"ep": Model(Pattern.BULK, alone_s=1.5, messages=0), "wave": Model()})
 
 
-def test_the_workload_counts_before_the_calibration(tmp_path):
+def test_workload_overrides_the_calibration(tmp_path):
     workload = parse_workload(WORKLOAD, "f", tmp_path)
     programs = programs_of(workload, KNOWN, Cluster(2))
     assert [p.name for p in programs] == ["wave.1", "wave.2", "ep"]
@@ -130,7 +130,7 @@ def test_the_workload_counts_before_the_calibration(tmp_path):
         programs_of(workload, Calibration({}), Cluster(2))
 
 
-def test_jobs_go_where_the_bench_puts_them(tmp_path):
+def test_simulated_jobs_are_placed_as_in_the_bench(tmp_path):
     text = WORKLOAD.replace("ranks = 4", "ranks = 4\nppn = 2")
     workload = parse_workload(text, "f", tmp_path)
     assert [p.count for p in programs_of(workload, KNOWN, Cluster(8))] == [2, 2, 2]
@@ -140,7 +140,7 @@ def test_jobs_go_where_the_bench_puts_them(tmp_path):
         programs_of(narrow, KNOWN, Cluster(1))
 
 
-def test_a_simulated_run_is_a_run(tmp_path):
+def test_simulated_run_has_all_results(tmp_path):
     session = VirtualSession(parse_workload(WORKLOAD, "f", tmp_path), KNOWN, 2)
     said: list[str] = []
     progress = LineProgress(said.append)
@@ -222,12 +222,12 @@ def workload(tmp_path):
         (Family.OPENMPI, "5.0.11", False, False),
     ],
 )
-def test_whose_waits_yield(family, version, intel, says):
+def test_yields_depends_on_the_mpi(family, version, intel, says):
     mpi = Mpi(family, Engine.HYDRA, version, Path("mpiexec"), None, intel)
     assert yields(mpi) is says
 
 
-def test_programs_that_were_measured_at_different_speeds_are_as_at_one():
+def test_programs_are_rescaled_to_one_speed():
     model = Model(Pattern.BULK, alone_s=3.0, launch_s=0.3, messages=10, waited_s=0.6)
     found = {"a": (model, 300.0), "b": (model, 450.0)}
     programs, probe_us = at_one_speed(found)
@@ -288,7 +288,7 @@ def test_tune_simulates(workload, tmp_path, capsys):
         (["tune", "MINE", "--simulate", "--nodes", "1"], "ranks do not fit"),
     ],
 )
-def test_options_that_do_not_fit(workload, words, says, capsys):
+def test_contradictory_options_are_refused(workload, words, says, capsys):
     text = workload.read_text().replace("ranks = 4", "ranks = 4\nppn = 2")
     workload.write_text(text)
     assert run_cli(cosched, [str(workload) if w == "MINE" else w for w in words]) != 0

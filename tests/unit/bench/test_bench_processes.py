@@ -34,7 +34,7 @@ def test_jobs_run_together(tmp_path):
     assert [job.name for job in results] == ["a", "b"]
 
 
-def test_one_at_a_time_in_order_of_submission(tmp_path):
+def test_single_jobs_run_in_order_of_submission(tmp_path):
     log = tmp_path / "log"
     jobs = [
         shell("late", f"echo late >> {log}", start_s=0.02),
@@ -47,7 +47,7 @@ def test_one_at_a_time_in_order_of_submission(tmp_path):
     assert (first.submitted_s, late.submitted_s) == (0.0, 0.02)
 
 
-def test_a_job_starts_when_it_is_due(tmp_path):
+def test_job_starts_when_it_is_due(tmp_path):
     jobs = [shell("now", "date +%s.%N"), shell("later", "date +%s.%N", start_s=0.2)]
     began_s = time.time()
     results = run_jobs(jobs, None, tmp_path)
@@ -62,7 +62,7 @@ def test_cpu_time_covers_the_jobs_children(tmp_path):
     assert job.cpu_s >= 0.2
 
 
-def test_a_failed_job_ends_the_run_and_the_others(tmp_path):
+def test_failed_job_ends_the_run_and_the_others(tmp_path):
     pid_file = tmp_path / "pid"
     jobs = [
         shell("long", f"echo $$ > {pid_file}; exec sleep 60"),
@@ -81,12 +81,12 @@ def test_a_failed_job_ends_the_run_and_the_others(tmp_path):
     assert gone(int(pid_file.read_text()))
 
 
-def test_a_job_that_a_signal_ends(tmp_path):
+def test_job_ended_by_signal_is_reported(tmp_path):
     with pytest.raises(RunFailed, match=r"'a' was ended by signal 9 \(SIGKILL\)"):
         run_jobs([shell("a", "kill -9 $$")], None, tmp_path)
 
 
-def test_a_job_that_takes_too_long(tmp_path):
+def test_job_over_its_timeout_is_reported(tmp_path):
     pid_file = tmp_path / "pid"
     job = shell("slow", f"echo $$ > {pid_file}; exec sleep 60", timeout_s=0.3)
     with pytest.raises(RunFailed, match=r"'slow' took longer than its timeout of 0\.3 s"):
@@ -94,7 +94,7 @@ def test_a_job_that_takes_too_long(tmp_path):
     assert gone(int(pid_file.read_text()))
 
 
-def test_a_job_that_ignores_the_request_to_end_is_killed(tmp_path, monkeypatch):
+def test_job_that_ignores_sigterm_is_killed(tmp_path, monkeypatch):
     monkeypatch.setattr("cosched.bench.run.processes.STOP_GRACE_S", 0.2)
     pid_file = tmp_path / "pid"
     stubborn = f"trap '' TERM; echo $$ > {pid_file}; while :; do sleep 0.05; done"
@@ -103,7 +103,7 @@ def test_a_job_that_ignores_the_request_to_end_is_killed(tmp_path, monkeypatch):
     assert gone(int(pid_file.read_text()))
 
 
-def test_a_command_that_does_not_exist(tmp_path):
+def test_missing_command_is_an_error(tmp_path):
     job = Submission("a", ("/nonexistent/program",), os.environ, 0.0, 1.0)
     with pytest.raises(CoschedError) as caught:
         run_jobs([job], None, tmp_path)
@@ -112,7 +112,7 @@ def test_a_command_that_does_not_exist(tmp_path):
     )
 
 
-def test_the_beat_is_heard_while_jobs_run(tmp_path):
+def test_attend_is_called_while_jobs_run(tmp_path):
     beats = []
     run_jobs(
         [shell("a", "sleep 0.2")],
@@ -125,7 +125,7 @@ def test_the_beat_is_heard_while_jobs_run(tmp_path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_leaves_no_job_behind(tmp_path, number):
+def test_signal_leaves_no_job_behind(tmp_path, number):
     pid_file = tmp_path / "pid"
     job = shell("a", f"echo $$ > {pid_file}; exec sleep 60")
 
@@ -143,7 +143,7 @@ def test_a_signal_leaves_no_job_behind(tmp_path, number):
     assert gone(int(pid_file.read_text()))
 
 
-def test_a_shield_holds_signals_back():
+def test_shielded_block_delays_signals():
     steps = []
 
     def interrupted():
@@ -157,7 +157,7 @@ def test_a_shield_holds_signals_back():
     assert steps == ["finished"]
 
 
-def test_handlers_are_put_back():
+def test_signal_handlers_are_restored():
     before = signal.getsignal(signal.SIGINT)
     with interruptible(), shielded():
         assert signal.getsignal(signal.SIGINT) is not before
@@ -178,7 +178,7 @@ def test_jobs_get_no_terminal_input(tmp_path):
     assert (tmp_path / "a.out").read_bytes() == b""
 
 
-def test_a_job_runs_where_it_was_told_to(tmp_path):
+def test_job_runs_in_its_cwd(tmp_path):
     (tmp_path / "there").mkdir()
     job = Submission(
         "a", ("/bin/sh", "-c", "pwd > here"), os.environ, 0.0, 5.0, tmp_path / "there"

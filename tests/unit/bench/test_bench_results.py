@@ -28,7 +28,7 @@ from tests.unit.bench.bench_samples import (
 )
 
 
-def test_response_counts_from_submission_and_makespan_from_the_first_one():
+def test_response_and_makespan_count_from_submission():
     jobs = (JobResult("a", 1.0, 1.0, 3.0, 0.5), JobResult("b", 2.0, 3.0, 7.0, 0.5))
     result = Run(Arm.KERNEL, 1, jobs)
     assert [job.response_s for job in jobs] == [2.0, 5.0]
@@ -85,20 +85,20 @@ def test_ratios_are_of_medians():
     assert not found[0].responses_overlap
 
 
-def test_an_arm_without_figures_has_no_ratios():
+def test_arm_without_figures_has_no_ratios():
     failed = [failed_run(Arm.KERNEL, 1)]
     found = ratios(summaries(BATCH, failed, COSCHED))
     assert [(r.arm, r.other) for r in found] == [(Arm.COSCHED, Arm.BATCH)]
 
 
-def test_overlapping_runs_are_noticed():
+def test_overlapping_runs_are_detected():
     wide = (run(Arm.COSCHED, 1, (2, 2)), run(Arm.COSCHED, 2, (4.1, 4.1)))
     (found,) = ratios(summaries(KERNEL, wide))
     assert found.responses_overlap
 
 
 @given(st.lists(st.floats(0.001, 1e6), min_size=1))
-def test_the_median_lies_within_the_spread(values):
+def test_median_lies_within_the_spread(values):
     found = spread(values)
     assert found.low == min(values)
     assert found.high == max(values)
@@ -152,7 +152,7 @@ def test_every_arm_runs_once_a_repeat(arms, repeats):
 # --- outside load ---
 
 
-def test_the_balance_of_a_run():
+def test_outside_load_is_the_rest_of_busy_time():
     before = LoadSample(at_s=10.0, busy_s=100.0, overhead_s=1.0)
     after = LoadSample(at_s=15.0, busy_s=109.0, overhead_s=1.4)
     found = outside_load(before, after, jobs_s=8.0, cpus=2)
@@ -162,20 +162,20 @@ def test_the_balance_of_a_run():
     assert found.disturbed
 
 
-def test_ticks_that_fall_short_are_no_negative_load():
+def test_short_ticks_give_no_negative_load():
     found = OutsideLoad(busy_s=7.9, jobs_s=8.0, overhead_s=0.1, capacity_s=10)
     assert found.outside_s == 0.0
     assert not found.disturbed
 
 
-def test_a_daemon_that_ended_meanwhile_adds_no_load():
+def test_daemon_that_ended_adds_no_load():
     before = LoadSample(0.0, 0.0, 5.0)
     after = LoadSample(1.0, 1.0, 0.1)
     assert outside_load(before, after, 1.0, 1).overhead_s == 0.0
 
 
 @given(*[st.floats(0, 1e6)] * 4, st.integers(1, 512))
-def test_the_share_is_never_negative(elapsed_s, busy_s, jobs_s, overhead_s, cpus):
+def test_load_share_is_never_negative(elapsed_s, busy_s, jobs_s, overhead_s, cpus):
     found = outside_load(
         LoadSample(0.0, 0.0, 0.0),
         LoadSample(elapsed_s, busy_s, overhead_s),

@@ -31,11 +31,11 @@ runs = st.builds(
 
 
 @given(runs)
-def test_a_run_survives_its_way_through_json(run):
+def test_run_survives_json(run):
     assert decode_run(json.loads(json.dumps(encode_run(run)))) == run
 
 
-def test_a_run_from_before_there_was_a_probe_is_read():
+def test_run_without_probe_is_read():
     kept = encode_run(Run(Arm.BATCH, 1, ()))
     del kept["probe_us"]
     assert decode_run(kept) == Run(Arm.BATCH, 1, ())
@@ -52,7 +52,7 @@ def keep(path, *entries, made_with=MADE_WITH):
             store.add("twins", setup, run)
 
 
-def test_what_was_kept_is_found_again(path):
+def test_kept_runs_are_found(path):
     keep(path, ("batch", BATCH[0]), ("cosched gmet=1s", COSCHED[1]))
     keep(path, ("batch", BATCH[1]))
     with open_run_store(path, MADE_WITH) as store:
@@ -70,7 +70,7 @@ def test_each_run_is_on_disk_as_soon_as_it_is_added(path):
         assert json.loads(path.read_text().splitlines()[1])["cell"] == "batch"
 
 
-def test_a_line_cut_in_two_is_dropped_and_written_anew(path):
+def test_cut_last_line_is_dropped(path):
     keep(path, ("batch", BATCH[0]), ("batch", BATCH[1]))
     whole = path.read_bytes()
     path.write_bytes(whole[:-20])
@@ -82,7 +82,7 @@ def test_a_line_cut_in_two_is_dropped_and_written_anew(path):
 
 
 @pytest.mark.parametrize("kept", [0, 10])
-def test_a_file_cut_in_its_first_line_begins_anew(path, kept):
+def test_file_cut_in_first_line_is_rewritten(path, kept):
     keep(path)
     whole = path.read_bytes()
     path.write_bytes(whole[:kept])
@@ -90,7 +90,7 @@ def test_a_file_cut_in_its_first_line_begins_anew(path, kept):
     assert path.read_bytes() == whole
 
 
-def test_a_run_that_failed_is_made_again(path):
+def test_run_that_failed_is_made_again(path):
     keep(path, ("batch", failed_run(Arm.BATCH, 1)))
     with open_run_store(path, MADE_WITH) as store:
         assert store.find("twins", "batch", 1) is None
@@ -108,7 +108,7 @@ def test_a_run_that_failed_is_made_again(path):
         ({"more": 1}, "its more was null, now it is 1"),
     ],
 )
-def test_what_was_made_otherwise_is_not_continued(path, changed, what):
+def test_runs_of_other_conditions_are_refused(path, changed, what):
     keep(path, ("batch", BATCH[0]))
     before = path.read_bytes()
     with pytest.raises(CoschedError) as caught:
@@ -134,7 +134,7 @@ def test_another_file_without_an_end_of_line_is_not_touched(path):
     assert path.read_text() == "my thesis"
 
 
-def test_one_bench_at_a_time(path):
+def test_second_bench_on_a_file_is_refused(path):
     with (
         open_run_store(path, MADE_WITH),
         pytest.raises(CoschedError, match="being written by another bench"),
@@ -143,7 +143,7 @@ def test_one_bench_at_a_time(path):
         pytest.fail("opened twice")
 
 
-def test_a_folder_that_is_not_there(path):
+def test_missing_folder_is_an_error(path):
     with pytest.raises(CoschedError, match=r"cannot write '.*': No such file"):
         keep(path / "x")
 

@@ -59,7 +59,7 @@ def valley(best, kernel=30.0, depth=10.0):
 
 
 @pytest.mark.parametrize("best", GRID.points(), ids=str)
-def test_it_finds_the_valley_wherever_it_is(best):
+def test_search_finds_the_valley(best):
     observed, _ = search(valley(best))
     advice = advise(GRID, observed)
     at_best = valley(best)
@@ -67,7 +67,7 @@ def test_it_finds_the_valley_wherever_it_is(best):
     assert advice.to_kernel == pytest.approx(at_best(advice.best) / 30)
 
 
-def test_what_lies_among_clearly_worse_ones_is_not_tried():
+def test_points_among_worse_points_are_not_tried():
     observed, order = search(valley(point(250, 10)))
     far = point(4000, 200)
     assert far in GRID.points()
@@ -76,7 +76,7 @@ def test_what_lies_among_clearly_worse_ones_is_not_tried():
     assert len(order) < everything / 2
 
 
-def test_better_ones_run_more_often():
+def test_better_points_run_more_often():
     best = point(500, 50)
     observed, _ = search(valley(best))
     counts = {one: len(values) for one, values in observed.items()}
@@ -90,20 +90,20 @@ def test_better_ones_run_more_often():
     assert 2 in counts.values()
 
 
-def test_a_flat_surface_keeps_the_default():
+def test_flat_surface_keeps_the_default():
     observed, _ = search(lambda one: 20.0 if one == KERNEL else 10.0)
     advice = advise(GRID, observed)
     assert advice == Advice(Verdict.DEFAULT, DEFAULT, 0.5, 1.0)
 
 
-def test_the_kernel_is_best_and_it_says_so():
+def test_best_kernel_is_reported():
     observed, _ = search(lambda one: 10.0 if one == KERNEL else 10.2)
     advice = advise(GRID, observed)
     assert advice.verdict is Verdict.KERNEL
     assert advice.to_kernel == pytest.approx(1.02)
 
 
-def test_a_setting_that_fails_is_out_at_once():
+def test_failed_setting_is_not_tried_again():
     broken = point(250, 10)
     surface = valley(broken)
     observed, _ = search(lambda one: math.inf if one == broken else surface(one))
@@ -113,13 +113,13 @@ def test_a_setting_that_fails_is_out_at_once():
     assert advice.best in GRID.points()
 
 
-def test_if_all_fail_there_is_no_advice():
+def test_no_advice_if_all_runs_fail():
     observed, order = search(lambda _one: math.inf)
     assert advise(GRID, observed) == Advice(Verdict.NOTHING)
     assert len(order) == len(set(order))
 
 
-def test_without_the_kernels_figure_there_is_no_ratio_to_it():
+def test_unknown_kernel_response_gives_no_ratio():
     observed, _ = search(lambda one: math.inf if one == KERNEL else valley(DEFAULT)(one))
     advice = advise(GRID, observed)
     assert (advice.verdict, advice.to_kernel) == (Verdict.DEFAULT, None)
@@ -127,7 +127,7 @@ def test_without_the_kernels_figure_there_is_no_ratio_to_it():
     assert observed[KERNEL] == [math.inf]
 
 
-def test_variants_are_grids_of_their_own():
+def test_variants_are_separate_grids():
     grid = Grid(("proportional", "strict"), SLICES, GMETS, DEFAULT)
     surface = valley(point(1000, 100, "x"))
 
@@ -140,12 +140,12 @@ def test_variants_are_grids_of_their_own():
     assert set(tried) <= set(grid.scouts())
 
 
-def test_a_gmet_that_reaches_the_slice_is_no_point():
+def test_gmet_not_below_slice_is_not_a_point():
     assert all(one.gmet.ns < one.slice.ns for one in GRID.points())
     assert point(250, 500) not in GRID.points()
 
 
-def test_a_default_off_the_grid_is_tried_all_the_same():
+def test_default_outside_the_grid_is_tried():
     odd = point(3000, 70)
     grid = Grid(("proportional",), SLICES, GMETS, odd)
     observed, _ = search(valley(DEFAULT), grid)
@@ -157,7 +157,7 @@ responses = st.floats(1, 100)
 
 @given(st.data(), st.integers(1, 4))
 @settings(max_examples=60, deadline=None)
-def test_on_any_surface_it_ends_and_never_runs_more_than_forecast(data, repeats):
+def test_search_ends_within_its_forecast(data, repeats):
     drawn = {}
 
     def surface(one):
@@ -180,7 +180,7 @@ def test_on_any_surface_it_ends_and_never_runs_more_than_forecast(data, repeats)
     assert (advice.verdict is Verdict.NOTHING) == (not able)
 
 
-def test_half_as_many_each_time():
+def test_each_round_halves_the_contenders():
     observed = {
         Setting("proportional", turn, GMETS[0]): [float(n)] * 3
         for n, turn in enumerate(SLICES, 1)

@@ -134,7 +134,7 @@ def test_each_arm_tells_cosched_run_what_it_is(bench):
     ]
 
 
-def test_the_document_is_complete(bench):
+def test_document_is_complete(bench):
     found = json.loads(json.dumps(bench.run(arms="kernel,cosched").document))
     assert list(found["arms"]) == ["kernel", "cosched"]
     assert found["command_line"] == ["cosched", "bench"]
@@ -147,7 +147,7 @@ def test_the_document_is_complete(bench):
     assert repeat["outside_load"]["capacity_s"] > 0
 
 
-def test_the_warm_up_runs_one_job_with_and_without_the_shim(bench):
+def test_warm_up_runs_one_job_with_and_without_the_shim(bench):
     bench.run(warm_up=True, repeats=1)
     first, second, *rest = bench.calls()
     assert first.startswith("--no-shim --job a.1 ")
@@ -155,13 +155,13 @@ def test_the_warm_up_runs_one_job_with_and_without_the_shim(bench):
     assert len(rest) == 6
 
 
-def test_the_warm_up_has_every_kind_of_start(bench):
+def test_warm_up_has_every_kind_of_start(bench):
     bench.run(warm_up=True, repeats=1, arms="block,kernel")
     starts = {call.partition("--job")[0].strip() for call in bench.calls()[:2]}
     assert starts == {"--waits-only --wait block", "--no-shim"}
 
 
-def test_an_interrupted_bench_goes_on_where_it_stopped(bench, tmp_path):
+def test_interrupted_bench_resumes(bench, tmp_path):
     resume = tmp_path / "runs.jsonl"
 
     class Hangup(io.StringIO):
@@ -186,7 +186,7 @@ def test_an_interrupted_bench_goes_on_where_it_stopped(bench, tmp_path):
     assert len(bench.calls()) == 2 * 6
 
 
-def test_a_bench_of_another_workload_is_not_continued(bench, tmp_path):
+def test_bench_of_another_workload_is_not_continued(bench, tmp_path):
     bench.run(resume=tmp_path / "runs.jsonl", repeats=1)
     with pytest.raises(CoschedError, match="cannot be continued: its workload differs"):
         bench.run(
@@ -208,7 +208,7 @@ def test_dom_limits_the_jobs_that_run_at_a_time(bench):
         assert arms[arm]["mean_wait_s"] > 0
 
 
-def test_a_run_that_takes_too_long_fails(bench):
+def test_run_that_takes_too_long_fails(bench):
     text = WORKLOAD.replace("echo from $JOB;", "exec sleep 60;")
     outcome = bench.run(text, arms="kernel", limit_s=0.3)
     assert outcome.failed
@@ -218,7 +218,7 @@ def test_a_run_that_takes_too_long_fails(bench):
     )
 
 
-def test_a_failure_in_the_warm_up_ends_the_bench(bench):
+def test_failure_in_the_warm_up_ends_the_bench(bench):
     bench.fail.touch()
     with pytest.raises(RunFailed) as caught:
         bench.run(warm_up=True)
@@ -226,7 +226,7 @@ def test_a_failure_in_the_warm_up_ends_the_bench(bench):
     assert caught.value.failure.output == ("from a.1",)
 
 
-def test_a_failed_arm_is_left_out_and_the_others_go_on(bench):
+def test_failed_arm_is_left_out_and_the_others_go_on(bench):
     text = """
     [[job]]
     name = "picky"
@@ -251,7 +251,7 @@ def test_a_failed_arm_is_left_out_and_the_others_go_on(bench):
     assert "kernel/batch" in outcome.text
 
 
-def test_a_coscheduled_run_in_which_no_task_registers_fails(bench, monkeypatch):
+def test_coscheduled_run_without_registered_task_fails(bench, monkeypatch):
     """The node's daemons are up, but the stand-in knows nothing of them."""
     answer = {
         "pid": os.getpid(),
@@ -269,7 +269,7 @@ def test_a_coscheduled_run_in_which_no_task_registers_fails(bench, monkeypatch):
     assert "slice 1s, gmet 100ms, align on" in outcome.text
 
 
-def test_ranks_that_do_not_fit_are_refused_before_anything_starts(bench):
+def test_ranks_that_do_not_fit_are_refused_first(bench):
     with pytest.raises(CoschedError) as caught:
         bench.run(WORKLOAD + "ppn = 1")
     assert str(caught.value) == (
@@ -279,7 +279,7 @@ def test_ranks_that_do_not_fit_are_refused_before_anything_starts(bench):
     assert bench.calls() == []
 
 
-def test_settings_cannot_be_changed_where_no_daemon_is(bench):
+def test_settings_change_without_daemon_is_refused(bench):
     with pytest.raises(CoschedError, match="cannot change the settings of"):
         bench.run(settings={"slice": "2s"})
     with pytest.raises(CoschedError, match="slice: '2' is not a duration"):
@@ -289,7 +289,7 @@ def test_settings_cannot_be_changed_where_no_daemon_is(bench):
 # --- the command ---
 
 
-def test_the_command_prints_the_table_and_writes_the_document(bench, capsys, tmp_path):
+def test_command_prints_the_table_and_writes_the_document(bench, capsys, tmp_path):
     json_file = tmp_path / "result.json"
     options = ["--arms", "kernel", "--repeat", "1", "--no-warm-up"]
     assert bench.cli(*options, "--out", str(json_file)) == 0
@@ -301,7 +301,7 @@ def test_the_command_prints_the_table_and_writes_the_document(bench, capsys, tmp
     assert json.loads(capsys.readouterr().out)["format"] == "cosched-bench-1"
 
 
-def test_the_command_fails_if_a_job_did(bench, capsys):
+def test_command_fails_if_a_job_did(bench, capsys):
     bench.fail.touch()
     assert bench.cli("--arms", "kernel", "--repeat", "1", "--no-warm-up") == 1
     assert "failed: kernel, repeat 1: job 'a." in capsys.readouterr().out
@@ -349,7 +349,7 @@ def test_ranks_are_spread_over_all_nodes():
     assert made.env == {"HOME": "/h", "COSCHED_RUN_DIR": "/run/x"}
 
 
-def test_what_the_workload_says_is_handed_on():
+def test_workload_keys_reach_the_job():
     spec = JobSpec("a", 4, ppn=4, env={"A": "1"}, start_s=2.0, timeout_s=9.0)
     made = submission(spec, Arm.BATCH, mpi="openmpi")
     assert made.argv[:11] == (
@@ -361,7 +361,7 @@ def test_what_the_workload_says_is_handed_on():
 
 
 @pytest.mark.parametrize("command", [launcher.COSCHED_RUN, launcher.SLURM_JOB])
-def test_a_job_does_not_start_with_what_is_in_the_working_directory(command, tmp_path):
+def test_job_does_not_import_from_working_directory(command, tmp_path):
     """As in a clone of cosched that is not built."""
     (tmp_path / "cosched").mkdir()
     (tmp_path / "cosched/__init__.py").write_text("raise ImportError('not this one')")
@@ -372,7 +372,7 @@ def test_a_job_does_not_start_with_what_is_in_the_working_directory(command, tmp
     assert run.stdout.lower().startswith("usage: ")
 
 
-def test_a_launcher_says_itself_where_its_ranks_run():
+def test_launcher_places_its_ranks_itself():
     made = submission(JobSpec("a", 4), Arm.KERNEL, program=("srun", "-n", "4", "./app"))
     assert made.argv == (*("run", "--no-shim", "--job", "a", "srun", "-n", "4", "./app"),)
     assert sys.executable in launcher.COSCHED_RUN

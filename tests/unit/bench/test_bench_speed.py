@@ -22,7 +22,7 @@ def moves(monkeypatch):
     return found
 
 
-def test_every_cpu_is_visited_by_a_thread_of_its_own(moves):
+def test_every_cpu_is_visited_by_the_probe(moves):
     mine = os.sched_getaffinity(0)
     with SpeedProbe(mine) as speed:
         pass
@@ -32,7 +32,7 @@ def test_every_cpu_is_visited_by_a_thread_of_its_own(moves):
     assert 0 < speed.probe_us < 1e5
 
 
-def test_cpus_that_are_not_ours_are_left_out():
+def test_unusable_cpus_are_left_out():
     mine = sorted(os.sched_getaffinity(0))
     with SpeedProbe([*mine, 100_000]) as speed:
         pass
@@ -42,13 +42,13 @@ def test_cpus_that_are_not_ours_are_left_out():
     assert nowhere.probe_us is None
 
 
-def test_no_cpus_no_speed():
+def test_no_cpus_give_no_speed():
     with SpeedProbe(()) as speed:
         pass
     assert speed.probe_us is None
 
 
-def test_what_goes_wrong_in_the_run_is_not_hidden_and_leaves_no_thread():
+def test_error_in_the_run_ends_the_probe():
     with pytest.raises(RuntimeError, match="mine"), SpeedProbe(os.sched_getaffinity(0)):
         raise RuntimeError("mine")
     assert "speed" not in {thread.name for thread in threading.enumerate()}

@@ -129,9 +129,7 @@ def tuning(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("outside", "guess"), [(0.01, False), (0.5, True)])
-def test_what_comes_of_disturbed_runs_alone_is_called_a_guess(
-    tuning, capsys, outside, guess
-):
+def test_disturbed_runs_give_a_guess(tuning, capsys, outside, guess):
     tuning.outside = outside
     assert tuning.cli() == 0
     said = " ".join(capsys.readouterr().out.split())
@@ -139,7 +137,7 @@ def test_what_comes_of_disturbed_runs_alone_is_called_a_guess(
     assert ("tune again on a quiet machine" in said) is guess
 
 
-def test_it_recommends_the_best_and_writes_it_down(tuning, tmp_path, capsys):
+def test_best_setting_is_recommended_and_written(tuning, tmp_path, capsys):
     files = {name: tmp_path / f"out.{name}" for name in ("toml", "json", "png")}
     words = ["--write", files["toml"], "--out", files["json"], "--figure", files["png"]]
     assert tuning.cli(*map(str, words)) == 0
@@ -162,7 +160,7 @@ def test_it_recommends_the_best_and_writes_it_down(tuning, tmp_path, capsys):
     assert run_cli(cosched, ["config", "check", str(files["toml"])]) == 0
 
 
-def test_an_interrupted_search_goes_on_and_finds_the_same(tuning, tmp_path, capsys):
+def test_interrupted_search_finds_the_same(tuning, tmp_path, capsys):
     whole, runs, parts = tmp_path / "whole", tmp_path / "runs.jsonl", tmp_path / "parts"
     assert tuning.cli("--out", str(whole)) == 0
     made, tuning.made = tuning.made, []
@@ -181,7 +179,7 @@ def test_an_interrupted_search_goes_on_and_finds_the_same(tuning, tmp_path, caps
     assert "warming up" not in capsys.readouterr().err
 
 
-def test_a_machine_that_becomes_slower_changes_no_recommendation(tuning, tmp_path):
+def test_slower_machine_changes_no_recommendation(tuning, tmp_path):
     even, slowing = tmp_path / "even.json", tmp_path / "slowing.json"
     assert tuning.cli("--out", str(even)) == 0
     tuning.made = []
@@ -213,7 +211,7 @@ def test_modes_and_alignment_are_swept(tuning, tmp_path, capsys):
     assert any("align=off" in name for name, _ in tuning.made)
 
 
-def test_the_default_is_cosched_s_own_whatever_is_swept(tuning, tmp_path, capsys):
+def test_default_is_independent_of_the_sweep(tuning, tmp_path, capsys):
     tuning.surface = lambda setup: {Arm.KERNEL: 20.0, Arm.COSCHED: 10.0}.get(
         setup.arm, 15.0
     )
@@ -224,7 +222,7 @@ def test_the_default_is_cosched_s_own_whatever_is_swept(tuning, tmp_path, capsys
     assert "mode" not in (tmp_path / "out.toml").read_text().partition("[node]")[2]
 
 
-def test_more_columns_than_fit_come_below(tuning, capsys):
+def test_wide_map_is_split(tuning, capsys):
     gmets = [f"{10 * number}ms" for number in range(1, 10)]
     assert tuning.cli("--gmets", ",".join(gmets)) == 0
     text = capsys.readouterr().out
@@ -233,14 +231,14 @@ def test_more_columns_than_fit_come_below(tuning, capsys):
     assert all(any(gmet in head for head in heads) for gmet in gmets)
 
 
-def test_it_says_so_if_the_default_will_do(tuning, capsys):
+def test_sufficient_default_is_reported(tuning, capsys):
     tuning.surface = lambda setup: 20.0 if setup.arm is Arm.KERNEL else 10.0
     assert tuning.cli() == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "Keep the default (slice auto, gmet auto): none is better. It takes 50%" in text
 
 
-def test_it_says_so_if_coscheduling_does_not_pay(tuning, tmp_path, capsys):
+def test_useless_coscheduling_is_reported(tuning, tmp_path, capsys):
     tuning.surface = lambda _cell: 10.0
     assert tuning.cli("--write", str(tmp_path / "out.toml")) == 0
     printed = capsys.readouterr()
@@ -263,13 +261,13 @@ def test_settings_that_fail_are_shown_and_avoided(tuning, capsys):
     assert "gmet 50ms. It takes" not in text
 
 
-def test_if_everything_fails_so_does_it(tuning, capsys):
+def test_search_fails_if_all_runs_fail(tuning, capsys):
     tuning.surface = lambda _cell: math.inf
     assert tuning.cli() == 1
     assert "No setting ran to its end; see the failures above." in capsys.readouterr().out
 
 
-def test_without_daemons_in_reach_nothing_is_run(tuning, capsys):
+def test_unreachable_daemons_are_an_error(tuning, capsys):
     tuning.nodes = ()
     assert tuning.cli() == 1
     assert "no node's daemons can be reached from here" in capsys.readouterr().err
@@ -297,7 +295,7 @@ def test_wrong_usage_gets_one_line(tuning, capsys, words, status, message):
     assert tuning.made == []
 
 
-def test_a_contestant_becomes_what_a_run_needs():
+def test_contestant_becomes_a_setup():
     setup = tune.setup_of(
         Setting("strict align=off", Span(500 * NS_PER_MS), Span(20 * NS_PER_MS))
     )

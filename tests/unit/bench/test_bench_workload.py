@@ -51,7 +51,7 @@ def job(**keys):
     return "[[job]]\n" + "\n".join(lines)
 
 
-def test_a_module_is_run_by_the_python_that_runs_the_bench():
+def test_module_runs_in_the_benchs_python():
     (spec,) = parse(job(command=None, module='"a.b"', args='"x --class W"')).jobs
     assert spec.command == (sys.executable, "-m", "a.b", "x", "--class", "W")
     assert (spec.source, spec.args) == (None, ())
@@ -69,7 +69,7 @@ def test_a_module_is_run_by_the_python_that_runs_the_bench():
         ("dom5", "sp.A.16 sp.A.9 lu.A.8 cg.A.16 ft.A.8 ep.A.8"),
     ],
 )
-def test_the_papers_workloads_are_its_tables(name, jobs):
+def test_paper_workloads_equal_its_tables(name, jobs):
     """Tables 2 and 3; on the lab the same programs, but for DOM's half-machine jobs."""
     found = load_workload(WORKLOADS / "paper" / f"{name}.toml")
     written = [f"{spec.count}x{spec.name}" for spec in found.jobs]
@@ -96,7 +96,7 @@ def test_every_workload_file_can_be_run(path):
             assert problem in NAMES
 
 
-def test_many_jobs_two_of_them_long():
+def test_many_has_two_long_jobs():
     for folder, count in (("lab", 20), ("paper", 100)):
         jobs = load_workload(WORKLOADS / folder / "many.toml").instances()
         long = [place for place, job in enumerate(jobs) if job.name.startswith("long")]
@@ -224,17 +224,17 @@ def test_mistakes_get_one_line(text, message):
     assert str(caught.value) == message
 
 
-def test_a_name_too_long_for_its_instances():
+def test_name_too_long_for_instances_is_refused():
     with pytest.raises(CoschedError, match="1 to 63 characters"):
         parse(job(name=f'"{"a" * 62}"', count="5"))
 
 
-def test_a_missing_file_is_named(tmp_path):
+def test_missing_file_is_named(tmp_path):
     with pytest.raises(CoschedError, match=r"nothing\.toml': No such file"):
         load_workload(tmp_path / "nothing.toml")
 
 
-def test_a_file_that_is_no_text(tmp_path):
+def test_file_that_is_not_text_is_refused(tmp_path):
     path = tmp_path / "binary.toml"
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(CoschedError, match="not UTF-8 text"):
@@ -291,7 +291,7 @@ def toml_float(value):
 
 
 @given(files())
-def test_what_is_written_is_read(file):
+def test_written_workload_is_read_back(file):
     text, jobs = file
     parsed = parse(text).jobs
     assert [spec.command for spec in parsed] == [spec.command for spec in jobs]
@@ -300,7 +300,7 @@ def test_what_is_written_is_read(file):
 
 
 @given(files(), st.data())
-def test_a_misspelt_key_is_never_ignored(file, data):
+def test_misspelt_key_is_never_ignored(file, data):
     text, _ = file
     key = data.draw(st.text(string.ascii_lowercase, min_size=1).filter(is_no_key))
     with pytest.raises(CoschedError, match=f"unknown key '{key}'"):

@@ -76,7 +76,7 @@ def test_unwritable_cache_is_an_error(tmp_path):
         kernels.load("ep", blocked)
 
 
-def test_test_keys_move_as_published():
+def test_keys_move_as_published():
     assert [IS["S"].test_rank(0, n) for n in (1, 2, 10)] == [1, 2, 10]
     assert [IS["S"].test_rank(4, n) for n in (1, 10)] == [65462, 65453]
     assert [IS["W"].test_rank(0, n) for n in (1, 2, 3)] == [1248, 1249, 1250]
@@ -181,14 +181,14 @@ def outcome(*checks):
     return Outcome("12 x 12 x 12 points", 300, 2.5, 5e9, checks)
 
 
-def test_a_value_that_is_no_number_fails():
+def test_value_that_is_not_a_number_fails():
     assert Check("x", 1.0 + 1e-9, 1.0, 1e-8).passed
     assert not Check("x", 1.0 + 1e-7, 1.0, 1e-8).passed
     assert not Check("x", nan, 1.0, 1e-8).passed
     assert not Check("x", complex(1.0, nan), 1.0 + 0j, 1e-8).passed
 
 
-def test_the_report_names_what_differs():
+def test_report_names_what_differs():
     good, bad = Check("norm", 1.0, 1.0, 0.0), Check("zeta", 2.5, 1.0, 1e-8)
     text = as_text(Run("lu", "W", 2, outcome(good, bad), SENT))
     assert "FAILED: 1 value not as published" in text
@@ -200,7 +200,7 @@ def test_the_report_names_what_differs():
     assert all(len(line) <= 80 for line in text.splitlines())
 
 
-def test_the_json_has_what_scripts_need():
+def test_json_has_what_scripts_need():
     good, bad = Check("norm", 1.0, 1.0, 0.0), Check("zeta", 2.5, 1.0, 1e-8)
     found = json.loads(json.dumps(as_json(Run("lu", "W", 2, outcome(good, bad), SENT))))
     assert found["mops"] == 2000.0
@@ -209,7 +209,7 @@ def test_the_json_has_what_scripts_need():
     assert found["message_bytes_per_rank"] == 37966880.0
 
 
-def test_the_matrix_is_symmetric(tmp_path):
+def test_matrix_is_symmetric(tmp_path):
     built = kernels.load("cg", tmp_path)
     size = CG["S"]
     starts, columns, elements = cg._matrix(built, size, cg.place(0, 1, size.order))

@@ -93,7 +93,7 @@ def document_of(figure, seconds_of=as_the_paper_says, scale="lab", **changes):
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("quick", [False, True])
 @pytest.mark.parametrize("figure", PLANS)
-def test_a_plan_can_be_run(figure, scale, quick):
+def test_plan_can_be_run(figure, scale, quick):
     plan = make_plan(figure, SCALES[scale], None, quick)
     keys = {(way.workload.title, way.setup.name) for way in plan.ways}
     assert len(keys) == len(plan.ways)
@@ -107,7 +107,7 @@ def test_a_plan_can_be_run(figure, scale, quick):
         assert all(len(way.workload.instances()) <= 2 for way in plan.ways)
 
 
-def test_the_figures_have_the_papers_axes():
+def test_figures_have_the_papers_axes():
     def xs(figure, scale="paper"):
         plan = make_plan(figure, SCALES[scale], None, quick=False)
         return list(dict.fromkeys(way.x for way in plan.ways))
@@ -121,7 +121,7 @@ def test_the_figures_have_the_papers_axes():
     assert papers.settings == {"slice": "15s", "gmet": "5s"}
 
 
-def test_the_fleets_jobs_have_the_same_work_on_each_core():
+def test_fleet_jobs_have_equal_work_per_core():
     for placement, jobs in (("spread", 2), ("double", 2), ("uneven", 2)):
         workload = fleet_workload(30_000, 2, placement)
         assert len(workload.instances()) == jobs
@@ -131,7 +131,7 @@ def test_the_fleets_jobs_have_the_same_work_on_each_core():
 
 
 @pytest.mark.parametrize("figure", PLANS)
-def test_where_the_paper_is_right_its_claims_hold(figure):
+def test_claims_hold_on_the_papers_figures(figure):
     found = claims(document_of(figure))
     assert found
     of_the_paper = [claim for claim in found if claim.paper or figure == "auto"]
@@ -140,7 +140,7 @@ def test_where_the_paper_is_right_its_claims_hold(figure):
 
 
 @pytest.mark.parametrize("figure", sorted(set(PLANS) - {"fleet", "auto"}))
-def test_where_nothing_matters_they_do_not(figure):
+def test_claims_fail_on_equal_figures(figure):
     verdicts = {c.what: c.holds for c in claims(document_of(figure, lambda _way: 7.0))}
     flat = {what: holds for what, holds in verdicts.items() if "does not matter" in what}
     assert all(flat.values())
@@ -161,7 +161,7 @@ def test_table_and_pictures(figure, tmp_path):
     assert (tmp_path / "again.svg").read_text() == svg
 
 
-def test_the_table_compares_with_the_kernel():
+def test_table_compares_with_the_kernel():
     text = text_table(document_of("fig2"))
     line = next(line for line in text.splitlines() if line.startswith("  cosched"))
     assert line == "  cosched      16.24  (16.16 - 16.32)  0.80 of kernel's"
@@ -169,7 +169,7 @@ def test_the_table_compares_with_the_kernel():
     assert "outside load: at most 1.0% of the nodes' CPUs in a run" in text
 
 
-def test_where_the_machines_speed_is_known_seconds_are_as_at_the_usual_one(tmp_path):
+def test_known_speed_rescales_the_seconds(tmp_path):
     plan = make_plan("fig2", SCALES["lab"], None, quick=False)
     kernels = {"workload 1": (300, 300), "workload 2": (450, 450), "workload 3": (300, 300)}
     found = {
@@ -191,7 +191,7 @@ def test_where_the_machines_speed_is_known_seconds_are_as_at_the_usual_one(tmp_p
     assert "usual speed" not in text_table(document_of("fig2", found=one_without))
 
 
-def test_a_probe_that_favours_an_arm_is_seen():
+def test_probe_that_favours_an_arm_is_detected():
     plan = make_plan("fig2", SCALES["lab"], None, quick=False)
     found = {}
     for way in plan.ways:
@@ -210,7 +210,7 @@ def slowed(way, probes_us):
     return seconds * probes_us[0] / 300, probes_us
 
 
-def test_points_that_failed_are_told_and_left_out(tmp_path):
+def test_failed_points_are_reported_and_left_out(tmp_path):
     failed = [Run(Arm.COSCHED, 1, (), failure=Failure("job 'lu' ended with status 3"))]
     document = document_of("fig2", found={("workload 2", "cosched"): failed})
     text = yoo.write(document, tmp_path, "fig2")
@@ -219,7 +219,7 @@ def test_points_that_failed_are_told_and_left_out(tmp_path):
     assert [claim.holds for claim in claims(document)][:4] == [None, True, True, None]
 
 
-def test_a_figure_of_which_every_run_failed(tmp_path):
+def test_figure_without_good_runs_is_written(tmp_path):
     plan = make_plan("fig4", SCALES["lab"], None, quick=False)
     failed = Run(Arm.COSCHED, 1, (), failure=Failure("no"))
     none = {(way.workload.title, way.setup.name): [failed] for way in plan.ways}
@@ -306,7 +306,7 @@ def test_redraw_needs_no_runs(tmp_path, capsys):
     assert "fig3.json" in capsys.readouterr().err
 
 
-def test_one_figure_that_fails_does_not_keep_the_others(tmp_path, monkeypatch, capsys):
+def test_failed_figure_does_not_stop_the_others(tmp_path, monkeypatch, capsys):
     def carry_out(plan, _options):
         if plan.figure == "fig3":
             raise CoschedError("no lab")
@@ -318,7 +318,7 @@ def test_one_figure_that_fails_does_not_keep_the_others(tmp_path, monkeypatch, c
     assert {path.stem for path in tmp_path.glob("*.svg")} == set(PLANS) - {"fig3"}
 
 
-def test_what_is_kept_is_named_after_the_figure():
+def test_run_files_are_named_after_the_figure():
     quick = argparse.Namespace(quick=True)
     assert yoo.stem_of("fig2", quick) == "fig2-quick"
     assert Path(yoo.parse(["fig2"]).out) == Path("results")

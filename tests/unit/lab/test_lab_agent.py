@@ -112,13 +112,13 @@ def test_directory_and_stdin_are_passed_on(agent, tmp_path):
     ],
     ids=str,
 )
-def test_errors_are_one_line_and_255_as_ssh_has_it(agent, words, says):
+def test_errors_are_one_line_and_status_255(agent, words, says):
     done = agent(*words)
     assert says in done.stderr
     assert (done.stderr.count("\n"), done.stdout, done.returncode) == (1, "", 255)
 
 
-def test_a_command_is_entered_with_its_words_as_they_are(tools, tmp_path):
+def test_command_words_are_kept(tools, tmp_path):
     argv = enter_argv(tools, 42, (0, 3), str(tmp_path))
     done = subprocess.run(
         [*argv, "printf", "%s|", "a  b", "$x", "*"],
@@ -131,7 +131,7 @@ def test_a_command_is_entered_with_its_words_as_they_are(tools, tmp_path):
     )
 
 
-def test_a_directory_that_is_not_there_becomes_the_root(tools, tmp_path):
+def test_missing_directory_becomes_the_root(tools, tmp_path):
     argv = enter_argv(tools, 42, (0,), str(tmp_path / "gone"))
     done = subprocess.run([*argv, "pwd"], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "/"
@@ -142,7 +142,7 @@ def test_missing_tools_are_named():
         Tools.find(lambda name: "/bin/nsenter" if name == "nsenter" else None)
 
 
-def test_the_agent_lies_where_programs_may_execute():
+def test_agent_is_put_where_programs_execute():
     places = agent_places(Path("/run/cosched"), "cosched-lab-1-")
     noexec = {Path("/run/cosched/lab"), Path("/dev/shm")}
 
@@ -156,12 +156,12 @@ def test_the_agent_lies_where_programs_may_execute():
         choose_agent_place(places, flags)
 
 
-def test_the_agent_lies_where_launchers_can_name_it():
+def test_agent_path_has_no_blank_or_colon():
     places = agent_places(Path("/my runs"), "m-")
     assert choose_agent_place(places, lambda _: 0) == Path("/dev/shm/m-agent")
 
 
-def test_a_link_laid_out_for_us_is_not_followed(tmp_path):
+def test_agent_does_not_follow_a_link(tmp_path):
     victim = tmp_path / "victim"
     victim.write_text("precious")
     (tmp_path / "agent").symlink_to(victim)

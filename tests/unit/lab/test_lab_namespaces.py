@@ -36,7 +36,7 @@ def test_mountinfo_is_parsed_with_its_escapes():
     assert parse_mountinfo("\nnonsense\n") == []
 
 
-def test_only_outermost_mounts_are_carried_across():
+def test_only_outermost_mounts_are_moved():
     below = outermost_below(parse_mountinfo(MOUNTINFO), Path("/sys"))
     assert below == [Path("/sys/fs/cgroup"), Path("/sys/kernel/debug")]
 
@@ -81,7 +81,7 @@ def fake(tmp_path):
     return fake
 
 
-def test_who_bears_the_mark_or_is_in_the_network_is_inside(fake, tmp_path):
+def test_mark_or_network_identifies_members(fake, tmp_path):
     marked = processes_inside("cosched-lab-aa-", (), tmp_path)
     assert sorted(p.pid for p in marked) == [11, 12, 13]
     networks = [fake.inode("net1")]
@@ -90,13 +90,13 @@ def test_who_bears_the_mark_or_is_in_the_network_is_inside(fake, tmp_path):
     assert ProcessId(11, 1011) in found
 
 
-def test_a_mark_is_looked_for_on_every_sysfs(fake, tmp_path):
+def test_mark_is_searched_on_every_sysfs(fake, tmp_path):
     assert bears_mark(11, "cosched-lab-aa-", tmp_path)
     assert not bears_mark(11, "cosched-lab-bb-", tmp_path)
     assert not bears_mark(99, "cosched-lab-aa-", tmp_path)
 
 
-def test_a_process_is_known_by_its_start(fake, tmp_path):
+def test_process_is_identified_by_its_start(fake, tmp_path):
     assert ProcessId.of(11, tmp_path) == ProcessId(11, 1011)
     assert ProcessId(11, 1011).alive(tmp_path)
     assert not ProcessId(11, 1010).alive(tmp_path)
@@ -131,24 +131,24 @@ PATIENT = "import signal; print('ready', flush=True); signal.pause()"
 STUBBORN = f"import signal; signal.signal(15, signal.SIG_IGN); {PATIENT}"
 
 
-def test_who_heeds_sigterm_is_not_killed(child):
+def test_process_that_obeys_sigterm_is_not_killed(child):
     process, identity = child(PATIENT)
     assert end_processes(living(identity), grace_s=30) == []
     assert process.wait() == -signal.SIGTERM
 
 
-def test_who_ignores_sigterm_is_killed(child):
+def test_process_that_ignores_sigterm_is_killed(child):
     process, identity = child(STUBBORN)
     assert end_processes(living(identity), grace_s=0.05) == []
     assert process.wait() == -signal.SIGKILL
 
 
-def test_a_pid_that_became_anothers_is_left_alone(child):
+def test_reused_pid_is_not_signalled(child):
     process, identity = child(PATIENT)
     other = ProcessId(identity.pid, identity.start_ticks - 1)
     assert end_processes(lambda: [other], grace_s=0, kill_s=0) == [other]
     assert process.poll() is None
 
 
-def test_nobody_to_end():
+def test_no_processes_need_no_wait():
     assert end_processes(list, grace_s=30) == []

@@ -32,7 +32,7 @@ def test_nodes_are_numbered_from_one():
     ]
 
 
-def test_threads_of_one_core_go_to_two_nodes_only_when_nothing_else_is_left():
+def test_nodes_share_a_core_only_if_cores_are_short():
     siblings = [frozenset({0, 4}), frozenset({1, 5}), frozenset({2, 6})]
     assert order_cpus(siblings) == [0, 1, 2, 4, 5, 6]
     assert [node.cpus for node in plan_nodes(3, 1, siblings)] == [(0,), (1,), (2,)]
@@ -55,13 +55,13 @@ def test_no_cpu_belongs_to_two_nodes(nodes, cores, machine):
     ("nodes", "cores", "says"),
     [(0, 1, "1 to 254"), (-1, 1, "1 to 254"), (MOST_NODES + 1, 1, "1 to 254"), (1, 0, "1")],
 )
-def test_absurd_sizes_are_refused_in_one_line(nodes, cores, says):
+def test_impossible_sizes_are_refused(nodes, cores, says):
     with pytest.raises(CoschedError, match=says) as caught:
         plan_nodes(nodes, cores, alone(4))
     assert "\n" not in str(caught.value)
 
 
-def test_hosts_file_adds_the_nodes_to_the_machines():
+def test_hosts_file_has_machine_and_nodes():
     text = hosts_file("127.0.0.1 localhost\n", plan_nodes(2, 1, alone(2)))
     assert [line.split() for line in text.splitlines()] == [
         ["10.77.0.1", "lab1"],

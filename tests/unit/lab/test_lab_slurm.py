@@ -14,7 +14,7 @@ from cosched.lab import slurm
 from cosched.launch.family import Family
 
 
-def test_the_configuration_gang_schedules():
+def test_configuration_uses_gang_scheduling():
     text = slurm.slurm_conf(Path("/r/lab/slurm"), [("lab1", 1), ("lab2", 2)])
     keys = dict(line.split("=", 1) for line in text.splitlines() if " " not in line)
     assert keys["SlurmctldHost"] == "lab1"
@@ -27,7 +27,7 @@ def test_the_configuration_gang_schedules():
     }
 
 
-def test_a_jobs_script_tells_how_the_step_ended(tmp_path):
+def test_script_reports_the_steps_status(tmp_path):
     """Run by a shell in which srun is what it starts."""
     (tmp_path / "srun").write_text('#!/bin/sh\nshift\nexec "$@"\n')
     (tmp_path / "srun").chmod(0o755)
@@ -49,7 +49,7 @@ def test_a_jobs_script_tells_how_the_step_ended(tmp_path):
 @pytest.mark.parametrize(
     ("family", "mpi"), [(Family.OPENMPI, "pmix"), (Family.MPICH, "pmi2"), (None, "pmi2")]
 )
-def test_the_arm_hands_its_jobs_to_slurm(family, mpi):
+def test_slurm_arm_submits_to_slurm(family, mpi):
     site = Site(Path("/run/x"), ("lab1", "lab2"), None, lab=True)
     launcher = Launcher(site, {"a": ("./app", "-x")}, {"HOME": "/h"}, family=family)
     made = launcher.submission(JobInstance("a.1", JobSpec("a", 3)), Arm.SLURM_GANG)
@@ -63,7 +63,7 @@ def test_the_arm_hands_its_jobs_to_slurm(family, mpi):
     assert made.argv[made.argv.index("--nodes") + 1] == "1"
 
 
-def test_without_a_lab_or_a_slurm_there_is_one_line(tmp_path, capsys):
+def test_missing_lab_or_slurm_is_one_line(tmp_path, capsys):
     words = ["--run-dir", str(tmp_path), "--job", "a", "--nodes", "2", "--ranks", "2"]
     assert slurm_job.main([*words, "--mpi", "pmi2", "true"]) == 1
     assert capsys.readouterr().err == (

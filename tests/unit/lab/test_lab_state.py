@@ -50,14 +50,14 @@ def write(tmp_path):
     return write
 
 
-def test_what_is_written_is_read(tmp_path, write, alive):
+def test_written_workload_is_read_back(tmp_path, write, alive):
     state = lab_state([alive, alive, alive])
     write(state)
     assert read_state(tmp_path) == state
     assert sorted(p.name for p in state_path(tmp_path).parent.iterdir()) == ["lab.json"]
 
 
-def test_no_file_is_no_lab(tmp_path):
+def test_missing_state_file_means_no_lab(tmp_path):
     assert read_state(tmp_path) is None
     assert Lab.load(tmp_path) is None
     assert Lab.load(tmp_path / "nowhere") is None
@@ -66,14 +66,14 @@ def test_no_file_is_no_lab(tmp_path):
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", "{}", '{"version": 9}', '{"version": 1, "complete": true}']
 )
-def test_a_spoilt_file_is_one_clear_line(tmp_path, text):
+def test_damaged_state_file_is_one_line(tmp_path, text):
     state_path(tmp_path).parent.mkdir()
     state_path(tmp_path).write_text(text)
     with pytest.raises(CoschedError, match=r"is not the state of a lab.*lab down"):
         Lab.load(tmp_path)
 
 
-def test_a_file_with_a_wrong_type_inside_is_refused(tmp_path, write, alive):
+def test_file_with_a_wrong_type_inside_is_refused(tmp_path, write, alive):
     write(lab_state([alive, alive]))
     data = json.loads(state_path(tmp_path).read_text())
     data["nodes"][0]["keeper"] = {"pid": 1}
@@ -82,7 +82,7 @@ def test_a_file_with_a_wrong_type_inside_is_refused(tmp_path, write, alive):
         read_state(tmp_path)
 
 
-def test_a_whole_lab_is_loaded(tmp_path, write, alive):
+def test_whole_lab_is_loaded(tmp_path, write, alive):
     write(lab_state([alive, alive, alive]))
     lab = Lab.load(tmp_path)
     assert lab is not None
@@ -96,20 +96,20 @@ def test_a_whole_lab_is_loaded(tmp_path, write, alive):
     assert str(caught.value) == "host 'x' is not in the lab; its nodes are lab1, lab2"
 
 
-def test_a_lab_that_lost_a_keeper_names_it(tmp_path, write, alive, dead):
+def test_lab_that_lost_a_keeper_names_it(tmp_path, write, alive, dead):
     write(lab_state([alive, alive, dead]))
     with pytest.raises(CoschedError, match="lost lab2: run 'cosched lab down'"):
         Lab.load(tmp_path)
 
 
-def test_a_half_made_lab_is_no_lab(tmp_path, write, alive):
+def test_half_made_lab_is_not_loaded(tmp_path, write, alive):
     write(lab_state([alive, alive], complete=False))
     with pytest.raises(CoschedError, match="half made"):
         Lab.load(tmp_path)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root removes a dead lab's files")
-def test_a_dead_lab_is_forgotten(tmp_path, write, dead):
+def test_dead_lab_is_removed(tmp_path, write, dead):
     write(lab_state([dead, dead]))
     (tmp_path / "lab1").mkdir()
     (tmp_path / "other").mkdir()
@@ -118,7 +118,7 @@ def test_a_dead_lab_is_forgotten(tmp_path, write, dead):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root removes a dead lab's files")
-def test_a_dead_lab_is_left_to_whoever_is_at_work_on_it(tmp_path, write, dead):
+def test_dead_lab_in_use_is_not_removed(tmp_path, write, dead):
     write(lab_state([dead, dead]))
     with locked(tmp_path):
         assert Lab.load(tmp_path) is None
@@ -134,7 +134,7 @@ def test_two_commands_exclude_each_other(tmp_path):
         pass
 
 
-def test_the_lock_is_on_the_directory_that_is_there_now(tmp_path):
+def test_lock_follows_a_replaced_directory(tmp_path):
     run_dir = tmp_path / "run"
     with locked(run_dir, create=True):
         run_dir.rmdir()

@@ -98,17 +98,17 @@ def test_command_lines(engine, site, layout, expected):
 
 
 @pytest.mark.parametrize("engine", [Engine.ORTE, Engine.PRRTE])
-def test_open_mpi_is_told_that_root_is_meant(engine):
+def test_open_mpi_gets_option_for_root(engine):
     assert line(engine, HERE, Layout(1, None), root=True) == (
         f"/opt/bin/mpiexec --allow-run-as-root {FREE} -n 1"
     )
 
 
-def test_hydra_needs_no_word_for_root():
+def test_hydra_needs_no_option_for_root():
     assert line(Engine.HYDRA, HERE, Layout(1, None), root=True) == "/opt/bin/mpiexec -n 1"
 
 
-def test_hydras_tasks_get_their_environment_from_genv():
+def test_hydra_passes_environment_by_genv():
     argv = job_command(
         mpi(Engine.HYDRA), HERE, Layout(2, None), TASKS, ["app"], root=False
     ).argv
@@ -120,7 +120,7 @@ def test_hydras_tasks_get_their_environment_from_genv():
 
 
 @pytest.mark.parametrize("engine", [Engine.ORTE, Engine.PRRTE])
-def test_open_mpis_tasks_get_their_environment_from_x(engine):
+def test_open_mpi_passes_environment_by_x(engine):
     argv = job_command(mpi(engine), HERE, Layout(2, None), TASKS, ["app"], root=False).argv
     assert argv[-7:] == (
         *("-x", "COSCHED_JOB=a b", "-x", "LD_PRELOAD=/x.so:/y.so"),
@@ -128,7 +128,7 @@ def test_open_mpis_tasks_get_their_environment_from_x(engine):
     )
 
 
-def test_an_unknown_engine_is_for_the_user_to_put_in_front():
+def test_unknown_engine_is_an_error():
     with pytest.raises(CoschedError, match="cosched-run -- /opt/bin/mpiexec"):
         job_command(mpi(Engine.INHERIT), HERE, Layout(1, None), {}, ["app"], root=False)
 
@@ -149,14 +149,14 @@ USERS = ("mpiexec", "-n", "4", "./app", ":", "-n", "1", "./other")
         (Engine.INHERIT, (), TASKS),
     ],
 )
-def test_a_users_command_line_stays_and_gets_the_environment(engine, inserted, inherited):
+def test_users_launcher_gets_the_environment(engine, inserted, inherited):
     command = wrapped_command(engine, USERS, TASKS)
     assert command.argv == (USERS[0], *inserted, *USERS[1:])
     assert command.environ == inherited
 
 
 @pytest.mark.parametrize("engine", list(Engine))
-def test_a_users_command_line_without_cosched_is_untouched(engine):
+def test_users_launcher_without_cosched_is_unchanged(engine):
     assert wrapped_command(engine, USERS, {}).argv == USERS
 
 
@@ -177,7 +177,7 @@ def test_launchers_are_known_by_name(word, known):
     assert is_launcher(word) is known
 
 
-def test_some_names_settle_the_engine():
+def test_some_names_determine_the_engine():
     assert engine_by_name("/usr/bin/srun") is Engine.INHERIT
     assert engine_by_name("prterun") is Engine.PRRTE
     assert engine_by_name("mpiexec") is None
@@ -196,7 +196,7 @@ def test_some_names_settle_the_engine():
         ((1, None, 2), Layout(1, 1)),
     ],
 )
-def test_layouts_are_filled_in(asked, layout):
+def test_layout_gets_missing_numbers(asked, layout):
     assert make_layout(*asked) == layout
 
 
@@ -205,13 +205,13 @@ def test_ranks_that_do_not_fit_are_an_error():
         make_layout(5, 2, 2)
 
 
-def test_the_labs_tasks_stay_on_its_network():
+def test_lab_tasks_stay_on_the_lab_network():
     assert own_environment(LAB, mpi(Engine.HYDRA)) == {"UCX_TLS": "tcp,self"}
     assert own_environment(LAB, mpi(Engine.PRRTE)) == {}
     assert own_environment(REAL, mpi(Engine.HYDRA)) == {}
 
 
-def test_intel_mpis_tasks_are_not_bound_and_share_no_memory_in_the_lab():
+def test_intel_tasks_are_unbound_and_use_tcp_in_the_lab():
     intel = replace(mpi(Engine.HYDRA), intel=True)
     assert own_environment(REAL, intel) == {"I_MPI_PIN": "off"}
     assert own_environment(LAB, intel) == {
@@ -221,7 +221,7 @@ def test_intel_mpis_tasks_are_not_bound_and_share_no_memory_in_the_lab():
     }
 
 
-def test_a_transport_that_the_user_chose_stays_on_virtual_nodes():
+def test_users_transport_is_kept_on_virtual_nodes():
     chosen = replace(LAB, transport_chosen=True)
     assert "--mca pml" not in line(Engine.PRRTE, chosen, Layout(2, 1))
     assert "--mca btl_tcp_if_include" in line(Engine.PRRTE, chosen, Layout(2, 1))

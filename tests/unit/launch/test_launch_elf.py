@@ -32,18 +32,18 @@ def test_names_are_read_at_each_width_and_byte_order(tmp_path, wide, order):
     assert elf.rpath == ()
 
 
-def test_a_static_program_needs_nothing(tmp_path):
+def test_static_program_needs_nothing(tmp_path):
     assert read_elf(write(tmp_path, fakes.elf(static=True))).needed == ()
 
 
 @pytest.mark.parametrize(
     "content", [b"", b"\x7fELF", b"#!/bin/sh\n", b"\x7fELF" + bytes(60)]
 )
-def test_what_is_not_elf_has_no_answer(tmp_path, content):
+def test_file_that_is_not_elf_gives_none(tmp_path, content):
     assert read_elf(write(tmp_path, content)) is None
 
 
-def test_a_missing_file_or_a_directory_has_no_answer(tmp_path):
+def test_missing_file_or_directory_gives_none(tmp_path):
     assert read_elf(tmp_path / "none") is None
     assert read_elf(tmp_path) is None
 
@@ -52,14 +52,14 @@ SAMPLE = fakes.elf(["libmpi.so.40"], runpath="/opt/lib")
 
 
 @given(cut=st.integers(0, len(SAMPLE) - 1))
-def test_a_file_cut_short_never_raises(tmp_path_factory, cut):
+def test_truncated_file_never_raises(tmp_path_factory, cut):
     path = tmp_path_factory.getbasetemp() / "cut"
     path.write_bytes(SAMPLE[:cut])
     read_elf(path)
 
 
 @given(where=st.integers(4, len(SAMPLE) - 1), value=st.integers(0, 255))
-def test_a_damaged_file_never_raises(tmp_path_factory, where, value):
+def test_damaged_file_never_raises(tmp_path_factory, where, value):
     path = tmp_path_factory.getbasetemp() / "damaged"
     path.write_bytes(SAMPLE[:where] + bytes([value]) + SAMPLE[where + 1 :])
     read_elf(path)
@@ -85,7 +85,7 @@ def test_rpath_alone_comes_before_the_environment(tmp_path):
     ]
 
 
-def test_a_library_is_found_where_the_loader_would_find_it(tmp_path):
+def test_library_is_found_in_the_search_path(tmp_path):
     (tmp_path / "lib").mkdir()
     library = write(tmp_path, b"", "lib/libx.so")
     elf = read_elf(write(tmp_path, fakes.elf(["libx.so"], runpath="${ORIGIN}/lib")))
@@ -93,7 +93,7 @@ def test_a_library_is_found_where_the_loader_would_find_it(tmp_path):
     assert elf.find("liby.so", {}) is None
 
 
-def test_a_real_program_needs_what_the_loader_says():
+def test_real_program_agrees_with_ldd():
     path = Path(sys.executable).resolve()
     elf = read_elf(path)
     said = subprocess.run(["ldd", path], capture_output=True, text=True, check=False).stdout
@@ -101,7 +101,7 @@ def test_a_real_program_needs_what_the_loader_says():
     assert all(name in said for name in elf.needed)
 
 
-def test_the_build_id_is_what_the_linker_wrote(tmp_path):
+def test_build_id_is_what_the_linker_wrote(tmp_path):
     source = tmp_path / "x.c"
     source.write_text("int x;\n")
     library = tmp_path / "libx.so"

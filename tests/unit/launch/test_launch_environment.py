@@ -25,11 +25,11 @@ SHIM = Path("/cache/shim.so")
 
 
 @given(label=st.text(max_size=100), noise=st.binary(min_size=4, max_size=4))
-def test_a_default_name_is_always_a_valid_one(label, noise):
+def test_default_name_is_always_a_valid_one(label, noise):
     check_job_name(default_job_name(label, noise))
 
 
-def test_a_default_name_keeps_the_programs_and_tells_runs_apart():
+def test_default_name_has_program_and_differs_by_run():
     assert default_job_name("my app.py", bytes(4)) == "my-app.py-00000"
     assert default_job_name("app", b"\1\0\0\0") != default_job_name("app", b"\2\0\0\0")
     assert default_job_name("...", bytes(4)).startswith("job-")
@@ -45,12 +45,12 @@ def test_a_default_name_keeps_the_programs_and_tells_runs_apart():
         ("/cache/shim.so:/a.so", "/cache/shim.so:/a.so"),
     ],
 )
-def test_the_preload_comes_behind_the_users_own_and_once(existing, merged):
+def test_preload_follows_the_users_preload_once(existing, merged):
     assert merge_preload(existing, SHIM) == merged
 
 
 @pytest.mark.parametrize("path", ["/my cache/shim.so", "/a:b/shim.so"])
-def test_a_path_that_cannot_be_preloaded_is_an_error(path):
+def test_path_with_blank_or_colon_is_refused(path):
     with pytest.raises(CoschedError, match="cannot be preloaded"):
         merge_preload("", Path(path))
 
@@ -66,7 +66,7 @@ def environment(**changed):
     return task_environment({"LD_PRELOAD": "/a.so", "HOME": "/root"}, **chosen)
 
 
-def test_within_a_rank_of_another_job_the_launcher_is_no_rank():
+def test_launcher_inside_a_rank_is_not_a_rank():
     part = Part("inner", Path("/run/cosched"), "shadow")
     for name in ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK"):
         outer = {name: "0", "COSCHED_LAUNCHED": "outer:12"}
@@ -74,7 +74,7 @@ def test_within_a_rank_of_another_job_the_launcher_is_no_rank():
         assert added["COSCHED_LAUNCHED"] == "inner:0"
 
 
-def test_the_tasks_environment():
+def test_tasks_environment():
     assert environment() == {
         "COSCHED_JOB": "j",
         "COSCHED_RUN_DIR": "/run/cosched",
@@ -89,7 +89,7 @@ def test_the_tasks_environment():
     assert environment(part=dated)["COSCHED_SUBMITTED"] == "17"
 
 
-def test_whoever_queued_a_job_says_when_it_was_submitted():
+def test_submission_time_is_read_from_environment():
     assert submission_ns({}, 5) == 5
     assert submission_ns({"COSCHED_SUBMITTED": "3"}, 5) == 3
     for wrong in ("yesterday", "-1", "1.5", str(1 << 63)):
@@ -97,7 +97,7 @@ def test_whoever_queued_a_job_says_when_it_was_submitted():
             submission_ns({"COSCHED_SUBMITTED": wrong}, 5)
 
 
-def test_without_a_shim_the_wrapper_still_learns_its_job():
+def test_wrapper_without_shim_gets_the_job_name():
     assert "LD_PRELOAD" not in environment(shim=None)
     assert environment(shim=None)["COSCHED_JOB"] == "j"
 
@@ -112,7 +112,7 @@ def test_without_a_shim_the_wrapper_still_learns_its_job():
         ("mpirun printenv LD_PRELOAD", False),
     ],
 )
-def test_a_launcher_that_sets_a_preload_is_noticed(words, presets):
+def test_preload_on_command_line_is_detected(words, presets):
     assert presets_preload(words.split()) is presets
 
 
@@ -128,14 +128,14 @@ def test_a_launcher_that_sets_a_preload_is_noticed(words, presets):
         ("auto:50us", "auto:50000"),
     ],
 )
-def test_waits_as_the_shim_reads_them(text, policy):
+def test_wait_policy_is_written_for_the_shim(text, policy):
     assert wait_policy(text) == policy
 
 
 @pytest.mark.parametrize(
     "text", ["", "sleep", "block:", "block:20", "spin:1us", "yield:", "auto:"]
 )
-def test_waits_that_are_none(text):
+def test_wrong_wait_policy_is_refused(text):
     with pytest.raises(CoschedError, match=r"^wait( '|: ')"):
         wait_policy(text)
 
@@ -153,12 +153,12 @@ def test_waits_that_are_none(text):
         ("none", False, True, False, "none"),
     ],
 )
-def test_how_the_status_travels(asked, interposer, sure, wrapped, carrier):
+def test_auto_carrier_depends_on_the_shim(asked, interposer, sure, wrapped, carrier):
     known = {"interposer": interposer, "surely_shimmed": sure, "wrapped": wrapped}
     assert carrier_for(asked, **known) == carrier
 
 
-def test_only_the_waits():
+def test_waits_only_sets_no_job():
     assert environment(part=None, wait="yield") == {
         "COSCHED_WAIT": "yield",
         "LD_PRELOAD": "/a.so:/cache/shim.so",

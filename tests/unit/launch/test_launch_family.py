@@ -33,11 +33,11 @@ from tests.unit.launch import launch_fakes as fakes
         ("", None),
     ],
 )
-def test_a_library_tells_its_family(name, family):
+def test_library_name_gives_the_family(name, family):
     assert family_of_library(name) is family
 
 
-def test_the_standard_abi_is_mpi_of_no_family():
+def test_standard_abi_has_no_family():
     assert is_mpi_library("libmpi_abi.so.1")
     assert not is_mpi_library("libc.so.6")
 
@@ -55,6 +55,6 @@ def test_the_standard_abi_is_mpi_of_no_family():
         ("", None, Engine.INHERIT, ""),
     ],
 )
-def test_a_launcher_tells_its_family(text, family, engine, number):
+def test_launcher_version_gives_the_family(text, family, engine, number):
     version = read_version(text)
     assert (version.family, version.engine, version.number) == (family, engine, number)

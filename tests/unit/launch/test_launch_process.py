@@ -77,21 +77,21 @@ def gone(pid):
 
 
 @pytest.mark.parametrize("status", [0, 3, 255])
-def test_the_exit_status_is_the_launchers(status):
+def test_exit_status_equals_the_launchers(status):
     assert shell(f"exit {status}").returncode == status
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV])
-def test_a_signals_death_is_passed_on(number):
+def test_death_by_signal_is_passed_on(number):
     assert shell(f"kill -{int(number)} $$").returncode == -number
 
 
-def test_streams_are_the_launchers():
+def test_launcher_inherits_the_streams():
     done = shell("cat; echo error >&2", input="one\ntwo\n")
     assert (done.stdout, done.stderr) == ("one\ntwo\n", "error\n")
 
 
-def test_a_launcher_that_cannot_be_started_is_an_error():
+def test_launcher_that_cannot_be_started_is_an_error():
     done = run("/nonexistent/launcher")
     assert (
         "CoschedError: /nonexistent/launcher: cannot be started: No such file"
@@ -100,7 +100,7 @@ def test_a_launcher_that_cannot_be_started_is_an_error():
     assert done.returncode == 1
 
 
-def test_the_launcher_finds_usual_signal_settings():
+def test_launcher_gets_default_signal_settings():
     ours = "SigBlk|SigIgn"
     done = shell(f"grep -E '{ours}' /proc/self/status")
     expected = subprocess.run(
@@ -112,7 +112,7 @@ def test_the_launcher_finds_usual_signal_settings():
     assert done.stdout == expected.stdout
 
 
-def test_what_we_are_told_to_ignore_the_launcher_ignores():
+def test_ignored_signals_stay_ignored_in_the_launcher():
     done = shell(
         "kill -HUP $$; kill -HUP $PPID; echo alive",
         preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
@@ -136,7 +136,7 @@ def test_signals_are_passed_on_once_and_in_order():
         assert running.wait(PATIENCE_S) == 5
 
 
-def test_a_stop_reaches_the_launcher_and_us_and_so_does_the_continuation():
+def test_stop_and_continue_reach_the_launcher():
     with start(sys.executable, "-c", SAYS_SIGNALS, preexec_fn=os.setpgrp) as running:
         assert running.stdout.readline() == "ready\n"
         running.send_signal(signal.SIGTSTP)
@@ -149,7 +149,7 @@ def test_a_stop_reaches_the_launcher_and_us_and_so_does_the_continuation():
         assert running.wait(PATIENCE_S) == 5
 
 
-def test_a_key_reaches_the_launcher_once():
+def test_signal_of_a_key_reaches_the_launcher_once():
     """Ctrl-C on a terminal of our own: the kernel sends it to both of us."""
     pid, terminal = pty.fork()
     if pid == 0:
@@ -187,11 +187,11 @@ def test_orphans_that_ignore_sigterm_are_killed():
     assert gone(int(done.stdout))
 
 
-def test_orphans_get_a_moment_to_end_by_themselves():
+def test_orphans_have_time_to_end():
     assert shell("(sleep 0.2; echo late) & exit 0", patient=True).stdout == "late\n"
 
 
-def test_the_ranks_of_a_killed_launcher_are_ended():
+def test_ranks_of_a_killed_launcher_are_ended():
     with start("sh", "-c", "setsid sleep 1000 & echo $$ $!; wait") as running:
         launcher, rank = map(int, running.stdout.readline().split())
         os.kill(launcher, signal.SIGKILL)
@@ -199,7 +199,7 @@ def test_the_ranks_of_a_killed_launcher_are_ended():
     assert gone(rank)
 
 
-def test_the_launcher_is_ended_when_we_are_killed():
+def test_launcher_ends_when_cosched_run_is_killed():
     with start("sh", "-c", "echo $$; exec sleep 1000") as running:
         launcher = int(running.stdout.readline())
         running.kill()
@@ -207,7 +207,7 @@ def test_the_launcher_is_ended_when_we_are_killed():
     assert gone(launcher)
 
 
-def test_the_time_of_orphans_is_counted():
+def test_cpu_time_of_orphans_is_counted():
     """The launcher does not wait for its rank: only an adopter's wait can count it."""
     burn = "import time\nwhile time.process_time() < 0.3: pass"
     done = run(

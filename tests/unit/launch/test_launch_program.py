@@ -39,7 +39,7 @@ def python_tree(tmp_path, *, libraries=(), extension=None, mpi4py=True):
     ("library", "family"),
     [("libmpi.so.12", Family.MPICH), ("libmpi.so.40", Family.OPENMPI)],
 )
-def test_an_elf_program_tells_its_family_and_library(tmp_path, library, family):
+def test_elf_program_has_family_and_library(tmp_path, library, family):
     app = fakes.executable(tmp_path / "app", fakes.elf([library], runpath="$ORIGIN"))
     (tmp_path / library).write_bytes(b"")
     program = look([str(app), "-v"])
@@ -48,7 +48,7 @@ def test_an_elf_program_tells_its_family_and_library(tmp_path, library, family):
     assert program.label == "app"
 
 
-def test_a_program_without_mpi_has_no_family():
+def test_program_without_mpi_has_no_family():
     program = look(["/bin/sh", "-c", "true"])
     assert (program.family, program.library) == (None, None)
 
@@ -88,20 +88,20 @@ def test_python_programs_are_named_after_the_script(tmp_path, argv, label):
     assert look([str(interpreter), *argv[1:]]).label == label
 
 
-def test_a_wheel_of_mpi4py_takes_the_environments_library(tmp_path):
+def test_wheel_of_mpi4py_loads_the_environments_library(tmp_path):
     interpreter = python_tree(tmp_path, libraries=["libmpi.so", "libmpi.so.40"])
     program = look([str(interpreter), "app.py"])
     assert program.family is Family.OPENMPI
     assert program.interpreter == interpreter
 
 
-def test_a_built_mpi4py_tells_what_it_was_built_with(tmp_path):
+def test_built_mpi4py_names_its_mpi(tmp_path):
     extension = ("MPI.cpython-311-x86_64-linux-gnu.so", fakes.elf(["libmpi.so.12"]))
     interpreter = python_tree(tmp_path, libraries=["libmpi.so.40"], extension=extension)
     assert look([str(interpreter), "app.py"]).family is Family.MPICH
 
 
-def test_the_environment_overrides_mpi4pys_choice(tmp_path):
+def test_environment_overrides_mpi4pys_choice(tmp_path):
     interpreter = python_tree(tmp_path, libraries=["libmpi.so.40"])
     for name, family in (("mpich", Family.MPICH), ("I-MPI", Family.MPICH), ("odd", None)):
         program = look([str(interpreter)], {"MPI4PY_MPIABI": name})
@@ -112,7 +112,7 @@ def test_the_environment_overrides_mpi4pys_choice(tmp_path):
     assert program.library == tmp_path / "own/libmpi.so.12"
 
 
-def test_mpi4py_may_follow_the_standard_abi(tmp_path):
+def test_mpi4py_can_follow_the_standard_abi(tmp_path):
     interpreter = python_tree(tmp_path, libraries=["libmpi.so.12", "libmpi_abi.so.1"])
     library = tmp_path / "venv/lib/libmpi_abi.so.1"
     for wanted in ({"MPI4PY_MPIABI": "mpiabi"}, {"MPI4PY_LIBMPI": str(library)}):
@@ -121,12 +121,12 @@ def test_mpi4py_may_follow_the_standard_abi(tmp_path):
         assert program.library == library
 
 
-def test_a_python_without_mpi4py_has_no_family(tmp_path):
+def test_python_without_mpi4py_has_no_family(tmp_path):
     interpreter = python_tree(tmp_path, libraries=["libmpi.so.40"], mpi4py=False)
     assert look([str(interpreter), "app.py"]).family is None
 
 
-def test_a_script_is_what_its_first_line_says(tmp_path):
+def test_script_is_classified_by_its_first_line(tmp_path):
     interpreter = python_tree(tmp_path, libraries=["libmpi.so.12"])
     plain = fakes.executable(tmp_path / "solver", f"#!{interpreter} -u\n")
     found = fakes.executable(tmp_path / "other", "#!/usr/bin/env -S python3.11 -u\n")
@@ -138,7 +138,7 @@ def test_a_script_is_what_its_first_line_says(tmp_path):
     assert look([str(shell)], environ).family is None
 
 
-def test_which_keeps_links_and_needs_the_right_to_execute(tmp_path):
+def test_which_keeps_links_and_skips_other_files(tmp_path):
     real = fakes.executable(tmp_path / "real", b"")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/app").symlink_to(real)
@@ -159,9 +159,7 @@ def test_which_keeps_links_and_needs_the_right_to_execute(tmp_path):
         ("./dir", "program './dir': is a directory"),
     ],
 )
-def test_a_missing_program_is_an_error_with_its_reason(
-    tmp_path, monkeypatch, word, message
-):
+def test_missing_program_is_an_error_with_its_reason(tmp_path, monkeypatch, word, message):
     fakes.executable(tmp_path / "here", b"")
     (tmp_path / "data").write_text("")
     Path(tmp_path / "dir").mkdir()
