@@ -26,7 +26,7 @@ from cosched.node.configuration import load
 from cosched.node.daemon import DaemonOptions, SchedulerDaemon
 from cosched.node.records.history import history_place
 from cosched.node.records.log_file import open_log
-from cosched.node.service.lifecycle import end_orphans, lock_node
+from cosched.node.service.handover import end_orphans, lock_node
 from cosched.shm.paths import NodePaths
 from cosched.shm.region import survive_torn_regions
 from cosched.shm.userdirs import make_node_directory

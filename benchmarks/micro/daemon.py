@@ -16,7 +16,8 @@ from rich.progress import track
 from benchmarks.micro.load import spin, start
 from cosched.core.node.settings import Settings
 from cosched.linux.proc import process_cpu_ns
-from cosched.node.service.lifecycle import NodeOptions, start_node, stop_node
+from cosched.node.service.start import NodeOptions, start_node
+from cosched.node.service.stop import stop_node
 from cosched.node.sockets.client import request
 from cosched.shm.paths import NodePaths
 

@@ -33,7 +33,8 @@ from benchmarks.micro.shim import installed, positive
 from cosched.bench.workload.build import build_program
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings
-from cosched.node.service.lifecycle import NodeOptions, start_node, stop_node
+from cosched.node.service.start import NodeOptions, start_node
+from cosched.node.service.stop import stop_node
 from cosched.node.sockets.client import request
 from cosched.shm.paths import NodePaths
 

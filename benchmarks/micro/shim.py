@@ -31,7 +31,8 @@ from cosched.lab import life
 from cosched.launch.family import Family, Mpi
 from cosched.launch.mpi import Places, find_mpi
 from cosched.launch.program import inspect
-from cosched.node.service.lifecycle import NodeOptions, start_node, stop_node
+from cosched.node.service.start import NodeOptions, start_node
+from cosched.node.service.stop import stop_node
 from cosched.shm.paths import NodePaths
 
 PINGPONG = Path(__file__).resolve().parents[1] / "programs" / "pingpong.c"

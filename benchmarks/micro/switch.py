@@ -33,7 +33,8 @@ from rich.progress import Progress
 from benchmarks.micro.load import register, spin, start
 from cosched.core.node.settings import Settings
 from cosched.linux.cgroups.cgroupfs import hierarchies, move, own_base
-from cosched.node.service.lifecycle import NodeOptions, start_node, stop_node
+from cosched.node.service.start import NodeOptions, start_node
+from cosched.node.service.stop import stop_node
 from cosched.node.sockets.client import request
 from cosched.shm._native import lib
 from cosched.shm.paths import NodePaths

@@ -27,8 +27,9 @@ from benchmarks.micro.observing import on_a_terminal, scrape_once, scraped
 from benchmarks.micro.shim import positive
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings
-from cosched.node.service.lifecycle import NodeOptions, start_node, stop_node
 from cosched.node.service.lock import lock_holder
+from cosched.node.service.start import NodeOptions, start_node
+from cosched.node.service.stop import stop_node
 from cosched.node.sockets.client import request
 from cosched.shm.paths import NodePaths
 

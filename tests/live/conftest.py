@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from cosched.core.node.settings import Settings
-from cosched.node.service.lifecycle import NodeOptions, start_node, stop_node
 from cosched.node.service.lock import lock_holder
+from cosched.node.service.start import NodeOptions, start_node
+from cosched.node.service.stop import stop_node
 from cosched.node.sockets.client import request
 from cosched.shm.paths import NodePaths
 

@@ -9,7 +9,7 @@ import click
 
 from cosched.cli.options import run_dir_option
 from cosched.core.errors import CoschedError
-from cosched.node.service.lifecycle import free_jobs, stop_node
+from cosched.node.service.stop import free_jobs, stop_node
 from cosched.shm.paths import NodePaths
 
 

@@ -9,7 +9,7 @@ import click
 
 from cosched.cli.options import run_dir_option
 from cosched.node.configuration import load
-from cosched.node.service.lifecycle import NodeOptions, start_node
+from cosched.node.service.start import NodeOptions, start_node
 from cosched.shm.paths import NodePaths
 
 METRICS_USUAL = "127.0.0.1:9434"

@@ -26,7 +26,7 @@ from cosched.launch.selfcheck import (
     run_selftest,
 )
 from cosched.launch.target import Target
-from cosched.node.service.lifecycle import stop_node
+from cosched.node.service.stop import stop_node
 from cosched.shm.paths import NodePaths
 
 

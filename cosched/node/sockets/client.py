@@ -16,10 +16,10 @@ TIMEOUT_S = 10.0
 class ControlClient:
     """One connection to one daemon; a context manager."""
 
-    def __init__(self, paths: NodePaths) -> None:
+    def __init__(self, paths: NodePaths, timeout_s: float = TIMEOUT_S) -> None:
         self.node = paths.node
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.settimeout(TIMEOUT_S)
+        self._socket.settimeout(timeout_s)
         try:
             self._socket.connect(str(paths.control_socket))
         except PermissionError:

@@ -33,7 +33,15 @@ STDIN, STDOUT = 0, 1
 class TimerDaemon:
     """Waits for slices to end and posts CMDCSW."""
 
-    def __init__(self, region: NodeRegion, bell: Path) -> None:
+    def __init__(
+        self,
+        region: NodeRegion,
+        bell: Path,
+        stdin: int = STDIN,
+        read: Callable[[int, int], bytes] = os.read,
+    ) -> None:
+        self._stdin = stdin
+        self._read = read
         self._region = region
         self._bell = open_bell(bell)
         self._loop = Loop()
@@ -48,7 +56,7 @@ class TimerDaemon:
     def run(self) -> bool:
         """Runs until SIGTERM (returns False) or the scheduler daemon's death (True)."""
         self._loop.stop_on([signal.SIGTERM])
-        self._loop.watch(STDIN, self._read_input)
+        self._loop.watch(self._stdin, self._read_input)
         self._loop.watch(self._monotonic, self._expired(self._monotonic, time.monotonic_ns))
         self._loop.watch(self._realtime, self._expired(self._realtime, time.time_ns))
         self._arm()
@@ -58,7 +66,7 @@ class TimerDaemon:
         return self._orphaned
 
     def _read_input(self) -> None:
-        if os.read(STDIN, 4096):
+        if self._read(self._stdin, 4096):
             self._arm()
             return
         # A SIGTERM from now on is for the guardian that this process becomes.

@@ -1,5 +1,5 @@
-"""How a node's daemons end, and what comes after them: nothing of a daemon that lives is
-removed, and what fails for one job is done for the others."""
+"""The end of a node's daemons: the files of a live daemon stay, and an error about one job
+does not skip the other jobs."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ from cosched.core.node.messages import Mode
 from cosched.linux import proc
 from cosched.linux.classes import NAMES
 from cosched.node.daemon import SchedulerDaemon
-from cosched.node.service import lifecycle
-from cosched.node.service.lifecycle import free_jobs, lock_node, stop_node
+from cosched.node.service.handover import Patience, lock_node, wait_readable
 from cosched.node.service.lock import DaemonLock, lock_holder
 from cosched.node.service.remains import remove_remains
-from cosched.node.sockets import client
+from cosched.node.service.stop import free_jobs, stop_node
 from cosched.node.sockets.client import ControlClient
 from cosched.node.tasks.left import left_regions
 from cosched.node.tasks.table import JobTable
@@ -155,32 +154,30 @@ def holder():
         process.communicate()
 
 
-@pytest.fixture
-def waits(monkeypatch):
-    """How often somebody waited; the processes in ``waits.end`` are told to end then."""
-    found = SimpleNamespace(times=0, end=[])
-    select = lifecycle.select.select
+class Waits:
+    """Counts the waits, and ends the processes in ``end`` at the next wait."""
 
-    def watched(*arguments):
-        found.times += 1
-        for process in found.end:
+    def __init__(self):
+        self.times = 0
+        self.end = []
+
+    def __call__(self, fd, timeout_s):
+        self.times += 1
+        for process in self.end:
             process.stdin.close()
             process.stdin = None
-        found.end.clear()
-        return select(*arguments)
-
-    monkeypatch.setattr(lifecycle, "select", SimpleNamespace(select=watched))
-    return found
+        self.end.clear()
+        return wait_readable(fd, timeout_s)
 
 
 @pytest.fixture
-def no_classes(monkeypatch):
-    """A machine that can have none."""
+def waits():
+    return Waits()
 
-    def attach(*_):
-        raise CoschedError("none")
 
-    monkeypatch.setattr(lifecycle, "attach", attach)
+def no_classes(_tag, _name):
+    """A machine without class schedulers."""
+    raise CoschedError("none")
 
 
 # -- the guardian ---------------------------------------------------------------------
@@ -202,7 +199,7 @@ def guard(paths):
     signal.signal(signal.SIGTERM, before)
 
 
-def test_a_guardian_frees_every_job_whatever_fails_for_one(paths, left, guard, caplog):
+def test_guardian_frees_every_job_despite_errors(paths, left, guard, caplog):
     a, b, c = left.keys
     told = []
 
@@ -225,15 +222,14 @@ def test_a_guardian_frees_every_job_whatever_fails_for_one(paths, left, guard, c
 
 
 @pytest.fixture
-def timer(paths, monkeypatch):
-    """A timer daemon in this process, whose standard input is at its end."""
+def make_timer(paths):
+    """Makes a timer daemon in this process, whose standard input is at its end."""
     before = signal.getsignal(signal.SIGTERM)
     region = NodeRegion.create(paths.node_region)
     os.mkfifo(paths.bell("@timer"))
     read_end, write_end = os.pipe()
     os.close(write_end)
-    monkeypatch.setattr("cosched.node.timer.timer.STDIN", read_end)
-    yield TimerDaemon(region, paths.bell("@timer"))
+    yield lambda read=os.read: TimerDaemon(region, paths.bell("@timer"), read_end, read)
     os.close(read_end)
     signal.signal(signal.SIGTERM, before)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
@@ -241,30 +237,26 @@ def timer(paths, monkeypatch):
     region.unlink()
 
 
-def test_who_ends_a_timer_daemon_as_it_becomes_a_guardian_ends_the_guardian(
-    paths, left, timer, guard
-):
-    """Between the two nobody listens; the signal waits."""
-    assert timer.run() is True
+def test_signal_to_a_timer_daemon_also_ends_its_guardian(paths, left, make_timer, guard):
+    """Between the two the process blocks the signal."""
+    assert make_timer().run() is True
     signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
     guard(Classes())
-    assert left_regions(paths)  # as it is, for the daemon that takes over
+    assert left_regions(paths)  # they stay for the daemon that takes over
 
 
-def test_a_timer_daemon_that_was_told_to_end_becomes_no_guardian(timer, monkeypatch):
-    """Also if that was while it saw its standard input end."""
-    read = os.read
+def test_timer_daemon_after_sigterm_becomes_no_guardian(make_timer):
+    """The signal arrives while the daemon reads the end of its standard input."""
 
-    def told_meanwhile(fd, count):
-        found = read(fd, count)
+    def read(fd, count):
+        found = os.read(fd, count)
         signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
         return found
 
-    monkeypatch.setattr("cosched.node.timer.timer.os.read", told_meanwhile)
-    assert timer.run() is False
+    assert make_timer(read).run() is False
 
 
-def test_a_guardian_removes_nothing_of_a_daemon_that_begins(paths, guard):
+def test_guardian_removes_nothing_of_a_starting_daemon(paths, guard):
     paths.control_socket.touch()
     lock = DaemonLock(paths.scheduler_lock)
     assert lock.acquire()
@@ -280,7 +272,7 @@ def test_a_guardian_removes_nothing_of_a_daemon_that_begins(paths, guard):
     assert not paths.scheduler_lock.exists()
 
 
-def test_a_guardian_ends_though_the_nodes_directory_is_gone(paths, guard):
+def test_guardian_ends_without_the_node_directory(paths, guard):
     paths.bells.rmdir()
     paths.directory.rmdir()
     NodeRegion.create(paths.node_region).close()
@@ -293,7 +285,7 @@ def test_a_guardian_ends_though_the_nodes_directory_is_gone(paths, guard):
 # -- locks ----------------------------------------------------------------------------
 
 
-def test_who_lets_go_of_a_lock_leaves_the_file_of_the_next_one(tmp_path):
+def test_released_lock_leaves_a_newer_lock_file(tmp_path):
     path = tmp_path / "lock"
     first, second = DaemonLock(path), DaemonLock(path)
     assert first.acquire()
@@ -305,67 +297,75 @@ def test_who_lets_go_of_a_lock_leaves_the_file_of_the_next_one(tmp_path):
     assert not path.exists()
 
 
-def test_a_lock_that_is_a_link_is_refused(tmp_path):
+def test_lock_file_that_is_a_link_is_refused(tmp_path):
     (tmp_path / "lock").symlink_to(tmp_path / "other")
     with pytest.raises(CoschedError, match="is a link; remove it"):
         DaemonLock(tmp_path / "lock").acquire()
     assert not (tmp_path / "other").exists()
 
 
-def test_a_daemon_that_starts_waits_for_who_cleans_up_and_for_no_daemon(
-    paths, holder, waits, monkeypatch
-):
+def answer_once(paths, answer):
+    """A daemon's control socket that answers one request, in a thread."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(paths.control_socket))
+    listener.listen()
+
+    def serve():
+        with listener, listener.accept()[0] as connection:
+            connection.recv(4096)
+            connection.sendall(answer)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    return thread
+
+
+def test_starting_daemon_waits_only_for_an_ending_one(paths, holder, waits):
     waits.end.append(holder(paths.scheduler_lock))
-    lock = lock_node(paths)
+    lock = lock_node(paths, Patience(paths, wait=waits))
     assert waits.times
     assert lock_holder(paths.scheduler_lock) == os.getpid()
     lock.release()
     holder(paths.scheduler_lock)
-    monkeypatch.setattr(lifecycle, "request", lambda _paths, _op: {"pid": 7})
+    daemon = answer_once(paths, b'{"pid": 7}\n')
     with pytest.raises(CoschedError, match=r"up already \(pid 7\)"):
         lock_node(paths)
+    daemon.join()
 
 
 # -- cosched down ---------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("no_classes")
-def test_down_removes_nothing_while_a_daemon_has_the_lock(
-    paths, left, holder, waits, monkeypatch
-):
+def test_down_removes_nothing_while_a_daemon_has_the_lock(paths, left, holder, waits):
     daemon = holder(paths.scheduler_lock)
     paths.control_socket.touch()
-    monkeypatch.setattr(lifecycle, "START_TIMEOUT_S", 0.05)
     with pytest.raises(CoschedError, match=r"neither answered nor ended in 0\.05 s") as no:
-        stop_node(paths)
+        stop_node(paths, Patience(paths, 0.05), no_classes)
     assert f"(pid {daemon.pid})" in str(no.value)
     assert lock_holder(paths.scheduler_lock) == daemon.pid
     assert len(left_regions(paths)) == 3
     assert paths.control_socket.exists()
     assert left.free() == []
-    monkeypatch.setattr(lifecycle, "START_TIMEOUT_S", 60)
     waits.end.append(daemon)
-    assert stop_node(paths)
+    assert stop_node(paths, Patience(paths, 60, waits), no_classes)
     assert left_regions(paths) == []
     assert left.free() == left.keys
     assert not paths.control_socket.exists()
     assert not paths.scheduler_lock.exists()
-    assert stop_node(paths) is False
+    assert stop_node(paths, attach=no_classes) is False
 
 
-@pytest.mark.usefixtures("no_classes")
-def test_what_killed_daemons_left_runs_freely(paths, left):
-    assert free_jobs(paths)
+def test_jobs_of_killed_daemons_are_freed(paths, left):
+    assert free_jobs(paths, no_classes)
     assert left.free() == left.keys
     assert len(left_regions(paths)) == 3
 
 
-def test_what_fails_for_some_classes_is_done_for_the_others(paths, left, monkeypatch):
+def test_failing_class_scheduler_does_not_skip_the_others(paths, left):
     found = {name: Classes(("restore", 3)) for name in NAMES}
     found[NAMES[1]].refused = [("thaw", left.keys[0]), ("close",)]
-    monkeypatch.setattr(lifecycle, "attach", lambda _tag, name: found[name])
     with pytest.raises(CoschedError, match="failed"):
-        stop_node(paths)
+        stop_node(paths, attach=lambda _tag, name: found[name])
     for classes in found.values():
         assert classes.calls[0] == ("restore", 3)
         assert {key for what, key in classes.calls[1:-1] if what == "thaw"} == {*left.keys}
@@ -373,7 +373,7 @@ def test_what_fails_for_some_classes_is_done_for_the_others(paths, left, monkeyp
     assert len(left_regions(paths)) == 3  # so that down can be tried again
 
 
-def test_what_is_held_is_no_remains(paths, holder):
+def test_remains_with_a_held_lock_stay(paths, holder):
     NodeRegion.create(paths.node_region).close()
     holder(paths.timer_lock)
     for path in (
@@ -397,7 +397,7 @@ def test_what_is_held_is_no_remains(paths, holder):
 
 
 @pytest.mark.parametrize("end", ["before", "after", "half a line"])
-def test_a_daemon_that_ends_before_it_answers_is_none(paths, end):
+def test_daemon_that_ends_before_its_answer_is_no_daemon(paths, end):
     with socket.socket(socket.AF_UNIX) as listener, ThreadPoolExecutor() as threads:
         listener.bind(str(paths.control_socket))
         listener.listen()
@@ -420,17 +420,17 @@ def test_a_daemon_that_ends_before_it_answers_is_none(paths, end):
         served.result()
 
 
-def test_who_does_not_answer_in_time_is_no_daemon_that_has_ended(paths, monkeypatch):
-    monkeypatch.setattr(client, "TIMEOUT_S", 0.01)
+def test_daemon_without_answer_in_time_has_not_ended(paths):
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(paths.control_socket))
         listener.listen()
-        with ControlClient(paths) as control, pytest.raises(CoschedError) as caught:
+        client = ControlClient(paths, timeout_s=0.01)
+        with client as control, pytest.raises(CoschedError) as caught:
             control.request("status")
     assert not isinstance(caught.value, NoDaemon)
 
 
-def test_a_step_of_the_end_that_fails_skips_no_other(paths):
+def test_failed_step_of_the_end_skips_no_other_step(paths):
     daemon = SchedulerDaemon.__new__(SchedulerDaemon)
     closed = []
 
@@ -456,9 +456,7 @@ def test_a_step_of_the_end_that_fails_skips_no_other(paths):
     assert not paths.bell("@timer").exists()
 
 
-def test_an_error_after_ready_goes_into_the_log_and_into_no_other_file(
-    tmp_path, monkeypatch, caplog
-):
+def test_error_after_ready_goes_only_into_the_log(tmp_path, monkeypatch, caplog):
     read_end, write_end = os.pipe()
     reused = []
 

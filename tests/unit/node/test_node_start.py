@@ -1,4 +1,4 @@
-"""Starting a node's daemon that does not come up."""
+"""The start of a node's daemon that does not come up."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import pytest
 
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings
-from cosched.node.service import lifecycle
-from cosched.node.service.lifecycle import NodeOptions, start_node
+from cosched.node.service.start import NodeOptions, start_node
 from cosched.shm.paths import NodePaths
 from tests.unit.launch import launch_fakes as fakes
 
@@ -21,8 +20,8 @@ from tests.unit.launch import launch_fakes as fakes
         (":", r"see \S+scheduler.log$"),
     ],
 )
-def test_a_daemon_that_dies_is_told_with_its_last_words(tmp_path, monkeypatch, last, said):
-    """The log itself may be gone with the node's directory by then."""
+def test_dead_daemon_is_reported_with_its_last_log_line(tmp_path, monkeypatch, last, said):
+    """The log may be gone with the node's directory later."""
     paths = NodePaths(tmp_path / "run", "n")
     paths.directory.mkdir(parents=True)
     script = f"#!/bin/sh\n({last}) > {paths.log}\n"
@@ -31,10 +30,8 @@ def test_a_daemon_that_dies_is_told_with_its_last_words(tmp_path, monkeypatch, l
         start_node(paths, NodeOptions(Settings()))
 
 
-def test_a_private_pair_is_started_where_one_that_was_quicker_has_ended(
-    tmp_path, monkeypatch
-):
-    """It has told our daemon that it is up, and is not there any more when we look."""
+def test_private_pair_starts_after_a_quicker_one_ended(tmp_path):
+    """The other pair was up for our daemon, and has ended when we ask it."""
     paths = NodePaths(tmp_path / "run", "n")
     paths.directory.mkdir(parents=True)
     said = ["node n: its daemons are up already (pid 7)"]
@@ -44,9 +41,8 @@ def test_a_private_pair_is_started_where_one_that_was_quicker_has_ended(
             raise CoschedError(said.pop())
         return "node n: ready"
 
-    monkeypatch.setattr(lifecycle, "_spawn", spawn)
     options = NodeOptions(Settings(), private=True)
-    assert start_node(paths, options) == "node n: ready"
+    assert start_node(paths, options, spawn) == "node n: ready"
     said.append("node n: no class scheduler works here")
     with pytest.raises(CoschedError, match="no class scheduler"):
-        start_node(paths, options)
+        start_node(paths, options, spawn)
