@@ -1,4 +1,4 @@
-"""Debian's Chromium, headless, driven by selenium; without it tests are skipped."""
+"""Starts Debian's Chromium, headless, with selenium; skips the tests without it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report's page in a real browser: what it shows, and what it does when touched."""
+"""Checks the report's page in a real browser: its content and its controls."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def until(browser, condition, what):
 
 
 class Page:
-    """The page, and how a person touches it."""
+    """The page and the actions of a user."""
 
     def __init__(self, browser, path):
         self.browser = browser
@@ -50,12 +50,12 @@ class Page:
 
     @property
     def view(self):
-        """From, to in seconds, and how many spans."""
+        """Returns the visible interval in seconds, and the number of spans."""
         found = re.fullmatch(r"(\S+ \S+) to (\S+ \S+): (\S+) spans", self.text("#view"))
         return _seconds(found[1]), _seconds(found[2]), int(found[3])
 
     def at(self, second, height=10):
-        """A pointer over the timeline at a time."""
+        """Moves the pointer to a time of the timeline."""
         from selenium.webdriver import ActionChains
 
         over = self.all(".u-over")[0]
@@ -88,7 +88,7 @@ def page(browser, tmp_path_factory):
     return Page(browser, path)
 
 
-def test_it_is_drawn_without_an_error_and_without_the_network(page):
+def test_page_draws_without_errors_and_network(page):
     page.open()
     assert page.text("h1") == "two nodes"
     resources = "return performance.getEntriesByType('resource').length"
@@ -96,7 +96,7 @@ def test_it_is_drawn_without_an_error_and_without_the_network(page):
     assert page.errors() == []
 
 
-def test_the_figures(page):
+def test_page_shows_figures(page):
     page.open()
     figures = [tile.text.split("\n") for tile in page.all(".figures div")]
     assert ["6", "times a job was scheduled"] in figures
@@ -110,7 +110,7 @@ def test_the_figures(page):
     assert len(page.all(".charts canvas")) == 3
 
 
-def test_a_span_has_its_job_s_colour(page):
+def test_span_has_colour_of_its_job(page):
     page.open()
     script = """
         const canvas = document.querySelector(".timeline canvas");
@@ -126,7 +126,7 @@ def test_a_span_has_its_job_s_colour(page):
     assert colours[1] not in (FIRST_COLOUR, [255, 255, 255])
 
 
-def test_dragging_zooms_and_a_double_click_shows_all(page):
+def test_drag_zooms_and_double_click_shows_all(page):
     page.open()
     assert page.view == (0, pytest.approx(LENGTH_S), 6)
     page.at(0.05).click_and_hold().perform()
@@ -145,12 +145,12 @@ def test_dragging_zooms_and_a_double_click_shows_all(page):
     assert page.view[:2] == (0, pytest.approx(LENGTH_S))
 
 
-def test_the_address_has_the_view(page):
+def test_address_has_visible_interval(page):
     page.open("#0.110-0.120")
     assert page.view == (pytest.approx(0.11), pytest.approx(0.12), 2)
 
 
-def test_keys_and_buttons(page):
+def test_keys_and_buttons_move_the_view(page):
     from selenium.webdriver.common.keys import Keys
 
     page.open()
@@ -168,7 +168,7 @@ def test_keys_and_buttons(page):
     assert page.view[:2] == (0, pytest.approx(LENGTH_S))
 
 
-def test_the_wheel_zooms_where_the_pointer_is(page):
+def test_wheel_zooms_at_pointer(page):
     from selenium.webdriver import ActionChains
     from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
 
@@ -181,7 +181,7 @@ def test_the_wheel_zooms_where_the_pointer_is(page):
     assert (low + high) / 2 == pytest.approx(0.1, abs=0.002)
 
 
-def test_what_the_pointer_is_told(page):
+def test_pointer_shows_tooltip(page):
     page.open()
     rows = {"n1": 16, "n2": 16 + 26 + 16}
     page.at(0.15, rows["n2"]).perform()
@@ -194,7 +194,7 @@ def test_what_the_pointer_is_told(page):
     assert page.text(".tip") == "on all nodes: 0.a\nfrom 180.0 ms for 20.00 ms"
 
 
-def test_a_job_can_be_singled_out(page):
+def test_job_can_be_highlighted(page):
     page.open()
     first, second = page.all(".bar .job")[:2]
     first.click()
@@ -204,14 +204,14 @@ def test_a_job_can_be_singled_out(page):
     assert second.get_attribute("aria-pressed") == "true"
 
 
-def test_the_bench(page):
+def test_page_shows_bench(page):
     page.open()
     values = [value.text for value in page.all(".arms .value")]
     assert values[:3] == ["2.40 s", "4.22 s", "3.15 s"]
     assert len(page.all(".arms u.left-out")) == 2  # one run, response and makespan
 
 
-def test_dark_and_light(page):
+def test_page_follows_dark_and_light(page):
     page.open()
     colour = "return getComputedStyle(document.body).backgroundColor"
     found = {}
@@ -226,7 +226,7 @@ def test_dark_and_light(page):
     assert page.errors() == []
 
 
-def test_a_damaged_page_says_so(browser, tmp_path):
+def test_damaged_page_shows_error(browser, tmp_path):
     whole = render_page("t", {"timeline": None, "benches": []})
     path = tmp_path / "r.html"
     path.write_text(re.sub(r'(id="data">.{20}).*?</script>', r"\1</script>", whole))

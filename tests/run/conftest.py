@@ -1,4 +1,4 @@
-"""Each MPI that is installed here, with the test program built for it."""
+"""Finds each installed MPI and builds the test program for it."""
 
 from __future__ import annotations
 
@@ -33,13 +33,14 @@ class Installed:
     intel: bool = False
 
     def launch(self, *words):
-        """The command line of this MPI's own launcher."""
+        """Returns the command line of this MPI's own launcher."""
         root = self.family is Family.OPENMPI and os.geteuid() == 0
         return [str(self.mpiexec), *(["--allow-run-as-root"] if root else []), *words]
 
 
 def installed() -> dict[str, Installed]:
-    """By name: beside Python, the repository's other environments, the system's."""
+    """Returns the MPIs beside Python, in the repository's other environments, and of the
+    system, by name."""
     places = [Path(sys.executable).parent / "mpiexec", *ROOT.glob(".venv*/bin/mpiexec")]
     for name in ("mpiexec.mpich", "mpiexec.openmpi", "mpiexec"):
         found = shutil.which(name)
@@ -69,8 +70,8 @@ INSTALLED = installed()
 
 @contextlib.contextmanager
 def wrapper_works(mpi):
-    """Sets what ``mpi``'s compiler wrappers need, and what they forget: Intel's mpif90
-    tells programs no directory of libraries."""
+    """Sets variables for ``mpi``'s compiler wrappers, and the path of its libraries,
+    which Intel's mpif90 leaves out."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in wrapper_environment(mpi.mpicc, os.environ).items():
             patch.setenv(name, value)
@@ -89,14 +90,14 @@ def mpi(request):
 
 @pytest.fixture(scope="session")
 def any_mpi():
-    """For what does not depend on which."""
+    """Skips the test if no MPI is installed."""
     if not INSTALLED:
         pytest.skip("no MPI is installed")
 
 
 @pytest.fixture(scope="session")
 def task(mpi, tmp_path_factory):
-    """The test program, built with ``mpi``'s compiler."""
+    """Builds the test program with ``mpi``'s compiler."""
     program = tmp_path_factory.mktemp("task") / "task"
     path = f"{mpi.mpicc.parent}{os.pathsep}{os.environ['PATH']}"
     built = subprocess.run(
@@ -113,13 +114,13 @@ def task(mpi, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def shim_cache(tmp_path_factory):
-    """Where this session builds the interposer."""
+    """The folder where this session builds the interposer."""
     return tmp_path_factory.mktemp("cache")
 
 
 @pytest.fixture(autouse=True)
 def own_surroundings(shim_cache, monkeypatch):
-    """The user's cache and preloads stay out of it."""
+    """Hides the user's cache and preloads from the tests."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(shim_cache))
     for name in ("COSCHED_RUN_DIR", "COSCHED_NODE", "LD_PRELOAD"):
         monkeypatch.delenv(name, raising=False)
@@ -127,13 +128,13 @@ def own_surroundings(shim_cache, monkeypatch):
 
 @pytest.fixture
 def here(tmp_path):
-    """This node in the run directory of ``cosched_run``."""
+    """The paths of this node in the run directory of ``cosched_run``."""
     return NodePaths(tmp_path / "run", os.uname().nodename)
 
 
 @pytest.fixture
 def cosched_run(tmp_path):
-    """Runs cosched-run with a run directory of its own."""
+    """Runs cosched-run with a new run directory."""
 
     def run(*words, **options):
         return subprocess.run(
@@ -147,7 +148,7 @@ def cosched_run(tmp_path):
 
 @pytest.fixture
 def start_cosched_run(tmp_path):
-    """Starts cosched-run; what is still running at the end of the test is killed."""
+    """Starts cosched-run; kills it at the end of the test if it still runs."""
     started = []
 
     def start(*words, **options):

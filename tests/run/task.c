@@ -1,4 +1,4 @@
-/* One rank of the runs in test_cosched_run.py: what it does is its first argument. */
+/* One rank of the runs in test_cosched_run.py; its first argument selects the action. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>

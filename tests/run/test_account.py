@@ -1,5 +1,5 @@
-"""cosched-run --account: some lines on stderr at the end, nothing on stdout, and the exit
-status is the program's."""
+"""Checks cosched-run --account: lines on stderr at the end, nothing more on stdout, and the
+program's exit status."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def program(any_mpi):
     return [sys.executable, "-c", PROGRAM]
 
 
-def test_the_account_is_told_and_kept(cosched_run, program, tmp_path):
+def test_account_is_printed_and_in_history(cosched_run, program, tmp_path):
     run = cosched_run("--account", "--job", "app", "-n", "1", *program)
     assert run.returncode == 3
     assert run.stdout == "out\n"
@@ -44,13 +44,13 @@ def test_the_account_is_told_and_kept(cosched_run, program, tmp_path):
     assert job["scheduled_s"] == job["response_s"] > 0
 
 
-def test_a_program_that_never_comes_to_mpi_has_one(cosched_run, any_mpi):
+def test_program_without_mpi_has_account(cosched_run, any_mpi):
     run = cosched_run("--account", "--job", "app", "-n", "1", "/bin/true")
     assert run.returncode == 0
     assert "cosched-run: job app: response 0." in run.stderr
 
 
-def test_a_launcher_that_starts_no_rank_has_none(cosched_run, tmp_path):
+def test_launcher_without_ranks_has_no_account(cosched_run, tmp_path):
     launcher = tmp_path / "prun"
     launcher.write_text("#!/bin/sh\n")
     launcher.chmod(0o755)
@@ -59,6 +59,6 @@ def test_a_launcher_that_starts_no_rank_has_none(cosched_run, tmp_path):
     assert "no account: job app was not coscheduled" in run.stderr
 
 
-def test_nothing_is_said_unless_it_is_asked_for(cosched_run, program):
+def test_no_account_without_option(cosched_run, program):
     run = cosched_run("--job", "app", "-n", "1", *program)
     assert "response" not in run.stderr

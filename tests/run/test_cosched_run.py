@@ -1,4 +1,4 @@
-"""cosched-run in front of real launchers, without cosched: it must not be noticed."""
+"""Checks that cosched-run --no-shim changes nothing for real launchers."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ def gone(pid):
         return bool(select.select([pidfd], [], [], PATIENCE_S)[0])
 
 
-def test_the_program_gets_its_own_familys_launcher(cosched_run, mpi, task):
+def test_program_gets_launcher_of_its_family(cosched_run, mpi, task):
     done = cosched_run("--no-shim", "-n", "2", task)
     assert (done.stdout, done.stderr, done.returncode) == ("2 ranks, sum 1\n", "", 0)
     plan = json.loads(cosched_run("--no-shim", "--dry-run", "--json", task).stdout)
     assert plan["mpi"]["family"] == mpi.family.value
 
 
-def test_more_ranks_than_cores_work(cosched_run, task):
+def test_more_ranks_than_cores_run(cosched_run, task):
     ranks = 2 * os.cpu_count()
     done = cosched_run("--no-shim", "-n", str(ranks), task)
     assert done.stdout == f"{ranks} ranks, sum {ranks * (ranks - 1) // 2}\n"
 
 
-def test_the_exit_status_passes_through(cosched_run, task):
+def test_exit_status_passes_through(cosched_run, task):
     assert cosched_run("--no-shim", "-n", "2", task, "exit", "3").returncode == 3
 
 
-def test_a_ranks_death_looks_as_it_does_without_us(cosched_run, mpi, task):
+def test_rank_death_has_status_of_plain_launcher(cosched_run, mpi, task):
     words = ("-n", "2", task, "die")
     alone = subprocess.run(
         mpi.launch(*words), capture_output=True, timeout=PATIENCE_S, check=False
@@ -60,7 +60,7 @@ def test_output_is_complete(cosched_run, task):
     assert done.stdout == "".join(f"line {i} of many\n" for i in range(20000))
 
 
-def test_sigterm_ends_the_job_and_all_of_it(start_cosched_run, task):
+def test_sigterm_ends_all_ranks(start_cosched_run, task):
     running = start_cosched_run(
         "--no-shim", "-n", "2", task, "wait", stderr=subprocess.DEVNULL
     )
@@ -70,7 +70,7 @@ def test_sigterm_ends_the_job_and_all_of_it(start_cosched_run, task):
     assert all(map(gone, ranks))
 
 
-def test_a_killed_launcher_leaves_no_ranks(start_cosched_run, task):
+def test_killed_launcher_leaves_no_ranks(start_cosched_run, task):
     running = start_cosched_run(
         "--no-shim", "-n", "2", task, "wait", stderr=subprocess.DEVNULL
     )
@@ -83,14 +83,14 @@ def test_a_killed_launcher_leaves_no_ranks(start_cosched_run, task):
     assert all(map(gone, ranks))
 
 
-def test_the_users_launcher_keeps_its_command_line(cosched_run, mpi, task):
+def test_user_launcher_keeps_its_command_line(cosched_run, mpi, task):
     launch = mpi.launch("-n", "1", task, "exit", "4")
     assert cosched_run("--no-shim", "--", *launch).returncode == 4
     plan = json.loads(cosched_run("--no-shim", "--dry-run", "--json", "--", *launch).stdout)
     assert plan["command"] == launch
 
 
-def test_the_tasks_get_no_variables_without_the_shim(cosched_run, task):
+def test_no_shim_sets_no_variables(cosched_run, task):
     done = cosched_run("--no-shim", task, "environment", "COSCHED_JOB", "LD_PRELOAD")
     assert sorted(done.stdout.splitlines()) == ["0 COSCHED_JOB=", "0 LD_PRELOAD="]
 
@@ -119,7 +119,7 @@ def test_the_tasks_get_no_variables_without_the_shim(cosched_run, task):
         (("-n", "2", "--", "mpiexec", "true"), 1, "--ranks is for jobs that cosched-run"),
     ],
 )
-def test_bad_input_is_one_clear_line(cosched_run, words, status, message):
+def test_bad_input_prints_one_line(cosched_run, words, status, message):
     done = cosched_run(*words)
     assert done.returncode == status
     assert done.stdout == ""
@@ -128,13 +128,13 @@ def test_bad_input_is_one_clear_line(cosched_run, words, status, message):
     assert done.stderr.count("\n") == 1
 
 
-def test_ranks_that_do_not_fit_are_one_clear_line(cosched_run, any_mpi):
+def test_ranks_that_do_not_fit_print_one_line(cosched_run, any_mpi):
     done = cosched_run("-n", "3", "--ppn", "1", "--hosts", "a,b", "true")
     assert done.returncode == 1
     assert done.stderr.startswith("cosched-run: 3 ranks do not fit on 2 hosts")
 
 
-def test_no_mpi_is_one_clear_line():
+def test_missing_mpi_prints_one_line():
     script = "import sys; sys.executable = '/nonexistent/python'\n"
     script += "from cosched.cli.run.main import main; main()"
     done = subprocess.run(
@@ -151,7 +151,7 @@ def test_no_mpi_is_one_clear_line():
     )
 
 
-def test_the_help_fits_a_terminal_and_has_examples(cosched_run):
+def test_help_fits_80_columns_and_has_examples(cosched_run):
     done = cosched_run("-h")
     assert done.returncode == 0
     assert max(map(len, done.stdout.splitlines())) <= 80
@@ -159,7 +159,7 @@ def test_the_help_fits_a_terminal_and_has_examples(cosched_run):
     assert "cosched-run -- srun ./app" in done.stdout
 
 
-def test_the_programs_options_are_its_own(cosched_run, any_mpi):
+def test_options_after_program_belong_to_it(cosched_run, any_mpi):
     plan = json.loads(
         cosched_run(
             *("--no-shim", "--dry-run", "--json", "true", "-n", "5", "--", "--help")

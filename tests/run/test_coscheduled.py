@@ -1,4 +1,4 @@
-"""cosched-run with cosched: daemons found, started or missing, and what the tasks see."""
+"""Runs cosched-run with daemons that are found, started or missing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def ask(stream, op):
 
 
 def variables(done):
-    """What the task printed, without its rank."""
+    """Returns the variables that the task printed, without its rank."""
     return dict(line.partition(" ")[2].split("=", 1) for line in done.stdout.splitlines())
 
 
@@ -45,7 +45,7 @@ NAMES = (
 )
 
 
-def test_a_job_runs_with_daemons_of_its_own(cosched_run, here, task):
+def test_job_without_daemons_gets_private_daemons(cosched_run, here, task):
     done = cosched_run("-v", "--job", "mine", "-n", "2", task)
     assert (done.stdout, done.returncode) == ("2 ranks, sum 1\n", 0)
     assert "job mine on" in done.stderr, "the tasks registered"
@@ -64,7 +64,7 @@ def ended(pid):
         return bool(select.select([pidfd], [], [], PATIENCE_S)[0])
 
 
-def test_the_tasks_find_their_job(cosched_run, here, task, monkeypatch):
+def test_tasks_get_variables_of_their_job(cosched_run, here, task, monkeypatch):
     monkeypatch.setenv("LD_PRELOAD", "/nonexistent/own.so")
     done = cosched_run("--job", "mine", "--carrier", "none", task, "environment", *NAMES)
     found = variables(done)
@@ -79,7 +79,7 @@ def test_the_tasks_find_their_job(cosched_run, here, task, monkeypatch):
     }
 
 
-def test_behind_the_users_launcher_every_rank_must_be_known(cosched_run, mpi, task):
+def test_user_launcher_needs_all_ranks_known(cosched_run, mpi, task):
     launch = mpi.launch("-n", "1", task, "environment", *NAMES)
     found = variables(cosched_run("--", *launch))
     assert found["COSCHED_JOB"].startswith("task-")
@@ -93,11 +93,11 @@ def test_behind_the_users_launcher_every_rank_must_be_known(cosched_run, mpi, ta
     assert variables(cosched_run("--", *in_a_shell))["COSCHED_STATUS"] == "none"
 
 
-def test_the_exit_status_passes_through_the_shim(cosched_run, task):
+def test_exit_status_passes_through_shim(cosched_run, task):
     assert cosched_run("-n", "2", task, "exit", "3").returncode == 3
 
 
-def test_a_name_is_taken_while_its_job_runs(cosched_run, start_cosched_run, here, task):
+def test_name_of_running_job_is_refused(cosched_run, start_cosched_run, here, task):
     running = start_cosched_run("--job", "mine", task, "wait", stderr=subprocess.DEVNULL)
     running.stdout.readline()
     with connected(here) as daemon:
@@ -115,15 +115,15 @@ def test_a_name_is_taken_while_its_job_runs(cosched_run, start_cosched_run, here
 
 @pytest.fixture
 def program(tmp_path):
-    """A launcher that starts nothing and says that it ran."""
+    """A launcher that starts no rank and prints a line."""
     path = tmp_path / "prun"
     path.write_text('#!/bin/sh\necho "ran $COSCHED_JOB"\n')
     path.chmod(0o755)
     return str(path)
 
 
-def test_without_rights_to_daemons_the_program_runs_all_the_same(program, tmp_path):
-    """A file stands where the run directory should be."""
+def test_program_runs_without_access_to_daemons(program, tmp_path):
+    """There is a file in place of the run directory."""
     (tmp_path / "file").write_text("")
     done = subprocess.run(
         [
@@ -145,7 +145,7 @@ def test_without_rights_to_daemons_the_program_runs_all_the_same(program, tmp_pa
     assert "not coscheduled" in warnings[-1]
 
 
-def test_a_host_that_was_named_must_have_daemons(cosched_run, here, any_mpi):
+def test_named_host_without_daemons_is_an_error(cosched_run, here, any_mpi):
     done = cosched_run("--hosts", "localhost", "--job", "x", "true")
     assert done.returncode == 1
     said = done.stderr.splitlines()[-1]
@@ -155,7 +155,7 @@ def test_a_host_that_was_named_must_have_daemons(cosched_run, here, any_mpi):
     assert said.endswith("; run: cosched up")
 
 
-def test_a_dry_run_starts_nothing(cosched_run, here, task):
+def test_dry_run_starts_nothing(cosched_run, here, task):
     plan = json.loads(cosched_run("--dry-run", "--json", "--job", "mine", task).stdout)
     assert plan["environment"]["COSCHED_JOB"] == "mine"
     assert task in plan["command"]

@@ -1,4 +1,4 @@
-"""cosched-run across the nodes of a lab, with and without cosched."""
+"""Runs cosched-run across the nodes of a lab, with and without cosched."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HOSTS = ("--hosts", "lab1,lab2")
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
-    """Two nodes and their daemons; the run directory."""
+    """Starts two nodes and their daemons; yields the run directory."""
     run_dir = tmp_path_factory.mktemp("lab") / "run"
     cosched(run_dir, "lab", "up", "--nodes", "2")
     yield run_dir
@@ -72,25 +72,25 @@ def run(lab):
     return run
 
 
-def test_ranks_run_on_both_nodes_without_cosched(run, lab_task):
+def test_no_shim_runs_ranks_on_both_nodes(run, lab_task):
     done = run("--no-shim", *HOSTS, "-n", "4", lab_task)
     assert (done.stdout, done.returncode) == ("4 ranks, sum 6\n", 0)
 
 
-def test_ranks_register_with_their_own_nodes_daemons(run, lab_task):
+def test_ranks_register_with_daemon_of_their_node(run, lab_task):
     done = run("-v", "--job", "mine", *HOSTS, lab_task)
     assert (done.stdout, done.returncode) == ("2 ranks, sum 1\n", 0)
     assert "of job mine on lab1" in done.stderr
     assert "of job mine on lab2" in done.stderr
 
 
-def test_the_exit_status_passes_through(run, lab_task, mpi):
-    # Intel's launcher says 255 of whatever happens on several hosts.
+def test_exit_status_passes_through(run, lab_task, mpi):
+    # Intel's launcher returns 255 for any failure on several hosts.
     expected = 255 if mpi.intel else 3
     assert run(*HOSTS, lab_task, "exit", "3").returncode == expected
 
 
-def test_a_host_outside_of_the_lab_is_an_error(run, any_mpi):
+def test_host_outside_lab_is_an_error(run, any_mpi):
     done = run("--hosts", "lab1,lab9", "true")
     assert done.returncode == 1
     assert done.stderr == (
@@ -98,8 +98,8 @@ def test_a_host_outside_of_the_lab_is_an_error(run, any_mpi):
     )
 
 
-def test_a_node_without_daemons_is_an_error(run, lab, any_mpi):
-    """The last test: it takes them away."""
+def test_node_without_daemons_is_an_error(run, lab, any_mpi):
+    """The last test, because it stops the daemons."""
     cosched(lab, "down", "--node", "lab2")
     done = run(*HOSTS, "true")
     assert done.returncode == 1

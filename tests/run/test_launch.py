@@ -1,5 +1,4 @@
-"""A job takes part from its launch on: what its processes do before MPI_Init, and those
-that never come to it."""
+"""Checks jobs before MPI_Init: a rank is a task from its launch on."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ PATIENCE_S = 240
 
 @pytest.fixture
 def door(tmp_path):
-    """A program that opens it to write waits until ``open_door``."""
+    """A FIFO: a program that opens it to write waits until ``open_door``."""
     path = tmp_path / "door"
     os.mkfifo(path)
     return path
@@ -30,7 +29,7 @@ def open_door(path):
 
 
 def tasks(here):
-    """The tasks of the one job on the node."""
+    """Returns the tasks of the only job on the node."""
     jobs = request(here, "status")["jobs"]
     assert len(jobs) <= 1
     return jobs[0]["tasks"] if jobs else []
@@ -38,7 +37,7 @@ def tasks(here):
 
 @contextmanager
 def shell(start_cosched_run, here, mpi, script):
-    """A rank that begins with ``script``: the job, and its one task, which is launched."""
+    """Starts a rank with ``script``; yields the job and its only task, launched."""
     words = ("--mpi", str(mpi.mpiexec), "--job", "mine", "-n", "1")
     job = start_cosched_run(*words, "sh", "-c", script)
     try:
@@ -51,7 +50,7 @@ def shell(start_cosched_run, here, mpi, script):
         job.wait(PATIENCE_S)
 
 
-def test_a_rank_is_a_task_before_it_comes_to_mpi(start_cosched_run, here, mpi, task, door):
+def test_rank_is_a_task_before_mpi_init(start_cosched_run, here, mpi, task, door):
     script = f"read line < {door}; exec {task} wait"
     with shell(start_cosched_run, here, mpi, script) as (job, launched):
         assert (launched["rank"], launched["launched"]) == (0, True)
@@ -67,9 +66,7 @@ def test_a_rank_is_a_task_before_it_comes_to_mpi(start_cosched_run, here, mpi, t
     assert not registered["launched"]
 
 
-def test_a_shell_that_has_started_its_rank_is_no_task(
-    start_cosched_run, here, mpi, task, door
-):
+def test_shell_that_started_a_rank_is_not_a_task(start_cosched_run, here, mpi, task, door):
     script = f"read line < {door}; {task} wait; true"
     with shell(start_cosched_run, here, mpi, script) as (job, launched):
         open_door(door)
@@ -80,8 +77,8 @@ def test_a_shell_that_has_started_its_rank_is_no_task(
     assert not registered["launched"]
 
 
-def test_what_a_rank_starts_is_no_task(start_cosched_run, here, mpi, task, door):
-    # cat waits at the door: a process of its own, of the same rank.
+def test_child_of_a_rank_is_not_a_task(start_cosched_run, here, mpi, task, door):
+    # cat waits at the door: another process of the same rank.
     script = f"cat {door}; exec {task} wait"
     with shell(start_cosched_run, here, mpi, script) as (job, launched):
         children = Path(f"/proc/{launched['pid']}/task/{launched['pid']}/children")
@@ -92,14 +89,14 @@ def test_what_a_rank_starts_is_no_task(start_cosched_run, here, mpi, task, door)
         assert int(job.stdout.readline()) == launched["pid"]
 
 
-def test_ranks_that_never_come_to_mpi_end_as_they_would(cosched_run, any_mpi):
+def test_ranks_without_mpi_end_normally(cosched_run, any_mpi):
     done = cosched_run("-n", "2", "sh", "-c", "echo here; exit 3")
     assert done.stdout == "here\n" * 2
     assert done.returncode == 3
 
 
-def test_nobody_but_a_rank_says_that_it_begins(start_cosched_run, here, task):
-    """Launchers and their servers have the job's variables, too."""
+def test_only_a_rank_registers_its_start(start_cosched_run, here, task):
+    """Launchers and their servers also have the job's variables."""
     job = start_cosched_run("--job", "mine", "-n", "2", task, "wait")
     try:
         pids = {int(job.stdout.readline()) for _ in range(2)}

@@ -1,4 +1,4 @@
-"""The command line as people meet it: help that fits, errors of one line."""
+"""Checks the commands' help, and that errors have one line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def run(*arguments, module="cosched.cli.main"):
 
 
 def commands_below(command, words=()):
-    """All command lines that there are, with their commands."""
+    """Yields all command lines with their commands."""
     yield words, command
     if isinstance(command, click.Group):
         context = click.Context(command)
@@ -38,7 +38,7 @@ ALL = [
 
 
 @pytest.mark.parametrize(("words", "command"), ALL)
-def test_help_fits_80_columns_shows_an_example_and_cuts_nothing(words, command):
+def test_help_fits_80_columns_and_has_an_example(words, command):
     result = CliRunner().invoke(cosched, [*words, "--help"])
     assert result.exit_code == 0
     assert max(len(line) for line in result.output.splitlines()) <= 80
@@ -73,13 +73,13 @@ def test_help_imports_no_command():
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_each_command_starts_as_a_program(name):
+def test_command_as_program_prints_its_help(name):
     result = run(name, "--help")
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.startswith(f"Usage: cosched {name}")
 
 
-def test_cosched_run_help():
+def test_cosched_run_help_fits_80_columns():
     result = run("--help", module="cosched.cli.run.main")
     assert result.returncode == 0
     assert max(len(line) for line in result.stdout.splitlines()) <= 80
@@ -107,7 +107,7 @@ def test_cosched_run_help():
         (["down", "--run-dir", "/nonexistent"], "no daemons are up"),
     ],
 )
-def test_bad_input_gets_one_line_and_a_status(arguments, words):
+def test_bad_input_prints_one_line_and_fails(arguments, words):
     result = run(*arguments)
     assert result.returncode != 0
     assert result.stdout == ""
@@ -116,6 +116,6 @@ def test_bad_input_gets_one_line_and_a_status(arguments, words):
     assert result.stderr.startswith("cosched")
 
 
-def test_no_status_is_still_json():
+def test_status_without_daemons_prints_json():
     result = run("status", "--run-dir", "/nonexistent", "--json")
     assert result.stdout.strip() == '{\n  "nodes": []\n}'

@@ -1,4 +1,4 @@
-"""What the shells ask cosched for, and what it answers."""
+"""Checks what cosched offers to shells that complete a line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MODULES = {"cosched": "cosched.cli.main", "cosched-run": "cosched.cli.run.main"}
 
 
 def ask(program, variables, cwd=None):
-    """What ``program`` answers a shell, a line each."""
+    """Returns the lines that ``program`` prints for a shell."""
     name = f"_{program.replace('-', '_').upper()}_COMPLETE"
     variables = {name if key == "HOW" else key: value for key, value in variables.items()}
     root = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
@@ -44,7 +44,7 @@ def script_of(shell):
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_the_script_is_one_that_the_shell_reads(shell, tmp_path):
+def test_script_has_valid_syntax_for_its_shell(shell, tmp_path):
     if shutil.which(shell) is None:
         pytest.skip(f"no {shell} on this machine")
     script = script_of(shell)
@@ -53,31 +53,31 @@ def test_the_script_is_one_that_the_shell_reads(shell, tmp_path):
     subprocess.run([shell, "-n", tmp_path / "script"], check=True, timeout=60)
 
 
-def test_every_shell_names_both_programs():
+def test_script_completes_both_programs():
     for shell in SHELLS:
         script = script_of(shell)
         assert "_COSCHED_COMPLETE" in script, shell
         assert "_COSCHED_RUN_COMPLETE" in script, shell
 
 
-def test_bash_is_offered_the_commands():
+def test_bash_completes_commands():
     variables = {"HOW": "bash_complete", "COMP_WORDS": "cosched s", "COMP_CWORD": "1"}
     offered = [line.partition(",")[2] for line in ask("cosched", variables)]
     assert offered == [name for name in COMMANDS if name.startswith("s")]
 
 
-def test_tcsh_is_offered_what_stands_in_a_group():
+def test_tcsh_completes_commands_of_a_group():
     variables = {"HOW": "tcsh_complete", "COMMAND_LINE": "cosched lab "}
     assert ask("cosched", variables) == ["down", "exec", "status", "up"]
 
 
-def test_tcsh_completes_in_the_midst_of_a_quotation():
+def test_tcsh_completes_within_an_open_quotation():
     variables = {"HOW": "tcsh_complete", "COMMAND_LINE": 'cosched lab "u'}
     assert ask("cosched", variables) == [""]
 
 
 @pytest.mark.parametrize("line", ["cosched-run -n 2 ", "cosched-run -n 2 pro"])
-def test_a_program_is_completed_as_a_path(tmp_path, line):
+def test_tcsh_completes_program_as_path(tmp_path, line):
     (tmp_path / "programs").mkdir()
     variables = {"HOW": "tcsh_complete", "COMMAND_LINE": line}
     assert ask("cosched-run", variables, tmp_path) == ["programs/"]

@@ -1,4 +1,4 @@
-"""The configuration: merging, places, combinations that make no sense, limits."""
+"""Checks the configuration: merging, places, contradictions, limits."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ LAYERS = st.dictionaries(
 
 
 @given(st.lists(LAYERS, max_size=5))
-def test_of_several_layers_the_last_that_says_something_wins(layers):
+def test_merge_takes_value_of_last_layer_that_has_it(layers):
     merged = merge(layers).merged
     assert set(merged) == set(BY_PATH)
     for path, setting in merged.items():
-        said = [layer[path] for layer in layers if path in layer]
-        assert setting == (said[-1] if said else DEFAULTS[path])
+        values = [layer[path] for layer in layers if path in layer]
+        assert setting == (values[-1] if values else DEFAULTS[path])
 
 
 @given(LAYERS, LAYERS, LAYERS)
-def test_merging_in_parts_is_merging_at_once(one, two, three):
+def test_overlay_in_parts_equals_overlay_at_once(one, two, three):
     at_once = overlay([one, two, three])
     assert overlay([overlay([one, two]), three]) == at_once
     assert overlay([one, overlay([two, three])]) == at_once
@@ -62,7 +62,7 @@ def test_merging_in_parts_is_merging_at_once(one, two, three):
 
 
 def values(key):
-    """Values of a key as the program has them."""
+    """Generates values of a key as the program stores them."""
     form = key.kind.form
     if form == "true | false":
         return st.booleans()
@@ -87,7 +87,7 @@ def values(key):
 
 
 @given(st.data())
-def test_what_is_saved_is_read_back_with_its_line(data):
+def test_saved_value_is_read_back_with_its_line(data):
     keys = data.draw(st.lists(st.sampled_from(KEYS), unique=True, min_size=1))
     wanted = {key.path: data.draw(values(key)) for key in keys}
     text = edited("# mine\n\n[node] # ours\n", "f", wanted)
@@ -101,7 +101,7 @@ def test_what_is_saved_is_read_back_with_its_line(data):
 
 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: key.path)
-def test_a_default_is_a_value_of_its_kind(key):
+def test_default_is_a_value_of_its_kind(key):
     if key.default is not None:
         assert key.kind.parse(key.shown(key.default)) == key.default
 
@@ -114,7 +114,7 @@ def places(tmp_path):
     return Places(tmp_path / "etc.toml", tmp_path / "user.toml")
 
 
-def test_each_place_wins_over_the_one_before(places):
+def test_later_place_overrides_earlier_place(places):
     places.operator.write_text('[node]\nslice = "1s"\ngmet = "10ms"\n[limits]\n')
     places.user.write_text('\n[node]\nslice = "3s"\nalign = false\n')
     config, warnings = load(
@@ -142,7 +142,7 @@ def test_each_place_wins_over_the_one_before(places):
         ({"HOME": ""}, None),
     ],
 )
-def test_where_the_users_file_is(environ, user):
+def test_user_file_follows_environment(environ, user):
     found = usual_places(environ).user
     assert (found and str(found)) == user
 
@@ -169,7 +169,7 @@ def test_where_the_users_file_is(environ, user):
         ("[limits]\ncarriers = []", 2, "is not a list of"),
         ("[node]\nslice = \n", 2, "not TOML"),
         ("[node\n", 1, "not TOML"),
-        # Combinations that do nothing, or the opposite.
+        # Combinations that have no effect, or the opposite one.
         ("[node]\ngmet = '2s'", 2, "the least slice 1s: no message would ever pull"),
         ("[node]\nslice = '2s'\ngmet = '2s'", 3, "slice 2s: no message would ever"),
         ("[node]\nslice = '10ms'\ngmet = '1ms'", 2, "before the kernel has carried out"),
@@ -196,7 +196,7 @@ def test_where_the_users_file_is(environ, user):
         ),
     ],
 )
-def test_what_is_wrong_in_a_file_is_told_with_its_line(places, text, line, words):
+def test_file_problem_has_line_and_reason(places, text, line, words):
     places.operator.write_text(text)
     problems = examine({}, None, places)[1]
     found = {str(p.where): p.message for p in problems}
@@ -206,7 +206,7 @@ def test_what_is_wrong_in_a_file_is_told_with_its_line(places, text, line, words
     assert all("\n" not in str(problem) for problem in problems)
 
 
-def test_a_users_file_cannot_limit_users(places):
+def test_user_file_with_limits_is_a_problem(places):
     places.user.write_text("[limits]\njobs_per_user = 9\n")
     config, errors, _ = examine({}, None, places)
     assert config.limits.jobs_per_user is None
@@ -215,20 +215,20 @@ def test_a_users_file_cannot_limit_users(places):
     assert "only the operator's file" in error.message
 
 
-def test_a_clash_between_two_files_is_told_to_who_spoke_last(places):
+def test_clash_of_two_files_names_the_later_file(places):
     places.operator.write_text('[node]\ngmet = "1s"\n')
     places.user.write_text('[node]\nslice = "500ms"\n')
     (error,) = examine({}, None, places)[1]
     assert error.where == f"{places.user}:2"
 
 
-def test_what_a_file_must_not_say_an_option_may_try(places):
+def test_option_may_exceed_rule_of_files(places):
     config, doubts = load({}, {"node.gmet": ("5s", "--gmet")}, places)
     assert config.node.gmet == Span(5 * NS_PER_S)
     assert [doubt.where for doubt in doubts] == ["--gmet"]
 
 
-def test_private_daemons_serve_no_metrics_because_a_file_says_so(places):
+def test_private_daemons_ignore_metrics_of_a_file(places):
     places.operator.write_text('[metrics]\nlisten = "127.0.0.1:9434"\n')
     config, _ = load({}, None, places)
     assert config.metrics_listen(private=False) == "127.0.0.1:9434"
@@ -237,7 +237,7 @@ def test_private_daemons_serve_no_metrics_because_a_file_says_so(places):
     assert config.metrics_listen(private=True) == "127.0.0.1:1"
 
 
-def test_an_unknown_variable_of_ours_is_told():
+def test_unknown_variable_is_a_problem():
     layer, (problem,) = read_environment({"COSCHED_NODE_SLYCE": "1s", "COSCHED_JOB": "x"})
     assert layer == {}
     assert str(problem) == (
@@ -245,18 +245,18 @@ def test_an_unknown_variable_of_ours_is_told():
     )
 
 
-def test_options_say_their_own_name():
+def test_option_problem_names_the_option():
     (problem,) = read_options({"node.slice": ("soon", "--slice")})[1]
     assert str(problem).startswith("--slice: 'soon' is not a duration")
 
 
-def test_several_errors_are_one_line_at_the_start(places):
+def test_load_with_several_errors_raises_one_line(places):
     places.user.write_text("[node]\nslyce = 1\nslice = 2\n")
     with pytest.raises(CoschedError, match=r"slyce.*and 1 more: cosched config check"):
         load({}, None, places)
 
 
-def test_a_file_that_cannot_be_read_is_an_error(places):
+def test_unreadable_file_is_an_error(places):
     places.operator.mkdir()
     places.user.write_bytes(b"[node]\n\xff\n")
     unreadable, not_text = examine({}, None, places)[1]
@@ -265,7 +265,7 @@ def test_a_file_that_cannot_be_read_is_an_error(places):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives a file away: needs root")
-def test_another_users_file_is_not_trusted(places):
+def test_file_of_another_user_is_not_trusted(places):
     places.user.write_text("")
     os.chown(places.user, 12345, -1)
     (error,) = examine({}, None, places)[1]
@@ -281,7 +281,7 @@ def test_another_users_file_is_not_trusted(places):
         ("# a = 1\n[ b ]\n c=[\n 'x=1',\n]", {"b": 2, "b.c": 3}),
     ],
 )
-def test_lines_of_keys(text, lines):
+def test_key_lines_returns_line_of_each_key(text, lines):
     assert key_lines(text) == lines
 
 
@@ -299,7 +299,7 @@ wait = "spin"
 """
 
 
-def test_saving_keeps_comments_and_order(tmp_path):
+def test_save_keeps_comments_and_order(tmp_path):
     path = tmp_path / "c.toml"
     path.write_text(COMMENTED)
     path.chmod(0o640)
@@ -323,7 +323,7 @@ def test_saving_keeps_comments_and_order(tmp_path):
         ("[node]\nslyce = 1\n", {"node.gmet": Span(NS_PER_MS)}, "slyce"),
     ],
 )
-def test_what_would_be_wrong_is_not_saved(tmp_path, text, value, words):
+def test_save_refuses_wrong_value(tmp_path, text, value, words):
     path = tmp_path / "c.toml"
     path.write_text(text)
     with pytest.raises(CoschedError) as caught:
@@ -367,21 +367,21 @@ LIMITS = Limits(
         (limit_rules.refuse_private(replace(LIMITS, private_daemons=True)), None),
     ],
 )
-def test_what_limits_refuse(refusal, words):
+def test_limits_refuse_with_reason(refusal, words):
     assert (refusal is None) if words is None else (words in refusal)
 
 
-def test_root_is_not_limited():
+def test_limits_do_not_apply_to_root():
     assert limit_rules.limits_for(LIMITS, 0) == Limits()
     assert limit_rules.limits_for(LIMITS, 1000) == LIMITS
 
 
-def test_the_page_has_each_key_with_its_default():
+def test_docs_page_has_each_key_with_its_default():
     page = (ROOT / "docs/configuration.md").read_text()
     rows = [line for line in page.splitlines() if line.startswith("| `")]
-    told = {key: row for row in rows for key in re.findall(r"`(\w+\.\w+)`", row)}
-    assert set(told) == set(BY_PATH)
-    for path, row in told.items():
+    documented = {key: row for row in rows for key in re.findall(r"`(\w+\.\w+)`", row)}
+    assert set(documented) == set(BY_PATH)
+    for path, row in documented.items():
         default = BY_PATH[path].shown(BY_PATH[path].default)
         if not isinstance(default, (list, type(None))):
             assert f"| `{json.dumps(default)}` |" in row, path
@@ -402,7 +402,7 @@ def cosched(*words, **environ):
     )
 
 
-def test_show_says_where_each_value_came_from(tmp_path):
+def test_show_prints_source_of_each_value(tmp_path):
     user = tmp_path / "cosched/config.toml"
     user.parent.mkdir()
     user.write_text('[node]\nslice = "1s"\n')
@@ -420,7 +420,7 @@ def test_show_says_where_each_value_came_from(tmp_path):
     assert max(map(len, text.splitlines())) <= 80
 
 
-def test_check_tells_each_problem_in_a_line_and_fails(tmp_path):
+def test_check_prints_each_problem_in_a_line_and_fails(tmp_path):
     path = tmp_path / "new.toml"
     path.write_text("[node]\nslyce = 1\ngmet = '9s'\n[limits]\n")
     result = cosched("config", "check", str(path))
@@ -433,7 +433,7 @@ def test_check_tells_each_problem_in_a_line_and_fails(tmp_path):
     assert cosched("config", "check", str(tmp_path / "none")).returncode == 1
 
 
-def test_set_refuses_what_live_nodes_cannot_change(tmp_path):
+def test_set_of_start_only_key_without_save_fails(tmp_path):
     result = cosched("config", "set", "node.mode=strict", "--run-dir", str(tmp_path))
     assert result.returncode == 1
     assert "--save" in result.stderr

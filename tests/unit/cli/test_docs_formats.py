@@ -1,4 +1,4 @@
-"""docs/dev/formats.md gives the layout as the compiled header has it."""
+"""Compares the layout in docs/dev/formats.md with the compiled header."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ TABLE = re.compile(r"^`struct (\w+)`, (\d+) bytes:.*\n\n\|.*\n\|.*\n((?:\|.*\n)+
 TABLES = {name: (int(size), rows) for name, size, rows in TABLE.findall(PAGE)}
 
 
-def test_every_struct_is_there_and_no_other():
+def test_page_has_every_struct_and_no_other():
     assert STRUCTS
     assert set(TABLES) == set(STRUCTS)
 
 
 @pytest.mark.parametrize("name", STRUCTS)
-def test_offsets_and_sizes(name):
+def test_page_has_compiled_offsets_and_sizes(name):
     size, rows = TABLES[name]
     shown = [
         (int(offset), int(length), field)
@@ -39,7 +39,7 @@ def test_offsets_and_sizes(name):
     assert shown == compiled
 
 
-def test_versions_and_magic_numbers():
+def test_page_has_versions_and_magic_numbers():
     assert f"ABI version: {lib.COSCHED_ABI}." in PAGE
     assert set(re.findall(r"\| abi \| (\d+) \|", PAGE)) == {str(lib.COSCHED_ABI)}
     magic = re.search(r"COSCHED_REGION_MAGIC UINT64_C\((0x[0-9a-f]+)\)", HEADER)[1]
@@ -48,12 +48,12 @@ def test_versions_and_magic_numbers():
 
 
 @pytest.mark.parametrize("name", ["CMDREG", "CMDOUT", "CMDCSW", "CMDSCH", "CMDDWN"])
-def test_numbers_of_the_requests(name):
+def test_page_has_number_of_each_request(name):
     row = re.search(r"^\| 0-7 \| (.*) \|$", PAGE, re.M)[1]
     assert re.search(rf"{name} {getattr(lib, f'COSCHED_{name}')}\b", row)
 
 
-def test_bits_of_a_request():
+def test_page_has_bits_of_a_request():
     ring = ffi.new("struct cosched_ring *")
     request, slot, epoch = 0xAB, 0xCDEF, 0x1_2345_6789
     assert lib.cosched_request_post(ring, request, slot, epoch) == 0
@@ -68,7 +68,7 @@ def test_bits_of_a_request():
     assert found == [request, slot, epoch & 0xFFFFFFFF]
 
 
-def test_the_empty_word_is_the_lap():
+def test_page_has_value_of_an_empty_cell():
     assert "`(p / 64) << 1`" in PAGE
     ring = ffi.new("struct cosched_ring *")
     for _ in range(lib.COSCHED_RING_CELLS):

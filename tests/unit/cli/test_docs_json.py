@@ -1,4 +1,4 @@
-"""docs/json.md has every field that the commands print, and no other."""
+"""Checks that docs/json.md has every field that the commands print, and no other."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.places import ROOT
 from tests.tools.json_fields import PAGE, differences, leaves, sections
 from tests.unit.bench.bench_samples import COSCHED, KERNEL, failed_run, summaries
 
-TOLD = sections()
-#: Commands that need nothing: the section, and what is run in a folder of its own.
+DOCUMENTED = sections()
+#: Commands without requirements: the section, and the words to run in a new folder.
 SMALL = {
     "cosched replay": ("replay", "--json", str(ROOT / "tests/golden/wavefronts.jsonl")),
     "cosched config show": ("config", "show", "--json"),
@@ -57,7 +57,7 @@ def run(*words):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Two logs of jobs, a configuration with a fault, and nothing else."""
+    """A folder with two logs of jobs and a faulty configuration."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "faulty.toml").write_text("[node]\nslyce = 3\n")
     for name, seed in (("a", "1"), ("b", "2")):
@@ -69,12 +69,12 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("section", SMALL)
-def test_a_commands_fields(folder, section):
+def test_page_has_fields_of_command(folder, section):
     printed = json.loads(run(*SMALL[section]))
-    told = TOLD[section]
-    assert told, section
-    untold, absent = differences(told, printed)
-    assert not untold, f"{PAGE.name}, {section}: tell of these: {untold}"
+    documented = DOCUMENTED[section]
+    assert documented, section
+    undocumented, absent = differences(documented, printed)
+    assert not undocumented, f"{PAGE.name}, {section}: missing: {undocumented}"
     assert not absent, f"{PAGE.name}, {section}: these are not there: {absent}"
 
 
@@ -91,7 +91,7 @@ def test_a_commands_fields(folder, section):
         ("cosched shim info", ("cosched.cli.main", "shim", "info", "--json")),
     ],
 )
-def test_the_fields_of_what_needs_an_mpi(section, words):
+def test_page_has_fields_of_command_with_mpi(section, words):
     module, *rest = words
     done = subprocess.run(
         [sys.executable, "-m", module, *rest],
@@ -100,10 +100,10 @@ def test_the_fields_of_what_needs_an_mpi(section, words):
         check=True,
         timeout=120,
     )
-    assert differences(TOLD[section], json.loads(done.stdout)) == ([], [])
+    assert differences(DOCUMENTED[section], json.loads(done.stdout)) == ([], [])
 
 
-def test_the_benchs_fields():
+def test_page_has_fields_of_bench():
     workload = parse_workload(
         '[[job]]\nname = "w"\ncommand = "true"\nranks = 2\ncount = 2', "w.toml", None
     )
@@ -115,17 +115,17 @@ def test_the_benchs_fields():
         document(workload, summaries(KERNEL, (*COSCHED[:1], failed)), {}),
         document(other, summaries([failed]), {}),
     ]
-    assert differences(TOLD["cosched bench"], *documents) == ([], [])
+    assert differences(DOCUMENTED["cosched bench"], *documents) == ([], [])
 
 
-def test_what_is_new_or_gone_is_found():
-    told = ["a", "b[].c", "d.*", "e?", "f[].g.**"]
+def test_differences_finds_new_and_missing_fields():
+    documented = ["a", "b[].c", "d.*", "e?", "f[].g.**"]
     whole = {"a": 1, "b": [{"c": None}], "d": {"x.y": 1}, "f": [{"g": {"h": [{"i": 1}]}}]}
-    assert differences(told, whole) == ([], [])
-    assert differences(told, {**whole, "new": 1}) == (["new"], [])
-    assert differences(told, {**whole, "e": 2, "b": []}) == ([], [])
-    assert differences(told, {**whole, "b": [{"x": 1}]}) == (["b[].x"], ["b[].c"])
-    assert differences(told, {**whole, "a": None, "d": {}}) == ([], [])
+    assert differences(documented, whole) == ([], [])
+    assert differences(documented, {**whole, "new": 1}) == (["new"], [])
+    assert differences(documented, {**whole, "e": 2, "b": []}) == ([], [])
+    assert differences(documented, {**whole, "b": [{"x": 1}]}) == (["b[].x"], ["b[].c"])
+    assert differences(documented, {**whole, "a": None, "d": {}}) == ([], [])
     gone = {name: value for name, value in whole.items() if name != "a"}
-    assert differences(told, gone) == ([], ["a"])
+    assert differences(documented, gone) == ([], ["a"])
     assert list(leaves({"a": [{}, {"b": 1}]})) == [("a[]", False), ("a[].b", True)]

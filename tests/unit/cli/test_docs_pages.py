@@ -1,4 +1,4 @@
-"""The docs hang together: links lead somewhere, pages are found, quoted errors exist."""
+"""Checks the docs: links have targets, every page is linked, quoted errors exist."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def links_of(page):
 
 
 def anchors_of(page):
-    """The anchors that a forge makes of a page's headings."""
+    """Returns the anchors that GitHub makes of a page's headings."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(), re.M)
     plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
     return {heading.replace(" ", "-") for heading in plain}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page):
+def test_links_have_targets(page):
     for link in links_of(page):
         name, _, anchor = link.partition("#")
         target = (page.parent / name).resolve() if name else page
@@ -51,14 +51,14 @@ def test_links_lead_somewhere(page):
             assert anchor in anchors_of(target), f"{page.name}: {link}"
 
 
-def test_the_index_leads_to_every_page_and_the_readme_to_the_index():
+def test_index_links_every_page():
     index = DOCS / "README.md"
     listed = {(DOCS / link.partition("#")[0]).resolve() for link in links_of(index)}
     assert {page for page in DOCS.rglob("*.md") if page != index} <= listed
     assert "docs/README.md" in links_of(ROOT / "README.md")
 
 
-def test_every_picture_is_shown():
+def test_every_picture_is_on_a_page():
     shown = {
         (page.parent / link).resolve()
         for page in PAGES
@@ -69,12 +69,12 @@ def test_every_picture_is_shown():
 
 
 def fragments(quoted):
-    """What of a message does not depend on the case: between ``...``, names and numbers."""
+    """Returns the fixed parts of a message: between ``...``, names and numbers."""
     parts = re.split(r"\.\.\.|'[^']*'|\(.*?\)|\b[A-Z]+\b|\d+", quoted)
     return [part.strip(" :,;") for part in parts if len(part.strip(" :,;")) > 6]
 
 
-def test_troubleshooting_quotes_messages_that_exist():
+def test_troubleshooting_quotes_existing_messages():
     text = "\n".join(re.sub(r'"\s*\n\s*f?"', "", path.read_text()) for path in SOURCES)
     text = re.sub(r"\\?\"\s*\n\s*\"", "", text)
     rows = re.findall(r"^\| `([^`]*)` \|", (DOCS / "troubleshooting.md").read_text(), re.M)
@@ -86,7 +86,7 @@ def test_troubleshooting_quotes_messages_that_exist():
             assert fragment in text, f"'{quoted}': '{fragment}' is not in any source"
 
 
-def test_systemd_takes_the_unit(tmp_path):
+def test_systemd_accepts_the_unit(tmp_path):
     if shutil.which("systemd-analyze") is None:
         pytest.skip("no systemd-analyze on this machine")
     unit = (ROOT / "daemons/cosched.service").read_text()

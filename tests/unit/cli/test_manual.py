@@ -1,4 +1,4 @@
-"""The manual pages say what the commands' --help says, and are pages that man reads."""
+"""Checks that the manual pages are valid and equal to the commands' --help."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scripts import manpages
 PAGES = dict(manpages.pages())
 
 
-def test_each_command_has_a_page():
+def test_every_command_has_a_page():
     assert set(PAGES) == {
         "cosched.1",
         "cosched-run.1",
@@ -24,17 +24,17 @@ def test_each_command_has_a_page():
 
 
 @pytest.mark.parametrize("name", sorted(PAGES))
-def test_the_page_in_docs_is_up_to_date(name):
+def test_page_in_docs_is_up_to_date(name):
     path = manpages.FOLDER / name
     assert path.exists(), "run scripts/dev man"
     assert path.read_text() == PAGES[name], "run scripts/dev man"
 
 
-def test_no_page_is_left_of_a_command_that_is_gone():
+def test_docs_have_no_page_of_a_removed_command():
     assert {path.name for path in manpages.FOLDER.iterdir()} == set(PAGES)
 
 
-def test_man_reads_them_without_a_warning(tmp_path):
+def test_groff_reads_pages_without_warning(tmp_path):
     if shutil.which("groff") is None:
         pytest.skip("no groff on this machine")
     for name, text in PAGES.items():
@@ -49,13 +49,13 @@ def test_man_reads_them_without_a_warning(tmp_path):
         assert run.stderr == "", name
 
 
-def test_what_stands_in_a_group_is_on_its_page():
+def test_page_of_group_has_its_commands():
     page = PAGES["cosched-lab.1"]
     for words in ("LAB UP", "LAB DOWN", "LAB EXEC", r"\-\-cores\-per\-node"):
         assert words in page
 
 
-def test_a_line_that_begins_with_a_dot_is_no_request():
+def test_line_with_leading_dot_is_escaped():
     assert manpages._prose("first\n\n./app and so on") == [
         "first",
         ".PP",

@@ -1,4 +1,4 @@
-"""Old names of commands and options: they still work, each with one line of warning."""
+"""Checks that old names of commands and options work and print one line of warning."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CHANGELOG = (ROOT / "docs/changelog.md").read_text()
 
 
 def command_at(path):
-    """The command that a line names, such as ``cosched sim queue``."""
+    """Returns the command at a path such as ``cosched sim queue``."""
     program, *names = path.split()
     command = {"cosched": cosched, "cosched-run": cosched_run}[program]
     for name in names:

@@ -1,4 +1,4 @@
-"""The metrics by Prometheus' own rules, and the dashboard that reads them."""
+"""Checks the metrics by the rules of Prometheus, and the dashboard that reads them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def value(families, sample_name, **labels):
     return found[0]
 
 
-def test_values_are_the_nodes(families):
+def test_metrics_have_values_of_status(families):
     who = {"job_name": 'a"b\\', "uid": "7"}
     assert value(families, "cosched_job_scheduled", **who) == 1
     assert value(families, "cosched_job_scheduled", job_name="b") == 0
@@ -91,12 +91,12 @@ def test_values_are_the_nodes(families):
     assert value(families, "cosched_node_info", node="n1", class_scheduler="cgroup1") == 1
 
 
-def test_what_is_not_known_is_not_there(families):
+def test_unknown_value_has_no_metric(families):
     for name in ("cosched_job_share_ratio", "cosched_job_cpu_seconds"):
         assert {s.labels["job_name"] for s in families[name].samples} == {'a"b\\'}
 
 
-def test_names_and_units_are_the_ecosystems(families):
+def test_names_and_units_follow_prometheus(families):
     assert families
     for name, family in families.items():
         assert re.fullmatch(r"cosched_[a-z_]+", name), name
@@ -107,18 +107,18 @@ def test_names_and_units_are_the_ecosystems(families):
         assert all(totals) if family.type == "counter" else not any(totals), name
 
 
-def test_each_reason_and_each_branch_is_a_metric():
+def test_every_reason_and_branch_is_a_metric():
     branches = {branch.value for branch in Branch}
     assert set(REFUSALS.values()) <= branches
-    told = {name for name in branches if name.startswith("sch_refused_")}
-    assert told == set(REFUSALS.values())
+    documented = {name for name in branches if name.startswith("sch_refused_")}
+    assert documented == set(REFUSALS.values())
 
 
-def test_the_page_names_each_metric_and_no_other(families):
+def test_docs_page_names_every_metric_and_no_other(families):
     page = (ROOT / "docs/metrics.md").read_text()
     rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
-    told = {name for row in rows for name in NAMES.findall(row)}
-    assert told == {s.name for family in families.values() for s in family.samples}
+    documented = {name for row in rows for name in NAMES.findall(row)}
+    assert documented == {s.name for family in families.values() for s in family.samples}
 
 
 # -- the dashboard -----------------------------------------------------------------------
@@ -128,7 +128,7 @@ def panels():
     return json.loads(DASHBOARD.read_text())["panels"]
 
 
-def test_the_dashboard_reads_metrics_that_exist(families):
+def test_dashboard_reads_existing_metrics(families):
     exist = {s.name for family in families.values() for s in family.samples}
     document = json.loads(DASHBOARD.read_text())
     asked = [target["expr"] for panel in panels() for target in panel["targets"]]
@@ -153,7 +153,7 @@ def test_the_dashboard_reads_metrics_that_exist(families):
         assert all(function == "rate" for function, _ in counters), expression
 
 
-def test_the_dashboard_imports():
+def test_dashboard_has_fields_for_import():
     document = json.loads(DASHBOARD.read_text())
     assert document["schemaVersion"] >= 30
     assert document["title"]

@@ -1,4 +1,4 @@
-"""The trace event format, by the rules that its viewers go by."""
+"""Checks the trace event format by the rules of its viewers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def events_of(nodes):
 
 
 def check(events):
-    """What the format demands of every event, and of events together."""
+    """Checks the rules for every event, and for events together."""
     threads = {}
     for event in events:
         assert NEEDED[event["ph"]] <= set(event), event
@@ -59,7 +59,7 @@ def check(events):
             )
 
 
-def test_two_nodes(tmp_path):
+def test_perfetto_of_two_nodes_has_flow(tmp_path):
     events = events_of(timelines(node.trace(tmp_path) for node in two_nodes()))
     check(events)
     names = [e["args"]["name"] for e in events if e["name"] == "process_name"]
@@ -79,7 +79,7 @@ def test_two_nodes(tmp_path):
     assert (end["pid"], end["ts"], end["bp"]) == (2, 130_000.0, "e")
 
 
-def test_a_message_whose_sender_is_not_known_has_no_flow(tmp_path):
+def test_message_of_unknown_sender_has_no_flow(tmp_path):
     _, second = two_nodes()
     events = events_of(timelines([second.trace(tmp_path)]))
     check(events)
@@ -88,10 +88,10 @@ def test_a_message_whose_sender_is_not_known_has_no_flow(tmp_path):
 
 
 @pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
-def test_real_traces(path):
+def test_real_trace_makes_valid_document(path):
     check(events_of(timelines([read_trace([path])])))
 
 
-def test_a_node_where_nothing_happened(tmp_path):
+def test_node_without_events_makes_valid_document(tmp_path):
     events = events_of(timelines([TracedNode("n1").trace(tmp_path)]))
     assert [event["name"] for event in events] == ["process_name"]

@@ -1,4 +1,4 @@
-"""What the report holds, the page around it, and the command."""
+"""Checks the report's data, its page, and the command."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DATA = re.compile(r'id="data">([A-Za-z0-9+/=]*)</script>')
 
 
 def data_in(page):
-    """What the page's script unpacks."""
+    """Returns the data that the page's script unpacks."""
     return json.loads(gzip.decompress(base64.b64decode(DATA.search(page)[1])))
 
 
@@ -41,7 +41,7 @@ def timeline(tmp_path):
     return report_data(nodes, [])["timeline"]
 
 
-def test_rows_of_the_timeline(timeline):
+def test_report_has_rows_of_timeline(timeline):
     assert timeline["jobs"] == ["0.a", "0.b"]
     assert timeline["length_us"] == 200_000
     second = timeline["nodes"][1]
@@ -58,7 +58,7 @@ def test_rows_of_the_timeline(timeline):
     assert together["job"] == [0, 1, 0]
 
 
-def test_figures_of_each_job(timeline):
+def test_report_has_figures_of_each_job(timeline):
     a, b = timeline["per_job"]
     assert (a["switches"], a["pulled"], a["refused"]) == (4, 0, 1)
     assert (b["switches"], b["pulled"], b["refused"]) == (2, 1, 0)
@@ -71,7 +71,7 @@ def test_figures_of_each_job(timeline):
     assert totals["together"] == pytest.approx(170 / 230)
 
 
-def test_histograms_count_each_once(timeline):
+def test_histogram_counts_each_value_once(timeline):
     kept, late, apart = timeline["histograms"]
     assert sum(kept["series"][0]["counts"]) == 6
     (pulled,) = late["series"]
@@ -81,7 +81,7 @@ def test_histograms_count_each_once(timeline):
 
 
 @given(st.lists(st.integers(1, 10**13), min_size=1, max_size=50))
-def test_a_value_is_counted_between_its_bin_s_edges(values):
+def test_histogram_counts_value_between_bin_edges(values):
     made = histogram("", "", {"all": values})
     edges, (series,) = made["edges_s"], made["series"]
     assert len(edges) == len(series["counts"]) + 1
@@ -93,17 +93,17 @@ def test_a_value_is_counted_between_its_bin_s_edges(values):
     assert sum(series["counts"]) == len(values)
 
 
-def test_nothing_to_count_is_no_histogram():
+def test_histogram_without_values_is_none():
     assert histogram("", "", {"none": [], "at once": [0]}) is None
 
 
-def test_a_node_without_jobs(tmp_path):
+def test_report_of_node_without_jobs(tmp_path):
     nodes = timelines([TracedNode("n1").trace(tmp_path)])
     data = report_data(nodes, [])["timeline"]
     assert (data["jobs"], data["histograms"], data["totals"]["together"]) == ([], [], None)
 
 
-def test_the_page_needs_nothing_else_and_holds_its_data(tmp_path):
+def test_page_loads_nothing_and_has_its_data(tmp_path):
     nodes = timelines(node.trace(tmp_path) for node in two_nodes())
     data = report_data(nodes, [])
     page = render_page("<night> & day", data)
@@ -115,13 +115,13 @@ def test_the_page_needs_nothing_else_and_holds_its_data(tmp_path):
     assert render_page("<night> & day", data) == page
 
 
-def test_names_in_the_data_cannot_end_the_script():
+def test_names_in_data_cannot_end_script():
     page = render_page("t", {"timeline": None, "benches": [{"title": "</script><b>"}]})
     assert "</script><b>" not in page
     assert data_in(page)["benches"][0]["title"] == "</script><b>"
 
 
-def test_a_hundred_thousand_switches_stay_a_small_page():
+def test_page_of_100000_switches_is_small():
     slot = 7 * MS
     spans = [
         (f"0.{'ab'[n % 2]}", n * slot + n % 997, (n + 1) * slot) for n in range(100_000)
@@ -135,7 +135,7 @@ def test_a_hundred_thousand_switches_stay_a_small_page():
 
 @pytest.fixture
 def bench_file(tmp_path):
-    """A result as cosched bench --json writes it: a disturbed run, and a failed one."""
+    """A result as cosched bench --out writes it, with a disturbed and a failed run."""
     cosched_ = (*COSCHED, failed_run(COSCHED[0].arm, 4))
     made = document(WORKLOAD, summaries(KERNEL, cosched_), {})
     path = tmp_path / "result.json"
@@ -153,7 +153,7 @@ def cosched(*words):
     )
 
 
-def test_the_command_sorts_out_what_it_is_given(tmp_path, bench_file):
+def test_command_sorts_its_inputs(tmp_path, bench_file):
     for node in two_nodes():
         (tmp_path / "run" / node.name).mkdir(parents=True)
         path = node.write(tmp_path)
@@ -173,7 +173,7 @@ def test_the_command_sorts_out_what_it_is_given(tmp_path, bench_file):
     assert json.loads(flat.read_text())["traceEvents"]
 
 
-def test_a_bench_alone(tmp_path, bench_file):
+def test_report_of_bench_alone_has_no_timeline(tmp_path, bench_file):
     out = tmp_path / "r.html"
     assert cosched("-o", out, bench_file).returncode == 0
     assert data_in(out.read_text())["timeline"] is None
@@ -189,7 +189,7 @@ def test_a_bench_alone(tmp_path, bench_file):
         ('{"cosched_trace": 99}\n', ":1: "),
     ],
 )
-def test_what_is_neither_is_said_in_one_line(tmp_path, content, words):
+def test_wrong_input_prints_one_line(tmp_path, content, words):
     path = tmp_path / "input"
     if content is not None:
         path.write_text(content)
@@ -200,13 +200,13 @@ def test_what_is_neither_is_said_in_one_line(tmp_path, content, words):
     assert len(run.stderr.splitlines()) == 1
 
 
-def test_an_empty_directory(tmp_path):
+def test_empty_directory_prints_one_line(tmp_path):
     run = cosched(tmp_path)
     assert run.returncode == 1
     assert "no trace in it" in run.stderr
 
 
-def test_perfetto_of_a_bench_alone(tmp_path, bench_file):
+def test_perfetto_of_bench_alone_fails(tmp_path, bench_file):
     run = cosched("--perfetto", tmp_path / "p.json", bench_file)
     assert run.returncode == 1
     assert "the inputs have no trace" in run.stderr

@@ -1,4 +1,4 @@
-"""The first line of why: what a job is doing now."""
+"""Checks the first line of cosched why: what a job does now."""
 
 from __future__ import annotations
 
@@ -77,11 +77,11 @@ CHANGED = told((NOW - NS_PER_S, "slice", True), (NOW - NS_PER_S // 4, "gmet", No
         ),
     ],
 )
-def test_words(node, words):
+def test_standing_describes_each_situation(node, words):
     assert standing(node, "0.a", CHANGED) == words
 
 
-def test_a_change_is_one_that_changes_something():
+def test_last_change_ignores_notes_without_change():
     notes = [(10, "first", False), (20, "first", True), (30, "gmet", None)]
     assert last_change_wall_ns(told(*notes)) == 20
     assert last_change_wall_ns(told(*notes, (40, "slice", False))) == 40

@@ -1,4 +1,4 @@
-"""Who ran when, out of traces; and how well nodes agreed."""
+"""Checks the timelines of traces, and the agreement of nodes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def spans(node):
     return [(s.job, ms(s.begin_ns), ms(s.end_ns), s.cause) for s in node.spans]
 
 
-def test_spans_of_two_nodes(tmp_path):
+def test_timelines_have_spans_of_two_nodes(tmp_path):
     one, two = timelines(node.trace(tmp_path) for node in two_nodes())
     assert (one.node, two.node) == ("n1", "n2")
     assert spans(one) == [
@@ -51,7 +51,7 @@ def test_spans_of_two_nodes(tmp_path):
     )
 
 
-def test_jobs_side_by_side_have_lanes(tmp_path):
+def test_jobs_side_by_side_get_lanes(tmp_path):
     node = TracedNode("n1")
     node.register(0, "0.a", 1, 0)
     node.register(10, "0.b", 2, 1)
@@ -62,7 +62,7 @@ def test_jobs_side_by_side_have_lanes(tmp_path):
     assert [(s.job, s.lane) for s in line_.spans] == [("0.a", 0), ("0.b", 1), ("0.c", 0)]
 
 
-def test_a_span_goes_on_where_the_file_is_rotated(tmp_path):
+def test_span_continues_over_file_rotation(tmp_path):
     node = TracedNode("n1")
     node.register(0, "0.a", 1)
     node.begin(50)
@@ -71,7 +71,7 @@ def test_a_span_goes_on_where_the_file_is_rotated(tmp_path):
     assert spans(line_) == [("0.a", 0, 90, Cause.FIRST)]
 
 
-def test_files_of_a_node_are_one_timeline_in_any_order(tmp_path):
+def test_files_of_one_node_make_one_timeline(tmp_path):
     node = TracedNode("n1")
     node.register(0, "0.a", 1)
     first = node.write(tmp_path).rename(tmp_path / "first.jsonl")
@@ -83,7 +83,7 @@ def test_files_of_a_node_are_one_timeline_in_any_order(tmp_path):
     assert spans(line_) == [("0.a", 0, 90, Cause.FIRST)]
 
 
-def test_a_daemon_that_was_killed_ends_its_spans_with_its_last_event(tmp_path):
+def test_killed_daemon_ends_spans_at_last_event(tmp_path):
     node = TracedNode("n1")
     node.register(0, "0.a", 1)
     node.register(40, "0.b", 2)
@@ -101,7 +101,7 @@ def test_a_daemon_that_was_killed_ends_its_spans_with_its_last_event(tmp_path):
     ]
 
 
-def test_what_runs_freely_is_no_span(tmp_path):
+def test_free_job_has_no_span(tmp_path):
     node = TracedNode("n1")
     node.register(0, "0.a", 1)
     node.register(0, "0.b", 2)
@@ -111,7 +111,7 @@ def test_what_runs_freely_is_no_span(tmp_path):
 
 
 @pytest.mark.parametrize("rotated", [False, True])
-def test_a_released_job_stays_until_its_last_task_leaves(tmp_path, rotated):
+def test_detached_job_stays_until_last_task_leaves(tmp_path, rotated):
     node = TracedNode("n1")
     node.register(0, "0.a", 1)
     node.register(0, "0.a", 2)
@@ -129,7 +129,7 @@ def test_a_released_job_stays_until_its_last_task_leaves(tmp_path, rotated):
 
 
 @pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
-def test_real_traces(path):
+def test_real_trace_makes_valid_timeline(path):
     (node,) = timelines([read_trace([path])])
     assert node.spans
     by_lane = {}
@@ -143,7 +143,7 @@ def test_real_traces(path):
         )
 
 
-def test_agreement_of_two_nodes(tmp_path):
+def test_agreement_of_two_nodes_is_measured(tmp_path):
     a, b = agreements(timelines(node.trace(tmp_path) for node in two_nodes()))
     assert (a.job, a.nodes, b.job) == ("0.a", ("n1", "n2"), "0.b")
     assert [(ms(x), ms(y)) for x, y in a.together] == [(0, 100), (180, 200)]
@@ -152,20 +152,20 @@ def test_agreement_of_two_nodes(tmp_path):
     assert b.fraction == pytest.approx(50 / 80)
 
 
-def test_a_job_of_one_node_agrees_with_nobody(tmp_path):
+def test_job_on_one_node_has_no_agreement(tmp_path):
     node = TracedNode("n1")
     node.register(0, "0.a", 1)
     assert agreements(timelines([node.trace(tmp_path)])) == []
 
 
-def test_who_follows_whom(tmp_path):
+def test_follows_finds_leader_and_delay(tmp_path):
     (follow,) = follows(timelines(node.trace(tmp_path) for node in two_nodes()))
     assert (follow.node, follow.leader, follow.span.job) == ("n2", "n1", "0.b")
     assert follow.after_ns == 30 * MS
     assert follow.pulled
 
 
-def test_of_two_leaders_neither_is_named():
+def test_follows_names_no_leader_of_two():
     stay = [("0.a", 0, 100)]
     nodes = [
         line("n1", [("0.a", 0, 90)], stay),
@@ -179,7 +179,7 @@ def test_of_two_leaders_neither_is_named():
 
 @st.composite
 def nodes_of_a_job(draw):
-    """A job that comes, goes, runs and stops on each of some nodes, time 0 to 20."""
+    """Generates a job that arrives, leaves, runs and stops on some nodes, time 0 to 20."""
     found = []
     for number in range(draw(st.integers(2, 4))):
         times = sorted(draw(st.sets(st.integers(0, 20), min_size=2, max_size=10)))
@@ -194,7 +194,7 @@ def nodes_of_a_job(draw):
 
 
 @given(nodes_of_a_job())
-def test_agreement_is_what_each_moment_says(nodes):
+def test_agreement_equals_sum_over_moments(nodes):
     (agreement,) = agreements(nodes)
     together = apart = 0
     for moment in range(20):

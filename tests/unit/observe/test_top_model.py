@@ -1,4 +1,4 @@
-"""What cosched top computes from two samples."""
+"""Checks what cosched top computes from two samples."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ S = NS_PER_S
 
 
 def two_nodes():
-    """Two seconds in which job a had both nodes for 1 s, half a second apart."""
+    """Returns samples of two seconds; job a has both nodes for 1 s, half a second apart."""
     before = sample(
         10.0,
         status(
@@ -52,7 +52,7 @@ def two_nodes():
     return before, now
 
 
-def test_a_job_on_two_nodes_is_one_row():
+def test_job_on_two_nodes_is_one_row():
     seen = view(*two_nodes())
     assert [j.name for j in seen.jobs] == ["a", "b"]
     a = seen.jobs[0]
@@ -60,7 +60,7 @@ def test_a_job_on_two_nodes_is_one_row():
     assert a.tasks == 2
     assert a.scheduled == pytest.approx(0.5)
     assert a.entitled == pytest.approx(0.5)
-    # Half a second of one of two tasks' two seconds.
+    # One of two tasks waits for half a second of the two seconds.
     assert a.waiting == pytest.approx(0.125)
     assert a.useful == pytest.approx(0.375)
     assert a.agreement == pytest.approx(0.5 / 1.5)
@@ -69,7 +69,7 @@ def test_a_job_on_two_nodes_is_one_row():
     assert seen.agreement == pytest.approx((0.5 + 0.5) / (1.5 + 1.0))
 
 
-def test_a_nodes_rates():
+def test_node_row_has_rates():
     n1, n2 = view(*two_nodes()).nodes
     assert (n1.name, n2.name) == ("n1", "n2")
     assert n2.switches_rate == pytest.approx(2)
@@ -78,7 +78,7 @@ def test_a_nodes_rates():
     assert n2.running == ("a", "b")
 
 
-def test_what_is_new_or_began_anew_has_no_rates_yet():
+def test_new_or_restarted_job_has_no_rates():
     old = status("n", [job("a", [task(1, sent=9)], scheduled_s=9.0)], cpu_s=9.0)
     again = status("n", [job("a", [task(1)], scheduled_s=1.0)], pid=200, cpu_s=0.1)
     seen = view(sample(1.0, old), sample(2.0, again))
@@ -89,7 +89,7 @@ def test_what_is_new_or_began_anew_has_no_rates_yet():
     assert seen.jobs[0].scheduled == seen.jobs[0].messages_rate == 0
 
 
-def test_an_entitlement_counts_those_who_want_the_same_cpus():
+def test_entitlement_counts_jobs_on_same_cpus():
     jobs = [
         job("a", [task(1)], cpus=(0,)),
         job("b", [task(2)], cpus=(0, 1)),
@@ -101,7 +101,7 @@ def test_an_entitlement_counts_those_who_want_the_same_cpus():
     assert [row.entitled for row in rows] == pytest.approx([1 / 2, 1 / 3, 1 / 2, 1])
 
 
-def test_samples_must_be_in_order():
+def test_view_of_unordered_samples_raises():
     now = status("n", [])
     with pytest.raises(ValueError, match="not later"):
         view(sample(1.0, now), sample(1.0, now))
@@ -129,7 +129,7 @@ JOBS = st.lists(
 
 
 @given(JOBS, JOBS, st.floats(0.001, 100))
-def test_whatever_comes_fractions_stay_fractions_and_lines_fit(before, now, later_s):
+def test_any_samples_give_fractions_and_lines_that_fit(before, now, later_s):
     seen = view(sample(1.0, status("n", before)), sample(1.0 + later_s, status("n", now)))
     trends = Trends()
     trends.add(seen)
@@ -141,7 +141,7 @@ def test_whatever_comes_fractions_stay_fractions_and_lines_fit(before, now, late
     assert max(len(line) for line in page(seen, trends).splitlines()) <= 80
 
 
-def test_numbers_are_of_the_window_and_trends_of_each_interval():
+def test_figures_cover_window_and_trends_intervals():
     recent = Recent(window_s=4)
     seen = []
     for second in range(9):  # scheduled in every other second
@@ -155,13 +155,13 @@ def test_numbers_are_of_the_window_and_trends_of_each_interval():
     assert recent.add(sample(20.0, status("n", []))) is None
 
 
-def test_a_wait_that_is_not_over_yet_takes_nothing_back():
-    """One task waits for 1 s of each of its own 2 s, and for all of the others' 2 s."""
+def test_unfinished_wait_does_not_decrease_waiting():
+    """One task waits for 1 s of its own 2 s, and for all of the other job's 2 s."""
     recent = Recent(window_s=8)
     for second in range(17):
         round_, phase = divmod(second, 4)
         own, others = min(phase, 2), max(0, phase - 2)
-        # Scheduled for 2 s, of which the second is a wait that ends with the next turn.
+        # Scheduled for 2 s; the second one is a wait that ends with the next turn.
         waited = S * (3 * round_)
         paused = S * (2 * round_ + others)
         a = job(
@@ -191,14 +191,14 @@ def test_time_by_depth_counts_each_instant_once(sets):
     assert shared(sets) == Shared(expected.get(len(sets), 0), whole)
 
 
-def test_clipping():
+def test_clipped_cuts_intervals_to_bounds():
     assert clipped([[1, 4], [6, None], [0, 2]], 2, 9) == [(2, 4), (6, 9)]
 
 
 # -- text --------------------------------------------------------------------------------
 
 
-def test_trends_keep_the_last_and_forget_the_ended():
+def test_trends_keep_last_shares_and_drop_ended_jobs():
     trends = Trends(length=3)
     for _ in range(5):
         before, now = two_nodes()
@@ -208,7 +208,7 @@ def test_trends_keep_the_last_and_forget_the_ended():
     assert trends.of("7.a") == ()
 
 
-def test_a_sparkline_ends_with_the_newest():
+def test_sparkline_ends_with_newest_share():
     assert sparkline([0, 0.5, 1], 5) == "  ▁▅█"
     assert sparkline([0, 0, 1, 1], 2) == "██"
 
@@ -216,11 +216,11 @@ def test_a_sparkline_ends_with_the_newest():
 @pytest.mark.parametrize(
     ("number", "text"), [(0, "0.0"), (12.34, "12.3"), (99.6, "100"), (123456, "123k")]
 )
-def test_rates_take_four_places(number, text):
+def test_rate_has_at_most_four_characters(number, text):
     assert rate(number) == text
 
 
-def test_sorting_is_most_first_and_by_name_where_alike():
+def test_sort_jobs_puts_largest_first_then_name():
     rows = view(*two_nodes()).jobs
     assert [r.name for r in sort_jobs(rows, 0, backwards=True)] == ["b", "a"]
     messages = next(i for i, c in enumerate(COLUMNS) if c.title == "sw/s")
@@ -230,13 +230,13 @@ def test_sorting_is_most_first_and_by_name_where_alike():
     ]
 
 
-def test_jobs_that_wait_for_memory_are_counted_once():
+def test_summary_counts_waiting_job_once():
     now = [status(node, [], waiting=[{"name": "big"}]) for node in ("n1", "n2")]
     seen = view(sample(1.0, *now), sample(2.0, *now))
     assert summary(seen) == "2 nodes, 0 jobs, 1 waiting for memory"
 
 
-def test_the_page_as_text():
+def test_page_lists_nodes_and_jobs():
     before, now = two_nodes()
     seen = view(before, now)
     trends = Trends()

@@ -1,4 +1,4 @@
-"""The screen of cosched top, driven by its library's pilot."""
+"""Drives the screen of cosched top with textual's pilot."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from cosched.observe.top.jobs import Row, Rows
 from cosched.observe.top.screen import TopApp, WhyScreen
 from tests.unit.observe.top_samples import job, sample, status, task
 
-#: Colours of the frame that the export draws around the screen: not ours.
+#: Colours of the frame that textual draws around an exported screen.
 FRAME = {"c5c8c6", "ff5f57", "febc2e", "28c840"}
 
 
 class Nodes:
-    """Samples a second apart; in each second job b has had the CPUs for 0.75 s."""
+    """Returns samples one second apart; in each second job b has the CPUs for 0.75 s."""
 
     def __init__(self, names=("a", "b")):
         self.names = names
@@ -66,12 +66,12 @@ def rows(app):
 
 
 def lines(app):
-    """The table as it is drawn: the heading and the rows in view."""
+    """Returns the drawn lines: the heading and the visible rows."""
     table = app.query_one(Rows)
     return [table.render_line(y).text for y in range(table.size.height)]
 
 
-def test_nodes_and_jobs_are_shown():
+def test_screen_shows_nodes_and_jobs():
     async def scenario(app, pilot, nodes):
         assert rows(app) == ["a", "b"]
         assert "1 node, 2 jobs; by job" in text_of(app, "summary")
@@ -82,7 +82,7 @@ def test_nodes_and_jobs_are_shown():
     drive(scenario)
 
 
-def test_keys_sort_and_reverse():
+def test_keys_sort_and_reverse_jobs():
     async def scenario(app, pilot, nodes):
         await pilot.press("s", "s", "s")
         assert "by share" in text_of(app, "summary")
@@ -94,7 +94,7 @@ def test_keys_sort_and_reverse():
     drive(scenario)
 
 
-def test_a_pause_holds_the_picture_and_asks_nobody():
+def test_pause_freezes_screen_and_takes_no_sample():
     async def scenario(app, pilot, nodes):
         await pilot.press("p")
         asked = nodes.asked
@@ -110,7 +110,7 @@ def test_a_pause_holds_the_picture_and_asks_nobody():
     drive(scenario)
 
 
-def test_enter_opens_the_why_of_the_job_under_the_cursor():
+def test_enter_shows_why_for_job_under_cursor():
     async def scenario(app, pilot, nodes):
         await pilot.press("down", "enter")
         await settle(app, pilot)
@@ -122,7 +122,7 @@ def test_enter_opens_the_why_of_the_job_under_the_cursor():
     drive(scenario)
 
 
-def test_the_cursor_stays_with_its_job():
+def test_cursor_stays_with_its_job():
     async def scenario(app, pilot, nodes):
         await pilot.press("down")
         nodes.names = ("0", "a", "b")
@@ -141,7 +141,7 @@ def test_the_cursor_stays_with_its_job():
     drive(scenario)
 
 
-def test_a_long_table_scrolls_with_the_cursor_and_keeps_its_heading():
+def test_long_table_scrolls_below_its_heading():
     async def scenario(app, pilot, nodes):
         for key, top, chosen in (
             ("end", "job-0", "job-079"),
@@ -161,7 +161,7 @@ def test_a_long_table_scrolls_with_the_cursor_and_keeps_its_heading():
     drive(scenario, Nodes([f"job-{i:03}" for i in range(80)]))
 
 
-def test_a_click_chooses_the_row_under_it():
+def test_click_chooses_its_row():
     async def scenario(app, pilot, nodes):
         await pilot.click(Rows, offset=(3, 2))
         await settle(app, pilot)
@@ -171,7 +171,7 @@ def test_a_click_chooses_the_row_under_it():
     drive(scenario)
 
 
-def test_only_lines_that_changed_are_drawn_again():
+def test_update_draws_only_changed_lines():
     async def scenario(app, pilot, nodes):
         table = app.query_one(Rows)
         drawn = []
@@ -188,7 +188,7 @@ def test_only_lines_that_changed_are_drawn_again():
     drive(scenario)
 
 
-def test_trouble_is_told_and_does_not_end_the_screen():
+def test_error_is_shown_and_screen_continues():
     async def scenario(app, pilot, nodes):
         nodes.trouble = "no daemons are up"
         app.take_sample()
@@ -204,7 +204,7 @@ def test_trouble_is_told_and_does_not_end_the_screen():
 
 
 @pytest.mark.parametrize("size", [(80, 24), (40, 10), (200, 60)])
-def test_any_size_of_terminal_will_do(size):
+def test_screen_works_at_any_terminal_size(size):
     async def scenario(app, pilot, nodes):
         return app.export_screenshot()
 
@@ -212,7 +212,7 @@ def test_any_size_of_terminal_will_do(size):
     assert "job-000" in picture
 
 
-def test_without_colour_there_is_none(monkeypatch):
+def test_no_color_removes_colours(monkeypatch):
     async def scenario(app, pilot, nodes):
         return app.export_screenshot()
 

@@ -1,4 +1,4 @@
-"""Nodes and traces for the tests of timelines, agreement and reports."""
+"""Makes nodes and traces for the tests of timelines, agreement and reports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WALL_NS = 1_795_000_000 * 1_000_000_000
 
 
 class TracedNode:
-    """A machine whose events and answers are kept as a trace. Times in ms."""
+    """A machine that records its events and commands as a trace. Times are in ms."""
 
     def __init__(self, name: str, **settings: str) -> None:
         values = {"slice": "100ms", "gmet": "10ms", "align": "off", **settings}
@@ -34,7 +34,7 @@ class TracedNode:
         self.begin(0)
 
     def begin(self, at: float) -> None:
-        """A new file of the same daemon."""
+        """Starts a new file of the same daemon."""
         now_ns = round(at * MS)
         self.lines.append(
             Header(VERSION, self.name, now_ns, WALL_NS + now_ns, self.machine.snapshot())
@@ -72,7 +72,7 @@ class TracedNode:
 
 
 def two_nodes() -> list[TracedNode]:
-    """a and b on both; b is pulled on n2 after a message, 30 ms after it began on n1."""
+    """Runs a and b on both nodes; a message pulls b on n2, 30 ms after its start on n1."""
     first, second = TracedNode("n1"), TracedNode("n2")
     for node in (first, second):
         node.register(0, "0.a", 1)
@@ -87,7 +87,7 @@ def two_nodes() -> list[TracedNode]:
 
 
 def line(node: str, spans, present) -> NodeTimeline:
-    """A timeline of (job, begin, end[, cause]) and (job, from, to)."""
+    """Makes a timeline of (job, begin, end[, cause]) and (job, from, to)."""
     made = [
         Span(job, begin, end, *(cause or [Cause.SLICE]))
         for job, begin, end, *cause in spans

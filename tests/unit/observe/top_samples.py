@@ -1,4 +1,4 @@
-"""Statuses as daemons send them, made by hand."""
+"""Makes statuses like those of daemons."""
 
 from __future__ import annotations
 
