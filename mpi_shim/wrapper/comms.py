@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mpi4py import MPI as mpi
@@ -53,17 +53,6 @@ class Comm(ObjectCalls):
         if not self._predefined:
             mpi.Comm.free(self)
 
-    # Communicators of the same processes: mpi4py makes these of the wrapper's class
-
-    def Clone(self) -> Self:
-        return self._alike(mpi.Comm.Clone(self))
-
-    def Dup(self, info: mpi.Info | None = None) -> Self:
-        return self._alike(mpi.Comm.Dup(self, info))
-
-    def Dup_with_info(self, info: mpi.Info) -> Self:
-        return self._alike(mpi.Comm.Dup_with_info(self, info))
-
     def Idup(self, info: mpi.Info | None = None) -> tuple[Self, mpi.Request]:
         comm, request = mpi.Comm.Idup(self, info)
         return self._alike(comm), Request(request)
@@ -72,146 +61,26 @@ class Comm(ObjectCalls):
         comm, request = mpi.Comm.Idup_with_info(self, info)
         return self._alike(comm), Request(request)
 
-    def _alike(self, comm: Self) -> Self:
+    def Ishrink(self) -> tuple[mpi.Comm, mpi.Request]:
+        comm, request = mpi.Comm.Ishrink(self)
+        ours = self._derived(wrapped(comm))
+        return ours, Request.of(request, _LateHandle(ours, comm), None)
+
+    def _alike(self, comm: C) -> C:
+        """Returns ``comm``, which has the same processes as this communicator."""
         if not self._wrapped:
             comm._wrapped = False
         return comm
 
-    # Communicators of other processes
-
-    def _relative(self, comm: C) -> C:
-        """Returns ``comm``, which was made from this communicator."""
+    def _derived(self, comm: C) -> C:
+        """Returns ``comm``, which has some of the processes of this communicator."""
         return comm if self._wrapped else check_shim(comm)
-
-    def Create(self, group: mpi.Group) -> mpi.Comm:
-        return self._relative(wrapped(mpi.Comm.Create(self, group)))
-
-    def Split(self, color: int = 0, key: int = 0) -> mpi.Comm:
-        return self._relative(wrapped(mpi.Comm.Split(self, color, key)))
-
-    def Split_type(
-        self, split_type: int, key: int = 0, info: mpi.Info = mpi.INFO_NULL
-    ) -> mpi.Comm:
-        return self._relative(wrapped(mpi.Comm.Split_type(self, split_type, key, info)))
-
-    def Shrink(self) -> mpi.Comm:
-        return self._relative(wrapped(mpi.Comm.Shrink(self)))
-
-    def Ishrink(self) -> tuple[mpi.Comm, mpi.Request]:
-        comm, request = mpi.Comm.Ishrink(self)
-        ours = self._relative(wrapped(comm))
-        return ours, Request.of(request, _LateHandle(ours, comm), None)
-
-    @classmethod
-    def Get_parent(cls) -> mpi.Intercomm:
-        return check_shim(Intercomm(mpi.Comm.Get_parent()))
-
-    @classmethod
-    def Join(cls, fd: int) -> mpi.Intercomm:
-        return check_shim(Intercomm(mpi.Comm.Join(fd)))
-
-    @classmethod
-    def fromhandle(cls, handle: int) -> mpi.Comm:
-        return check_shim(wrapped(mpi.Comm.fromhandle(handle)))
-
-    @classmethod
-    def fromint(cls, arg: int, /) -> mpi.Comm:
-        return check_shim(wrapped(mpi.Comm.fromint(arg)))
-
-    @classmethod
-    def f2py(cls, arg: int) -> mpi.Comm:
-        return check_shim(wrapped(mpi.Comm.f2py(arg)))
 
 
 # mpi4py's class comes first among the bases, because only the first extension type can make
 # the object. It defines none of the methods that Comm replaces.
 class Intracomm(mpi.Intracomm, Comm):
     """mpi4py's Intracomm, wrapped."""
-
-    def Create_group(self, group: mpi.Group, tag: int = 0) -> Intracomm:
-        return self._relative(Intracomm(mpi.Intracomm.Create_group(self, group, tag)))
-
-    @classmethod
-    def Create_from_group(
-        cls,
-        group: mpi.Group,
-        stringtag: str = "org.mpi4py",
-        info: mpi.Info = mpi.INFO_NULL,
-        errhandler: mpi.Errhandler | None = None,
-    ) -> Intracomm:
-        return Intracomm(
-            mpi.Intracomm.Create_from_group(group, stringtag, info, errhandler)
-        )
-
-    def Create_cart(
-        self,
-        dims: Sequence[int],
-        periods: Sequence[bool] | None = None,
-        reorder: bool = False,
-    ) -> Cartcomm:
-        comm = mpi.Intracomm.Create_cart(self, dims, periods, reorder)
-        return self._relative(Cartcomm(comm))
-
-    def Create_graph(
-        self, index: Sequence[int], edges: Sequence[int], reorder: bool = False
-    ) -> Graphcomm:
-        comm = mpi.Intracomm.Create_graph(self, index, edges, reorder)
-        return self._relative(Graphcomm(comm))
-
-    def Create_dist_graph_adjacent(
-        self,
-        sources: Sequence[int],
-        destinations: Sequence[int],
-        sourceweights: Sequence[int] | None = None,
-        destweights: Sequence[int] | None = None,
-        info: mpi.Info = mpi.INFO_NULL,
-        reorder: bool = False,
-    ) -> Distgraphcomm:
-        comm = mpi.Intracomm.Create_dist_graph_adjacent(
-            self, sources, destinations, sourceweights, destweights, info, reorder
-        )
-        return self._relative(Distgraphcomm(comm))
-
-    def Create_dist_graph(
-        self,
-        sources: Sequence[int],
-        degrees: Sequence[int],
-        destinations: Sequence[int],
-        weights: Sequence[int] | None = None,
-        info: mpi.Info = mpi.INFO_NULL,
-        reorder: bool = False,
-    ) -> Distgraphcomm:
-        comm = mpi.Intracomm.Create_dist_graph(
-            self, sources, degrees, destinations, weights, info, reorder
-        )
-        return self._relative(Distgraphcomm(comm))
-
-    def Create_intercomm(
-        self,
-        local_leader: int,
-        peer_comm: mpi.Intracomm,
-        remote_leader: int,
-        tag: int = 0,
-    ) -> Intercomm:
-        # Only the leaders have the peers' communicator, so all ranks check the result.
-        comm = mpi.Intracomm.Create_intercomm(
-            self, local_leader, peer_comm, remote_leader, tag
-        )
-        return check_shim(Intercomm(comm))
-
-    # Communicators to other jobs, or to processes that this job starts
-
-    def Accept(self, *args: Any, **kwargs: Any) -> Intercomm:
-        return check_shim(Intercomm(mpi.Intracomm.Accept(self, *args, **kwargs)))
-
-    def Connect(self, *args: Any, **kwargs: Any) -> Intercomm:
-        return check_shim(Intercomm(mpi.Intracomm.Connect(self, *args, **kwargs)))
-
-    def Spawn(self, *args: Any, **kwargs: Any) -> Intercomm:
-        return check_shim(Intercomm(mpi.Intracomm.Spawn(self, *args, **kwargs)))
-
-    def Spawn_multiple(self, *args: Any, **kwargs: Any) -> Intercomm:
-        return check_shim(Intercomm(mpi.Intracomm.Spawn_multiple(self, *args, **kwargs)))
 
 
 class Topocomm(mpi.Topocomm, Intracomm):
@@ -220,9 +89,6 @@ class Topocomm(mpi.Topocomm, Intracomm):
 
 class Cartcomm(mpi.Cartcomm, Topocomm):
     """mpi4py's Cartcomm, wrapped."""
-
-    def Sub(self, remain_dims: Sequence[bool]) -> Cartcomm:
-        return self._relative(Cartcomm(mpi.Cartcomm.Sub(self, remain_dims)))
 
 
 class Graphcomm(mpi.Graphcomm, Topocomm):
@@ -235,32 +101,6 @@ class Distgraphcomm(mpi.Distgraphcomm, Topocomm):
 
 class Intercomm(mpi.Intercomm, Comm):
     """mpi4py's Intercomm between groups of one job, wrapped."""
-
-    def Merge(self, high: bool = False) -> Intracomm:
-        return self._relative(Intracomm(mpi.Intercomm.Merge(self, high)))
-
-    @classmethod
-    def Create_from_groups(  # type: ignore[override]
-        cls,
-        local_group: mpi.Group,
-        local_leader: int,
-        remote_group: mpi.Group,
-        remote_leader: int,
-        stringtag: str = "org.mpi4py",
-        info: mpi.Info = mpi.INFO_NULL,
-        errhandler: mpi.Errhandler | None = None,
-    ) -> Intercomm:
-        return Intercomm(
-            mpi.Intercomm.Create_from_groups(
-                local_group,
-                local_leader,
-                remote_group,
-                remote_leader,
-                stringtag,
-                info,
-                errhandler,
-            )
-        )
 
 
 PREDEFINED = ("COMM_WORLD", "COMM_SELF", "COMM_NULL")
@@ -337,6 +177,73 @@ def wrapped(comm: mpi.Comm) -> Comm:
             return ours(comm)
     raise TypeError(f"not a communicator: {comm!r}")
 
+
+def _wrap_results(
+    ours: type[Comm],
+    theirs: type[mpi.Comm],
+    finish: Callable[[Comm, Comm], Comm],
+    *names: str,
+) -> None:
+    """Makes these methods return communicators of the wrapper; ``finish`` gets the
+    communicator that the method was called on, and the result."""
+
+    def wrap(raw: Callable[..., mpi.Comm]) -> Callable[..., Comm]:
+        @functools.wraps(raw)
+        def call(self: Comm, *args: Any, **kwargs: Any) -> Comm:
+            return finish(self, wrapped(raw(self, *args, **kwargs)))
+
+        return call
+
+    for name in names:
+        if hasattr(theirs, name):  # older mpi4py lacks some
+            setattr(ours, name, wrap(getattr(theirs, name)))
+
+
+def _wrap_class_results(
+    ours: type[Comm],
+    theirs: type[mpi.Comm],
+    finish: Callable[[Comm], Comm],
+    *names: str,
+) -> None:
+    """The same for class methods."""
+
+    def wrap(raw: Callable[..., mpi.Comm]) -> staticmethod[..., Comm]:
+        @functools.wraps(raw)
+        def call(*args: Any, **kwargs: Any) -> Comm:
+            return finish(wrapped(raw(*args, **kwargs)))
+
+        return staticmethod(call)
+
+    for name in names:
+        if hasattr(theirs, name):
+            setattr(ours, name, wrap(getattr(theirs, name)))
+
+
+# Communicators of the same processes, and of some of them.
+_wrap_results(Comm, mpi.Comm, Comm._alike, "Clone", "Dup", "Dup_with_info")
+_wrap_results(Comm, mpi.Comm, Comm._derived, "Create", "Split", "Split_type", "Shrink")
+_wrap_results(
+    Intracomm,
+    mpi.Intracomm,
+    Comm._derived,
+    *("Create_group", "Create_cart", "Create_graph"),
+    *("Create_dist_graph_adjacent", "Create_dist_graph"),
+)
+_wrap_results(Cartcomm, mpi.Cartcomm, Comm._derived, "Sub")
+_wrap_results(Intercomm, mpi.Intercomm, Comm._derived, "Merge")
+_wrap_class_results(Intracomm, mpi.Intracomm, lambda comm: comm, "Create_from_group")
+_wrap_class_results(Intercomm, mpi.Intercomm, lambda comm: comm, "Create_from_groups")
+# Communicators to other jobs, or to processes that this job starts. Only the leaders of
+# Create_intercomm have the peers' communicator, so all ranks check its result.
+_wrap_results(
+    Intracomm,
+    mpi.Intracomm,
+    lambda _, comm: check_shim(comm),
+    *("Create_intercomm", "Accept", "Connect", "Spawn", "Spawn_multiple"),
+)
+_wrap_class_results(
+    Comm, mpi.Comm, check_shim, "Get_parent", "Join", "fromhandle", "fromint", "f2py"
+)
 
 # The requests of collective calls, non-blocking and persistent.
 BUFFER_COLLECTIVES = (
