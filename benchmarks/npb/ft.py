@@ -70,7 +70,7 @@ class _Transform:
         self.space = np.empty((self.planes, y, x), np.complex128)
         self.spectrum = np.empty((z, self.rows, x), np.complex128)
         self.evolved = np.empty_like(self.spectrum)
-        # By rank: what of this rank's planes lies in that rank's rows.
+        # By rank: the part of this rank's planes in that rank's rows.
         self.parcels = np.empty((link.ranks, self.planes, self.rows, x), np.complex128)
         self.factors = np.empty(self.spectrum.shape)
 

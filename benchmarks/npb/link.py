@@ -1,9 +1,8 @@
 """Sends a benchmark's messages and counts them.
 
-One thin layer over a communicator: every message and collective call that a benchmark
-starts goes through here, so that its count and bytes are the program's own, whatever the
-MPI library makes of them. A message to oneself counts; of a collective call, the bytes of
-the send buffer count.
+It is a thin layer over a communicator for all messages and collective calls of a benchmark.
+So count and bytes belong to the program and do not depend on the MPI library. A message of
+a rank to itself counts. A collective call counts with the bytes of its send buffer.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class Link:
         self._comm.Barrier()
 
     def sum(self, value: Any) -> Any:
-        """The sum over all ranks, on each: of a number, or of arrays item by item."""
+        """Returns the sum over all ranks, of a number or of arrays item by item."""
         mine = np.array(value, order="C")
         total = np.empty_like(mine)
         self._count_collective(mine.nbytes)
@@ -83,7 +82,7 @@ class Link:
         return MPI.Wtime()
 
     def traffic(self) -> Traffic:
-        """What a rank has sent so far, the average over all. Not itself counted."""
+        """Returns the mean traffic of a rank so far, without this call."""
         total = np.empty_like(self._sent)
         self._comm.Allreduce(self._sent, total, MPI.SUM)
         return Traffic(*(total / self.ranks).tolist())

@@ -1,17 +1,17 @@
 /* bulk: steps of computation, after each of which neighbours exchange a word.
 
-What it shows. The bulk-synchronous pattern at any grain: a rank computes for WORK units,
-sends its number to its right neighbour, takes that of its left one, and goes on. How much
-of such a job's time its ranks need each other for depends on WORK alone, so that a row of
-values shows from which grain on it matters that they run at the same time.
+Purpose. It has the bulk-synchronous pattern at any grain: a rank computes for WORK units,
+sends its number to its right neighbour and receives the number of its left neighbour. WORK
+alone decides how often ranks need each other. So a series of values shows at which grain it
+matters that the ranks run at the same time.
 
     bulk --steps N --work K [--inject-error]
 
-A unit is one step of x' = A x + C mod 2^64, a nanosecond or so, each of which needs the last.
+A unit is one step of x' = A x + C mod 2^64, about a nanosecond. Each step needs the one before.
 
-How it checks itself. K units at once are again such a step, with powers of A (found in
-log K multiplications), so that rank 0 repeats the whole exchange in no time and compares
-all ranks' numbers to the bit. */
+Verification. K units together are one such step with powers of A, found in log K
+multiplications. So rank 0 quickly repeats the whole exchange and compares all bits of all
+ranks' numbers. */
 
 #include <inttypes.h>
 #include <mpi.h>

@@ -1,14 +1,14 @@
 /* compute: pairs of Gaussian deviates, hardly any communication.
 
-What it shows. The EP benchmark of the NAS suite: every rank works on its own part of one
-stream of random numbers, and a single Allreduce at the end adds the parts up. How jobs
-of this kind share a node hardly depends on when their ranks run.
+Purpose. It has the EP benchmark of the NAS suite: every rank works on its own part of one
+stream of random numbers, and a single Allreduce at the end adds the parts up. The
+times at which the ranks run hardly matter to such jobs.
 
-The numbers. x' = 5^13 x mod 2^46 from the suite's seed; two of them make a point of the
-square (-1, 1)^2; a point inside the unit circle gives two Gaussian deviates (Marsaglia's
-polar method), which are summed and counted by their larger absolute value.
+The numbers. x' = 5^13 x mod 2^46 from the suite's seed. Two numbers make a point of the
+square (-1, 1)^2. A point inside the unit circle gives two Gaussian deviates (Marsaglia's
+polar method). They are summed and counted by their larger absolute value.
 
-How it checks itself. The suite publishes the sums of its classes S, W, A and B, which are
+Verification. The suite publishes the sums of its classes S, W, A and B, which are
 2^24, 2^25, 2^28 and 2^30 pairs. The order of additions depends on the number of ranks, so
 sums are compared to 1e-8, as the suite does. */
 

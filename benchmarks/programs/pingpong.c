@@ -5,7 +5,7 @@
  *
  * Two ranks, each on a processor of its own where they share a node. For each size N
  * batches of about T microseconds; rank 0 prints a line a batch: the size, and the half
- * round trip in nanoseconds. The medians are for whoever reads them to take.
+ * round trip in nanoseconds. The reader takes the medians.
  */
 #define _GNU_SOURCE
 #include <mpi.h>

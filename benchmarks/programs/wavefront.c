@@ -1,6 +1,6 @@
 /* wavefront: symmetric successive over-relaxation (SSOR) in a pipeline of small messages.
 
-What it shows. The communication of the LU benchmark of the NAS suite: each iteration
+Purpose. It has the communication of the LU benchmark of the NAS suite: each iteration
 sweeps a cube of grid points from one corner to the other and back. A rank owns a tile of
 every plane; before it may work on a plane it needs the edges of its two upstream
 neighbours, and it then sends its own edges downstream. Each plane and each edge is one

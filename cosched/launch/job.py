@@ -110,8 +110,8 @@ class Job:
     def death_signal(self) -> signal.Signals:
         """The signal that surely ends the launcher and its ranks.
 
-        Hydra's proxies kill the ranks when their launcher is gone, but SIGTERM is
-        only passed on; Open MPI's launcher has to be asked.
+        Hydra's proxies kill the ranks when their launcher is dead, but only pass SIGTERM
+        on. Open MPI's launcher needs SIGTERM to end the ranks.
         """
         return signal.SIGKILL if self.engine is Engine.HYDRA else signal.SIGTERM
 

@@ -118,8 +118,10 @@ def _build_kernels(specs: Any) -> None:
 
 
 def point_documents(ways: Sequence[Way], found: Runs) -> list[dict[str, Any]]:
-    """The points of the figure: how each was run, what it gave, and every run; in ``level``
-    what they gave at equal speed of the machine, if it differed. ``found``: of ``run_all``.
+    """Returns the points of the figure with their setups, results and runs.
+
+    ``level`` holds the results at equal speed of the machine, if it differed. ``found``:
+    the result of ``run_all``.
     """
     usual_us = usual_probe_us(run for runs in found.values() for run in runs)
     return [

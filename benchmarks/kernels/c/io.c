@@ -1,7 +1,7 @@
 /* The file system of the node: a file of SIZE_BYTES, written and read forward, backward and
-   at random, in blocks. Written blocks are forced to the disk, and the page cache is asked to
-   drop what was read, lest memory be measured. Work: bytes. Each block says which it is and
-   when it was written; that is checked whenever it is read. */
+   in random order, by blocks. Written blocks are forced to the disk, and read blocks are
+   dropped from the page cache, so that the kernel measures the disk and not the memory.
+   Work: bytes. Each block holds its number and the time of its write; each read checks them. */
 
 #define _GNU_SOURCE
 #include "kernel.h"

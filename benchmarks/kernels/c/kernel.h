@@ -1,14 +1,14 @@
-/* What all node kernels have in common.
+/* The common part of all node kernels.
 
    usage: KERNEL SECONDS SIZE_BYTES FOLDER
 
-   A kernel makes its data, says "ready", and waits for a line. Then it works in rounds of a
-   few milliseconds, for so many seconds, or, if that is 0, until its standard input has a
-   line or its end; after the first round it says "running". At the end it checks its data
-   and says "work W seconds S". Exit status 1, with a line on standard error: the data is
-   wrong, or something failed.
+   A kernel makes its data, prints "ready" and waits for a line. Then it works in rounds of a
+   few milliseconds for SECONDS. With SECONDS 0 it works until its standard input has a line
+   or ends. After the first round it prints "running". At its end it checks its data and
+   prints "work W seconds S". If the data is wrong or a call failed, it prints a line on
+   standard error and exits with status 1.
 
-   So a driver can start several, let them all run, and measure one while the others run. */
+   So a driver can start several kernels and measure one while the others run. */
 
 #ifndef KERNEL_H
 #define KERNEL_H
@@ -64,13 +64,13 @@ static inline double kernel_now(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static inline void kernel_say(const char *text)
+static inline void kernel_print(const char *text)
 {
     puts(text);
     fflush(stdout);
 }
 
-/* Waits for the line that starts all. Its end instead: nobody wants us. */
+/* Waits for the line that starts the work. Exits at the end of the input. */
 static inline void kernel_wait(void)
 {
     char byte;
@@ -82,7 +82,7 @@ static inline void kernel_wait(void)
     } while (got < 0 || byte != '\n');
 }
 
-static inline int kernel_told_to_stop(void)
+static inline int kernel_is_stopped(void)
 {
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
     return poll(&input, 1, 0) > 0;
@@ -93,7 +93,7 @@ static inline int kernel_goes_on(const struct kernel_arguments *arguments, doubl
 {
     if (arguments->seconds > 0.0)
         return kernel_now() - begin < arguments->seconds;
-    return !kernel_told_to_stop();
+    return !kernel_is_stopped();
 }
 
 static inline void kernel_report(double work, double seconds)
@@ -102,19 +102,19 @@ static inline void kernel_report(double work, double seconds)
     fflush(stdout);
 }
 
-/* The life of a kernel of one process. round_once: returns the work done. verify: NULL, or
-   what is wrong. */
+/* Runs a kernel of one process. round_once: returns the work done. verify: returns NULL, or
+   a description of the fault. */
 static inline int kernel_main(const char *name, const struct kernel_arguments *arguments,
                               double (*round_once)(void), const char *(*verify)(void))
 {
-    kernel_say("ready");
+    kernel_print("ready");
     kernel_wait();
     double begin = kernel_now(), work = 0.0;
     int said = 0;
     do {
         work += round_once();
         if (!said)
-            kernel_say("running");
+            kernel_print("running");
         said = 1;
     } while (kernel_goes_on(arguments, begin));
     double seconds = kernel_now() - begin;

@@ -49,7 +49,7 @@ int main(int argc, char **argv)
     if (ranks % 2)
         kernel_fail("network", "wants an even number of ranks");
     if (rank == 0) {
-        kernel_say("ready");
+        kernel_print("ready");
         kernel_wait();
     }
     MPI_Barrier(MPI_COMM_WORLD);
@@ -61,7 +61,7 @@ int main(int argc, char **argv)
             trip(rank ^ 1, LARGE);
         }
         if (rank == 0 && work == 0.0)
-            kernel_say("running");
+            kernel_print("running");
         work += TRIPS;
         goes_on = rank == 0 && kernel_goes_on(&arguments, begin);
         MPI_Bcast(&goes_on, 1, MPI_INT, 0, MPI_COMM_WORLD);

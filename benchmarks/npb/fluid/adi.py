@@ -148,7 +148,7 @@ class Adi:
         for axis in AXES:
             last = self.sides[axis] - 1
             for way, peer in enumerate((self.down[axis], self.up[axis])):
-                # What travels up leaves the top of a cell and enters the next from below.
+                # A message upward leaves the top of a cell and enters the next from below.
                 leave = (_Where.FIRST, _Where.LAST)[way]
                 enter = (_Where.ABOVE, _Where.BELOW)[way]
                 source = (self.up[axis], self.down[axis])[way]

@@ -91,7 +91,7 @@ class _Solver:
         )
         (x_first, nx), (y_first, ny) = share(size.edge, x, wide), share(size.edge, y, deep)
         self.cell = Cell(kernels, size, (x_first, y_first, 0), (nx, ny, size.edge))
-        # What of a row along each axis is not boundary, and so is sent.
+        # The part of a row along each axis without boundary, which is sent.
         self.inner = tuple(
             slice(GHOSTS + (first == 0), GHOSTS + count - (first + count == size.edge))
             for first, count in ((x_first, nx), (y_first, ny))
@@ -164,7 +164,7 @@ class _Solver:
                 if peer is not None:
                     into = cell.planes(cell.u, axis, ghost, GHOSTS)
                     buffer = np.empty(into.shape)
-                    # What the peer sends down arrives from above.
+                    # A message downward arrives from above.
                     waits.append((link.start_receive(buffer, peer, way ^ 1), buffer, into))
             for peer, edge, _, way in ways:
                 if peer is not None:

@@ -1,4 +1,4 @@
-"""The gang driver: whose turn it is, and when it wants to be asked again."""
+"""The gang driver chooses the next job and the time of its next call."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ GRID = Grid(("proportional",), SLICES, GMETS, DEFAULT)
 
 
 def search(surface, grid=GRID, repeats=3, noise=lambda _one, _n: 1.0):
-    """Runs the whole search; what was observed, and in which order."""
+    """Runs the whole search; returns the responses and their order."""
     observed, order = {}, []
     while batch := next_round(grid, observed, repeats):
         assert len(batch) == len(set(batch))

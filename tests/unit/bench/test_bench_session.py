@@ -50,7 +50,7 @@ count = 2
 
 @pytest.fixture
 def bench(tmp_path, monkeypatch):
-    """What runs a workload's text with the stand-in, on this machine as the only node."""
+    """Runs a workload's text with the stand-in, on this machine as the only node."""
     script = tmp_path / "cosched-run"
     script.write_text(STAND_IN)
     script.chmod(0o755)

@@ -22,7 +22,7 @@ from cosched.core.units import NS_PER_MS, parse_duration
 from tests.tools.json_fields import differences, sections
 from tests.unit.bench.bench_samples import load
 
-#: What cosched bench and cosched tune tell of where they ran.
+#: The conditions that cosched bench and cosched tune write into their documents.
 SETTING = (
     *("command_line", "started", "cosched", "kernel", "mpi", "lab", "hosts"),
     *("settings", "nodes"),

@@ -1,4 +1,4 @@
-"""The workload parser: what it reads, and what it says of mistakes."""
+"""The workload parser reads all keys and reports mistakes in one line."""
 
 import string
 import sys

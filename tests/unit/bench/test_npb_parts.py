@@ -132,7 +132,7 @@ def test_blocks_of_cg_cover_the_matrix_and_shares_meet_columns(ranks, order):
     places = [cg.place(rank, ranks, order) for rank in range(ranks)]
     assert sum(len(p.rows) * len(p.columns) for p in places) == order**2
     for rank, place in enumerate(places):
-        # What comes across the diagonal is the rows that this rank has as columns.
+        # The rows from across the diagonal are this rank's columns.
         across = places[place.across]
         assert place.across < ranks
         assert across.across == rank

@@ -63,7 +63,7 @@ def made_up(way, repeats, seconds, probes_us=()):
 
 
 def document_of(figure, seconds_of=as_the_paper_says, scale="lab", **changes):
-    """What yoo.carry_out makes, without the runs."""
+    """Makes the document of yoo.carry_out without the runs."""
     plan = make_plan(figure, SCALES[scale], None, quick=False)
     found = {
         (way.workload.title, way.setup.name): made_up(way, 2, seconds_of(way))

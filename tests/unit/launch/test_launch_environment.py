@@ -1,4 +1,4 @@
-"""What the tasks find in their environment, and how jobs are named."""
+"""The tasks' environment and the default names of jobs."""
 
 from __future__ import annotations
 

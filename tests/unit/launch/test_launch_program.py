@@ -1,4 +1,4 @@
-"""What a command line starts, and which MPI it will load."""
+"""The program of a command line and the MPI that it loads."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_program_without_mpi_has_no_family():
 
 
 def test_mpi_behind_another_library_is_found(tmp_path):
-    """Only the loader can tell: it is asked about a real program with a real library."""
+    """Only the loader finds it: ldd runs on a real program with a real library."""
     source = tmp_path / "x.c"
     source.write_text("int outer(void) { return 0; } int main(void) { return outer(); }\n")
     library = ("-shared", "-fPIC", "-Wl,--no-as-needed")

@@ -16,7 +16,7 @@ void npb_fluid_exact(const struct npb_fluid_cell *cell, double *u);
 /* The initial guess: exact on the boundary of the whole grid, blended between inside. */
 void npb_fluid_begin(const struct npb_fluid_cell *cell, double *u);
 
-/* What both the right-hand side and the Jacobians need of each point and first ghost:
+/* The values for right-hand side and Jacobians, at each point and first ghost:
  * 1 / density, three velocities, energy / density, kinetic energy / density. */
 void npb_fluid_derive(const struct npb_fluid_cell *cell, const double *u, double *derived);
 

@@ -37,7 +37,7 @@ NPB_INLINE void apply(int axis, double flux, double viscous, double extra, const
 /* The coefficients that all points have in common. */
 struct weights {
     double flux[3], viscous[3], extra[3];
-    double diagonal; /* what all diagonal elements have */
+    double diagonal; /* in all diagonal elements */
     double friction; /* of the momenta, from all three directions */
     double heat;     /* of the energy */
 };
