@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -36,13 +35,12 @@ def gather(run_dir: Path, nodes: Sequence[str] = ()) -> list[Status]:
     return found
 
 
-def no_daemons(run_dir: Path) -> NoDaemon:
+def no_daemons(run_dir: Path, euid: int) -> NoDaemon:
     """Returns the error for a run directory without daemons.
 
     Root's daemons serve all users of a compute node. A user whose own directory is asked
     has found none of them, so the user may be on a login node.
     """
-    euid = os.geteuid()
     if run_dir != default_run_dir({}, euid) or run_dir == SYSTEM_RUN_DIR:
         return NoDaemon(f"no daemons are up in {run_dir}; start them: cosched up")
     return NoDaemon(

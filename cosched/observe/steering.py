@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +32,7 @@ def steer(run_dir: Path, op: str, job: str, nodes: Sequence[str] = ()) -> list[S
     """
     statuses = gather(run_dir, nodes)
     if not statuses:
-        raise no_daemons(run_dir)
+        raise no_daemons(run_dir, os.geteuid())
     here = [status for status in statuses if _has(status, "jobs", job)]
     waiting = [line for status in statuses for line in _has(status, "waiting", job)]
     if not here and waiting:

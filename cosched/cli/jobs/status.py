@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import click
@@ -28,5 +29,5 @@ def command(run_dir: Path, nodes: tuple[str, ...], as_json: bool) -> None:
     """
     statuses = gather(run_dir, nodes)
     if not statuses and not as_json:
-        raise no_daemons(run_dir)
+        raise no_daemons(run_dir, os.geteuid())
     click.echo(json.dumps({"nodes": statuses}, indent=2) if as_json else render(statuses))

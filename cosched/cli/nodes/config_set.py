@@ -44,7 +44,7 @@ def command(
         if save:
             raise click.UsageError("--save needs NAME=VALUE.")
         if not _print_live(run_dir, nodes):
-            raise no_daemons(run_dir)
+            raise no_daemons(run_dir, os.geteuid())
         return
     given = dict(_split(word) for word in settings)
     values = {key.path: _parsed(key, text) for key, text in given.items()}
@@ -61,7 +61,7 @@ def command(
     if saved is not None:
         click.echo(f"saved in {saved}")
     elif not reached:
-        raise no_daemons(run_dir)
+        raise no_daemons(run_dir, os.geteuid())
 
 
 def _split(word: str) -> tuple[Key, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Sequence
@@ -49,7 +50,7 @@ class Sampler:
                     if self._nodes:
                         raise
         if not found:
-            raise no_daemons(self._run_dir)
+            raise no_daemons(self._run_dir, os.geteuid())
         return Sample(time.monotonic(), time.time_ns(), found)
 
     def _ask(self, paths: NodePaths, since_ns: int) -> Status:

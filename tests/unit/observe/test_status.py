@@ -1,0 +1,55 @@
+"""Checks the text of cosched status, and the error for a node without daemons."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cosched.observe.status import no_daemons, render
+from cosched.shm.paths import default_run_dir
+from tests.unit.observe.top_samples import job, status, task
+
+
+def test_no_daemons_asks_user_for_compute_node():
+    error = str(no_daemons(default_run_dir({}, 1000), 1000))
+    assert "is this a compute node?" in error
+    assert "/run/cosched" in error
+    assert str(default_run_dir({}, 1000)) in error
+
+
+@pytest.mark.parametrize(
+    ("run_dir", "euid"), [(default_run_dir({}, 0), 0), (Path("/tmp/lab"), 1000)]
+)
+def test_no_daemons_names_cosched_up_elsewhere(run_dir, euid):
+    expected = f"no daemons are up in {run_dir}; start them: cosched up"
+    assert str(no_daemons(run_dir, euid)) == expected
+
+
+def test_render_shows_jobs_in_columns_with_refusals():
+    jobs = [
+        job("solver", [task(1), task(2)], state="on", scheduled_s=12.34),
+        job("x" * 90, [task(3)], state="raised", refused={"gmet": 3, "stale": 0}),
+    ]
+    jobs[1]["share_percent"] = None
+    lines = render([status("n1", jobs)]).splitlines()
+    assert lines[0] == "n1: slice 2s (aligned), gmet 100ms, cgroup1 proportional"
+    assert lines[2].split() == [
+        *("job", "tasks", "state", "share"),
+        *("scheduled", "switches", "granted"),
+    ]
+    assert lines[3].split() == ["solver", "2", "on", "99%", "12.3s", "0", "0"]
+    assert lines[4].split()[1:4] == ["1", "boosted", "-"]
+    assert lines[5] == "    refused: gmet 3"
+    assert max(map(len, lines)) <= 80
+
+
+def test_render_without_jobs_shows_warnings_and_waiting_jobs():
+    waiting = [{"reason": "big waits for 8.0 GiB", "waited_s": 75.0}]
+    node = status("n1", [], waiting=waiting)
+    node["settings"]["warnings"] = ["gmet is not below slice"]
+    assert render([node]).splitlines()[2:] == [
+        "  warning: gmet is not below slice",
+        "  big waits for 8.0 GiB (since 1m15s)",
+        "  no jobs",
+    ]
