@@ -1,4 +1,4 @@
-"""docs/dev/architecture.md names files and functions that exist."""
+"""docs/dev/architecture.md and simulator.md name files and functions that exist."""
 
 from __future__ import annotations
 
@@ -31,3 +31,17 @@ def test_named_file_exists(path):
 )
 def test_room_of_the_table_exists(folder):
     assert (ROOT / folder).is_dir()
+
+
+def files_of_simulator_page():
+    page = (ROOT / "docs/dev/simulator.md").read_text()
+    tables = re.findall(r"^\| file of `(\S+)` \| content \|\n((?:\|.*\n)+)", page, re.M)
+    for folder, rows in tables:
+        for cell in re.findall(r"^\| (`.*?`) \|", rows, re.M):
+            yield from (f"{folder}/{name}" for name in re.findall(r"`(\w+\.py)`", cell))
+
+
+def test_simulator_page_names_existing_files():
+    paths = [ROOT / path for path in files_of_simulator_page()]
+    assert len(paths) > 10
+    assert [path for path in paths if not path.exists()] == []
