@@ -130,7 +130,9 @@ def assert_scheduled(job: str, got: dict[str, float], least: float = 0.8) -> Non
 # --- control groups ---------------------------------------------------------------------
 
 
-def test_the_scheduled_job_gets_nearly_all(classes: ClassScheduler, spin: Spin) -> None:
+def test_scheduled_job_gets_nearly_all_cpu_time(
+    classes: ClassScheduler, spin: Spin
+) -> None:
     pids = fill(classes, spin)
     # Quotas of unscheduled jobs are theirs also where others leave the scheduled one less.
     least = 0.6 if classes.mode == "strict" else 0.8
@@ -169,7 +171,7 @@ def stands_still(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("undo", ["thaw", "remove", "destroy", "another process"])
-def test_a_frozen_class_stands_still_and_goes_on(
+def test_frozen_class_stops_and_continues(
     classes: ClassScheduler, spin: Spin, tag: str, undo: str
 ) -> None:
     job = JOBS[0]
@@ -192,7 +194,7 @@ def test_a_frozen_class_stands_still_and_goes_on(
     eventually(lambda: not stands_still(pid), "the process to go on")
 
 
-def test_version_2_freezes_whoever_is_in_the_group(spin: Spin) -> None:
+def test_version_2_freezes_all_processes_in_the_group(spin: Spin) -> None:
     """Whatever controllers it has: freezing needs none."""
     unified = next((h for h in hierarchies() if h.version == 2 and not h.read_only), None)
     if unified is None:
@@ -217,7 +219,9 @@ def test_version_2_freezes_whoever_is_in_the_group(spin: Spin) -> None:
         group.rmdir()
 
 
-def test_a_guardian_restores(classes: ClassScheduler, spin: Spin, tag: str) -> None:
+def test_guardian_restores_normal_shares(
+    classes: ClassScheduler, spin: Spin, tag: str
+) -> None:
     pids = fill(classes, spin)
     classes.set_shares(shares_of(JOBS[0]))
     guardian = attach(tag, classes.name, classes.mode)
@@ -231,7 +235,9 @@ def test_a_guardian_restores(classes: ClassScheduler, spin: Spin, tag: str) -> N
     assert_scheduled(JOBS[1], received(pids), least=0.6)
 
 
-def test_a_successor_takes_over(classes: ClassScheduler, spin: Spin, tag: str) -> None:
+def test_next_daemon_takes_over_classes(
+    classes: ClassScheduler, spin: Spin, tag: str
+) -> None:
     pids = fill(classes, spin)
     classes.set_shares(shares_of(JOBS[0]))
     inside = {job: group_of(pid) for job, pid in pids.items()}
@@ -258,7 +264,7 @@ def test_destroy_gives_members_back(classes: ClassScheduler, spin: Spin, tag: st
         assert proc.state(pids[job]) in ("R", "S")
 
 
-def test_a_task_that_died_is_no_error(classes: ClassScheduler, spin: Spin) -> None:
+def test_dead_task_is_no_error(classes: ClassScheduler, spin: Spin) -> None:
     pid = fill(classes, spin, JOBS[:1])[JOBS[0]]
     os.kill(pid, signal.SIGKILL)
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
@@ -328,7 +334,7 @@ def end(pids: dict[str, int]) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_the_duty_cycle_of_an_ordinary_user(mode: str) -> None:
+def test_duty_cycle_of_an_ordinary_user(mode: str) -> None:
     def drive() -> object:
         found = probe("live", want="dutycycle", mode=mode)
         classes, pids = found.scheduler, spinners_of_nobody()
@@ -356,7 +362,7 @@ def test_the_duty_cycle_of_an_ordinary_user(mode: str) -> None:
     assert min(restored.values()) > 0.1
 
 
-def test_an_ordinary_user_gets_a_class_scheduler() -> None:
+def test_ordinary_user_gets_a_class_scheduler() -> None:
     """Without delegation only the duty cycle is left, and the reasons say so."""
     tried = as_nobody(lambda: probe("live").tried)
     assert isinstance(tried, list)
@@ -380,7 +386,7 @@ def test_only_own_processes_can_be_stopped(spin: Spin) -> None:
     assert proc.state(pid) == "R"
 
 
-def test_nobody_is_left_stopped_by_a_killed_scheduler() -> None:
+def test_killed_scheduler_leaves_no_process_stopped() -> None:
     def abandon() -> dict[str, int]:
         """A scheduler daemon that ends in the middle of everything."""
         classes, pids = attach("live", "dutycycle", "strict"), spinners_of_nobody()

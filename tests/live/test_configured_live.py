@@ -106,7 +106,7 @@ def task_of(user, run_dir, job):
         process.stdout.close()
 
 
-def test_users_are_held_to_the_operators_limits_and_root_is_not(open_dir):
+def test_limits_bind_users_but_not_root(open_dir):
     with daemon(open_dir, "[limits]\njobs_per_user = 1\n") as greeting:
         assert greeting.startswith("READY")
         with task_of(NOBODY, open_dir, "one") as first:
@@ -120,7 +120,7 @@ def test_users_are_held_to_the_operators_limits_and_root_is_not(open_dir):
                 assert (a, b) == (0, 0)
 
 
-def test_a_carrier_that_is_not_allowed_is_refused(open_dir):
+def test_forbidden_carrier_is_refused(open_dir):
     with daemon(open_dir, '[limits]\ncarriers = ["shadow"]\n') as greeting:
         assert greeting.startswith("READY")
         with task_of(NOBODY, open_dir, "one") as (error, reason):
@@ -136,14 +136,14 @@ def test_a_carrier_that_is_not_allowed_is_refused(open_dir):
         ("[limits]\nslice_mix = 3\n", "operator.toml:2: 'slice_mix' is not a key"),
     ],
 )
-def test_a_users_daemons_say_what_is_not_allowed(open_dir, limits, words):
+def test_private_daemons_report_forbidden_settings(open_dir, limits, words):
     options = ("--slice", "5s", "--class-scheduler", "dutycycle")
     with daemon(open_dir, limits, *options, user=NOBODY) as said:
         assert words in said
         assert said.startswith("coschedd: ")
 
 
-def test_a_users_live_daemons_cannot_be_set_beyond_the_limits(open_dir):
+def test_live_private_daemons_refuse_forbidden_settings(open_dir):
     # Sockets of his own in a directory of his own.
     own = open_dir / "own"
     own.mkdir()
@@ -190,7 +190,7 @@ def scrape(address):
     }
 
 
-def test_metrics_say_what_the_node_does(node):
+def test_metrics_report_the_node(node):
     address = up_with_metrics(node)
     first, second = node.task("one"), node.task("two")
     assert first.error == second.error == 0
@@ -203,7 +203,7 @@ def test_metrics_say_what_the_node_does(node):
     assert values["cosched_daemon_cpu_seconds_total", None] > 0
 
 
-def test_a_metrics_server_that_died_is_replaced_at_the_same_address(node):
+def test_dead_metrics_server_is_replaced_at_its_address(node):
     address = up_with_metrics(node)
     assert scrape(address)
     pid = lock_holder(node.paths.metrics_lock)
@@ -212,7 +212,7 @@ def test_a_metrics_server_that_died_is_replaced_at_the_same_address(node):
     assert lock_holder(node.paths.metrics_lock) not in (None, pid)
 
 
-def test_the_metrics_server_ends_with_the_daemon_however_that_ends(node):
+def test_metrics_server_ends_with_the_daemon(node):
     address = up_with_metrics(node)
     assert scrape(address)
     pidfd = os.pidfd_open(lock_holder(node.paths.metrics_lock))
@@ -234,7 +234,7 @@ def has_ended(pidfd):
     return bool(select.select([pidfd], [], [], 0)[0])
 
 
-def test_an_address_that_is_taken_is_said_in_one_line(node):
+def test_used_address_gets_one_line(node):
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
         with pytest.raises(CoschedError, match="Address already in use") as caught:
@@ -271,7 +271,7 @@ def test_set_changes_live_nodes_without_touching_jobs(node):
     assert cosched(*words).stdout == printed
 
 
-def test_what_is_saved_counts_from_the_next_start(open_dir):
+def test_saved_value_counts_from_the_next_start(open_dir):
     config = open_dir / "config"
     config.mkdir()
     os.chown(config, NOBODY, NOBODY)
@@ -286,7 +286,7 @@ def test_what_is_saved_counts_from_the_next_start(open_dir):
     assert values["node.mode"]["where"] == f"{config}/cosched/config.toml:3"
 
 
-def test_top_once(node):
+def test_top_once_prints_one_picture(node):
     node.up(slice="2s")
     first, second = node.task("one"), node.task("two")
     assert first.error == second.error == 0

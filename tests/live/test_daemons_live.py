@@ -50,7 +50,7 @@ def weights(node):
     return found
 
 
-def test_a_task_registers_and_leaves(node):
+def test_task_registers_and_leaves(node):
     node.up()
     task = node.task("a")
     assert task.error == 0
@@ -65,7 +65,7 @@ def test_a_task_registers_and_leaves(node):
     assert not list(Path("/dev/shm").glob(f"cosched-{node.paths.tag}-job-*"))
 
 
-def test_a_crashed_task_counts_as_cmdout(node):
+def test_crashed_task_counts_as_cmdout(node):
     node.up()
     first, second = node.task("a", 0), node.task("a", 1)
     first.kill()
@@ -74,7 +74,7 @@ def test_a_crashed_task_counts_as_cmdout(node):
     eventually(lambda: node.job("a") is None, "the job to be forgotten")
 
 
-def test_jobs_take_turns_by_the_timer(node):
+def test_timer_switches_jobs(node):
     node.up(slice="100ms")
     tasks = [node.task(name) for name in "abc"]
     for task in tasks:
@@ -93,7 +93,7 @@ def test_settings_change_while_jobs_run(node, align):
         eventually(lambda t=task: t.scheduled, "its turn")
 
 
-def test_a_trapped_message_pulls_a_switch(node):
+def test_trapped_message_causes_a_switch(node):
     node.up()
     first, second = node.task("a"), node.task("b")
     assert first.scheduled
@@ -106,7 +106,7 @@ def test_a_trapped_message_pulls_a_switch(node):
     assert shares[f"{os.geteuid()}.b"] > 50 * shares[f"{os.geteuid()}.a"]
 
 
-def test_gmet_protects_and_the_refusal_is_told(node):
+def test_gmet_protects_and_the_refusal_is_counted(node):
     node.up(gmet="60s", slice="120s")
     first, second = node.task("a"), node.task("b")
     request(node.paths, "turn", job=job_key(os.geteuid(), "b"))
@@ -117,7 +117,7 @@ def test_gmet_protects_and_the_refusal_is_told(node):
     assert not first.scheduled
 
 
-def test_who_came_first_is_protected_longer(node):
+def test_earlier_job_is_protected_longer(node):
     node.up(gmet="20s", slice="120s")
     node.task("a")
     second = node.task("b")
@@ -126,7 +126,7 @@ def test_who_came_first_is_protected_longer(node):
     assert not second.scheduled
 
 
-def test_an_unscheduled_waiter_wakes_when_its_turn_comes(node):
+def test_unscheduled_waiter_wakes_at_its_turn(node):
     node.up()
     first, second = node.task("a"), node.task("b")
     assert second.ask("pause") == "1"
@@ -144,7 +144,7 @@ def test_jobs_on_different_cpus_do_not_compete(node):
     assert second.scheduled
 
 
-def test_killing_the_scheduler_daemon_frees_the_jobs_and_leaves_nothing(node):
+def test_killed_scheduler_daemon_leaves_free_jobs_and_no_files(node):
     node.up()
     tasks = [node.task(name) for name in "abc"]
     os.kill(node.scheduler_pid, signal.SIGKILL)
@@ -158,7 +158,7 @@ def test_killing_the_scheduler_daemon_frees_the_jobs_and_leaves_nothing(node):
     assert node.remains() == []
 
 
-def test_killing_both_daemons_leaves_jobs_running_and_down_cleans(node):
+def test_down_cleans_up_after_both_daemons_were_killed(node):
     node.up()
     tasks = [node.task(name) for name in "ab"]
     # The guardian first, or it would do its work.
@@ -174,7 +174,7 @@ def test_killing_both_daemons_leaves_jobs_running_and_down_cleans(node):
     assert node.remains() == []
 
 
-def test_killing_the_timer_daemon_brings_another(node):
+def test_killed_timer_daemon_is_replaced(node):
     node.up(slice="100ms")
     tasks = [node.task(name) for name in "ab"]
     old = node.timer_pid
@@ -185,7 +185,7 @@ def test_killing_the_timer_daemon_brings_another(node):
     assert node.status()["timer"]["restarts"] == 1
 
 
-def test_up_after_a_crash_takes_over_the_running_jobs(node):
+def test_up_after_a_crash_takes_over_running_jobs(node):
     node.up()
     tasks = {name: node.task(name) for name in "ab"}
     os.kill(node.scheduler_pid, signal.SIGKILL)
@@ -205,7 +205,7 @@ def test_up_after_a_crash_takes_over_the_running_jobs(node):
 
 
 @pytest.mark.parametrize("killed", ["scheduler", "both"])
-def test_the_unit_leaves_the_jobs_of_killed_daemons_to_those_it_starts_next(node, killed):
+def test_unit_keeps_jobs_of_killed_daemons_for_the_next(node, killed):
     node.up()
     tasks = [node.task(name) for name in "ab"]
     if killed == "both":
@@ -238,7 +238,7 @@ def test_the_unit_leaves_the_jobs_of_killed_daemons_to_those_it_starts_next(node
     assert subprocess.run(after_the_end, capture_output=True, check=True).stdout
 
 
-def test_a_restarted_daemon_has_the_order_of_before(node):
+def test_restarted_daemon_keeps_the_order_of_jobs(node):
     node.up(slice="60s")
     first, later = node.task("zeta"), node.task("alpha")
     paths = {name: node.paths.job_region(job_key(os.geteuid(), name)) for name in DATES}
@@ -253,7 +253,7 @@ def test_a_restarted_daemon_has_the_order_of_before(node):
     eventually(lambda: first.scheduled and not later.scheduled, "the order of submission")
 
 
-def test_a_job_that_is_alone_after_a_restart_is_told_so(node):
+def test_job_alone_after_a_restart_is_not_contended(node):
     node.up()
     tasks = [node.task(name) for name in "ab"]
     region = JobRegion.attach(node.paths.job_region(job_key(os.geteuid(), "a")))
@@ -268,7 +268,7 @@ def test_a_job_that_is_alone_after_a_restart_is_told_so(node):
     region.close()
 
 
-def test_jobs_that_outlive_their_daemon_are_told_that_nobody_waits(node):
+def test_jobs_without_a_daemon_are_not_contended(node):
     node.up()
     tasks = [node.task(name) for name in "ab"]
     region = JobRegion.attach(node.paths.job_region(job_key(os.geteuid(), "a")))
@@ -279,7 +279,7 @@ def test_jobs_that_outlive_their_daemon_are_told_that_nobody_waits(node):
     region.close()
 
 
-def test_who_stops_waiting_for_a_daemon_does_not_end_it(node):
+def test_daemon_survives_the_end_of_its_starter(node):
     read_end, write_end = os.pipe()
     os.close(read_end)
     daemon = subprocess.Popen(
@@ -300,7 +300,7 @@ def test_who_stops_waiting_for_a_daemon_does_not_end_it(node):
     assert daemon.wait() == 0
 
 
-def test_a_truncated_region_costs_only_its_own_job(node):
+def test_truncated_region_affects_only_its_job(node):
     node.up(slice="60s")
     torn, other = node.task("torn"), node.task("other")
     daemon = node.status()["pid"]
@@ -322,7 +322,7 @@ def test_down_lets_running_jobs_run(node):
     assert tasks[1].ask("leave") == "bye"
 
 
-def test_down_waits_for_a_daemon_that_begins(node):
+def test_down_waits_for_a_starting_daemon(node):
     """It has the lock, but does not answer yet: what is there is no remains."""
     daemon = subprocess.Popen(
         [
@@ -342,7 +342,7 @@ def test_down_waits_for_a_daemon_that_begins(node):
     assert not node.paths.scheduler_lock.exists()
 
 
-def test_down_and_up_at_once_leave_one_whole_node_or_none(node):
+def test_down_beside_up_leaves_a_whole_node_or_none(node):
     for _ in range(3):
         with ThreadPoolExecutor() as threads:
             starts = [threads.submit(node.up, private=True) for _ in range(2)]
@@ -357,7 +357,7 @@ def test_down_and_up_at_once_leave_one_whole_node_or_none(node):
         assert node.remains() == []
 
 
-def test_down_without_daemons_says_so(node):
+def test_down_without_daemons_reports_it(node):
     assert node.down() is False
 
 
@@ -367,13 +367,13 @@ def test_up_twice_is_an_error(node):
         node.up()
 
 
-def test_what_a_daemon_cannot_do_is_said_by_up(node):
+def test_up_reports_the_daemon_error(node):
     with pytest.raises(CoschedError, match="--class-scheduler"):
         node.up(class_scheduler="nonsense")
     assert node.scheduler_pid is None
 
 
-def test_another_shim_version_is_refused(node):
+def test_other_shim_version_is_refused(node):
     node.up()
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
         connection.connect(str(node.paths.register_socket))
@@ -383,7 +383,7 @@ def test_another_shim_version_is_refused(node):
     assert node.status()["jobs"] == []
 
 
-def test_a_silent_connection_holds_nobody(node):
+def test_silent_connection_blocks_no_task(node):
     node.up()
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as silent:
         silent.connect(str(node.paths.register_socket))
@@ -411,7 +411,7 @@ def test_bad_requests_get_one_clear_error(node, line, words):
     assert node.status()["settings"]["slice_s"] == 10
 
 
-def test_strangers_may_look_but_not_touch(node):
+def test_other_users_may_read_but_not_change(node):
     node.up()
     os.chmod(node.paths.run_dir, 0o755)
     read_end, write_end = os.pipe()
@@ -449,7 +449,7 @@ def test_private_daemons_end_with_the_last_lease_and_job(node):
     eventually(lambda: node.remains() == [], "nothing to remain")
 
 
-def test_of_private_daemons_started_at_once_one_pair_comes_up(node):
+def test_private_daemons_started_at_once_become_one_pair(node):
     """Two jobs that begin together on a node without daemons: both are coscheduled."""
     with ThreadPoolExecutor() as threads:
         starts = [threads.submit(node.up, private=True) for _ in range(3)]
@@ -463,7 +463,7 @@ def test_of_private_daemons_started_at_once_one_pair_comes_up(node):
             node.up()
 
 
-def test_private_daemons_that_nobody_needs_make_way(node):
+def test_unused_private_daemons_end_for_others(node):
     node.up(private=True)
     private = node.scheduler_pid
     with ControlClient(node.paths) as client:

@@ -52,7 +52,7 @@ def planted():
             path.unlink(missing_ok=True)
 
 
-def test_floods_half_lines_and_nonsense_cost_only_their_sender(node, as_stranger):
+def test_floods_and_bad_lines_affect_only_their_sender(node, as_stranger):
     node.up()
     daemon = node.scheduler_pid
 
@@ -83,7 +83,7 @@ def test_floods_half_lines_and_nonsense_cost_only_their_sender(node, as_stranger
     assert node.status()["pid"] == daemon
 
 
-def test_a_daemon_that_runs_out_of_descriptors_goes_on_when_there_are_some(node):
+def test_daemon_without_descriptors_continues_later(node):
     node.up()
     daemon = node.scheduler_pid
     usual = resource.prlimit(daemon, resource.RLIMIT_NOFILE)
@@ -108,7 +108,7 @@ def test_a_daemon_that_runs_out_of_descriptors_goes_on_when_there_are_some(node)
     assert node.status()["pid"] == daemon
 
 
-def test_what_a_stranger_plants_in_dev_shm_stops_no_daemon(node, as_stranger, planted):
+def test_planted_shared_memory_stops_no_daemon(node, as_stranger, planted):
     paths = node.paths
     at = {
         what: Path(f"/dev/shm{name}")
@@ -146,7 +146,7 @@ def test_what_a_stranger_plants_in_dev_shm_stops_no_daemon(node, as_stranger, pl
     assert at["file"].stat().st_uid == os.geteuid()
 
 
-def test_a_stranger_cannot_hold_the_lock_nor_read_the_log(node, as_stranger):
+def test_other_user_cannot_lock_or_read_the_log(node, as_stranger):
     node.up()
 
     def look():

@@ -38,7 +38,7 @@ def threads() -> set[int]:
     return {int(name) for name in os.listdir("/proc/self/task")}
 
 
-def test_a_kick_is_its_rounds_and_then_silence(kicker: Kicker) -> None:
+def test_kick_wakes_for_its_rounds_only(kicker: Kicker) -> None:
     cpu = min(os.sched_getaffinity(0))
     before = threads()
     kicker.kick({cpu})
@@ -57,7 +57,7 @@ def test_threads_end_with_the_kicker(kicker: Kicker) -> None:
     assert threads() == before
 
 
-def test_a_cpu_that_may_not_be_used_is_left_out(
+def test_forbidden_cpu_is_left_out(
     kicker: Kicker, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = threads()

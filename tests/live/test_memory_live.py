@@ -33,7 +33,7 @@ def silent(task):
     return not select.select([task.process.stdout], [], [], 0)[0]
 
 
-def test_a_job_waits_until_another_ends_and_the_reason_is_shown(node):
+def test_job_waits_for_memory_and_shows_the_reason(node):
     node.up(options=CAPACITY)
     first = node.task("a", memory=600 * MIB)
     assert first.error == 0
@@ -54,7 +54,7 @@ def test_a_job_waits_until_another_ends_and_the_reason_is_shown(node):
     assert node.job("b")["memory"]["declared_bytes"] == 600 * MIB
 
 
-def test_the_wait_is_fair_and_ends_one_by_one(node):
+def test_waiting_jobs_start_in_order(node):
     node.up(options=CAPACITY)
     first = node.task("a", memory=900 * MIB)
     large = node.task("large", memory=800 * MIB, answered=False)
@@ -66,7 +66,7 @@ def test_the_wait_is_fair_and_ends_one_by_one(node):
     assert small.await_answer() == 0
 
 
-def test_more_than_the_node_has_is_refused_at_once(node):
+def test_need_above_the_node_is_refused_at_once(node):
     node.up(options=CAPACITY)
     task = node.task("huge", memory=2048 * MIB)
     assert task.error == -errno.ENOMEM
@@ -77,7 +77,7 @@ def test_more_than_the_node_has_is_refused_at_once(node):
     assert node.task("a", memory=600 * MIB).error == 0
 
 
-def test_a_task_that_gives_up_waiting_lets_the_next_one_in(node):
+def test_task_that_leaves_the_queue_admits_the_next(node):
     node.up(options=CAPACITY)
     node.task("a", memory=600 * MIB)
     large = node.task("large", memory=800 * MIB, answered=False)
@@ -88,7 +88,7 @@ def test_a_task_that_gives_up_waiting_lets_the_next_one_in(node):
     assert small.await_answer() == 0
 
 
-def test_who_waits_runs_on_its_own_when_the_daemon_dies(node):
+def test_waiting_task_runs_when_the_daemon_dies(node):
     node.up(options=CAPACITY)
     node.task("a", memory=600 * MIB)
     task = node.task("b", memory=600 * MIB, answered=False)
@@ -97,7 +97,7 @@ def test_who_waits_runs_on_its_own_when_the_daemon_dies(node):
     assert task.await_answer() != 0
 
 
-def test_who_waits_runs_on_its_own_when_the_daemon_stands_still(node):
+def test_waiting_task_runs_when_the_daemon_hangs(node):
     node.up(options=CAPACITY)
     node.task("a", memory=600 * MIB)
     task = node.task("b", memory=600 * MIB, answered=False)
@@ -108,7 +108,7 @@ def test_who_waits_runs_on_its_own_when_the_daemon_stands_still(node):
     eventually(lambda: waiting(node) == [], "the daemon to notice")
 
 
-def test_nobody_waits_longer_than_the_operator_says(node):
+def test_wait_ends_at_the_configured_time(node):
     node.up(options={**CAPACITY, "memory_wait": "1s"})
     node.task("a", memory=600 * MIB)
     task = node.task("b", memory=600 * MIB, answered=False)
@@ -116,7 +116,7 @@ def test_nobody_waits_longer_than_the_operator_says(node):
     assert "job 0.b begins: memory" in node.paths.log.read_text()
 
 
-def test_a_restarted_daemon_knows_what_was_declared(node):
+def test_restarted_daemon_keeps_declared_memory(node):
     node.up(options=CAPACITY)
     node.task("a", memory=600 * MIB)
     os.kill(node.scheduler_pid, signal.SIGKILL)
@@ -126,7 +126,7 @@ def test_a_restarted_daemon_knows_what_was_declared(node):
     eventually(lambda: waiting(node) == ["b"], "the job to wait")
 
 
-def test_what_a_user_writes_into_his_region_holds_nobody_up(node):
+def test_memory_written_into_a_region_blocks_no_job(node):
     node.up(options=CAPACITY)
     node.task("a", memory=600 * MIB)
     region = JobRegion.attach(node.paths.job_region(job_key(os.geteuid(), "a")))
@@ -136,19 +136,19 @@ def test_what_a_user_writes_into_his_region_holds_nobody_up(node):
     assert node.job("a")["memory"]["declared_bytes"] == 600 * MIB
 
 
-def test_without_a_guard_nobody_waits(node):
+def test_without_a_memory_limit_no_job_waits(node):
     node.up(options={"memory": "off"})
     tasks = [node.task(job, memory=1 << 50) for job in "ab"]
     assert [task.error for task in tasks] == [0, 0]
     assert not node.status()["memory"]["guarded"]
 
 
-def test_a_capacity_that_is_none_is_refused_in_one_line(node):
+def test_bad_memory_capacity_gets_one_line(node):
     with pytest.raises(CoschedError, match="'plenty' is no size"):
         node.up(options={"memory": "plenty"})
 
 
-def test_private_daemons_stay_for_a_job_that_waits(node):
+def test_private_daemons_stay_for_a_waiting_job(node):
     node.up(private=True, options=CAPACITY)
     first = node.task("a", memory=600 * MIB)
     task = node.task("b", memory=600 * MIB, answered=False)
@@ -160,7 +160,7 @@ def test_private_daemons_stay_for_a_job_that_waits(node):
 
 
 @pytest.mark.mpi_job
-def test_an_mpi_job_waits_in_its_beginning_and_tells_its_user(node, folder):
+def test_mpi_job_waits_in_mpi_init_and_prints_the_reason(node, folder):
     node.up(options=CAPACITY)
     first = node.task("a", memory=600 * MIB)
     command = [BIN / "cosched-run", "--run-dir", str(node.paths.run_dir), "-n", "2"]

@@ -109,7 +109,7 @@ def as_user(uid, node, op, job):
 
 
 @pytest.mark.parametrize("class_scheduler", ["auto", "dutycycle"])
-def test_a_suspended_job_stands_still_until_it_is_resumed(node, class_scheduler):
+def test_suspended_job_stops_until_it_is_resumed(node, class_scheduler):
     node.up(class_scheduler=class_scheduler)
     first, second = node.task("a"), node.task("b")
     said = cosched(node, "suspend", "a")
@@ -127,7 +127,7 @@ def test_a_suspended_job_stands_still_until_it_is_resumed(node, class_scheduler)
     eventually(lambda: first.scheduled, "its turn")
 
 
-def test_what_was_suspended_runs_on_when_the_daemon_dies_and_a_new_one_suspends_it(node):
+def test_suspended_job_runs_only_between_two_daemons(node):
     node.up()
     task = node.task("a")
     cosched(node, "suspend", "a")
@@ -144,7 +144,7 @@ def test_what_was_suspended_runs_on_when_the_daemon_dies_and_a_new_one_suspends_
     assert task.scheduled
 
 
-def test_down_continues_what_two_killed_daemons_left_suspended(node):
+def test_down_continues_suspended_jobs_of_killed_daemons(node):
     node.up()
     task = node.task("a")
     cosched(node, "suspend", "a")
@@ -159,7 +159,7 @@ def test_down_continues_what_two_killed_daemons_left_suspended(node):
     assert node.remains() == []
 
 
-def test_a_suspended_job_can_be_killed(node):
+def test_suspended_job_can_be_killed(node):
     node.up()
     task = node.task("a")
     cosched(node, "suspend", "a")
@@ -168,7 +168,7 @@ def test_a_suspended_job_can_be_killed(node):
     assert class_members(node, "a") is None
 
 
-def test_a_released_job_is_left_to_the_kernel(node):
+def test_released_job_gets_kernel_scheduling(node):
     node.up()
     first, second = node.task("a"), node.task("b")
     cosched(node, "detach", "b")
@@ -182,7 +182,7 @@ def test_a_released_job_is_left_to_the_kernel(node):
     assert not second.scheduled
 
 
-def test_a_raised_job_runs_alone_at_once(node):
+def test_boosted_job_runs_alone_at_once(node):
     node.up(slice="100ms")
     first, second = node.task("a"), node.task("b")
     cosched(node, "boost", "b")
@@ -195,7 +195,7 @@ def test_a_raised_job_runs_alone_at_once(node):
     eventually(lambda: first.scheduled, "the other one's turn")
 
 
-def test_only_the_owner_and_root_may_and_raising_needs_permission(node, stranger):
+def test_only_owner_and_root_may_change_a_job(node, stranger):
     node.up()
     node.task("mine")
     stranger("theirs")
@@ -209,13 +209,13 @@ def test_only_the_owner_and_root_may_and_raising_needs_permission(node, stranger
     assert '"raised"' in as_user(0, node, "raise", "theirs")
 
 
-def test_an_operator_may_allow_raising(node, stranger):
+def test_operator_may_allow_boosting(node, stranger):
     node.up(options={"allow_raise": True})
     stranger("theirs")
     assert '"raised"' in as_user(STRANGER, node, "raise", "theirs")
 
 
-def test_a_name_that_several_users_have_needs_the_key(node, stranger):
+def test_job_name_of_several_users_needs_the_key(node, stranger):
     node.up()
     node.task("app")
     stranger("app")
@@ -235,7 +235,7 @@ def test_unknown_jobs_and_absent_daemons_get_one_line(node):
     )
 
 
-def test_json_says_what_was_done_where(node):
+def test_json_reports_each_change_by_node(node):
     node.up()
     node.task("a")
     document = json.loads(cosched(node, "suspend", "a", "--json"))
@@ -250,7 +250,7 @@ def test_json_says_what_was_done_where(node):
     ]
 
 
-def test_a_shell_completes_the_names_of_jobs(node):
+def test_shell_completes_job_names(node):
     def offered(word):
         environment = {
             **os.environ,

@@ -113,7 +113,7 @@ def prometheus(node, tmp_path):
         server.end()
 
 
-def test_each_expression_of_the_dashboard_has_data(prometheus):
+def test_each_dashboard_expression_has_data(prometheus):
     asked = expressions()
     assert len(asked) > 10
 
@@ -131,7 +131,7 @@ def test_each_expression_of_the_dashboard_has_data(prometheus):
         raise
 
 
-def test_no_label_of_ours_is_hidden_by_one_of_theirs(prometheus):
+def test_no_label_is_hidden_by_prometheus(prometheus):
     ours = {"match[]": '{__name__=~"cosched_.+"}'}
 
     def series():

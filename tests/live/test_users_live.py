@@ -138,7 +138,7 @@ def names(machine, uid):
     return {job["name"] for node in nodes for job in node["jobs"]}
 
 
-def test_a_user_works_beside_roots_daemons_and_sees_only_what_he_may(machine):
+def test_user_beside_root_daemons_sees_only_own_jobs(machine):
     machine.cosched(0, "up", "--node", machine.node)
     machine.start_job(0, "roots")
     mine = machine.start_job(USER, "mine")
@@ -167,7 +167,7 @@ def test_a_user_works_beside_roots_daemons_and_sees_only_what_he_may(machine):
     assert {job["name"] for job in told} == {"mine", "roots"}
 
 
-def test_a_planted_directory_is_not_believed(machine):
+def test_planted_directory_is_not_trusted(machine):
     planted = f"/tmp/cosched-{USER}"
     machine.run(1, "mkdir", "-m", "777", planted)
     line = machine.cosched(USER, "status", status=1)
@@ -178,7 +178,7 @@ def test_a_planted_directory_is_not_believed(machine):
     assert machine.node in machine.cosched(USER, "status")
 
 
-def test_without_daemons_a_user_gets_his_own_and_others_do_not_see_them(machine):
+def test_user_gets_private_daemons_that_others_do_not_see(machine):
     machine.start_job(USER, "mine")
     eventually(lambda: "mine" in private_names(machine), "the job", 300)
     assert machine.run(USER, "stat", "-c", "%a", f"/tmp/cosched-{USER}").stdout == "700\n"

@@ -17,7 +17,7 @@ from tests.places import ROOT
 pytestmark = pytest.mark.live
 
 
-def test_who_wants_no_memory_gets_all_but_that(node):
+def test_status_without_memory_has_all_other_fields(node):
     node.up()
     node.task("a")
     whole = node.status()
@@ -27,7 +27,7 @@ def test_who_wants_no_memory_gets_all_but_that(node):
     assert whole["jobs"][0]["memory"]["measured_bytes"] > 0
 
 
-def test_a_look_goes_on_with_the_next_daemon(node, run_dir):
+def test_watcher_continues_with_the_next_daemon(node, run_dir):
     node.up()
     with Sampler(run_dir) as sampler:
         (first,) = sampler.look().statuses
@@ -43,7 +43,7 @@ def test_a_look_goes_on_with_the_next_daemon(node, run_dir):
     eventually(lambda: node.job("a") is None, "the daemon still serves others")
 
 
-def test_the_bench_of_watchers_names_each_process(tmp_path):
+def test_bench_of_watchers_names_each_process(tmp_path):
     file = tmp_path / "shares.json"
     run = subprocess.run(
         [

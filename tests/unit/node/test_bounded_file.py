@@ -18,13 +18,13 @@ def appended(place, *lines, header=bytes):
 
 
 @pytest.mark.parametrize("left", [b"", b"whole\n"])
-def test_half_a_line_is_taken_away_and_no_whole_one(place, left):
+def test_only_half_a_line_is_removed(place, left):
     place.current.write_bytes(left + b"half a li")
     appended(place, b"next\n")
     assert place.current.read_bytes() == left + b"next\n"
 
 
-def test_each_file_begins_with_the_header_and_both_stay_within_the_bound(place):
+def test_files_have_headers_and_stay_within_the_limit(place):
     appended(place, *(b"%03d\n" % n for n in range(100)), header=lambda: b"head\n")
     assert sum(path.stat().st_size for path in place.files) <= place.limit_bytes
     kept = [path.read_bytes().splitlines() for path in place.files]

@@ -124,13 +124,13 @@ def ask(client, line):
         b"",
     ],
 )
-def test_what_is_no_request_gets_an_error_and_nothing_else_happens(served, line):
+def test_bad_request_gets_only_an_error(served, line):
     client = served()
     assert "not a request" in ask(client, line)["error"]
     assert ask(client, b'{"op": "status"}') == {"fine": True}
 
 
-def test_odd_names_are_told_back_as_text(served):
+def test_odd_names_are_answered_as_text(served):
     client = served()
     assert "unknown op" in ask(client, rb'{"op": "\u0000\n\u2028"}')["error"]
     assert ask(client, rb'{"op": "whose", "job": "\u0007"}')["job"] == "\x07"
@@ -142,7 +142,7 @@ def test_odd_names_are_told_back_as_text(served):
         lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     )
 )
-def test_whatever_is_read_as_a_request_is_flat(document):
+def test_parsed_request_is_flat(document):
     request = parse_request(json.dumps(document).encode())
     if request is not None:
         assert isinstance(request["op"], str)
@@ -150,11 +150,11 @@ def test_whatever_is_read_as_a_request_is_flat(document):
 
 
 @given(st.binary())
-def test_no_bytes_make_the_reader_of_requests_fail(line):
+def test_request_parser_accepts_any_bytes(line):
     assert parse_request(line) is None or isinstance(parse_request(line), dict)
 
 
-def test_half_a_line_costs_its_sender_the_connection_and_nobody_else(served, caplog):
+def test_half_a_line_closes_only_its_connection(served, caplog):
     silent, other = served(), served()
     silent.sendall(b'{"op": "sta')
     assert ask(other, b'{"op": "status"}') == {"fine": True}
@@ -165,14 +165,14 @@ def test_half_a_line_costs_its_sender_the_connection_and_nobody_else(served, cap
     ]
 
 
-def test_a_line_without_an_end_costs_its_sender_the_connection(served):
+def test_endless_line_closes_its_connection(served):
     endless, other = served(), served()
     with pytest.raises(ConnectionError):
         endless.sendall(b"x" * (200 * 65536))
     assert ask(other, b'{"op": "status"}') == {"fine": True}
 
 
-def test_what_the_daemon_cannot_have_now_is_an_answer_and_not_its_end(served, caplog):
+def test_lack_of_descriptors_is_an_answer(served, caplog):
     client = served()
     assert ask(client, b'{"op": "full"}') == {"error": "not now: File name too long"}
     assert ask(client, b'{"op": "full"}') == {"error": "not now: File name too long"}
@@ -180,7 +180,7 @@ def test_what_the_daemon_cannot_have_now_is_an_answer_and_not_its_end(served, ca
     assert len(caplog.records) == 1
 
 
-def test_requests_that_come_together_are_all_answered_in_order(served):
+def test_requests_in_one_write_are_answered_in_order(served):
     client = served()
     client.sendall(b'{"op": "status"}\n' * 2000 + b'{"op": "none"}\n')
     lines = client.makefile("rb")
@@ -188,7 +188,7 @@ def test_requests_that_come_together_are_all_answered_in_order(served):
     assert "unknown op" in json.loads(lines.readline())["error"]
 
 
-def test_an_answer_longer_than_a_socket_holds_comes_whole_and_holds_up_nobody(served):
+def test_long_answer_arrives_whole_and_blocks_no_client(served):
     patient, other = served(), served()
     patient.sendall(b'{"op": "long"}\n{"op": "status"}\n{"op": "sta')
     assert ask(other, b'{"op": "status"}') == {"fine": True}
@@ -199,7 +199,7 @@ def test_an_answer_longer_than_a_socket_holds_comes_whole_and_holds_up_nobody(se
     assert json.loads(lines.readline()) == {"fine": True}
 
 
-def test_who_does_not_read_the_answer_loses_it_and_nobody_else_does(served, caplog):
+def test_unread_answer_closes_only_its_connection(served, caplog):
     deaf, other = served(), served()
     deaf.sendall(b'{"op": "long"}\n')
     assert ask(other, b'{"op": "status"}') == {"fine": True}
@@ -211,7 +211,7 @@ def test_who_does_not_read_the_answer_loses_it_and_nobody_else_does(served, capl
     assert ask(other, b'{"op": "status"}') == {"fine": True}
 
 
-def test_who_goes_away_before_the_answer_costs_nobody_anything(served):
+def test_client_gone_before_the_answer_is_dropped(served):
     gone, other = served(), served()
     gone.sendall(b'{"op": "long"}\n')
     assert len(gone.recv(100)) == 100
@@ -248,7 +248,7 @@ class Clockwork:
             function()
 
 
-def test_a_user_gets_a_tenth_of_the_time_however_many_connections_he_has():
+def test_user_gets_a_tenth_of_the_time_for_all_connections():
     clock = Clockwork()
     pacer = Pacer(clock, exempt=[0], now_ns=lambda: clock.now_ns)
     for _ in range(50):
@@ -272,7 +272,7 @@ def test_others_are_served_while_a_user_rests():
     assert order.index("flood", 1) > max(i for i, who in enumerate(order) if who == "root")
 
 
-def test_what_comes_at_once_need_not_rest_and_in_the_long_run_gets_a_tenth():
+def test_burst_is_free_but_constant_work_gets_a_tenth():
     clock = Clockwork()
     pacer = Pacer(clock, exempt=[0], now_ns=lambda: clock.now_ns, burst_ns=1000)
     for _ in range(200):
@@ -283,7 +283,7 @@ def test_what_comes_at_once_need_not_rest_and_in_the_long_run_gets_a_tenth():
     assert began[100:] == [began[100] + 100 * (1 + REST) * n for n in range(100)]
 
 
-def test_who_has_rested_may_come_at_once_again():
+def test_rested_user_may_burst_again():
     allowance = Allowance(1000)
     assert allowance.charge("a", 2000, 2000) == REST * 1000
     assert allowance.charge("b", 1000, 2000) == 0
@@ -293,7 +293,7 @@ def test_who_has_rested_may_come_at_once_again():
     assert allowance.charge("b", 1000, 3000) == 0
 
 
-def test_each_user_is_complained_about_once_a_minute(caplog):
+def test_each_user_is_logged_once_a_minute(caplog):
     now = [0]
     complaints = Complaints(lambda: now[0])
     for _ in range(100):
@@ -359,7 +359,7 @@ def kernels(request, monkeypatch):
         monkeypatch.setattr(listener, "_SO_PEERPIDFD", 9999)
 
 
-def test_a_connection_holds_the_process_that_made_it(visitor, kernels):
+def test_pidfd_is_of_the_connecting_process(visitor, kernels):
     connection, pid, end = visitor()
     assert peer_of(connection).pid == pid
     fd = hold_peer(connection)
@@ -369,7 +369,7 @@ def test_a_connection_holds_the_process_that_made_it(visitor, kernels):
     os.close(fd)
 
 
-def test_a_process_of_which_nothing_can_be_read_is_not_held(visitor, kernels, monkeypatch):
+def test_unreadable_process_is_refused(visitor, kernels, monkeypatch):
     def full(_pid):
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
@@ -381,7 +381,7 @@ def test_a_process_of_which_nothing_can_be_read_is_not_held(visitor, kernels, mo
     assert sorted(os.listdir("/proc/self/fd")) == before
 
 
-def test_a_connection_that_outlives_its_process_holds_nobody(visitor, kernels):
+def test_connection_of_an_ended_process_is_refused(visitor, kernels):
     """Whoever got hold of it could else have another's process, with the same number,
     taken for a task of his."""
     connection, _, end = visitor()
@@ -391,14 +391,14 @@ def test_a_connection_that_outlives_its_process_holds_nobody(visitor, kernels):
 
 
 @needs_root
-def test_a_process_that_became_another_users_is_not_taken(visitor, kernels):
+def test_process_with_changed_user_is_refused(visitor, kernels):
     connection, _, end = visitor(SOMEBODY)
     with pytest.raises(ProcessLookupError, match="has ended"):
         hold_peer(connection)
     end()
 
 
-def test_a_namesake_is_not_registered(visitor):
+def test_process_with_a_reused_pid_is_not_registered(visitor):
     connection, _, end = visitor()
     end()
     applicant = Applicant(connection, Loop(), Hello("a", 0, 1, 0, 0))
@@ -420,7 +420,7 @@ def kernel(tmp_path, monkeypatch):
     return fake
 
 
-def test_a_number_that_is_anothers_by_now_is_not_moved(kernel):
+def test_process_with_a_reused_pid_is_not_moved(kernel):
     classes = attach("n", "cgroup1", root=kernel.root)
     kernel.spawn(200)
     (kernel.root / "proc/200/stat").write_text(stat_line(9))
@@ -430,9 +430,7 @@ def test_a_number_that_is_anothers_by_now_is_not_moved(kernel):
     assert kernel.writes == []
 
 
-def test_who_got_the_number_at_the_last_moment_goes_back_beside_its_parent(
-    kernel, monkeypatch
-):
+def test_pid_reused_during_the_move_returns_to_its_parent(kernel, monkeypatch):
     classes = attach("n", "cgroup1", root=kernel.root)
     base = kernel.root / "sys/fs/cgroup/cpu"
     session = kernel.group(base / "session")
@@ -494,7 +492,7 @@ PLANTS = [plant_file, plant_link, plant_directory, plant_fifo]
 
 
 @pytest.mark.parametrize("plant", PLANTS)
-def test_a_planted_name_does_not_stand_in_the_way_of_a_region(planted, tmp_path, plant):
+def test_planted_name_is_replaced_by_a_region(planted, tmp_path, plant):
     plant(planted, tmp_path / "other")
     region = JobRegion.create(REGION, "job", os.geteuid(), os.getegid())
     found = planted.lstat()
@@ -509,14 +507,14 @@ def test_a_planted_name_does_not_stand_in_the_way_of_a_region(planted, tmp_path,
 
 
 @pytest.mark.parametrize("plant", PLANTS)
-def test_what_is_planted_is_no_region(planted, tmp_path, plant):
+def test_planted_object_is_no_region(planted, tmp_path, plant):
     plant(planted, tmp_path / "other")
     with pytest.raises(CoschedError, match=f"shared memory {REGION}"):
         JobRegion.attach(REGION, timeout_s=0)
 
 
 @pytest.mark.usefixtures("planted")
-def test_a_region_that_cannot_be_made_leaves_nothing(monkeypatch):
+def test_failed_region_leaves_nothing(monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -528,7 +526,7 @@ def test_a_region_that_cannot_be_made_leaves_nothing(monkeypatch):
 
 @pytest.mark.usefixtures("planted")
 @pytest.mark.parametrize("error", [OSError(errno.ENOMEM, "no room"), ValueError("short")])
-def test_a_region_that_cannot_be_mapped_leaves_nothing(monkeypatch, error):
+def test_unmapped_region_leaves_nothing(monkeypatch, error):
     def fail(*_):
         raise error
 
@@ -546,7 +544,7 @@ def test_a_region_that_cannot_be_mapped_leaves_nothing(monkeypatch, error):
 
 
 @needs_root
-def test_a_full_dev_shm_is_an_error_and_no_signal():
+def test_full_dev_shm_is_an_error_without_a_signal():
     program = (
         "import os; from cosched.shm.region import JobRegion; "
         "JobRegion.create('/cosched-x', 'job', os.geteuid(), os.getegid())"
@@ -562,7 +560,7 @@ def test_a_full_dev_shm_is_an_error_and_no_signal():
     assert "No space left on device" in done.stderr
 
 
-def test_only_regions_whose_bell_a_daemon_made_are_taken_over(tmp_path):
+def test_only_regions_with_a_bell_are_taken_over(tmp_path):
     paths = NodePaths(tmp_path, "n")
     paths.bells.mkdir(parents=True)
     me = os.geteuid()
@@ -585,7 +583,7 @@ def test_only_regions_whose_bell_a_daemon_made_are_taken_over(tmp_path):
             region.unlink()
 
 
-def test_a_task_can_neither_stop_nor_hold_who_hears_its_bell(tmp_path):
+def test_task_cannot_block_reads_of_its_bell(tmp_path):
     """What a descriptor stands for has flags and a size that its holder may set."""
     paths = NodePaths(tmp_path, "n")
     paths.bells.mkdir(parents=True)
@@ -606,7 +604,7 @@ def test_a_task_can_neither_stop_nor_hold_who_hears_its_bell(tmp_path):
 
 
 @pytest.mark.usefixtures("planted")
-def test_half_written_orders_are_none():
+def test_half_written_orders_are_ignored():
     region = NodeRegion.create(REGION)
     region.give_orders(OrderTimer(idle=False, align=False, slice_ns=5, deadline_ns=6))
     assert region.orders().slice_ns == 5
@@ -618,7 +616,7 @@ def test_half_written_orders_are_none():
 # -- locks ----------------------------------------------------------------------------
 
 
-def test_a_lock_is_closed_to_other_users_and_names_its_holder(tmp_path):
+def test_lock_is_private_and_has_its_holders_pid(tmp_path):
     mine = DaemonLock(tmp_path / "lock")
     (tmp_path / "lock").touch(0o666)
     assert mine.acquire()
@@ -632,7 +630,7 @@ def test_a_lock_is_closed_to_other_users_and_names_its_holder(tmp_path):
     assert hold_daemon(tmp_path / "lock") is None
 
 
-def test_a_lock_on_a_file_that_is_not_there_any_more_is_none(tmp_path, monkeypatch):
+def test_lock_on_a_removed_file_is_taken_again(tmp_path, monkeypatch):
     path = tmp_path / "lock"
     flock, removed = fcntl.flock, []
 
@@ -648,7 +646,7 @@ def test_a_lock_on_a_file_that_is_not_there_any_more_is_none(tmp_path, monkeypat
     mine.release()
 
 
-def test_who_only_looks_does_not_keep_a_daemon_from_its_lock(tmp_path, monkeypatch):
+def test_reader_of_a_lock_does_not_block_a_daemon(tmp_path, monkeypatch):
     path = tmp_path / "lock"
     path.touch()
     looker = os.open(path, os.O_RDONLY)
@@ -678,7 +676,7 @@ def bare_logging():
     root.setLevel(level)
 
 
-def test_the_log_is_bounded_and_closed_to_others(tmp_path, bare_logging):
+def test_log_is_bounded_and_private(tmp_path, bare_logging):
     bare_logging.handlers.clear()  # pytest's would hand on what is logged as it is
     path = tmp_path / "scheduler.log"
     path.touch(0o644)
@@ -728,7 +726,7 @@ def to_ask(places, euid=None, node=None):
     return run_dir_to_ask({}, os.geteuid() if euid is None else euid, node, places[1])
 
 
-def test_own_daemons_come_first_then_roots_then_where_own_would_be(places, daemons):
+def test_own_daemons_precede_those_of_root(places, daemons):
     own, system = places
     assert to_ask(places) == own
     daemons(system)
@@ -739,7 +737,7 @@ def test_own_daemons_come_first_then_roots_then_where_own_would_be(places, daemo
     assert to_ask(places) == system
 
 
-def test_only_daemons_of_the_node_asked_for_count(places, daemons):
+def test_daemons_of_other_nodes_do_not_count(places, daemons):
     own, system = places
     daemons(own, "n")
     daemons(system, "m")
@@ -748,7 +746,7 @@ def test_only_daemons_of_the_node_asked_for_count(places, daemons):
     assert to_ask(places, node="o") == own
 
 
-def test_a_directory_that_another_user_made_is_not_believed(places, daemons, monkeypatch):
+def test_directory_of_another_user_is_not_trusted(places, daemons, monkeypatch):
     own, system = places
     daemons(own)
     with pytest.raises(CoschedError, match=f"{own}: belongs to .*; have it removed"):
@@ -759,7 +757,7 @@ def test_a_directory_that_another_user_made_is_not_believed(places, daemons, mon
     assert to_ask(places, euid=SOMEBODY) == system
 
 
-def test_nor_one_in_which_others_can_write_or_a_link(places, tmp_path):
+def test_writable_directory_or_link_is_not_trusted(places, tmp_path):
     own, _ = places
     own.mkdir()
     own.chmod(0o777)
@@ -772,13 +770,13 @@ def test_nor_one_in_which_others_can_write_or_a_link(places, tmp_path):
         to_ask(places)
 
 
-def test_who_names_a_directory_answers_for_it(tmp_path):
+def test_named_directory_is_used_unchecked(tmp_path):
     asked = {"COSCHED_RUN_DIR": str(tmp_path)}
     assert run_dir_to_ask(asked, SOMEBODY) == tmp_path
     assert own_run_dir(asked, SOMEBODY) == tmp_path
 
 
-def test_a_nodes_directory_is_made_and_a_planted_one_refused(tmp_path):
+def test_planted_node_directory_is_refused(tmp_path):
     paths = NodePaths(tmp_path, "n")
     make_node_directory(paths, os.geteuid(), private=True)
     assert stat.S_IMODE(paths.directory.stat().st_mode) == 0o700

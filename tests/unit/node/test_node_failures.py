@@ -82,7 +82,7 @@ def effects(classes, kick=lambda _: None):
     )
 
 
-def test_a_class_that_could_not_be_made_does_not_freeze_the_shares_of_others(caplog):
+def test_failed_class_does_not_block_other_shares(caplog):
     classes = Classes("b")
     node = effects(classes)
     node.carry_out([CreateClass("a", ONE), AddTask("a", 1), SetShares((("a", 100),))])
@@ -100,7 +100,7 @@ def test_a_class_that_could_not_be_made_does_not_freeze_the_shares_of_others(cap
     assert [record.levelname for record in caplog.records] == ["ERROR"] * 3
 
 
-def test_a_class_that_refuses_its_share_costs_the_others_no_kick(caplog):
+def test_refused_share_still_kicks_the_other_cpus(caplog):
     """Their new shares would else count from the next tick on."""
     classes, kicked = Classes(), []
     node = effects(classes, kicked.append)
@@ -160,9 +160,7 @@ def helper(monkeypatch, kind, loop, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["timer", "metrics"])
-def test_a_helper_that_cannot_be_replaced_is_replaced_later(
-    kind, monkeypatch, tmp_path, caplog
-):
+def test_child_that_cannot_start_is_replaced_later(kind, monkeypatch, tmp_path, caplog):
     loop = Loop()
     process = helper(monkeypatch, kind, loop, tmp_path)
     before, open_before = process.pid, descriptors()
@@ -187,7 +185,7 @@ def test_a_helper_that_cannot_be_replaced_is_replaced_later(
     loop.close()
 
 
-def test_a_helper_of_which_nothing_can_be_held_is_ended(monkeypatch):
+def test_child_without_pidfd_is_killed(monkeypatch):
     started = refuse_once(monkeypatch)
     before = descriptors()
     with pytest.raises(OSError, match="no fork"):
@@ -207,7 +205,7 @@ def test_a_helper_of_which_nothing_can_be_held_is_ended(monkeypatch):
 # -- who is meant ---------------------------------------------------------------------
 
 
-def test_a_jobs_name_that_is_anothers_key_does_not_hide_it():
+def test_job_named_like_another_key_is_found():
     def live(name):
         return SimpleNamespace(key=job_key(1000, name), name=name, uid=1000)
 
@@ -298,7 +296,7 @@ def live_job(key):
     return SimpleNamespace(key=key, region=region, declared_bytes=0, tasks={})
 
 
-def test_what_a_user_writes_into_his_region_holds_nobody_up(monkeypatch):
+def test_memory_written_into_a_region_blocks_no_job(monkeypatch):
     door = Door(monkeypatch)
     assert door.come("a", GIB // 2).inside
     job = door.jobs[job_key(1000, "a")]
@@ -308,7 +306,7 @@ def test_what_a_user_writes_into_his_region_holds_nobody_up(monkeypatch):
     assert not door.come("c", 1).inside  # what was declared counts
 
 
-def test_who_has_just_begun_is_in_or_told_at_once_that_he_is_not(monkeypatch):
+def test_launched_task_gets_its_answer_at_once(monkeypatch):
     door = Door(monkeypatch)
     assert door.come("a", GIB // 2, launched=True).inside
     assert door.jobs[job_key(1000, "a")].declared_bytes == GIB // 2
@@ -323,7 +321,7 @@ def test_who_has_just_begun_is_in_or_told_at_once_that_he_is_not(monkeypatch):
     assert "not coscheduled" in reason
 
 
-def test_what_is_taken_over_is_no_more_than_the_node_has(monkeypatch):
+def test_adopted_need_is_capped_at_the_node(monkeypatch):
     door = Door(monkeypatch)
     for written, counts in ((1 << 63, GIB), (GIB // 4, GIB // 4)):
         job = live_job("1000.a")
@@ -332,7 +330,7 @@ def test_what_is_taken_over_is_no_more_than_the_node_has(monkeypatch):
         assert job.declared_bytes == counts
 
 
-def test_a_job_that_is_refused_is_told_once_each_time_that_it_is_started(monkeypatch):
+def test_refused_job_gets_one_reason_per_run(monkeypatch):
     door, told = Door(monkeypatch), []
     for after_ns in (0, 0, 5 * NS_PER_S, 9 * NS_PER_S, 10 * NS_PER_S, 0):
         door.now_ns += after_ns
@@ -345,9 +343,7 @@ def test_a_job_that_is_refused_is_told_once_each_time_that_it_is_started(monkeyp
     assert len(door.gate._refused_ns) == 1
 
 
-def test_who_waits_is_looked_at_again_when_memory_could_not_be_measured(
-    monkeypatch, caplog
-):
+def test_failed_measurement_is_repeated(monkeypatch, caplog):
     door = Door(monkeypatch)
 
     def full():
@@ -393,7 +389,7 @@ def bell():
     os.close(write_end)
 
 
-def test_a_bell_that_rings_without_end_is_heard_now_and_then(bell):
+def test_endless_bell_is_read_now_and_then(bell):
     now = [0]
 
     def rung(_job):
