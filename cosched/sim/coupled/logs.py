@@ -1,7 +1,7 @@
-"""Coupled runs over logs: brings them into one time, finds pairs, simulates.
+"""Runs the logs of several machines: aligns their times, finds mates, simulates.
 
-Logs that say when they begin are laid side by side by that; else all begin together. Only
-the time that all of them cover is simulated.
+Logs are aligned by the start times in their headers. If one has none, all logs begin
+together. Only the time that all logs cover is simulated.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from cosched.sim.queue.columns import Columns, save_columns
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """Which jobs belong together: those submitted so near, or such a share of all."""
+    """Which jobs are mates: jobs submitted within a time, or a share of all jobs."""
 
     within_ns: int | None = None
     share: float | None = None
 
     def mates(self, logs: Sequence[Workload]) -> list[Mates]:
-        """The groups."""
+        """Returns the groups of mates."""
         if self.share is not None:
             return by_share(logs, self.share)
         if self.within_ns is None:
@@ -41,11 +41,11 @@ class Pairing:
 
 @dataclass(frozen=True, slots=True)
 class CoupledRun:
-    """Logs and what each machine does.
+    """Logs and the scheme of each machine.
 
-    schemes: one for each log; empty: no pairs at all. settings: what the machines have in
-    common; the scheme there counts for nothing. save_in: the folder for columns; none are
-    written without. command: is said in them.
+    schemes: one for each log; empty: no mates. settings: those of all machines, except for
+    the scheme. save_in: the folder for columns; ``None``: write none. command: the command
+    line that the columns name.
     """
 
     traces: tuple[Path, ...]
@@ -65,8 +65,8 @@ class CoupledRun:
 
 @dataclass(frozen=True, slots=True)
 class CoupledOutcome:
-    """What a run gave. machines: the logs' names, in order. skipped: lines left out,
-    of each log that has any, by fault."""
+    """The result of a run. machines: the logs' names, in order. skipped: the bad lines of
+    each log that has any, by fault."""
 
     run: CoupledRun
     machines: tuple[str, ...]
@@ -80,7 +80,7 @@ class CoupledOutcome:
         return self.run.name
 
     def document(self) -> dict[str, Any]:
-        """For JSON."""
+        """Returns the outcome as JSON."""
         return {
             "schemes": self.name,
             **self.result.document(),
@@ -90,7 +90,7 @@ class CoupledOutcome:
 
 
 def carry_out(run: CoupledRun, progress: Progress = no_progress) -> CoupledOutcome:
-    """Reads the logs and simulates."""
+    """Reads the logs, simulates, writes the columns."""
     names = unique_names(run.traces)
     read = [read_swf(path, skip_bad=run.skip_bad) for path in run.traces]
     skipped = {
@@ -98,7 +98,7 @@ def carry_out(run: CoupledRun, progress: Progress = no_progress) -> CoupledOutco
         for name, log in zip(names, read, strict=True)
         if log.skipped
     }
-    logs = side_by_side(read)
+    logs = aligned(read)
     mates = run.pairing.mates(logs) if run.schemes else []
     schemes = run.schemes or (Scheme.YIELD,) * len(logs)
     settings = [replace(run.settings, scheme=scheme) for scheme in schemes]
@@ -110,15 +110,17 @@ def carry_out(run: CoupledRun, progress: Progress = no_progress) -> CoupledOutco
             figures = result.domains[name]
             saved = save_columns(stem, columns_of(schedule), run.command, figures)
             files += map(str, saved)
-    # The columns are on disk if anywhere: they need not travel between processes.
+    # Saved columns are on disk: do not send them to the parent process.
     lean = replace(result, schedules=())
     return CoupledOutcome(run, tuple(names), lean, tuple(files), skipped)
 
 
 def columns_of(schedule: CoupledSchedule) -> Columns:
-    """A row for each job, in order of submission; times in seconds from the first moment
-    that all logs cover. group: its name, or nothing. ready_s: when it was first ready and
-    had to wait for a mate. -1: never."""
+    """Returns a row for each job, in order of submission.
+
+    Times are seconds from the first moment that all logs cover; -1: never. group: the
+    group's name, or empty. ready_s: when the job was first ready but waited for a mate.
+    """
     log = schedule.workload
     names = {index: group.name for index, group in schedule.groups.items()}
     return {
@@ -138,8 +140,8 @@ def _seconds(values: Sequence[int]) -> list[float]:
     return [-1.0 if value == NEVER else value / NS_PER_S for value in values]
 
 
-def side_by_side(logs: Sequence[Log]) -> list[Workload]:
-    """The workloads in one time that begins with the first job that counts."""
+def aligned(logs: Sequence[Log]) -> list[Workload]:
+    """Returns the workloads on one clock that is 0 at the first common moment."""
     known = [log.start_s for log in logs if log.start_s is not None]
     if len(known) == len(logs):
         origin_s = min(known)
@@ -159,7 +161,7 @@ def side_by_side(logs: Sequence[Log]) -> list[Workload]:
 
 
 def unique_names(traces: Sequence[Path]) -> list[str]:
-    """A domain's name for each log; raises CoschedError if two would be the same."""
+    """Returns a domain name for each log; raises CoschedError if two are the same."""
     names = [trace.name.removesuffix(".gz").removesuffix(".swf") for trace in traces]
     for name in names:
         if names.count(name) > 1:

@@ -1,10 +1,10 @@
-"""Which jobs of several logs belong together. Logs do not say; Tang et al. guess.
+"""Chooses which jobs of several logs are mates. Logs do not say it, so two rules guess.
 
-vicinity (section V.D): a job of a further log takes the last job of the first log that
-was submitted at or before it, less than some seconds ago. If several claim one, the last
-wins. share (section V.E): every k-th job of each log.
+vicinity (Tang et al., section V.D): the mate of a job is the last job of the first log
+that was submitted before it, if that is at most some seconds ago. If several jobs choose
+the same mate, the last one gets it. share (section V.E): every k-th job of each log.
 
-A set of mates maps a log's place to the job's index there; the first log is always in it.
+``Mates`` maps the place of a log to the index of a job there. It always has the first log.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Mates: TypeAlias = "dict[int, int]"
 
 
 def by_vicinity(logs: Sequence[Workload], within_ns: int = VICINITY_NS) -> list[Mates]:
-    """Mates that were submitted within a time; in the order of the first log."""
+    """Returns mates submitted within a time of each other, in the first log's order."""
     first = logs[0].submit_ns
     found: dict[int, Mates] = {}
     for place, log in enumerate(logs[1:], 1):
@@ -36,7 +36,7 @@ def by_vicinity(logs: Sequence[Workload], within_ns: int = VICINITY_NS) -> list[
 
 
 def by_share(logs: Sequence[Workload], share: float) -> list[Mates]:
-    """Every k-th job of all logs, k being the whole number nearest to 1 / share."""
+    """Returns every k-th job of all logs; k is 1 / share, rounded."""
     if not 0.0 < share <= 1.0:
         raise CoschedError(
             f"a share of {share:g} jobs in groups: want more than 0, at most 1"
@@ -54,7 +54,7 @@ def groups_of(
     timing: Timing = Timing.TOGETHER,
     delay_ns: int = 0,
 ) -> list[dict[int, Group]]:
-    """For each log: the group of each of its jobs that has one."""
+    """Returns for each log the groups of its jobs."""
     groups: list[dict[int, Group]] = [{} for _ in names]
     for count, members in enumerate(mates):
         group = Group(

@@ -1,9 +1,9 @@
-"""One run of coupled domains: workloads, pairs, and what each domain does with them.
+"""Runs coupled domains and computes the figures of each (Tang et al., section V.C).
 
-Figures (section V.C of Tang et al.), for each domain: wait and slowdown of all jobs; sync
-time, from when a job of a group was first ready to its start, over all jobs of groups (0
-for those that never waited for a mate); service units lost, the node-hours that were held
-idle, also as a share of all node-hours while jobs were submitted.
+wait, slowdown: means over all jobs. sync: the time from when a job of a group was first
+ready until it started, as a mean over all jobs of groups; 0 for a job that never waited
+for a mate. lost: node-hours held idle, also as a share of all node-hours between the
+first and the last submission.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ HOUR_NS = 3600 * NS_PER_S
 
 @dataclass(frozen=True, slots=True)
 class Coupling:
-    """What is the same for all domains of a run. Each has settings of its own."""
+    """Settings that all domains of a run share."""
 
     policy: str = "wfp"
     estimates: Estimates = Estimates.LOG
@@ -42,11 +42,11 @@ class Coupling:
 
 @dataclass(frozen=True, slots=True)
 class Coupled:
-    """What came of a run.
+    """The result of a run.
 
-    kept: groups whose jobs started as they should: together, or as the constraint says.
-    together: groups all of whose jobs started at the same moment. stuck: jobs that never
-    started. domains: the figures of each. schedules: of each domain, in order.
+    kept: groups whose jobs satisfied their constraint. together: groups whose jobs all
+    started at the same moment. stuck: jobs that never started. domains: the figures of
+    each domain. schedules: that of each domain, in order.
     """
 
     groups: int
@@ -59,7 +59,7 @@ class Coupled:
     schedules: tuple[CoupledSchedule, ...]
 
     def document(self) -> dict[str, Any]:
-        """For JSON; without the schedules."""
+        """Returns the result as JSON, without the schedules."""
         document = asdict(replace(self, schedules=()))
         del document["schedules"]
         return document
@@ -67,8 +67,8 @@ class Coupled:
 
 @dataclass(frozen=True, slots=True)
 class CoupledSchedule:
-    """What became of a domain's jobs. start_ns, ready_ns: of each, -1 for never; ready but
-    not started. groups: of those that have one."""
+    """The jobs of one domain. start_ns, ready_ns: when each started, and when it was first
+    ready but could not start; ``NEVER`` if not. groups: by the index of the job."""
 
     workload: Workload
     start_ns: array[int]
@@ -84,7 +84,7 @@ def simulate(
     coupling: Coupling | None = None,
     progress: Progress = no_progress,
 ) -> Coupled:
-    """Runs the logs through domains of these names, one log and one setting each."""
+    """Runs each log through a domain with its name and settings."""
     began_s = time.process_time()
     how = coupling or Coupling()
     engine = Engine()
@@ -130,12 +130,12 @@ def simulate(
 def _kept(
     group: Mates, logs: Sequence[Workload], starts: Sequence[array[int]], how: Coupling
 ) -> bool:
-    """Whether a group's jobs started as they should."""
+    """Returns whether the starts of a group's jobs satisfied their constraint."""
     begins = [starts[place][index] for place, index in group.items()]
     if NEVER in begins:
         return False
     if how.timing is not Timing.AFTER:
-        # The delay of those that are to start together is 0.
+        # The delay of groups that start together is 0.
         return max(begins) - min(begins) <= how.delay_ns
     leader = group[0]
     due_ns = starts[0][leader] + min(how.delay_ns, logs[0].run_ns[leader])

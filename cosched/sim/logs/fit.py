@@ -1,13 +1,12 @@
-"""A model of a log, fitted to it, and logs made from the model (section 4.2 of Weissman
-et al., *Integrated Scheduling*, 2003).
+"""Fits a model to a log, and makes logs from a model (Weissman et al. 2003, section 4.2).
 
 - arrivals: a Poisson process whose rate depends on the hour of the day, 24 rates;
 - sizes: 1, 2, 4, ... with the frequencies of the log; other sizes count as the power of
-  two that is nearest by ratio, and powers that are rare are left out;
-- run times: one Weibull distribution, its parameters those of the greatest likelihood.
+  two that is nearest by ratio, and rare powers are left out;
+- run times: one Weibull distribution, fitted by maximum likelihood.
 
-Size, run time and hour are independent of each other in the model. In the log they are
-not, so the model's load is another one than the log's.
+Size, run time and hour are independent of each other in the model. In a log they are
+not, so the model's load differs from that of the log.
 """
 
 from __future__ import annotations
@@ -27,20 +26,20 @@ from cosched.sim.queue.metrics import column
 
 HOURS = 24
 HOUR_S = 3600
-#: A size that a smaller share of the jobs has is rare: the paper's Figure 7 ends at 64
-#: nodes for a machine of 128.
+#: Sizes with a smaller share of the jobs are rare. The paper's Figure 7 ends at 64 of 128
+#: nodes.
 COMMON = 0.01
-#: Shape parameters that are looked for; those of run times in logs are below one.
+#: The range of the shape parameter; run times in logs have less than 1.
 LEAST_SHAPE, GREATEST_SHAPE = 0.05, 20.0
 
 
 @dataclass(frozen=True, slots=True)
 class LogModel:
-    """What a log is like.
+    """A model of a log.
 
     machine: nodes. per_hour: jobs that arrive in each hour of the day, midnight first.
-    sizes: the share of the jobs that have 1, 2, 4, ... nodes. shape, scale_s: of the
-    run times' Weibull distribution.
+    sizes: the share of the jobs with 1, 2, 4, ... nodes. shape, scale_s: of the run
+    times' Weibull distribution.
     """
 
     name: str
@@ -65,14 +64,14 @@ class LogModel:
 
     @property
     def load(self) -> float:
-        """Node-seconds asked for / node-seconds there."""
+        """Node-seconds of the jobs / node-seconds of the machine."""
         size = sum(share * 2.0**power for power, share in enumerate(self.sizes))
         run_s = self.scale_s * math.gamma(1 + 1 / self.shape)
         asked = size * run_s * sum(self.per_hour)
         return float(asked / (HOURS * HOUR_S * self.machine))
 
     def document(self) -> dict[str, Any]:
-        """The model for JSON."""
+        """Returns the model as JSON."""
         return {
             "name": self.name,
             "machine": self.machine,
@@ -84,7 +83,7 @@ class LogModel:
 
 
 def model_of(document: Any, what: str) -> LogModel:
-    """The model that a document has; raises CoschedError if it has none."""
+    """Returns the model of a JSON document; raises CoschedError if it has none."""
     try:
         return LogModel(
             name=str(document["name"]),
@@ -101,9 +100,9 @@ def model_of(document: Any, what: str) -> LogModel:
 
 
 def fit(log: Workload, name: str, begins_s: int = 0) -> LogModel:
-    """The model of a log. begins_s: the time of day at the log's time 0, in seconds.
+    """Fits a model to a log. begins_s: the time of day at the log's time 0, in seconds.
 
-    Jobs that took no time are left out of the run times. Raises CoschedError for a log
+    Run times of 0 are left out. Raises CoschedError for a log
     that is too short or too uniform for a fit.
     """
     submit_s = column(log.submit_ns) / NS_PER_S
@@ -132,10 +131,10 @@ def _shares_of_powers(sizes: npt.NDArray[np.int64], machine: int) -> tuple[float
 
 
 def fit_weibull(values: npt.NDArray[np.float64], name: str) -> tuple[float, float]:
-    """Shape and scale of the greatest likelihood: one equation in the shape."""
+    """Returns the shape and scale of maximum likelihood, by bisection of the shape."""
     if len(values) < 2 or values.min() == values.max():
         raise CoschedError(f"{name}: its run times are all alike; a fit wants more")
-    scaled = values / values.max()  # so that no power overflows
+    scaled = values / values.max()  # then no power overflows
     logs = np.log(scaled)
 
     def rises(shape: float) -> bool:
@@ -159,10 +158,10 @@ def fit_weibull(values: npt.NDArray[np.float64], name: str) -> tuple[float, floa
 def generate_like(
     model: LogModel, jobs: int, seed: int, machine: int | None = None
 ) -> Workload:
-    """A log of a model; the same seed, the same log. machine: another number of nodes.
+    """Returns a log of a model; one seed, one log. machine: another number of nodes.
 
-    Jobs larger than the machine are drawn again. Times are whole seconds; run times of
-    less than one count as one. The log begins at midnight.
+    Jobs are never larger than the machine. Times are whole seconds, run times at least
+    one. The log begins at midnight.
     """
     machine = machine or model.machine
     chance = Random(seed)
@@ -182,7 +181,7 @@ def generate_like(
 
 
 def _next_arrival_s(per_hour: tuple[float, ...], at_s: float, due: float) -> float:
-    """When so many more arrivals are expected as ``due`` says."""
+    """Returns the time until which ``due`` more arrivals are expected."""
     while True:
         hour = int(at_s // HOUR_S)
         rate = per_hour[hour % HOURS] / HOUR_S

@@ -1,14 +1,15 @@
-"""Workloads of our own, so that trials and tests need no log.
+"""Generates workloads, so that trials and tests need no log.
 
-Shaped after what logs have in common (Lublin and Feitelson, JPDC 2003), in few parts:
+They resemble real logs (Lublin and Feitelson, JPDC 2003) in a few features:
 
 - arrivals: a Poisson process whose rate follows the hour of the day;
-- sizes: a share of serial jobs, else log-uniform, mostly rounded to powers of two;
+- sizes: a share of serial jobs; the others log-uniform, mostly rounded to powers of
+  two;
 - run times: Weibull with a shape below one, so many are short and few very long;
-- walltimes: what people ask for, a round figure above the run time, often far above.
+- walltimes: round numbers above the run time, often far above.
 
-The arrivals are spread so that the jobs offer the load that was asked for. One seed, one
-workload. Times are whole seconds, as in logs.
+The arrivals are spread to give the requested load. One seed, one workload. Times are
+whole seconds, as in logs.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ BY_HOUR = (
     *(0.90, 0.95, 1.00, 1.00, 0.95, 0.85, 0.70, 0.60, 0.55, 0.50, 0.45, 0.40),
 )
 
-#: What people ask for.
+#: Walltimes that users ask for.
 ROUND_S = tuple(
     [5 * MINUTE, 10 * MINUTE, 15 * MINUTE, 30 * MINUTE]
     + [hours * HOUR for hours in (1, 2, 3, 4, 6, 8, 12, 18, 24, 36, 48)]
@@ -39,10 +40,11 @@ ROUND_S = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What a workload is to be like.
+    """The parameters of a workload.
 
-    load: node-seconds asked for / node-seconds there while jobs are submitted.
-    serial, power_of_two: shares of the jobs. run_shape, run_scale_s: of the Weibull.
+    load: node-seconds of the jobs / those of the machine while jobs are submitted.
+    serial, power_of_two: shares of the jobs. run_shape, run_scale_s: of the Weibull
+    distribution.
     """
 
     jobs: int
@@ -64,7 +66,7 @@ class Recipe:
 
 
 def generate(recipe: Recipe) -> Workload:
-    """The workload of a recipe and its seed."""
+    """Returns the workload of a recipe and its seed."""
     chance = Random(recipe.seed)
     sizes, runs = [], []
     for _ in range(recipe.jobs):

@@ -1,15 +1,15 @@
-"""Logs in the Standard Workload Format, plain or gzipped.
+"""Reads and writes logs in the Standard Workload Format, plain or gzipped.
 
 18 numbers a line, times in seconds; lines that begin with ``;`` are the header
-(https://www.cs.huji.ac.il/labs/parallel/workload/swf.html). Read are: 1 job number,
+(https://www.cs.huji.ac.il/labs/parallel/workload/swf.html). Fields used: 1 job number,
 2 submit time, 4 run time, 5 allocated processors, 8 requested processors, 9 requested
-time, 11 status, 12 user, 14 executable. A job's size is what was requested, else what was
-allocated.
+time, 11 status, 12 user, 14 executable. A job's size is the requested one, or the
+allocated one if none was requested.
 
-The status 2, 3 or 4 is that of a part of a job that was swapped out; the whole job has a
-line of its own. Parts are left out and counted, or the work would be there twice.
+A line with status 2, 3 or 4 is a part of a job that was swapped out. The whole job has
+another line, so parts are left out and counted.
 
-A line that makes no sense is named by file and number, or skipped and counted.
+A bad line raises an error with file and line number, or is skipped and counted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ COLUMN_LIMIT = 2**63  # of a column of eight-byte integers
 
 
 class Fault(str, Enum):
-    """Why a line is left out; all but parts are faults of the log."""
+    """Why a line is left out. All but parts of jobs are faults of the log."""
 
     PARTIAL = "part of a job"
     FEW_FIELDS = "too few fields"
@@ -49,7 +49,7 @@ class Fault(str, Enum):
 
 
 class _Bad(Exception):
-    """A line with a fault, and what it says there."""
+    """A line has a fault."""
 
     def __init__(self, fault: Fault, detail: str) -> None:
         super().__init__(detail)
@@ -58,9 +58,9 @@ class _Bad(Exception):
 
 @dataclass(slots=True)
 class Log:
-    """A log that was read: its jobs, and how many lines were left out for what.
+    """The jobs of a log, and how many lines were left out for each fault.
 
-    start_s: when it begins, in seconds since 1970, if the header says (UnixStartTime).
+    start_s: when it begins, in seconds since 1970, if the header has UnixStartTime.
     """
 
     workload: Workload
@@ -69,10 +69,10 @@ class Log:
 
 
 def read_swf(path: Path, *, machine: int | None = None, skip_bad: bool = False) -> Log:
-    """Reads a log. ``machine``: its number of nodes, else what the header says.
+    """Reads a log. ``machine``: its number of nodes; by default that of the header.
 
-    Raises CoschedError for a file that cannot be read, a log that does not say how large
-    its machine is, one without jobs, and (unless ``skip_bad``) the first bad line.
+    Raises CoschedError for an unreadable file, a log without a machine size, a log
+    without jobs, and the first bad line (unless ``skip_bad``).
     """
     header: dict[bytes, int] = {}
     log = Log(Workload(path.name, machine or 0))
@@ -125,7 +125,7 @@ def _note(header: dict[bytes, int], line: bytes) -> None:
 
 
 def _machine_size(path: Path, header: dict[bytes, int]) -> int:
-    # Sizes in the log are processors; few logs have nodes alone.
+    # Sizes in logs are processors; a few logs have nodes instead.
     size = header.get(b"MaxProcs") or header.get(b"MaxNodes")
     if not size:
         raise CoschedError(
@@ -210,6 +210,6 @@ def write_swf(workload: Workload, stream: IO[str], notes: Sequence[str] = ()) ->
 
 
 def seconds(ns: int) -> str:
-    """``12`` or ``12.5``: exact, and without a fraction where there is none."""
+    """Returns exact seconds: ``12`` or ``12.5``."""
     whole, rest = divmod(ns, NS_PER_S)
     return f"{whole}.{rest:09d}".rstrip("0") if rest else str(whole)

@@ -1,4 +1,4 @@
-"""The jobs of a simulation, as columns: eight bytes a value, whatever the log's length."""
+"""Holds the jobs of a simulation as columns of eight bytes a value."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from cosched.core.cluster.queue.messages import Job
 
 
 class Estimates(str, Enum):
-    """What the scheduler is told of a job's duration."""
+    """Which duration of a job the scheduler expects."""
 
     LOG = "log"  # the walltime its user asked for
-    EXACT = "exact"  # how long it will run
+    EXACT = "exact"  # its actual run time
 
 
 def _column() -> array[int]:
@@ -23,10 +23,10 @@ def _column() -> array[int]:
 
 @dataclass(slots=True)
 class Workload:
-    """Jobs by time of submission, for a machine of so many nodes.
+    """Jobs by time of submission. machine: its nodes.
 
-    number, user, executable: as in the log, -1 if unknown. walltime_ns: what the user
-    asked for, or the run time where the log does not say.
+    number, user, executable: as in the log, -1 if unknown. walltime_ns: the requested
+    time, or the run time if the log has no request.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Workload:
         user: int = -1,
         executable: int = -1,
     ) -> None:
-        """One more job, not submitted before the last."""
+        """Adds a job that was not submitted before the last one."""
         self.number.append(number)
         self.submit_ns.append(submit_ns)
         self.run_ns.append(run_ns)
@@ -62,8 +62,8 @@ class Workload:
         self.executable.append(executable)
 
     def moved(self, by_ns: int, begin_ns: int = 0, end_ns: int | None = None) -> Workload:
-        """A copy with the jobs submitted from ``begin_ns`` until before ``end_ns``, each
-        ``by_ns`` later."""
+        """Returns the jobs submitted from ``begin_ns`` to before ``end_ns``, each moved by
+        ``by_ns``."""
         copy = Workload(self.name, self.machine)
         first = bisect_left(self.submit_ns, begin_ns)
         last = len(self) if end_ns is None else bisect_left(self.submit_ns, end_ns)
@@ -80,7 +80,7 @@ class Workload:
         return copy
 
     def job(self, index: int, estimates: Estimates) -> Job:
-        """The job as the queue sees it, known there by its index: numbers in logs are
-        not always unique."""
-        told = self.walltime_ns if estimates is Estimates.LOG else self.run_ns
-        return Job(index, self.size[index], max(1, told[index]), self.submit_ns[index])
+        """Returns the job for the queue. Its number there is its index, since numbers in
+        logs are not always unique."""
+        walltime = self.walltime_ns if estimates is Estimates.LOG else self.run_ns
+        return Job(index, self.size[index], max(1, walltime[index]), self.submit_ns[index])

@@ -1,7 +1,7 @@
-"""Streams of malleable jobs: from logs, and the users' jobs of Table 1 of Weissman et al.
+"""Makes malleable jobs from logs and from the users' problems of Weissman et al., Table 1.
 
-A log says what a job had; that counts as its ideal. Its minimum is a share of it, which
-logs do not know: ``min_%_of_ideal`` in the paper.
+The size of a job in a log counts as its ideal. Its minimum is a share of the ideal, which
+logs do not have: ``min_%_of_ideal`` in the paper.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from cosched.sim.logs.workload import Workload
 
 
 def minimum_of(ideal: int, percent: int) -> int:
-    """So many percent of the ideal, rounded up."""
+    """Returns this percentage of the ideal, rounded up."""
     return max(1, -(-ideal * percent // 100))
 
 
 def malleable(log: Workload, percent: int, execution: Execution) -> list[MalleableJob]:
-    """The jobs of a log; changes cost nothing, since a log does not know what."""
+    """Returns the jobs of a log. Resizing them costs nothing: logs do not give a cost."""
     rows = zip(log.size, log.run_ns, log.submit_ns, strict=True)
     return [
         MalleableJob(place, minimum_of(size, percent), size, run_ns, submit_ns, execution)
@@ -41,13 +41,13 @@ BASE_NS = NS_PER_S
 NS_PER_BYTE = 90_000
 #: *A few hundred milliseconds at worst*, for the processes of a job that grows.
 ADDED_NS = 300_000_000
-#: The paper does not say how long the blocks of gene sequences are.
+#: Our choice: the paper does not give the length of gene sequences.
 SEQUENCE_BYTES = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """A problem of Table 1. data_bytes: what a job of one node would move."""
+    """A problem of Table 1. data_bytes: the data that a job of one node would move."""
 
     name: str
     ideal: int
@@ -55,7 +55,7 @@ class Instance:
     data_bytes: int
 
     def cost(self) -> AdaptationCost:
-        """Of any change."""
+        """Returns the cost of a change of size."""
         return AdaptationCost(BASE_NS, self.data_bytes * NS_PER_BYTE, ADDED_NS)
 
 
@@ -73,11 +73,10 @@ STEN = (
     _grid("STEN", 512, 10, 24758),
     _grid("STEN", 1024, 14, 113824),
 )
-#: The table has 3857 s for N=1024, too, which must be a slip: GE with so little work does
-#: 7 jobs an hour on 64 nodes, in the paper's Table 3 less than 2. Two of its figures say
-#: what the run time was: what IDEAL-ONLY gets through when it is never idle (1.78 jobs an
-#: hour at nine tenths of the nodes used), and the arrivals that Low-Imp-FR keeps up with at
-#: beta 1 (3.0 an hour).
+#: Table 1 has 3857 s for N=1024 too, which must be a slip: with so little work GE would
+#: complete 7 jobs an hour on 64 nodes, but Table 3 has less than 2. Two figures of the
+#: paper give the run time: the throughput of IDEAL-ONLY when it is never idle (1.78 an hour
+#: at 90% utilisation), and the arrivals that Low-Imp-FR serves at beta 1 (3.0 an hour).
 GE = (
     _grid("GE", 128, 6, 177),
     _grid("GE", 256, 8, 768),
@@ -94,8 +93,11 @@ TEMPLATES = MappingProxyType({"sten": STEN, "ge": GE, "cl": CL, "mixed": STEN + 
 
 
 def interval_ns(template: Sequence[Instance], nodes: int, beta: float) -> int:
-    """Between two arrivals (section 4.1): beta times what the machine needs for the mean
-    job if all have their ideal. At beta 1 they should run about without delay."""
+    """Returns the time between two arrivals (section 4.1).
+
+    It is beta times the time that the machine needs for the mean job at its ideal. At beta
+    1 the jobs should hardly wait.
+    """
     run_s = sum(instance.run_s for instance in template) / len(template)
     ideal = sum(instance.ideal for instance in template) / len(template)
     return round(beta * run_s * ideal / nodes * NS_PER_S)
@@ -109,7 +111,7 @@ def users_jobs(
     percent: int,
     seed: int,
 ) -> list[MalleableJob]:
-    """A stream of so many problems, each as likely as the others, in equal intervals."""
+    """Returns random problems of the template, all equally likely, at equal intervals."""
     if not beta >= 0.0:
         raise CoschedError(f"beta {beta:g}: want 0 or more")
     step_ns = interval_ns(template, nodes, beta)

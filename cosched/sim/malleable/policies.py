@@ -1,12 +1,10 @@
-"""The policies of malleable jobs by their names, with the baselines that they are compared
-to; a stream of jobs run through any of them; and its figures.
+"""Names the policies of malleable jobs and runs a stream of jobs through any of them.
 
-A policy's name is that of its harvest and its distribution: ``low-impact-fr``; ``qo`` is
-the queue only: what it does not want is held for those who come. Baselines
-(section 2.2 of Weissman et al.): ``moldable`` is the same machine without any change of
-running jobs; ``ideal-only`` and ``ideal-backfill`` are queues in which each job waits for
-its ideal, first come first served or with backfill that delays nobody (conservative, the
-run times known).
+The name of a policy joins its harvest and its distribution: ``low-impact-fr``. ``qo`` means
+that free nodes go to queued jobs only. Baselines (section 2.2 of Weissman et al.):
+``moldable`` never resizes running jobs. In ``ideal-only`` and ``ideal-backfill`` each job
+waits for its ideal size, first come first served without and with conservative backfill
+and exact run times.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ HARVESTING = tuple(
 
 
 def policy_of(name: str, degree: int | None, control: Control) -> Policy:
-    """The policy of a name that is not a queue's; moldable knows no degree, no control."""
+    """Returns the policy of a name; ``moldable`` ignores the degree and the control."""
     if name == "moldable":
         return MOLDABLE
     harvest, _, distribution = name.rpartition("-")
@@ -60,7 +58,7 @@ def run_stream(
     control: Control = Control(),  # noqa: B008  (frozen)
     progress: Progress = no_progress,
 ) -> MalleableSchedule:
-    """The jobs, by time of submission and numbered by place, under a policy."""
+    """Runs jobs, sorted by submission and numbered by place, under a policy."""
     if name not in QUEUES:
         return simulate(jobs, nodes, policy_of(name, degree, control), progress)
     stream = Workload("stream", nodes)
@@ -78,17 +76,17 @@ def run_stream(
 
 
 def no_worse(schedule: MalleableSchedule, reference: MalleableSchedule) -> float:
-    """The share of the jobs of a stream that end no later than in the other schedule."""
+    """Returns the share of jobs that end no later than in the reference."""
     return float((column(schedule.end_ns) <= column(reference.end_ns)).mean())
 
 
 def figures(schedule: MalleableSchedule) -> dict[str, float]:
-    """Means over the jobs, times in seconds.
+    """Returns means over the jobs, times in seconds.
 
-    wait: from submission to start; execution: to the end; total: their sum. throughput:
-    jobs an hour, from the first submission to the last end. success: harvests that
-    brought enough / harvests wanted, 1 if none were. harvests: how often a job gave up
-    nodes; of_harvested: the same over the jobs that ever did.
+    wait: from submission to start; execution: from start to end; total: their sum.
+    throughput: jobs an hour, from the first submission to the last end. success: the share
+    of requested harvests that found enough nodes, 1 without requests. harvests: how often
+    a job gave up nodes; of_harvested: the same over the jobs that did at least once.
     """
     submit, start = column(schedule.submit_ns), column(schedule.start_ns)
     end, harvests = column(schedule.end_ns), column(schedule.harvests)

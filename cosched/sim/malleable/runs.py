@@ -1,4 +1,4 @@
-"""One run of malleable jobs: where they come from, and the policies they go through."""
+"""Runs a stream of malleable jobs through several policies."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ USERS_NODES = 64
 class Source:
     """Where jobs come from: a log, a model of one (a file or a name), or Table 1's users.
 
-    count, seed: of jobs that are generated. beta: of Table 1's arrivals. machine: None:
-    what the log or the model says, 64 for Table 1.
+    count, seed: for generated jobs. beta: for Table 1's arrivals. machine: ``None`` takes
+    that of the log or the model, and 64 for Table 1.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Source:
         return self.name in TEMPLATES
 
     def jobs(self, percent: int, execution: str) -> tuple[list[MalleableJob], int]:
-        """The stream, and the number of nodes. Table 1's jobs are always parabolic."""
+        """Returns the jobs and the number of nodes. Table 1's jobs are always parabolic."""
         if self.name in TEMPLATES:
             nodes = self.machine or USERS_NODES
             template = TEMPLATES[self.name]
@@ -88,7 +88,7 @@ def _read_model(name: str) -> LogModel:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A policy and what it is given. degree: None where the policy knows none."""
+    """A policy and its parameters. degree: ``None`` for policies without one."""
 
     policy: str
     degree: int | None
@@ -96,7 +96,7 @@ class Case:
 
     @property
     def label(self) -> str:
-        """For people."""
+        """The name in tables."""
         if self.policy not in HARVESTING:
             return self.policy
         return f"{self.policy} M={'none' if self.degree is None else self.degree}"
@@ -104,9 +104,9 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class MalleableRun:
-    """A stream of jobs through all cases, so that they compare job by job.
+    """A stream of jobs that runs under all cases, so that they compare job by job.
 
-    reference: the policy to compare each job with; None: none.
+    reference: the policy to compare each job with; ``None``: no comparison.
     """
 
     source: Source
@@ -117,7 +117,7 @@ class MalleableRun:
 
     @property
     def name(self) -> str:
-        """For the progress display."""
+        """The name in the progress display."""
         seed = f" #{self.source.seed}" if self.source.generated else ""
         return f"{Path(self.source.name).name}{seed} {self.execution}"
 
@@ -148,7 +148,7 @@ def carry_out(run: MalleableRun, progress: Progress = no_progress) -> MalleableO
     for percent in dict.fromkeys(case.percent for case in run.cases):
         jobs, nodes = run.source.jobs(percent, run.execution)
         if run.reference and (reference is None or run.reference not in QUEUES):
-            # A queue knows no minimum: its schedule is the same at every percent.
+            # A queue ignores the minimum: its schedule is the same at every percent.
             reference = run_stream(jobs, nodes, run.reference)
         for case in run.cases:
             if case.percent == percent:
@@ -163,7 +163,7 @@ def carry_out(run: MalleableRun, progress: Progress = no_progress) -> MalleableO
 def cases_of(
     policies: Sequence[str], degrees: Sequence[int | None], percents: Sequence[int]
 ) -> tuple[Case, ...]:
-    """Every combination that makes a difference.
+    """Returns every combination that makes a difference.
 
     A baseline has no degree of multiprogramming.
     """
@@ -177,7 +177,7 @@ def cases_of(
 
 
 def repeated(run: MalleableRun, traces: int) -> list[MalleableRun]:
-    """The run with so many seeds; a log is there once."""
+    """Returns the run with several seeds; a run of a log comes once."""
     if not run.source.generated:
         return [run]
     seeds = range(run.source.seed, run.source.seed + traces)
@@ -185,7 +185,7 @@ def repeated(run: MalleableRun, traces: int) -> list[MalleableRun]:
 
 
 def means(outcomes: Sequence[MalleableOutcome]) -> dict[Case, dict[str, float]]:
-    """The figures of each case, averaged over outcomes of the same cases."""
+    """Returns the figures of each case, averaged over outcomes of the same cases."""
     cases = outcomes[0].run.cases
     return {
         case: {

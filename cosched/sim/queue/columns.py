@@ -1,4 +1,4 @@
-"""Columns of a run on disk: npz and CSV, each with the command that made it.
+"""Writes the columns of a run as npz and CSV, each with the command that made it.
 
 The same run gives the same bytes. An npz has ``command`` and ``figures`` (JSON) besides
 its columns; a CSV begins with ``# command``.

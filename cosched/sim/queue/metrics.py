@@ -1,10 +1,10 @@
-"""What a schedule was like, in the field's figures.
+"""Computes the usual figures of a schedule.
 
 wait: from submission to start. response: from submission to end. slowdown: response /
 run time, over jobs that ran at all. bounded slowdown (Feitelson): as slowdown, but run
 times under ten seconds count as ten, and never below one. utilisation: node-seconds used
-/ node-seconds there, from the first submission to the last end (the makespan). load: the
-node-seconds that the log asks for / those there between its first and last submission.
+/ node-seconds of the machine, from the first submission to the last end (the makespan).
+load: node-seconds of the jobs / those of the machine between first and last submission.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Column: TypeAlias = "npt.NDArray[np.int64]"
 
 
 def column(values: array[int]) -> Column:
-    """The same memory as a numpy array."""
+    """Returns the same memory as a numpy array."""
     return np.frombuffer(values, dtype=np.int64)
 
 
 def summarise(workload: Workload, start_ns: array[int]) -> dict[str, float]:
-    """The figures of a schedule in which every job started; times in seconds."""
+    """Returns the figures of a schedule in which every job started; times in seconds."""
     submit, run = column(workload.submit_ns), column(workload.run_ns)
     size, start = column(workload.size), column(start_ns)
     wait = start - submit

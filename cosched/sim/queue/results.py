@@ -1,8 +1,8 @@
-"""The result of a run on disk: columns as npz and as CSV, and the figures as JSON.
+"""Writes the result of a run: columns as npz and as CSV, and the figures as JSON.
 
 Both column files have a row for each job, in order of submission, with the same columns.
-Each says which command made it, and nothing that differs from one run of that command to
-the next: the same run gives the same bytes.
+Each names the command that made it and has no time stamps: the same run gives the same
+bytes.
 
     job          number in the log
     user         as in the log, -1 if unknown
@@ -11,7 +11,7 @@ the next: the same run gives the same bytes.
     start_s      submission plus wait
     wait_s       end_s     run_s
     walltime_s   what the user asked for
-    nodes        which ones (0-3,8), if they were kept
+    nodes        the nodes of the job (0-3,8), if they were kept
 
 An npz has ``command`` and ``figures`` (JSON) besides; a CSV begins with ``# command``.
 """
@@ -36,19 +36,19 @@ from cosched.sim.queue.metrics import column
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """What became of a workload. nodes: empty unless they were kept."""
+    """When each job of a workload started. nodes: empty unless they were kept."""
 
     workload: Workload
     start_ns: array[int]
     nodes: Sequence[Intervals]
 
     def whole(self) -> dict[str, array[int]]:
-        """The columns that are not times."""
+        """Returns the columns that are not times."""
         workload = self.workload
         return {"job": workload.number, "user": workload.user, "size": workload.size}
 
     def times_ns(self) -> dict[str, array[int]]:
-        """The columns that are times, by their names without the unit."""
+        """Returns the columns that are times, by their names without the unit."""
         workload, start = self.workload, self.start_ns
         starts, submits = column(start), column(workload.submit_ns)
         runs = column(workload.run_ns)

@@ -1,4 +1,4 @@
-"""One run of the queue simulator: a log, a policy, and what the policy is told."""
+"""Runs one log through one queue policy and computes its figures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cosched.sim.queue.results import Schedule, save
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What to simulate. ``save_in``: the folder for columns; none are written without."""
+    """A log and a policy. ``save_in``: the folder for columns; ``None``: write none."""
 
     trace: Path
     policy: str
@@ -31,14 +31,14 @@ class Run:
 
     @property
     def name(self) -> str:
-        """The log without its endings, the policy, the estimates."""
+        """The names of the log, the policy and the estimates."""
         log = self.trace.name.removesuffix(".gz").removesuffix(".swf")
         return f"{log}.{self.policy}.{self.estimates.value}"
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run gave. figures: as ``metrics.summarise``; counts: of the planner."""
+    """The result of a run. figures: of ``metrics.summarise``; counts: of the planner."""
 
     run: Run
     machine: int
@@ -54,7 +54,7 @@ class Outcome:
         return self.run.name
 
     def document(self) -> dict[str, Any]:
-        """The outcome for JSON."""
+        """Returns the outcome as JSON."""
         return {
             "trace": str(self.run.trace),
             "policy": self.run.policy,
@@ -76,7 +76,7 @@ def simulate(
     keep_nodes: bool = False,
     progress: Progress = no_progress,
 ) -> tuple[Schedule, QueueScheduler]:
-    """Runs a workload through the policy of that name; the schedule, and who made it."""
+    """Runs a workload through a policy; returns the schedule and its scheduler."""
     engine = Engine()
     scheduler = QueueScheduler(((0, workload.machine - 1),), POLICIES[policy])
     domain = Domain(engine, workload, scheduler, estimates, keep_nodes)

@@ -1,10 +1,10 @@
-"""Runs of a stream under several placements, and what they are compared by.
+"""Runs a stream of jobs under several placements and computes their figures.
 
 makespan: from the first submission to the last end. mean_wait: from submission to start.
-mean_response: from submission to end. mean_speed: of all jobs, the time on nodes of their
-own / the time it took, weighted by size. compared_s: the makespan of those jobs that were
-over under ``split`` when its last job limited by memory was; after that half of that
-machine starves, which section 2.4 leaves out.
+mean_response: from submission to end. mean_speed: run time on whole nodes / actual run
+time, weighted by size. compared_s: the makespan of the jobs that section 2.4 compares.
+These are the jobs that had ended under ``split`` when its last job limited by memory
+ended. After that, half of that machine is idle for lack of jobs.
 """
 
 from __future__ import annotations
@@ -39,10 +39,11 @@ PROTOTYPE = "split"
 
 @dataclass(frozen=True, slots=True)
 class SharingRun:
-    """A stream under each of some placements. queue_limit: jobs that wait at most.
+    """A stream of jobs and the placements to run it under.
 
-    trace: a log in place of the recipe, of which then only the seed counts; ``nodes`` 0:
-    as many as it says. draw: one of ``stream.DRAWS``, for what a log does not say.
+    queue_limit: the greatest number of jobs that wait. trace: a log that replaces the
+    recipe, except for its seed. nodes: 0 takes the size of the log's machine. draw: one of
+    ``stream.DRAWS``; how the jobs of a log get applications.
     """
 
     model: Model
@@ -57,14 +58,14 @@ class SharingRun:
 
     @property
     def name(self) -> str:
-        """For the progress display."""
+        """The name in the progress display."""
         return f"{self.trace.name if self.trace else 'stream'} {self.recipe.seed}"
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What came of one placement. submit_ns, start_ns, end_ns, halves: by place in the
-    stream."""
+    """The result of one placement. submit_ns, start_ns, end_ns, halves: of each job, by
+    its place in the stream."""
 
     submit_ns: array[int]
     start_ns: array[int]
@@ -76,8 +77,8 @@ class Shared:
 
 @dataclass(frozen=True, slots=True)
 class SharingOutcome:
-    """What came of a run; figures by placement. nodes: of the machine. skipped: lines
-    of the log left out, by fault."""
+    """The result of a run; figures by placement. nodes: of the machine. skipped: bad lines
+    of the log, by fault."""
 
     run: SharingRun
     nodes: int
@@ -92,7 +93,7 @@ class SharingOutcome:
         return self.run.name
 
     def document(self) -> dict[str, Any]:
-        """For JSON."""
+        """Returns the outcome as JSON."""
         return {
             "seed": self.run.recipe.seed,
             "jobs": len(self.stream),
@@ -140,7 +141,7 @@ def simulate(
     name: str,
     progress: Progress = no_progress,
 ) -> Shared:
-    """The stream under the placement of that name."""
+    """Runs the stream under the placement of that name."""
     learner = Learner(run.model.labels)
     placement: Placement = (
         spread(by_learner(learner)) if name == LEARNED else PLACEMENTS[name]
@@ -160,7 +161,7 @@ def simulate(
 
 
 def _compared(stream: Sequence[StreamJob], prototype: Shared | None) -> list[int]:
-    """The jobs that section 2.4 compares: see above. All, if there is no prototype."""
+    """Returns the jobs that section 2.4 compares; all jobs if ``split`` did not run."""
     everything = list(range(len(stream)))
     if prototype is None:
         return everything

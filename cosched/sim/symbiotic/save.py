@@ -1,7 +1,7 @@
-"""The jobs of streams on disk, a pair of files for each stream and placement.
+"""Writes the jobs of streams, two files for each stream and placement.
 
-job, application, size_halves, walltime_s (what the scheduler was told), own_s (on nodes of
-its own), submit_s, start_s, end_s, halves (``0 2 5``; half h is of node h // 2).
+Columns: job, application, size_halves, walltime_s (as the scheduler expects), own_s (run
+time on whole nodes), submit_s, start_s, end_s, halves (``0 2 5``; of node h // 2).
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Streams of small and large jobs for machines whose nodes have two halves.
+"""Makes streams of small and large jobs for machines whose nodes have two halves.
 
-After section 2.4 of Weinberg and Snavely (2006): jobs of half a node or of four halves,
-4 : 3; limited by memory twice as likely as by the CPU or by I/O; expected run times within
-20% of the actual ones. Which application of its class a job runs is drawn evenly. Run times
-on nodes of their own are log-uniform, which is ours: the paper does not say.
+After Weinberg and Snavely (2006, section 2.4): jobs have one or four halves, 4 : 3. Memory
+limits twice as many jobs as the CPU or I/O does. Walltimes are within 20% of run times. All
+applications of a class are equally likely. Run times on whole nodes are log-uniform; this
+is our choice, since the paper gives no distribution.
 
-Or a log, whose jobs have whole nodes' worth of halves. Logs do not say what limits a job,
-so that is drawn in the same proportions: for each job, or for each user's executable, which
-is always the same application then (and a few busy users decide the proportions).
+Jobs can also come from a log. A job of N nodes then has 2N halves. Logs do not say what
+limits a job, so its application is drawn in the same proportions, for each job or for each
+user's executable. With the latter, a few busy users decide the proportions.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from cosched.sim.logs.workload import Workload
 
 DRAWS = ("job", "user")
 
-#: How likely a job is of a class.
+#: The relative frequency of each class.
 WEIGHTS = {Resource.MEMORY: 2.0, Resource.IO: 1.0, Resource.CPU: 1.0, Resource.NETWORK: 1.0}
 
 
 @dataclass(frozen=True, slots=True)
 class StreamRecipe:
-    """What a stream is to be like.
+    """The parameters of a stream.
 
-    small, large: sizes in halves; small_share: of the jobs. run_s: least and greatest run
-    time on nodes of its own. guess: how far a walltime is off at most, as a share.
+    small, large: sizes in halves. small_share: the share of small jobs. run_s: least and
+    greatest run time on whole nodes. guess: the greatest error of a walltime, as a share.
     """
 
     jobs: int = 100
@@ -60,14 +60,14 @@ class StreamRecipe:
 
 @dataclass(frozen=True, slots=True)
 class StreamJob:
-    """job: as the scheduler sees it. run_ns: on nodes of its own."""
+    """job: as the scheduler sees it. run_ns: its run time on whole nodes."""
 
     job: SharingJob
     run_ns: int
 
 
 def class_of(limits: Limits) -> Resource:
-    """The class that an application counts as: a node's resource before all others."""
+    """Returns the class of an application; resources that nodes share come first."""
     for resource in (Resource.MEMORY, Resource.IO, Resource.CPU):
         if resource in limits:
             return resource
@@ -75,7 +75,7 @@ def class_of(limits: Limits) -> Resource:
 
 
 class _Kinds:
-    """Draws applications: their class by its weight, then evenly."""
+    """Draws a class by its weight, then an application of it."""
 
     def __init__(self, model: Model) -> None:
         self._classes: dict[Resource, list[str]] = {}
@@ -89,7 +89,7 @@ class _Kinds:
 
 
 def make_stream(recipe: StreamRecipe, model: Model) -> list[StreamJob]:
-    """The stream of a recipe and its seed."""
+    """Returns the stream of a recipe and its seed."""
     chance = Random(recipe.seed)
     kinds, labels = _Kinds(model), model.labels
     least, most = (math.log(bound) for bound in recipe.run_s)
@@ -98,29 +98,29 @@ def make_stream(recipe: StreamRecipe, model: Model) -> list[StreamJob]:
         application = kinds.draw(chance)
         size = recipe.small if chance.random() < recipe.small_share else recipe.large
         run_ns = round(math.exp(chance.uniform(least, most)) * NS_PER_S)
-        told_ns = round(run_ns * chance.uniform(1.0 - recipe.guess, 1.0 + recipe.guess))
+        walltime_ns = round(run_ns * chance.uniform(1.0 - recipe.guess, 1.0 + recipe.guess))
         limits = labels[application]
-        job = SharingJob(number, size, max(1, told_ns), 0, application, limits)
+        job = SharingJob(number, size, max(1, walltime_ns), 0, application, limits)
         stream.append(StreamJob(job, run_ns))
     return stream
 
 
 def stream_of(log: Workload, model: Model, seed: int, draw: str) -> list[StreamJob]:
-    """The jobs of a log, their applications drawn by this seed. draw: one of ``DRAWS``."""
+    """Returns the jobs of a log with random applications. draw: one of ``DRAWS``."""
     kinds, labels = _Kinds(model), model.labels
     drawn: dict[tuple[int, ...], str] = {}
     stream = []
     for place, user in enumerate(zip(log.user, log.executable, strict=True)):
-        who: tuple[int, ...] = user if draw == "user" else (place,)
-        if who not in drawn:
-            drawn[who] = kinds.draw(Random(" ".join(map(str, (seed, *who)))))
+        key: tuple[int, ...] = user if draw == "user" else (place,)
+        if key not in drawn:
+            drawn[key] = kinds.draw(Random(" ".join(map(str, (seed, *key)))))
         job = SharingJob(
             number=place,
             size=2 * log.size[place],
             walltime_ns=max(1, log.walltime_ns[place]),
             submit_ns=log.submit_ns[place],
-            application=drawn[who],
-            limits=labels[drawn[who]],
+            application=drawn[key],
+            limits=labels[drawn[key]],
         )
         stream.append(StreamJob(job, log.run_ns[place]))
     return stream

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cosched.core.errors import CoschedError
-from cosched.sim.coupled.logs import side_by_side
+from cosched.sim.coupled.logs import aligned
 from cosched.sim.coupled.pairs import by_share, by_vicinity
 from cosched.sim.logs.swf import Log
 from tests.unit.cluster.queue_workloads import workload_of
@@ -36,17 +36,17 @@ def test_share():
             by_share(logs, share)
 
 
-def test_logs_are_laid_side_by_side():
+def test_logs_are_laid_aligned():
     second = 10**9
     logs = [
         Log(log(0, 5 * second, 9 * second), start_s=100),
         Log(log(0, 3 * second, 20 * second), start_s=103),
     ]
-    first, other = side_by_side(logs)
+    first, other = aligned(logs)
     assert list(first.submit_ns) == [2 * second, 6 * second]
     assert list(other.submit_ns) == [0, 3 * second]
     logs[0].start_s = None
-    assert list(side_by_side(logs)[1].submit_ns) == [0, 3 * second]
+    assert list(aligned(logs)[1].submit_ns) == [0, 3 * second]
 
 
 @pytest.fixture(scope="module")
