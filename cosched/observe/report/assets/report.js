@@ -1,7 +1,7 @@
-// Builds the page out of its data. Text only ever goes in as text.
+// Builds the page from its data. Data is inserted as text, never as HTML.
 "use strict";
 
-// Distinguishable with colour-blind eyes too, and readable on light and on dark.
+// The colours differ for colour-blind readers too, and are readable on light and dark.
 const PALETTE = ["#3c78b4", "#d9822b", "#2f9e77", "#b5548f", "#8a6fd0", "#b8952a", "#3f9fb5", "#c4524f"];
 
 function colour(index) {
@@ -98,7 +98,7 @@ function jobsSection(timeline) {
   ]);
   return make("section", {},
     make("h2", {}, "Jobs"),
-    make("p", {}, "On all nodes: of the time in which the job ran anywhere, the part in which it ran everywhere."),
+    make("p", {}, "On all nodes: the time in which the job ran on all its nodes, as a part of the time on any."),
     table(["job", "nodes", "here for", "scheduled", "on all nodes", "spans", "pulled", "refused"], rows));
 }
 
@@ -110,7 +110,7 @@ function histogramSection(histogram, wrap) {
     make("h2", {}, histogram.title), make("p", {}, histogram.about), make("div", {class: "bar"}, ...names), host));
   const bins = histogram.edges_s.length - 1;
   const centres = Array.from({length: bins}, (_, index) => index);
-  // Series on top of each other: the last drawn is the lowest.
+  // The series are stacked; the one drawn last is the lowest.
   const stacked = histogram.series.map((_, index) =>
     centres.map((bin) => histogram.series.slice(0, index + 1).reduce((sum, one) => sum + one.counts[bin], 0)));
   const bars = uPlot.paths.bars({size: [0.9, 60]});
@@ -132,7 +132,7 @@ function histogramSection(histogram, wrap) {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => chart.redraw());
 }
 
-// 1, 2 and 5 times the powers of ten, as many as there is room for; bin n is from n - 0.5 on.
+// 1, 2 and 5 times the powers of ten, as many as fit; bin n starts at n - 0.5.
 function ticks(edges) {
   const [low, high] = [edges[0], edges[edges.length - 1]].map(Math.log10);
   const perDecade = (edges.length - 1) / (high - low);
@@ -160,7 +160,7 @@ function arms(bench, key, index) {
     for (const run of arm.runs)
       track.append(make("u", {class: run[2] ? "" : "left-out", style: `left: ${(run[index] / most) * 98}%`,
         title: `${run[index].toFixed(2)} s`}));
-    const value = arm[key] === null ? "no run ended well" : `${arm[key].toFixed(2)} s`;
+    const value = arm[key] === null ? "no run succeeded" : `${arm[key].toFixed(2)} s`;
     grid.append(make("div", {}, arm.name), track, make("div", {class: "value"}, value));
   }
   return grid;

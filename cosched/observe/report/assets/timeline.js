@@ -1,7 +1,7 @@
-// The timeline: one row a node, a bar for each span in which a job was scheduled there, and
-// a last row for when a job ran on all its nodes. Draws what is in view alone: the first
-// span in view is found by bisection, and spans narrower than a pixel are summed up, so
-// that a hundred thousand of them are no more work than a screen full.
+// The timeline: a row for each node, with a bar for each span in which a job was scheduled
+// there. The last row shows when a job ran on all its nodes. Only the visible part is drawn:
+// bisection finds the first visible span, and spans narrower than a pixel are summed up. So
+// a hundred thousand spans cost no more than a screen of them.
 "use strict";
 
 const LABELS = 96, LANE = 26, GAP = 16, MARKS = 9, CROWD = 7, LEAST_S = 20e-6;
@@ -28,7 +28,7 @@ function lane(spans) {
   return {begin, end, job: spans.job, cause: spans.cause || null};
 }
 
-// The index of the first value above `value`; the values never fall.
+// Returns the index of the first value above `value`, in values that never decrease.
 function firstAbove(values, value) {
   let low = 0, high = values.length;
   while (low < high) {
@@ -72,7 +72,7 @@ class Timeline {
     this.listen();
   }
 
-  // Where each row lies, in CSS pixels from the top of the drawing.
+  // The place of each row, in CSS pixels from the top of the drawing.
   place() {
     let top = 4;
     for (const row of this.rows) {
@@ -239,7 +239,7 @@ class Timeline {
     flush();
   }
 
-  // strength: how much of the place the job covers, for what is narrower than a pixel.
+  // strength: the part of a pixel that the job covers, for spans narrower than a pixel.
   fill(ctx, job, left, top, width, height, strength = 1) {
     ctx.globalAlpha = (this.lit(job) ? 1 : 0.15) * strength;
     ctx.fillStyle = this.colours[job];
@@ -254,8 +254,8 @@ class Timeline {
     ctx.fillText(text, left + width / 2, middle);
   }
 
-  // A triangle on the bar's edge: a message pulled this switch. Where there are too many to
-  // be told apart, a line above the bar, the darker the more of the switches were pulled.
+  // A triangle on the bar's edge: a message pulled this switch. If the triangles are too
+  // dense, a line above the bar; it is darker where more of the switches were pulled.
   drawPulls(frame, one, top) {
     const {ctx, scale, min, max, width} = frame;
     const found = [];
@@ -289,7 +289,7 @@ class Timeline {
     ctx.globalAlpha = 1;
   }
 
-  // A tick below the bar: a message that pulled nothing.
+  // A tick below the bar: a refused request.
   drawRefusals(frame, refused, top) {
     const {ctx, scale, min, max} = frame;
     let before = -Infinity;
