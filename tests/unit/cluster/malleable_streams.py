@@ -132,7 +132,7 @@ def run(jobs, nodes, policy):
 
 
 def work_done(job, history):
-    """What share of a job its nodes did over time, reckoned step by step."""
+    """Returns the share of a job that its nodes did over time, step by step."""
     done, standing, size, since = 0.0, 0, 0, 0
     for now_ns, new_size in history:
         if size:

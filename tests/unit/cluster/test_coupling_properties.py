@@ -1,4 +1,4 @@
-"""What holds for coupled domains whatever their jobs, schemes and policies."""
+"""Checks properties of coupled domains for any jobs, schemes and policies."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_who_promises_makes_a_pass_at_once():
 
 
 def test_nobody_promises_by_an_end_that_is_past():
-    """The job on the second machine should have been over at 10; at 50 nobody knows when
+    """The job on the second machine should have been over at 10; at 50 its end is unknown
     it will be, so the mate cannot promise to start within 5."""
     settings = CouplingSettings(release_ns=1000)
     system = System(
@@ -200,7 +200,7 @@ def test_after(count, data, delay):
     check_machines(system, domains)
     for mates in system.mates:
         if 0 not in mates:
-            continue  # nobody to wait for
+            continue  # no mate to wait for
         leader = domains[0].start_ns[mates[0]]
         run_time = system.jobs[0][mates[0]][1]
         for place, index in mates.items():

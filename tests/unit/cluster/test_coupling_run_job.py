@@ -1,4 +1,4 @@
-"""Algorithm 1, line by line: what is asked, and the verdict."""
+"""Tests Algorithm 1 line by line: the requests and the verdict."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NOT_READY = Verdict(Outcome.MATE_NOT_READY)
 
 
 def talk(group, answers, now=100):
-    """What domain a asks, given these answers, and its verdict."""
+    """Returns the requests of domain a for these answers, and its verdict."""
     dialogue = run_job(group, "a", now)
     asked, left = [], list(answers)
     try:

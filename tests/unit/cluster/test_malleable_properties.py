@@ -1,4 +1,4 @@
-"""What holds for malleable jobs whatever the stream and the policy."""
+"""Checks properties of malleable jobs for any stream and policy."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def test_a_profile_is_a_list_of_moments(requests, later):
 
 
 def look_for_each_size(profile: Profile, model: list[int], begin: int) -> None:
-    """What a size had to wait for is remembered; giving nodes back changes it."""
+    """The first time of each size is cached; giving nodes back changes it."""
     for size in range(1, 5):
         first = next(at for at in range(begin, HORIZON) if model[at] >= size)
         assert profile.first(size) == profile.earliest(size, 1) == first

@@ -1,4 +1,4 @@
-"""What holds for every workload under every policy."""
+"""Checks properties of every workload under every policy."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def test_a_learners_error_falls_with_every_schedule_it_has_not_seen():
     ran = experiment(DATASTAR, 12)
     errors = [Learner(DATASTAR.labels).error(DATASTAR.matrix), *(one.error for one in ran)]
     assert errors == sorted(errors, reverse=True)
-    # What labels warn of is never tried: HOMME beside WRF, BTIO beside OOCORE.
+    # Pairs with a warning are never tried: HOMME beside WRF, BTIO beside OOCORE.
     warned = [
         abs(Learner(DATASTAR.labels).priors.slow - DATASTAR.matrix.speedup(*pair))
         for pair in outcomes(DATASTAR)[Expectation.SLOW]
@@ -107,13 +107,13 @@ def test_a_learners_error_falls_with_every_schedule_it_has_not_seen():
 
 
 def test_a_learner_without_labels_learns_everything():
-    """Nobody's label warns of anything, so that even the worst schedules are tried."""
+    """No label warns, so even the worst schedules are tried."""
     nothing = {name: frozenset({Resource.CPU}) for name in DATASTAR.matrix.names}
     ran = experiment(DATASTAR, 12, nothing)
     assert ran[-1].error == 0.0
     assert ran[-1].throughput == FOUND.best_throughput
     assert min(one.throughput for one in ran) < FOUND.worst_throughput
-    # OOCORE and WRF are found to be limited by what nobody said.
+    # The learner finds limits of OOCORE and WRF that no label has.
     assert experiment(DATASTAR, 1, nothing)[0].refuted <= ran[-1].refuted
 
 

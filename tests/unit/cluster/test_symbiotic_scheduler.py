@@ -53,7 +53,7 @@ def board_with(*jobs_at):
         ("whole", job(9, 1), Placed((2,), (3,))),
         ("whole", job(9, 2), Placed((2, 3))),
         ("whole", job(9, 3), None),
-        ("packed", job(9, 1, "mem"), Placed((1,))),  # whatever is beside it
+        ("packed", job(9, 1, "mem"), Placed((1,))),  # with any neighbour
         ("packed", job(9, 3), Placed((2, 3, 1))),
         ("packed", job(9, 4), None),
         ("split", job(9, 1, "mem"), Placed((2,))),

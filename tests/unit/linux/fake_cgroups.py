@@ -79,14 +79,14 @@ class FakeKernel:
         return pid
 
     def group(self, path: Path) -> Path:
-        """Makes groups as somebody else would."""
+        """Makes groups like another program."""
         if not path.parent.exists():
             self.group(path.parent)
         os.mkdir(path)
         return path
 
     def place(self, pid: int, path: Path) -> None:
-        """Moves a process as somebody else would."""
+        """Moves a process like another program."""
         self.write(path / "cgroup.procs", str(pid))
         self.writes.clear()
 

@@ -195,7 +195,7 @@ def test_refused_share_does_not_block_other_classes(
     monkeypatch.setattr(os, "pwrite", refuse)
     with pytest.raises(ShareRefused, match=r"class 0\.a: .* was removed") as refused:
         classes.set_shares({"0.a": 1, "0.b": 98, "0.c": 1})
-    assert refused.value.touched == ONE  # where the others are to be chosen anew
+    assert refused.value.touched == ONE  # where the kernel should choose again
     after = {job: kernel.value(file) for job, file in files.items()}
     assert after["0.a"] == before["0.a"]
     assert after["0.b"] == before["0.a"]

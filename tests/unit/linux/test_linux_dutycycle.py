@@ -1,4 +1,4 @@
-"""The duty cycle over processes of this user: who is stopped when, and never for good."""
+"""Tests the duty cycle over processes of this user: none stays stopped."""
 
 from __future__ import annotations
 

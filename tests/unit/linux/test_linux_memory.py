@@ -1,4 +1,4 @@
-"""Memory as /proc tells it: fake trees, and this very process."""
+"""Reads memory from fake /proc trees and from this process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What other users may try on a node's daemons, without root: each costs only who tries it.
+"""Attacks a node's daemons as other users, without root: each harms only the attacker.
 
 tests/live/test_hostile_live.py has what needs real daemons and a second user.
 """

@@ -68,7 +68,7 @@ class Left:
         self.keys = list(self.regions)
 
     def free(self):
-        """The jobs whose tasks are told that they may run, and wait for nobody."""
+        """Returns the jobs whose tasks may run and need not wait."""
         return [
             key
             for key, region in self.regions.items()

@@ -1,5 +1,5 @@
-"""What the parts of a scheduler daemon do when something fails under them: the daemon goes
-on, and nobody pays who has nothing to do with it."""
+"""Makes parts of a scheduler daemon fail: the daemon goes on, and other jobs notice
+nothing."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_failed_class_does_not_block_other_shares(caplog):
 
 
 def test_refused_share_still_kicks_the_other_cpus(caplog):
-    """Their new shares would else count from the next tick on."""
+    """Otherwise their new shares would count only from the next tick."""
     classes, kicked = Classes(), []
     node = effects(classes, kicked.append)
     node.carry_out([CreateClass("a", ONE), SetShares((("a", 100),))])
@@ -313,7 +313,7 @@ def test_launched_task_gets_its_answer_at_once(monkeypatch):
     for need_bytes in (GIB, 2 * GIB):  # one that would wait, one that never fits
         assert door.come("b", need_bytes, launched=True).refusals == [""]
     assert len(door.gate) == 0
-    # In MPI_Init there is time to wait, and the user is told.
+    # MPI_Init waits, and the user gets the reason.
     assert door.come("b", GIB).refusals == []
     assert len(door.gate) == 1
     assert door.come("b", GIB, launched=True).refusals == [""]  # another of its ranks

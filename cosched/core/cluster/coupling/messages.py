@@ -105,7 +105,7 @@ class YieldJob:
 
 
 class Scheme(str, Enum):
-    """What a ready job does while its mates are not ready."""
+    """The choice of a ready job while its mates are not ready."""
 
     HOLD = "hold"
     YIELD = "yield"

@@ -51,12 +51,12 @@ from cosched.core.cluster.queue.messages import JobId
 
 Dialogue: TypeAlias = "Generator[Ask, Answer | None, Verdict]"
 
-#: The order in which mates are asked to hold: the least ready state first.
+#: The order of the requests to hold: the least ready state first.
 _WAITING = (MateState.UNSUBMITTED, MateState.QUEUING, MateState.HOLDING)
 
 
 class Outcome(Enum):
-    """What a ready job does next."""
+    """The next step of a ready job."""
 
     START = auto()
     MATE_NOT_READY = auto()  #: hold or yield

@@ -1,7 +1,7 @@
 """Defines the events and commands of the malleable scheduler.
 
 As in the paper, a decision follows each arrival and each end. Times are nanoseconds;
-``now_ns`` never goes backwards. Of the events of one moment, ends come first.
+``now_ns`` never goes backwards. If events have the same time, ends come first.
 """
 
 from __future__ import annotations
