@@ -96,7 +96,7 @@ def _measure(plan: Plan, options: argparse.Namespace, testbed: Testbed) -> Runs:
         with open_progress(sys.stderr, left) as progress:
             done = len(points) * repeats - len(left)
             if done:
-                progress.say(f"runs done already: {done}")
+                progress.show(f"runs done already: {done}")
             if left:
                 arms = {way.setup.arm for way in plan.ways}
                 points[0].session.warm_up(arms, progress)

@@ -78,7 +78,7 @@ def _measure(
         with open_progress(log, left) as progress:
             done = len(points) * options.repeats - len(left)
             if done:
-                progress.say(f"runs done already: {done}")
+                progress.show(f"runs done already: {done}")
             if options.warm_up and left:
                 session.warm_up(options.arms, progress)
             found = run_all(points, options.repeats, store, progress)

@@ -15,17 +15,17 @@ from cosched.bench.results.results import Run
 from cosched.bench.results.table import describe_run
 
 # The bench shares its CPUs with what it measures, so it redraws once a second.
-BEAT_S = 1.0
+REDRAW_S = 1.0
 
 
 class Progress(Protocol):
     """Receives the events of a bench."""
 
     @property
-    def beat_s(self) -> float | None:
-        """The seconds between calls of ``beat`` during a run; None: no calls."""
+    def redraw_s(self) -> float | None:
+        """The seconds between calls of ``redraw`` during a run; None: no calls."""
 
-    def say(self, what: str) -> None:
+    def show(self, what: str) -> None:
         """Something other than a run begins."""
 
     def plan(self, order: Sequence[str]) -> None:
@@ -34,7 +34,7 @@ class Progress(Protocol):
     def begin(self, number: int, total: int, name: str, repeat: int) -> None:
         """A run of ``name`` begins."""
 
-    def beat(self) -> None:
+    def redraw(self) -> None:
         """Time has passed."""
 
     def end(self, run: Run) -> None:
@@ -44,13 +44,13 @@ class Progress(Protocol):
 class LineProgress:
     """One line a run, for files and pipes."""
 
-    beat_s = None
+    redraw_s = None
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write
         self._place = self._name = ""
 
-    def say(self, what: str) -> None:
+    def show(self, what: str) -> None:
         self._write(what)
 
     def plan(self, order: Sequence[str]) -> None:
@@ -59,7 +59,7 @@ class LineProgress:
     def begin(self, number: int, total: int, name: str, repeat: int) -> None:
         self._place, self._name = f"run {number}/{total}", name
 
-    def beat(self) -> None:
+    def redraw(self) -> None:
         """Does nothing: there is no line to redraw."""
 
     def end(self, run: Run) -> None:
@@ -99,7 +99,7 @@ class Estimate:
 class TerminalProgress:
     """One live line with elapsed and estimated time, below the lines of ended runs."""
 
-    beat_s = BEAT_S
+    redraw_s = REDRAW_S
 
     def __init__(self, console: Console, live: Live, order: Sequence[str]) -> None:
         self._console = console
@@ -108,9 +108,9 @@ class TerminalProgress:
         self._begin_s = self._run_begin_s = time.monotonic()
         self._now = self._name = ""
 
-    def say(self, what: str) -> None:
+    def show(self, what: str) -> None:
         self._now = what
-        self.beat()
+        self.redraw()
 
     def plan(self, order: Sequence[str]) -> None:
         self._estimate.planned(order)
@@ -119,9 +119,9 @@ class TerminalProgress:
         self._run_begin_s = time.monotonic()
         self._name = name
         self._now = f"run {number}/{total}: {name}, repeat {repeat}"
-        self.beat()
+        self.redraw()
 
-    def beat(self) -> None:
+    def redraw(self) -> None:
         now_s = time.monotonic()
         line = f"{self._now}  elapsed {clock(now_s - self._begin_s)}"
         left_s = self._estimate.left_s()

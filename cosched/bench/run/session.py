@@ -51,7 +51,7 @@ class Session:
 
         It brings files into memory and builds the interposer.
         """
-        progress.say("warming up")
+        progress.show("warming up")
         first = self.workload.instances()[0]
         by_kind = {
             (arm.coscheduled, arm.options == ("--no-shim",)): Setup(arm) for arm in arms
@@ -111,8 +111,8 @@ class Session:
         ]
 
         def attend(running: Sequence[str]) -> float | None:
-            progress.beat()
-            wanted = [progress.beat_s, gang.attend(running) if gang else None]
+            progress.redraw()
+            wanted = [progress.redraw_s, gang.attend(running) if gang else None]
             return min((seconds for seconds in wanted if seconds is not None), default=None)
 
         with tempfile.TemporaryDirectory(prefix="cosched-bench-") as folder:

@@ -128,7 +128,7 @@ def _calibrate(
     session: Session, instance: JobInstance, repeats: int, progress: Progress
 ) -> tuple[Model, float | None]:
     """Measures the program; also returns the probe's time that its times belong to."""
-    progress.say(f"{instance.spec.name} alone")
+    progress.show(f"{instance.spec.name} alone")
     alone = [
         _run(session, instance, Arm.BATCH, _Watcher(session, "", progress))
         for _ in range(repeats)
@@ -239,9 +239,9 @@ class _Watcher:
         self.by_rank: Sequence[Counters] = ()
 
     def attend(self, _running: Sequence[str]) -> float | None:
-        self._progress.beat()
+        self._progress.redraw()
         if not self._name:
-            return self._progress.beat_s
+            return self._progress.redraw_s
         found = [
             task["counters"]
             for status in daemons.ask(self._session.launcher.site).values()

@@ -61,7 +61,7 @@ def watch_workload(
 def _watch(
     session: Session, instance: JobInstance, at_most_s: float, progress: Progress
 ) -> Seen:
-    progress.say(f"{instance.name} alone, for at most {at_most_s:g} s")
+    progress.show(f"{instance.name} alone, for at most {at_most_s:g} s")
     submission = session.launcher.submission(instance, Arm.COSCHED)
     watcher = _Watcher(session, instance.name, at_most_s, progress)
     failure = None
@@ -92,7 +92,7 @@ class _Watcher:
         self._key = ""
 
     def attend(self, _running: Sequence[str]) -> float:
-        self._progress.beat()
+        self._progress.redraw()
         statuses = list(daemons.ask(self._session.launcher.site).values())
         keys = {
             job["key"]

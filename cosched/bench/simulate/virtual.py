@@ -103,7 +103,7 @@ class VirtualSession:
 
     def run_once(self, setup: Setup, repeat: int, progress: Progress) -> Run:
         """Runs the workload once; the repeat is the seed."""
-        progress.beat()
+        progress.redraw()
         run = self.run_of(setup, repeat)
         outcome = carry_out(run)
         submits_s = [program.submit_ns / NS_PER_S for program in run.programs]

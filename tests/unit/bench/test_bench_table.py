@@ -234,7 +234,7 @@ def test_failed_arm_has_nulls():
 def test_progress_on_a_pipe_is_one_line_a_run():
     stream = io.StringIO()
     with open_progress(stream, ["batch"]) as progress:
-        progress.say("warming up")
+        progress.show("warming up")
         progress.begin(1, 9, "batch", 1)
         progress.end(BATCH[0])
     assert stream.getvalue() == (

@@ -42,13 +42,13 @@ class FakeSession:
     probe_us: Any = None
 
     def warm_up(self, arms, progress):
-        progress.say("warming up")
+        progress.show("warming up")
 
     def run_once(self, setup, repeat, progress):
         if len(self.made) >= self.stop_at:
             raise KeyboardInterrupt
         self.made.append((setup.name, repeat))
-        progress.beat()
+        progress.redraw()
         seconds = self.surface(setup)
         if math.isinf(seconds):
             return Run(
