@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from cosched.bench.run import daemons, launcher
+from cosched.bench.run import daemons, launcher, testbed
 from cosched.bench.run.arms import Arm, parse_arms
 from cosched.bench.run.bench import BenchOptions, run_bench
 from cosched.bench.run.launcher import Launcher
 from cosched.bench.run.processes import RunFailed
 from cosched.bench.run.site import Site
-from cosched.bench.run.testbed import TestbedOptions
 from cosched.bench.workload.file import JobInstance, JobSpec
 from cosched.cli.entry import run_cli
 from cosched.cli.main import cosched
@@ -76,7 +75,7 @@ def bench(tmp_path, monkeypatch):
             options = BenchOptions(
                 workload=self.path,
                 arms=parse_arms(arms),
-                testbed=TestbedOptions(
+                testbed=testbed.TestbedOptions(
                     run_dir=self.run_dir,
                     hosts=(os.uname().nodename,),
                     settings=dict(settings),
