@@ -117,7 +117,7 @@ def _places(run_dir: Path, nodes: Sequence[str]) -> list[NodePaths]:
 
 
 def _table(found: Sequence[JobSummary], last: int) -> str:
-    lines = table(_COLUMNS, map(_row, found[-last:]), "<<>>>>>>")
+    lines = table(_COLUMNS, map(_row, found[-last:]), "><>>>>>>")
     if len(found) > last:
         lines.insert(1, f"({len(found) - last} earlier; --last, --json)")
     return "\n".join(lines)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
@@ -258,6 +259,18 @@ def test_history_merges_nodes_in_80_columns(run_dir):
     only = json.loads(run_history(run_dir, "--node", "n2", "--json").output)
     assert [job["nodes"] for job in only["jobs"]] == [["n2"], ["n2"]]
     assert run_history(run_dir, "--last", "1").output.splitlines()[1].startswith("(1 ear")
+
+
+def test_history_cuts_a_long_name_and_no_time(run_dir):
+    name = "x" * 63
+    long = record(
+        node="n1", name=name, job=f"0.{name}", ended_wall_ns=BEGAN + 11 * NS_PER_S
+    )
+    with (run_dir / "n1/history.jsonl").open("ab") as stream:
+        stream.write(encode_record(long))
+    head, *_, row = run_history(run_dir).output.splitlines()
+    assert max(len(head), len(row)) <= 80
+    assert re.match(r"\d\d-\d\d \d\d:\d\d:\d\d  (0\.)?x+… ", row)
 
 
 def test_history_reports_that_it_is_empty(run_dir):
