@@ -21,9 +21,9 @@ from cosched.core.errors import CoschedError
 from cosched.linux.descriptors import raise_descriptor_limit
 from cosched.linux.priority import raise_daemon_priority
 from cosched.linux.probe import probe
-from cosched.node.admission import MemoryTerms
 from cosched.node.configuration import load
 from cosched.node.daemon import DaemonOptions, SchedulerDaemon
+from cosched.node.memory_meter import MemoryTerms
 from cosched.node.records.history import history_place
 from cosched.node.records.log_file import open_log
 from cosched.node.service.handover import end_orphans, lock_node

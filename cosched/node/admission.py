@@ -1,6 +1,6 @@
 """Delays jobs whose memory does not fit on the node.
 
-``core.node.admission`` decides. This module measures memory, and delays the answer to the
+``core.node.admission`` decides. This module delays the answer to the
 registration of a job's tasks. They sleep in MPI_Init meanwhile and hold little memory. A
 task that registers at its launch gets an answer at once. Each waiting task gets a message
 twice a second. If the daemon dies or hangs, the task runs without coscheduling.
@@ -19,14 +19,13 @@ from cosched.core.node.admission import (
     Candidate,
     Decision,
     Need,
-    Node,
     Verdict,
     free_bytes,
     judge,
 )
 from cosched.core.units import NS_PER_MS, NS_PER_S
-from cosched.linux.memory import held_bytes, machine_memory, pressure_percent
 from cosched.node.loop import Loop
+from cosched.node.memory_meter import MemoryMeter
 from cosched.node.sockets.registration import Applicant, Register, RegistrationRefused
 from cosched.node.tasks.live import LiveJob
 from cosched.node.tasks.table import JobTable
@@ -35,23 +34,9 @@ from cosched.shm.paths import job_key
 log = logging.getLogger(__name__)
 
 LOOK_NS = 500 * NS_PER_MS
-PATIENCE_NS = 600 * NS_PER_S
 #: A refused job that registers again after this time is another run: its user gets the
 #: refusal again.
 REFUSAL_NS = 10 * NS_PER_S
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryTerms:
-    """The operator's settings for the node's memory.
-
-    capacity_bytes: the memory for all jobs together; None: the memory of the machine; 0: no
-        limit, so no job waits.
-    patience_ns: the longest wait of a job.
-    """
-
-    capacity_bytes: int | None = None
-    patience_ns: int = PATIENCE_NS
 
 
 @dataclass(slots=True)
@@ -70,8 +55,9 @@ class _Line:
         self.declared_bytes = max(self.declared_bytes, applicant.hello.memory_bytes)
         self.applicants.append(applicant)
 
-    def need(self) -> Need:
-        return Need(self.declared_bytes, held_bytes({a.peer.pid for a in self.applicants}))
+    @property
+    def pids(self) -> set[int]:
+        return {applicant.peer.pid for applicant in self.applicants}
 
 
 class MemoryGate:
@@ -83,14 +69,14 @@ class MemoryGate:
         jobs: JobTable,
         loop: Loop,
         register: Register,
-        terms: MemoryTerms,
+        meter: MemoryMeter,
         now_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self._node = node
         self._jobs = jobs
         self._loop = loop
         self._register = register
-        self._terms = terms
+        self._meter = meter
         self._now_ns = now_ns
         self._lines: dict[str, _Line] = {}
         self._refused_ns: dict[str, int] = {}  # when a refused job last asked
@@ -105,7 +91,7 @@ class MemoryGate:
         """Answers the task, now or when its job fits."""
         hello = applicant.hello
         key = job_key(applicant.peer.uid, hello.job)
-        if self._terms.capacity_bytes == 0 or self._jobs.get(key) is not None:
+        if not self._meter.limited or self._jobs.get(key) is not None:
             applicant.answer(self._register)
             return
         if hello.launched:
@@ -147,7 +133,7 @@ class MemoryGate:
         """Reads the memory that the job declared to a dead daemon.
 
         Its user can change the region, so the value is limited to the machine's memory."""
-        job.declared_bytes = min(job.region.memory_bytes, self._measure(0).total_bytes)
+        job.declared_bytes = min(job.region.memory_bytes, self._meter.node(0).total_bytes)
 
     def close(self) -> None:
         """Closes all waiting connections; these tasks run without coscheduling."""
@@ -191,24 +177,19 @@ class MemoryGate:
                 self._open(line, decision)
 
     def _judge(self, lines: Sequence[_Line]) -> tuple[Decision, ...]:
-        candidates = [Candidate(line.name, line.need(), line.since_ns) for line in lines]
+        candidates = [
+            Candidate(line.name, self._need(line), line.since_ns) for line in lines
+        ]
         waiting_bytes = sum(c.need.measured_bytes for c in candidates)
         admitted = [self._need_of(job) for job in self._jobs]
-        node = self._measure(sum(n.measured_bytes for n in admitted) + waiting_bytes)
+        node = self._meter.node(sum(n.measured_bytes for n in admitted) + waiting_bytes)
         return judge(node, admitted, candidates, self._now_ns())
 
     def _need_of(self, job: LiveJob) -> Need:
-        return Need(job.declared_bytes, held_bytes(job.tasks))
+        return self._meter.need(job.declared_bytes, job.tasks)
 
-    def _measure(self, held: int) -> Node:
-        """Returns the node's memory; ``held``: the bytes of all jobs, waiting ones too."""
-        pressure = pressure_percent() or 0.0
-        capacity = self._terms.capacity_bytes
-        if capacity is not None:
-            return Node(capacity, capacity, pressure, self._terms.patience_ns)
-        machine = machine_memory()
-        usable = min(machine.total_bytes, machine.available_bytes + held)
-        return Node(machine.total_bytes, usable, pressure, self._terms.patience_ns)
+    def _need(self, line: _Line) -> Need:
+        return self._meter.need(line.declared_bytes, line.pids)
 
     def _open(self, line: _Line, decision: Decision) -> None:
         del self._lines[line.key]
@@ -258,11 +239,11 @@ class MemoryGate:
 
     def memory_status(self, needs: Mapping[str, Need]) -> dict[str, Any]:
         """Returns the part ``memory`` of the node's status from the needs of its jobs."""
-        waiting = sum(line.need().measured_bytes for line in self._lines.values())
+        waiting = sum(self._need(line).measured_bytes for line in self._lines.values())
         held = sum(need.measured_bytes for need in needs.values())
-        node = self._measure(held + waiting)
+        node = self._meter.node(held + waiting)
         return {
-            "guarded": self._terms.capacity_bytes != 0,
+            "guarded": self._meter.limited,
             "total_bytes": node.total_bytes,
             "usable_bytes": node.usable_bytes,
             "free_bytes": free_bytes(node, list(needs.values())),
@@ -278,7 +259,7 @@ class MemoryGate:
                 "uid": line.uid,
                 "key": line.key,
                 "tasks": len(line.applicants),
-                "need_bytes": line.need().bytes,
+                "need_bytes": self._need(line).bytes,
                 "waited_s": (now_ns - line.since_ns) / NS_PER_S,
                 "reason": line.reason,
             }

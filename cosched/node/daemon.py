@@ -34,13 +34,14 @@ from cosched.core.node.settings import Settings
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.linux.classes import ClassScheduler
 from cosched.linux.kick import Kicker
-from cosched.node.admission import MemoryGate, MemoryTerms
+from cosched.node.admission import MemoryGate
 from cosched.node.bell import make_bell, open_bell, silence
 from cosched.node.children.metrics_process import MetricsProcess
 from cosched.node.children.timer_process import TimerProcess
 from cosched.node.driver import Driver, clocks
 from cosched.node.effects import Effects
 from cosched.node.loop import Loop
+from cosched.node.memory_meter import MemoryMeter, MemoryTerms
 from cosched.node.owners import Owners
 from cosched.node.records.bounded_file import Place
 from cosched.node.records.explain import explain
@@ -144,9 +145,8 @@ class SchedulerDaemon:
         )
         terms = Terms(options.private, options.limits)
         registrar = Registrar(self.machine, self.jobs, self._members, terms)
-        self.gate = MemoryGate(
-            paths.node, self.jobs, self._loop, registrar.register, options.memory
-        )
+        meter = MemoryMeter(options.memory)
+        self.gate = MemoryGate(paths.node, self.jobs, self._loop, registrar.register, meter)
         allow = options.private if options.allow_raise is None else options.allow_raise
         self._view = NodeView(
             paths.node,

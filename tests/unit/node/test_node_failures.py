@@ -23,14 +23,14 @@ from cosched.core.node.messages import (
 )
 from cosched.core.units import NS_PER_S
 from cosched.linux.classes import ShareRefused
-from cosched.node import admission as memory
-from cosched.node.admission import MemoryGate, MemoryTerms
+from cosched.node.admission import MemoryGate
 from cosched.node.children import child
 from cosched.node.children.child import start_child
 from cosched.node.children.metrics_process import MetricsProcess
 from cosched.node.children.timer_process import TimerProcess
 from cosched.node.effects import Effects
 from cosched.node.loop import Loop
+from cosched.node.memory_meter import MemoryMeter, MemoryTerms
 from cosched.node.owners import Owners
 from cosched.node.sockets.pacing import BURST_NS, REST
 from cosched.node.sockets.registration import Hello, RegistrationRefused, Welcome
@@ -251,9 +251,7 @@ class Applicant:
 class Door:
     """A gate of a node with 1 GiB; time and the loop's calls are the test's."""
 
-    def __init__(self, monkeypatch):
-        monkeypatch.setattr(memory, "held_bytes", lambda _pids: 0)
-        monkeypatch.setattr(memory, "pressure_percent", lambda: 0.0)
+    def __init__(self, pressure=lambda: 0.0):
         self.jobs, self.calls = {}, []
         self.now_ns = NS_PER_S
         self.gate = MemoryGate(
@@ -261,7 +259,7 @@ class Door:
             Table(self.jobs),
             SimpleNamespace(call_at=lambda _at, call: self.calls.append(call)),
             self._register,
-            MemoryTerms(GIB),
+            MemoryMeter(MemoryTerms(GIB), lambda _pids: 0, pressure),
             now_ns=lambda: self.now_ns,
         )
 
@@ -296,8 +294,8 @@ def live_job(key):
     return SimpleNamespace(key=key, region=region, declared_bytes=0, tasks={})
 
 
-def test_memory_written_into_a_region_blocks_no_job(monkeypatch):
-    door = Door(monkeypatch)
+def test_memory_written_into_a_region_blocks_no_job():
+    door = Door()
     assert door.come("a", GIB // 2).inside
     job = door.jobs[job_key(1000, "a")]
     assert job.region.memory_bytes == GIB // 2
@@ -306,8 +304,8 @@ def test_memory_written_into_a_region_blocks_no_job(monkeypatch):
     assert not door.come("c", 1).inside  # what was declared counts
 
 
-def test_launched_task_gets_its_answer_at_once(monkeypatch):
-    door = Door(monkeypatch)
+def test_launched_task_gets_its_answer_at_once():
+    door = Door()
     assert door.come("a", GIB // 2, launched=True).inside
     assert door.jobs[job_key(1000, "a")].declared_bytes == GIB // 2
     for need_bytes in (GIB, 2 * GIB):  # one that would wait, one that never fits
@@ -321,8 +319,8 @@ def test_launched_task_gets_its_answer_at_once(monkeypatch):
     assert "not coscheduled" in reason
 
 
-def test_adopted_need_is_capped_at_the_node(monkeypatch):
-    door = Door(monkeypatch)
+def test_adopted_need_is_capped_at_the_node():
+    door = Door()
     for written, counts in ((1 << 63, GIB), (GIB // 4, GIB // 4)):
         job = live_job("1000.a")
         job.region.memory_bytes = written
@@ -330,8 +328,8 @@ def test_adopted_need_is_capped_at_the_node(monkeypatch):
         assert job.declared_bytes == counts
 
 
-def test_refused_job_gets_one_reason_per_run(monkeypatch):
-    door, told = Door(monkeypatch), []
+def test_refused_job_gets_one_reason_per_run():
+    door, told = Door(), []
     for after_ns in (0, 0, 5 * NS_PER_S, 9 * NS_PER_S, 10 * NS_PER_S, 0):
         door.now_ns += after_ns
         (refusal,) = door.come("a", 2 * GIB).refusals
@@ -343,19 +341,20 @@ def test_refused_job_gets_one_reason_per_run(monkeypatch):
     assert len(door.gate._refused_ns) == 1
 
 
-def test_failed_measurement_is_repeated(monkeypatch, caplog):
-    door = Door(monkeypatch)
+def test_failed_measurement_is_repeated(caplog):
+    errors = [OSError(errno.EMFILE, os.strerror(errno.EMFILE))] * 4
 
-    def full():
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+    def pressure():
+        if errors:
+            raise errors.pop()
+        return 0.0
 
-    monkeypatch.setattr(memory, "pressure_percent", full)
+    door = Door(pressure)
     applicant = door.come("a", GIB)
     for _ in range(3):
         door.look()
     assert not applicant.inside
     assert len(caplog.records) == 1
-    monkeypatch.setattr(memory, "pressure_percent", lambda: 0.0)
     door.look()
     assert applicant.inside
 
