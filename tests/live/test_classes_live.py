@@ -1,4 +1,4 @@
-"""The class scheduler of this machine, whichever it is, over processes that spin.
+"""The class scheduler of this machine, over processes that spin.
 
 Figures of time belong to benchmarks: what is held here is order and rough size, since
 other programs want the CPUs as well.
@@ -42,7 +42,7 @@ Spin = Callable[[], int]
 
 @pytest.fixture
 def spin() -> Iterator[Spin]:
-    """Starts processes that spin on one CPU; ends them whatever state they are in."""
+    """Starts processes that spin on one CPU; ends them in any state."""
     started: list[subprocess.Popen[bytes]] = []
 
     def start() -> int:
@@ -59,14 +59,14 @@ def spin() -> Iterator[Spin]:
 
 @pytest.fixture
 def tag() -> Iterator[str]:
-    """A tag whose groups are gone after the test, whatever happened in it."""
+    """A tag whose groups are removed after the test."""
     name = f"live-{os.getpid()}"
     yield name
     assert not left_behind(name)
 
 
 def left_behind(tag: str) -> list[Path]:
-    """Groups of the tag that are still there; they are removed all the same."""
+    """Returns the groups of the tag that still exist, and removes them."""
     found = [
         top
         for hierarchy in hierarchies()
@@ -142,7 +142,7 @@ def test_scheduled_job_gets_nearly_all_cpu_time(
 
 
 def test_unscheduled_jobs_run_too(classes: ClassScheduler, spin: Spin) -> None:
-    """Or they could trap no message; a turn may be most of a second away."""
+    """Otherwise they could trap no message until their next turn."""
     pids = fill(classes, spin)
     classes.set_shares(shares_of(JOBS[0]))
     before = {job: proc.process_cpu_ns(pid) or 0 for job, pid in pids.items()}
@@ -195,7 +195,7 @@ def test_frozen_class_stops_and_continues(
 
 
 def test_version_2_freezes_all_processes_in_the_group(spin: Spin) -> None:
-    """Whatever controllers it has: freezing needs none."""
+    """Freezing needs no controller."""
     unified = next((h for h in hierarchies() if h.version == 2 and not h.read_only), None)
     if unified is None:
         pytest.skip("no cgroup v2 hierarchy is mounted")
@@ -208,10 +208,10 @@ def test_version_2_freezes_all_processes_in_the_group(spin: Spin) -> None:
         frozen = group / "cgroup.events"
         eventually(lambda: "frozen 1" in frozen.read_text(), "the group to stop")
         assert stands_still(pid)
-        move(unified.mount_point, pid)  # whoever is moved out goes on
+        move(unified.mount_point, pid)  # a process that is moved out continues
         eventually(lambda: not stands_still(pid), "the process to go on")
         move(group, pid)
-        eventually(lambda: stands_still(pid), "whoever is moved in to stop")
+        eventually(lambda: stands_still(pid), "a process that is moved in to stop")
         freezer.thaw(group)
         eventually(lambda: not stands_still(pid), "the process to go on")
     finally:
@@ -296,7 +296,7 @@ def test_only_strict_loses_unused_time(spin: Spin, tag: str) -> None:
 
 
 def as_nobody(task: Callable[[], object]) -> object:
-    """What ``task`` returns, run by an ordinary user in a child of this process."""
+    """Runs ``task`` as an ordinary user in a child process; returns its result."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -363,7 +363,7 @@ def test_duty_cycle_of_an_ordinary_user(mode: str) -> None:
 
 
 def test_ordinary_user_gets_a_class_scheduler() -> None:
-    """Without delegation only the duty cycle is left, and the reasons say so."""
+    """Without delegation only the duty cycle is left, and the reasons show it."""
     tried = as_nobody(lambda: probe("live").tried)
     assert isinstance(tried, list)
     assert tried[-1][1].startswith("chosen: ")
@@ -388,7 +388,7 @@ def test_only_own_processes_can_be_stopped(spin: Spin) -> None:
 
 def test_killed_scheduler_leaves_no_process_stopped() -> None:
     def abandon() -> dict[str, int]:
-        """A scheduler daemon that ends in the middle of everything."""
+        """A scheduler daemon that ends while it runs."""
         classes, pids = attach("live", "dutycycle", "strict"), spinners_of_nobody()
         for job, pid in pids.items():
             classes.create(job, CPUS)

@@ -39,7 +39,7 @@ main()
 
 
 def as_user(user):
-    """What runs a command as another user, who can read this Python wherever it is."""
+    """Returns the words that run a command as another user who can read this Python."""
     if not user:
         return ()
     caps = "+dac_read_search"
@@ -144,7 +144,7 @@ def test_private_daemons_report_forbidden_settings(open_dir, limits, words):
 
 
 def test_live_private_daemons_refuse_forbidden_settings(open_dir):
-    # Sockets of his own in a directory of his own.
+    # The user has private sockets in a private directory.
     own = open_dir / "own"
     own.mkdir()
     os.chown(own, NOBODY, NOBODY)

@@ -166,7 +166,7 @@ def test_down_cleans_up_after_both_daemons_were_killed(node):
     os.kill(node.timer_pid, signal.SIGKILL)
     os.kill(node.scheduler_pid, signal.SIGKILL)
     eventually(
-        lambda: all(task.ask("pause") == "0" for task in tasks), "nobody pausing", 2.0
+        lambda: all(task.ask("pause") == "0" for task in tasks), "no task to pause", 2.0
     )
     for task in tasks:
         task.kill()
@@ -260,7 +260,7 @@ def test_job_alone_after_a_restart_is_not_contended(node):
     assert region.data.status.contended == 1
     os.kill(node.scheduler_pid, signal.SIGKILL)
     eventually(lambda: all(task.scheduled for task in tasks), "the guardian")
-    assert region.data.status.contended == 0  # for good, if nobody comes
+    assert region.data.status.contended == 0  # until another job comes
     region.publish_contention(True)
     tasks[1].kill()
     node.up()
@@ -323,7 +323,7 @@ def test_down_lets_running_jobs_run(node):
 
 
 def test_down_waits_for_a_starting_daemon(node):
-    """It has the lock, but does not answer yet: what is there is no remains."""
+    """It has the lock but does not answer yet, so its files must stay."""
     daemon = subprocess.Popen(
         [
             *(sys.executable, "-m", "cosched_daemons.scheduler"),

@@ -1,4 +1,4 @@
-"""What another user may try on root's daemons: they stay up and serve the others."""
+"""Attacks of another user on root's daemons: they stay up and serve the other users."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def as_stranger(node):
 
 @pytest.fixture
 def planted():
-    """Paths that the test's stranger made in /dev/shm, removed at the end."""
+    """Paths that the test's other user made in /dev/shm, removed at the end."""
     paths = []
     yield paths
     for path in paths:

@@ -1,4 +1,4 @@
-"""Kicks on a real CPU: whoever computes there is interrupted, and goes on."""
+"""Kicks on a real CPU: they interrupt a computing process, which then continues."""
 
 from __future__ import annotations
 

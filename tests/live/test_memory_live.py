@@ -1,4 +1,4 @@
-"""Memory before slicing on a live node whose capacity is made up."""
+"""Memory before slicing on a live node with a configured capacity."""
 
 from __future__ import annotations
 

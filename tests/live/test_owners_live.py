@@ -1,5 +1,5 @@
-"""Owners' control of live jobs: suspend, resume, raise, release; who may; and that nothing
-stays stopped when daemons die."""
+"""Owners' control of live jobs: suspend, resume, boost, detach, and their permissions. No
+process stays stopped when daemons die."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def cosched(node, *words, status=0):
 
 
 def stands_still(task):
-    """Whether the process makes no way: stopped by a signal, or its group is frozen."""
+    """Whether the process is stopped by a signal or its group is frozen."""
     group = f"/sys/fs/cgroup{task_group(task.pid)}/cgroup.events"
     if proc.state(task.pid) == "T":
         return True

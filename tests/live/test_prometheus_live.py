@@ -1,5 +1,5 @@
 """Debian's Prometheus scrapes a live node by the configuration in docs/metrics.md, and
-evaluates whatever our dashboard and that page ask for."""
+evaluates every expression of our dashboard and of that page."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Prometheus:
             )
 
     def ask(self, path, **query):
-        """The ``data`` of an answer; an error of the server's is one of the test's."""
+        """Returns the ``data`` of an answer; an error of the server fails the test."""
         url = f"http://{self.address}{path}?{urllib.parse.urlencode(query)}"
         try:
             with urllib.request.urlopen(url, timeout=30) as answer:

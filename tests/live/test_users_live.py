@@ -1,7 +1,7 @@
-"""An ordinary user at the command line beside root's daemons: he finds them, runs a job
-under them, steers it, and sees and touches nothing that is not his.
+"""An ordinary user at the command line beside root's daemons: the user's commands find the
+daemons, run and change the user's job, and neither show nor change other jobs.
 
-All of it in a mount namespace of the test, with a /run and a /tmp of its own.
+The tests run in a mount namespace with a private /run and /tmp.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ while not os.path.exists("{HOME}/stop"):
 
 
 def opening():
-    """Shell commands that let every user reach the interpreter and this tree, though they
-    may be in a folder that is closed to others, such as root's home."""
+    """Shell commands that let every user reach the interpreter and this tree, also in a
+    private folder such as root's home."""
     needed = {Path(sys.base_prefix), Path(sys.prefix), ROOT}
     script = []
     for number, path in enumerate(sorted(needed)):
@@ -49,7 +49,7 @@ def opening():
 
 
 class Machine:
-    """A mount namespace in which commands run as this user or that."""
+    """A mount namespace in which commands run as different users."""
 
     def __init__(self, node):
         self.node = node
@@ -161,10 +161,10 @@ def test_user_beside_root_daemons_sees_only_own_jobs(machine):
     machine.run(0, "touch", f"{HOME}/stop")
     assert mine.wait() == 0
     eventually(lambda: not names(machine, USER), "both jobs' end", 60)
-    told = json.loads(machine.cosched(USER, "history", "--json"))["jobs"]
-    assert {job["name"] for job in told} == {"mine"}
-    told = json.loads(machine.cosched(0, "history", "--json"))["jobs"]
-    assert {job["name"] for job in told} == {"mine", "roots"}
+    shown = json.loads(machine.cosched(USER, "history", "--json"))["jobs"]
+    assert {job["name"] for job in shown} == {"mine"}
+    shown = json.loads(machine.cosched(0, "history", "--json"))["jobs"]
+    assert {job["name"] for job in shown} == {"mine", "roots"}
 
 
 def test_planted_directory_is_not_trusted(machine):

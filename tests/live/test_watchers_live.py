@@ -1,4 +1,4 @@
-"""Who watches a live node: the connection of cosched top, and what watching costs."""
+"""Watchers of a live node: the connection of cosched top, and the cost of watching."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Attacks a node's daemons as other users, without root: each harms only the attacker.
 
-tests/live/test_hostile_live.py has what needs real daemons and a second user.
+tests/live/test_hostile_live.py has the attacks that need real daemons and a second user.
 """
 
 from __future__ import annotations
@@ -304,7 +304,7 @@ def test_each_user_is_logged_once_a_minute(caplog):
     assert [record.levelno for record in caplog.records] == [logging.WARNING] * 3
 
 
-# -- who is at the other end ----------------------------------------------------------
+# -- the process at the other end -----------------------------------------------------
 
 
 @pytest.fixture
@@ -382,8 +382,7 @@ def test_unreadable_process_is_refused(visitor, kernels, monkeypatch):
 
 
 def test_connection_of_an_ended_process_is_refused(visitor, kernels):
-    """Whoever got hold of it could else have another's process, with the same number,
-    taken for a task of his."""
+    """Otherwise a later process with the same pid could be registered through it."""
     connection, _, end = visitor()
     end()
     with pytest.raises(ProcessLookupError):

@@ -141,7 +141,7 @@ def hold(*locks):
 
 @pytest.fixture
 def holder():
-    """``hold``, ended in the end; ``during`` tells it to end when somebody waits."""
+    """Starts ``hold`` processes and ends them after the test."""
     processes = []
 
     def start(*locks):
@@ -201,17 +201,17 @@ def guard(paths):
 
 def test_guardian_frees_every_job_despite_errors(paths, left, guard, caplog):
     a, b, c = left.keys
-    told = []
+    freed = []
 
     def on_thaw(key):
-        told.append(left.free())
+        freed.append(left.free())
         if key == c:
             left.end()
 
     refused = [("restore", 3), ("thaw", a), ("destroy", b), ("close",)]
     classes = Classes(*refused, on_thaw=on_thaw)
     guard(classes)
-    assert told == [[a, b, c]] * 3  # before the classes, which may fail
+    assert freed == [[a, b, c]] * 3  # before the classes, which may fail
     assert classes.calls[:4] == [("restore", 3), *(("thaw", key) for key in left.keys)]
     assert {("destroy", key) for key in left.keys} < set(classes.calls)
     assert [r.getMessage() for r in caplog.records if r.levelname == "ERROR"] == [

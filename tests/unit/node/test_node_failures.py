@@ -202,7 +202,7 @@ def test_child_without_pidfd_is_killed(monkeypatch):
     assert started[0].returncode is not None
 
 
-# -- who is meant ---------------------------------------------------------------------
+# -- the named job --------------------------------------------------------------------
 
 
 def test_job_named_like_another_key_is_found():
@@ -329,12 +329,12 @@ def test_adopted_need_is_capped_at_the_node():
 
 
 def test_refused_job_gets_one_reason_per_run():
-    door, told = Door(), []
+    door, reasons = Door(), []
     for after_ns in (0, 0, 5 * NS_PER_S, 9 * NS_PER_S, 10 * NS_PER_S, 0):
         door.now_ns += after_ns
         (refusal,) = door.come("a", 2 * GIB).refusals
-        told.append(bool(refusal))
-    assert told == [True, False, False, False, True, False]
+        reasons.append(bool(refusal))
+    assert reasons == [True, False, False, False, True, False]
     for number in range(100):
         door.now_ns += 10 * NS_PER_S
         door.come(f"b{number}", 2 * GIB)
@@ -398,7 +398,7 @@ def test_endless_bell_is_read_now_and_then(bell):
         return SimpleNamespace(key=job_key(uid, "a"), uid=uid, bell=bell)
 
     def ring(job):
-        """Until it is not heard any more; how often it was."""
+        """Rings until the bell is not watched any more; returns how often it was read."""
         for times in range(100):
             if bell not in loop.watched:
                 return times
