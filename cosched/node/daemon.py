@@ -148,22 +148,24 @@ class SchedulerDaemon:
         meter = MemoryMeter(options.memory)
         self.gate = MemoryGate(paths.node, self.jobs, self._loop, registrar.register, meter)
         allow = options.private if options.allow_raise is None else options.allow_raise
-        self._view = NodeView(
-            paths.node,
-            self.started_ns,
-            options.private,
-            options.priority,
-            options.chosen,
-            classes,
-            self.machine,
-            self.jobs,
-            self.region,
-            self.timer,
-            self.gate,
-            self.recorder,
-            self.history,
-        )
         self._owners = Owners(self.driver, self.jobs, raising=allow)
+
+    def _view(self) -> NodeView:
+        return NodeView(
+            node=self.paths.node,
+            started_ns=self.started_ns,
+            private=self.options.private,
+            priority=self.options.priority,
+            chosen=self.options.chosen,
+            classes=self.classes,
+            machine=self.machine,
+            jobs=self.jobs,
+            region=self.region,
+            timer=self.timer,
+            gate=self.gate,
+            recorder=self.recorder,
+            history=self.history,
+        )
 
     # -- life -----------------------------------------------------------------------
 
@@ -308,7 +310,7 @@ class SchedulerDaemon:
     def _status(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         since_wall_ns = request.get("since_wall_ns")
         return node_status(
-            self._view,
+            self._view(),
             since_wall_ns if type(since_wall_ns) is int else None,
             memory=request.get("memory") is not False,
         )
