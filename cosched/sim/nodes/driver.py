@@ -1,32 +1,30 @@
-"""Drives ``core.node`` on many nodes in virtual time.
+"""Drives the node's scheduler (``core.node``) on many nodes, in virtual time.
 
-Each node has the machine that runs live, a timer and a clock of its own; what they do to
-each other goes through the ranks of the jobs alone (``nodes_ranks``).
+Each node has the live scheduler, a timer and its own clock. Nodes affect each other only
+through the ranks of the jobs (``sim.nodes.ranks``).
 
-How fast a rank computes: the scheduled one has what its class gets (1% less for each other
-job there). An unscheduled one has its 1% while the scheduled job keeps the CPU busy; where
-that waits for its peers, and unused time goes to the others, the jobs of the node divide
-the CPU between them.
+Speed of a rank: the scheduled one gets the share of its class, which is 1% less for each
+other job there. An unscheduled one gets 1% while the scheduled job keeps the CPU busy.
+While the scheduled job waits for its peers, the jobs of the node share the CPU equally, if
+the cluster gives unused time to other jobs.
 
-A job's launch is its own work, in its own turns: when its ranks have registered, each does
-it on its node at the speed that it has there, without a message, until all have done it.
+The launch of a job is work of its ranks. It begins when all have registered, needs no
+messages, and ends when all ranks have done it.
 
-Decisions are felt on a grid of half the time that a switch takes, so that nodes that
-switch together are computed together. The rank that leaves stops at once, the one that
-comes begins when the switch is over.
+Decisions take effect on a grid of half the time of a switch, so nodes that switch together
+are computed together. The rank that leaves stops at once. The rank that comes begins when
+the switch is over.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from random import Random
 
 import numpy as np
 
 from cosched.core.node.groups import UNSCHEDULED_PERCENT
-from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import (
     AlarmRang,
     Cause,
@@ -43,72 +41,19 @@ from cosched.core.node.messages import (
 )
 from cosched.core.node.settings import Settings
 from cosched.sim.engine import DECIDE, END, SUBMIT, Engine
+from cosched.sim.nodes.jobs import SimulatedJob, SimulatedNode
 from cosched.sim.nodes.model import Cluster, Pattern, Program
-from cosched.sim.nodes.ranks import Floats, Ranks, make_ranks
+from cosched.sim.nodes.ranks import Floats, make_ranks
 
 ONE_CPU = frozenset({0})
 #: Far enough in the past that every clock is positive, and no boundary falls on the start.
 EPOCH_NS = 1_000_000_007
-#: Parts of a switch in which decisions are felt.
+#: Parts of a switch at which decisions take effect.
 GRID = 2
 
 
-class _Node:
-    """A node: its machine, its clock, its timer."""
-
-    __slots__ = ("alarm", "clock_ns", "fired_ns", "machine", "orders", "timer")
-
-    def __init__(self, settings: Settings, clock_ns: int) -> None:
-        self.machine = NodeScheduler(settings)
-        self.clock_ns = clock_ns
-        self.orders = OrderTimer(idle=True, align=False, slice_ns=0, deadline_ns=0)
-        self.timer = 0  # the version of the order that counts
-        self.alarm = 0
-        self.fired_ns = 0
-
-
-def launch_of(program: Program) -> Program:
-    """What its ranks do before all of them meet for the first time."""
-    return replace(program, pattern=Pattern.NONE, work_ns=program.launch_ns, imbalance=0.0)
-
-
-class SimulatedJob:
-    """A job, and what its nodes have told its ranks."""
-
-    def __init__(self, program: Program, nodes: range, seed: int) -> None:
-        self.program = program
-        #: What its ranks do at present: the launch, then the program proper.
-        self.part = launch_of(program) if program.launch_ns else program
-        self.key = f"0.{program.name}"
-        self.nodes = nodes
-        ranks = len(nodes)
-        self.chance = np.random.default_rng(seed)
-        self.registered = 0
-        self.ranks: Ranks | None = None  # until all have registered
-        self.start_ns: int | None = None  # of the program proper
-        self.end_ns: int | None = None
-        self.version = 0  # of the prediction of its part's end
-        self.scheduled = np.zeros(ranks, dtype=np.bool_)  # as published
-        self.on = np.zeros(ranks, dtype=np.bool_)  # as felt
-        self.epoch = np.zeros(ranks, dtype=np.int64)
-        self.asked = np.full(ranks, -1, dtype=np.int64)  # the epoch of the last request
-        self.trap_ns = np.full(ranks, np.inf)  # when it is going to ask
-        self.glance = self.chance.random(ranks)  # when it looks, as a share of trap_ns
-
-    @property
-    def running(self) -> bool:
-        return self.ranks is not None and self.end_ns is None
-
-    def publish(self, rank: int, status: PublishStatus) -> None:
-        """What PublishStatus does to a rank."""
-        self.scheduled[rank] = status.scheduled
-        self.epoch[rank] = status.epoch
-        self.trap_ns[rank] = np.inf
-        self.glance[rank] = self.chance.random()
-
-
 class Coscheduled:
-    """A cluster under cosched, or, with ``gang_slice_ns``, under one central driver."""
+    """A cluster under cosched or, with ``gang_slice_ns``, under one central driver."""
 
     def __init__(
         self,
@@ -122,10 +67,10 @@ class Coscheduled:
         self._chance = Random(seed)
         self._engine = Engine()
         self._gang_slice_ns = gang_slice_ns
-        self._turn = -1  # of the central driver: whose
+        self._turn = -1  # of the central driver: the place of the job
         self._turn_version = 0
         self._nodes = [
-            _Node(settings, round(self._chance.gauss(0.0, 1.0) * cluster.clock_ns))
+            SimulatedNode(settings, round(self._chance.gauss(0.0, 1.0) * cluster.clock_ns))
             for _ in range(cluster.nodes)
         ]
         self.jobs = [
@@ -134,23 +79,23 @@ class Coscheduled:
         ]
         self._by_key = {job.key: job for job in self.jobs}
         self._grid_ns = max(1, cluster.switch_ns // GRID)
-        self._felt: dict[int, list[tuple[SimulatedJob, int]]] = {}
+        self._changes: dict[int, list[tuple[SimulatedJob, int]]] = {}
         self._sharing = np.zeros(cluster.nodes)  # jobs a node
         for job in self.jobs:
             self._engine.at(job.program.submit_ns, SUBMIT, self._submit, job)
 
     def run(self, progress: Callable[[], None]) -> None:
-        """Until all jobs have ended."""
+        """Simulates until all jobs have ended."""
         self._engine.run(progress)
 
     @property
     def events(self) -> int:
-        """Things that happened."""
+        """Calls that the engine made."""
         return self._engine.done
 
     @property
     def done_share(self) -> float:
-        """How much of all steps is over."""
+        """The share of all steps that is over."""
         whole = sum(job.program.steps for job in self.jobs)
         ended = sum(job.program.steps for job in self.jobs if job.end_ns is not None)
         under_way = sum(
@@ -159,7 +104,7 @@ class Coscheduled:
         return min(1.0, (ended + under_way) / whole)
 
     def counters(self) -> Counter[str]:
-        """The branches that the machines of all nodes took."""
+        """Returns how often the schedulers of all nodes took each branch."""
         total: Counter[str] = Counter()
         for node in self._nodes:
             for branch, count in node.machine.counters.items():
@@ -169,7 +114,7 @@ class Coscheduled:
     # -- a job's life ---------------------------------------------------------------
 
     def _submit(self, job: SimulatedJob) -> None:
-        """Its ranks register one after the other."""
+        """Lets the ranks register one after the other."""
         for rank in range(len(job.nodes)):
             later_ns = self._chance.randrange(self._cluster.spread_ns + 1)
             self._engine.at(
@@ -202,12 +147,12 @@ class Coscheduled:
                 self._next_turn(None)
 
     def _begin(self, job: SimulatedJob) -> None:
-        """Its ranks begin their present part."""
+        """Starts the ranks on the present part of the job."""
         now_ns = self._engine.now_ns
         if job.part is job.program:
             job.start_ns = now_ns
         job.ranks = make_ranks(job.part, len(job.nodes), self._cluster, job.chance, now_ns)
-        self._feel_at(now_ns)
+        self._apply_at(now_ns)
 
     def _ended(self, what: tuple[SimulatedJob, int]) -> None:
         job, version = what
@@ -224,7 +169,7 @@ class Coscheduled:
             self._handle(
                 number, TaskExited(now_ns=now_ns, wall_ns=wall_ns, job=job.key, task=rank)
             )
-        self._feel_at(job.end_ns)
+        self._apply_at(job.end_ns)
         if self._gang_slice_ns is not None and self.jobs[self._turn] is job:
             self._next_turn(None)
 
@@ -247,8 +192,8 @@ class Coscheduled:
                 job.publish(rank, command)
                 later_ns = self._cluster.switch_ns if command.scheduled else 0
                 if command.cause is Cause.FIRST:
-                    later_ns = 0  # nothing has to go first
-                self._feel_at(self._engine.now_ns + later_ns, (job, rank))
+                    later_ns = 0  # no other job has to stop first
+                self._apply_at(self._engine.now_ns + later_ns, (job, rank))
             case OrderTimer():
                 node.orders = command
                 self._arm(number)
@@ -263,7 +208,7 @@ class Coscheduled:
             now_ns, wall_ns = self._clocks(number)
             self._handle(number, AlarmRang(now_ns=now_ns, wall_ns=wall_ns))
 
-    # -- timers: what cosched.node.timer.timer does ---------------------------------------
+    # -- timers, as in cosched.node.timer -------------------------------------------
 
     def _arm(self, number: int) -> None:
         node = self._nodes[number]
@@ -293,7 +238,7 @@ class Coscheduled:
     # -- the central driver ---------------------------------------------------------
 
     def _next_turn(self, version: int | None) -> None:
-        """Gives the next job its turn on all nodes; None: whatever was planned."""
+        """Gives the next job its turn on all nodes, unless ``version`` is out of date."""
         if version is not None and version != self._turn_version:
             return
         self._turn_version += 1
@@ -313,23 +258,23 @@ class Coscheduled:
         at_ns = self._engine.now_ns + self._gang_slice_ns
         self._engine.at(at_ns, DECIDE, self._next_turn, self._turn_version)
 
-    # -- what the ranks feel --------------------------------------------------------
+    # -- effects on the ranks --------------------------------------------------------
 
-    def _feel_at(self, at_ns: int, change: tuple[SimulatedJob, int] | None = None) -> None:
+    def _apply_at(self, at_ns: int, change: tuple[SimulatedJob, int] | None = None) -> None:
         at_ns += -at_ns % self._grid_ns
-        if at_ns not in self._felt:
-            self._felt[at_ns] = []
-            self._engine.at(at_ns, END, self._feel, at_ns)
+        if at_ns not in self._changes:
+            self._changes[at_ns] = []
+            self._engine.at(at_ns, END, self._apply, at_ns)
         if change is not None:
-            self._felt[at_ns].append(change)
+            self._changes[at_ns].append(change)
 
-    def _feel(self, at_ns: int) -> None:
-        """All ranks compute until now, and go on at what their nodes have become."""
+    def _apply(self, at_ns: int) -> None:
+        """Advances all ranks until now and gives them their new speeds."""
         jobs = [job for job in self.jobs if job.running]
         for job in jobs:
             assert job.ranks is not None
             job.ranks.advance(at_ns)
-        for job, rank in self._felt.pop(at_ns):
+        for job, rank in self._changes.pop(at_ns):
             job.on[rank] = job.scheduled[rank]
         busy = np.zeros(self._cluster.nodes, dtype=np.bool_)
         for job in jobs:
@@ -341,7 +286,7 @@ class Coscheduled:
             assert job.ranks is not None
             job.version += 1
             end_ns = job.ranks.resume(self._speed(job, busy), job.on)
-            # Upwards: at that time the last step must be over.
+            # Rounded up: at that time the last step must be over.
             whole_ns = max(at_ns, int(end_ns) + 1)
             self._engine.at(whole_ns, END, self._ended, (job, job.version))
             self._plan_traps(job)
@@ -358,7 +303,8 @@ class Coscheduled:
         )
 
     def _plan_traps(self, job: SimulatedJob) -> None:
-        """An unscheduled rank asks once an epoch: when a scheduled peer's message comes."""
+        """Plans the request of an unscheduled rank: once an epoch, at a scheduled peer's
+        message."""
         may = ~job.on & ~job.scheduled & (job.asked != job.epoch)
         if not job.on.any() or not may.any():
             return
@@ -376,7 +322,7 @@ class Coscheduled:
         assert job.ranks is not None
         job.asked[rank] = epoch = int(job.epoch[rank])
         job.trap_ns[rank] = np.inf
-        job.ranks.note_heard(rank)
+        job.ranks.note_received(rank)
         number = job.nodes[rank]
         now_ns, wall_ns = self._clocks(number)
         self._handle(

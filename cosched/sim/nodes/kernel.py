@@ -1,18 +1,18 @@
-"""Nodes that the kernel alone shares: each is fair to its ranks and knows of no other.
+"""Simulates nodes that the kernel alone shares, without coordination among nodes.
 
-A rank computes until its grain is done or the kernel takes the CPU from it; then it waits
-for its peers. A waiting rank either spins, which takes CPU time as computing would (Open
-MPI, MPICH 4), or yields (MPICH 5), which leaves it to the others.
+A rank computes until its grain is done or the kernel takes the CPU from it. Then it waits
+for its peers. A waiting rank either spins, which uses CPU time (Open MPI, MPICH 4), or
+yields the CPU to other ranks (MPICH 5).
 
-What the kernel does is what CFS and EEVDF have in common for tasks of one weight: next
-comes the rank that has had least CPU time; it has the CPU until the first tick by which it
-has run for the base slice; who wakes up is not owed what it slept. Interrupts take a little
-of every turn, so that who comes first changes slowly. All CPUs of one machine tick
-together: there, two ranks of a job that have different turns never meet until that changes.
+The kernel does what CFS and EEVDF have in common for tasks of one weight. The rank with the
+least CPU time runs next. It keeps the CPU until the first tick after the base slice. A rank
+that wakes up gets no credit for its sleep. Interrupts take a little of every slice, so the
+order of ranks changes slowly. All CPUs of one machine tick together: there, two ranks of a
+job that run in different slices do not meet until the order changes.
 
-A message of several legs needs each side on its CPU in turn: a large one that asks for
-consent first. Every grain is an event here: what this costs grows with nodes x grains. The
-end of a step counts as heard by all ranks at once, which favours the kernel.
+A large message asks for consent first, so it has several legs; each needs one side on its
+CPU. Every grain is an event, so the cost grows with nodes x grains. All ranks see the end
+of a step at once, which favours the kernel.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from cosched.sim.nodes.model import (
     rounds,
 )
 
-#: Interrupts take up to this share of a turn.
+#: Interrupts take up to this share of a slice.
 TAKEN = 0.01
-#: What it costs a rank to answer a leg of a message.
+#: CPU time of a rank to answer a leg of a message.
 LEG_NS = NS_PER_US
 
 
@@ -58,12 +58,12 @@ class _Rank:
         self.node = node
         self.place = place
         self.left_ns = 0
-        self.queued = False  # it takes part in its node's turns
-        self.used_ns = 0  # CPU time, as its node counts it for the turns
+        self.queued = False  # it runs or waits for the CPU
+        self.used_ns = 0  # CPU time, by which the node orders its ranks
         self.blocks = 0  # of this sweep that are done
-        self.need = 0  # how many peers a block comes from
+        self.need = 0  # the number of peers that send it blocks
         self.got: list[int] = []  # blocks received, from each of them
-        self.down: list[tuple[_Rank, int]] = []  # who gets ours, and as which peer
+        self.down: list[tuple[_Rank, int]] = []  # receivers of our blocks
 
 
 class _Job:
@@ -95,7 +95,7 @@ class _Job:
 
 
 class _Node:
-    """One node: the ranks that take turns. present: the one that has the CPU."""
+    """One node: the ranks that share its CPU. present: the rank that has it."""
 
     __slots__ = ("present", "since_ns", "tick_ns", "turn_ns", "version", "waiting")
 
@@ -108,13 +108,13 @@ class _Node:
         self.version = 0
 
     def least_used_ns(self) -> int:
-        """Of those that take turns."""
+        """Returns the least CPU time of its ranks."""
         ranks = [*self.waiting, *([self.present] if self.present else [])]
         return min((rank.used_ns for rank in ranks), default=0)
 
 
 class Uncoordinated:
-    """Jobs on nodes under the kernel alone. spins: waiting ranks use their quanta up."""
+    """Jobs on nodes under the kernel alone. spins: waiting ranks use CPU time."""
 
     def __init__(
         self, cluster: Cluster, programs: Sequence[Program], spins: bool, seed: int
@@ -134,7 +134,7 @@ class Uncoordinated:
             self._engine.at(job.program.submit_ns, END, self._start, job)
 
     def run(self, progress: Callable[[], None]) -> list[int]:
-        """When each job ends."""
+        """Simulates; returns when each job ends."""
         self._engine.run(progress)
         ends = [job.end_ns for job in self.jobs]
         assert None not in ends
@@ -142,12 +142,12 @@ class Uncoordinated:
 
     @property
     def events(self) -> int:
-        """Things that happened."""
+        """Calls that the engine made."""
         return self._engine.done
 
     @property
     def done_share(self) -> float:
-        """How much of all steps is over."""
+        """The share of all steps that is over."""
         whole = sum(job.program.steps for job in self.jobs)
         return 1.0 - sum(job.steps_left for job in self.jobs) / whole
 
@@ -181,7 +181,7 @@ class Uncoordinated:
             self._give(rank, LEG_NS)
 
     def _work(self, rank: _Rank) -> None:
-        """A rank that waited has something to compute."""
+        """Gives a waiting rank its next grain."""
         program = rank.job.program
         meets = program.pattern is not Pattern.NONE
         left_ns = program.grain_ns if meets else program.step_ns
@@ -194,7 +194,7 @@ class Uncoordinated:
         rank.left_ns = left_ns
         node = self._nodes[rank.node]
         if node.present is rank:
-            self._count(node)  # what it spun is no work
+            self._count(node)  # its spinning does not count as work
             self._plan(rank.node)
         else:
             self._join(rank)
@@ -202,7 +202,7 @@ class Uncoordinated:
     # -- turns ----------------------------------------------------------------------
 
     def _join(self, rank: _Rank) -> None:
-        """The rank takes part in its node's turns; nobody is owed what he did not use."""
+        """Adds the rank to its node, without credit for CPU time that it did not use."""
         if rank.queued:
             return
         node = self._nodes[rank.node]
@@ -210,13 +210,13 @@ class Uncoordinated:
         rank.used_ns = max(rank.used_ns, node.least_used_ns())
         if not self._spins or node.present is None:
             node.waiting.append(rank)
-        else:  # somewhere in the round: nodes have phases of their own
+        else:  # at a random place: nodes have different phases
             node.waiting.insert(self._chance.randrange(len(node.waiting) + 1), rank)
         if node.present is None:
             self._turn(rank.node)
 
     def _turn(self, number: int) -> None:
-        """The rank that has used least gets the CPU."""
+        """Gives the CPU to the rank with the least CPU time."""
         node = self._nodes[number]
         node.version += 1
         node.present = None
@@ -240,7 +240,7 @@ class Uncoordinated:
         self._engine.at(ends_ns, DECIDE, self._tick, (number, node.version))
 
     def _count(self, node: _Node) -> int:
-        """How long the present rank has run since it was counted last."""
+        """Adds the present rank's CPU time since the last count, and returns it."""
         assert node.present is not None
         ran_ns = self._engine.now_ns - node.since_ns
         node.since_ns = self._engine.now_ns
@@ -260,7 +260,7 @@ class Uncoordinated:
             if not rank.left_ns:
                 self._finish(rank)
         if version != node.version:
-            return  # what it finished has moved the turn on
+            return  # the end of the grain has given the CPU to another rank
         if not (rank.left_ns or self._spins):
             rank.queued = False
             self._turn(number)
@@ -272,7 +272,7 @@ class Uncoordinated:
             self._plan(number)
 
     def _finish(self, rank: _Rank) -> None:
-        """A rank has done a grain: others may go on now."""
+        """Lets other ranks go on after a rank has done its grain."""
         job = rank.job
         message_ns = job.program.message_of(self._cluster)
         now_ns = self._engine.now_ns

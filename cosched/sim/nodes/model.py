@@ -1,12 +1,12 @@
-"""What runs on simulated nodes, and what the nodes and their network are like. Pure data.
+"""Describes the jobs on simulated nodes, the nodes and their network. Pure data.
 
-A job has a rank on each of its nodes; a rank stands for all tasks of the job there, since a
-node schedules them together. A rank computes for its grain, exchanges messages, and so on.
-Whom it exchanges with is the pattern:
+A job has a rank on each of its nodes. The rank stands for all tasks of the job there, since
+a node schedules them together. A rank computes for its grain, then exchanges messages, and
+so on. The pattern gives its peers:
 
 bulk        all ranks meet after each grain (an allreduce by recursive doubling): rank r
-            hears from r xor 1, r xor 2, r xor 4, ...
-alltoall    the same, but each rank hears from every other one
+            receives from r xor 1, r xor 2, r xor 4, ...
+alltoall    the same, but each rank receives from every other one
 wavefront   ranks stand on a grid that is as square as their number allows; a sweep of
             ``BLOCKS`` grains runs from one corner to the opposite one, block after block as
             in a pipeline, and sweeps follow each other (NPB LU, Sweep3D)
@@ -32,7 +32,7 @@ Indices = npt.NDArray[np.int64]
 
 
 class Pattern(str, Enum):
-    """Who waits for whom."""
+    """Which ranks wait for which."""
 
     BULK = "bulk"
     WAVEFRONT = "wavefront"
@@ -87,13 +87,13 @@ class Program:
         return max(1, round(self.work_ns / self.step_ns))
 
     def message_of(self, cluster: Cluster) -> int:
-        """What a message of it takes there, in ns."""
+        """Returns the time of one of its messages there, in ns."""
         return self.message_ns or cluster.message_ns
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Nodes of one CPU each, and what things cost there.
+    """Nodes of one CPU each, and the times that things take there.
 
     message_ns: from a message's sending until the peer goes on, both scheduled.
     trap_ns: an unscheduled rank that waits looks for messages this often.
@@ -102,8 +102,8 @@ class Cluster:
     spread_ns: a job's ranks register within this time of each other.
     fills: unused time of the scheduled job goes to the others (proportional shares); else
         it is lost (strict ones).
-    quantum_ns: the kernel's tick, at which alone it takes the CPU from a rank that goes
-        on; base_ns: what a rank gets at least (sched/base_slice_ns).
+    quantum_ns: the kernel's tick; only then does it take the CPU from a rank that still
+        computes. base_ns: the least run of a rank (sched/base_slice_ns).
     same_ticks: the nodes' ticks come at the same moments, as those of one machine's CPUs
         do, which the nodes of a lab are.
     """
@@ -121,7 +121,7 @@ class Cluster:
     same_ticks: bool = False
 
     def nodes_of(self, program: Program) -> range:
-        """Where its ranks run."""
+        """Returns the nodes of the job."""
         last = program.first + (program.count or self.nodes - program.first)
         if not 0 <= program.first < last <= self.nodes:
             raise CoschedError(
@@ -132,7 +132,7 @@ class Cluster:
 
 
 def rounds(ranks: int) -> int:
-    """Messages one after the other in which all ranks hear of each other."""
+    """Returns how many messages in sequence connect all ranks."""
     return (ranks - 1).bit_length()
 
 
@@ -143,15 +143,15 @@ def grid(ranks: int) -> tuple[int, int]:
 
 
 def diagonals(ranks: int) -> Indices:
-    """For each rank of a grid, how many steps from the corner where sweeps begin."""
+    """Returns for each rank of a grid its distance from the corner where sweeps begin."""
     rows, columns = grid(ranks)
     return np.add.outer(np.arange(rows), np.arange(columns)).ravel()
 
 
 def senders(pattern: Pattern, ranks: int) -> list[Indices]:
-    """Whom the ranks hear from: arrays with a peer for each rank, itself if there is none.
+    """Returns the peers that ranks receive from: arrays with a peer for each rank.
 
-    alltoall is everyone, which needs no list.
+    A rank without a peer has itself. alltoall needs no list.
     """
     own = np.arange(ranks)
     if pattern is Pattern.BULK:

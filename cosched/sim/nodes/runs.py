@@ -1,11 +1,10 @@
-"""One run of simulated nodes: jobs, a cluster, and who decides which of them runs.
+"""Runs jobs on a simulated cluster under one of several ways to share it ("arms").
 
-The ways to share the nodes ("arms"):
 
 cosched  ``core.node`` on every node
 gang     the same nodes under one driver that switches them all at the same moment
 batch    one job after the other, as nodes are free (computed, not simulated)
-messages cosched with timers that know nothing of each other
+messages cosched with timers that are not aligned
 kernel   the kernel alone, waiting ranks spin (Open MPI, MPICH 4); also called spin
 yield    the kernel alone, waiting ranks leave the CPU to others at once
 """
@@ -36,7 +35,7 @@ NEVER_NS = 10**6 * NS_PER_S
 
 @dataclass(frozen=True, slots=True)
 class NodesRun:
-    """What to simulate."""
+    """The jobs, the cluster and the arm."""
 
     arm: str
     programs: tuple[Program, ...]
@@ -56,7 +55,7 @@ class NodesRun:
 
 @dataclass(frozen=True, slots=True)
 class NodesOutcome:
-    """What came of it. Times from a job's submission, in the order of the jobs."""
+    """The result of a run. Times are from a job's submission, in the order of the jobs."""
 
     run: NodesRun
     responses_s: tuple[float, ...]
@@ -87,7 +86,7 @@ class NodesOutcome:
         return float(work.max()) / self.makespan_s
 
     def document(self) -> dict[str, Any]:
-        """Ready for JSON."""
+        """Returns the outcome as JSON."""
         run = self.run
         return {
             "arm": run.arm,
@@ -113,7 +112,7 @@ class NodesOutcome:
 
 
 def alone_s(program: Program, cluster: Cluster, seed: int = 0) -> float:
-    """How long the job takes with its nodes to itself."""
+    """Returns how long the job takes alone on its nodes, in seconds."""
     count = len(cluster.nodes_of(program))
     chance = np.random.default_rng(seed)
     ranks = make_ranks(program, count, cluster, chance, float(program.launch_ns))
@@ -121,7 +120,7 @@ def alone_s(program: Program, cluster: Cluster, seed: int = 0) -> float:
 
 
 def carry_out(run: NodesRun, progress: Progress = no_progress) -> NodesOutcome:
-    """Simulates one run; ``beat`` hears that it goes on."""
+    """Simulates one run."""
     begun_s = time.process_time()
     alone = tuple(alone_s(program, run.cluster) for program in run.programs)
     ends_s, counters, events = _ends(run, alone, progress)

@@ -103,7 +103,7 @@ def histories(draw, ranks):
 
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from(MEETING), st.data())
-def test_a_meeting_waits_for_its_slowest_rank(pattern, data):
+def test_meeting_waits_for_slowest_rank(pattern, data):
     ranks_n = data.draw(st.integers(2, 9))
     program = replace(jobs(1, pattern)[0], imbalance=0.3)
     ranks = make_ranks(program, ranks_n, Cluster(ranks_n), np.random.default_rng(1), 0.0)
@@ -113,19 +113,19 @@ def test_a_meeting_waits_for_its_slowest_rank(pattern, data):
     for elapsed_ns, speed, on in data.draw(histories(ranks_n)):
         ranks.resume(speed, on)
         now_ns += elapsed_ns
-        before = ranks.step, ranks._done.copy()
+        before = ranks.step, ranks.done.copy()
         ranks.advance(now_ns)
         work += speed * elapsed_ns
-        assert (ranks._done <= ranks._need + 1e-6).all()
-        did = (ranks.step - before[0]) * ranks._need + ranks._done - before[1]
+        assert (ranks.done <= ranks.need + 1e-6).all()
+        did = (ranks.step - before[0]) * ranks.need + ranks.done - before[1]
         assert (did <= speed * elapsed_ns + 1.0).all()
         assert (did >= -1.0).all()
-        assert (ranks.step * ranks._need <= work + 1.0).all()
+        assert (ranks.step * ranks.need <= work + 1.0).all()
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
-def test_in_a_wave_nobody_is_ahead_of_whom_he_hears_from(data):
+def test_wave_no_rank_is_ahead_of_its_senders(data):
     ranks_n = data.draw(st.integers(2, 12))
     program = jobs(1, Pattern.WAVEFRONT)[0]
     ranks = make_ranks(program, ranks_n, Cluster(ranks_n), np.random.default_rng(1), 0.0)
@@ -135,7 +135,7 @@ def test_in_a_wave_nobody_is_ahead_of_whom_he_hears_from(data):
         ranks.resume(speed, on)
         now_ns += elapsed_ns
         ranks.advance(now_ns)
-        done = ranks._done
+        done = ranks.done
         behind = done[1:] <= np.maximum(0.0, done[:-1] - program.grain_ns) + 1e-3
         assert (behind | (done[:-1] >= program.step_ns - 1e-3)).all()
         whole = ranks.step * program.step_ns + float(done[-1])
@@ -179,7 +179,7 @@ def test_a_rank_hears_from_peers_that_are_scheduled():
     at_ns = program.grain_ns + cluster.message_ns
     assert heard[1] == heard[2] == at_ns
     assert np.isinf(heard[3])  # 3 hears from 1 and 2
-    ranks.note_heard(1)
+    ranks.note_received(1)
     assert ranks.receives_ns(only_first)[1] > at_ns
 
 
