@@ -69,7 +69,7 @@ def test_groups_of_more_than_two_together(count, data):
 
 @given(system=systems(domains=3, down=True))
 @SOME
-def test_who_is_down_holds_up_nobody(system):
+def test_domain_that_is_down_delays_no_job(system):
     domains = run(system)
     up = [place for place in range(3) if place not in system.down]
     for place, domain in zip(up, domains, strict=True):
@@ -99,7 +99,7 @@ def test_within(count, data, delay):
         assert max(begins) - min(begins) <= system.delay
 
 
-def test_who_promises_makes_a_pass_at_once():
+def test_promise_causes_a_pass_at_once():
     """The second machine has a node to spare, which a wide job ahead keeps from the mate:
     promised, the mate goes first, and nothing else happens before its time is over."""
     settings = CouplingSettings(release_ns=9, match_first=True, pause_ns=1)
@@ -116,7 +116,7 @@ def test_who_promises_makes_a_pass_at_once():
     assert abs(first[0] - second[2]) <= 1
 
 
-def test_nobody_promises_by_an_end_that_is_past():
+def test_promise_after_its_end_is_refused():
     """The job on the second machine should have been over at 10; at 50 its end is unknown
     it will be, so the mate cannot promise to start within 5."""
     settings = CouplingSettings(release_ns=1000)
@@ -172,7 +172,7 @@ def test_a_reservation_follows_a_held_job_that_starts():
     assert starts(system) == [[5], [5, 0, 12, 15]]
 
 
-def test_a_hold_by_the_yield_cap_that_the_held_cap_forbids_does_not_count():
+def test_yield_cap_hold_over_held_cap_is_not_counted():
     both = CouplingSettings(
         scheme=Scheme.YIELD, release_ns=RELEASE, held_cap=0.0, yield_cap=0
     )
@@ -277,7 +277,7 @@ def taking_turns(match_first: bool) -> System:
     )
 
 
-def test_release_alone_may_let_jobs_take_turns_for_ever():
+def test_release_without_match_first_can_starve_pairs():
     """Lowest priority for one pass is not enough: two jobs alternate in each domain, and
     neither's mate is one of the two that alternate in the other."""
     begins = starts(taking_turns(match_first=False), until=1000 * RELEASE)

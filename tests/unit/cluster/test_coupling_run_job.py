@@ -76,7 +76,7 @@ def test_a_pair(answers, then, verdict):
     assert asked == looked_up + [("b", request) for request in then]
 
 
-def test_of_three_all_hold_before_any_starts():
+def test_group_of_three_all_hold_before_start():
     answers = [MateJobId(7), MateStatus(MateState.HOLDING)]
     answers += [MateJobId(8), MateStatus(MateState.QUEUING)]
     asked, verdict = talk(THREE, [*answers, *[Done(True)] * 4])
@@ -89,7 +89,7 @@ def test_of_three_all_hold_before_any_starts():
     ]
 
 
-def test_of_three_who_held_is_let_go_if_one_cannot():
+def test_group_of_three_is_released_if_one_cannot_hold():
     answers = [MateJobId(7), MateStatus(MateState.QUEUING)]
     answers += [MateJobId(8), MateStatus(MateState.QUEUING)]
     asked, verdict = talk(THREE, [*answers, Done(True), Done(False), Done(True)])
@@ -110,7 +110,7 @@ def test_within_asks_for_a_promise():
         assert found == verdict
 
 
-def test_without_time_to_wait_no_promise_is_asked_for():
+def test_within_zero_requests_no_promise():
     group = Group("g", ("a", "b"), Timing.WITHIN, 0)
     asked, found = talk(group, [*known(MateState.QUEUING), Done(False)])
     assert not any(isinstance(request, PromiseMate) for _, request in asked)
@@ -138,7 +138,7 @@ def machine(**settings) -> CoupledScheduler:
     return CoupledScheduler("a", ((0, 3),), POLICIES["wfp"], chosen)
 
 
-def test_what_makes_no_sense_is_refused():
+def test_invalid_input_is_refused():
     with pytest.raises(CoschedError, match="domain a: conservative backfill cannot hold"):
         CoupledScheduler("a", ((0, 3),), POLICIES["conservative"], CouplingSettings())
     domain = machine(scheme=Scheme.YIELD)

@@ -98,7 +98,7 @@ def test_a_job_that_runs_on_after_its_time_is_about_to_end():
 
 
 @given(st.lists(st.integers(0, 9), max_size=8), st.integers(0, 80))
-def test_dealing_is_as_even_as_room_allows(rooms, count):
+def test_divide_evenly_is_as_even_as_room_allows(rooms, count):
     amounts = divide_evenly(rooms, count)
     assert sum(amounts) == min(count, sum(rooms))
     for amount, room in zip(amounts, rooms, strict=True):
@@ -115,7 +115,7 @@ def test_dealing_is_as_even_as_room_allows(rooms, count):
     assert amounts == slow
 
 
-def test_low_impact_takes_from_who_keeps_most():
+def test_low_impact_takes_from_job_that_keeps_most():
     """The paper's example: 2 of 4 suffers more from a loss than 8 of 9."""
     jobs = [running(0, 1, 2, 4), running(1, 1, 8, 9)]
     assert take_least_impact(jobs, 1) == [0, 1]
@@ -132,7 +132,7 @@ def test_giving_is_the_inverse():
     assert give_evenly(jobs, 3) == [2, 1, 0]
 
 
-def test_who_is_harvested():
+def test_harvest_chooses_victims():
     jobs = [running(number, 1, 4, 4, run_ns=1000 * (3 - number)) for number in range(3)]
     for number, record in enumerate(jobs):
         record.start_ns = 100 * number
@@ -183,7 +183,7 @@ def test_a_harvest_takes_what_is_missing_and_no_more():
     assert scheduler.counts.harvests == scheduler.counts.victims == 1
 
 
-def test_beyond_the_degree_nobody_is_harvested():
+def test_no_harvest_beyond_the_degree():
     scheduler = MalleableScheduler(8, Policy(EVEN, FR, degree=2))
     submit(scheduler, 0, job(0, 1, 4), job(1, 1, 4), job(2, 1, 4))
     assert sizes(scheduler) == {0: 4, 1: 4}
@@ -193,7 +193,7 @@ def test_beyond_the_degree_nobody_is_harvested():
 
 
 @pytest.mark.parametrize(("distribution", "after"), [(FR, {1: 8}), (FQ, {1: 4, 3: 4})])
-def test_who_gets_the_nodes_beyond_the_degree(distribution, after):
+def test_distribution_beyond_the_degree(distribution, after):
     scheduler = MalleableScheduler(8, Policy(EVEN, distribution, degree=1))
     submit(scheduler, 0, job(0, 1, 4), job(1, 1, 8))
     submit(scheduler, 0, job(3, 4, 4))
@@ -243,7 +243,7 @@ def test_control_policies(control, after):
 
 
 @pytest.mark.parametrize("base_ns", [0, 1300])
-def test_what_one_refuses_others_get(base_ns):
+def test_refused_gift_goes_to_other_jobs(base_ns):
     """Of 5 nodes, 2 are nothing to a job whose changes cost too much. The other one, to
     which 3 are not worth 1300, takes all."""
     scheduler = MalleableScheduler(8, Policy(NEVER, FR, control=Control(least_benefit=1.0)))
@@ -266,7 +266,7 @@ def test_averages_are_over_all_that_run():
     assert sizes(scheduler) == {0: 3, 1: 3, 2: 4, 3: 4, 4: 4, 5: 2}
 
 
-def test_what_a_change_is_worth():
+def test_benefit_of_a_change():
     one = running(0, 1, 8, 8, run_ns=1000, cost=AdaptationCost(100))
     # 2 nodes less: 1000 becomes 1333 and 100 of cost; without it, a wait of 1000.
     assert harvest_benefit([one], [one], [2], 0) == pytest.approx(1000 / 433, rel=1e-3)
@@ -285,7 +285,7 @@ def test_what_a_change_is_worth():
         (job(0, 1, 4), "job 0 was submitted before"),
     ],
 )
-def test_jobs_that_make_no_sense(wrong, words):
+def test_invalid_jobs_are_refused(wrong, words):
     scheduler = MalleableScheduler(8, Policy(EVEN, FQ))
     submit(scheduler, 0, job(0, 1, 4))
     with pytest.raises(CoschedError, match=words):
@@ -297,12 +297,12 @@ def test_jobs_that_make_no_sense(wrong, words):
 @pytest.mark.parametrize(
     "wrong", [{"harvest_limit": -1}, {"protected_ns": -1}, {"least_benefit": -0.5}]
 )
-def test_controls_that_make_no_sense(wrong):
+def test_invalid_controls_are_refused(wrong):
     with pytest.raises(CoschedError, match="want 0 or more"):
         Control(**wrong)
 
 
-def test_policies_that_make_no_sense():
+def test_invalid_policies_are_refused():
     with pytest.raises(CoschedError, match="degree of multiprogramming 0"):
         Policy(EVEN, FQ, degree=0)
     with pytest.raises(CoschedError, match="a machine of 0 nodes"):

@@ -219,7 +219,7 @@ def test_a_submission_does_not_look_at_the_queue_again(waiting):
     assert machine.counts.backfilled == 1
 
 
-def test_wfp_prefers_who_waited_long_for_little():
+def test_wfp_prefers_short_jobs_that_waited_long():
     machine = scheduler("wfp")
     machine.handle(JobSubmitted(0, Job(0, 4, 100, 0)))
     machine.handle(Ticked(0))

@@ -45,7 +45,7 @@ def test_no_moment_is_missed(name, case):
     assert list(domain.start_ns) == reference.run()
 
 
-def test_a_late_job_that_is_in_nobodys_way_breaks_no_promise():
+def test_late_job_beside_reservations_moves_none():
     """The third job is late by a node which nobody needs; a new plan in queue order would
     let the fourth go before the fifth, which was promised to start at 8."""
     jobs = [(0, 5, 2, 20), (0, 8, 3, 8), (0, 20, 1, 6)]

@@ -75,7 +75,7 @@ def test_best_and_worst_user_guided_schedule():
     )
 
 
-def test_every_application_gains_alone_on_the_halves_of_twice_as_many_nodes():
+def test_application_alone_on_twice_the_nodes_gains():
     for model in (DATASTAR, NPB):
         assert min(model.matrix.idle) >= 1.0
     assert min(DATASTAR.matrix.idle) == 1.18
@@ -85,7 +85,7 @@ def test_users_without_knowledge_would_gain_less():
     assert FOUND.blind_mean < FOUND.guided_mean < FOUND.best_throughput
 
 
-def test_experimenting_finds_the_best_schedule_and_never_pays_for_it():
+def test_experiment_finds_best_schedule_without_loss():
     ran = experiment(DATASTAR, 12)
     gains = [one.throughput for one in ran]
     assert min(gains) >= FOUND.worst_throughput - 1e-12
@@ -93,7 +93,7 @@ def test_experimenting_finds_the_best_schedule_and_never_pays_for_it():
     assert experiment(DATASTAR, 3) == ran[:3]
 
 
-def test_a_learners_error_falls_with_every_schedule_it_has_not_seen():
+def test_learner_error_falls_with_each_new_schedule():
     ran = experiment(DATASTAR, 12)
     errors = [Learner(DATASTAR.labels).error(DATASTAR.matrix), *(one.error for one in ran)]
     assert errors == sorted(errors, reverse=True)
@@ -117,7 +117,7 @@ def test_a_learner_without_labels_learns_everything():
     assert experiment(DATASTAR, 1, nothing)[0].refuted <= ran[-1].refuted
 
 
-def test_what_counters_say_may_be_off():
+def test_learner_accepts_noisy_counters():
     def too_much(primary, background):
         return DATASTAR.matrix.speedup(primary, background) + 0.25
 
@@ -137,7 +137,7 @@ def test_labels_against_what_was_measured():
     assert (checks["WRF"].right, checks["WRF"].wrong) == (4, 1)
 
 
-def test_a_label_that_lies_is_found_out():
+def test_wrong_label_is_refuted():
     honest = DATASTAR.labels
     names = DATASTAR.matrix.names
     # OOCORE's user says memory: it is BTIO, a user of I/O, that slows it down.
@@ -152,7 +152,7 @@ def test_a_label_that_lies_is_found_out():
     assert (check.right, check.wrong) == (2, 3)
 
 
-def test_a_learner_believes_what_it_saw_and_else_the_labels():
+def test_learner_prefers_observations_to_labels():
     learner = Learner(DATASTAR.labels)
     assert learner.estimate("WRF", "HOMME") == learner.priors.slow
     assert learner.estimate("WRF", "MILC") == learner.priors.symbiotic
@@ -166,7 +166,7 @@ def test_a_learner_believes_what_it_saw_and_else_the_labels():
         learner.observe("WRF", "HOMME", 0.0)
 
 
-def test_a_matrix_that_is_none():
+def test_invalid_matrix_is_refused():
     with pytest.raises(CoschedError, match="2 applications needs that many rows"):
         SpeedupMatrix(("a", "b"), ((1.0, 1.0), (1.0,)), (1.0, 1.0))
     with pytest.raises(CoschedError, match="'b': a speedup of nan"):
@@ -175,7 +175,7 @@ def test_a_matrix_that_is_none():
         DATASTAR.matrix.speedup("WRF", "LU")
 
 
-def test_of_an_odd_number_one_has_nobody_beside_it():
+def test_odd_number_leaves_one_application_alone():
     three = SpeedupMatrix(
         tuple("abc"), ((1.0, 1.2, 0.8), (1.0, 1.0, 0.9), (0.7, 1.1, 1.0)), (1.5, 1.4, 1.3)
     )
@@ -222,7 +222,7 @@ def test_a_model_survives_json(model):
         (lambda apps: apps.update(a=3), "a.beside: want a speedup"),
     ],
 )
-def test_a_model_that_makes_no_sense(change, words):
+def test_invalid_model_is_refused(change, words):
     apps = {
         name: {"limits": ["io"], "idle": 1.1, "beside": {"a": 1, "b": 0.9}} for name in "ab"
     }

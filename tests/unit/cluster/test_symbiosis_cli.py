@@ -64,7 +64,7 @@ def test_streams_and_their_files(tmp_path):
             assert len(lines) == 2 + 30
 
 
-def test_a_model_of_ones_own(tmp_path):
+def test_model_from_a_file(tmp_path):
     (tmp_path / "mine.json").write_text(json.dumps(model_document(NPB)))
     words = ["stream", "--jobs", 20, "--json"]
     mine = cosched(*SIM, *words, "--model", "mine.json", cwd=tmp_path)

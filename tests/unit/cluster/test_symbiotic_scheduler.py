@@ -68,7 +68,7 @@ def board_with(*jobs_at):
         ("anyhow", job(9, 2, "io"), Placed((1, 2))),
     ],
 )
-def test_where_a_job_goes_beside_one_limited_by_memory(placement, wanted, spot):
+def test_placement_beside_job_limited_by_memory(placement, wanted, spot):
     allocation = board_with((job(0, 1, "mem"), (0,)))
     assert PLACEMENTS[placement](wanted, allocation) == spot
 
@@ -85,7 +85,7 @@ def test_affinities():
 
 @given(st.data())
 @SOME
-def test_what_fits_still_fits_when_others_have_gone(data):
+def test_job_that_fits_still_fits_after_others_end(data):
     """Plans rest on it."""
     name = data.draw(st.sampled_from(list(PLACEMENTS)))
     _, stream = data.draw(streams(NODES))
@@ -136,7 +136,7 @@ def test_machines(data, placement, order, queue_limit):
 
 @given(st.data())
 @SOME
-def test_who_is_warned_of_never_shares_a_node(data):
+def test_labels_never_pairs_jobs_with_warning(data):
     model, stream = data.draw(streams(NODES))
     machine = run(model, stream, NODES, "labels")
     there = [
@@ -185,7 +185,7 @@ class Clock:
     )
 )
 @SOME
-def test_where_halves_are_alike_it_is_plain_easy(rows):
+def test_equal_halves_give_plain_easy(rows):
     """With jobs of one kind there is nothing to choose: the plain queue says the same."""
     rows = sorted((submit, walltime, min(size, NODES)) for submit, walltime, size in rows)
     plain = [Job(place, size, told, at) for place, (at, told, size) in enumerate(rows)]
@@ -229,7 +229,7 @@ def test_no_start_delays_the_reserved_job(data, placement):
     assert not machine.queue
 
 
-def test_what_makes_no_sense_is_refused():
+def test_invalid_input_is_refused():
     machine = scheduler(NPB, 2, "labels")
     machine.handle(JobSubmitted(0, job(1, 1)))
     for wrong, words in (

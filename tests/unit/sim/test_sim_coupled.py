@@ -36,7 +36,7 @@ def test_share():
             by_share(logs, share)
 
 
-def test_logs_are_laid_aligned():
+def test_logs_are_aligned():
     second = 10**9
     logs = [
         Log(log(0, 5 * second, 9 * second), start_s=100),

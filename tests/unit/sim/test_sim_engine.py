@@ -10,7 +10,7 @@ from cosched.sim.engine import PROGRESS_EVERY, Engine
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2)), max_size=60))
-def test_by_time_then_rank_then_request(asked):
+def test_engine_orders_by_time_rank_and_request(asked):
     engine = Engine()
     seen = []
     for place, (at, rank) in enumerate(asked):
@@ -20,7 +20,7 @@ def test_by_time_then_rank_then_request(asked):
     assert len(seen) == len(asked) == engine.done
 
 
-def test_what_is_asked_for_meanwhile_takes_its_place():
+def test_engine_call_requested_meanwhile_is_in_order():
     engine = Engine()
     seen = []
 
@@ -36,14 +36,14 @@ def test_what_is_asked_for_meanwhile_takes_its_place():
     assert seen == [("first", 1), ("second", 2), ("third", 3), ("fourth", 3), ("fifth", 3)]
 
 
-def test_nothing_happens_in_the_past():
+def test_engine_request_in_the_past_raises():
     engine = Engine()
     engine.at(5, 0, lambda _: engine.at(4, 0, print, None), None)
     with pytest.raises(ValueError, match="at 5 ns something is asked for 4 ns"):
         engine.run(lambda: None)
 
 
-def test_a_beat_now_and_then_may_give_up():
+def test_engine_progress_may_stop_the_run():
     engine = Engine()
     for at in range(3 * PROGRESS_EVERY):
         engine.at(at, 0, lambda _: None, None)

@@ -137,13 +137,13 @@ def test_a_model_survives_json(model):
         ({"shape": 0.0}, "shape and scale above 0"),
     ],
 )
-def test_models_that_make_no_sense(change, words):
+def test_invalid_models_are_refused(change, words):
     with pytest.raises(CoschedError, match=words):
         replace(SDSC, **change)
 
 
 @pytest.mark.parametrize("document", [{}, [], "text", {"name": "x", "machine": "many"}])
-def test_documents_that_are_no_models(document):
+def test_documents_without_model_are_refused(document):
     with pytest.raises(CoschedError, match="file: not a model"):
         model_of(document, "file")
 
@@ -161,7 +161,7 @@ def test_logs_that_cannot_be_fitted(rows, words):
         fit(log_of(rows), "log")
 
 
-def test_jobs_that_fit_no_machine_so_small():
+def test_model_larger_than_machine_is_refused():
     large = LogModel("large", 8, (1.0,) * 24, (0.0, 0.0, 1.0), 0.5, 100.0)
     with pytest.raises(CoschedError, match="no jobs that fit on 2 nodes"):
         generate_like(large, 5, 0, machine=2)

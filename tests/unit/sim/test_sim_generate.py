@@ -69,6 +69,6 @@ def test_the_shape_of_a_workload():
 
 
 @pytest.mark.parametrize("wrong", [{"jobs": 0}, {"machine": 0}, {"load": 0}, {"users": 0}])
-def test_a_recipe_that_makes_no_sense(wrong):
+def test_invalid_recipe_is_refused(wrong):
     with pytest.raises(CoschedError, match="want"):
         Recipe(**{"jobs": 1, "machine": 1, **wrong})

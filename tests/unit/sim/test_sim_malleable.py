@@ -170,7 +170,7 @@ def test_the_same_seed_the_same_figures(capsys):
     assert one[0]["execution"] == "parabolic"
 
 
-def test_control_is_heard(capsys):
+def test_control_options_have_effect(capsys):
     def harvests(*words):
         (source,) = figures_of(
             capsys, "sdsc", "--count", "400", "--policy", "even-fr", *words
@@ -307,7 +307,7 @@ def test_nodes_that_the_queue_does_not_want_may_be_held(tmp_path, capsys):
         experiment.main(["--held", "fig15", "--out", str(tmp_path)])
 
 
-def test_an_experiment_says_what_is_wrong(tmp_path):
+def test_experiment_reports_errors(tmp_path):
     with pytest.raises(SystemExit):
         experiment.main(["fig99", "--out", str(tmp_path)])
     (tmp_path / "none.json").write_text('{"points": []}')

@@ -49,7 +49,7 @@ def outcome(arm, programs, cluster, *, seed=1, **more):
 # -- the model ------------------------------------------------------------------------
 
 
-def test_ranks_hear_from_each_other_and_nobody_else():
+def test_senders_are_symmetric():
     for peers in senders(Pattern.BULK, 8):
         assert (peers[peers] == np.arange(8)).all()
     assert sorted(peers[5] for peers in senders(Pattern.BULK, 8)) == [1, 4, 7]
@@ -73,7 +73,7 @@ def test_a_job_alone_takes_its_work_and_its_messages(ranks):
     assert alone_s(none, cluster) == pytest.approx(1.0)
 
 
-def test_what_makes_no_sense_is_refused():
+def test_invalid_input_is_refused():
     with pytest.raises(CoschedError, match="grain"):
         Program("a", Pattern.BULK, 0, 1)
     with pytest.raises(CoschedError, match="imbalance"):
@@ -166,7 +166,7 @@ def test_jumping_over_steps_gives_what_taking_each_gives(pattern, ranks_n, piece
     assert ends[0] == pytest.approx(ends[1], abs=flight_ns)
 
 
-def test_a_rank_hears_from_peers_that_are_scheduled():
+def test_rank_receives_from_scheduled_peers():
     cluster = Cluster(4)
     program = jobs(1)[0]
     ranks = make_ranks(program, 4, cluster, np.random.default_rng(1), 0.0)
@@ -208,7 +208,7 @@ def test_the_kernel_is_fair():
     assert result.makespan_s == pytest.approx(2.5, abs=0.01)
 
 
-def test_where_all_cpus_tick_together_ranks_that_miss_each_other_go_on_doing_so():
+def test_common_ticks_keep_ranks_apart():
     apart, together = (
         sum(
             outcome("kernel", jobs(4, work_s=0.2), Cluster(4, same_ticks=same), seed=seed)

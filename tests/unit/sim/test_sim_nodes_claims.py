@@ -33,7 +33,7 @@ def test_aligned_nodes_are_nearly_as_good_as_one_driver(pattern):
     assert efficiency("cosched", 64, pattern) > 0.95 * efficiency("gang", 64, pattern)
 
 
-def test_the_kernel_alone_is_far_from_it_the_more_so_the_more_nodes():
+def test_kernel_alone_is_worse_with_more_nodes():
     few, many = (efficiency("spin", nodes, work_s=0.2) for nodes in (2, 16))
     assert many < few < 0.8
 
@@ -153,7 +153,7 @@ def test_a_lab_run_beside_its_simulation(made_up_lab, tmp_path, capsys):
     assert "| two | openmpi |" in both
 
 
-def test_what_is_there_is_not_shown_for_what_is_asked(made_up_lab, capsys):
+def test_other_results_are_not_shown(made_up_lab, capsys):
     words, calls = made_up_lab
     nodes_lab.main([*words, "--arms", "kernel"])
     nodes_lab.main([*words, "--arms", "kernel,batch"])
@@ -164,7 +164,7 @@ def test_what_is_there_is_not_shown_for_what_is_asked(made_up_lab, capsys):
         nodes_lab.main(words)
 
 
-def test_what_went_wrong_is_said(made_up_lab, monkeypatch):
+def test_experiment_reports_failures(made_up_lab, monkeypatch):
     words, _ = made_up_lab
     failed = Outcome("job 'wave' failed", {}, failed=True)
     monkeypatch.setattr(nodes_lab, "run_bench", lambda *_: failed)

@@ -36,7 +36,7 @@ def log(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["log.swf", "log.swf.gz"])
-def test_what_is_read(log, name):
+def test_fields_are_read(log, name):
     path = log(
         line(15, 5), "", line(16, 5, run=0, used=3, asked=-1, walltime=-1), name=name
     )
@@ -119,7 +119,7 @@ def test_fractions_of_seconds(log):
     ("header", "machine", "size"),
     [("; MaxNodes: 8\n", None, 8), (HEADER, None, 100), (HEADER, 64, 64), ("", 5, 5)],
 )
-def test_how_large_the_machine_is(log, header, machine, size):
+def test_machine_size_comes_from_the_header(log, header, machine, size):
     assert read_swf(log(line(), header=header), machine=machine).workload.machine == size
 
 
@@ -148,14 +148,14 @@ def test_files_that_cannot_be_read(log, tmp_path):
 
 @given(st.binary(max_size=300))
 @settings(deadline=None)
-def test_rubbish_is_named_not_crashed_on(tmp_path_factory, rubbish):
+def test_rubbish_raises_an_error(tmp_path_factory, rubbish):
     path = tmp_path_factory.mktemp("rubbish") / "log.swf"
     path.write_bytes(HEADER.encode() + rubbish)
     with pytest.raises(CoschedError):
         read_swf(path)
 
 
-def test_what_is_written_is_read_again(tmp_path):
+def test_written_log_is_read_again(tmp_path):
     workload = generate(Recipe(jobs=200, machine=64, seed=5))
     path = tmp_path / "again.swf"
     with path.open("w") as stream:
