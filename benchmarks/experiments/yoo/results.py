@@ -92,10 +92,10 @@ def write_files(folder: Path, name: str, documents: Sequence[dict[str, Any]]) ->
 def main(words: Sequence[str] | None = None) -> int:
     """Returns 0, or 1 after one line that names the error."""
     parser = argparse.ArgumentParser(
-        prog="scripts/dev bench yoo_results",
+        prog="python -m benchmarks.experiments.yoo.results",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="example: scripts/dev bench yoo_results results/openmpi results/mpich",
+        epilog="example: %(prog)s results/openmpi results/mpich",
     )
     parser.add_argument("folders", type=Path, nargs="+", metavar="FOLDER")
     page = ROOT / "docs/results/yoo.md"
