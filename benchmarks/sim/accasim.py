@@ -148,7 +148,7 @@ def run_child(
 
 
 def child(options: argparse.Namespace) -> None:
-    """What a run's process does; the last line of its output is the result."""
+    """Runs in a child process; the last line of its output is the result."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) if options.write else None
         if options.side == "cosched":

@@ -68,7 +68,7 @@ class Row:
 
 
 def responses_s(mix: Mix, settings: Settings) -> list[float]:
-    """Of each job of a mix, in their order."""
+    """Returns a value for each job of a mix, in their order."""
     programs = tuple(
         Program(
             f"job{number}",

@@ -1,9 +1,10 @@
-"""What a job costs the queue simulator: memory at rest, and CPU time against the number of
-jobs and the length of the queue.
+"""Measures what a job costs the queue simulator.
 
-Times of a shared machine say nothing by themselves, so each is given as a multiple of the
-first of its row. What holds for any machine: how they grow. Each is the least of some runs,
-made in rounds, since a machine may be slow for as long as a row takes.
+That is its memory at rest, and its CPU time against the number of jobs and queue length.
+
+Times depend on the machine, so each is a multiple of the first of its row; their growth
+holds for any machine. Each is the least of some runs. The runs are made in rounds, since a
+machine may be slow for as long as a row takes.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def bytes_a_job(log: Workload) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is timed, and the number it is drawn over."""
+    """The timed run, and its number on the axis."""
 
     table: str
     policy: str

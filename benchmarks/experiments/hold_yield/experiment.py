@@ -164,7 +164,7 @@ def carry_out(case: Case, progress: Progress = no_progress) -> Ended:
 
 
 def cases_of(options: argparse.Namespace) -> list[Case]:
-    """All cases; what takes longest first, so that the cores end together."""
+    """Returns all cases, the longest first, so that the cores end together."""
     values = {"load": LOADS, "share": SHARES}
     return [
         Case(sweep, x, schemes, repeat, options.trace, options.load, options.jobs_generated)
@@ -234,8 +234,8 @@ def carry_on(options: argparse.Namespace) -> None:
     """Everything, once it is known what is wanted."""
     options.out.mkdir(parents=True, exist_ok=True)
     cases = cases_of(options)
-    with open_progress(sys.stderr, len(cases)) as heard:
-        ended = carry_out_all(carry_out, cases, options.jobs, heard)
+    with open_progress(sys.stderr, len(cases)) as report:
+        ended = carry_out_all(carry_out, cases, options.jobs, report)
     rows = means(ended)
     document = {
         "command": shlex.join(["scripts/dev", "bench", "hold_yield", *sys.argv[1:]]),

@@ -8,7 +8,7 @@ from typing import Any
 
 Row = dict[str, Any]
 
-#: What a figure shows: column, divisor, axis, number of the paper's figure in each sweep.
+#: The content of a figure: column, divisor, axis, number of the figure for each sweep.
 PANELS = (
     ("mean_wait_s", 60, "mean wait, min", {"load": 3, "share": 7}),
     ("mean_slowdown", 1, "mean slowdown", {"load": 4, "share": 8}),

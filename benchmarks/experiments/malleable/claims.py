@@ -40,9 +40,9 @@ WAIT, EXECUTION, TOTAL = "mean_wait_s", "mean_execution_s", "mean_total_s"
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What the paper says of a figure, and what was found.
+    """A claim of the paper about a figure, and our result.
 
-    share: of the cases compared, those in which it holds.
+    share: of the compared cases in which the claim holds.
     """
 
     figure: str
@@ -71,11 +71,11 @@ class Findings:
         self, column: str, policy: str, degree: int | None, percent: int,
         execution: str = "linear",
     ) -> float:  # fmt: skip
-        """Of the system-centric experiments."""
+        """Returns the claims of the system-centric experiments."""
         return self.measured[system(policy, degree, percent, execution)][column]
 
     def ratio(self, column: str, one: Point, other: Point) -> float:
-        """Of the one to the other; waits below a second count as one."""
+        """Returns one / other; waits below a second count as one."""
         below = max(1.0, self.measured[other][column])
         return max(1.0, self.measured[one][column]) / below
 

@@ -97,12 +97,12 @@ def measure(options: argparse.Namespace, figures: Sequence[str]) -> Measured:
     if options.so_far:
         runs = kept.done(runs)
     left = kept.left(runs)
-    with open_progress(sys.stderr, len(left)) as heard:
+    with open_progress(sys.stderr, len(left)) as report:
 
         def note(done: float, outcome: Named | None) -> None:
             if isinstance(outcome, MalleableOutcome):
                 kept.add(outcome)
-            heard(done, outcome)
+            report(done, outcome)
 
         carry_out_all(carry_out, left, options.jobs, note)
     points = measured([kept.outcome(run) for run in runs])

@@ -31,11 +31,11 @@ class Kept:
                 self._found[_key(row["run"])] = row
 
     def left(self, runs: Sequence[MalleableRun]) -> list[MalleableRun]:
-        """Those that are not in the file."""
+        """Returns the runs that are not in the file."""
         return [run for run in runs if _key(asdict(run)) not in self._found]
 
     def done(self, runs: Sequence[MalleableRun]) -> list[MalleableRun]:
-        """Those that are."""
+        """Returns the runs that are in the file."""
         return [run for run in runs if _key(asdict(run)) in self._found]
 
     def add(self, outcome: MalleableOutcome) -> None:
@@ -53,7 +53,7 @@ class Kept:
             stream.write(json.dumps(row) + "\n")
 
     def outcome(self, run: MalleableRun) -> MalleableOutcome:
-        """What came of a run that is in the file."""
+        """Returns the result of a run in the file."""
         row = self._found[_key(asdict(run))]
         return MalleableOutcome(run, row["nodes"], tuple(row["figures"]))
 

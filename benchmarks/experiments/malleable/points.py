@@ -1,4 +1,4 @@
-"""What the figures and tables of Weissman et al. (2003) measure, and what came out.
+"""Lists the points of the figures and tables of Weissman et al. (2003), with results.
 
 A point is one bar or one mark of a figure: a stream of jobs, a policy and its parameters.
 Figures share points, so each is simulated once.
@@ -61,7 +61,7 @@ def users(source: str, beta: float, policy: str, percent: int) -> Point:
 
 
 def points_of(figure: str) -> list[Point]:
-    """What a figure or table shows."""
+    """The content of a figure or table."""
     compared = (*BASELINES, BEST)
     first = (*BASELINES, "even-fq")
     if figure == "fig9":
@@ -148,7 +148,7 @@ def document(points: Measured) -> list[dict[str, Any]]:
 
 
 def read_points(paths: Iterable[Path]) -> dict[Point, dict[str, float]]:
-    """What runs wrote. Of a point that several have, the last counts."""
+    """Returns the results of all runs. If several have the same point, the last counts."""
     points = {}
     for path in paths:
         whole = json.loads(path.read_text())

@@ -255,8 +255,8 @@ def carry_on(options: argparse.Namespace) -> None:
     """Simulates, and writes the results."""
     options.out.mkdir(parents=True, exist_ok=True)
     cases = cases_of(options)
-    with open_progress(sys.stderr, len(cases)) as heard:
-        ended = carry_out_all(simulate, cases, options.jobs, heard)
+    with open_progress(sys.stderr, len(cases)) as report:
+        ended = carry_out_all(simulate, cases, options.jobs, report)
     rows = means(ended)
     document = {
         "command": shlex.join(["scripts/dev", "bench", "nodes", *options.words]),

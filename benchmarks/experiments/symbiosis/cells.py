@@ -39,7 +39,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What two numbers must have in common to be compared. size: bytes a process."""
+    """The properties that comparable numbers share. size: bytes a process."""
 
     cpus: tuple[int, ...]
     seconds: float
@@ -149,14 +149,14 @@ def carry_out(
     cells: Sequence[Cell],
     repeat: int,
     run: Callable[[Cell], Sample],
-    heard: Callable[[float, str], None],
+    report: Callable[[float, str], None],
 ) -> None:
     """Measures what is missing."""
     left = samples.left(cells, repeat)
     for done, cell in enumerate(left):
-        heard(done / len(left), cell.name)
+        report(done / len(left), cell.name)
         samples.add(cell, run(cell))
-    heard(1.0, "")
+    report(1.0, "")
 
 
 def _usage() -> tuple[float, float, float, float]:

@@ -1,4 +1,4 @@
-"""Tables 3 and 4, the stream, the learner and a log: what needs no node of one's own.
+"""Computes Tables 3 and 4, the stream, the learner and a log, without real nodes.
 
 The stream of section 2.4 is not published: many are drawn, and means given.
 """
@@ -46,7 +46,7 @@ SHARING = ("labels", "anyhow", "learned")
 
 
 def table3(model: Model) -> Document:
-    """What users said, and what Table 4 says of each label."""
+    """Users' labels, and whether Table 4 confirms each."""
     checks = check_labels(model)
     said = {
         name: sorted(limit.value for limit in limits)
@@ -164,8 +164,8 @@ def stream(model: Model, repeat: int, jobs: int, at_a_time: int) -> Document:
         for order, queue in cells
         for seed in range(repeat)
     ]
-    with open_progress(sys.stderr, len(runs)) as heard:
-        outcomes = carry_out_all(carry_out, runs, at_a_time, heard)
+    with open_progress(sys.stderr, len(runs)) as report:
+        outcomes = carry_out_all(carry_out, runs, at_a_time, report)
     rows, text = [], []
     for place, (order, queue) in enumerate(cells):
         here = outcomes[place * repeat : (place + 1) * repeat]
@@ -205,8 +205,8 @@ def log(trace: Path, seeds: int, at_a_time: int) -> Document:
         )
         for seed in range(seeds)
     ]
-    with open_progress(sys.stderr, len(runs)) as heard:
-        outcomes = carry_out_all(carry_out, runs, at_a_time, heard)
+    with open_progress(sys.stderr, len(runs)) as report:
+        outcomes = carry_out_all(carry_out, runs, at_a_time, report)
     rows = [
         {
             "placement": name,

@@ -71,7 +71,7 @@ Document = dict[str, Any]
 PARTS = tuple(CLAIMS)
 MEASURED = (*FIGURES, "table1", "table2")
 EVERYTHING = "all"
-#: Of the page with the results.
+#: The page with the results.
 SECTION = "symbiosis"
 
 
@@ -118,7 +118,7 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
 
 
 def cells_of(part: str, options: argparse.Namespace, cpus: int) -> list[Cell]:
-    """What is to be measured for a part."""
+    """Returns the measurements that a part needs."""
     if part in FIGURES:
         return figure_cells(part, cpus)
     return table_cells(part, options.kernels, cpus)

@@ -54,7 +54,7 @@ def counts(cpus: int) -> list[int]:
 
 
 def figure_cells(part: str, cpus: int) -> list[Cell]:
-    """What a figure is made of."""
+    """The data of a figure."""
     primary = BENCHMARKS[FIGURES[part]]
     cells = []
     for instances in counts(cpus):
@@ -109,7 +109,7 @@ def _figure_lines(document: Document) -> Iterator[str]:
 
 
 def table_cells(part: str, kernels: Sequence[str], cpus: int) -> list[Cell]:
-    """What a table is made of."""
+    """The data of a table."""
     half = cpus // 2
     return [
         Cell(one, half, other, half if other else 0)

@@ -49,7 +49,7 @@ def outcome(arm, programs, cluster, *, seed=1, **more):
 # -- the model ------------------------------------------------------------------------
 
 
-def test_senders_are_symmetric():
+def test_senders_match_the_pattern():
     for peers in senders(Pattern.BULK, 8):
         assert (peers[peers] == np.arange(8)).all()
     assert sorted(peers[5] for peers in senders(Pattern.BULK, 8)) == [1, 4, 7]
