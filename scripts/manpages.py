@@ -48,7 +48,7 @@ Records = Sequence[tuple[str, str]]
 
 
 def pages() -> Iterator[tuple[str, str]]:
-    """Name and text of each page."""
+    """Yields the name and the text of each page."""
     top = click.Context(cosched, info_name="cosched")
     see = [f"cosched-{name}(1)" for name in COMMANDS]
     yield "cosched.1", _main_page(top, [*see, "cosched-run(1)", "coschedd(8)"])

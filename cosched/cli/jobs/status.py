@@ -1,4 +1,4 @@
-"""``cosched status``: nodes, jobs, shares, switches."""
+"""``cosched status``: shows nodes, jobs, shares and switches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``cosched top``: nodes and jobs, live."""
+"""``cosched top``: shows nodes and jobs, live."""
 
 from __future__ import annotations
 

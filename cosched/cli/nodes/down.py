@@ -1,4 +1,4 @@
-"""``cosched down``: stop the daemons of this node."""
+"""``cosched down``: stops the daemons of this node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``cosched up``: start the daemons of this node."""
+"""``cosched up``: starts the daemons of this node."""
 
 from __future__ import annotations
 

@@ -20,8 +20,10 @@ CARRIERS = ("shadow", "prefix", "none")
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """How the job runs. policy: how ranks wait, as the shim reads it. carrier: as asked
-    for, ``auto`` included."""
+    """The choices for a job.
+
+    policy: how ranks wait, as the shim reads it. carrier: as asked for, ``auto`` included.
+    """
 
     policy: str
     carrier: str

@@ -1,4 +1,4 @@
-"""The self-check of ``cosched shim check``: runs an MPI program with and without the shim,
+"""Checks the shim: runs an MPI program with and without it for ``cosched shim check``,
 under private daemons that count its messages."""
 
 from __future__ import annotations

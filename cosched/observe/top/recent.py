@@ -1,4 +1,4 @@
-"""What ``cosched top`` remembers: the samples of the last seconds, and each job's trend."""
+"""Keeps the samples of the last seconds, and each job's trend, for ``cosched top``."""
 
 from __future__ import annotations
 
