@@ -72,7 +72,7 @@ static void announce(void) {
     task->world = number_in(worlds, sizeof worlds / sizeof *worlds, 0);
     cosched_state.announced =
         cosched_announce(environment.socket_path, task, ANNOUNCE_TIMEOUT_MS, reason) == 0;
-    /* Whatever the answer: a program that the rank starts must not try again. */
+    /* A program that the rank starts must not try again, also after a failure. */
     (void)setenv(LAUNCHED, mark, 1);
 }
 

@@ -3,7 +3,7 @@
  * deregistration (CMDOUT) at the beginning of MPI_Finalize, and a forked child.
  *
  * It fails open. Without COSCHED_JOB and COSCHED_WAIT it does nothing. Without a daemon the
- * carrier stays what the environment says, and everything else is as without the shim.
+ * carrier stays as the environment has it, and everything else is as without the shim.
  *
  * The exported entries that begin MPI are here, not in entry.c, since they need all layers.
  */
@@ -125,7 +125,7 @@ static bool is_binding_inside(const void *caller) {
 }
 
 /* A Fortran binding is a library of its own with MPICH and Open MPI. If it were a part of the
- * MPI library, its PMPI calls could not be told from the library's own, and its messages would
+ * MPI library, its PMPI calls would look like the library's own, and its messages would
  * travel without the status byte that their receivers expect. Such a program is refused. */
 #define REFUSE_BINDING_INSIDE(name)                                                                \
     if (cosched_state_mode() == COSCHED_STATE_ACTIVE && cosched_state_uses_prefix() &&              \

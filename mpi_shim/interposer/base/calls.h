@@ -5,7 +5,7 @@
  *
  *   CALL(name, parameters, arguments)     a call with one form
  *   COUNTED(name, parameters, arguments)  a call that MPI 4 also has as name_c; its
- *                                         parameters say COUNT where the two differ
+ *                                         parameters have COUNT where the two differ
  *   COUNT                                 if it uses those parameters: the type of a count
  *
  * and may define
@@ -361,8 +361,8 @@ COUNTED_NONBLOCKING(Ineighbor_alltoallw, comm,
         (sendbuf, sendcounts, sendplaces, sendtypes, recvbuf, recvcounts, recvplaces, recvtypes,
          comm, request))
 
-/* One-sided calls that wait. Only the library knows for which ranks: the ranks of the world
- * stand for those of the window. */
+/* One-sided calls that wait. The ranks of the window are known to the library alone, so the
+ * ranks of the world stand for them. */
 COLLECTIVE(Win_fence, MPI_COMM_WORLD, (int assertion, MPI_Win win), (assertion, win))
 COLLECTIVE(Win_start, MPI_COMM_WORLD, (MPI_Group group, int assertion, MPI_Win win),
         (group, assertion, win))

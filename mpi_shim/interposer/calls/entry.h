@@ -14,7 +14,7 @@
 /* Whether the call of this PMPI function comes from outside of the MPI library. */
 #define COSCHED_ENTRY_FROM_OUTSIDE() (!cosched_pmpi_called_from(__builtin_return_address(0)))
 
-/* Returns from the entry with cosched_do_INSTEAD if `active`, else with the library's call. */
+/* Returns from the entry with cosched_do_INSTEAD if `active`, otherwise with the library's. */
 #define COSCHED_ENTRY_SERVE(name, active, instead, arguments)                                      \
     enum cosched_state_mode mode = cosched_state_mode();                                                 \
     if (__builtin_expect(mode == COSCHED_STATE_ACTIVE, 1)) {                                        \

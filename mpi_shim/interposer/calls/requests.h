@@ -22,7 +22,7 @@
 struct cosched_record {
     struct cosched_entry entry;
     struct cosched_record *next; /* in a list, while it is not in the table */
-    MPI_Request handle;          /* what the user knows the request by */
+    MPI_Request handle;          /* the user's handle of the request */
     struct cosched_wire out;
     struct cosched_wire in;
     MPI_Request sent; /* Isendrecv: the other half; MPI_REQUEST_NULL: none, or complete */
@@ -53,8 +53,8 @@ void cosched_requests_drop(struct cosched_record *record);
 bool cosched_requests_any(void);
 
 /* Shadow: records a request that MPI has made: a receive in comm, a persistent send, or a
- * non-blocking collective. What is not persistent is recorded only while another job wants the
- * CPUs, and costs nothing otherwise. Without memory nothing is recorded. */
+ * non-blocking collective. A request that is not persistent is recorded only while another job
+ * wants the CPUs, and costs nothing otherwise. Without memory nothing is recorded. */
 void cosched_requests_expect_message(MPI_Request handle, MPI_Comm comm, bool persistent);
 void cosched_requests_expect_start(MPI_Request handle, MPI_Comm comm, int dest,
                                    uint64_t bytes);

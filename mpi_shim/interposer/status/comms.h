@@ -1,6 +1,6 @@
 /*
- * comms.h - what the shim knows of each communicator: whether its messages carry the status
- * byte, and which ranks of MPI_COMM_WORLD its ranks are.
+ * comms.h - records for each communicator whether its messages carry the status byte, and which
+ * ranks of MPI_COMM_WORLD its ranks are.
  *
  * Both sides of a message must agree on the byte without asking each other. The rule: a
  * communicator carries it if all its processes, local and remote, are in this process's
@@ -9,8 +9,8 @@
  * MPI_Comm_spawn, connect, accept and join, and what is derived from them, without a wrapper
  * for any of these calls.
  *
- * The library is asked once for each communicator. The record is kept as an attribute, which
- * ends with the communicator, and for each request that needs it longer.
+ * A record is made once for each communicator. It is kept as an attribute, which ends with the
+ * communicator, and by each request that needs it longer.
  */
 #ifndef COSCHED_COMMS_H
 #define COSCHED_COMMS_H

@@ -45,7 +45,7 @@ struct cosched_wire {
     MPI_Datatype user_type; /* MPI_DATATYPE_NULL: contiguous */
     size_t bytes;           /* the user's bytes; of a receive, its capacity */
     unsigned char *block;   /* the status byte, then the data */
-    void *heap;             /* what cosched_wire_release frees, or NULL */
+    void *heap;             /* the copy to free, or NULL */
     unsigned char byte;     /* TYPED: the status byte, so the wire must not move */
     unsigned char shape;    /* enum cosched_wire_shape */
     bool holds_type;        /* user_type is the shim's own */
