@@ -4,7 +4,7 @@
  * the ring must still work afterwards.
  *
  *   ring_stress PRODUCERS POSTS      threads: checks exactly-once (run under TSan too)
- *   ring_stress kill ROUNDS          processes: checks that a killed producer blocks nobody
+ *   ring_stress kill ROUNDS          processes: checks that a killed producer blocks no other
  */
 #define _GNU_SOURCE
 #include <pthread.h>

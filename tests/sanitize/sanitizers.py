@@ -1,4 +1,4 @@
-"""How programs run under AddressSanitizer and UBSan here."""
+"""Runs programs under AddressSanitizer and UBSan."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 LEAKS = Path(__file__).parent / "leaks.txt"
-#: What a process whose memory was misused ends with.
+#: The exit status of a process that misused memory.
 FOUND = 23
 FLAGS = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
 
 
 def runtime(compiler: str = "gcc") -> str:
-    """The library that must be loaded before a sanitized one; skips where there is none."""
+    """Returns the library to load before a sanitized one; skips if there is none."""
     try:
         asked = subprocess.run(
             [compiler, "-print-file-name=libasan.so"],
@@ -31,7 +31,7 @@ def runtime(compiler: str = "gcc") -> str:
 
 
 def options(*, leaks: bool, **others: int) -> dict[str, str]:
-    """The environment of a process; ``others`` are AddressSanitizer's own options."""
+    """Returns a process's environment; ``others`` are AddressSanitizer's own options."""
     asan = {"exitcode": FOUND, "detect_leaks": int(leaks), **others}
     return {
         "ASAN_OPTIONS": ":".join(f"{name}={value}" for name, value in asan.items()),

@@ -1,5 +1,5 @@
-"""The interposer under AddressSanitizer and UBSan: none of its memory is misused or lost,
-whatever the test programs do, with either carrier, in a job that is switched on."""
+"""Runs the interposer under AddressSanitizer and UBSan with the test programs, with both
+carriers, in a job that is switched on: no memory is misused or lost."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.mpi_job
 CARRIERS = ("prefix", "shadow")
 NEW = sorted(name for name, mpi in INSTALLED.items() if mpi.version.startswith("5"))
 OLD = sorted(set(INSTALLED) - set(NEW))
-#: Each program's ranks and arguments; those that take long under a sanitizer.
+#: Each program's ranks and arguments. LONG ones take long under a sanitizer.
 SHORT = [("corners", "3"), ("stress", "2", "7", "4")]
 LONG = [("matrix", "2"), ("threads", "2", "15"), ("stress", "3", "11", "20")]
 PROGRAMS = [*SHORT, *(pytest.param(words, marks=pytest.mark.long) for words in LONG)]
@@ -41,7 +41,7 @@ def mpi(request):
 
 @pytest.fixture(scope="module")
 def shim(mpi, tmp_path_factory):
-    """What to preload: the sanitizer's runtime, and the interposer built with it."""
+    """Returns what to preload: the sanitizer's runtime and the interposer built with it."""
     before = runtime()
     try:
         built = build_shim(
@@ -63,15 +63,15 @@ def build(mpi, tmp_path_factory):
 
 @pytest.fixture
 def sanitized(mpi, shim, run_dir, job_environ):
-    """Runs a program, even ranks on node a and odd ones on b, which is scheduled as soon
-    as it asks for it; returns the output and both jobs' counters by rank."""
+    """Runs a program, even ranks on node a and odd ones on node b. Node b is scheduled at
+    its first request; returns the output and the counters by rank."""
 
     def schedule(job, request):
         if request.code == lib.COSCHED_CMDSCH:
             job.schedule(True)
 
     def run(carrier, ranks, program, *words):
-        # The libraries of version 4 unload plug-ins, whose leaks then have no name.
+        # The libraries of version 4 unload plug-ins, so their leaks have no name.
         environ = {**job_environ, **CROWDED, **options(leaks=mpi.version.startswith("5"))}
         environ |= {"SHIM": shim, "COSCHED_STATUS": carrier}
         with (
@@ -92,7 +92,7 @@ def sanitized(mpi, shim, run_dir, job_environ):
 
 @pytest.mark.parametrize("carrier", CARRIERS)
 @pytest.mark.parametrize("words", PROGRAMS, ids="-".join)
-def test_a_program_misuses_no_memory(sanitized, build, words, carrier):
+def test_program_misuses_no_memory(sanitized, build, words, carrier):
     name, ranks, *arguments = words
     lines, counters = sanitized(carrier, ranks, build(name), *arguments)
     assert lines
@@ -102,7 +102,7 @@ def test_a_program_misuses_no_memory(sanitized, build, words, carrier):
 
 @pytest.mark.parametrize("carrier", CARRIERS)
 @pytest.mark.parametrize("mode", ["waitany", "iallreduce"])
-def test_a_wait_misuses_no_memory(sanitized, build, mode, carrier):
+def test_short_wait_misuses_no_memory(sanitized, build, mode, carrier):
     lines, _ = sanitized(carrier, 2, build("meet"), mode, "2")
     assert lines == ["met"]
 

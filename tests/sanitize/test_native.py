@@ -1,5 +1,5 @@
-"""The daemons' and the tasks' C under AddressSanitizer and UBSan: the tests of the modules
-that Python calls, with modules that were built with the sanitizers."""
+"""Runs the tests of the C modules of daemons and tasks with modules that were built with
+AddressSanitizer and UBSan."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PATIENCE_S = 300
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory):
-    """A copy of the sources whose modules in C are built with the sanitizers."""
+    """Returns a copy of the sources with C modules that are built with the sanitizers."""
     tree = tmp_path_factory.mktemp("tree")
     for part in PARTS:
         shutil.copytree(
@@ -46,7 +46,7 @@ def tree(tmp_path_factory):
 
 
 def run_tests(tree, *tests):
-    # Python itself keeps memory to its end. guard.c is what handles SIGBUS.
+    # Python itself keeps memory to its end. guard.c handles SIGBUS.
     environ = options(leaks=False, handle_sigbus=0)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests],
@@ -76,8 +76,8 @@ def test_python_loads_the_sanitized_modules(tree):
     assert "libubsan" in done.stdout
 
 
-def test_the_regions_misuse_no_memory(tree):
-    # Those about the ring under contention are programs of their own.
+def test_regions_misuse_no_memory(tree):
+    # The tests of the ring under contention are programs of their own.
     run_tests(tree, *TESTS, "-k", "not contention and not killed")
 
 
@@ -89,7 +89,7 @@ def test_kicks_misuse_no_memory(tree):
 
 
 @pytest.mark.live
-def test_a_kicker_loses_no_memory(tmp_path):
+def test_kicker_loses_no_memory(tmp_path):
     program, kick = tmp_path / "kicker", ROOT / "cosched/linux"
     source = ROOT / "tests/c/kicker.c"
     flags = ("-std=gnu11", "-Wall", "-Wextra", "-Werror", *FLAGS, f"-I{kick}", "-pthread")

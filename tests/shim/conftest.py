@@ -1,4 +1,4 @@
-"""The interposer built for each MPI that is installed here."""
+"""Builds the interposer for each installed MPI."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["job_environ", "run_dir", "site"]
 
 @pytest.fixture(scope="session", params=sorted(INSTALLED) or ["none"])
 def mpi(request):
-    """Each installed MPI in turn."""
+    """Yields each installed MPI."""
     if not INSTALLED:
         pytest.skip("no MPI is installed")
     with wrapper_works(INSTALLED[request.param]) as found:

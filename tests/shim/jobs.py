@@ -1,4 +1,4 @@
-"""How the tests here compile the programs in C and run them as jobs."""
+"""Compiles the tests' C programs and runs them as jobs."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 
 PROGRAMS = Path(__file__).parent / "programs"
 PATIENCE_S = 120
-#: Open MPI starts more ranks than there are CPUs only if it is told to.
+#: Open MPI starts more ranks than CPUs only with these.
 CROWDED = {
     "OMPI_MCA_rmaps_base_oversubscribe": "1",
     "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
 }
-#: Preloads $SHIM into a rank, and into nothing that starts it; puts even ranks on node a
-#: and odd ones on node b, and has the shim believe it.
+#: Preloads $SHIM into a rank, but not into its launchers. Even ranks are on node a, odd
+#: ranks on node b, also for the launcher's variables that the shim reads.
 ON_NODE = """
 rank=${PMI_RANK:-${OMPI_COMM_WORLD_RANK:-$PMIX_RANK}}
 if [ $((rank % 2)) = 1 ]; then export COSCHED_NODE=b; fi
@@ -25,7 +25,7 @@ LD_PRELOAD=$SHIM exec "$0" "$@"
 
 
 def compile_program(mpi, name, folder, *flags):
-    """``programs/NAME.c``, built by the compiler wrapper of ``mpi``: its path."""
+    """Builds ``programs/NAME.c`` with the compiler wrapper of ``mpi``; returns its path."""
     program = folder / name
     path = f"{mpi.mpicc.parent}{os.pathsep}{os.environ['PATH']}"
     subprocess.run(
@@ -38,7 +38,7 @@ def compile_program(mpi, name, folder, *flags):
 
 
 def compile_library(mpi, name, library, *flags):
-    """``programs/NAME.c`` as a shared library: the options that link a program with it."""
+    """Builds ``programs/NAME.c`` as a library; returns the options to link with it."""
     path = f"{mpi.mpicc.parent}{os.pathsep}{os.environ['PATH']}"
     words = [mpi.mpicc, "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", *flags]
     subprocess.run(
@@ -51,7 +51,7 @@ def compile_library(mpi, name, library, *flags):
 
 
 def cosched_run(mpi, *words):
-    """The command line of cosched-run with ``mpi``."""
+    """Returns the command line of cosched-run with ``mpi``."""
     return [
         *(sys.executable, "-m", "cosched.cli.run.main", "--mpi", str(mpi.mpiexec)),
         *words,
@@ -59,12 +59,12 @@ def cosched_run(mpi, *words):
 
 
 def launch_on_nodes(mpi, ranks, program, *words):
-    """The command line of some ranks with $SHIM, on nodes a and b by turns."""
+    """Returns the command line of ranks with $SHIM, alternately on nodes a and b."""
     return mpi.launch("-n", str(ranks), "sh", "-c", ON_NODE, program, *words)
 
 
 def run_job(argv, environ, patience_s=PATIENCE_S):
-    """A finished run, its output captured."""
+    """Runs a command to its end and returns the result with its output."""
     return subprocess.run(
         argv,
         env={**os.environ, **environ},
@@ -77,7 +77,7 @@ def run_job(argv, environ, patience_s=PATIENCE_S):
 
 
 def outcome(argv, environ):
-    """The sorted lines that a run printed; it must have succeeded."""
+    """Returns the sorted lines that a run printed; the run must succeed."""
     run = run_job(argv, environ)
     assert run.returncode == 0, run.stdout[-2000:] + run.stderr[-2000:]
     assert "FAIL" not in run.stderr

@@ -1,11 +1,11 @@
-"""Random messages with checked contents while the daemons are killed, frozen and restarted.
+"""Sends random messages with checked contents while daemons are killed and restarted.
 
     python -m tests.shim.storm [--minutes N] [--seed S]
 
-Two jobs at a time, each of some ranks by turns on the nodes a and b of a run directory of
-its own, in slices of 20 ms. Whatever becomes of the daemons, every message must arrive as
-it was sent, and the jobs must end. The same seed draws the same jobs and misfortunes; in
-which instant of a job one strikes depends on the machine.
+Two jobs run at a time, with their ranks alternately on the nodes a and b of their own run
+directory, in slices of 20 ms. Every message must arrive as it was sent, and the jobs must
+end, whatever happens to the daemons. The same seed gives the same jobs and faults; the
+moment of a fault depends on the machine.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ from tests.shim.jobs import CROWDED, compile_program, launch_on_nodes
 NODES = ("a", "b")
 JOBS = 2
 SLICE, GMET = "20ms", "1ms"
-#: A job that has not ended by then never will.
+#: After this time a job counts as hanging.
 PATIENCE_S = 240
-#: Longer than a daemon may be silent before its tasks take it for gone.
+#: Longer than the heartbeat timeout of a daemon's tasks.
 FROZEN_S = 0.9
 CARRIERS = ("prefix", "shadow", "shadow", "none")
-#: One rank talks by one thread, or by four at once (MPI_THREAD_MULTIPLE).
+#: A rank sends from one thread, or from four at once (MPI_THREAD_MULTIPLE).
 PROGRAMS = ("stress", "stress", "stress", "stress", "threads")
-#: Bytes of a job's longest message.
+#: The longest message of a job, in bytes.
 LONGEST = (300_000, 300_000, 300_000, 16 << 20)
 WAITS = ("spin", "spin", "yield", "block:20000", "auto:20000")
 
 
 class StormError(Exception):
-    """A job that went wrong, with what is needed to see it again."""
+    """A failed job, with the values to repeat it."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """One job as it was drawn."""
+    """One drawn job."""
 
     program: str
     mpi: str
@@ -68,21 +68,21 @@ class Plan:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The arguments of its program."""
+        """Returns the arguments of its program."""
         if self.program == "threads":
             return (str(self.rounds),)
         return (str(self.seed), str(self.rounds), str(self.longest))
 
     @property
     def lines(self) -> list[str]:
-        """What it prints if every message was right."""
+        """Returns its output if every message was right."""
         last = "threads done" if self.program == "threads" else f"{self.rounds} rounds"
         return sorted(f"{rank}: {last}" for rank in range(self.ranks))
 
 
 @dataclass
 class Tally:
-    """What has happened."""
+    """Counts of the events so far."""
 
     jobs: int = 0
     registered: int = 0
@@ -102,7 +102,7 @@ class Node:
             start_node(self.paths, NodeOptions(settings))
 
     def down(self) -> None:
-        """Ends them; StormError if anything of theirs is left in shared memory."""
+        """Ends the daemons; StormError if one of their files is left in shared memory."""
         stop_node(self.paths)
         left = sorted(Path("/dev/shm").glob(f"cosched-{self.paths.tag}-*"))
         if left:
@@ -111,19 +111,19 @@ class Node:
 
 @dataclass(frozen=True)
 class Built:
-    """The interposer and the programs, by name, for one of the installed MPIs."""
+    """The interposer and the programs, by name, for one installed MPI."""
 
     shim: Path
     programs: Mapping[str, str]
 
 
 def build_programs(mpi: Installed, folder: Path) -> dict[str, str]:
-    """The paths of all programs, built by the compiler of ``mpi``."""
+    """Builds all programs with the compiler of ``mpi``; returns their paths."""
     return {name: compile_program(mpi, name, folder) for name in sorted(set(PROGRAMS))}
 
 
 def build_all(folder: Path) -> dict[str, Built]:
-    """For each installed MPI, by name."""
+    """Builds interposer and programs for each installed MPI; returns them by name."""
     built = {}
     for name, mpi in INSTALLED.items():
         (folder / name).mkdir()
@@ -134,7 +134,7 @@ def build_all(folder: Path) -> dict[str, Built]:
 
 
 class Storm:
-    """Two nodes in a run directory, and chance."""
+    """Two nodes in a run directory, and a random generator."""
 
     def __init__(
         self, seed: int, built: dict[str, Built], run_dir: Path, say: Callable[[str], None]
@@ -147,7 +147,7 @@ class Storm:
         self._nodes = [Node(run_dir, name) for name in NODES]
 
     def run(self, lasts_s: float) -> Tally:
-        """Rounds of jobs, begun within this time; StormError if one fails."""
+        """Runs rounds of jobs until this time is over; StormError if one fails."""
         end = time.monotonic() + lasts_s
         try:
             while time.monotonic() < end:
@@ -251,7 +251,7 @@ class Storm:
 
 
 def end_tree(job: psutil.Popen) -> None:
-    """Kills what is left of a job."""
+    """Kills the processes that are left of a job."""
     if not job.is_running():
         return
     family = [*job.children(recursive=True), job]

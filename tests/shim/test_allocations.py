@@ -1,4 +1,4 @@
-"""Blocking small messages cost no allocation of memory, whatever carries the status."""
+"""Small blocking messages allocate no memory, with each carrier."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def counting(tmp_path_factory):
 
 
 def contend(job):
-    """Another job is said to want the CPUs."""
+    """Marks the CPUs as wanted by another job."""
     job.region.publish_contention(True)
 
 
 def counts(lines):
-    """What the ranks counted, by what they did."""
+    """Returns the ranks' allocations, by kind of message."""
     words = [line.split(": ") for line in lines]
     return {what: [int(w[2]) for w in words if w[1] == what] for _, what, _ in words}
 
 
 @pytest.mark.parametrize("daemons", ["none", "contended"])
 @pytest.mark.parametrize("carrier", ["prefix", "shadow"])
-def test_small_messages_allocate_nothing(
+def test_small_message_allocates_no_memory(
     mpi, build, shim_for, counting, run_dir, job_environ, carrier, daemons
 ):
     environ = {**job_environ, **CROWDED, "COSCHED_STATUS": carrier}

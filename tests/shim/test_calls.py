@@ -1,5 +1,5 @@
-"""The table of calls against reality: whatever an installed MPI library exports is served
-by the interposer, or is left alone for a reason that docs/dev/calls.md gives."""
+"""Compares the table of calls with the installed MPI libraries: the interposer wraps each
+exported call, or docs/dev/calls.md gives the reason why it does not."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from tests.run.conftest import INSTALLED, ROOT
 pytestmark = pytest.mark.mpi_job
 
 PAGE = ROOT / "docs/dev/calls.md"
-#: A call of the C interface; data such as MPI_F_STATUS_IGNORE is no function.
+#: A call of the C interface; data such as MPI_F_STATUS_IGNORE is not a function.
 CALL = re.compile(r"MPIX?_\w+")
 FUNCTIONS = "TWi"
-#: Fewer libraries than these do not have every call that the page speaks of.
+#: Only these libraries together have every call that the page names.
 ALL_LIBRARIES = 4
 
 
 def functions(library: Path) -> set[str]:
-    """The functions that a shared library exports."""
+    """Returns the functions that a shared library exports."""
     listed = subprocess.run(
         ["nm", "-D", "--defined-only", "--format=posix", library],
         capture_output=True,
@@ -37,12 +37,12 @@ def functions(library: Path) -> set[str]:
 
 
 def exported(library: Path) -> set[str]:
-    """Its MPI functions, PMPI names aside."""
+    """Returns its MPI functions, without those of the PMPI names."""
     return {name for name in functions(library) if CALL.fullmatch(name)}
 
 
 def profiled(library: Path) -> set[str]:
-    """Its PMPI functions, without the P."""
+    """Returns its PMPI functions, without the P."""
     return {name[1:] for name in functions(library) if name.startswith("PMPI")}
 
 
@@ -52,7 +52,7 @@ def is_elf(path: Path) -> bool:
 
 
 def left_alone() -> dict[str, list[str]]:
-    """By group, the names and patterns of the page's table."""
+    """Returns the names and patterns of the page's table, by group."""
     groups: dict[str, list[str]] = {}
     for line in PAGE.read_text().splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
@@ -62,7 +62,7 @@ def left_alone() -> dict[str, list[str]]:
 
 
 def unexplained(calls: set[str], groups: dict[str, list[str]]) -> list[str]:
-    """Those of the calls that no group has."""
+    """Returns the calls that are in no group."""
     patterns = [pattern for names in groups.values() for pattern in names]
 
     def has_place(call: str) -> bool:
@@ -76,7 +76,7 @@ def libraries(mpi) -> list[Path]:
     return [path for path in plan_build(mpi.mpicc, os.environ).libraries if is_elf(path)]
 
 
-def test_every_call_has_its_place(mpi, shim_for):
+def test_exported_call_is_wrapped_or_explained(mpi, shim_for):
     served = exported(shim_for(mpi.mpicc))
     offered = set().union(*map(exported, libraries(mpi)))
     assert len(offered) > 400
@@ -85,18 +85,18 @@ def test_every_call_has_its_place(mpi, shim_for):
     assert not found, f"neither in calls.h nor in docs/dev/calls.md: {' '.join(found)}"
 
 
-def test_no_call_has_two(mpi, shim_for):
+def test_wrapped_call_is_not_listed_as_left_alone(mpi, shim_for):
     served = exported(shim_for(mpi.mpicc))
     assert unexplained(served, left_alone()) == sorted(served)
 
 
-def test_each_call_is_served_by_both_names(mpi, shim_for):
+def test_wrapped_call_has_both_names(mpi, shim_for):
     shim = shim_for(mpi.mpicc)
     extensions = {name for name in exported(shim) if name.startswith("MPIX_")}
     assert profiled(shim) == exported(shim) - extensions
 
 
-def test_the_page_names_nothing_that_is_not():
+def test_page_names_only_existing_calls():
     if len(INSTALLED) < ALL_LIBRARIES:
         pytest.skip("an MPI library is missing")
     offered = set().union(
@@ -107,7 +107,7 @@ def test_the_page_names_nothing_that_is_not():
         assert not dead, f"{group}: no library has {' '.join(dead)}"
 
 
-def test_a_new_call_would_be_found():
+def test_unknown_call_is_found():
     assert unexplained({"MPI_Send_somehow", "MPI_Put_c"}, left_alone()) == [
         "MPI_Send_somehow"
     ]

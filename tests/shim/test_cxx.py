@@ -1,4 +1,5 @@
-"""A program in C++, with threads and exceptions: the same output with the interposer."""
+"""Compares the output of a C++ program with threads and exceptions, with and without the
+interposer."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from tests.shim.jobs import CROWDED, PROGRAMS, cosched_run, outcome
 
 pytestmark = pytest.mark.mpi_job
 
-#: The bindings of MPI 2 to C++ are long gone, but some headers still bring them.
+#: MPI has dropped the C++ bindings of MPI 2, but some headers still contain them.
 FLAGS = (
     "-std=c++17",
     "-O1",
@@ -42,7 +43,7 @@ def objects(mpi, tmp_path_factory):
 
 
 @pytest.mark.parametrize("ranks", [2])
-def test_the_same_output_with_the_interposer(mpi, objects, run_dir, ranks):
+def test_cxx_output_with_interposer_is_the_same(mpi, objects, run_dir, ranks):
     environ = {"COSCHED_RUN_DIR": str(run_dir), **CROWDED}
     words = ("-n", str(ranks), objects)
     plain = outcome(cosched_run(mpi, "--no-shim", *words), environ)

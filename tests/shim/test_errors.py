@@ -1,5 +1,5 @@
-"""What is wrong with a call is told to the user's error handler, as without the interposer;
-and a rank that has no memory for the interposer's own needs holds up nobody."""
+"""Errors reach the user's error handler as without the interposer, calls of the library may
+fail, and a rank without memory for the interposer's own needs delays no other rank."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.mpi_job
 
 @pytest.fixture(scope="module")
 def scarce(tmp_path_factory):
-    """What to preload so that the interposer gets no memory on odd ranks."""
+    """Returns a library to preload: the interposer gets no memory on odd ranks."""
     library = tmp_path_factory.mktemp("scarce") / "scarce.so"
     source = PROGRAMS / "scarce.c"
     subprocess.run(
@@ -34,7 +34,7 @@ def scarce(tmp_path_factory):
 
 @pytest.fixture
 def faulty(mpi, shim_for, tmp_path):
-    """What to preload so that calls of the library fail in ways that MPI allows."""
+    """Returns what to preload: calls of the library fail in ways that MPI allows."""
     library = tmp_path / "faulty.so"
     compile_library(mpi, "faulty", library)
     return f"{shim_for(mpi.mpicc)} {library}"
@@ -74,7 +74,7 @@ def test_waitall_frees_complete_requests_after_error(
     ],
     ids=" ".join,
 )
-def test_types_that_were_never_committed(mpi, build, run_dir, how):
+def test_uncommitted_type_raises_the_same_errors(mpi, build, run_dir, how):
     program = ("-n", "2", build("errors"))
     environ = {"COSCHED_RUN_DIR": str(run_dir)}
     plain = outcome(cosched_run(mpi, "--no-shim", *program), environ)
@@ -82,32 +82,32 @@ def test_types_that_were_never_committed(mpi, build, run_dir, how):
     assert outcome(cosched_run(mpi, *how, *program), environ) == plain
 
 
-def test_an_error_of_the_shims_own_is_told_like_the_librarys(
+def test_own_error_reaches_error_handler(
     mpi, build, shim_for, scarce, run_dir, job_environ
 ):
     environ = {**job_environ, "SHIM": f"{scarce} {shim_for(mpi.mpicc)}"}
     launch = launch_on_nodes(mpi, 2, build("errors"), "no-memory")
     assert outcome(launch, {**environ, "COSCHED_STATUS": "prefix"}) == [
-        "1: isend: no memory, handler told 1 times, of no memory",
-        "1: send_init: no memory, handler told 1 times, of no memory",
+        "1: isend: no memory, handler called 1 times, with no memory",
+        "1: send_init: no memory, handler called 1 times, with no memory",
     ]
 
 
-def test_without_memory_for_what_is_only_a_hint_it_is_waited_for(
+def test_requests_without_memory_still_complete(
     mpi, build, shim_for, scarce, run_dir, job_environ
 ):
-    """Out of band: each piece of a kilobyte or more is refused."""
+    """Under shadow, with no piece of memory of a kilobyte or more."""
     environ = {**job_environ, **CROWDED, "SHIM": f"{scarce} {shim_for(mpi.mpicc)}"}
     environ |= {"COSCHED_STATUS": "shadow", "SCARCE_FROM": "1024"}
     lines = outcome(launch_on_nodes(mpi, 2, build("errors"), "many"), environ)
-    told = ("startall", "waitall") * 3
-    calls = [f"{what}: ok, handler told 0 times, of ok" for what in told]
+    names = ("startall", "waitall") * 3
+    calls = [f"{what}: ok, handler called 0 times, with ok" for what in names]
     assert lines == sorted(
         f"{rank}: {line}" for rank in (0, 1) for line in (*calls, "120 came")
     )
 
 
-def test_a_rank_without_memory_holds_up_nobody(
+def test_rank_without_memory_delays_no_rank(
     mpi, build, shim_for, scarce, run_dir, job_environ
 ):
     environ = {**job_environ, **CROWDED, "SHIM": f"{scarce} {shim_for(mpi.mpicc)}"}

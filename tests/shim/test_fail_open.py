@@ -1,5 +1,5 @@
-"""The interposer fails open: whatever is missing, of another version, full or gone, the
-program gets its messages and ends as it would by itself."""
+"""The interposer fails open: if a part is missing, full or of another version, the program
+still gets its messages and ends as without the interposer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.mpi_job, pytest.mark.newest_mpi]
 
 CMDOUT, CMDSCH = lib.COSCHED_CMDOUT, lib.COSCHED_CMDSCH
 CARRIERS = ("prefix", "shadow", "none")
-#: Preloads $SHIM into all ranks but $BARE.
+#: Preloads $SHIM into all ranks except $BARE.
 PARTLY = """
 rank=${PMI_RANK:-${OMPI_COMM_WORLD_RANK:-$PMIX_RANK}}
 if [ "$rank" != "$BARE" ]; then export LD_PRELOAD=$SHIM; fi
@@ -49,9 +49,7 @@ def all_around(ranks):
 
 
 @pytest.mark.parametrize(("ranks", "bare"), [(2, 0), (2, 1), (3, 1)])
-def test_a_rank_without_the_interposer_where_no_status_travels(
-    mpi, build, environ, ranks, bare
-):
+def test_rank_without_shim_under_none_runs(mpi, build, environ, ranks, bare):
     launch = mpi.launch("-n", str(ranks), "sh", "-c", PARTLY, build("life"), "plain")
     environ |= {"COSCHED_STATUS": "none", "BARE": str(bare)}
     assert outcome(launch, environ) == all_around(ranks)
@@ -65,33 +63,33 @@ def test_a_rank_without_the_interposer_where_no_status_travels(
     ],
 )
 def new_mpi(request):
-    """The new libraries; each of the tests waits for a deadline of ten seconds."""
+    """Yields the new libraries: each such test takes the ten seconds of the deadline."""
     with wrapper_works(INSTALLED[request.param]) as found:
         yield found
 
 
-def test_a_rank_without_the_interposer_is_not_waited_for_long(
+def test_rank_without_shim_under_shadow_ends_joining(
     new_mpi, shim_for, job_environ, tmp_path
 ):
-    """Out of band: the others go on without it, and say so."""
+    """The others go on without the shadow, with one line each."""
     program = compile_program(new_mpi, "life", tmp_path)
     environ = {**job_environ, **CROWDED, "SHIM": str(shim_for(new_mpi.mpicc))}
     environ |= {"COSCHED_STATUS": "shadow", "BARE": "1"}
     launch = new_mpi.launch("-n", "3", "sh", "-c", PARTLY, program, "plain")
     run = run_job(launch, environ)
     assert run.returncode == 0, run.stderr
-    # UCX of MPICH 4.0 may complain, on stdout, of the receive that nobody answered.
+    # UCX of MPICH 4.0 may warn on stdout of the receive that never completed.
     printed = [line for line in run.stdout.splitlines() if " UCX  WARN " not in line]
     assert sorted(printed) == all_around(3)
-    said = [line for line in run.stderr.splitlines() if line.startswith("cosched:")]
-    assert len(said) == 2
-    assert all("not every rank has joined" in line for line in said)
+    warnings = [line for line in run.stderr.splitlines() if line.startswith("cosched:")]
+    assert len(warnings) == 2
+    assert all("not every rank has joined" in line for line in warnings)
 
 
 # The daemon
 
 
-def test_a_daemon_of_another_version(mpi, build, environ, run_dir):
+def test_daemon_of_other_version_is_reported(mpi, build, environ, run_dir):
     launch = launch_on_nodes(mpi, 2, build("life"))
     environ |= {"COSCHED_STATUS": "shadow", "COSCHED_VERBOSE": "1"}
     other = lib.COSCHED_ABI + 1
@@ -103,8 +101,8 @@ def test_a_daemon_of_another_version(mpi, build, environ, run_dir):
 
 
 @pytest.mark.parametrize("carrier", ["prefix", "shadow"])
-def test_a_full_ring(mpi, build, environ, run_dir, carrier):
-    """A request that finds no place is dropped and counted; the task goes on."""
+def test_request_to_full_ring_is_dropped(mpi, build, environ, run_dir, carrier):
+    """A request without a free place is dropped and counted, and the task goes on."""
 
     def fill(job):
         while job.region.post(CMDOUT, slot=lib.COSCHED_TASKS_MAX - 1):
@@ -125,8 +123,8 @@ def test_a_full_ring(mpi, build, environ, run_dir, carrier):
 
 
 @pytest.mark.parametrize("carrier", ["prefix", "shadow"])
-def test_a_daemon_that_goes_in_mid_run(mpi, build, environ, run_dir, carrier):
-    """As soon as rank 1 asks for its turn, its daemon ends: it is never given one."""
+def test_daemon_end_in_mid_run_stops_no_task(mpi, build, environ, run_dir, carrier):
+    """Rank 1's daemon ends as soon as rank 1 asks to be scheduled."""
     asked = threading.Event()
 
     def note(_, request):
@@ -159,7 +157,7 @@ def test_a_daemon_that_goes_in_mid_run(mpi, build, environ, run_dir, carrier):
 
 @pytest.fixture(scope="session")
 def lacking(tmp_path_factory):
-    """What to preload so that the interposer does not find the call that LACKING names."""
+    """Returns a library to preload: it hides the call that LACKING names."""
     library = tmp_path_factory.mktemp("lacking") / "lacking.so"
     flags = ("-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror")
     subprocess.run(["gcc", *flags, PROGRAMS / "lacking.c", "-o", library], check=True)
@@ -172,34 +170,34 @@ def run_lacking(mpi, build, environ, lacking, carrier):
     return run_job(launch_on_nodes(mpi, 2, build("lacked")), environ)
 
 
-def said(run, what):
-    """The interposer's lines with this in them."""
+def lines_with(run, text):
+    """Returns the interposer's lines that contain this text."""
     lines = run.stderr.splitlines()
-    return [line for line in lines if line.startswith("cosched:") and what in line]
+    return [line for line in lines if line.startswith("cosched:") and text in line]
 
 
 @pytest.mark.parametrize("carrier", ["shadow", "none"])
-def test_a_library_that_lacks_a_call(mpi, build, environ, lacking, carrier):
-    """The program runs on, and only that call is refused."""
+def test_missing_call_under_other_carriers_is_reported(
+    mpi, build, environ, lacking, carrier
+):
+    """The program runs on, and only the missing call is refused."""
     run = run_lacking(mpi, build, environ, lacking, carrier)
     assert run.returncode == 0, run.stderr
     assert sorted(run.stdout.splitlines()) == ["0: refused", "1: refused"]
-    warnings = said(run, "the program runs on without it")
+    warnings = lines_with(run, "the program runs on without it")
     assert len(warnings) == 2
     assert all("has no PMPI_Request_get_status:" in line for line in warnings)
-    assert len(said(run, ": MPI_Request_get_status: ")) == 2
+    assert len(lines_with(run, ": MPI_Request_get_status: ")) == 2
 
 
-def test_a_library_that_lacks_a_call_where_status_bytes_travel(
-    mpi, build, environ, lacking
-):
+def test_missing_call_under_prefix_is_refused(mpi, build, environ, lacking):
     run = run_lacking(mpi, build, environ, lacking, "prefix")
     assert run.returncode != 0
-    assert "has no PMPI_Request_get_status:" in said(run, ": MPI_Init: ")[0]
+    assert "has no PMPI_Request_get_status:" in lines_with(run, ": MPI_Init: ")[0]
 
 
-def test_an_older_library_than_the_interposers(shim_for, job_environ, tmp_path):
-    """As where a program has an RPATH of its own."""
+def test_older_library_runs_without_shim(shim_for, job_environ, tmp_path):
+    """For example, a program may have an RPATH of its own."""
     mpichs = [
         mpi for mpi in INSTALLED.values() if mpi.family is Family.MPICH and not mpi.intel
     ]
@@ -213,14 +211,14 @@ def test_an_older_library_than_the_interposers(shim_for, job_environ, tmp_path):
     run = run_job(launch_on_nodes(old[0], 2, program), environ)
     assert run.returncode == 0, run.stderr
     assert sorted(run.stdout.splitlines()) == all_around(2)
-    assert len(said(run, "the program runs on without it")) == 2
+    assert len(lines_with(run, "the program runs on without it")) == 2
 
 
 # The program
 
 
 def test_errno_is_zero_when_main_begins(mpi, shim_for, job_environ, tmp_path):
-    """Though a rank has asked for the daemon, which is not there."""
+    """The rank tried to reach a daemon before, which does not run."""
     program = tmp_path / "errno"
     subprocess.run(["gcc", PROGRAMS / "errno.c", "-o", program], check=True)
     environ = {**job_environ, "PMI_RANK": "0", "LD_PRELOAD": str(shim_for(mpi.mpicc))}
@@ -228,7 +226,7 @@ def test_errno_is_zero_when_main_begins(mpi, shim_for, job_environ, tmp_path):
 
 
 @pytest.mark.parametrize("carrier", CARRIERS)
-def test_children_that_are_no_ranks(mpi, build, environ, run_dir, carrier):
+def test_children_of_ranks_are_no_tasks(mpi, build, environ, run_dir, carrier):
     launch = launch_on_nodes(mpi, 2, build("life"), "children")
     environ |= {"COSCHED_STATUS": carrier}
     with FakeNode(run_dir, "a") as a, FakeNode(run_dir, "b") as b:
@@ -239,8 +237,8 @@ def test_children_that_are_no_ranks(mpi, build, environ, run_dir, carrier):
 
 
 @pytest.mark.parametrize("how", ["unfinished", "crash"])
-def test_no_finalize_leaves_nothing_behind(mpi, build, run_dir, how):
-    """It ends as it does without the interposer, and the daemons with it."""
+def test_run_without_finalize_leaves_nothing_behind(mpi, build, run_dir, how):
+    """The run has its usual exit status, and the daemons end."""
     words = ("-n", "2", build("life"), how)
     environ = {"COSCHED_RUN_DIR": str(run_dir), **CROWDED}
     plain = run_job(cosched_run(mpi, "--no-shim", *words), environ)

@@ -1,6 +1,6 @@
-"""A program in Fortran, by mpif.h, by the module mpi and by the module mpi_f08: it checks
-every message it gets; with the interposer its output is the same, and each of its messages
-is seen, which it would not be if a binding went past the interposer."""
+"""Runs a Fortran program by mpif.h, by the module mpi and by the module mpi_f08. It checks
+every message that it receives. With the interposer its output is the same and each message
+is counted, so no binding bypasses the interposer."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ pytestmark = pytest.mark.mpi_job
 
 FORMS = ("MPIF", "USE", "F08")
 CMDOUT, CMDSCH = lib.COSCHED_CMDOUT, lib.COSCHED_CMDSCH
-#: mpif.h declares no arguments, and gfortran then takes the first call for the rule.
+#: mpif.h declares no arguments, so gfortran expects those of the first call.
 FLAGS = ("-cpp", "-O1", "-w", "-fallow-argument-mismatch")
 
 
 @pytest.fixture(scope="session", params=FORMS)
 def ring(request, mpi, tmp_path_factory):
-    """The program in each form, built by the compiler wrapper of ``mpi``."""
+    """Returns the program in each form, built by the compiler wrapper of ``mpi``."""
     wrapper = mpi.mpicc.with_name(mpi.mpicc.name.replace("mpicc", "mpif90"))
     if not wrapper.exists():
         pytest.skip(f"{mpi.family.title} {mpi.version} has no Fortran: no {wrapper}")
@@ -47,13 +47,13 @@ def ring(request, mpi, tmp_path_factory):
 
 
 def counted(lines):
-    """What the ranks say in the end: by rank, how many messages were sent and received."""
+    """Returns how many messages each rank has sent and received, from the last lines."""
     words = [line.split() for line in lines if line.startswith("messages:")]
     return {int(word[2]): (int(word[4]), int(word[6])) for word in words}
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
-def test_the_same_output_with_the_interposer(mpi, ring, run_dir, ranks):
+def test_fortran_output_with_interposer_is_the_same(mpi, ring, run_dir, ranks):
     environ = {"COSCHED_RUN_DIR": str(run_dir), **CROWDED}
     words = ("-n", str(ranks), ring)
     plain = outcome(cosched_run(mpi, "--no-shim", *words), environ)
@@ -63,8 +63,10 @@ def test_the_same_output_with_the_interposer(mpi, ring, run_dir, ranks):
         assert outcome(run, environ) == plain, carrier
 
 
-def test_each_message_is_seen_and_trapped(mpi, ring, shim_for, run_dir, job_environ):
-    """Rank 0 is scheduled, rank 1 is not: what rank 1 receives is trapped."""
+def test_fortran_messages_are_counted_and_trapped(
+    mpi, ring, shim_for, run_dir, job_environ
+):
+    """Rank 0 is scheduled and rank 1 is not, so rank 1's messages are trapped."""
     shim = shim_for(mpi.mpicc)
     environ = {**job_environ, **CROWDED, "SHIM": str(shim)}
     launch = launch_on_nodes(mpi, 2, ring)
@@ -80,13 +82,13 @@ def test_each_message_is_seen_and_trapped(mpi, ring, shim_for, run_dir, job_envi
         assert counts["foreign"] == 0
     assert counters[0]["trapped"] == 0
     assert counters[1]["trapped"] > 0
-    # Stale: from a scheduled peer too, but there before rank 1 looked for it.
+    # Stale: also from a scheduled peer, but arrived before rank 1 looked for it.
     assert counters[1]["trapped"] + counters[1]["stale"] == counters[1]["received"]
     assert counters[1]["posted"] == 1  # once an epoch
 
 
-def test_a_binding_inside_the_library_is_refused(mpi, shim_for, run_dir, tmp_path):
-    """Its messages could not be told from the library's own."""
+def test_binding_inside_library_is_refused(mpi, shim_for, run_dir, tmp_path):
+    """Its messages look like the library's own."""
     shim = shim_for(mpi.mpicc)
     binding, program = tmp_path / "libmca_fortran.so", tmp_path / "inside"
     source = PROGRAMS / "inside.c"

@@ -1,4 +1,4 @@
-"""Parts of the interposer by themselves, compiled into programs in C that call them."""
+"""Tests parts of the interposer, compiled into C programs that call them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PROGRAMS = ROOT / "tests" / "c"
 TASKS_SIDE = [INCLUDE.parent / f"{name}.c" for name in TASK_SOURCES]
 FLAGS = (
     *("-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"),
-    # As for the shim itself: MPI_STATUSES_IGNORE is no array, and gcc cannot know it.
+    # As for the shim itself: gcc takes MPI_STATUSES_IGNORE for an array.
     "-Wno-error=stringop-overflow",
 )
 
@@ -35,13 +35,11 @@ def compile_object(mpi, source, folder, *flags):
 
 
 @pytest.mark.parametrize("sanitizer", ["", "-fsanitize=thread"], ids=["plain", "tsan"])
-def test_threads_that_meet_a_communicator_at_once_share_its_record(
-    mpi, tmp_path, sanitizer
-):
+def test_threads_at_first_use_share_one_record(mpi, tmp_path, sanitizer):
     flags = [sanitizer] if sanitizer else []
     sources = (PROGRAMS / "first_use.c", INTERPOSER / "status" / "comms.c")
     objects = [compile_object(mpi, source, tmp_path, *flags) for source in sources]
-    # Without the MPI library, which the sanitizer cannot see into: the program has its own.
+    # With a fake MPI library: the sanitizer cannot check the real one.
     program = tmp_path / "first_use"
     subprocess.run(["gcc", *flags, *objects, "-pthread", "-o", program], check=True)
     done = subprocess.run(
@@ -55,7 +53,7 @@ def test_threads_that_meet_a_communicator_at_once_share_its_record(
     assert done.returncode == 0, done.stderr
 
 
-def test_messages_of_more_bytes_than_an_int_counts(mpi, tmp_path):
+def test_message_above_int_bytes_is_laid_out(mpi, tmp_path):
     exported = ("entry", "life")
     sources = [each for each in INTERPOSER.rglob("*.c") if each.stem not in exported]
     sources += [*TASKS_SIDE, PROGRAMS / "large.c"]
@@ -73,8 +71,8 @@ def test_messages_of_more_bytes_than_an_int_counts(mpi, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["recv", "sendrecv"])
-def test_only_a_byte_in_front_takes_room_on_the_stack(mpi, tmp_path, name):
-    """A thread's stack may be small; without the byte nothing is copied."""
+def test_only_prefix_takes_stack_room(mpi, tmp_path, name):
+    """A thread's stack may be small, and without a prefix nothing is copied."""
     flags = ("-O2", "-fstack-usage")
     compile_object(mpi, INTERPOSER / "calls" / f"{name}.c", tmp_path, *flags)
     usage = (tmp_path / f"{name}.su").read_text().splitlines()

@@ -1,5 +1,5 @@
-"""A short storm (storm.py): the daemons are killed, frozen and restarted under jobs whose
-every message is checked."""
+"""Runs a short storm (storm.py): the daemons are killed, frozen and restarted while jobs
+check all their messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SEED = 20001
 LASTS_S = 10.0
 
 
-def test_a_storm_costs_no_message(shim_for, tmp_path, run_dir):
+def test_storm_loses_no_message(shim_for, tmp_path, run_dir):
     if os.geteuid() != 0:
         pytest.skip("needs root")
     if not INSTALLED:

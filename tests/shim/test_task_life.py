@@ -1,5 +1,5 @@
-"""A task's life under the interposer, against a fake daemon: an unchanged mpi4py program
-is registered, traps messages, sleeps while it is unscheduled, and leaves."""
+"""A task's life under the interposer, with a fake daemon: an unchanged mpi4py program is
+registered, traps messages, sleeps while it is unscheduled, and deregisters."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run(site, shim_for, job_environ):
     return preloaded
 
 
-def test_messages_of_a_scheduled_peer_are_trapped(run, run_dir):
+def test_messages_from_scheduled_peer_are_trapped(run, run_dir):
     with FakeNode(run_dir, "a") as a, FakeNode(run_dir, "b", scheduled=False) as b:
         run("trap", "6", **{NODES: "a,b"})
         job = b.jobs["wrapped"]
@@ -43,7 +43,7 @@ def test_messages_of_a_scheduled_peer_are_trapped(run, run_dir):
     assert receiver["foreign"] == 0
 
 
-def test_messages_of_an_unscheduled_peer_are_not(run, run_dir):
+def test_messages_from_unscheduled_peer_are_not_trapped(run, run_dir):
     with (
         FakeNode(run_dir, "a", scheduled=False) as a,
         FakeNode(run_dir, "b", scheduled=False) as b,
@@ -52,7 +52,7 @@ def test_messages_of_an_unscheduled_peer_are_not(run, run_dir):
         assert a.jobs["wrapped"].codes() == b.jobs["wrapped"].codes() == [CMDOUT]
 
 
-def test_a_waiter_sleeps_while_unscheduled(run, run_dir):
+def test_unscheduled_task_sleeps_in_wait(run, run_dir):
     with FakeNode(run_dir, "a"), FakeNode(run_dir, "b", scheduled=False) as b:
         run("late", "0.5", **{NODES: "a,b"})
         counters = b.jobs["wrapped"].counters(1)
@@ -61,7 +61,7 @@ def test_a_waiter_sleeps_while_unscheduled(run, run_dir):
 
 
 @pytest.mark.parametrize(("wait", "sleeps"), [("block:20000", True), ("spin", False)])
-def test_a_blocking_wait_sleeps_though_it_may_run(run, run_dir, wait, sleeps):
+def test_scheduled_task_sleeps_as_wait_policy_says(run, run_dir, wait, sleeps):
     with FakeNode(run_dir, "a") as node:
         run("late", "0.5", COSCHED_WAIT=wait)
         counters = node.jobs["wrapped"].counters(1)
@@ -69,7 +69,7 @@ def test_a_blocking_wait_sleeps_though_it_may_run(run, run_dir, wait, sleeps):
     assert (counters["naps"] > 50) == sleeps
 
 
-def test_a_dead_daemon_does_not_hold_its_tasks(run, run_dir):
+def test_dead_daemon_does_not_stop_tasks(run, run_dir):
     with FakeNode(run_dir, "a", scheduled=False) as node:
         node.beating = False
         run("late", "2.5")
@@ -77,5 +77,5 @@ def test_a_dead_daemon_does_not_hold_its_tasks(run, run_dir):
     assert counters["paused_ns"] < 2_300_000_000
 
 
-def test_without_a_daemon_the_program_runs_as_ever(run):
+def test_program_without_daemon_runs(run):
     run("late", "0.1")

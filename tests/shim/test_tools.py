@@ -1,4 +1,4 @@
-"""Profiling tools: one that the interposer passes by is told of, and it alone."""
+"""Profiling tools: a warning names a tool that the interposer bypasses, and no other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.mpi_job, pytest.mark.newest_mpi]
 
 @pytest.fixture
 def run(mpi, build, job_environ):
-    """What a run of two ranks printed, and what cosched said."""
+    """Returns the output of a run of two ranks, and cosched's lines."""
 
     def run_preloaded(preloads, *linked):
         environ = {**job_environ, **CROWDED, "COSCHED_STATUS": "none", "SHIM": preloads}
@@ -31,7 +31,7 @@ def tool(tmp_path):
     return tmp_path / "libtool.so"
 
 
-def test_a_tool_between_the_program_and_the_library_is_told_of(mpi, shim_for, tool, run):
+def test_bypassed_tool_is_reported(mpi, shim_for, tool, run):
     linked = compile_library(mpi, "tool", tool)
     printed, said = run(str(shim_for(mpi.mpicc)), *linked)
     assert printed == sorted([*AROUND, "0: the tool saw 0", "1: the tool saw 0"])
@@ -40,18 +40,18 @@ def test_a_tool_between_the_program_and_the_library_is_told_of(mpi, shim_for, to
     assert f"LD_PRELOAD={tool} cosched-run" in line
 
 
-def test_a_tool_in_front_sees_everything(mpi, shim_for, tool, run):
+def test_tool_in_front_gets_all_calls(mpi, shim_for, tool, run):
     linked = compile_library(mpi, "tool", tool)
     printed, said = run(f"{tool}:{shim_for(mpi.mpicc)}", *linked)
-    # Twenty around, and rank 1's lines to rank 0 at the end.
+    # Twenty messages around, and rank 1's lines to rank 0 at the end.
     assert printed == sorted([*AROUND, "0: the tool saw 20", "1: the tool saw 22"])
     assert said == []
 
 
-def test_no_tool_is_seen_where_there_is_none(mpi, shim_for, run):
+def test_run_without_tool_reports_none(mpi, shim_for, run):
     assert run(str(shim_for(mpi.mpicc))) == (AROUND, [])
 
 
-def test_a_library_of_two_halves_is_no_tool(mpi, shim_for, tmp_path, run):
+def test_library_of_two_halves_is_no_tool(mpi, shim_for, tmp_path, run):
     linked = compile_library(mpi, "halves", tmp_path / "libhalf.so")
     assert run(str(shim_for(mpi.mpicc)), *linked) == (AROUND, [])

@@ -1,10 +1,10 @@
 /*
- * check.h - what the test programs share: contents that tell where they come from, and
- * lines of output that do not depend on the run.
+ * check.h - shared by the test programs: message contents that show their origin, and lines of
+ * output that do not depend on the run.
  *
- * A program prints what it saw, with the rank in front; the test compares the lines of a
- * run with the shim to those of a run without it. What must hold in any run is checked
- * here: a failure is a line "FAIL ..." and a non-zero exit status.
+ * A program prints its lines with the rank in front. The test compares the lines of a run with
+ * the shim and of a run without it. Conditions of every run are checked here: a failure prints
+ * "FAIL ..." and gives a non-zero exit status.
  */
 #ifndef CHECK_H
 #define CHECK_H
@@ -22,7 +22,7 @@ static int rank, size, failures;
 static char *lines;
 static size_t lines_length, lines_room;
 
-__attribute__((unused, format(printf, 1, 2))) static void say(const char *format, ...) {
+__attribute__((unused, format(printf, 1, 2))) static void print_line(const char *format, ...) {
     va_list arguments;
     if (lines_room - lines_length < 1024) {
         lines_room = lines_room * 2 + 4096;

@@ -1,6 +1,6 @@
 /*
- * The corners: what MPI says of truncated, cancelled, freed, empty and wrong calls must be
- * what it says without the shim. Two ranks talk; further ones watch.
+ * corners - truncated, cancelled, freed, empty and wrong calls: MPI must report the same as
+ * without the shim. Two ranks exchange messages; the others only join collectives.
  */
 #include "check.h"
 
@@ -32,13 +32,13 @@ static void show(const char *what, int rc, const MPI_Status *status, MPI_Datatyp
     MPI_Get_count(status, type, &count);
     MPI_Get_elements(status, type, &elements);
     MPI_Test_cancelled(status, &cancelled);
-    say("%s: %s, source %d tag %d count %d elements %d cancelled %d", what, class_of(rc),
+    print_line("%s: %s, source %d tag %d count %d elements %d cancelled %d", what, class_of(rc),
         status->MPI_SOURCE, status->MPI_TAG, count, elements, cancelled);
 }
 
 static void barrier(void) { MPI_Barrier(comm); }
 
-/* Everything to and from MPI_PROC_NULL */
+/* All calls to and from MPI_PROC_NULL */
 static void nobody(void) {
     char x[4] = "abc";
     int flag = 0;
@@ -72,7 +72,7 @@ static void nobody(void) {
     CHECK(strcmp(x, "abc") == 0, "%s", x);
 }
 
-/* Longer than the room for it */
+/* Longer than the receive's buffer */
 static void truncated(int sent, int room) {
     unsigned char *buf = calloc((size_t)(sent + room) + 1, 1);
     MPI_Status status, three[3];
@@ -84,30 +84,30 @@ static void truncated(int sent, int room) {
         for (int i = 0; i < 7; i++)
             MPI_Send(buf, sent, MPI_BYTE, 1, i, comm);
     } else if (rank == 1) {
-        say("truncated %d in %d", sent, room);
+        print_line("truncated %d in %d", sent, room);
         rc = MPI_Recv(buf, room, MPI_BYTE, 0, 0, comm, &status);
-        say("recv %s", class_of(rc));
+        print_line("recv %s", class_of(rc));
         MPI_Irecv(buf, room, MPI_BYTE, 0, 1, comm, &q[0]);
         rc = MPI_Wait(&q[0], &status);
-        say("wait %s %d", class_of(rc), q[0] == MPI_REQUEST_NULL);
+        print_line("wait %s %d", class_of(rc), q[0] == MPI_REQUEST_NULL);
         MPI_Mprobe(0, 2, comm, &message, &status);
         show("mprobe", 0, &status, MPI_BYTE);
         rc = MPI_Mrecv(buf, room, MPI_BYTE, &message, &status);
-        say("mrecv %s", class_of(rc));
+        print_line("mrecv %s", class_of(rc));
         rc = MPI_Sendrecv(NULL, 0, MPI_BYTE, MPI_PROC_NULL, 0, buf, room, MPI_BYTE, 0, 3, comm,
                           &status);
-        say("sendrecv %s", class_of(rc));
+        print_line("sendrecv %s", class_of(rc));
         MPI_Irecv(buf, room, MPI_BYTE, 0, 4, comm, &q[0]);
         rc = MPI_Waitany(1, q, &index, &status);
-        say("waitany %s", class_of(rc));
-        /* One of two goes wrong */
+        print_line("waitany %s", class_of(rc));
+        /* One of two fails */
         unsigned char *enough = malloc((size_t)sent + 1);
         MPI_Irecv(buf, room, MPI_BYTE, 0, 5, comm, &q[0]);
         MPI_Irecv(enough, sent, MPI_BYTE, 0, 6, comm, &q[1]);
         rc = MPI_Waitall(2, q, three);
-        say("waitall %s: %s, gone %d", class_of(rc), class_of(three[0].MPI_ERROR),
+        print_line("waitall %s: %s, gone %d", class_of(rc), class_of(three[0].MPI_ERROR),
             q[0] == MPI_REQUEST_NULL);
-        MPI_Wait(&q[1], MPI_STATUS_IGNORE); /* it may be pending still */
+        MPI_Wait(&q[1], MPI_STATUS_IGNORE); /* may still be pending */
         CHECK(differs_at(enough, (size_t)sent, 7) == (size_t)sent, "the other one");
         free(enough);
     }
@@ -153,7 +153,7 @@ static void halfway(void) {
                 rc = MPI_Wait(&q[i], &three[i]);
                 MPI_Get_count(&three[i], MPI_BYTE, &n);
             }
-            say("halfway %d: gone %d", i, q[i] == MPI_REQUEST_NULL);
+            print_line("halfway %d: gone %d", i, q[i] == MPI_REQUEST_NULL);
             CHECK(i == 0 || (n == N && differs_at(bufs[i], N, 20u + (unsigned)i) == N),
                   "%d: %d, %d bytes", i, rc, n);
         }
@@ -170,8 +170,8 @@ static void halfway(void) {
 #define WAYS 4
 #endif
 
-/* What a library refuses, others in the same call are untouched by: what is under way stays
- * so, and what was not started sends what is there when it is. */
+/* A refused request does not affect others in the same call: a pending one stays pending, and
+ * one that was not started sends the data at its start. */
 static void refused(void) {
     int x, y, flag, index, outcount, indices[2], good = 0;
     MPI_Request two[2];
@@ -190,7 +190,7 @@ static void refused(void) {
             rc = MPI_Testany(2, two, &index, &flag, statuses);
         else
             rc = MPI_Testsome(2, two, &outcount, indices, statuses);
-        say("with one that is none: %s", class_of(rc));
+        print_line("with one that is none: %s", class_of(rc));
         MPI_Send(NULL, 0, MPI_INT, 0, 931, comm);
         MPI_Wait(&two[0], statuses);
         MPI_Get_count(statuses, MPI_INT, &y);
@@ -205,14 +205,14 @@ static void refused(void) {
         x = 1;
         MPI_Send_init(&x, 1, MPI_INT, 1, 932, comm, &two[0]);
         two[1] = MPI_REQUEST_NULL;
-        say("started with one that is none: %s", class_of(MPI_Startall(2, two)));
+        print_line("started with one that is none: %s", class_of(MPI_Startall(2, two)));
         x = 2;
         MPI_Start(&two[0]);
         MPI_Wait(&two[0], MPI_STATUS_IGNORE);
         MPI_Request_free(&two[0]);
     } else if (rank == 1) {
         MPI_Recv(&x, 1, MPI_INT, 0, 932, comm, MPI_STATUS_IGNORE);
-        say("refused: %d came, then %d", good, x);
+        print_line("refused: %d came, then %d", good, x);
     }
     barrier();
 }
@@ -240,12 +240,12 @@ static void cancelled(void) {
             flags += flag;
             spoilt += differs_at(untouched, N, 32) != N;
         }
-    say("cancelled: %d, of which %d wrote", flags, spoilt);
+    print_line("cancelled: %d, of which %d wrote", flags, spoilt);
     CHECK(spoilt == 0, "%d", spoilt);
     barrier();
 }
 
-/* What is cancelled, freed early, or was never started */
+/* Requests that are cancelled, freed early, or never started */
 static void unfinished(void) {
     int x[300] = {0}, y = 5, flag, index = 9, outcount = 9, indices[2];
     MPI_Status status, two[2];
@@ -255,13 +255,13 @@ static void unfinished(void) {
         MPI_Cancel(&q[0]);
         MPI_Wait(&q[0], &status);
         MPI_Test_cancelled(&status, &flag);
-        say("cancelled irecv %d", flag);
+        print_line("cancelled irecv %d", flag);
         MPI_Recv_init(x, 300, MPI_INT, 1 - rank, 900, comm, &q[0]);
         MPI_Start(&q[0]);
         MPI_Cancel(&q[0]);
         MPI_Wait(&q[0], &status);
         MPI_Test_cancelled(&status, &flag);
-        say("cancelled recv_init %d", flag);
+        print_line("cancelled recv_init %d", flag);
         /* and used once more, when the other side's are cancelled, too */
         MPI_Sendrecv(NULL, 0, MPI_INT, 1 - rank, 899, NULL, 0, MPI_INT, 1 - rank, 899, comm,
                      MPI_STATUS_IGNORE);
@@ -277,17 +277,17 @@ static void unfinished(void) {
         show("inactive test", flag, &status, MPI_INT);
         q[1] = MPI_REQUEST_NULL;
         MPI_Testany(2, q, &index, &flag, &status);
-        say("inactive testany %d %d", flag, index == MPI_UNDEFINED);
+        print_line("inactive testany %d %d", flag, index == MPI_UNDEFINED);
         MPI_Waitsome(2, q, &outcount, indices, two);
-        say("inactive waitsome %d", outcount == MPI_UNDEFINED);
+        print_line("inactive waitsome %d", outcount == MPI_UNDEFINED);
         MPI_Request_free(&q[0]);
-        say("freed %d", q[0] == MPI_REQUEST_NULL);
+        print_line("freed %d", q[0] == MPI_REQUEST_NULL);
         MPI_Waitany(2, none, &index, &status);
-        say("none waitany %d", index == MPI_UNDEFINED);
+        print_line("none waitany %d", index == MPI_UNDEFINED);
         MPI_Waitall(2, none, two);
         show("none waitall", 0, &two[1], MPI_INT);
         MPI_Testsome(2, none, &outcount, indices, MPI_STATUSES_IGNORE);
-        say("none testsome %d", outcount == MPI_UNDEFINED);
+        print_line("none testsome %d", outcount == MPI_UNDEFINED);
         MPI_Wait(&none[0], MPI_STATUS_IGNORE);
         MPI_Waitall(0, NULL, MPI_STATUSES_IGNORE);
     }
@@ -304,7 +304,7 @@ static void unfinished(void) {
         MPI_Issend(&small, 1, MPI_INT, 1, 903, comm, &q[1]);
         MPI_Request_free(&q[1]);
         MPI_Recv(&y, 1, MPI_INT, 1, 904, comm, MPI_STATUS_IGNORE);
-        say("freed sends: all arrived");
+        print_line("freed sends: all arrived");
     } else if (rank == 1) {
         int *big = calloc(100000, sizeof *big), small = 0, sum = 0, late = 0;
         MPI_Irecv(&late, 1, MPI_INT, 0, 905, comm, &q[0]);
@@ -314,12 +314,12 @@ static void unfinished(void) {
             sum += big[i] == i;
         MPI_Recv(&small, 1, MPI_INT, 0, 902, comm, MPI_STATUS_IGNORE);
         MPI_Recv(&small, 1, MPI_INT, 0, 903, comm, MPI_STATUS_IGNORE);
-        say("freed sends: %d of 100000, %d", sum, small);
+        print_line("freed sends: %d of 100000, %d", sum, small);
         free(big);
         MPI_Send(&y, 1, MPI_INT, 0, 904, comm);
         /* The message for the freed receive comes before this one. */
         MPI_Recv(&small, 1, MPI_INT, 0, 906, comm, MPI_STATUS_IGNORE);
-        say("freed receive: %d", late);
+        print_line("freed receive: %d", late);
     }
     if (rank == 0) {
         y = 77;
@@ -336,22 +336,22 @@ static void wrong(void) {
     MPI_Status status;
     if (rank > 1)
         return;
-    say("count %s", class_of(MPI_Send(&x, -1, MPI_INT, 1 - rank, 0, comm)));
-    say("type %s", class_of(MPI_Send(&x, 1, MPI_DATATYPE_NULL, 1 - rank, 0, comm)));
-    say("rank %s", class_of(MPI_Send(&x, 1, MPI_INT, size + 5, 0, comm)));
-    say("tag %s", class_of(MPI_Send(&x, 1, MPI_INT, 1 - rank, -7, comm)));
-    say("irecv count %s", class_of(MPI_Irecv(&x, -1, MPI_INT, 1 - rank, 0, comm, &q)));
-    say("irecv type %s", class_of(MPI_Irecv(&x, 1, MPI_DATATYPE_NULL, 1 - rank, 0, comm, &q)));
-    say("recv rank %s", class_of(MPI_Recv(&x, 1, MPI_INT, size + 5, 0, comm, &status)));
-    say("isend rank %s", class_of(MPI_Isend(&x, 1, MPI_INT, -99, 0, comm, &q)));
-    say("send_init tag %s", class_of(MPI_Send_init(&x, 1, MPI_INT, 1 - rank, -7, comm, &q)));
-    say("ssend type %s", class_of(MPI_Ssend(&x, 1, MPI_DATATYPE_NULL, 1 - rank, 0, comm)));
-    say("sendrecv count %s",
+    print_line("count %s", class_of(MPI_Send(&x, -1, MPI_INT, 1 - rank, 0, comm)));
+    print_line("type %s", class_of(MPI_Send(&x, 1, MPI_DATATYPE_NULL, 1 - rank, 0, comm)));
+    print_line("rank %s", class_of(MPI_Send(&x, 1, MPI_INT, size + 5, 0, comm)));
+    print_line("tag %s", class_of(MPI_Send(&x, 1, MPI_INT, 1 - rank, -7, comm)));
+    print_line("irecv count %s", class_of(MPI_Irecv(&x, -1, MPI_INT, 1 - rank, 0, comm, &q)));
+    print_line("irecv type %s", class_of(MPI_Irecv(&x, 1, MPI_DATATYPE_NULL, 1 - rank, 0, comm, &q)));
+    print_line("recv rank %s", class_of(MPI_Recv(&x, 1, MPI_INT, size + 5, 0, comm, &status)));
+    print_line("isend rank %s", class_of(MPI_Isend(&x, 1, MPI_INT, -99, 0, comm, &q)));
+    print_line("send_init tag %s", class_of(MPI_Send_init(&x, 1, MPI_INT, 1 - rank, -7, comm, &q)));
+    print_line("ssend type %s", class_of(MPI_Ssend(&x, 1, MPI_DATATYPE_NULL, 1 - rank, 0, comm)));
+    print_line("sendrecv count %s",
         class_of(MPI_Sendrecv(&x, 1, MPI_INT, 1 - rank, 0, &x, -1, MPI_INT, 1 - rank, 0, comm, &status)));
-    say("replace count %s",
+    print_line("replace count %s",
         class_of(MPI_Sendrecv_replace(&x, -1, MPI_INT, 1 - rank, 0, 1 - rank, 0, comm, &status)));
-    say("probe rank %s", class_of(MPI_Probe(size + 5, 0, comm, &status)));
-    say("null buffer %s", class_of(MPI_Send(NULL, 1, MPI_INT, 1 - rank, 0, comm)));
+    print_line("probe rank %s", class_of(MPI_Probe(size + 5, 0, comm, &status)));
+    print_line("null buffer %s", class_of(MPI_Send(NULL, 1, MPI_INT, 1 - rank, 0, comm)));
 }
 
 /* A buffer that is just large enough, filled again and again */
@@ -381,11 +381,11 @@ static void buffered(void) {
         MPI_Buffer_detach(&back, &back_room);
         CHECK(back == buffer && back_room == room, "%p %d", back, back_room);
     }
-    say("buffered: %d messages in %d bytes", N, room - N * MPI_BSEND_OVERHEAD);
+    print_line("buffered: %d messages in %d bytes", N, room - N * MPI_BSEND_OVERHEAD);
     free(buffer);
 }
 
-/* A buffer that an int says the size of, if only just. Nobody writes into most of it. */
+/* A buffer whose size just fits an int. Most of it is never written. */
 static void buffered_in_much(void) {
     const int room = 1300 * 1000 * 1000;
     char *buffer = malloc((size_t)room);
@@ -408,7 +408,7 @@ static void buffered_in_much(void) {
     free(buffer);
 }
 
-/* Requests of other kinds among ours, all in one array */
+/* Requests of several kinds in one array */
 static int query(void *extra, MPI_Status *status) {
     (void)extra;
     MPI_Status_set_elements(status, MPI_BYTE, 42);
@@ -446,10 +446,10 @@ static void mixed(void) {
         sum += n == 1 && in[i] == i * 10 + 1 - rank;
     }
     show("generalised", 0, &statuses[5], MPI_BYTE);
-    say("mixed: %d receives, reduced %d", sum, total);
+    print_line("mixed: %d receives, reduced %d", sum, total);
 }
 
-/* Handles that come back: communicators made and freed */
+/* Handles that are used again: communicators made and freed */
 static void reused(void) {
     int x = rank, y = -1, good = 0;
     MPI_Status status;
@@ -463,7 +463,7 @@ static void reused(void) {
         good += status.MPI_SOURCE == (r + n - 1) % n;
         MPI_Comm_free(&c);
     }
-    say("reused: %d", good);
+    print_line("reused: %d", good);
 }
 
 #if MPI_VERSION >= 4 || (defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5)
@@ -484,7 +484,7 @@ static void isendrecv(void) {
         for (int i = 0; i < n; i++)
             wrong_ones += a[i] != last * 100000 + i;
     }
-    say("isendrecv: %d wrong", wrong_ones);
+    print_line("isendrecv: %d wrong", wrong_ones);
     free(a);
     free(b);
 }
@@ -496,7 +496,7 @@ int main(int argc, char **argv) {
     begin(&argc, &argv);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN); /* of a matched message */
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN); /* for matched messages */
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);  /* the same, since MPI 4 */
     nobody();
     truncated(100, 40);

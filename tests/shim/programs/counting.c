@@ -1,6 +1,6 @@
 /*
- * An allocator that counts which of its calls come from the interposer; to be preloaded
- * before it. The functions behind it are glibc's own names for what it replaces.
+ * counting.c - preloaded before the interposer: an allocator that counts the interposer's calls.
+ * It calls glibc's allocator by glibc's own names.
  */
 #define _GNU_SOURCE
 #include <link.h>

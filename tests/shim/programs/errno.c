@@ -1,5 +1,5 @@
 /*
- * errno - what it is when main begins.
+ * errno - prints errno at the beginning of main.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,30 +1,32 @@
 /*
- * errors [no-memory|many] - who hears of what is wrong, and how often: the error handler of the
- * communicator, once. A type that was never committed, in each call that takes one; with
- * `no-memory`, on rank 1, where the shim gets none (scarce.c), a send that needs a copy; with
- * `many`, more persistent requests in one call than the shim has room for without memory.
+ * errors [no-memory|many] - prints which error each call returns, and how often it reaches the
+ * error handler of the communicator: once.
+ *
+ *   (none)      each call with a datatype, with one that was never committed
+ *   no-memory   on rank 1, where the shim gets no memory (scarce.c): a send that needs a copy
+ *   many        more persistent requests in a call than the shim can handle without memory
  */
 #include "check.h"
 
 static MPI_Comm comm;
-static int calls, class_told;
+static int calls, class_seen;
 
-static void hear(MPI_Comm *where, int *error, ...) {
+static void count_error(MPI_Comm *where, int *error, ...) {
     (void)where;
     calls++;
-    MPI_Error_class(*error, &class_told);
+    MPI_Error_class(*error, &class_seen);
 }
 
 static const char *name_of(int class) {
     return class == MPI_SUCCESS ? "ok" : class == MPI_ERR_TYPE ? "type" : class == MPI_ERR_NO_MEM ? "no memory" : "other";
 }
 
-static void tell(const char *what, int rc) {
+static void print_result(const char *what, int rc) {
     int class = MPI_SUCCESS;
     MPI_Error_class(rc, &class);
-    say("%s: %s, handler told %d times, of %s", what, name_of(class), calls, name_of(class_told));
+    print_line("%s: %s, handler called %d times, with %s", what, name_of(class), calls, name_of(class_seen));
     calls = 0;
-    class_told = MPI_SUCCESS;
+    class_seen = MPI_SUCCESS;
 }
 
 static void never_committed(void) {
@@ -35,31 +37,31 @@ static void never_committed(void) {
     MPI_Status status;
     MPI_Type_vector(4, 1, 2, MPI_INT, &raw);
     for (int n = 1; n <= 2; n++) {
-        say("%d elements", n);
-        tell("send", MPI_Send(out, n, raw, to, 1, comm));
-        tell("isend", MPI_Isend(out, n, raw, to, 1, comm, &q));
-        tell("ssend", MPI_Ssend(out, n, raw, to, 1, comm));
-        tell("send_init", MPI_Send_init(out, n, raw, to, 1, comm, &q));
-        tell("recv", MPI_Recv(in, n, raw, from, 1, comm, &status));
-        tell("irecv", MPI_Irecv(in, n, raw, from, 1, comm, &q));
-        tell("recv_init", MPI_Recv_init(in, n, raw, from, 1, comm, &q));
-        tell("sendrecv, sent", MPI_Sendrecv(out, n, raw, to, 1, in, 8, MPI_INT, from, 1, comm, &status));
-        tell("sendrecv, received", MPI_Sendrecv(out, 1, MPI_INT, to, 1, in, n, raw, from, 1, comm, &status));
-        tell("sendrecv_replace", MPI_Sendrecv_replace(in, n, raw, to, 1, from, 1, comm, &status));
+        print_line("%d elements", n);
+        print_result("send", MPI_Send(out, n, raw, to, 1, comm));
+        print_result("isend", MPI_Isend(out, n, raw, to, 1, comm, &q));
+        print_result("ssend", MPI_Ssend(out, n, raw, to, 1, comm));
+        print_result("send_init", MPI_Send_init(out, n, raw, to, 1, comm, &q));
+        print_result("recv", MPI_Recv(in, n, raw, from, 1, comm, &status));
+        print_result("irecv", MPI_Irecv(in, n, raw, from, 1, comm, &q));
+        print_result("recv_init", MPI_Recv_init(in, n, raw, from, 1, comm, &q));
+        print_result("sendrecv, sent", MPI_Sendrecv(out, n, raw, to, 1, in, 8, MPI_INT, from, 1, comm, &status));
+        print_result("sendrecv, received", MPI_Sendrecv(out, 1, MPI_INT, to, 1, in, n, raw, from, 1, comm, &status));
+        print_result("sendrecv_replace", MPI_Sendrecv_replace(in, n, raw, to, 1, from, 1, comm, &status));
     }
-    /* Some take none of them for a message, others for an error. */
+    /* Some libraries send zero such elements, others return an error. */
     if (MPI_Send(out, 0, raw, to, 2, comm) == MPI_SUCCESS) {
-        tell("none", MPI_SUCCESS);
-        tell("none received", MPI_Recv(in, 0, raw, from, 2, comm, &status));
-        tell("none sent later", MPI_Isend(out, 0, raw, to, 3, comm, &q));
-        tell("some received", MPI_Recv(in, 2, MPI_INT, from, 3, comm, &status));
+        print_result("none", MPI_SUCCESS);
+        print_result("none received", MPI_Recv(in, 0, raw, from, 2, comm, &status));
+        print_result("none sent later", MPI_Isend(out, 0, raw, to, 3, comm, &q));
+        print_result("some received", MPI_Recv(in, 2, MPI_INT, from, 3, comm, &status));
         MPI_Wait(&q, MPI_STATUS_IGNORE);
     } else
-        tell("none", MPI_ERR_TYPE);
+        print_result("none", MPI_ERR_TYPE);
     MPI_Type_free(&raw);
 }
 
-/* The only rank without memory tells; nothing may be sent that nobody receives. */
+/* Only the rank without memory prints. Its messages must not be sent: no rank receives them. */
 static void no_memory(void) {
     static char out[1 << 20];
     MPI_Datatype type;
@@ -68,8 +70,8 @@ static void no_memory(void) {
         return;
     MPI_Type_vector(1 << 18, 1, 2, MPI_BYTE, &type);
     MPI_Type_commit(&type);
-    tell("isend", MPI_Isend(out, 1, type, 0, 1, comm, &q));
-    tell("send_init", MPI_Send_init(out, 1, type, 0, 1, comm, &q));
+    print_result("isend", MPI_Isend(out, 1, type, 0, 1, comm, &q));
+    print_result("send_init", MPI_Send_init(out, 1, type, 0, 1, comm, &q));
     MPI_Type_free(&type);
 }
 
@@ -84,12 +86,12 @@ static void many(void) {
     for (int turn = 0; turn < 3; turn++) {
         for (int i = 0; i < N; i++)
             in[i] = -1, out[i] = i * 10 + turn;
-        tell("startall", MPI_Startall(2 * N, q));
-        tell("waitall", MPI_Waitall(2 * N, q, MPI_STATUSES_IGNORE));
+        print_result("startall", MPI_Startall(2 * N, q));
+        print_result("waitall", MPI_Waitall(2 * N, q, MPI_STATUSES_IGNORE));
         for (int i = 0; i < N; i++)
             came += in[i] == i * 10 + turn;
     }
-    say("%d came", came);
+    print_line("%d came", came);
     for (int i = 0; i < 2 * N; i++)
         MPI_Request_free(&q[i]);
 }
@@ -98,7 +100,7 @@ int main(int argc, char **argv) {
     MPI_Errhandler handler;
     begin(&argc, &argv);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-    MPI_Comm_create_errhandler(hear, &handler);
+    MPI_Comm_create_errhandler(count_error, &handler);
     MPI_Comm_set_errhandler(comm, handler);
     if (argc > 1 && strcmp(argv[1], "many") == 0)
         many();

@@ -1,7 +1,7 @@
 /*
  * freed - rank 0 sends, frees each request while its message is under way, and never receives
- * or waits: what the messages were sent from must not heap up. Of a type with gaps, so that
- * each is sent from a copy, and far too long to be off at once.
+ * or waits: the copies that the messages are sent from must not pile up. The datatype has gaps,
+ * so each message is sent from a copy. The messages are too long to be sent at once.
  */
 #include "check.h"
 
@@ -29,7 +29,7 @@ int main(int argc, char **argv) {
     for (int turn = 0; turn < TURNS; turn++) {
         if (rank == 0)
             MPI_Isend(out, 1, every_other, 1, 1, MPI_COMM_WORLD, &q);
-        MPI_Barrier(MPI_COMM_WORLD); /* it has begun before anybody receives it */
+        MPI_Barrier(MPI_COMM_WORLD); /* it has begun before it is received */
         if (rank == 0)
             MPI_Request_free(&q);
         else if (rank == 1) {
@@ -43,7 +43,7 @@ int main(int argc, char **argv) {
     grown = peak_kib() - before;
     CHECK(rank != 0 || grown < ROOM_KIB, "%ld KiB more", grown);
     if (rank == 1)
-        say("%d came", good);
+        print_line("%d came", good);
     MPI_Type_free(&every_other);
     free(out);
     free(in);

@@ -1,6 +1,6 @@
 /*
- * halves.c - the half of an MPI library that has the names without a P, where the other half is
- * a library of its own: what no tool has tells it from one.
+ * halves.c - one half of an MPI library in two: the half with the names without a P. It has calls
+ * that no profiling tool has.
  */
 #include <mpi.h>
 

@@ -1,6 +1,6 @@
 /*
- * ignored - what nobody asks for: receives from any source without a status, and an
- * MPI_Isendrecv that receives from nobody, beside other requests from nobody.
+ * ignored - receives from any source without a status, and an MPI_Isendrecv that receives from
+ * MPI_PROC_NULL, beside other requests from MPI_PROC_NULL.
  */
 #include "check.h"
 
@@ -38,7 +38,7 @@ static void from_anyone(MPI_Comm comm, size_t bytes) {
             MPI_Wait(&q, MPI_STATUS_IGNORE);
         CHECK(differs_at(buffer, bytes, 7) == bytes, "how %d", how);
     }
-    say("%zu bytes from anyone", bytes);
+    print_line("%zu bytes from anyone", bytes);
     free(out);
 }
 
@@ -63,7 +63,7 @@ static void from_nobody(MPI_Comm comm) {
         MPI_Recv(buffer, (int)sizeof buffer, MPI_BYTE, 0, 6, comm, MPI_STATUS_IGNORE);
         CHECK(differs_at(buffer, sizeof buffer, 9) == sizeof buffer, "torn");
     }
-    say("beside nobody");
+    print_line("beside nobody");
 }
 
 int main(int argc, char **argv) {

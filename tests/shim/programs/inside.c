@@ -1,8 +1,10 @@
 /*
- * A Fortran binding that is a part of the MPI library, and a program that begins MPI by it.
+ * inside - a Fortran binding that is a part of the MPI library, and a program that begins MPI
+ * through it.
  *
- * With BINDING defined this is the binding; named libmca_*, the interposer takes it for a
- * part of the library. Without, it is the program, which fails if MPI did not begin.
+ * With BINDING defined this is the binding. Its file is named libmca_*, so the interposer takes
+ * it for a part of the library. Without BINDING it is the program, which fails if MPI did not
+ * begin.
  */
 #include <mpi.h>
 #include <stddef.h>

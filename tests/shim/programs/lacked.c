@@ -1,5 +1,5 @@
 /*
- * lacked - a message around, and what becomes of MPI_Request_get_status.
+ * lacked - sends a message around, and prints the result of MPI_Request_get_status.
  */
 #include "check.h"
 
@@ -10,6 +10,6 @@ int main(int argc, char **argv) {
                  (rank + size - 1) % size, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     CHECK(in == (rank + size - 1) % size, "got %d", in);
     int rc = MPI_Request_get_status(MPI_REQUEST_NULL, &flag, MPI_STATUS_IGNORE);
-    say("%s", rc == MPI_SUCCESS ? "answered" : "refused");
+    print_line("%s", rc == MPI_SUCCESS ? "answered" : "refused");
     return finish();
 }

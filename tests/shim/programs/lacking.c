@@ -1,6 +1,6 @@
 /*
- * lacking.c - preloaded behind the shim, which looks up the MPI library's calls by name: the
- * one that LACKING names is not found.
+ * lacking.c - preloaded behind the shim, which looks up the MPI library's calls by name: hides the
+ * call that LACKING names.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,9 +1,9 @@
 /*
- * life HOW - a ring of messages and a sum, checked, and
+ * life HOW - a ring of messages and a sum, both checked, and
  *
  *   plain        the usual end
- *   children     children in the middle that are no ranks: forked ones that end in every
- *                way, one that becomes a shell, one that becomes a program without MPI
+ *   children     children in the middle that are no ranks: forked ones that end in each
+ *                way, one that executes a shell, one that executes a program without MPI
  *   unfinished   an end without MPI_Finalize
  *   crash        rank 1 dies of a signal
  */
@@ -71,6 +71,6 @@ int main(int argc, char **argv) {
         MPI_Barrier(MPI_COMM_WORLD);
         _exit(failures != 0);
     }
-    say("all around");
+    print_line("all around");
     return finish();
 }

@@ -1,7 +1,6 @@
 /*
- * Every way to send against every way to receive, in several sizes and datatypes. Ranks 2k
- * and 2k+1 are partners; an odd last rank plays with itself (MPI_COMM_SELF-like), by
- * requests alone.
+ * matrix - each way to send with each way to receive, in several sizes and datatypes. Ranks 2k
+ * and 2k+1 are partners. An odd last rank sends to itself, with requests alone.
  */
 #include "check.h"
 
@@ -43,7 +42,7 @@ static unsigned char *out, *in, *image;
 /* More than `count` elements span in memory. */
 static size_t span(int kind, int count) { return 64 + (size_t)count * (kind == 0 ? 1 : 16); }
 
-/* What arrives in a buffer of this type, as bytes, is packed out of it and compared. */
+/* Packs the received elements out of the buffer and compares their bytes. */
 static void check(int kind, int count, MPI_Datatype type, const MPI_Status *status, unsigned which,
                   const char *what) {
     int got = -1, elements = -1, bytes = 0, packed = 0, expected = 0;
@@ -65,7 +64,7 @@ static void check(int kind, int count, MPI_Datatype type, const MPI_Status *stat
     }
     CHECK(packed == expected && memcmp(mine, theirs, (size_t)packed) == 0, "%s", what);
     CHECK(got == count, "%s: got %d of %d", what, got, count);
-    say("%s: count %d elements %d source %d tag %d bytes %d hash %x", what, got, elements,
+    print_line("%s: count %d elements %d source %d tag %d bytes %d hash %x", what, got, elements,
         status->MPI_SOURCE == rank ? -7 : status->MPI_SOURCE, status->MPI_TAG, packed,
         hash(mine, (size_t)packed));
     free(mine);

@@ -1,6 +1,6 @@
 /*
- * meet MODE ROUNDS - two ranks; in each round rank 0 comes late to a call in which rank 1
- * waits for it. Contents are checked.
+ * meet MODE ROUNDS - two ranks: in each round rank 0 comes late to a call in which rank 1 waits
+ * for it. Checks the contents.
  */
 #include <mpi.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /*
- * objects - in C++: threads pass containers around a ring, each in a communicator of its own,
- * errors of MPI become exceptions, which cross calls of MPI's and leave threads.
+ * objects - in C++: threads pass containers around a ring, each in its own communicator. MPI's
+ * errors become exceptions, which cross MPI's calls and leave threads.
  */
 #include <mpi.h>
 

@@ -1,8 +1,9 @@
 /*
- * Messages that only the MPI library receives, as its I/O layer has them, and a program that
- * makes it wait for twenty of them, one after the other.
+ * own - messages that only the MPI library receives, like those of its I/O layer, and a program
+ * in which the library waits for twenty of them, one after the other.
  *
- * With LIBRARY defined this is the library's part: named libmca_*, the shim takes it for one.
+ * With LIBRARY defined this is the library's part. Its file is named libmca_*, so the shim takes
+ * it for a part of the library.
  */
 #ifdef LIBRARY
 #include <mpi.h>
@@ -29,7 +30,7 @@ int main(int argc, char **argv) {
             own_receive(&value);
         CHECK(value == i, "got %d for %d", value, i);
     }
-    say("received");
+    print_line("received");
     return finish();
 }
 #endif

@@ -15,12 +15,12 @@ static void receive(void) {
     for (int i = 0; i < 3; i++)
         MPI_Irecv(&in[i], 1, MPI_INT, 1, i, MPI_COMM_WORLD, &requests[i]);
     MPI_Error_class(MPI_Waitall(3, requests, statuses), &class);
-    say("waitall: %s, received %s, too long %s, pending %s",
+    print_line("waitall: %s, received %s, too long %s, pending %s",
         class == MPI_ERR_IN_STATUS ? "in status" : "other", state_of(requests[0]),
         state_of(requests[1]), state_of(requests[2]));
     MPI_Send(NULL, 0, MPI_INT, 1, 3, MPI_COMM_WORLD);
     MPI_Wait(&requests[2], MPI_STATUS_IGNORE);
-    say("values: %d, %d", in[0], in[2]);
+    print_line("values: %d, %d", in[0], in[2]);
 }
 
 static void send(void) {

@@ -1,11 +1,11 @@
-! Ranks in a ring that check every message they get, by each way into MPI that Fortran has.
+! Ranks in a ring check every message that they receive, by each way into MPI from Fortran.
 !
-! One source, three programs: FORM_MPIF includes mpif.h, FORM_USE uses the module mpi,
-! FORM_F08 the module mpi_f08. They differ in how handles and statuses look, and in
-! the binding underneath: Open MPI's call PMPI_Send, MPICH's call MPI_Send or PMPI_Wait, and
-! each could be a way past an interposer.
+! One source makes three programs: FORM_MPIF includes mpif.h, FORM_USE uses the module mpi,
+! FORM_F08 the module mpi_f08. They differ in the types of handles and statuses, and in the
+! binding: Open MPI's calls PMPI_Send, MPICH's calls MPI_Send or PMPI_Wait. Each of these
+! could bypass an interposer.
 !
-! Each rank prints how many messages it has sent and received to its own knowledge.
+! Each rank prints its own counts of messages sent and received.
 
 #if defined(FORM_F08)
 #define HANDLE(kind) type(kind)

@@ -1,7 +1,6 @@
 /*
- * scarce.c - preloaded: in the process with COSCHED_NODE=b, which is rank 1 of two
- * (jobs.py), the shim asks for memory and gets none; everybody else does. With SCARCE_FROM, it
- * gets pieces of fewer bytes than these.
+ * scarce.c - preloaded: in the process with COSCHED_NODE=b, which is rank 1 of two (jobs.py), the
+ * shim gets no memory; other code does. With SCARCE_FROM the shim gets pieces of fewer bytes.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

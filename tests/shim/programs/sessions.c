@@ -1,8 +1,8 @@
 /*
- * sessions [world] - a program that has sessions and never calls MPI_Init: blocking sends of
- * all kinds, replaced buffers and a derived type, on a communicator that outlives another one.
- * With `world`, it calls MPI_Init and MPI_Finalize as well, and its session outlives those.
- * Prints nothing and succeeds where the library has no sessions.
+ * sessions [world] - a program that uses sessions and never calls MPI_Init: blocking sends of all
+ * kinds, replaced buffers and a derived type, in a communicator that outlives another one.
+ * With `world` it also calls MPI_Init and MPI_Finalize, and its session outlives those.
+ * If the library has no sessions, it prints nothing and succeeds.
  */
 #include "check.h"
 

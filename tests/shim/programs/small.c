@@ -1,7 +1,6 @@
 /*
- * small MESSAGES - small messages by blocking calls, there and back; each rank prints how
- * often the interposer allocated memory meanwhile (counting.c), and how often for messages
- * for which it may.
+ * small MESSAGES - small messages by blocking calls, there and back. Each rank prints how often the
+ * interposer allocated memory (counting.c), and how often for messages that may need memory.
  */
 #include "check.h"
 
@@ -50,11 +49,11 @@ int main(int argc, char **argv) {
             ping_pong(100, bytes);
             counting_begin();
             ping_pong(messages, bytes);
-            say("%d bytes: %ld", bytes, counting_end());
+            print_line("%d bytes: %ld", bytes, counting_end());
         }
         counting_begin();
         first_of_a_communicator();
-        say("others: %ld", counting_end());
+        print_line("others: %ld", counting_end());
     }
     return finish();
 }

@@ -1,9 +1,9 @@
 /*
- * Peers that were not started with us: children made by MPI_Comm_spawn, which carry no status
- * bytes and may not even have the shim. Everything between parents and children must be as
- * plain MPI sends it; parents among themselves, and children, go on as before.
+ * spawn - peers that were not started together: children made by MPI_Comm_spawn, which carry no
+ * status bytes and may lack the shim. Messages between parents and children must be those of
+ * plain MPI. Messages among parents, and among children, are not changed by that.
  *
- *   spawn          children with what the environment gives them
+ *   spawn          children with the inherited environment
  *   spawn bare     children without the preload
  */
 #include "check.h"
@@ -91,6 +91,6 @@ int main(int argc, char **argv) {
     talk(children, 1, rank);
     home();
     MPI_Comm_disconnect(&children);
-    say("spawned");
+    print_line("spawned");
     return finish();
 }

@@ -1,16 +1,16 @@
 /*
- * Random messages with checked contents: any mode of send into any way to receive, any two
- * datatypes of bytes, over several communicators, with and without wildcards, and shorter
- * than what was asked for.
+ * stress - random messages with checked contents: each mode of send with each way to receive,
+ * any two datatypes of bytes, in several communicators, with and without wildcards, and shorter
+ * than the receive's buffer.
  *
  *   stress SEED ROUNDS [LONGEST]
  *
- * LONGEST is in bytes (300000). Rounds in which any message may meet any receive stay below
- * that, since each receive must have room for the longest.
+ * LONGEST is in bytes (300000). Rounds in which any message may match any receive have shorter
+ * messages, since each receive must have room for the longest.
  *
- * Every rank draws the same plan from the seed. In the first half of a round everything is
- * posted before anything is waited for; in the second, blocking calls follow one global
- * order, so that no set of them can wait in a circle.
+ * Every rank draws the same plan from the seed. In the first half of a round the ranks post all
+ * messages before they wait for one. In the second half blocking calls follow one global order,
+ * so they cannot wait in a circle.
  */
 #include "check.h"
 
@@ -25,7 +25,7 @@ static unsigned draw(unsigned below) {
     return (unsigned)((state >> 33) % below);
 }
 
-/* Drawn by one rank alone: how it completes what it posted. */
+/* How a rank completes what it posted, drawn by each rank for itself. */
 static uint64_t own_state;
 
 static unsigned draw_own(unsigned below) {
@@ -243,7 +243,7 @@ static void posted(unsigned round) {
         if (wild)
             all[i].receive_type = 0, all[i].receive_mode = IRECV;
     }
-    /* What takes anything must not meet the messages of another half. */
+    /* A receive with wildcards must not match messages of another half. */
     if (wild)
         MPI_Barrier(MPI_COMM_WORLD);
     for (int i = 0; i < MESSAGES; i++)
@@ -451,6 +451,6 @@ int main(int argc, char **argv) {
     MPI_Comm_free(&comms[2]);
     MPI_Comm_free(&comms[1]);
     MPI_Comm_free(&half);
-    say("%u rounds", rounds);
+    print_line("%u rounds", rounds);
     return finish();
 }

@@ -1,9 +1,7 @@
 /*
- * MPI_THREAD_MULTIPLE: several threads of each rank talk to their counterparts at once, over
- * one communicator and over their own, so that requests, records and handles come and go
- * under each other's feet.
- *
- *   threads [ROUNDS]
+ * threads [ROUNDS] - MPI_THREAD_MULTIPLE: several threads of each rank exchange messages with
+ * their partners at once, in one shared communicator and in their own. So requests, records and
+ * handles are used and freed by several threads at a time.
  */
 #include <pthread.h>
 
@@ -71,7 +69,7 @@ static void *work(void *argument) {
     if (partner >= size)
         return NULL;
     for (int round = 0; round < rounds; round++) {
-        /* What each thread's counterpart fills in is the same on both sides. */
+        /* Both partners fill in the same contents. */
         exchange(thread, round, partner, own[thread], 1 + round * 17, 0);
         exchange(thread, round, partner, MPI_COMM_WORLD, 40 + round, 1);
         char x = (char)round, y = 0;
@@ -92,7 +90,7 @@ int main(int argc, char **argv) {
     if (argc > 1)
         rounds = atoi(argv[1]);
     if (level < MPI_THREAD_MULTIPLE) {
-        say("no threads");
+        print_line("no threads");
         return finish();
     }
     for (int i = 0; i < THREADS; i++)
@@ -103,6 +101,6 @@ int main(int argc, char **argv) {
         pthread_join(threads[i], NULL);
     for (int i = 0; i < THREADS; i++)
         MPI_Comm_free(&own[i]);
-    say("threads done");
+    print_line("threads done");
     return finish();
 }

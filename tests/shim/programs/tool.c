@@ -1,5 +1,5 @@
 /*
- * tool.c - a profiling tool: says how many messages it saw sent.
+ * tool.c - a profiling tool: prints how many sends it intercepted.
  */
 #include <mpi.h>
 #include <stdio.h>
