@@ -1,5 +1,4 @@
-"""Options that several commands share: what they are called, how they are read, and what
-a shell offers for them."""
+"""Defines the options that several commands share: names, parsing and completion."""
 
 from __future__ import annotations
 

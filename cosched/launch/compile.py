@@ -79,7 +79,7 @@ class Compiler:
 
 
 def first_error(output: str) -> str:
-    """Returns the line that names the fault: the first error, or else the first line."""
+    """Returns the line that names the fault: the first error, otherwise the first line."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line or "not found" in line]
     return (errors or lines or ["it failed without a message"])[0]

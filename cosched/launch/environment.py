@@ -80,7 +80,7 @@ def task_environment(
 
 
 def submission_ns(environ: Mapping[str, str], now_ns: int) -> int:
-    """Returns the time of submission since 1970: COSCHED_SUBMITTED, or else now."""
+    """Returns the time of submission since 1970: COSCHED_SUBMITTED, otherwise now."""
     text = environ.get("COSCHED_SUBMITTED", "")
     if not text:
         return now_ns

@@ -210,7 +210,7 @@ def _wrapped_warnings(
 def _guess_program(words: Sequence[str], environ: Mapping[str, str]) -> Program:
     """Guesses the program in a launcher's command line, whose options are unknown here.
 
-    It is the first word that starts an MPI program, or else the first that starts any
+    It is the first word that starts an MPI program, otherwise the first that starts any
     program. A wrong guess affects the job's default name and the choice of compiler only.
     """
     guesses: list[Program] = []

@@ -1,5 +1,6 @@
-"""Programs of other origin in C, C++, Fortran and Python: the same results, byte for byte,
-whatever carries the status, and their messages are seen."""
+"""Runs third-party programs in C, C++, Fortran and Python with each carrier.
+
+Their results must be the same, byte for byte, and their messages must be counted."""
 
 from __future__ import annotations
 

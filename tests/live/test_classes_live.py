@@ -1,7 +1,7 @@
 """The class scheduler of this machine, over processes that spin.
 
-Figures of time belong to benchmarks: what is held here is order and rough size, since
-other programs want the CPUs as well.
+Benchmarks measure time. These tests check only order and rough size, because other programs
+may use the CPUs too.
 """
 
 from __future__ import annotations

@@ -469,7 +469,7 @@ def test_unused_private_daemons_end_for_others(node):
     with ControlClient(node.paths) as client:
         client.request("lease")
         node.task("a").ask("leave")
-    # What is left of a job that has just ended is a pair of daemons that linger.
+    # A job that has just ended leaves a pair of daemons for a moment.
     eventually(lambda: not node.status()["jobs"], "the job to be forgotten")
     node.up()
     assert node.scheduler_pid != private

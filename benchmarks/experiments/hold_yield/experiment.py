@@ -1,4 +1,4 @@
-"""Figures 3 to 10 of Tang et al. (IPDPS 2011): what it costs that jobs of two machines
+"""Figures 3 to 10 of Tang et al. (IPDPS 2011): the cost when jobs of two machines
 start together.
 
 The compute machine runs a month of a log, its arrivals stretched or squeezed to the load

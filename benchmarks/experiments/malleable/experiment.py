@@ -9,11 +9,11 @@ each change at its cost; GE, and STEN, GE and CL mixed.
 
 In full, 100 streams of 10,000 jobs for each point (two hours on one core). It can be
 interrupted: the same command goes on; so does one with more streams. --so-far makes do with
-what is there already, while it runs on as well. --quick: two of 500.
+the results so far, also during a run. --quick: two of 500.
 Without names of figures, all. --held: as if FQ gave nodes to the queue only and held what
 the queue does not want; Figs. 9 to 13 and Table 2, claims and table alone. Written are JSON
 with every point, a picture for each figure, the tables, and the claims of the paper beside
-what was found. --from draws again what was measured before; --docs writes claims and tables
+the results. --from draws earlier results again; --docs writes claims and tables
 into a page, between the lines <!-- PART: begin --> and <!-- PART: end -->.
 """
 

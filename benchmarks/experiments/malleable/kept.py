@@ -21,8 +21,8 @@ class Kept:
         self._found: dict[str, dict[str, Any]] = {}
         self._mended: str | None = None
         if path.exists():
-            # Whoever was interrupted may have left half a line; or somebody is just
-            # writing it, so it is taken away only if we are to write, too.
+            # An interrupted run may have left half a line. Another run may be writing it
+            # now, so it is removed only if this run writes too.
             whole, _, half = path.read_text().rpartition("\n")
             if half:
                 self._mended = f"{whole}\n" if whole else ""

@@ -90,9 +90,10 @@ def held(point: Point) -> Point:
 def runs_of(
     figures: Iterable[str], repeat: int, count: int, hold: bool = False
 ) -> list[MalleableRun]:
-    """The runs that measure all points of the figures, stream by stream, so that what is
-    there at any time has about as many streams for each point; of a stream, what takes
-    longest first."""
+    """Returns the runs that measure all points of the figures, stream by stream.
+
+    So each point has about as many streams at any time. Within a stream, the longest run
+    comes first."""
     cases: dict[tuple[str, str, float], list[Case]] = defaultdict(list)
     for figure in figures:
         for shown in points_of(figure):

@@ -73,7 +73,7 @@ class Samples:
         self._setting = json.loads(json.dumps(asdict(setting)))
         self._found: dict[Cell, list[Sample]] = {}
         if path.exists():
-            # Whoever was interrupted may have left half a line.
+            # An interrupted run may have left half a line.
             whole, _, half = path.read_text().rpartition("\n")
             if half:
                 path.write_text(f"{whole}\n" if whole else "")
@@ -86,8 +86,9 @@ class Samples:
         self._found.setdefault(cell, []).append(sample)
 
     def left(self, cells: Iterable[Cell], repeat: int) -> list[Cell]:
-        """What is to be measured, each cell once a round, so that what changes slowly on
-        the machine touches all alike."""
+        """Returns the cells to measure, each once a round.
+
+        So slow changes of the machine affect all cells alike."""
         wanted = list(dict.fromkeys(cells))
         return [
             cell

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 Documents: TypeAlias = "Mapping[str, Mapping[str, Any]]"
 
 NO_EFFECT = 0.10
-#: Of the machine, used by others in the median: more is not a quiet machine.
+#: The greatest median share of the machine for other work; above it is not quiet.
 QUIET = 0.05
 #: Means of simulated streams may differ by this and be equal.
 SLACK = 0.005

@@ -39,7 +39,7 @@ Document = dict[str, Any]
 
 ROUNDS = 12
 QUEUES = (12, 100)
-#: Of the learner's chance: so many draws, and how far counters are off.
+#: The number of random draws, and the error of the counters.
 DRAWS = 20
 NOISE = 0.05
 SHARING = ("labels", "anyhow", "learned")
@@ -75,8 +75,8 @@ def table4(model: Model) -> Document:
 
 
 def learner(model: Model) -> Document:
-    """Every schedule in pairs, the worst first; and rounds of experimenting schedulers,
-    by what they were told and how well they see."""
+    """Computes every schedule in pairs, worst first, and the rounds of schedulers that try
+    schedules with different labels and counters."""
     rows: list[Document] = [
         {
             "pairs": schedule,
@@ -118,12 +118,12 @@ def _means(runs: Sequence[Sequence[Round]]) -> list[dict[str, float]]:
 
 
 def _told_nothing(model: Model) -> dict[str, frozenset[Resource]]:
-    """The CPU is not shared, so such a label warns of nobody."""
+    """Returns labels that never warn, because the CPU is not shared."""
     return dict.fromkeys(model.matrix.names, frozenset({Resource.CPU}))
 
 
 def _mixed_up(model: Model, seed: int) -> dict[str, frozenset[Resource]]:
-    """Everybody has somebody's label."""
+    """Returns the labels in random order."""
     limits = list(model.limits)
     Random(seed).shuffle(limits)
     return dict(zip(model.matrix.names, limits, strict=True))

@@ -3,7 +3,7 @@
 Measured here, with the node kernels:
   fig1 fig2 fig3 fig4   slowdown of EP, I/O Bench, STREAM and GUPS as more of them share a
                         node, beside each other
-  table1                speedup of each kernel with nobody on the other half of its node
+  table1                speedup of each kernel with a free other half of its node
   table2                speedups of kernels beside each other; --model of cosched sim
 
 Computed:
@@ -12,8 +12,8 @@ Computed:
   learner               a scheduler that experiments, and how far its estimates are off
   log                   a log (--log TRACE) against EASY without sharing
 
-Each part is written as symbiosis_PART.json, .txt, .png and .svg. What is measured is kept
-number by number in symbiosis_samples.jsonl: an interrupted command goes on where it was.
+Each part is written as symbiosis_PART.json, .txt, .png and .svg. Each measured
+number is kept in symbiosis_samples.jsonl, so an interrupted command can continue.
 --docs rewrites a page's section by all parts that --out holds, and copies their pictures.
 
 examples:

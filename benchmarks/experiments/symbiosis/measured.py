@@ -5,8 +5,8 @@ rest; the slowdown is against one instance on an otherwise idle node.
 
 Tables: a kernel stands for a parallel job, which has half of each of its nodes. So its
 traditional run has the same kernel on the other half; spread over twice as many nodes it
-has nobody there (Table 1), or another kernel (Table 2). What more messages between nodes
-cost is not in it.
+has a free other half (Table 1) or another kernel (Table 2). The cost of more messages
+between nodes is not included.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def figure_cells(part: str, cpus: int) -> list[Cell]:
 
 def figure(part: str, cpus: int, rates: Rates) -> Document:
     """lines: by background, the slowdown for each number of instances; ``nobody``: with
-    idle CPUs. impact: what a background did beyond that, at most."""
+    idle CPUs. impact: the greatest further slowdown by a background."""
     name = FIGURES[part]
     primary = BENCHMARKS[name]
     one = rates[Cell(primary, 1)]
@@ -119,7 +119,7 @@ def table_cells(part: str, kernels: Sequence[str], cpus: int) -> list[Cell]:
 
 
 def table1(kernels: Sequence[str], cpus: int, rates: Rates) -> Document:
-    """Each kernel's speedup with nobody on the other half."""
+    """Returns each kernel's speedup with a free other half."""
     half = cpus // 2
     speedups = {
         name: rates[Cell(name, half)] / rates[Cell(name, half, name, half)]

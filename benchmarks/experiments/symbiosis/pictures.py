@@ -122,7 +122,7 @@ def draw_matrix(result: Result, stem: Path) -> None:
 
 
 def draw_table3(result: Result, stem: Path) -> None:
-    """What users said (x); green: Table 4 shows it, red: it shows something else."""
+    """Draws users' labels (x); green: Table 4 confirms them, red: it does not."""
     figure, panel = _figure(6, 3.6, 1)
     kinds = [resource.value for resource in Resource]
     names = list(result["said"])

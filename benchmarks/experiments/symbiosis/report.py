@@ -14,7 +14,7 @@ PICTURES: Mapping[str, str] = {"stream": "the stream under each placement"}
 
 
 def section(results: Mapping[str, Result]) -> str:
-    """Of all parts that are there, in the paper's order; and what is missing."""
+    """Returns the section with all existing parts in the paper's order, and the gaps."""
     there = [part for part in CLAIMS if part in results]
     missing = [part for part in CLAIMS if part not in results]
     lines = ["| | claim | paper | ours | holds |", "|---|---|---|---|---|"]

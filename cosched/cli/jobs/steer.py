@@ -17,7 +17,7 @@ from cosched.cli.options import (
 )
 from cosched.observe.steering import Steered, steer
 
-#: What a job's mode, as daemons name it, means for the job.
+#: The meaning of each mode for a job.
 _MEANING = {
     "suspended": "suspended",
     "coscheduled": "coscheduled like any other",

@@ -44,7 +44,7 @@ class Story:
 
     @property
     def standing(self) -> str:
-        """What the job does now, in half a sentence."""
+        """Returns the current state of the job in half a sentence."""
         return standing(self.status, self.job, self.changes)
 
 

@@ -35,7 +35,7 @@ _BYTES = (b"\0", b"\1")
 
 
 class Shadow:
-    """What this task sent to its peers and received from them, by rank in COMM_WORLD: 1
+    """The statuses sent to peers and received from them, by rank in COMM_WORLD: 1
     scheduled, 0 not. Threads may race: a status is sent twice, or one message late.
 
     ``on``: every rank has joined, and has the memory for it. ``join_s``: how long a rank

@@ -167,8 +167,7 @@ def test_search_ends_within_its_forecast(data, repeats):
 
     observed, order = {}, []
     while batch := next_round(GRID, observed, repeats):
-        # What is left can only shrink to what was forecast, up to a change of who is in
-        # reach; every single round is part of the forecast made just before it.
+        # Every round is part of the forecast made just before it.
         assert runs_left(GRID, observed, repeats)[: len(batch)] == batch
         for one in batch:
             observed.setdefault(one, []).append(surface(one))

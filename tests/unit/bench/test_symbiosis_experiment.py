@@ -63,7 +63,7 @@ def test_the_page_says_what_was_computed(made):
     assert "stale" not in text
     shown = {path.name for path in (made / "figures").iterdir()}
     assert shown == {"symbiosis_stream.png"}
-    # What does not depend on how many streams were drawn stands in the repository's page.
+    # Rows that do not depend on the number of streams are in the repository's page.
     rows = [line for line in text.splitlines() if line.startswith(("| Table", "| 3"))]
     assert len(rows) == 2 + 6 + 2
     for line in rows:
@@ -118,14 +118,14 @@ def test_a_learner_finds_out_in_spite_of_its_users_and_counters(documents):
     ends = {name: ran[-1]["throughput"] for name, ran in rounds.items()}
     assert ends["no labels"] == ends["users' labels"] > ends["labels mixed up"]
     errors = {name: ran[-1]["error"] for name, ran in rounds.items()}
-    # Who is warned of nothing tries everything, and pays for it.
+    # A scheduler without warnings tries everything, also slow schedules.
     assert errors["no labels"] == 0.0 < errors["users' labels"]
     assert rounds["no labels"][0]["throughput"] < 1.0
 
 
 @pytest.fixture(scope="module")
 def of_a_log(tmp_path_factory):
-    """A short log on a machine that is busy: what sharing does for it."""
+    """Returns the effect of sharing for a short log on a busy machine."""
     folder = tmp_path_factory.mktemp("log")
     workload = generate(Recipe(jobs=300, machine=32, load=0.9, seed=1))
     with (folder / "made.swf").open("w") as stream:

@@ -1,6 +1,6 @@
 """The policies once more: slow, and as near to their definitions as can be.
 
-Time goes on one by one; what is expected is a list of busy nodes for every moment. A job
+Time advances by one; the plan is a list of busy nodes for every moment. A job
 is a tuple of submission, run time, size and walltime, and is known by its place.
 """
 

@@ -103,7 +103,7 @@ def test_divide_evenly_is_as_even_as_room_allows(rooms, count):
     assert sum(amounts) == min(count, sum(rooms))
     for amount, room in zip(amounts, rooms, strict=True):
         assert 0 <= amount <= room
-        # Who has room left got as much as anybody, or one less as one that comes later.
+        # A job with room left got the greatest amount, or one less.
         assert amount == room or amount >= max(amounts, default=0) - 1
     # One at a time, by hand.
     slow, left = [0] * len(rooms), count

@@ -46,8 +46,8 @@ def test_no_moment_is_missed(name, case):
 
 
 def test_late_job_beside_reservations_moves_none():
-    """The third job is late by a node which nobody needs; a new plan in queue order would
-    let the fourth go before the fifth, which was promised to start at 8."""
+    """The third job is late on a node that no job needs. A new plan in queue order would
+    start the fourth job before the fifth, which has a reservation at 8."""
     jobs = [(0, 5, 2, 20), (0, 8, 3, 8), (0, 20, 1, 6)]
     jobs += [(1, 10, 5, 10), (2, 11, 4, 11), (7, 1, 1, 1)]
     domain, scheduler = simulated(jobs, 6, POLICIES["conservative"])

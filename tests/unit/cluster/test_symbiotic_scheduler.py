@@ -205,8 +205,8 @@ def test_equal_halves_give_plain_easy(rows):
 @given(st.data(), placements)
 @SOME
 def test_no_start_delays_the_reserved_job(data, placement):
-    """While walltimes hold and nobody learns: a job that has a reservation as the first of
-    the queue never starts later than it says."""
+    """With correct walltimes and fixed speedups, the first job of the queue never starts
+    later than its reservation."""
     model, stream = data.draw(streams(NODES))
     machine = scheduler(model, NODES, placement)
     promised, ends, now = {}, [], 0

@@ -309,7 +309,7 @@ def test_each_user_is_logged_once_a_minute(caplog):
 
 @pytest.fixture
 def visitor(tmp_path):
-    """Makes a child connect and hand us its end; what is left is a connection of its."""
+    """Makes a child connect and pass its end to this process, which then holds it."""
     path = str(tmp_path / "door.sock")
     door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     door.bind(path)
@@ -583,7 +583,7 @@ def test_only_regions_with_a_bell_are_taken_over(tmp_path):
 
 
 def test_task_cannot_block_reads_of_its_bell(tmp_path):
-    """What a descriptor stands for has flags and a size that its holder may set."""
+    """A task may change the flags and the size of an open pipe."""
     paths = NodePaths(tmp_path, "n")
     paths.bells.mkdir(parents=True)
     jobs = JobTable(paths)

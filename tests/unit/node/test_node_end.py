@@ -94,7 +94,7 @@ def left(paths):
 
 
 class Classes:
-    """Notes what is asked for; what is in ``refused`` fails."""
+    """Records the calls; the calls in ``refused`` fail."""
 
     def __init__(self, *refused, on_thaw=None):
         self.refused = refused

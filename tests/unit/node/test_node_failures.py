@@ -301,7 +301,7 @@ def test_memory_written_into_a_region_blocks_no_job():
     assert job.region.memory_bytes == GIB // 2
     job.region.memory_bytes = 1 << 63
     assert door.come("b", GIB // 2).inside
-    assert not door.come("c", 1).inside  # what was declared counts
+    assert not door.come("c", 1).inside  # the declared memory counts
 
 
 def test_launched_task_gets_its_answer_at_once():

@@ -35,7 +35,7 @@ from cosched.sim.malleable.policies import BASELINES, figures, no_worse, run_str
 from cosched.sim.malleable.runs import Case, cases_of
 from tests.unit.sim.test_sim_cli import cosched
 
-#: What the paper says and our streams do not show; docs/results/weissman.md says why.
+#: Claims that these streams do not confirm; docs/results/weissman.md gives the reasons.
 NOT_HERE = {
     "at M of 9 and 12 it is less with FR",
     "with FQ it rises again as M grows on",
@@ -45,7 +45,7 @@ NOT_HERE = {
     "harvests a job",
     "FR harvests about twice as often as FQ",
 }
-#: What longer streams show.
+#: Claims that only longer streams confirm.
 NOT_IN_SMALL = {
     "Low-Imp waits slightly less than Even-H",
     "with FQ the wait falls with the minimum",
@@ -217,7 +217,7 @@ def test_bad_input_gets_one_line_and_a_status(words, says, folder, monkeypatch, 
 
 
 def test_the_figures_of_the_paper_in_small(tmp_path, capsys):
-    """Every figure is drawn and every claim looked at; what fails is known."""
+    """Draws every figure and checks every claim; the failing claims are known."""
     pytest.importorskip("matplotlib")
     page = tmp_path / "page.md"
     begin, end = "<!-- malleable: begin -->", "<!-- malleable: end -->"

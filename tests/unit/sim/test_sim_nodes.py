@@ -108,7 +108,7 @@ def test_meeting_waits_for_slowest_rank(pattern, data):
     program = replace(jobs(1, pattern)[0], imbalance=0.3)
     ranks = make_ranks(program, ranks_n, Cluster(ranks_n), np.random.default_rng(1), 0.0)
     assert isinstance(ranks, Meeting)
-    work = np.zeros(ranks_n)  # what the ranks could have done at most
+    work = np.zeros(ranks_n)  # the most work that the ranks could do
     now_ns = 0.0
     for elapsed_ns, speed, on in data.draw(histories(ranks_n)):
         ranks.resume(speed, on)
@@ -161,7 +161,7 @@ def test_jumping_over_steps_gives_what_taking_each_gives(pattern, ranks_n, piece
             ranks.advance(0.6 * end_ns * piece / steps)
             last = ranks.resume(speed, on)
         ends.append(last)
-    # A wave that is interrupted counts its messages' flights anew.
+    # An interrupted wave starts the flights of its messages again.
     flight_ns = pieces * 20e3 * 8 if pattern is Pattern.WAVEFRONT else 1e3
     assert ends[0] == pytest.approx(ends[1], abs=flight_ns)
 
@@ -262,7 +262,7 @@ def test_every_job_ends_and_no_node_gives_more_than_its_cpu(
         gmet_ns=10 * NS_PER_MS,
     )  # fmt: skip
     work_s = sum(program.steps * program.step_ns for program in programs) / NS_PER_S
-    # A scheduled job is slowed by 1% for each other one, which nobody may use up.
+    # Each other job takes 1% from a scheduled job, and may leave it unused.
     assert result.makespan_s >= 0.96 * work_s
     longest = zip(result.responses_s, result.alone_s, strict=True)
     assert all(response >= alone - 1e-6 for response, alone in longest)
@@ -399,7 +399,7 @@ def test_jobs_that_launch_use_all_of_the_cpus_and_no_more(arm, launch_ms, seed):
     )
     result = outcome(arm, programs, Cluster(2, spread_ns=0), seed=seed)
     computed_s = sum(p.launch_ns + p.work_ns for p in programs) / NS_PER_S
-    # Until a switch is felt, who comes has its 1%, and nobody what the other leaves.
+    # Until a switch takes effect, the new job has 1%, and the rest stays unused.
     assert result.makespan_s == pytest.approx(computed_s, abs=0.03)
 
 

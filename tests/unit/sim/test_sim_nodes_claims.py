@@ -1,4 +1,4 @@
-"""What docs/results/nodes.md says of many nodes, on fewer of them."""
+"""Checks the claims of docs/results/nodes.md on fewer nodes."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ ranks = 2
 
 @pytest.fixture
 def made_up_lab(monkeypatch, tmp_path):
-    """Two jobs of 2 s, as a calibration and a bench on two nodes would tell of them."""
+    """Replaces calibration and bench by two jobs of 2 s on two nodes."""
     calls = []
 
     def calibrated(_path, testbed, _repeats, _environ, _log):

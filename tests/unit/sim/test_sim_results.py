@@ -115,7 +115,7 @@ def test_exact_estimates_are_the_run_times():
 
 
 def test_under_two_hundred_bytes_a_job():
-    """At rest, with the result beside it: what a long log costs."""
+    """Measures the memory of a long log and its result."""
     import tracemalloc
 
     tracemalloc.start()

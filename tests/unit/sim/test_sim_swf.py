@@ -1,4 +1,4 @@
-"""Reading and writing logs: what is read, and how bad lines are named."""
+"""Reads and writes logs, good and bad lines."""
 
 from __future__ import annotations
 
