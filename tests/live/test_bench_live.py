@@ -125,7 +125,7 @@ def test_bench_existing_lab_keeps_its_daemons(start_bench, run_dir):
         bench = start_bench("one-alone-short", "--arms", "strict", "--no-warm-up")
         assert bench.communicate(timeout=300)[1].splitlines()[-1] == (
             "cosched: arm strict: the nodes' daemons are not in that mode: restart them "
-            "with 'cosched up --mode strict', or let the bench make a lab of its own"
+            "with 'cosched up --mode strict', or let the bench make a private lab"
         )
         assert bench.returncode == 1
     finally:

@@ -237,7 +237,7 @@ def test_exec_leaves_no_signal_ignored(lab):
     ("words", "says", "status"),
     [
         (["lab9", "true"], "host 'lab9' is not in the lab; its nodes are lab1, lab2", 1),
-        (["lab1"], "name a command", 2),
+        (["lab1"], "Missing CMD", 2),
         (["lab1", "/nonexistent"], "/nonexistent", 127),
     ],
 )
