@@ -10,11 +10,11 @@ import errno
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from ipaddress import IPv4Network
 from typing import Any
 
 from cosched.core.errors import CoschedError
+from cosched.lab.state import NodeRecord
 from cosched.linux.namespaces import network_of
 
 BRIDGE = "fabric0"
@@ -22,16 +22,7 @@ CARRIER_WITHIN_S = 5.0
 CARRIER_POLL_S = 0.005
 
 
-@dataclass(frozen=True, slots=True)
-class Port:
-    """One node's place on the fabric."""
-
-    name: str
-    address: str
-    keeper_pid: int
-
-
-def join_nodes(fabric_pid: int, ports: Sequence[Port], network: IPv4Network) -> None:
+def join_nodes(fabric_pid: int, nodes: Sequence[NodeRecord], network: IPv4Network) -> None:
     """Makes the bridge and the nodes' interfaces; returns once packets can flow."""
     # Imported here: it takes long, and most commands do not need it.
     from pyroute2.netlink.exceptions import NetlinkError
@@ -41,10 +32,10 @@ def join_nodes(fabric_pid: int, ports: Sequence[Port], network: IPv4Network) -> 
             fabric.link("add", ifname=BRIDGE, kind="bridge")
             bridge = _index(fabric, BRIDGE)
             fabric.link("set", index=bridge, state="up")
-            for port in ports:
-                _plug_in(fabric, bridge, port)
-                _set_up(port, network.prefixlen)
-            _wait_for_carrier(fabric, {port.name for port in ports})
+            for node in nodes:
+                _plug_in(fabric, bridge, node)
+                _set_up(node, network.prefixlen)
+            _wait_for_carrier(fabric, {node.name for node in nodes})
     except NetlinkError as error:
         code = int(error.code)
         hint = (
@@ -68,22 +59,22 @@ def _index(netlink: Any, interface: str) -> int:
     return int(netlink.link_lookup(ifname=interface)[0])
 
 
-def _plug_in(fabric: Any, bridge: int, port: Port) -> None:
+def _plug_in(fabric: Any, bridge: int, node: NodeRecord) -> None:
     fabric.link(
         "add",
-        ifname=port.name,
+        ifname=node.name,
         kind="veth",
-        peer={"ifname": "eth0", "net_ns_pid": port.keeper_pid},
+        peer={"ifname": "eth0", "net_ns_pid": node.keeper_pid},
     )
-    fabric.link("set", index=_index(fabric, port.name), master=bridge, state="up")
+    fabric.link("set", index=_index(fabric, node.name), master=bridge, state="up")
 
 
-def _set_up(port: Port, prefixlen: int) -> None:
-    with _netlink(port.keeper_pid) as node:
-        node.link("set", index=_index(node, "lo"), state="up")
-        ethernet = _index(node, "eth0")
-        node.addr("add", index=ethernet, address=port.address, prefixlen=prefixlen)
-        node.link("set", index=ethernet, state="up")
+def _set_up(node: NodeRecord, prefixlen: int) -> None:
+    with _netlink(node.keeper_pid) as inside:
+        inside.link("set", index=_index(inside, "lo"), state="up")
+        ethernet = _index(inside, "eth0")
+        inside.addr("add", index=ethernet, address=node.address, prefixlen=prefixlen)
+        inside.link("set", index=ethernet, state="up")
 
 
 def _wait_for_carrier(fabric: Any, ports: set[str]) -> None:

@@ -19,17 +19,7 @@ from typing import NoReturn
 
 from cosched.core.errors import CoschedError
 from cosched.lab import agent
-from cosched.lab.state import LabState, read_state
-
-
-@dataclass(frozen=True, slots=True)
-class LabNode:
-    """One node of a lab."""
-
-    name: str
-    address: str
-    cpus: tuple[int, ...]
-    keeper_pid: int
+from cosched.lab.state import LabState, NodeRecord, read_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +29,7 @@ class Lab:
     run_dir: Path
     network: str
     agent: Path
-    nodes: tuple[LabNode, ...]
+    nodes: tuple[NodeRecord, ...]
 
     @classmethod
     def load(cls, run_dir: Path) -> Lab | None:
@@ -77,13 +67,10 @@ class Lab:
             run_dir=run_dir,
             network=state.network,
             agent=Path(state.agent),
-            nodes=tuple(
-                LabNode(node.name, node.address, node.cpus, node.keeper.pid)
-                for node in state.nodes
-            ),
+            nodes=state.nodes,
         )
 
-    def node(self, name: str) -> LabNode:
+    def node(self, name: str) -> NodeRecord:
         """Returns the node with this name or address."""
         for node in self.nodes:
             if name in (node.name, node.address):

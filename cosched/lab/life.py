@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
@@ -76,7 +77,7 @@ def up(run_dir: Path, nodes: int, cores_per_node: int, daemons: bool = True) -> 
             lab = Lab.of_state(run_dir, state)
             if daemons:
                 _in_nodes(lab, [node.name for node in planned], ["up"])
-            write_state(run_dir, state.completed())
+            write_state(run_dir, replace(state, complete=True))
         except BaseException:
             _sweep(run_dir)
             remove_if_empty(run_dir)
@@ -159,11 +160,7 @@ def _make(run_dir: Path, planned: tuple[PlannedNode, ...], tools: agent.Tools) -
     )
     state = _start_keepers(run_dir, planned, str(place))
     agent.write_agent(place, agent.agent_script(tools, state.nodes))
-    fabric.join_nodes(
-        state.fabric.pid,
-        [fabric.Port(node.name, node.address, node.keeper.pid) for node in state.nodes],
-        NETWORK,
-    )
+    fabric.join_nodes(state.fabric.pid, state.nodes, NETWORK)
     return state
 
 

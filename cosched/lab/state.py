@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,11 @@ class NodeRecord:
     address: str
     cpus: tuple[int, ...]
     keeper: ProcessId
+
+    @property
+    def keeper_pid(self) -> int:
+        """The keeper's process id."""
+        return self.keeper.pid
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +50,6 @@ class LabState:
             ("fabric", self.fabric),
             *((node.name, node.keeper) for node in self.nodes),
         )
-
-    def completed(self) -> LabState:
-        return replace(self, complete=True)
 
 
 def state_path(run_dir: Path) -> Path:
