@@ -9,7 +9,6 @@ from typing import Any
 
 from cosched.core.errors import NoDaemon
 from cosched.node.sockets.client import nodes_in, request
-from cosched.observe.states import state_word
 from cosched.shm.paths import NodePaths, default_run_dir
 from cosched.shm.userdirs import SYSTEM_RUN_DIR
 from cosched.tables import table
@@ -17,6 +16,11 @@ from cosched.tables import table
 Status = dict[str, Any]
 
 _COLUMNS = ("job", "tasks", "state", "share", "scheduled", "switches", "granted")
+
+
+def state_word(state: str) -> str:
+    """Returns the word that people read for a job's state or mode in the JSON fields."""
+    return {"raised": "boosted", "released": "detached"}.get(state, state)
 
 
 def gather(run_dir: Path, nodes: Sequence[str] = ()) -> list[Status]:

@@ -12,6 +12,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from cosched.core.node.messages import Cause, Job, Refusal
+from cosched.core.units import NS_PER_S, NS_PER_US
 from cosched.observe.report.histogram import Json, histogram
 from cosched.observe.timeline.agreement import (
     Agreement,
@@ -21,9 +22,6 @@ from cosched.observe.timeline.agreement import (
     length_ns,
 )
 from cosched.observe.timeline.timeline import NodeTimeline, Refused, Span
-
-NS_PER_US = 1000
-NS_PER_S = 1_000_000_000
 
 #: The causes that made a job run, in words.
 CAUSES = {
@@ -152,9 +150,8 @@ def _job(job: Job, nodes: Sequence[NodeTimeline], agreed: Sequence[Agreement]) -
         "nodes": sorted(
             {node.node for node in nodes for key, _, _ in node.present if key == job}
         ),
-        "response_s": _seconds(
-            max(end for _, _, end in stays) - min(b for _, b, _ in stays)
-        ),
+        "response_s": (max(end for *_, end in stays) - min(b for _, b, _ in stays))
+        / NS_PER_S,
         "share": scheduled_ns / present_ns if present_ns else None,
         "together": agreement.fraction if agreement else None,
         "switches": len(spans),
@@ -205,8 +202,7 @@ def _histograms(
 
 
 def _bench(bench: Mapping[str, Any]) -> Json:
-    """A bench result (its format: docs/json.md)
-    without what the page does not show."""
+    """Returns the part of a bench result (docs/json.md) that the page shows."""
     return {
         "title": bench["workload"]["title"],
         "about": bench["workload"].get("description") or "",
@@ -227,7 +223,3 @@ def _bench(bench: Mapping[str, Any]) -> Json:
             for name, arm in bench["arms"].items()
         ],
     }
-
-
-def _seconds(ns: int) -> float:
-    return ns / NS_PER_S

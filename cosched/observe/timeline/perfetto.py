@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from cosched.core.node.messages import Cause
+from cosched.core.node.messages import Cause, Job
+from cosched.core.units import NS_PER_US
 from cosched.observe.timeline.agreement import Follow, follows
 from cosched.observe.timeline.timeline import NodeTimeline
-
-NS_PER_US = 1000
 
 Event = dict[str, Any]
 
@@ -90,13 +89,8 @@ class _Writer:
     def _refusals(self, node: NodeTimeline) -> list[Event]:
         return [
             {
+                **self._instant(node, refused.job, refused.at_ns, "refused"),
                 "name": f"refused: {refused.reason.value}",
-                "cat": "refused",
-                "ph": "i",
-                "s": "t",
-                "ts": self._us(refused.at_ns),
-                "pid": self._pids[node.node],
-                "tid": self._tids[refused.job],
                 "args": {"task": refused.task},
             }
             for refused in node.refused
@@ -106,17 +100,23 @@ class _Writer:
     def _pulls(self, node: NodeTimeline) -> list[Event]:
         return [
             {
+                **self._instant(node, span.job, span.begin_ns, "pulled"),
                 "name": "pulled by a message",
-                "cat": "pulled",
-                "ph": "i",
-                "s": "t",
-                "ts": self._us(span.begin_ns),
-                "pid": self._pids[node.node],
-                "tid": self._tids[span.job],
             }
             for span in node.spans
             if span.cause is Cause.PULLED
         ]
+
+    def _instant(self, node: NodeTimeline, job: Job, at_ns: int, category: str) -> Event:
+        return {
+            "name": category,
+            "cat": category,
+            "ph": "i",
+            "s": "t",
+            "ts": self._us(at_ns),
+            "pid": self._pids[node.node],
+            "tid": self._tids[job],
+        }
 
     def _flows(self) -> list[Event]:
         events: list[Event] = []

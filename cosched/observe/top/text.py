@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from cosched.observe.states import state_word
+from cosched.observe.status import state_word
 from cosched.observe.top.model import JobRow, NodeRow, View
 from cosched.observe.top.recent import Trends
 from cosched.tables import table

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cosched.observe.states import state_word
+from cosched.observe.status import state_word
 
 Status = Mapping[str, Any]
 

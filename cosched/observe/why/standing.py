@@ -7,7 +7,7 @@ from typing import Any
 
 from cosched.core.node.messages import Cause
 from cosched.core.units import NS_PER_S
-from cosched.observe.states import state_word
+from cosched.observe.status import state_word
 from cosched.observe.why.reasons import Explained
 
 Status = Mapping[str, Any]
@@ -18,23 +18,22 @@ _MODES = {
 }
 
 
-def find_job(status: Status | None, key: str) -> Mapping[str, Any] | None:
-    """Returns the job in a node's status, None if it is not there."""
-    jobs = status["jobs"] if status else []
+def find_job(
+    status: Status | None, key: str, lists: Sequence[str] = ("jobs",)
+) -> Mapping[str, Any] | None:
+    """Returns the job in these lists of a node's status, None if it is not there.
+
+    ``jobs`` has the jobs on the node, ``waiting`` the jobs that wait for memory.
+    """
+    jobs = [job for name in lists for job in status[name]] if status else []
     return next((job for job in jobs if job["key"] == key), None)
-
-
-def find_waiting(status: Status | None, key: str) -> Mapping[str, Any] | None:
-    """Returns the job among the jobs that wait for memory, None if it is not there."""
-    waiting = status["waiting"] if status else []
-    return next((job for job in waiting if job["key"] == key), None)
 
 
 def standing(status: Status | None, key: str, changes: Sequence[Explained]) -> str:
     """Describes whether the job runs, since when, and which jobs wait for it or run."""
     if status is None:
         return "no daemon is up; this is from its trace"
-    waiting, live = find_waiting(status, key), find_job(status, key)
+    waiting, live = find_job(status, key, ("waiting",)), find_job(status, key)
     if live is None and waiting is not None:
         return f"has waited for {waiting['waited_s']:.1f} s to begin: {waiting['reason']}"
     if live is None:

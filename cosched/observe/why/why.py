@@ -17,7 +17,7 @@ from cosched.core.trace.story import Note, notes_about
 from cosched.node.sockets.client import request
 from cosched.observe.timeline.trace import Trace, read_trace, trace_files
 from cosched.observe.why.reasons import Explained, Explainer, explain_all
-from cosched.observe.why.standing import find_job, find_waiting, standing
+from cosched.observe.why.standing import find_job, standing
 from cosched.shm.paths import NodePaths, job_key
 
 Status = Mapping[str, Any]
@@ -96,7 +96,7 @@ def _on_node(paths: NodePaths, asker: Asker) -> list[Story]:
             notes = [*older, *notes]
             reach_ns = min(reach_ns, past.trace.header.wall_ns)
             ranks = {**past.ranks, **ranks}
-        here = find_job(status, key) or find_waiting(status, key)
+        here = find_job(status, key, ("jobs", "waiting"))
         if notes or here:
             explainer = Explainer(ranks.get, _namer(key), key)
             reach_ns = max(reach_ns, asker.since_wall_ns)
