@@ -26,21 +26,29 @@ POLL_S = 0.2
 
 
 class Named(Protocol):
-    """The outcome of a run."""
+    """A run."""
 
     @property
     def name(self) -> str:
-        """The run's name."""
+        """The name in the progress display."""
+
+
+class Outcome(Protocol):
+    """The outcome of a run."""
+
+    @property
+    def run(self) -> Named:
+        """The run itself."""
 
 
 RunT = TypeVar("RunT")
-OutcomeT = TypeVar("OutcomeT", bound=Named)
+OutcomeT = TypeVar("OutcomeT", bound=Outcome)
 
 #: Carries out one run. It is a function of a module, since other processes import it.
 Work: TypeAlias = Callable[[RunT, Progress], OutcomeT]
 
 #: Receives how many runs are done (2.5: two and a half), and each outcome when it comes.
-Report: TypeAlias = Callable[[float, "Named | None"], None]
+Report: TypeAlias = Callable[[float, "Outcome | None"], None]
 
 
 class Stopped(Exception):

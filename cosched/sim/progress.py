@@ -17,7 +17,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from cosched.sim.parallel import Named, Report
+from cosched.sim.parallel import Outcome, Report
 from cosched.sim.queue.table import duration
 
 #: A line shows the time left if it is at least this long.
@@ -41,7 +41,7 @@ def open_progress(stream: TextIO, runs: int) -> Iterator[Report]:
     with Progress(*columns, console=Console(file=stream), transient=True) as progress:
         task = progress.add_task("", total=runs)
 
-        def report(done: float, outcome: Named | None) -> None:
+        def report(done: float, outcome: Outcome | None) -> None:
             progress.update(
                 task, completed=done, description=f"run {min(runs, int(done) + 1)}/{runs}"
             )
@@ -53,12 +53,12 @@ def _lines(stream: TextIO, runs: int) -> Report:
     ended = 0
     began_s = monotonic()
 
-    def report(done: float, outcome: Named | None) -> None:
+    def report(done: float, outcome: Outcome | None) -> None:
         nonlocal ended
         if outcome is not None and runs > 1:
             ended += 1
             left_s = (monotonic() - began_s) * max(0.0, runs - done) / done
             left = f", {duration(left_s)} left" if left_s >= LEAST_LEFT_S else ""
-            print(f"{ended}/{runs}  {outcome.name}{left}", file=stream, flush=True)
+            print(f"{ended}/{runs}  {outcome.run.name}{left}", file=stream, flush=True)
 
     return report

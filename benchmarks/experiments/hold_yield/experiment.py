@@ -79,14 +79,10 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A case and what came of it."""
+    """A case and its result."""
 
-    case: Case
+    run: Case
     result: Coupled
-
-    @property
-    def name(self) -> str:
-        return self.case.name
 
 
 def load_of(log: Workload) -> float:
@@ -180,7 +176,7 @@ def means(ended: Sequence[Ended]) -> list[dict[str, Any]]:
     """A row for each sweep, value, combination and machine: means over the repeats."""
     found: dict[tuple[str, float, str], list[Coupled]] = defaultdict(list)
     for one in ended:
-        found[one.case.sweep, one.case.x, one.case.schemes].append(one.result)
+        found[one.run.sweep, one.run.x, one.run.schemes].append(one.result)
     rows = []
     for (sweep, x, schemes), results in sorted(found.items()):
         for machine in NAMES:
@@ -241,7 +237,7 @@ def carry_on(options: argparse.Namespace) -> None:
         "command": shlex.join(["scripts/dev", "bench", "hold_yield", *sys.argv[1:]]),
         "means": rows,
         "runs": [
-            {**asdict(one.case), "trace": str(one.case.trace), **one.result.document()}
+            {**asdict(one.run), "trace": str(one.run.trace), **one.result.document()}
             for one in ended
         ],
     }

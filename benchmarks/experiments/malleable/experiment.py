@@ -47,7 +47,7 @@ from benchmarks.experiments.malleable.tables import (
 )
 from benchmarks.experiments.section import rewrite
 from cosched.sim.malleable.runs import MalleableOutcome, carry_out
-from cosched.sim.parallel import Named, carry_out_all
+from cosched.sim.parallel import Outcome, carry_out_all
 from cosched.sim.progress import open_progress
 
 TABLES = {"fig14": table_of_figure_14, "table2": table_2, "table3": table_3}
@@ -99,7 +99,7 @@ def measure(options: argparse.Namespace, figures: Sequence[str]) -> Measured:
     left = kept.left(runs)
     with open_progress(sys.stderr, len(left)) as report:
 
-        def note(done: float, outcome: Named | None) -> None:
+        def note(done: float, outcome: Outcome | None) -> None:
             if isinstance(outcome, MalleableOutcome):
                 kept.add(outcome)
             report(done, outcome)

@@ -79,12 +79,8 @@ class Case:
 class Ended:
     """A case and its result."""
 
-    case: Case
+    run: Case
     outcome: NodesOutcome
-
-    @property
-    def name(self) -> str:
-        return self.case.name
 
 
 def run_of(case: Case) -> NodesRun:
@@ -141,7 +137,7 @@ def means(ended: Sequence[Ended]) -> list[dict[str, Any]]:
     """Returns a row for each sweep, value, pattern and way."""
     found: dict[tuple[str, str, str, str], list[NodesOutcome]] = defaultdict(list)
     for one in ended:
-        case = one.case
+        case = one.run
         found[case.sweep, case.pattern, case.x, case.way].append(one.outcome)
     rows = []
     for (sweep, pattern, x, way), outcomes in found.items():
@@ -261,7 +257,7 @@ def carry_on(options: argparse.Namespace) -> None:
     document = {
         "command": shlex.join(["scripts/dev", "bench", "nodes", *options.words]),
         "means": rows,
-        "runs": [{"name": one.name, **one.outcome.document()} for one in ended],
+        "runs": [{"name": one.run.name, **one.outcome.document()} for one in ended],
     }
     (options.out / "nodes.json").write_text(json.dumps(document))
     text = table(rows)

@@ -74,15 +74,10 @@ class CoupledOutcome:
     files: tuple[str, ...] = ()
     skipped: dict[str, dict[str, int]] = field(default_factory=dict)
 
-    @property
-    def name(self) -> str:
-        """The run's name."""
-        return self.run.name
-
     def document(self) -> dict[str, Any]:
         """Returns the outcome as JSON."""
         return {
-            "schemes": self.name,
+            "schemes": self.run.name,
             **self.result.document(),
             "files": list(self.files),
             "skipped_lines": self.skipped,
@@ -94,7 +89,7 @@ def carry_out(run: CoupledRun, progress: Progress = no_progress) -> CoupledOutco
     names = unique_names(run.traces)
     read = [read_swf(path, skip_bad=run.skip_bad) for path in run.traces]
     skipped = {
-        name: {fault.value: count for fault, count in sorted(log.skipped.items())}
+        name: log.skipped_lines()
         for name, log in zip(names, read, strict=True)
         if log.skipped
     }

@@ -28,7 +28,7 @@ def render(outcomes: Sequence[CoupledOutcome]) -> str:
         if not outcome.run.schemes:
             continue
         kept = f"{result.kept} of {result.groups} groups {_constraint(outcome)}"
-        line = f"{outcome.name}: {kept}"
+        line = f"{outcome.run.name}: {kept}"
         if result.stuck:
             line += f"; {result.stuck} jobs never started"
         lines.append(line)
@@ -49,7 +49,7 @@ def _constraint(outcome: CoupledOutcome) -> str:
 def _cells(outcome: CoupledOutcome, machine: str) -> tuple[str, ...]:
     figures = outcome.result.domains[machine]
     return (
-        outcome.name,
+        outcome.run.name,
         duration(figures["mean_wait_s"]),
         f"{figures['mean_slowdown']:.1f}",
         duration(figures["mean_sync_s"]),

@@ -12,7 +12,7 @@ not, so the model's load differs from that of the log.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from random import Random
 from typing import Any
 
@@ -72,14 +72,7 @@ class LogModel:
 
     def document(self) -> dict[str, Any]:
         """Returns the model as JSON."""
-        return {
-            "name": self.name,
-            "machine": self.machine,
-            "per_hour": list(self.per_hour),
-            "sizes": list(self.sizes),
-            "shape": self.shape,
-            "scale_s": self.scale_s,
-        }
+        return asdict(self)
 
 
 def model_of(document: Any, what: str) -> LogModel:

@@ -67,6 +67,10 @@ class Log:
     start_s: int | None = None
     skipped: Counter[Fault] = field(default_factory=Counter)
 
+    def skipped_lines(self) -> dict[str, int]:
+        """Returns how many lines were left out, by the words for their fault."""
+        return {fault.value: count for fault, count in sorted(self.skipped.items())}
+
 
 def read_swf(path: Path, *, machine: int | None = None, skip_bad: bool = False) -> Log:
     """Reads a log. ``machine``: its number of nodes; by default that of the header.

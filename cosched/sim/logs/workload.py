@@ -64,20 +64,20 @@ class Workload:
     def moved(self, by_ns: int, begin_ns: int = 0, end_ns: int | None = None) -> Workload:
         """Returns the jobs submitted from ``begin_ns`` to before ``end_ns``, each moved by
         ``by_ns``."""
-        copy = Workload(self.name, self.machine)
         first = bisect_left(self.submit_ns, begin_ns)
         last = len(self) if end_ns is None else bisect_left(self.submit_ns, end_ns)
-        for index in range(first, last):
-            copy.append(
-                self.number[index],
-                self.submit_ns[index] + by_ns,
-                self.run_ns[index],
-                self.size[index],
-                self.walltime_ns[index],
-                self.user[index],
-                self.executable[index],
-            )
-        return copy
+        part = slice(first, last)
+        return Workload(
+            self.name,
+            self.machine,
+            self.number[part],
+            array("q", [submit_ns + by_ns for submit_ns in self.submit_ns[part]]),
+            self.run_ns[part],
+            self.size[part],
+            self.walltime_ns[part],
+            self.user[part],
+            self.executable[part],
+        )
 
     def job(self, index: int, estimates: Estimates) -> Job:
         """Returns the job for the queue. Its number there is its index, since numbers in

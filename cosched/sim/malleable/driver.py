@@ -22,14 +22,7 @@ from cosched.core.cluster.malleable.messages import (
 )
 from cosched.core.cluster.malleable.scheduler import Counts, MalleableScheduler
 from cosched.core.cluster.malleable.settings import Policy
-from cosched.sim.engine import (
-    END,
-    NEVER,
-    Engine,
-    Progress,
-    no_progress,
-    submit_in_order,
-)
+from cosched.sim.engine import END, NEVER, Engine, submit_in_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,17 +90,12 @@ class MalleableDomain:
             self._engine.at(end_ns, END, self._end, place)
 
 
-def simulate(
-    jobs: Sequence[MalleableJob],
-    nodes: int,
-    policy: Policy,
-    progress: Progress = no_progress,
-) -> MalleableSchedule:
+def simulate(jobs: Sequence[MalleableJob], nodes: int, policy: Policy) -> MalleableSchedule:
     """Runs a stream of jobs, sorted by submission, on a machine of ``nodes`` nodes."""
     engine = Engine()
     scheduler = MalleableScheduler(nodes, policy)
     domain = MalleableDomain(engine, jobs, scheduler)
-    engine.run(lambda: progress(domain.ended / max(1, len(jobs))))
+    engine.run(lambda: None)
     return MalleableSchedule(
         submit_ns=array("q", [job.submit_ns for job in jobs]),
         start_ns=domain.start_ns,

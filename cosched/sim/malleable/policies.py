@@ -19,7 +19,6 @@ from cosched.core.cluster.malleable.scheduler import Counts
 from cosched.core.cluster.malleable.settings import MOLDABLE, Control, Distribution, Policy
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
-from cosched.sim.engine import Progress, no_progress
 from cosched.sim.logs.workload import Estimates, Workload
 from cosched.sim.malleable.driver import MalleableSchedule, simulate
 from cosched.sim.queue.metrics import column
@@ -56,15 +55,14 @@ def run_stream(
     name: str,
     degree: int | None = None,
     control: Control = Control(),  # noqa: B008  (frozen)
-    progress: Progress = no_progress,
 ) -> MalleableSchedule:
     """Runs jobs, sorted by submission and numbered by place, under a policy."""
     if name not in QUEUES:
-        return simulate(jobs, nodes, policy_of(name, degree, control), progress)
+        return simulate(jobs, nodes, policy_of(name, degree, control))
     stream = Workload("stream", nodes)
     for job in jobs:
         stream.append(job.number, job.submit_ns, job.run_ns, job.ideal, job.run_ns)
-    schedule, _ = simulate_queue(stream, QUEUES[name], Estimates.EXACT, progress=progress)
+    schedule, _ = simulate_queue(stream, QUEUES[name], Estimates.EXACT)
     starts, runs = column(schedule.start_ns), column(stream.run_ns)
     return MalleableSchedule(
         submit_ns=stream.submit_ns,

@@ -130,11 +130,6 @@ class MalleableOutcome:
     nodes: int
     figures: tuple[dict[str, float], ...]
 
-    @property
-    def name(self) -> str:
-        """The run's name."""
-        return self.run.name
-
 
 def carry_out(run: MalleableRun, progress: Progress = no_progress) -> MalleableOutcome:
     """Makes the jobs and runs them through all cases.

@@ -89,11 +89,6 @@ class Coscheduled:
         self._engine.run(progress)
 
     @property
-    def events(self) -> int:
-        """Calls that the engine made."""
-        return self._engine.done
-
-    @property
     def done_share(self) -> float:
         """The share of all steps that is over."""
         whole = sum(job.program.steps for job in self.jobs)

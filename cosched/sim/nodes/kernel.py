@@ -141,11 +141,6 @@ class Uncoordinated:
         return [end for end in ends if end is not None]
 
     @property
-    def events(self) -> int:
-        """Calls that the engine made."""
-        return self._engine.done
-
-    @property
     def done_share(self) -> float:
         """The share of all steps that is over."""
         whole = sum(job.program.steps for job in self.jobs)

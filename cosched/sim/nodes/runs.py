@@ -62,13 +62,7 @@ class NodesOutcome:
     alone_s: tuple[float, ...]
     makespan_s: float
     counters: Mapping[str, int]
-    events: int
     cpu_s: float
-
-    @property
-    def name(self) -> str:
-        """The run's name."""
-        return self.run.name
 
     @property
     def mean_response_s(self) -> float:
@@ -123,7 +117,7 @@ def carry_out(run: NodesRun, progress: Progress = no_progress) -> NodesOutcome:
     """Simulates one run."""
     begun_s = time.process_time()
     alone = tuple(alone_s(program, run.cluster) for program in run.programs)
-    ends_s, counters, events = _ends(run, alone, progress)
+    ends_s, counters = _ends(run, alone, progress)
     submits_s = [program.submit_ns / NS_PER_S for program in run.programs]
     return NodesOutcome(
         run,
@@ -131,20 +125,19 @@ def carry_out(run: NodesRun, progress: Progress = no_progress) -> NodesOutcome:
         alone,
         max(ends_s) - min(submits_s),
         counters,
-        events,
         time.process_time() - begun_s,
     )
 
 
 def _ends(
     run: NodesRun, alone: Sequence[float], progress: Progress
-) -> tuple[list[float], Mapping[str, int], int]:
+) -> tuple[list[float], Mapping[str, int]]:
     if run.arm == "batch":
-        return _one_after_the_other(run, alone), {}, 0
+        return _one_after_the_other(run, alone), {}
     if run.arm in ("kernel", "spin", "yield"):
         kernel = Uncoordinated(run.cluster, run.programs, run.arm != "yield", run.seed)
         ends_ns = kernel.run(lambda: progress(kernel.done_share))
-        return [end_ns / NS_PER_S for end_ns in ends_ns], {}, kernel.events
+        return [end_ns / NS_PER_S for end_ns in ends_ns], {}
     settings, slice_ns = run.settings, None
     if run.arm == "gang":
         slice_ns = settings.fixed_slice_ns
@@ -155,7 +148,7 @@ def _ends(
     nodes.run(lambda: progress(nodes.done_share))
     ended = [job.end_ns for job in nodes.jobs if job.end_ns is not None]
     assert len(ended) == len(nodes.jobs)
-    return [end_ns / NS_PER_S for end_ns in ended], nodes.counters(), nodes.events
+    return [end_ns / NS_PER_S for end_ns in ended], nodes.counters()
 
 
 def _one_after_the_other(run: NodesRun, alone: Sequence[float]) -> list[float]:

@@ -24,7 +24,7 @@ def _cells(outcome: NodesOutcome) -> tuple[str, ...]:
     switches = pulled + counters.get("csw_switched", 0) + counters.get("turn_given", 0)
     share = f"{pulled / switches:.0%}" if switches else "-"
     return (
-        outcome.name,
+        outcome.run.name,
         f"{outcome.mean_response_s:.2f} s",
         f"{outcome.makespan_s:.2f} s",
         f"{outcome.efficiency:.1%}",

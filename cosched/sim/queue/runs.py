@@ -48,11 +48,6 @@ class Outcome:
     files: tuple[str, ...]
     cpu_s: float
 
-    @property
-    def name(self) -> str:
-        """The run's name."""
-        return self.run.name
-
     def document(self) -> dict[str, Any]:
         """Returns the outcome as JSON."""
         return {
@@ -103,7 +98,7 @@ def carry_out(run: Run, progress: Progress = no_progress) -> Outcome:
     return Outcome(
         run=run,
         machine=log.workload.machine,
-        skipped={fault.value: count for fault, count in sorted(log.skipped.items())},
+        skipped=log.skipped_lines(),
         figures=figures,
         counts=asdict(scheduler.counts),
         files=files,

@@ -87,11 +87,6 @@ class SharingOutcome:
     skipped: dict[str, int]
     figures: dict[str, dict[str, float]] = field(default_factory=dict)
 
-    @property
-    def name(self) -> str:
-        """The run's name."""
-        return self.run.name
-
     def document(self) -> dict[str, Any]:
         """Returns the outcome as JSON."""
         return {
@@ -117,7 +112,7 @@ def carry_out(run: SharingRun, progress: Progress = no_progress) -> SharingOutco
     else:
         log = read_swf(run.trace, machine=run.nodes or None, skip_bad=run.skip_bad)
         nodes = log.workload.machine
-        skipped = {fault.value: count for fault, count in sorted(log.skipped.items())}
+        skipped = log.skipped_lines()
         stream = stream_of(log.workload, run.model, run.recipe.seed, run.draw)
     shared = {}
     for count, name in enumerate(run.placements):

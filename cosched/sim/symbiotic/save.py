@@ -31,6 +31,6 @@ def save(outcomes: Sequence[SharingOutcome], folder: Path, command: str) -> list
                 "end_s": [at_ns / NS_PER_S for at_ns in shared.end_ns],
                 "halves": [" ".join(map(str, sorted(halves))) for halves in shared.halves],
             }
-            stem = folder / f"{outcome.name.replace(' ', '-')}.{name}"
+            stem = folder / f"{outcome.run.name.replace(' ', '-')}.{name}"
             paths += save_columns(stem, columns, command, outcome.figures[name])
     return paths

@@ -129,8 +129,13 @@ def test_lines_for_a_pipe(runs):
 
 
 @dataclass(frozen=True)
-class Ended:
+class NamedRun:
     name: str
+
+
+@dataclass(frozen=True)
+class Ended:
+    run: NamedRun
 
 
 def test_lines_say_how_long_the_rest_takes(monkeypatch):
@@ -139,9 +144,9 @@ def test_lines_say_how_long_the_rest_takes(monkeypatch):
     stream = io.StringIO()
     with open_progress(stream, 4) as heard:
         heard(0.5, None)
-        heard(1.0, Ended("a"))
-        heard(2.5, Ended("b"))
-        heard(4.0, Ended("c"))
+        heard(1.0, Ended(NamedRun("a")))
+        heard(2.5, Ended(NamedRun("b")))
+        heard(4.0, Ended(NamedRun("c")))
     assert stream.getvalue().splitlines() == [
         "1/4  a, 90 s left",
         "2/4  b, 3.0 min left",
