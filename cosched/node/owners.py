@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import pwd
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from cosched.core.errors import CoschedError
@@ -42,13 +43,10 @@ class Owners:
         self,
     ) -> dict[str, Callable[[Mapping[str, Any], int], Mapping[str, Any]]]:
         """Returns the handlers for the control socket; each takes a request and a uid."""
-        return {op: self._handler(op) for op in MODES}
+        return {op: partial(self._change, op) for op in MODES}
 
-    def _handler(self, op: str) -> Callable[[Mapping[str, Any], int], Mapping[str, Any]]:
-        return lambda request, uid: self._change(op, str(request.get("job")), uid)
-
-    def _change(self, op: str, name: str, uid: int) -> Mapping[str, Any]:
-        job = self._find(op, name, uid)
+    def _change(self, op: str, request: Mapping[str, Any], uid: int) -> Mapping[str, Any]:
+        job = self._find(op, str(request.get("job")), uid)
         mode = MODES[op]
         if mode is Mode.RAISED and not self.may_raise(uid):
             raise CoschedError(
