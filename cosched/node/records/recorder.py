@@ -16,9 +16,10 @@ from pathlib import Path
 from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import Command, Event, Job, Task
 from cosched.core.trace.account import Account, Accounts, Moment
-from cosched.core.trace.codec import VERSION, Header, Step, TaskNote
+from cosched.core.trace.codec import VERSION, Header, Step, TaskNote, encode
 from cosched.core.trace.tracker import TaskTracker
-from cosched.node.records.trace_file import TraceFile, trace_place
+from cosched.node.records.bounded_file import BoundedFile
+from cosched.node.records.trace_file import open_trace, trace_place
 from cosched.node.tasks.live import LiveJob, LiveTask
 from cosched.node.tasks.table import JobTable
 from cosched.shm.region import CARRIERS
@@ -51,14 +52,14 @@ class Recorder:
         self._recent: deque[Step] = deque(maxlen=RECENT)
         self._pending: list[TaskNote | Step] = []
         self._beats = 0
-        self._file: TraceFile | None = None
+        self._file: BoundedFile | None = None
 
     def open(self, directory: Path, limit_bytes: int) -> None:
         """Starts to write the trace in ``directory``; with a limit of 0 there is none."""
         if limit_bytes <= 0:
             return
         try:
-            self._file = TraceFile(trace_place(directory, limit_bytes), self._header)
+            self._file = open_trace(trace_place(directory, limit_bytes), self._header)
         except OSError as error:
             log.warning("no trace: %s: %s", directory, error.strerror)
 
@@ -112,7 +113,7 @@ class Recorder:
         if self._file is None:
             return
         try:
-            self._file.write(lines)
+            self._file.append(encode(lines))
         except OSError as error:
             log.warning("the trace ends here: it cannot be written: %s", error.strerror)
             self._file.close()

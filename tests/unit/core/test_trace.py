@@ -31,7 +31,7 @@ from cosched.core.node.settings import Settings
 from cosched.core.trace.codec import VERSION, Header, TaskNote, decode, encode
 from cosched.node.driver import Driver
 from cosched.node.records.recorder import Recorder
-from cosched.node.records.trace_file import TraceFile, trace_place
+from cosched.node.records.trace_file import open_trace, trace_place
 from cosched.observe.timeline.replay import replay
 from cosched.observe.timeline.trace import read_trace
 from tests.places import ROOT
@@ -49,14 +49,14 @@ def header_of(machine, node="node1"):
 def write_history(directory, settings, choices, limit_bytes, restart_at=None):
     """Writes a trace as a daemon does, with a flush after each event; returns all steps."""
     machine = NodeScheduler(settings)
-    file = TraceFile(trace_place(directory, limit_bytes), lambda: header_of(machine))
+    file = open_trace(trace_place(directory, limit_bytes), lambda: header_of(machine))
     steps = []
     for number, step in enumerate(run_choices(machine, choices)):
         steps.append(step)
-        file.write([NOTE, step])
+        file.append(encode([NOTE, step]))
         if number == restart_at:
             file.close()
-            file = TraceFile(
+            file = open_trace(
                 trace_place(directory, limit_bytes), lambda: header_of(machine)
             )
     file.close()
@@ -144,7 +144,7 @@ def test_cut_last_line_of_a_trace_is_ignored(written):
 def test_daemon_after_a_killed_one_appends_to_its_trace(written):
     path, lines = written
     path.write_bytes(b"".join(lines)[:-7])
-    TraceFile(
+    open_trace(
         trace_place(path.parent), lambda: header_of(NodeScheduler(Settings()))
     ).close()
     trace = read_trace([path.parent])
