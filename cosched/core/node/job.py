@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from cosched.core.node.knowledge import UNKNOWN, Expectation
 from cosched.core.node.messages import Cause, Job, Mode, Task
 from cosched.core.units import NS_PER_S
 
@@ -32,6 +33,10 @@ class JobState:
     awaits_switch: bool = False  #: refused in this epoch for the sake of another job
     switches: int = 0  #: how often it was scheduled
     received_is_complete: bool = True  #: it never ran without being counted
+    user: int = 0  #: the owner's number
+    expectation: Expectation = UNKNOWN
+    period_ns: int = 0  #: when its period began; see ``guarantee``
+    period_age_ns: int = 0  #: its age at that time
 
     def copy(self) -> JobState:
         """Returns a copy that later events do not change."""

@@ -45,7 +45,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from cosched.core.node.fairness import bound_accounts, restart_account, start_account
 from cosched.core.node.groups import Group
+from cosched.core.node.guarantee import begin_period, begin_periods
 from cosched.core.node.job import JobState, submission_key
+from cosched.core.node.knowledge import Ended
 from cosched.core.node.messages import (
     AlarmRang,
     Branch,
@@ -83,6 +85,7 @@ from cosched.core.node.modes import (
 from cosched.core.node.pulls import Objection, objection, protected_until_ns
 from cosched.core.node.settings import Settings
 from cosched.core.node.switch import (
+    keep_guaranteed,
     keep_others,
     keep_running,
     keep_unfinished,
@@ -131,7 +134,7 @@ class NodeScheduler:
             *commands,
             *publish_contention(self._table),
             *self._order_timer(event),
-            *self._set_alarm(),
+            *self._set_alarm(event.now_ns),
         )
 
     # -- CMDDWN: destroy the classes ------------------------------------------------------
@@ -178,10 +181,13 @@ class NodeScheduler:
             {event.task: event.cpus},
             event.cpus,
             received_is_complete=not event.adopted,
+            user=event.user,
+            expectation=event.expectation,
         )
         self._table.jobs[job.key] = job
         self._table.regroup()
         start_account(job, self._table, event.now_ns)
+        begin_period(job, event.now_ns)
         commands = create_class(job) + add_task(job, event.task)
         # Its tasks read a status from the first moment on.
         commands.append(PublishStatus(job.key, job.epoch, False, Cause.FIRST))
@@ -228,7 +234,10 @@ class NodeScheduler:
         self.counters[Branch.OUT_JOB] += 1
         del self._table.jobs[job.key]
         if job.received_is_complete:
-            self._table.ended_ns.append(job.age_ns(event.now_ns))
+            length_ns, expected = job.age_ns(event.now_ns), job.expectation
+            self._table.knowledge.learn(
+                [Ended(length_ns, expected.kind, job.user, expected.mean_ns)]
+            )
         self._table.regroup()
         return commands + destroy_class(job) + self._settle_after_exit(event)
 
@@ -236,6 +245,10 @@ class NodeScheduler:
 
     def _end_slice(self, event: SliceEnded) -> list[Command]:
         table, now_ns = self._table, event.now_ns
+        if table.policy.first_takes_over:
+            commands = self._settle(event, Cause.SLICE)
+            self.counters[Branch.CSW_SWITCHED if commands else Branch.CSW_KEPT] += 1
+            return commands
         ending = [
             job
             for group in table.contended()
@@ -310,6 +323,7 @@ class NodeScheduler:
         self._table.regroup()
         if event.mode is Mode.COSCHEDULED or event.mode.takes_part > before.takes_part:
             restart_account(job, before, self._table, event.now_ns)
+            begin_period(job, event.now_ns)
         if not event.mode.takes_part:
             return commands + self._settle_after_exit(event)
         return commands + self._settle(event, CAUSES[event.mode])
@@ -322,8 +336,12 @@ class NodeScheduler:
         """Reschedules the node after tasks, CPU sets or modes have changed."""
         table, now_ns = self._table, event.now_ns
         bound_accounts(table, now_ns)
+        begin_periods(table.jobs.values(), self.settings, now_ns)
         order = table.order_during_turns(now_ns)
-        keep = make_room(table, room_in, keep_running(table, now_ns), order, now_ns)
+        if table.policy.first_takes_over:
+            keep = keep_guaranteed(table, now_ns)
+        else:
+            keep = make_room(table, room_in, keep_running(table, now_ns), order, now_ns)
         commands = reschedule(table, keep, order, now_ns, cause)
         # Even without a switch, the job for whose sake another was refused may have left.
         return commands + rearm(table)
@@ -344,7 +362,7 @@ class NodeScheduler:
         self._alarm_ns = None
         commands: list[Command] = []
         for job in self._table.by_key():
-            if job.awaits_gmet and event.now_ns >= self._gmet_end_ns(job):
+            if job.awaits_gmet and event.now_ns >= self._gmet_end_ns(job, event.now_ns):
                 job.awaits_gmet = False
                 commands.append(
                     PublishStatus(job.key, job.next_epoch(), False, Cause.REARMED)
@@ -353,11 +371,13 @@ class NodeScheduler:
         self.counters[rearmed] += 1
         return commands
 
-    def _gmet_end_ns(self, job: JobState) -> int:
-        return protected_until_ns(job, self._table)[0]
+    def _gmet_end_ns(self, job: JobState, now_ns: int) -> int:
+        return protected_until_ns(job, self._table, now_ns)[0]
 
-    def _set_alarm(self) -> list[Command]:
-        ends = [self._gmet_end_ns(job) for job in self.jobs.values() if job.awaits_gmet]
+    def _set_alarm(self, now_ns: int) -> list[Command]:
+        ends = [
+            self._gmet_end_ns(job, now_ns) for job in self.jobs.values() if job.awaits_gmet
+        ]
         next_ns = min(ends, default=None)
         if next_ns is None or next_ns == self._alarm_ns:
             return []
@@ -400,10 +420,10 @@ class NodeScheduler:
             return self.settings.slice_ns
         return self._table.policy.turn_ns(self._table.group_of(state))
 
-    def remember(self, ended_ns: Iterable[int]) -> None:
-        """Takes over how long jobs were scheduled that ended before this machine began, in
-        the order of their ends. Call it before the first event."""
-        self._table.ended_ns.extend(ended_ns)
+    def remember(self, ended: Iterable[Ended]) -> None:
+        """Takes over jobs that ended before this machine began, in the order of their ends.
+        Call it before the first event."""
+        self._table.knowledge.learn(ended)
 
     def snapshot(self) -> NodeSnapshot:
         """Returns the whole state, for ``restored``."""
@@ -414,7 +434,7 @@ class NodeScheduler:
             self._orders,
             self._alarm_ns,
             dict(self.counters),
-            tuple(self._table.ended_ns),
+            self._table.knowledge.ended,
         )
 
     @classmethod
@@ -426,6 +446,6 @@ class NodeScheduler:
         machine._table.shares = snapshot.shares
         machine._orders = snapshot.orders
         machine._alarm_ns = snapshot.alarm_ns
-        machine.remember(snapshot.ended_ns)
+        machine.remember(snapshot.ended)
         machine._table.regroup()
         return machine

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from cosched.core.node.knowledge import UNKNOWN, Expectation
 from cosched.core.node.settings import Settings
 
 Job = str  #: a job's key on this node
@@ -86,6 +87,7 @@ class TaskRegistered(Event):
         ``submission_key`` by which an earlier machine ordered the job.
     replaces: the task of the job whose place it takes: itself when it was launched, or the
         shell that started it.
+    user: the owner's number. expectation: how long like jobs ran, the same on all nodes.
     """
 
     job: Job
@@ -94,6 +96,8 @@ class TaskRegistered(Event):
     submitted_ns: int = 0
     adopted: bool = False
     replaces: Task | None = None
+    user: int = 0
+    expectation: Expectation = UNKNOWN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,12 +51,14 @@ def objection(
     return _too_soon(job, table, now_ns) or _too_far_ahead(job, table, now_ns)
 
 
-def protected_until_ns(job: JobState, table: ProcessTable) -> tuple[int, JobState | None]:
+def protected_until_ns(
+    job: JobState, table: ProcessTable, now_ns: int
+) -> tuple[int, JobState | None]:
     """Returns until when scheduled jobs keep their CPUs from ``job``, and which job keeps
     them longest; 0 if none is scheduled."""
     group = table.group_of(job)
     ends = [
-        (table.policy.protected_until_ns(other, job, group), other.key, other)
+        (table.policy.protected_until_ns(other, job, group, now_ns), other.key, other)
         for other in group.scheduled
     ]
     until_ns, _, last = max(ends, default=(0, "", None))
@@ -64,7 +66,7 @@ def protected_until_ns(job: JobState, table: ProcessTable) -> tuple[int, JobStat
 
 
 def _too_soon(job: JobState, table: ProcessTable, now_ns: int) -> Objection | None:
-    until_ns, last = protected_until_ns(job, table)
+    until_ns, last = protected_until_ns(job, table, now_ns)
     if last is None or until_ns <= now_ns:
         return None
     gmet_ns = table.policy.gmet_ns(table.group_of(job))

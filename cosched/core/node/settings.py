@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any, TypeVar
 
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_MS, NS_PER_S, format_duration, parse_duration
@@ -38,6 +40,33 @@ class Span:
     auto: bool = False
 
 
+class Order(str, Enum):
+    """The order of jobs that compete."""
+
+    REST = "rest"  # the job that probably ends soonest first
+    AGE = "age"  # turns that follow the age of the jobs
+
+
+class Fairness(str, Enum):
+    """Between which parties the CPU time is shared."""
+
+    JOBS = "jobs"
+    USERS = "users"
+
+
+@dataclass(frozen=True, slots=True)
+class LeastShare:
+    """The part of its fair share that each job gets in each period; see ``guarantee``."""
+
+    percent: int = 25
+    period_ns: int = 30 * NS_PER_S
+
+    @property
+    def reserved_ns(self) -> int:
+        """The part of a period that all jobs of a group are guaranteed together."""
+        return self.period_ns * self.percent // 100
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """The settings of one node.
@@ -50,6 +79,8 @@ class Settings:
         ``slices.adaptive``.
     gmet_auto: GMET follows the turn, from ``gmet_ns`` on.
     slice_most_ns, gmet_most_ns: limits of the two adaptive lengths; None: no limit.
+    order: the order of the jobs if the slice is ``auto``; otherwise they take turns.
+    least_share, fairness: what each job gets in any order; see ``guarantee``.
     """
 
     slice_ns: int = 2 * NS_PER_S
@@ -59,6 +90,9 @@ class Settings:
     gmet_auto: bool = False
     slice_most_ns: int | None = None
     gmet_most_ns: int | None = None
+    order: Order = Order.REST
+    least_share: LeastShare = LeastShare()
+    fairness: Fairness = Fairness.JOBS
 
     def __post_init__(self) -> None:
         if self.slice_ns < SLICE_MIN_NS:
@@ -102,6 +136,9 @@ class Settings:
             "slice": write_slice(self.slice),
             "gmet": write_gmet(self.gmet),
             "align": "on" if self.align else "off",
+            "order": self.order.value,
+            "least_share": write_least_share(self.least_share),
+            "fairness": self.fairness.value,
         }
 
     def warnings(self) -> tuple[str, ...]:
@@ -117,7 +154,7 @@ class Settings:
 
     def changed(self, assignments: dict[str, str]) -> Settings:
         """Returns these settings with the given texts applied."""
-        values: dict[str, int | bool] = {}
+        values: dict[str, Any] = {}
         for name, text in assignments.items():
             if name == "slice":
                 span = parse_slice(text, name)
@@ -127,11 +164,17 @@ class Settings:
                 values["gmet_ns"], values["gmet_auto"] = span.ns, span.auto
             elif name == "align":
                 values["align"] = _parse_switch(text, name)
+            elif name == "order":
+                values["order"] = parse_order(text, name)
+            elif name == "least_share":
+                values["least_share"] = parse_least_share(text, name)
+            elif name == "fairness":
+                values["fairness"] = parse_fairness(text, name)
             else:
                 raise CoschedError(
-                    f"'{name}' is not a setting; the settings are slice, gmet, align"
+                    f"'{name}' is not a setting; the settings are {', '.join(self.texts())}"
                 )
-        return replace(self, **values)  # type: ignore[arg-type]
+        return replace(self, **values)
 
 
 def _parse_switch(text: str, what: str) -> bool:
@@ -190,3 +233,44 @@ def gmet_of_turn_ns(turn_ns: int) -> int:
 def at_most(ns: int, most_ns: int | None) -> int:
     """Returns ``ns``, limited to ``most_ns`` if there is a limit."""
     return ns if most_ns is None else min(ns, most_ns)
+
+
+def parse_order(text: str, what: str) -> Order:
+    """Parses ``rest`` or ``age``."""
+    return _parse_name(Order, text, what)
+
+
+def parse_fairness(text: str, what: str) -> Fairness:
+    """Parses ``jobs`` or ``users``."""
+    return _parse_name(Fairness, text, what)
+
+
+_Name = TypeVar("_Name", bound=Enum)
+
+
+def _parse_name(kind: type[_Name], text: str, what: str) -> _Name:
+    word = text.strip().lower()
+    for member in kind:
+        if member.value == word:
+            return member
+    names = " or ".join(member.value for member in kind)
+    raise CoschedError(f"{what}: '{text}' is not {names}")
+
+
+def parse_least_share(text: str, what: str) -> LeastShare:
+    """Parses ``25%/30s``: the percentage of the fair share, and the period."""
+    percent, slash, period = text.strip().partition("/")
+    number = percent.strip().removesuffix("%")
+    if not (slash and number.isascii() and number.isdecimal() and int(number) <= 100):
+        raise CoschedError(
+            f"{what}: '{text}' is not a percentage and a period, such as 25%/30s"
+        )
+    period_ns = parse_duration(period, what)
+    if not NS_PER_S <= period_ns <= LENGTH_MAX_NS:
+        raise CoschedError(f"{what}: the period {period} is not from 1s to a year")
+    return LeastShare(int(number), period_ns)
+
+
+def write_least_share(least: LeastShare) -> str:
+    """Returns the text that ``parse_least_share`` reads."""
+    return f"{least.percent}%/{format_duration(least.period_ns)}"

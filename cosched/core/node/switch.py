@@ -14,6 +14,8 @@ their CPUs, and each further job that fits beside them follows in ``order``.
       a turn is given to it
 
 The slice policy has both orders: ``order_during_turns``, and ``order`` at turns' ends.
+Under a policy whose first jobs take over at all times, ``keep_guaranteed`` replaces the
+first three rules.
 """
 
 from __future__ import annotations
@@ -60,6 +62,18 @@ def keep_running(table: ProcessTable, now_ns: int) -> list[JobState]:
     for job in candidates:
         if not table.is_barred(job) and table.fits([*keep, job]):
             keep.append(job)
+    return keep
+
+
+def keep_guaranteed(table: ProcessTable, now_ns: int) -> list[JobState]:
+    """Returns the scheduled jobs that have not had GMET, as far as they fit."""
+    keep: list[JobState] = []
+    for group in table.groups:
+        gmet_ns = table.policy.gmet_ns(group)
+        for job in group.scheduled:
+            new = job.ran_ns(now_ns) < gmet_ns and not table.is_barred(job)
+            if new and table.fits([*keep, job]):
+                keep.append(job)
     return keep
 
 
@@ -135,7 +149,7 @@ def reschedule(
         job.account(now_ns)
         job.scheduled = False
         commands.append(
-            PublishStatus(job.key, job.next_epoch(), False, _cause_of_leaving(cause))
+            PublishStatus(job.key, job.next_epoch(), False, _cause_of_leaving(table, cause))
         )
     for job in coming:
         job.scheduled = True
@@ -157,10 +171,11 @@ def _set_shares(table: ProcessTable) -> list[Command]:
     return [SetShares(tuple((s.job, s.percent) for s in shares))] if shares else []
 
 
-def _cause_of_leaving(cause: Cause) -> Cause:
+def _cause_of_leaving(table: ProcessTable, cause: Cause) -> Cause:
     if cause is Cause.SLICE:
         return Cause.SLICE
-    return Cause.CROWDED if cause in (Cause.FIRST, Cause.FREED) else Cause.DISPLACED
+    crowded = cause in (Cause.FIRST, Cause.FREED) and not table.policy.first_takes_over
+    return Cause.CROWDED if crowded else Cause.DISPLACED
 
 
 def rearm(table: ProcessTable) -> list[Command]:

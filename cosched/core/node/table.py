@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from cosched.core.node.groups import Group, connected, fits, share_percents
 from cosched.core.node.job import JobState
+from cosched.core.node.knowledge import Ended, Knowledge
 from cosched.core.node.messages import Branch, Event, Job, OrderTimer
 from cosched.core.node.settings import Settings
 from cosched.core.node.slices.policy import choose_policy
 
-#: How many of the jobs that ended last are remembered. Older ones say little of the present
-#: workload.
-REMEMBERED = 32
 #: How many answers of ``fits`` are remembered; many jobs side by side make many sets.
 FITS_MAX = 4096
 
@@ -43,7 +40,7 @@ class NodeSnapshot:
     orders: OrderTimer | None = None
     alarm_ns: int | None = None
     counters: dict[Branch, int] = field(default_factory=dict)
-    ended_ns: tuple[int, ...] = ()
+    ended: tuple[Ended, ...] = ()
 
 
 class ProcessTable:
@@ -53,16 +50,15 @@ class ProcessTable:
         self.jobs: dict[Job, JobState] = {}
         self.groups: list[Group] = []  #: the groups of the jobs that take part
         self.shares: tuple[Share, ...] = ()  #: as they were last set, by key
-        #: How long the jobs that ended last had been scheduled; the last one comes last.
-        self.ended_ns: deque[int] = deque(maxlen=REMEMBERED)
-        self.policy = choose_policy(settings, self.ended_ns)
+        self.knowledge = Knowledge()
+        self.policy = choose_policy(settings, self.knowledge)
         self._group_of: dict[Job, Group] = {}
         self._raised: list[JobState] = []
         self._fits: dict[frozenset[Job], bool] = {}  # answers of ``fits``, by the jobs
 
     def set_policy(self, settings: Settings) -> None:
         """Takes over the slice policy of these settings."""
-        self.policy = choose_policy(settings, self.ended_ns)
+        self.policy = choose_policy(settings, self.knowledge)
 
     def tasks_changed(self) -> None:
         """Must be called when a job gets or loses a task."""

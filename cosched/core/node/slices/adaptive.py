@@ -1,4 +1,4 @@
-"""Turns that follow the age of the jobs: ``slice=auto``.
+"""Turns that follow the age of the jobs: ``slice=auto`` with ``order=age``.
 
 The best slice depends on how long jobs run, which is unknown before they end. Jobs of
 similar length run best one after the other, and a short job should not wait for a long
@@ -30,37 +30,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cosched.core.node.groups import Group
+from cosched.core.node.knowledge import Knowledge
 from cosched.core.node.settings import LONGEST, Settings, at_most
 from cosched.core.node.slices.free import FreeEnds, FreeSlices
 
+#: A guess needs this many jobs that ended at a higher age.
+ENOUGH = 2
 #: Each turn is this many times longer than the one before.
 GROWTH = 4
 #: Turns end a little early or late. A turn that is short by this part of a slice counts.
 SHORT_PART = 4
-#: A guess needs this many jobs that ended at a higher age.
-ENOUGH = 2
 #: A guess is lengthened by this part: a job that is cut off just before its end waits for a
 #: turn of every other job.
 MARGIN_PART = 4
 
 
 class AdaptiveSlices(FreeSlices):
-    """See ``policy.SlicePolicy`` for the methods. ``ends`` decides where turns end;
-    ``ended_ns`` holds the ages of the jobs that ended."""
+    """See ``policy.SlicePolicy`` for the methods. ``ends`` decides where turns end."""
 
     ends_apart = True
     exit_ends_turns = True
 
-    def __init__(self, settings: Settings, ends: FreeEnds, ended_ns: Sequence[int]) -> None:
+    def __init__(self, settings: Settings, ends: FreeEnds, knowledge: Knowledge) -> None:
         super().__init__(settings)
         most_ns = at_most(LONGEST * settings.slice_ns, settings.slice_most_ns)
         self.longest_ns = max(settings.slice_ns, most_ns)
         self._ends = ends
-        self._ended_ns = ended_ns
+        self._knowledge = knowledge
 
     def turn_ns(self, group: Group) -> int:
         turn_ns = turn_by_age_ns(
-            group.youngest_ns, self._ended_ns, self.slice_ns, self.longest_ns
+            group.youngest_ns, self._knowledge.lengths_ns, self.slice_ns, self.longest_ns
         )
         return self._ends.round_ns(turn_ns, self.longest_ns)
 

@@ -47,6 +47,7 @@ class FreeSlices:
 
     ends_apart = True
     exit_ends_turns = False
+    first_takes_over = False
 
     def __init__(self, settings: Settings) -> None:
         self.slice_ns = settings.slice_ns
@@ -77,7 +78,9 @@ class FreeSlices:
     def _grain_ns(self, group: Group) -> int:
         return self.slice_ns // GRAIN_PART
 
-    def protected_until_ns(self, job: JobState, from_job: JobState, group: Group) -> int:
+    def protected_until_ns(
+        self, job: JobState, from_job: JobState, group: Group, now_ns: int
+    ) -> int:
         """Returns the end of GMET, or of ``PRECEDENCE`` times GMET; a job whose slice ran
         from its beginning is protected for GMET only."""
         began_its_slice = job.came_by in (Cause.SLICE, Cause.GIVEN)

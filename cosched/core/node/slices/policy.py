@@ -7,20 +7,23 @@ change jobs.
     free       one length; each job's slice runs from its switch
     aligned    one length; slices end at multiples of it by the wall clock
     adaptive   the length follows the age of the jobs; free or aligned
+    rest       no turns: the job that probably ends soonest runs first
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Protocol
 
 from cosched.core.node.groups import Group
 from cosched.core.node.job import JobState
+from cosched.core.node.knowledge import Knowledge
 from cosched.core.node.messages import Event, OrderTimer
-from cosched.core.node.settings import Settings
+from cosched.core.node.settings import Order, Settings
 from cosched.core.node.slices.adaptive import AdaptiveSlices
 from cosched.core.node.slices.aligned import AlignedEnds, AlignedSlices
 from cosched.core.node.slices.free import FreeEnds, FreeSlices
+from cosched.core.node.slices.rest import RestSlices
 
 
 class SlicePolicy(Protocol):
@@ -35,6 +38,9 @@ class SlicePolicy(Protocol):
     needs many CPUs never finds all of them free; jobs in their turns make room for it."""
     exit_ends_turns: bool
     """Whether jobs in their turns also make room when a job leaves."""
+    first_takes_over: bool
+    """Whether the jobs run in their order at all times: at each event the first ones take
+    the CPUs of jobs that have had GMET. Then no turn ends."""
 
     def turn_ns(self, group: Group) -> int:
         """Returns how long a job of the group keeps its CPUs while others wait."""
@@ -52,7 +58,9 @@ class SlicePolicy(Protocol):
         """Returns the jobs in the order in which they take CPUs that become free during a
         turn. The least CPU time comes first, and equal jobs go by submission."""
 
-    def protected_until_ns(self, job: JobState, from_job: JobState, group: Group) -> int:
+    def protected_until_ns(
+        self, job: JobState, from_job: JobState, group: Group, now_ns: int
+    ) -> int:
         """Returns until when a scheduled job keeps its CPUs if ``from_job`` pulls."""
 
     def lead_ns(self, group: Group) -> int:
@@ -62,13 +70,14 @@ class SlicePolicy(Protocol):
         """Returns when the timer daemon sends CMDCSW; no slice ends without such groups."""
 
 
-def choose_policy(settings: Settings, ended_ns: Sequence[int]) -> SlicePolicy:
+def choose_policy(settings: Settings, knowledge: Knowledge) -> SlicePolicy:
     """Returns the policy for these settings.
 
-    ``ended_ns`` holds how long the jobs that ended last had been scheduled; a policy may
-    read it at any time.
+    A policy may read ``knowledge``, the jobs that ended last, at any time.
     """
-    if settings.slice_auto:
-        ends = AlignedEnds(settings.slice_ns) if settings.align else FreeEnds()
-        return AdaptiveSlices(settings, ends, ended_ns)
-    return AlignedSlices(settings) if settings.align else FreeSlices(settings)
+    if not settings.slice_auto:
+        return AlignedSlices(settings) if settings.align else FreeSlices(settings)
+    if settings.order is Order.REST:
+        return RestSlices(settings, knowledge)
+    ends = AlignedEnds(settings.slice_ns) if settings.align else FreeEnds()
+    return AdaptiveSlices(settings, ends, knowledge)

@@ -1,0 +1,146 @@
+"""Estimates how much longer a job runs, from jobs that have ended.
+
+The estimate is a *cost*: the CPU time that the node spends on such jobs for each of them
+that ends. It is one over the Gittins index ("Bandit Processes and Dynamic Allocation
+Indices", 1979), in nanoseconds. The job with the least cost comes first; this order has the
+least mean response time on one machine. The cost depends on the job's *age*, the time for
+which it has been scheduled, and on what is known:
+
+- Like jobs ran before: the launcher sends how long they were scheduled (``Expectation``),
+  or they ended on this node. If they all ran equally long, the cost is the rest of the job.
+- Nothing is known: a job probably runs as long again as it has run. The cost is its age,
+  rounded up to a power of two, so that jobs of the same age take long turns.
+
+A job that outlives its expectation rises in cost from nearly nothing to the cost of an
+unknown job. Expectations can be false, so the users' own jobs correct them: if the last
+jobs of a user ran longer in all than expected, the next ones are expected to do the same.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+#: How many of the jobs that ended last are remembered. Older ones say little of the present
+#: workload.
+REMEMBERED = 32
+#: How many lengths an expectation holds at most; the layout has room for so many.
+LENGTHS_MAX = 8
+#: Like jobs differ a little in length. A job outlives a length that it exceeds by more than
+#: this part, and close to it the rest counts as at least ``REST_PART`` of the length.
+MARGIN_PART = 8
+REST_PART = 16
+#: The cost of a job that outlived its expectation: so many times the time since then.
+OUTLIVED_FACTOR = 2
+#: A user's jobs are late if they ran longer than expected by more than this part.
+LATE_PART = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """How long like jobs were scheduled before; empty: unknown. Jobs of the same ``kind``
+    are runs of one program with the same arguments, ranks and user; 0: no kind."""
+
+    kind: int = 0
+    lengths_ns: tuple[int, ...] = ()
+
+    @property
+    def mean_ns(self) -> int:
+        """The expected length; 0 if it is unknown."""
+        return sum(self.lengths_ns) // len(self.lengths_ns) if self.lengths_ns else 0
+
+
+UNKNOWN = Expectation()
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A job that ended: how long it was scheduled, its kind and user, and the length that
+    was expected; 0: unknown."""
+
+    length_ns: int
+    kind: int = 0
+    user: int = 0
+    expected_ns: int = 0
+
+
+class Knowledge:
+    """The jobs that ended last on a node, the last one at the end."""
+
+    def __init__(self) -> None:
+        self._ended: deque[Ended] = deque(maxlen=REMEMBERED)
+
+    def learn(self, ended: Iterable[Ended]) -> None:
+        """Adds jobs in the order of their ends."""
+        self._ended.extend(ended)
+
+    @property
+    def ended(self) -> tuple[Ended, ...]:
+        return tuple(self._ended)
+
+    @property
+    def lengths_ns(self) -> list[int]:
+        """How long these jobs were scheduled."""
+        return [ended.length_ns for ended in self._ended]
+
+    def lengths_of(self, expectation: Expectation, user: int) -> Sequence[int]:
+        """Returns the lengths that a job of this user may have; none if it is unknown."""
+        if expectation.lengths_ns:
+            late = self._lateness(user)
+            return [round(length_ns * late) for length_ns in expectation.lengths_ns]
+        if not expectation.kind:
+            return ()
+        return [e.length_ns for e in self._ended if e.kind == expectation.kind]
+
+    def _lateness(self, user: int) -> float:
+        """Returns how many times longer the user's jobs ran in all than expected."""
+        own = [ended for ended in self._ended if ended.user == user and ended.expected_ns]
+        expected_ns = sum(ended.expected_ns for ended in own)
+        ran_ns = sum(ended.length_ns for ended in own)
+        late = ran_ns * LATE_PART > expected_ns * (LATE_PART + 1)
+        return ran_ns / expected_ns if late else 1.0
+
+    def cost_ns(self, age_ns: int, lengths_ns: Sequence[int], least_ns: int) -> int:
+        """Returns the cost of a job of this age that may have these lengths.
+
+        ``least_ns`` is the cost of a job of which nothing is known at its beginning.
+        """
+        cost_ns = cost_of_rests_ns(_rests_ns(age_ns, lengths_ns))
+        if cost_ns is not None:
+            return cost_ns
+        unknown_ns = doubled_ns(age_ns, least_ns)
+        if not lengths_ns:
+            return unknown_ns
+        return min(unknown_ns, OUTLIVED_FACTOR * (age_ns - max(lengths_ns)))
+
+
+def _rests_ns(age_ns: int, lengths_ns: Sequence[int]) -> list[int]:
+    """Returns what is left of each length that a job of this age has not outlived."""
+    return sorted(
+        max(length_ns - age_ns, length_ns // REST_PART)
+        for length_ns in lengths_ns
+        if age_ns <= length_ns + length_ns // MARGIN_PART
+    )
+
+
+def cost_of_rests_ns(rests_ns: Sequence[int]) -> int | None:
+    """Returns the least time that is spent for each end, if the rest of a job is one of
+    these, in ascending order; None if there are none.
+
+    The time is spent until the shorter rests are over. A job that ends by then takes its
+    rest, and each other one takes the whole time.
+    """
+    least_ns: int | None = None
+    spent_ns = 0
+    for number, rest_ns in enumerate(rests_ns, 1):
+        spent_ns += rest_ns
+        cost_ns = (spent_ns + rest_ns * (len(rests_ns) - number)) // number
+        if least_ns is None or cost_ns < least_ns:
+            least_ns = cost_ns
+    return least_ns
+
+
+def doubled_ns(age_ns: int, least_ns: int) -> int:
+    """Returns ``least_ns``, doubled until it is more than the age."""
+    return least_ns << (age_ns // least_ns).bit_length()

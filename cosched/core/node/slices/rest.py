@@ -1,0 +1,124 @@
+"""Orders jobs by what is left of them: the job that probably ends soonest runs first.
+
+Each job has a cost (``knowledge``): what is left of it, as far as that is known. The job
+with the least cost has the CPUs. A newcomer with a lower cost takes them at once, after
+GMET, not when a turn ends. A job near its end has a low cost, so it is not cut.
+
+The running job keeps its CPUs from a job whose cost is only a little lower
+(``HOLD_PERCENT``), and equal jobs go by submission. So nodes whose accounts differ a little
+choose alike. Costs change while jobs run, so the order is checked at each slice.
+
+Unknown jobs of one kind probably run equally long. They have the cost of the one that has
+run longest, and so they run one after the other.
+
+Messages correct nodes that differ. A message pulls in the job that comes before the running
+one after GMET. It pulls in another job too, but later: that job runs on another node, and
+may be first there. Of two such jobs the one that was submitted first waits less, so the
+nodes do not pull against each other without end.
+
+Whatever the order, each job gets its guaranteed part of the time (``guarantee``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cosched.core.node.groups import Group
+from cosched.core.node.guarantee import due_job
+from cosched.core.node.job import JobState
+from cosched.core.node.knowledge import Knowledge
+from cosched.core.node.messages import Job, OrderTimer
+from cosched.core.node.settings import LENGTH_MAX_NS, Settings
+from cosched.core.node.slices.free import FreeSlices
+
+#: The running job's cost counts as this percentage of itself.
+HOLD_PERCENT = 80
+#: The running job is protected from a later job in the order for so many times GMET: less
+#: if the asking job was submitted first.
+PATIENCE_FIRST = 4
+PATIENCE = 16
+#: The running job is about to end if its cost is at most this part of a slice.
+ENDING_PART = 2
+
+
+class RestSlices(FreeSlices):
+    """See ``policy.SlicePolicy`` for the methods."""
+
+    ends_apart = False
+    first_takes_over = True
+
+    def __init__(self, settings: Settings, knowledge: Knowledge) -> None:
+        super().__init__(settings)
+        self._knowledge = knowledge
+
+    def order_during_turns(self, group: Group, now_ns: int) -> list[JobState]:
+        places = self._places(group, now_ns)
+        return sorted(group.jobs, key=lambda job: places[job.key])
+
+    def costs_ns(self, group: Group, now_ns: int) -> dict[Job, int]:
+        """Returns the cost of each job of the group."""
+        oldest_ns: dict[tuple[int, int], int] = {}  # by user and kind
+        for job in group.jobs:
+            kind = (job.user, job.expectation.kind)
+            oldest_ns[kind] = max(oldest_ns.get(kind, 0), job.age_ns(now_ns))
+        costs_ns = {}
+        for job in group.jobs:
+            lengths_ns = self._knowledge.lengths_of(job.expectation, job.user)
+            age_ns = job.age_ns(now_ns)
+            if job.expectation.kind and not lengths_ns:
+                age_ns = oldest_ns[job.user, job.expectation.kind]
+            costs_ns[job.key] = self._knowledge.cost_ns(age_ns, lengths_ns, self.slice_ns)
+        return costs_ns
+
+    def _places(self, group: Group, now_ns: int) -> dict[Job, tuple[int, ...]]:
+        """Returns a key for each job by which the group is sorted: first a job that is
+        about to end, then the job that is due, then all others."""
+        due = due_job(group, self._settings, now_ns)
+        costs_ns = self.costs_ns(group, now_ns)
+        places: dict[Job, tuple[int, ...]] = {}
+        for number, job in enumerate(group.jobs):  # by precedence
+            cost_ns = costs_ns[job.key]
+            if job.scheduled:
+                cost_ns = cost_ns * HOLD_PERCENT // 100
+            if job.scheduled and cost_ns * ENDING_PART <= self.slice_ns:
+                rank = 0
+            else:
+                rank = 1 if job is due else 2
+            places[job.key] = (rank, cost_ns, not job.scheduled, number)
+        return places
+
+    def protected_until_ns(
+        self, job: JobState, from_job: JobState, group: Group, now_ns: int
+    ) -> int:
+        """Returns the end of GMET if the asking job comes first in the order; otherwise the
+        end of ``PATIENCE`` times GMET."""
+        gmet_ns = self.gmet_ns(group)
+        places = self._places(group, max(now_ns, job.since_ns + gmet_ns))
+        if places[from_job.key] < places[job.key]:
+            patience = 1
+        elif from_job.precedence < job.precedence:
+            patience = PATIENCE_FIRST
+        else:
+            patience = PATIENCE
+        return job.since_ns + patience * gmet_ns
+
+    def lead_ns(self, group: Group) -> int:
+        """No limit: the order does not go by the CPU time that a job has had."""
+        return LENGTH_MAX_NS
+
+    def order_timer(self, contended: Iterable[Group], now_ns: int) -> OrderTimer:
+        """Orders CMDCSW for the end of a GMET for which the first job waits, and otherwise
+        for the end of the slice."""
+        groups = list(contended)
+        ends_ns = [
+            job.since_ns + self.gmet_ns(group)
+            for group in groups
+            for job in group.scheduled
+            if job.ran_ns(now_ns) < self.gmet_ns(group)
+            and not self.order_during_turns(group, now_ns)[0].scheduled
+        ]
+        if not ends_ns and not self._settings.align and groups:
+            ends_ns = [(now_ns // self.slice_ns + 1) * self.slice_ns]
+        if ends_ns:
+            return OrderTimer(False, False, self.slice_ns, min(ends_ns))
+        return OrderTimer(not groups, self._settings.align, self.slice_ns, 0)
