@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
+from cosched.core.node.knowledge import UNKNOWN, Expectation
 from cosched.core.units import NS_PER_US, parse_duration
 
 #: A process with one of these is a rank; as in mpi_shim/interposer/launch.c.
@@ -35,7 +36,8 @@ def default_job_name(label: str, noise: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A job's part in coscheduling: its name, run directory, carrier, memory and age.
+    """A job's part in coscheduling: its name, run directory, carrier, memory, age and
+    expected length.
 
     ``memory_bytes``: on each node; 0: unknown. ``submitted_ns``: since 1970; 0: unknown.
     """
@@ -45,6 +47,7 @@ class Part:
     status: str
     memory_bytes: int = 0
     submitted_ns: int = 0
+    expectation: Expectation = UNKNOWN
 
 
 def task_environment(
@@ -72,6 +75,9 @@ def task_environment(
             added["COSCHED_MEMORY"] = str(part.memory_bytes)
         if part.submitted_ns:
             added["COSCHED_SUBMITTED"] = str(part.submitted_ns)
+        if part.expectation != UNKNOWN:
+            lengths = ",".join(map(str, part.expectation.lengths_ns))
+            added["COSCHED_EXPECTED"] = f"{part.expectation.kind}:{lengths}"
     if shim is not None:
         added["LD_PRELOAD"] = merge_preload(environ.get("LD_PRELOAD", ""), shim)
     if verbose:

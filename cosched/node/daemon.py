@@ -177,7 +177,7 @@ class SchedulerDaemon:
         self._loop.watch(self._bell, self._read_timer)
         if self.options.history is not None:
             self.history.open(self.options.history)
-            self.machine.remember(self.history.scheduled_ns())
+            self.machine.remember(self.history.ended())
         # Only now, because the trace begins with the whole state of the machine.
         self.recorder.open(self.paths.directory, self.options.trace_bytes)
         self._members.adopt(self._take_over)

@@ -94,8 +94,7 @@ def state_word(state: JobState) -> str:
 def _settings_status(view: NodeView) -> dict[str, Any]:
     settings = view.machine.settings
     return {
-        "slice": settings.texts()["slice"],
-        "gmet": settings.texts()["gmet"],
+        **settings.texts(),
         "slice_s": settings.slice_ns / NS_PER_S,
         "gmet_s": settings.gmet_within_ns(settings.slice_ns) / NS_PER_S,
         "align": settings.align,

@@ -103,6 +103,39 @@ static uint64_t read_number(struct cosched_environment *environment, const char 
     return number;
 }
 
+/* Reads a number up to `end` or the end of the text, and moves `text` behind it. */
+static int next_number(const char **text, char end, uint64_t *number) {
+    char digits[24];
+    size_t length = strcspn(*text, (char[]){end, '\0'});
+    if (length >= sizeof digits)
+        return -EINVAL;
+    memcpy(digits, *text, length);
+    digits[length] = '\0';
+    *text += length;
+    if (**text == end)
+        (*text)++;
+    return cosched_environment_number(digits, number);
+}
+
+static int parse_expectation(const char *text, struct cosched_expectation *expectation) {
+    if (strchr(text, ':') == NULL || next_number(&text, ':', &expectation->kind) != 0)
+        return -EINVAL;
+    for (int i = 0; *text != '\0'; i++)
+        if (i == COSCHED_LENGTHS_MAX || next_number(&text, ',', &expectation->lengths_ns[i]) != 0)
+            return -EINVAL;
+    return 0;
+}
+
+static struct cosched_expectation read_expectation(struct cosched_environment *environment) {
+    struct cosched_expectation expectation = {0};
+    const char *value = value_of("COSCHED_EXPECTED");
+    if (value == NULL || parse_expectation(value, &expectation) == 0)
+        return expectation;
+    warn(environment, "COSCHED_EXPECTED", value,
+         "is not KIND:NANOSECONDS,... with at most 8 times: it is ignored");
+    return (struct cosched_expectation){0};
+}
+
 static const char *read_node(void) {
     static struct utsname host;
     const char *node = value_of("COSCHED_NODE");
@@ -125,6 +158,7 @@ void cosched_environment_read(struct cosched_environment *environment) {
     environment->task.submitted_ns =
         read_number(environment, "COSCHED_SUBMITTED",
                     "is not a number of nanoseconds below 2^64: it is ignored");
+    environment->task.expectation = read_expectation(environment);
     environment->node = read_node();
     snprintf(environment->socket_path, sizeof environment->socket_path, "%s/%s/register.sock",
              run_dir != NULL ? run_dir : RUN_DIR, environment->node);

@@ -21,7 +21,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from cosched.core.errors import CoschedError
+from cosched.core.node.knowledge import Expectation
 from cosched.core.node.messages import Mode, OrderTimer
+from cosched.core.node.settings import LENGTH_MAX_NS
 from cosched.shm._native import ffi, lib
 from cosched.shm.objects import make_object, open_object, remove_object
 
@@ -52,6 +54,14 @@ class Request:
     code: int
     slot: int
     epoch: int
+
+
+def read_expectation(record: Any) -> Expectation:
+    """Returns the valid part of a ``cosched_expectation``; a user may write anything."""
+    lengths_ns = [int(length_ns) for length_ns in record.lengths_ns]
+    return Expectation(
+        int(record.kind), tuple(ns for ns in lengths_ns if 0 < ns <= LENGTH_MAX_NS)
+    )
 
 
 def survive_torn_regions() -> None:
@@ -264,6 +274,18 @@ class JobRegion(Region):
     def record_submission(self, submitted_ns: int) -> None:
         """Writes the time that orders the job by submission, for the next daemon."""
         self.data.status.submitted_ns = submitted_ns
+
+    @property
+    def expectation(self) -> Expectation:
+        """How long like jobs were scheduled before this job."""
+        return read_expectation(self.data.expectation)
+
+    def record_expectation(self, expectation: Expectation) -> None:
+        """Writes how long like jobs were scheduled, for the next daemon."""
+        record = self.data.expectation
+        record.kind = expectation.kind
+        count = lib.COSCHED_LENGTHS_MAX
+        record.lengths_ns = [*expectation.lengths_ns, *[0] * count][:count]
 
     def status(self) -> tuple[int, bool]:
         """Returns (epoch, scheduled) as the tasks read it."""

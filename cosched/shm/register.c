@@ -134,7 +134,8 @@ static int prepare(struct exchange *exchange, const struct cosched_registration 
                                     .carrier = task->carrier,
                                     .phase = phase,
                                     .memory_bytes = task->memory_bytes,
-                                    .submitted_ns = task->submitted_ns},
+                                    .submitted_ns = task->submitted_ns,
+                                    .expectation = task->expectation},
                           .fds = {-1, -1},
                           .reason = reason};
     if (strlen(task->job) >= sizeof exchange->hello.job)

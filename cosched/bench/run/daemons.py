@@ -13,9 +13,13 @@ from cosched.bench.run.remote import RemoteSettings
 from cosched.bench.run.site import Site
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.node.messages import Branch
+from cosched.core.node.settings import USUAL
 from cosched.lab import life
 from cosched.node.sockets.client import request
 from cosched.shm.paths import NodePaths
+
+#: The settings that a bench may change.
+NAMES = tuple(USUAL.texts())
 
 Answers = dict[NodePaths, dict[str, Any]]
 
@@ -60,9 +64,7 @@ def describe(answers: Answers) -> list[dict[str, Any]]:
     return [
         {
             "name": paths.node,
-            "settings": {
-                name: answer["settings"][name] for name in ("slice", "gmet", "align")
-            },
+            "settings": {name: answer["settings"][name] for name in NAMES},
             "class_scheduler": {
                 name: answer["class_scheduler"][name] for name in ("name", "mode")
             },
@@ -98,7 +100,7 @@ def mode_changed(site: Site, mode: str | None) -> Iterator[None]:
 def _restart(site: Site, answers: Answers, mode: str) -> None:
     life.restart_daemons(site.run_dir, "--mode", mode)
     for paths, answer in answers.items():
-        _put_back(paths, answer["settings"], ("slice", "gmet", "align"))
+        _put_back(paths, answer["settings"], NAMES)
 
 
 @contextmanager

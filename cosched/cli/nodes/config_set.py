@@ -113,9 +113,8 @@ def _print_live(run_dir: Path, nodes: tuple[str, ...]) -> int:
         reached += 1
         now = answer["settings"]
         align = "on" if now["align"] else "off"
-        _print_node(
-            paths.node, {"slice": now["slice"], "gmet": now["gmet"], "align": align}
-        )
+        texts = {name: now[name] for name in LIVE if name in now}
+        _print_node(paths.node, {**texts, "align": align})
     return reached
 
 

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import time
 from collections.abc import Sequence
 
-from cosched.core.errors import CoschedError, NoDaemon
-from cosched.core.trace.history import JobRecord
-from cosched.node.sockets.client import request
-from cosched.observe.history import gather, in_words, summary
-from cosched.shm.paths import NodePaths, job_key
-
-#: The kernel reports a task's end to the daemons at about the time of our own wait.
-PATIENCE_S = 3.0
-AWAIT_S = 0.02
+from cosched.cli.run.records import records_of
+from cosched.core.errors import CoschedError
+from cosched.observe.history import in_words, summary
+from cosched.shm.paths import NodePaths
 
 
 def print_account(
@@ -32,7 +25,7 @@ def print_account(
         )
         return
     try:
-        records = _records(nodes, job, began_wall_ns)
+        records = records_of(nodes, job, began_wall_ns)
     except CoschedError as error:
         print(f"cosched-run: no account: {error}", file=sys.stderr)
         return
@@ -45,25 +38,3 @@ def print_account(
         sys.stderr.write("".join(f"cosched-run: {line}\n" for line in lines))
     else:
         print(f"cosched-run: no account: job {job} was not coscheduled", file=sys.stderr)
-
-
-def _records(nodes: Sequence[NodePaths], job: str, began_wall_ns: int) -> list[JobRecord]:
-    """Waits until the job has left all nodes; returns its records, one a node."""
-    deadline = time.monotonic() + PATIENCE_S
-    mine = job_key(os.geteuid(), job)
-    while True:
-        here = [paths for paths in nodes if _is_present(paths, job)]
-        if not here or time.monotonic() > deadline:
-            found = gather(nodes, began_wall_ns)
-            return list({r.node: r for r in found if r.job == mine}.values())
-        time.sleep(AWAIT_S)  # daemons do not publish a job's end
-
-
-def _is_present(paths: NodePaths, job: str) -> bool:
-    """Returns whether the daemon still has the job. It records a job that has left."""
-    try:
-        status = request(paths, "status")
-    except NoDaemon:
-        return False
-    mine = job_key(os.geteuid(), job)
-    return any(other["key"] == mine for other in status["jobs"])

@@ -20,7 +20,7 @@ from cosched.cli.run.choices import CARRIERS, choose
 from cosched.cli.run.plan import plan_json, plan_text
 from cosched.cli.run.site import find_site, this_node
 from cosched.cli.run.start import Start, warn
-from cosched.core.units import parse_bytes
+from cosched.core.units import parse_bytes, parse_duration
 from cosched.launch.environment import default_job_name
 from cosched.launch.job import Request, resolve
 from cosched.launch.mpi import Places
@@ -85,6 +85,12 @@ class RunCommand(click.Command):
     help="Memory that the job needs on each of its nodes, such as 8G: it starts when"
     " that much is free.",
 )
+@click.option(
+    "--time",
+    "run_time",
+    metavar="TIME",
+    help="How long the job runs alone, such as 90s.  [default: as its earlier runs]",
+)
 @click.option("--waits-only", is_flag=True, help="Apply --wait, but do not coschedule.")
 @click.option("--no-shim", is_flag=True, help="Start the job without cosched.")
 @run_dir_option_with(
@@ -119,6 +125,7 @@ def command(
     carrier: str | None,
     wait: str | None,
     memory: str | None,
+    run_time: str | None,
     waits_only: bool,
     no_shim: bool,
     run_dir: Path,
@@ -155,6 +162,7 @@ def command(
     need_bytes = 0 if memory is None else parse_bytes(memory, "--memory")
     if need_bytes and (no_shim or waits_only):
         raise click.UsageError("--memory needs coscheduling.", ctx)
+    time_ns = None if run_time is None else parse_duration(run_time, "--time")
     run_dir = run_dir.absolute()
     resolved = resolve(
         Request(argv, ranks, ppn, mpi, root=os.geteuid() == 0),
@@ -168,6 +176,7 @@ def command(
         job or default_job_name(resolved.label, os.urandom(_NOISE_BYTES)),
         run_dir,
         need_bytes,
+        time_ns,
         choices,
     )
     tasks = {} if no_shim else start.task_environment(part=not waits_only, verbose=verbose)

@@ -10,14 +10,19 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, TypeVar
 
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import (
     AUTO,
+    Fairness,
+    Order,
     parse_gmet,
+    parse_least_share,
     parse_slice,
     write_gmet,
+    write_least_share,
     write_slice,
 )
 from cosched.core.units import format_duration, parse_bytes, parse_duration
@@ -162,6 +167,14 @@ def one_of(*words: str) -> Kind:
     return Kind(" | ".join(words), parse, str)
 
 
+def _member_of(names: type[Enum]) -> Kind:
+    """Returns the kind of one member of these, written as its value."""
+    words = one_of(*(member.value for member in names))
+    return Kind(
+        words.form, lambda raw: names(words.parse(raw)), lambda member: member.value
+    )
+
+
 def some_of(*words: str) -> Kind:
     """Returns the kind of a list of these words, each once; as text, with commas."""
 
@@ -180,6 +193,9 @@ def some_of(*words: str) -> Kind:
 DURATION = Kind("duration", _parse_duration, format_duration)
 SLICE = Kind("duration | auto[:LEAST]", _timed(parse_slice), write_slice)
 GMET = Kind("duration | auto", _timed(parse_gmet), write_gmet)
+LEAST_SHARE = Kind("PERCENT%/TIME", _timed(parse_least_share), write_least_share)
+ORDER = _member_of(Order)
+FAIRNESS = _member_of(Fairness)
 SWITCH = Kind("true | false", _parse_switch, bool)
 COUNT = Kind("count", _parse_count, int)
 ADDRESS = Kind("HOST:PORT | off", _parse_address, str)

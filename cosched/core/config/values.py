@@ -9,7 +9,7 @@ from typing import Any
 
 from cosched.core.config.kinds import OFF, WAITS
 from cosched.core.config.schema import CARRIERS, TRACE_BYTES
-from cosched.core.node.settings import Settings, Span
+from cosched.core.node.settings import Fairness, LeastShare, Order, Settings, Span
 from cosched.core.units import NS_PER_S
 
 
@@ -60,6 +60,9 @@ class NodeConfig:
     slice: Span
     gmet: Span
     align: bool
+    order: Order
+    least_share: LeastShare
+    fairness: Fairness
     class_scheduler: str
     mode: str
     memory_bytes: int | None = None
@@ -75,6 +78,9 @@ class NodeConfig:
             align=self.align,
             slice_auto=self.slice.auto,
             gmet_auto=self.gmet.auto,
+            order=self.order,
+            least_share=self.least_share,
+            fairness=self.fairness,
         )
 
 
@@ -140,6 +146,9 @@ def config_of(merged: Mapping[str, Setting]) -> Config:
             slice=value("node.slice"),
             gmet=value("node.gmet"),
             align=value("node.align"),
+            order=value("node.order"),
+            least_share=value("node.least_share"),
+            fairness=value("node.fairness"),
             class_scheduler=value("node.class_scheduler"),
             mode=value("node.mode"),
             memory_bytes=value("node.memory"),

@@ -4,10 +4,10 @@ Time is divided for each job into periods, the first of which begins when the jo
 In each period that it spends among k competing jobs, a job gets at least ``percent / k`` of
 the period. So in any time of two periods it gets that much.
 
-A job that has had less is *due* when its period would otherwise be too short for it and for
-the jobs whose periods end earlier. The job whose period ends first then runs first (earliest
-deadline first). The jobs of a group need ``percent`` of a period together, so all get their
-time by the end. Ticks, GMET and switches delay it by a slice or two.
+A job that has had less is *due* when its period would otherwise be too short for it and
+for the jobs whose periods end earlier. The job whose period ends first then runs first
+(earliest deadline first). The jobs of a group need ``percent`` of a period together, so all
+get their time by the end. Ticks, GMET and switches delay it by a slice or two.
 
 With ``fairness = users`` the fair share of a job is an equal part of its user's share. So
 ten jobs of one user have no more than one job of another.

@@ -27,6 +27,8 @@ class JobRecord:
     response_s: how long the job was on the node; no run time if CPUs are shared. It is the
         sum of scheduled_s, unscheduled_s (at 1%, or asleep), suspended_s (stopped by its
         owner) and released_s (at the kernel's normal shares).
+    kind: the same for runs of one program with the same arguments and ranks; 0: unknown.
+    expected_s: how long it was expected to be scheduled; 0: unknown.
     launch_s: the part of response_s before the last task here came to MPI; all of it for a
         program without MPI.
     cpu_s: CPU time of all its processes; None if it is unknown.
@@ -52,6 +54,8 @@ class JobRecord:
     unscheduled_s: float
     suspended_s: float
     released_s: float
+    kind: int = 0
+    expected_s: float = 0.0
     launch_s: float = 0.0
     cpu_s: float | None
     switches: int

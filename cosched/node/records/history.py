@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cosched.core.errors import CoschedError
+from cosched.core.node.knowledge import Ended
 from cosched.core.trace.account import Account, Standing
 from cosched.core.trace.history import (
     JobRecord,
@@ -97,10 +98,15 @@ class HistoryWriter:
         except OSError as error:
             log.warning("no history: %s: %s", place.directory, error.strerror)
 
-    def scheduled_ns(self) -> list[int]:
+    def ended(self) -> list[Ended]:
         """Returns how long each job was scheduled, for jobs with complete records."""
         return [
-            round(record.scheduled_s * NS_PER_S)
+            Ended(
+                round(record.scheduled_s * NS_PER_S),
+                record.kind,
+                record.uid,
+                round(record.expected_s * NS_PER_S),
+            )
             for record in self._records
             if not record.partial and not record.released_s and record.scheduled_s > 0
         ]
@@ -205,6 +211,8 @@ def _record(node: str, job: LiveJob, tally: _Tally, account: Account) -> JobReco
         unscheduled_s=account.spent_s(Standing.UNSCHEDULED),
         suspended_s=account.spent_s(Standing.SUSPENDED),
         released_s=released_s,
+        kind=job.expectation.kind,
+        expected_s=job.expectation.mean_ns / NS_PER_S,
         launch_s=launch_ns / NS_PER_S,
         # Without a class, a job's CPU time is not counted.
         cpu_s=None if tally.cpu_ns is None or released_s else tally.cpu_ns / NS_PER_S,

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
+from cosched.core.node.knowledge import UNKNOWN, Expectation
 from cosched.core.units import NS_PER_S
 from cosched.node.loop import Loop
 from cosched.node.sockets.complaints import Complaints
@@ -24,6 +25,7 @@ from cosched.node.sockets.listener import Peer, UnixListener, hold_peer, peer_of
 from cosched.node.sockets.pacing import BURST_NS, Pacer
 from cosched.shm._native import ffi, lib
 from cosched.shm.paths import check_job_name
+from cosched.shm.region import read_expectation
 
 HELLO_TIMEOUT_NS = 2 * NS_PER_S
 _CARRIERS = (
@@ -43,6 +45,7 @@ class Hello:
     carrier: int
     memory_bytes: int
     submitted_ns: int = 0
+    expectation: Expectation = UNKNOWN
     launched: bool = False  #: it has just started, and has not called MPI_Init yet
 
 
@@ -56,7 +59,7 @@ class Welcome:
     bell_fd: int
 
 
-_UNKNOWN = Hello("", 0, 0, lib.COSCHED_CARRIER_NONE, 0)
+_NO_HELLO = Hello("", 0, 0, lib.COSCHED_CARRIER_NONE, 0)
 
 
 class RegistrationRefused(CoschedError):
@@ -94,6 +97,7 @@ def parse_hello(data: bytes) -> Hello:
         hello.carrier,
         hello.memory_bytes,
         hello.submitted_ns,
+        read_expectation(hello.expectation),
         hello.phase == lib.COSCHED_PHASE_LAUNCHED,
     )
 
@@ -238,6 +242,6 @@ class RegistrationSocket:
         try:
             hello = parse_hello(data)
         except RegistrationRefused as refused:
-            Applicant(connection, self._loop, _UNKNOWN).refuse(refused)
+            Applicant(connection, self._loop, _NO_HELLO).refuse(refused)
             return
         self._admit(Applicant(connection, self._loop, hello))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from cosched.core.node.knowledge import UNKNOWN, Expectation
 from cosched.linux import proc
 from cosched.shm.region import JobRegion
 
@@ -39,9 +40,10 @@ class LiveTask:
 class LiveJob:
     """A job's region, its bell, and its tasks by pid.
 
-    declared_bytes: the memory that the job declared. It is kept here, because the user can
-    write into the region. The bell is open twice: the daemon reads ``bell``, and tasks get
-    ``task_bell_fd``. Otherwise a task could clear O_NONBLOCK on the daemon's descriptor.
+    declared_bytes: the memory that the job declared. expectation: how long like jobs ran.
+    Both are kept here, because the user can write into the region. The bell is open twice:
+    the daemon reads ``bell``, and tasks get ``task_bell_fd``. Otherwise a task could clear
+    O_NONBLOCK on the daemon's descriptor.
     """
 
     key: str
@@ -52,6 +54,7 @@ class LiveJob:
     task_bell_fd: int
     carrier: int = 0
     declared_bytes: int = 0
+    expectation: Expectation = UNKNOWN
     tasks: dict[int, LiveTask] = field(default_factory=dict)
 
     def task_in_slot(self, slot: int) -> LiveTask | None:

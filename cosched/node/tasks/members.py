@@ -6,8 +6,10 @@ import logging
 import os
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 from cosched.core.node.job import restored_submission_key
+from cosched.core.node.knowledge import Expectation
 from cosched.core.node.messages import MessageTrapped, TaskExited, TaskRegistered
 from cosched.linux.proc import started_wall_ns
 from cosched.node.driver import Driver, clocks
@@ -20,6 +22,13 @@ from cosched.shm._native import lib
 from cosched.shm.region import Request
 
 log = logging.getLogger(__name__)
+
+
+class Origin(NamedTuple):
+    """What a job's launcher sent: when it was submitted, and how long it may run."""
+
+    submitted_ns: int
+    expectation: Expectation
 
 
 class Members:
@@ -68,12 +77,13 @@ class Members:
         job: LiveJob,
         task: LiveTask,
         cpus: frozenset[int],
-        submitted_ns: int,
+        origin: Origin,
         *,
         adopted: bool = False,
         replaces: int | None = None,
     ) -> None:
         """Feeds the registration of a task to the machine."""
+        job.expectation = origin.expectation
         self._driver.recorder.introduce(job, task)
         self._driver.feed(
             TaskRegistered(
@@ -81,9 +91,11 @@ class Members:
                 job=job.key,
                 task=task.pid,
                 cpus=cpus,
-                submitted_ns=submitted_ns,
+                submitted_ns=origin.submitted_ns,
                 adopted=adopted,
                 replaces=replaces,
+                user=job.uid,
+                expectation=origin.expectation,
             )
         )
         if not task.launched and not adopted:
@@ -144,7 +156,7 @@ class Members:
             self._history.adopt(job)
             self._bells.watch(job)
             job.region.publish_contention(False)  # as in a new machine
-            submitted_ns = _submission_key(job)
+            origin = Origin(_submission_key(job), job.region.expectation)
             back = 0
             for pid, task in list(job.tasks.items()):
                 self._loop.watch(task.pidfd, lambda j=job, p=pid: self.leave(j, p))  # type: ignore[misc]
@@ -152,7 +164,7 @@ class Members:
                     cpus = frozenset(os.sched_getaffinity(pid))
                 except OSError:
                     continue  # it just ended; its pidfd will report that
-                self.introduce(job, task, cpus, submitted_ns, adopted=True)
+                self.introduce(job, task, cpus, origin, adopted=True)
                 back += 1
             if back:
                 known(job)

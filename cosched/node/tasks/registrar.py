@@ -16,7 +16,7 @@ from cosched.linux.pidfd import exited
 from cosched.node.sockets.listener import USERS_SHARE, Peer
 from cosched.node.sockets.registration import Hello, RegistrationRefused, Welcome
 from cosched.node.tasks.live import Claim, LiveJob, LiveTask
-from cosched.node.tasks.members import Members
+from cosched.node.tasks.members import Members, Origin
 from cosched.node.tasks.table import JobTable
 from cosched.shm._native import lib
 from cosched.shm.paths import job_key
@@ -117,9 +117,12 @@ class Registrar:
             self._members.end_if_empty(job)
             raise RegistrationRefused(errno.ENOSPC, str(error)) from None
         replaces = None if before is None else before.pid
-        self._members.introduce(job, task, cpus, hello.submitted_ns, replaces=replaces)
-        # A later daemon reads it, so that all nodes keep the same order.
-        job.region.record_submission(self._machine.jobs[job.key].submitted_ns)
+        origin = Origin(hello.submitted_ns, hello.expectation)
+        self._members.introduce(job, task, cpus, origin, replaces=replaces)
+        # A later daemon reads them, so that all nodes keep the same order.
+        state = self._machine.jobs[job.key]
+        job.region.record_submission(state.submitted_ns)
+        job.region.record_expectation(state.expectation)
         return Welcome(task.slot, job.region.size(), job.region.fd, job.task_bell_fd)
 
     @staticmethod

@@ -10,6 +10,8 @@
  *   COSCHED_COLLECTIVES  blocking (unless set) or nonblocking; used by the mpi4py wrapper alone
  *   COSCHED_MEMORY       bytes that the job needs on each of its nodes; unset: not declared
  *   COSCHED_SUBMITTED    when the job was submitted, ns since 1970; unset: not known
+ *   COSCHED_EXPECTED     how long like jobs were scheduled: KIND:NANOSECONDS,NANOSECONDS..., up to
+ *                        COSCHED_LENGTHS_MAX of them; unset: not known
  *   COSCHED_VERBOSE      1: report on standard error what does not work, and why
  *
  * All ranks of a job read the same values, so they agree on what travels. No value depends on

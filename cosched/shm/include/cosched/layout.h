@@ -11,7 +11,7 @@
  *   job region    one for each job on a node, owned by the job's user:
  *                 scheduler daemon <-> the job's tasks
  *
- *   job region:   header | heartbeat | status | name | ring | tasks[512]
+ *   job region:   header | heartbeat | status | expectation | name | ring | tasks[512]
  *   node region:  header | heartbeat | orders | report | ring
  *
  * Each record has one writer, named in its comment, and starts at a multiple of 64 bytes, so
@@ -29,11 +29,12 @@
 
 /* cdef: begin */
 enum cosched_limits {
-    COSCHED_ABI = 6,           /* raised by any change to this file */
+    COSCHED_ABI = 7,           /* raised by any change to this file */
     COSCHED_NAME_BYTES = 64,   /* a job's name with its final NUL */
     COSCHED_REASON_BYTES = 128,
     COSCHED_RING_CELLS = 64,   /* a power of two */
     COSCHED_TASKS_MAX = 512,   /* tasks of one job on one node */
+    COSCHED_LENGTHS_MAX = 8,   /* lengths in an expectation */
     COSCHED_HELLO_MAGIC = 0x63736831 /* of struct cosched_hello and cosched_welcome */
 };
 
@@ -104,6 +105,14 @@ struct cosched_status {
     uint8_t pad[32];
 };
 
+/* How long like jobs were scheduled before; see cosched/core/node/knowledge.py. In a region it
+ * is written by the scheduler daemon. */
+struct cosched_expectation {
+    uint64_t kind;          /* the same for runs of one program; 0: not known */
+    uint64_t lengths_ns[8]; /* 0: none */
+    uint8_t pad[56];
+};
+
 /* Bounded queue of 63-bit requests with many producers and one consumer; see ring.h. */
 struct cosched_ring {
     uint64_t head; /* written by the consumer */
@@ -159,6 +168,7 @@ struct cosched_job_region {
     struct cosched_header header;
     struct cosched_heartbeat heartbeat;
     struct cosched_status status;
+    struct cosched_expectation expectation;
     char name[64];            /* the job's name, written by the scheduler daemon */
     struct cosched_ring ring; /* requests of the tasks */
     struct cosched_task tasks[512]; /* by slot */
@@ -203,6 +213,7 @@ struct cosched_hello {
     uint32_t phase;        /* enum cosched_phase */
     uint64_t memory_bytes; /* memory that the job needs on this node; 0: not declared */
     uint64_t submitted_ns; /* when it was submitted, since 1970; 0: not known */
+    struct cosched_expectation expectation;
     char job[64];          /* its name */
 };
 
@@ -240,7 +251,8 @@ COSCHED_ASSERT_SIZE(cosched_task_counters, 128);
 COSCHED_ASSERT_SIZE(cosched_task, 192);
 COSCHED_ASSERT_SIZE(cosched_timer_orders, 64);
 COSCHED_ASSERT_SIZE(cosched_timer_report, 64);
-COSCHED_ASSERT_SIZE(cosched_hello, 104);
+COSCHED_ASSERT_SIZE(cosched_expectation, 128);
+COSCHED_ASSERT_SIZE(cosched_hello, 232);
 COSCHED_ASSERT_SIZE(cosched_welcome, 152);
 COSCHED_ASSERT_AT(cosched_header, ready, 24);
 COSCHED_ASSERT_AT(cosched_ring, tail, 64);
@@ -248,15 +260,16 @@ COSCHED_ASSERT_AT(cosched_ring, dropped, 128);
 COSCHED_ASSERT_AT(cosched_ring, cells, 192);
 COSCHED_ASSERT_AT(cosched_job_region, heartbeat, 64);
 COSCHED_ASSERT_AT(cosched_job_region, status, 128);
-COSCHED_ASSERT_AT(cosched_job_region, name, 192);
-COSCHED_ASSERT_AT(cosched_job_region, ring, 256);
-COSCHED_ASSERT_AT(cosched_job_region, tasks, 960);
-COSCHED_ASSERT_SIZE(cosched_job_region, 960 + 192 * COSCHED_TASKS_MAX);
+COSCHED_ASSERT_AT(cosched_job_region, expectation, 192);
+COSCHED_ASSERT_AT(cosched_job_region, name, 320);
+COSCHED_ASSERT_AT(cosched_job_region, ring, 384);
+COSCHED_ASSERT_AT(cosched_job_region, tasks, 1088);
+COSCHED_ASSERT_SIZE(cosched_job_region, 1088 + 192 * COSCHED_TASKS_MAX);
 COSCHED_ASSERT_AT(cosched_node_region, orders, 128);
 COSCHED_ASSERT_AT(cosched_node_region, report, 192);
 COSCHED_ASSERT_AT(cosched_node_region, ring, 256);
 _Static_assert(COSCHED_RING_CELLS == 64 && COSCHED_TASKS_MAX == 512 && COSCHED_NAME_BYTES == 64 &&
-                   COSCHED_REASON_BYTES == 128,
+                   COSCHED_REASON_BYTES == 128 && COSCHED_LENGTHS_MAX == 8,
                "the literals in the cffi part follow the constants");
 _Static_assert((COSCHED_RING_CELLS & (COSCHED_RING_CELLS - 1)) == 0, "a power of two");
 

@@ -42,6 +42,7 @@ struct cosched_registration {
     uint32_t pad;
     uint64_t memory_bytes; /* memory that the job needs on this node; 0: not declared */
     uint64_t submitted_ns; /* when the job was submitted, since 1970; 0: not known */
+    struct cosched_expectation expectation;
     void (*on_memory_wait)(const char *reason); /* called at most once; may be NULL */
 };
 

@@ -1,0 +1,54 @@
+"""Asks the daemons how a job of cosched-run spent its time, when the job has ended."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from cosched.core.errors import NoDaemon
+from cosched.core.trace.history import JobRecord
+from cosched.node.sockets.client import request
+from cosched.shm.paths import NodePaths, job_key
+
+#: The kernel reports a task's end to the daemons at about the time of our own wait.
+PATIENCE_S = 3.0
+AWAIT_S = 0.02
+
+
+def records_of(
+    nodes: Sequence[NodePaths], job: str, began_wall_ns: int, patience_s: float = PATIENCE_S
+) -> list[JobRecord]:
+    """Waits until this user's job has left all nodes; returns its records, one a node.
+
+    nodes: the job's nodes that can be asked from here.
+    """
+    deadline = time.monotonic() + patience_s
+    while True:
+        here = [paths for paths in nodes if _is_present(paths, job)]
+        if not here or time.monotonic() > deadline:
+            found = [_record(paths, job, began_wall_ns) for paths in nodes]
+            return [record for record in found if record is not None]
+        time.sleep(AWAIT_S)  # daemons do not publish a job's end
+
+
+def _is_present(paths: NodePaths, job: str) -> bool:
+    """Returns whether the daemon still has the job. It records a job that has left."""
+    try:
+        status = request(paths, "status")
+    except NoDaemon:
+        return False
+    mine = job_key(os.geteuid(), job)
+    return any(other["key"] == mine for other in status["jobs"])
+
+
+def _record(paths: NodePaths, job: str, began_wall_ns: int) -> JobRecord | None:
+    try:
+        answer = request(paths, "history", since_wall_ns=began_wall_ns)
+    except NoDaemon:
+        return None
+    mine = job_key(os.geteuid(), job)
+    records = msgspec.convert(answer["records"], list[JobRecord])
+    return next((record for record in reversed(records) if record.job == mine), None)
