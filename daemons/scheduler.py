@@ -48,6 +48,10 @@ def parser() -> argparse.ArgumentParser:
     add("--gmet", metavar="TIME|auto", help="guaranteed minimum execution time")
     align = "whether slices start at multiples in wall-clock time: on or off"
     add("--align", help=align)
+    add("--order", help="which job comes first if the slice is auto: rest or age")
+    least = "the part of its fair share that each job gets, such as 25%%/30s"
+    add("--least-share", metavar="PERCENT%/TIME", help=least)
+    add("--fairness", help="between which parties the time is shared: jobs or users")
     add("--class-scheduler", help="auto, cgroup2, cgroup1 or dutycycle")
     add("--mode", help="proportional or strict")
     add("--metrics", metavar="HOST:PORT", help="address for Prometheus, or off")
@@ -158,6 +162,9 @@ def given(options: argparse.Namespace) -> dict[str, tuple[str, str]]:
         "node.slice": "slice",
         "node.gmet": "gmet",
         "node.align": "align",
+        "node.order": "order",
+        "node.least_share": "least_share",
+        "node.fairness": "fairness",
         "node.class_scheduler": "class_scheduler",
         "node.mode": "mode",
         "node.memory": "memory",

@@ -2,6 +2,9 @@
 
 Runs of one program with the same arguments and ranks predict best. Without such runs,
 those of the program with the same ranks are taken, and otherwise all runs of the program.
+Then each set of arguments counts once, and some different ones are needed: the arguments
+may set the length, so one of them says nothing of another.
+
 Only the last runs count: recent jobs of the same user predict better than more of them
 (Tsafrir, Etsion and Feitelson, "Backfilling Using System-Generated Predictions", 2007).
 """
@@ -9,7 +12,7 @@ Only the last runs count: recent jobs of the same user predict better than more 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cosched.core.node.knowledge import LENGTHS_MAX, Expectation
@@ -40,21 +43,20 @@ class PastRun:
     length_ns: int
 
 
-#: From the most alike to the least.
-_LEVELS: tuple[Callable[[Likeness], object], ...] = (
-    lambda like: like,
-    lambda like: (like.program, like.ranks),
-    lambda like: like.program,
-)
+#: Runs that are less alike predict only if they are of so many different kinds.
+ENOUGH_KINDS = 3
 
 
 def expect(likeness: Likeness, runs: Iterable[PastRun]) -> Expectation:
     """Returns the lengths of the last runs that are most alike; ``runs`` are in the order
     of their ends."""
-    past = list(runs)
-    for level in _LEVELS:
-        wanted = level(likeness)
-        lengths_ns = [run.length_ns for run in past if level(run.likeness) == wanted]
-        if lengths_ns:
-            return Expectation(likeness.kind, tuple(lengths_ns[-LENGTHS_MAX:]))
+    past = [run for run in runs if run.likeness.program == likeness.program]
+    own_ns = [run.length_ns for run in past if run.likeness == likeness]
+    if own_ns:
+        return Expectation(likeness.kind, tuple(own_ns[-LENGTHS_MAX:]))
+    same_ranks = [run for run in past if run.likeness.ranks == likeness.ranks]
+    for alike in (same_ranks, past):
+        last_ns = {run.likeness: run.length_ns for run in alike}
+        if len(last_ns) >= ENOUGH_KINDS:
+            return Expectation(likeness.kind, tuple(last_ns.values())[-LENGTHS_MAX:])
     return Expectation(likeness.kind)

@@ -25,7 +25,7 @@ from cosched.core.errors import CoschedError
 from cosched.core.node.messages import Command, Event, Job, Task
 from cosched.core.node.table import NodeSnapshot
 
-VERSION = 5
+VERSION = 6
 
 _EVENTS = {kind.__name__: kind for kind in Event.__subclasses__()}
 _COMMANDS = {kind.__name__: kind for kind in Command.__subclasses__()}

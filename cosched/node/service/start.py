@@ -41,7 +41,7 @@ class NodeOptions:
         """Returns the options as command-line arguments of ``coschedd``."""
         words: list[str] = []
         for name, text in self.settings.texts().items():
-            words += [f"--{name}", text]
+            words += [f"--{name.replace('_', '-')}", text]
         words += ["--class-scheduler", self.class_scheduler, "--mode", self.mode]
         words += ["--metrics", self.metrics]
         if self.memory is not None:
