@@ -56,7 +56,10 @@ def expect(likeness: Likeness, runs: Iterable[PastRun]) -> Expectation:
         return Expectation(likeness.kind, tuple(own_ns[-LENGTHS_MAX:]))
     same_ranks = [run for run in past if run.likeness.ranks == likeness.ranks]
     for alike in (same_ranks, past):
-        last_ns = {run.likeness: run.length_ns for run in alike}
+        last_ns: dict[Likeness, int] = {}
+        for run in alike:
+            last_ns.pop(run.likeness, None)
+            last_ns[run.likeness] = run.length_ns
         if len(last_ns) >= ENOUGH_KINDS:
             return Expectation(likeness.kind, tuple(last_ns.values())[-LENGTHS_MAX:])
     return Expectation(likeness.kind)
