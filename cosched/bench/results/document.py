@@ -35,6 +35,7 @@ def document(
         "workload": {
             "title": workload.title,
             "description": workload.description,
+            "arrivals": arrivals_document(workload),
             "jobs": [spec_document(spec) for spec in workload.jobs],
         },
         **context,
@@ -52,6 +53,11 @@ def _ratios(summaries: Sequence[ArmSummary]) -> dict[str, dict[str, float]]:
         }
         for ratio in ratios(summaries)
     }
+
+
+def arrivals_document(workload: Workload) -> dict[str, Any] | None:
+    """Returns the ``[arrivals]`` table with all its values; None without one."""
+    return None if workload.arrivals is None else asdict(workload.arrivals)
 
 
 def spec_document(spec: JobSpec) -> dict[str, Any]:

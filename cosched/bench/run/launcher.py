@@ -86,7 +86,7 @@ class Launcher:
                 "COSCHED_RUN_DIR": str(self.site.run_dir),
                 **spec.env,
             },
-            start_s=spec.start_s,
+            start_s=instance.start_s,
             timeout_s=spec.timeout_s,
             cwd=spec.cwd,
         )

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from cosched.bench.results.document import spec_document
+from cosched.bench.results.document import arrivals_document, spec_document
 from cosched.bench.run import daemons
 from cosched.bench.run.launcher import COSCHED_RUN, Launcher
 from cosched.bench.run.remote import RemoteSettings
@@ -85,8 +85,18 @@ class Testbed:
                 ]
                 for title, session in self.sessions.items()
             },
+            "arrivals": self._arrivals,
             "run limit": self._limit_s,
         }
+
+    @property
+    def _arrivals(self) -> dict[str, Any] | None:
+        """None without any, as in the files of older versions."""
+        found = {
+            title: arrivals_document(session.workload)
+            for title, session in self.sessions.items()
+        }
+        return found if any(found.values()) else None
 
     @property
     def _limit_s(self) -> float | None:

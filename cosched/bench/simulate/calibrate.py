@@ -68,14 +68,13 @@ def calibrate(
 ) -> Calibration:
     """Measures the workload file ``path``. RunFailed if a program fails."""
     workload = load_workload(path)
-    first = {instance.spec.name: instance for instance in reversed(workload.instances())}
     with open_testbed([workload], options, environ) as testbed:
         session = testbed.sessions[workload.title]
         with open_progress(log, []) as progress:
             session.warm_up((Arm.KERNEL, Arm.COSCHED), progress)
             found = {
-                spec.name: _calibrate(session, first[spec.name], repeats, progress)
-                for spec in workload.jobs
+                program.spec.name: _calibrate(session, program, repeats, progress)
+                for program in workload.programs()
             }
         mpi = testbed.mpi
         programs, probe_us = at_one_speed(found)

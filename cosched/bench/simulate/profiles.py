@@ -48,8 +48,7 @@ def watch_workload(
 ) -> list[Seen]:
     """Runs each ``[[job]]`` of the file alone once, for at most ``at_most_s``."""
     workload = load_workload(path)
-    first = {instance.spec.name: instance for instance in reversed(workload.instances())}
-    instances = [first[spec.name] for spec in workload.jobs]
+    instances = workload.programs()
     with open_testbed([workload], options, environ) as testbed:
         session = testbed.sessions[workload.title]
         with open_progress(log, [instance.name for instance in instances]) as progress:

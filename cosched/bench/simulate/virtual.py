@@ -67,7 +67,7 @@ def programs_of(
             instance.spec.model.over(_calibrated(calibration, instance.spec)),
             cluster,
             count=_nodes_of(instance.spec, cluster.nodes, workload.origin),
-            submit_ns=round(instance.spec.start_s * NS_PER_S) + place * APART_NS,
+            submit_ns=round(instance.start_s * NS_PER_S) + place * APART_NS,
             eager_bytes=calibration.eager_bytes,
         )
         for place, instance in enumerate(workload.instances())

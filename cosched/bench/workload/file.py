@@ -44,17 +44,21 @@ are split as a shell splits them; no shell runs. The other keys of a job:
     cwd        its working directory, relative to the workload file; by default the bench's
     model      facts about the program for a simulation (see models.py), such as
                ``{ pattern = "wavefront" }``
+
+An ``[arrivals]`` table draws the times of submission (arrivals.py); no job then has a
+``start``.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cosched.bench.simulate.models import Model, parse_model
 from cosched.bench.workload import fields
+from cosched.bench.workload.arrivals import Arrivals, parse_arrivals
 from cosched.bench.workload.fields import Table
 from cosched.core.errors import CoschedError
 from cosched.shm.paths import check_job_name
@@ -69,7 +73,7 @@ A_YEAR_S = 366 * 86400.0
 RANKS_MAX = 1 << 20
 COUNT_MAX = 1000
 
-_FILE_KEYS = ("title", "description", "job")
+_FILE_KEYS = ("title", "description", "arrivals", "job")
 _JOB_KEYS = (
     "name",
     "command",
@@ -109,29 +113,45 @@ class JobSpec:
 
 @dataclass(frozen=True, slots=True)
 class JobInstance:
-    """One job as it is submitted: ``name`` is unique in the workload."""
+    """One job as it is submitted: ``name`` is unique in the workload, ``start_s`` counts
+    from the beginning of a run."""
 
     name: str
     spec: JobSpec
+    start_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A parsed workload file. ``origin`` names it in errors."""
+    """A parsed workload file. ``origin`` names it in errors. ``arrivals``: None if the
+    jobs have fixed times of submission."""
 
     title: str
     description: str
     jobs: tuple[JobSpec, ...]
     origin: str = "workload"
+    arrivals: Arrivals | None = None
 
     def instances(self) -> tuple[JobInstance, ...]:
         """Returns every job instance, in order of submission."""
         instances = [
-            JobInstance(f"{spec.name}.{n}" if spec.count > 1 else spec.name, spec)
+            JobInstance(
+                f"{spec.name}.{n}" if spec.count > 1 else spec.name, spec, spec.start_s
+            )
             for spec in self.jobs
             for n in range(1, spec.count + 1)
         ]
-        return tuple(sorted(instances, key=lambda instance: instance.spec.start_s))
+        if self.arrivals is not None:
+            starts_s = self.arrivals.starts_s(len(instances))
+            pairs = zip(instances, starts_s, strict=True)
+            instances = [replace(instance, start_s=start_s) for instance, start_s in pairs]
+        return tuple(sorted(instances, key=lambda instance: instance.start_s))
+
+    def programs(self) -> tuple[JobInstance, ...]:
+        """Returns the first instance of each ``[[job]]``, in order of the file; each is
+        submitted at once, to run alone."""
+        first = {instance.spec.name: instance for instance in reversed(self.instances())}
+        return tuple(replace(first[spec.name], start_s=0.0) for spec in self.jobs)
 
 
 def load_workload(path: Path) -> Workload:
@@ -169,7 +189,21 @@ def parse_workload(text: str, origin: str, folder: Path) -> Workload:
         description=reader.get("description", fields.one_line, ""),
         jobs=jobs,
         origin=origin,
+        arrivals=_parse_arrivals(reader, tables),
     )
+
+
+def _parse_arrivals(reader: Table, jobs: Sequence[Mapping[str, object]]) -> Arrivals | None:
+    table = reader.get("arrivals", fields.table, None)
+    if table is None:
+        return None
+    for number, job in enumerate(jobs, 1):
+        if "start" in job:
+            raise CoschedError(
+                f"{reader.where}, job {number}: 'start' and [arrivals] exclude each "
+                "other; leave one of them out"
+            )
+    return parse_arrivals(table, f"{reader.where}, arrivals")
 
 
 def _parse_job(table: Mapping[str, object], where: str, folder: Path) -> JobSpec:

@@ -20,6 +20,7 @@ from cosched.bench.workload.file import JobInstance, JobSpec
 from cosched.cli.entry import run_cli
 from cosched.cli.main import cosched
 from cosched.core.errors import CoschedError
+from cosched.core.node.settings import USUAL
 from cosched.shm.paths import NodePaths
 
 STAND_IN = """\
@@ -193,6 +194,23 @@ def test_bench_of_another_workload_is_not_continued(bench, tmp_path):
         )
 
 
+def test_arrivals_are_the_same_for_each_arm_and_run(bench, tmp_path):
+    stream = "[arrivals]\npoisson = 0.01\nseed = 3\n" + WORKLOAD.replace("title", "# ")
+    found = bench.run(stream, arms="batch,kernel", resume=tmp_path / "runs.jsonl").document
+    runs = [run for arm in found["arms"].values() for run in arm["repeats"]]
+    submitted = {tuple(job["submitted_s"] for job in run["jobs"]) for run in runs}
+    assert len(runs) == 4
+    assert len(submitted) == 1
+    assert found["workload"]["arrivals"] == {
+        "interval_s": 0.01,
+        "seed": 3,
+        "shuffle": False,
+    }
+    other = stream.replace("seed = 3", "seed = 4")
+    with pytest.raises(CoschedError, match="cannot be continued: its arrivals"):
+        bench.run(other, resume=tmp_path / "runs.jsonl")
+
+
 def test_dom_limits_the_jobs_that_run_at_a_time(bench):
     text = WORKLOAD.replace("count = 2", "count = 5")
     arms = bench.run(text, arms="kernel,batch", repeats=1, dom=2).document["arms"]
@@ -255,7 +273,7 @@ def test_coscheduled_run_without_registered_task_fails(bench, monkeypatch):
     answer = {
         "pid": os.getpid(),
         "timer": {"pid": os.getpid()},
-        "settings": {"slice": "1s", "gmet": "100ms", "align": True},
+        "settings": {**USUAL.texts(), "slice": "1s", "gmet": "100ms", "align": True},
         "class_scheduler": {"name": "cgroup2", "mode": "proportional"},
         "counters": {"reg_new_job": 3},
     }
@@ -336,7 +354,7 @@ def test_wrong_usage_gets_one_line(bench, capsys, arguments, status, message):
 def submission(spec, arm, mpi=None, program=("./app", "-x")):
     site = Site(Path("/run/x"), ("lab1", "lab2"), None, lab=True)
     made = Launcher(site, {spec.name: program}, {"HOME": "/h"}, mpi, ("run",))
-    return made.submission(JobInstance(spec.name, spec), arm)
+    return made.submission(JobInstance(spec.name, spec, spec.start_s), arm)
 
 
 def test_ranks_are_spread_over_all_nodes():

@@ -1,5 +1,7 @@
 """The workload parser reads all keys and reports mistakes in one line."""
 
+import itertools
+import math
 import string
 import sys
 from pathlib import Path
@@ -9,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.npb.classes import NAMES
+from cosched.bench.workload.arrivals import Arrivals
 from cosched.bench.workload.file import (
     DEFAULT_TIMEOUT_S,
     JobSpec,
@@ -144,6 +147,53 @@ def test_instances_are_numbered_and_in_order_of_submission():
     assert [i.name for i in parse(late_first).instances()] == ["b", "ep"]
 
 
+def test_first_instance_of_each_program_runs_alone():
+    text = "arrivals = { poisson = 2 }\n" + job(count="3") + "\n" + job(name='"b"')
+    programs = parse(text).programs()
+    assert [(one.name, one.start_s) for one in programs] == [("ep.1", 0.0), ("b", 0.0)]
+
+
+# --- arrivals ---
+
+STREAM = "[arrivals]\npoisson = 1.5\nseed = 7\n"
+
+
+def starts(text):
+    return {one.name: one.start_s for one in parse(text).instances()}
+
+
+def test_poisson_arrivals_are_in_the_order_of_the_file():
+    found = starts(STREAM + job(count="4") + "\n" + job(name='"b"'))
+    assert list(found) == ["ep.1", "ep.2", "ep.3", "ep.4", "b"]
+    # The first numbers of Python's generator with the seed 7.
+    drawn = [0.3238327648331623, 0.15084917392450192, 0.6509344730398537]
+    after = [-1.5 * math.log(1 - number) for number in drawn]
+    times = list(found.values())
+    assert times[:4] == pytest.approx([0.0, *itertools.accumulate(after)])
+
+
+def test_drawn_order_keeps_the_times():
+    text = job(count="9") + "\n" + job(name='"b"')
+    plain, shuffled = starts(STREAM + text), starts(STREAM + "shuffle = true\n" + text)
+    assert list(shuffled.values()) == list(plain.values())
+    assert sorted(shuffled) == sorted(plain)
+    assert list(shuffled) != list(plain)
+
+
+@given(st.integers(1, 50), st.integers(0, 2**32 - 1), st.booleans())
+def test_arrivals_are_the_same_for_a_seed(jobs, seed, shuffle):
+    arrivals = Arrivals(2.0, seed, shuffle)
+    times = arrivals.starts_s(jobs)
+    assert times == arrivals.starts_s(jobs)
+    assert min(times) == 0.0
+    assert len(times) == jobs
+
+
+def test_arrivals_have_the_mean_interval():
+    times = Arrivals(2.0, 1).starts_s(10_001)
+    assert max(times) / 10_000 == pytest.approx(2.0, rel=0.05)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -216,6 +266,24 @@ def test_instances_are_numbered_and_in_order_of_submission():
             "file.toml: not valid TOML: Invalid value (at end of document)",
         ),
         ("job = 3", "file.toml: job = 3 is not a list of [[job]] tables"),
+        (
+            STREAM + job() + "\n" + job(name='"b"', start="2"),
+            "file.toml, job 2: 'start' and [arrivals] exclude each other; leave one of "
+            "them out",
+        ),
+        (
+            "[arrivals]\nseed = 7\n" + job(),
+            "file.toml, arrivals: key 'poisson' is missing",
+        ),
+        (
+            "[arrivals]\npoisson = 0\n" + job(),
+            "file.toml, arrivals: poisson = 0 is not a number of seconds from 0.001 to "
+            "86400",
+        ),
+        (
+            "[arrivals]\npoison = 1\n" + job(),
+            "file.toml, arrivals: unknown key 'poison'; did you mean 'poisson'?",
+        ),
     ],
 )
 def test_mistakes_get_one_line(text, message):

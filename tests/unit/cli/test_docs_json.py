@@ -108,7 +108,9 @@ def test_page_has_fields_of_bench():
         '[[job]]\nname = "w"\ncommand = "true"\nranks = 2\ncount = 2', "w.toml", None
     )
     other = parse_workload(
-        '[[job]]\nname = "a"\nsource = "a.c"\nranks = 1', "a.toml", PurePath("/w")
+        '[arrivals]\npoisson = 1\n[[job]]\nname = "a"\nsource = "a.c"\nranks = 1',
+        "a.toml",
+        PurePath("/w"),
     )
     failed = failed_run(Arm.COSCHED, 2)
     documents = [
