@@ -22,9 +22,11 @@ from cosched.core.config.limits import bounded, limits_for, refuse_settings
 from cosched.core.config.schema import TRACE_BYTES
 from cosched.core.config.values import Limits
 from cosched.core.errors import CoschedError
+from cosched.core.node.knowledge import REMEMBERED
 from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import (
     AlarmRang,
+    KnowledgeReplaced,
     SettingsChanged,
     ShutdownRequested,
     SliceEnded,
@@ -199,6 +201,7 @@ class SchedulerDaemon:
             readers={"status": self._status},
             writers={
                 "set": self._set,
+                "relearn": self._relearn,
                 "turn": self._give_turn,
                 "down": self._down,
                 "retire": self._retire,
@@ -332,6 +335,15 @@ class SchedulerDaemon:
             raise CoschedError(refusal)
         self.driver.feed(SettingsChanged(**clocks(), settings=settings))
         return {"settings": settings.texts(), "warnings": settings.warnings()}
+
+    def _relearn(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Replaces what the node learned by the jobs that ended since a time."""
+        since_wall_ns = request.get("since_wall_ns", 0)
+        if type(since_wall_ns) is not int:
+            raise CoschedError("since_wall_ns: must be a whole number of nanoseconds")
+        ended = tuple(self.history.ended(since_wall_ns)[-REMEMBERED:])
+        self.driver.feed(KnowledgeReplaced(**clocks(), ended=ended))
+        return {"ended": len(ended)}
 
     def _give_turn(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         job = str(request.get("job"))

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -91,6 +92,15 @@ def test_settings_change_while_jobs_run(node, align):
     assert answer["settings"] == wanted
     for task in [*tasks, *tasks]:
         eventually(lambda t=task: t.scheduled, "its turn")
+
+
+def test_node_learns_from_the_jobs_since_a_time(node):
+    node.up()
+    assert node.task("a").ask("leave") == "bye"
+    eventually(lambda: node.job("a") is None, "the job to be forgotten")
+    later_ns = time.time_ns() + NS_PER_S
+    assert request(node.paths, "relearn", since_wall_ns=later_ns) == {"ended": 0}
+    assert request(node.paths, "relearn", since_wall_ns=0) == {"ended": 1}
 
 
 def test_trapped_message_causes_a_switch(node):
@@ -399,6 +409,7 @@ def test_silent_connection_blocks_no_task(node):
         (b'{"op": "set", "settings": {"slyce": "1s"}}\n', "slyce"),
         (b'{"op": "set", "settings": {"slice": "1us"}}\n', "too short"),
         (b'{"op": "set"}\n', "nothing to set"),
+        (b'{"op": "relearn", "since_wall_ns": "now"}\n', "must be a whole number"),
     ],
 )
 def test_bad_requests_get_one_clear_error(node, line, words):

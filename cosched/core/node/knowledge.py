@@ -75,6 +75,11 @@ class Knowledge:
         """Adds jobs in the order of their ends."""
         self._ended.extend(ended)
 
+    def replace(self, ended: Iterable[Ended]) -> None:
+        """Forgets all jobs and adds these, in the order of their ends."""
+        self._ended.clear()
+        self.learn(ended)
+
     @property
     def ended(self) -> tuple[Ended, ...]:
         return tuple(self._ended)

@@ -55,6 +55,7 @@ from cosched.core.node.messages import (
     Command,
     Event,
     Job,
+    KnowledgeReplaced,
     MessageTrapped,
     Mode,
     ModeChosen,
@@ -128,6 +129,8 @@ class NodeScheduler:
                 commands = self._end_gmet(event)
             case SettingsChanged():
                 commands = self._change_settings(event)
+            case KnowledgeReplaced():
+                commands = self._replace_knowledge(event)
             case _:
                 raise TypeError(f"not an event of a node: {event!r}")
         return (
@@ -384,7 +387,7 @@ class NodeScheduler:
         self._alarm_ns = next_ns
         return [SetAlarm(next_ns)]
 
-    # -- the settings and the timer --------------------------------------------------------
+    # -- the settings, the knowledge and the timer -----------------------------------------
 
     def _change_settings(self, event: SettingsChanged) -> list[Command]:
         self.counters[Branch.SETTINGS_CHANGED] += 1
@@ -392,6 +395,11 @@ class NodeScheduler:
         self._table.set_policy(event.settings)
         if self._table.policy.exit_ends_turns:  # turns may have gone without CPU time
             bound_accounts(self._table, event.now_ns)
+        return []
+
+    def _replace_knowledge(self, event: KnowledgeReplaced) -> list[Command]:
+        self.counters[Branch.KNOWLEDGE_REPLACED] += 1
+        self._table.knowledge.replace(event.ended)
         return []
 
     def _order_timer(self, event: Event) -> list[Command]:

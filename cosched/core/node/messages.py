@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from cosched.core.node.knowledge import UNKNOWN, Expectation
+from cosched.core.node.knowledge import UNKNOWN, Ended, Expectation
 from cosched.core.node.settings import Settings
 
 Job = str  #: a job's key on this node
@@ -158,6 +158,14 @@ class SettingsChanged(Event):
     """An operator changed slice, GMET or alignment."""
 
     settings: Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnowledgeReplaced(Event):
+    """An operator chose the ended jobs from which the node learns, in the order of their
+    ends. Not in the paper."""
+
+    ended: tuple[Ended, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,4 +340,5 @@ class Branch(str, Enum):
     ALARM_REARMED = "alarm_rearmed"
     ALARM_EARLY = "alarm_early"
     SETTINGS_CHANGED = "settings_changed"
+    KNOWLEDGE_REPLACED = "knowledge_replaced"
     DOWN = "down"

@@ -98,8 +98,9 @@ class HistoryWriter:
         except OSError as error:
             log.warning("no history: %s: %s", place.directory, error.strerror)
 
-    def ended(self) -> list[Ended]:
-        """Returns how long each job was scheduled, for jobs with complete records."""
+    def ended(self, since_wall_ns: int = 0) -> list[Ended]:
+        """Returns how long each job was scheduled that ended since then, for jobs with
+        complete records."""
         return [
             Ended(
                 round(record.scheduled_s * NS_PER_S),
@@ -108,7 +109,9 @@ class HistoryWriter:
                 round(record.expected_s * NS_PER_S),
             )
             for record in self._records
-            if not record.partial and not record.released_s and record.scheduled_s > 0
+            if record.ended_wall_ns >= since_wall_ns
+            and not (record.partial or record.released_s)
+            and record.scheduled_s > 0
         ]
 
     def adopt(self, job: LiveJob) -> None:

@@ -7,6 +7,7 @@ import itertools
 import pytest
 
 from cosched.core.node.job import LAUNCH_NS, restored_submission_key, submission_key
+from cosched.core.node.knowledge import Ended
 from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import (
     AddTask,
@@ -15,6 +16,7 @@ from cosched.core.node.messages import (
     Cause,
     DestroyClass,
     Event,
+    KnowledgeReplaced,
     MessageTrapped,
     Mode,
     OrderTimer,
@@ -540,6 +542,16 @@ def test_replacing_task_changes_nothing_else():
     assert node.machine.jobs["b"].cpus == frozenset({1})
 
 
+def test_replaced_knowledge_has_only_the_named_jobs():
+    node = Node()
+    node.register("a")
+    node.send(TaskExited, job="a", task=ord("a"), after_ns=NS_PER_S)
+    assert [ended.length_ns for ended in node.machine.snapshot().ended] == [NS_PER_S]
+    named = (Ended(5, kind=3), Ended(7))
+    node.send(KnowledgeReplaced, ended=named)
+    assert node.machine.snapshot().ended == named
+
+
 def test_every_branch_is_reached_and_counted():
     node = Node()
     node.register("a")
@@ -589,6 +601,7 @@ def test_every_branch_is_reached_and_counted():
     kept.send(TurnGiven, job="b")
     kept.choose("a", Mode.SUSPENDED)
     kept.trap("a", after_ns=NS_PER_S)
+    kept.send(KnowledgeReplaced, ended=())
     node.send(ShutdownRequested)
     pulled = Node()
     for job in "abc":

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from cosched.core.node.knowledge import Ended
 from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import (
     AlarmRang,
+    KnowledgeReplaced,
     MessageTrapped,
     Mode,
     ModeChosen,
@@ -31,6 +33,7 @@ KINDS = (
     TurnGiven,
     ModeChosen,
     SettingsChanged,
+    KnowledgeReplaced,
     ShutdownRequested,
 )
 
@@ -73,6 +76,7 @@ def run_choices(machine: NodeScheduler, choices):
             TurnGiven: {"job": job},
             ModeChosen: {"job": job, "mode": mode},
             SettingsChanged: {"settings": settings},
+            KnowledgeReplaced: {"ended": (Ended(after_ns + 1, kind=task),)},
         }.get(kind, {})
         event = kind(now_ns=now_ns, wall_ns=now_ns + 10**18, **fields)
         yield event, machine.handle(event)
