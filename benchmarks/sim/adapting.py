@@ -1,8 +1,8 @@
 """Slices that adapt beside fixed ones: mean response of simulated jobs on two nodes.
 
 Each mix of jobs runs with slices of 2 s, with the best of several fixed ones, with
-slice=auto on nodes that have seen no job end, and on nodes that have seen the same jobs
-before. Nothing here depends on chance or on the speed of the machine.
+slice=auto order=age on nodes that have seen no job end, and on nodes that have seen the
+same jobs before. Nothing here depends on chance or on the speed of the machine.
 """
 
 from __future__ import annotations
@@ -10,17 +10,18 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
 from rich.progress import track
 
-from cosched.core.node.settings import USUAL, Settings
+from cosched.core.node.settings import USUAL, Order, Settings
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.sim.nodes.model import Cluster, Pattern, Program
 from cosched.sim.nodes.runs import NodesRun, carry_out
 
+ADAPTING = replace(USUAL, order=Order.AGE)
 FIXED_S = (0.5, 1.0, 2.0, 4.0, 8.0)
 #: Between the jobs that nodes have seen before and the same again.
 LATER_S = 400.0
@@ -103,8 +104,8 @@ def compare(mix: Mix) -> Row:
         usual_s=fixed[2.0],
         best_s=fixed[best_slice_s],
         best_slice_s=best_slice_s,
-        unseen_s=fmean(responses_s(mix, USUAL)),
-        seen_s=fmean(responses_s(again(mix), USUAL)[len(mix.work_s) :]),
+        unseen_s=fmean(responses_s(mix, ADAPTING)),
+        seen_s=fmean(responses_s(again(mix), ADAPTING)[len(mix.work_s) :]),
     )
 
 

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from enum import Enum
 
 import pytest
 from hypothesis import given
@@ -25,7 +26,7 @@ from cosched.core.config.layers import (
 from cosched.core.config.schema import BY_PATH, KEYS
 from cosched.core.config.values import Limits, Origin, Setting, Source
 from cosched.core.errors import CoschedError
-from cosched.core.node.settings import Settings, Span
+from cosched.core.node.settings import LeastShare, Settings, Span
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.node.configuration import Places, examine, load, read_text, usual_places
 from cosched.node.configuration_save import edited, save
@@ -81,6 +82,11 @@ def values(key):
         )
     if "HOST" in form:
         return st.sampled_from(["off", "127.0.0.1:9434", "[::1]:1"])
+    if form == "PERCENT%/TIME":
+        periods_ns = st.integers(1, 10**6).map(lambda s: s * NS_PER_S)
+        return st.builds(LeastShare, st.integers(0, 100), periods_ns)
+    if isinstance(key.default, Enum):
+        return st.sampled_from(list(type(key.default)))
     if "TIME" in form:
         return st.sampled_from(["spin", "yield", "block", "block:5us", "auto:1ms"])
     return st.sampled_from(form.split(" | "))

@@ -25,6 +25,7 @@ STRUCTS = [
     "cosched_header",
     "cosched_heartbeat",
     "cosched_status",
+    "cosched_expectation",
     "cosched_ring",
     "cosched_task_identity",
     "cosched_task_counters",
