@@ -1,9 +1,9 @@
 """Changes the settings of nodes that this machine cannot reach, by a command of the user's.
 
 The command gets the settings as further words: ``pdsh -w n1,n2 cosched config set`` with
-``slice=15s gmet=5s``. Without further words it prints one line for each node, as ``cosched
-config set`` does: ``node n1: slice=1s gmet=auto align=on``. So a bench can restore what
-was set before.
+``slice=15s gmet=5s``. Without further words it prints a line or two for each node, as
+``cosched config set`` does: ``node n1: slice=1s gmet=auto align=on``. So a bench can
+restore the earlier settings.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import cached_property
 from cosched.core.errors import CoschedError
 
 TIMEOUT_S = 60.0
-_NODE_LINE = re.compile(r"\bnode (\S+): (slice=\S+ gmet=\S+ align=\S+)$", re.MULTILINE)
+_NODE_LINE = re.compile(r"\bnode (\S+): ((?:\w+=\S+ ?)+)$", re.MULTILINE)
 
 
 class RemoteSettings:
@@ -28,8 +28,10 @@ class RemoteSettings:
     @cached_property
     def now(self) -> dict[str, str]:
         """The nodes' settings; CoschedError if they differ or cannot be read."""
-        found = dict(_NODE_LINE.findall(self._run()))
-        if not found:
+        found: dict[str, str] = {}
+        for node, line in _NODE_LINE.findall(self._run()):
+            found[node] = f"{found[node]} {line}" if node in found else line
+        if not any("slice=" in texts for texts in found.values()):
             raise CoschedError(
                 f"'{' '.join(self._command)}' does not print the nodes' settings, so they "
                 "could not be restored; use a command that runs 'cosched config set'"

@@ -27,9 +27,10 @@ from cosched.shm.paths import NodePaths
 def command(
     run_dir: Path, nodes: tuple[str, ...], save: bool, settings: tuple[str, ...]
 ) -> None:
-    """Change slice, gmet or align on all live nodes of this machine, or on some.
+    """Change settings on all live nodes of this machine, or on some.
 
-    Jobs are not disturbed. Without NAME=VALUE it prints the settings of the live nodes
+    The settings are slice, gmet, align, order, least_share and fairness. Jobs are not
+    disturbed. Without NAME=VALUE it prints the settings of the live nodes
     and changes none. With --save any key that 'cosched config show' lists can
     be set. Keys that daemons read only when they start apply from the next 'cosched
     up'. The file is /etc/cosched.toml for root, else ~/.config/cosched/config.toml.
@@ -38,6 +39,7 @@ def command(
     Examples:
       cosched config set slice=0.5s gmet=0.1s
       cosched config set --node lab1 align=off
+      cosched config set order=age
       cosched config set --save slice=1s run.wait=block
     """
     if not settings:
@@ -101,9 +103,16 @@ def _set_live(run_dir: Path, nodes: tuple[str, ...], live: Mapping[str, str]) ->
     for paths, answer in _ask(run_dir, nodes, "set", settings=dict(live)):
         reached += 1
         _print_node(paths.node, answer["settings"])
-        for warning in answer["warnings"]:
+        for warning in [*answer["warnings"], *_unused(answer["settings"], live)]:
             click.echo(f"cosched: warning: node {paths.node}: {warning}", err=True)
     return reached
+
+
+def _unused(settings: Mapping[str, str], live: Mapping[str, str]) -> Iterator[str]:
+    """Yields a line for each of the ``live`` settings that changes nothing."""
+    for name, reason in Settings().changed(dict(settings)).without_effect.items():
+        if name in live:
+            yield f"{name} has no effect with {reason}={settings[reason]}"
 
 
 def _print_live(run_dir: Path, nodes: tuple[str, ...]) -> int:
@@ -119,9 +128,11 @@ def _print_live(run_dir: Path, nodes: tuple[str, ...]) -> int:
 
 
 def _print_node(node: str, settings: Mapping[str, str]) -> None:
-    # The bench reads this line; see cosched/bench/run/remote.py.
-    now = " ".join(f"{name}={text}" for name, text in settings.items())
-    click.echo(f"node {node}: {now}")
+    """Prints the settings of turns and the settings of the order, a line each."""
+    # The bench reads these lines; see cosched/bench/run/remote.py.
+    words = [f"{name}={text}" for name, text in settings.items()]
+    for line in (words[:3], words[3:]):
+        click.echo(f"node {node}: {' '.join(line)}")
 
 
 def _ask(

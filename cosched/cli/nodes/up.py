@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from cosched.cli.options import run_dir_option
+from cosched.core.node.settings import Fairness, Order
 from cosched.node.configuration import load
 from cosched.node.service.start import NodeOptions, start_node
 from cosched.shm.paths import NodePaths
@@ -24,6 +25,22 @@ METRICS_USUAL = "127.0.0.1:9434"
     "--align",
     type=click.Choice(["on", "off"]),
     help="Start slices at multiples of the slice in wall-clock time.",
+)
+@click.option(
+    "--order",
+    type=click.Choice([order.value for order in Order]),
+    help="Which job comes first if the slice is auto: the one with the least rest, or turns"
+    " by the age of the jobs.",
+)
+@click.option(
+    "--least-share",
+    metavar="PERCENT%/TIME",
+    help="The part of its fair share that each job gets in any order, such as 25%/30s.",
+)
+@click.option(
+    "--fairness",
+    type=click.Choice([fairness.value for fairness in Fairness]),
+    help="Between which parties the time is shared.",
 )
 @click.option(
     "--class-scheduler",
@@ -58,6 +75,9 @@ def command(
     slice_: str | None,
     gmet: str | None,
     align: str | None,
+    order: str | None,
+    least_share: str | None,
+    fairness: str | None,
     class_scheduler: str | None,
     mode: str | None,
     metrics: str | None,
@@ -84,6 +104,9 @@ def command(
         "node.slice": (slice_, "--slice"),
         "node.gmet": (gmet, "--gmet"),
         "node.align": (align, "--align"),
+        "node.order": (order, "--order"),
+        "node.least_share": (least_share, "--least-share"),
+        "node.fairness": (fairness, "--fairness"),
         "node.class_scheduler": (class_scheduler, "--class-scheduler"),
         "node.mode": (mode, "--mode"),
         "node.trace": (trace, "--trace"),

@@ -17,6 +17,7 @@ from cosched.core.errors import CoschedError
 from cosched.core.node.settings import (
     AUTO,
     Fairness,
+    LeastShare,
     Order,
     parse_gmet,
     parse_least_share,
@@ -68,13 +69,21 @@ def _timed(parse: Callable[[str, str], T]) -> Callable[[Any], T]:
     def parsed(raw: Any) -> T:
         if isinstance(raw, (int, float)) and not isinstance(raw, bool):
             raise CoschedError(f'{raw} has no unit; write it like "{raw}s" or "{raw}ms"')
-        text = _text(raw, 'a duration; write it like "500ms"')
-        try:
-            return parse(text, "")
-        except CoschedError as error:
-            raise CoschedError(str(error).removeprefix(": ")) from None
+        return _unnamed(parse, _text(raw, 'a duration; write it like "500ms"'))
 
     return parsed
+
+
+def _unnamed(parse: Callable[[str, str], T], text: str) -> T:
+    """Parses without the name of the key, which a caller adds to the error."""
+    try:
+        return parse(text, "")
+    except CoschedError as error:
+        raise CoschedError(str(error).removeprefix(": ")) from None
+
+
+def _parse_share(raw: Any) -> LeastShare:
+    return _unnamed(parse_least_share, _text(raw, 'a share; write it like "25%/30s"'))
 
 
 _parse_duration = _timed(parse_duration)
@@ -193,7 +202,7 @@ def some_of(*words: str) -> Kind:
 DURATION = Kind("duration", _parse_duration, format_duration)
 SLICE = Kind("duration | auto[:LEAST]", _timed(parse_slice), write_slice)
 GMET = Kind("duration | auto", _timed(parse_gmet), write_gmet)
-LEAST_SHARE = Kind("PERCENT%/TIME", _timed(parse_least_share), write_least_share)
+LEAST_SHARE = Kind("PERCENT%/TIME", _parse_share, write_least_share)
 ORDER = _member_of(Order)
 FAIRNESS = _member_of(Fairness)
 SWITCH = Kind("true | false", _parse_switch, bool)

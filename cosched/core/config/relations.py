@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from cosched.core.config.values import Config, Origin, Problem, Source
+from cosched.core.node.settings import USUAL, write_least_share
 from cosched.core.units import NS_PER_MS, format_duration
 
 #: After this time a switch has taken effect on both nodes, and messages are trapped. See
@@ -93,6 +94,29 @@ def _slice_too_short(config: Config) -> Iterable[Clash]:
         )
 
 
+def _order_without_effect(config: Config) -> Iterable[Clash]:
+    settings = config.node.settings()
+    texts, usual = settings.texts(), USUAL.texts()
+    for name, reason in settings.without_effect.items():
+        if texts[name] != usual[name]:
+            yield Clash(
+                (f"node.{name}", f"node.{reason}"),
+                f"{name} {texts[name]} has no effect with {reason} {texts[reason]}: "
+                "jobs take turns there",
+            )
+
+
+def _period_too_short(config: Config) -> Iterable[Clash]:
+    node = config.node
+    short = node.slice.auto and node.least_share.period_ns < 2 * node.slice.ns
+    if short and node.least_share != USUAL.least_share:
+        yield Clash(
+            ("node.least_share", "node.slice"),
+            f"least_share {write_least_share(node.least_share)} is for less than two "
+            f"slices of {format_duration(node.slice.ns)}: jobs would only take turns",
+        )
+
+
 def _limits_contradict(config: Config) -> Iterable[Clash]:
     limits, node = config.limits, config.node
     low, high = limits.slice_min_ns, limits.slice_max_ns
@@ -140,6 +164,8 @@ def _forbidden(name: str, word: str, limit: str, allowed: tuple[str, ...]) -> Cl
 _RULES: tuple[Callable[[Config], Iterable[Clash]], ...] = (
     _gmet_reaches_slice,
     _slice_too_short,
+    _order_without_effect,
+    _period_too_short,
     _limits_contradict,
     _run_defaults_forbidden,
 )

@@ -141,6 +141,15 @@ class Settings:
             "fairness": self.fairness.value,
         }
 
+    @property
+    def without_effect(self) -> dict[str, str]:
+        """The settings that change nothing, each with the setting that is the reason."""
+        if not self.slice_auto:
+            return dict.fromkeys(("order", "least_share", "fairness"), "slice")
+        if self.order is Order.AGE:
+            return dict.fromkeys(("least_share", "fairness"), "order")
+        return {}
+
     def warnings(self) -> tuple[str, ...]:
         """Returns a line for each setting that is allowed but probably a mistake."""
         if not self.gmet_auto and self.gmet_ns >= self.slice_ns:

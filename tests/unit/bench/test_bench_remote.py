@@ -45,6 +45,15 @@ def test_remote_settings_are_restored_in_reverse_order(log):
     ]
 
 
+def test_remote_settings_are_read_from_all_lines(log):
+    order = "order=rest least_share=25%/30s fairness=jobs"
+    lines = [f"{n}: node {n}: {text}" for text in (BEFORE, order) for n in ("n1", "n2")]
+    assert RemoteSettings(command(log, "\n".join(lines))).now == {
+        **{"slice": "3s", "gmet": "200ms", "align": "off"},
+        **{"order": "rest", "least_share": "25%/30s", "fairness": "jobs"},
+    }
+
+
 def test_remote_settings_are_restored_after_an_error(log):
     nodes = site(log)
     with pytest.raises(KeyboardInterrupt), daemons.settings_changed(nodes, {"gmet": "1s"}):

@@ -185,6 +185,34 @@ def test_user_file_follows_environment(environ, user):
             "before a message is trapped",
         ),
         ("[node]\nmode = 'strict'\nslice = '50ms'\ngmet = '1ms'", 3, "quotas count over"),
+        ("[node]\norder = 'rst'", 2, "'rst' is none of rest, age; did you mean 'rest'?"),
+        ("[node]\norder = true", 2, "true is not one of rest, age"),
+        ("[node]\nfairness = 'user'", 2, "did you mean 'users'?"),
+        ("[node]\nleast_share = '25'", 2, "percentage and a period, such as 25%/30s"),
+        ("[node]\nleast_share = '101%/30s'", 2, "percentage and a period"),
+        ("[node]\nleast_share = '25%/10ms'", 2, "the period 10ms is not from 1s"),
+        ("[node]\nleast_share = '25%/soon'", 2, "'soon' is not a duration"),
+        ("[node]\nleast_share = 25", 2, 'is not a share; write it like "25%/30s"'),
+        (
+            "[node]\norder = 'age'\nslice = '2s'",
+            2,
+            "order age has no effect with slice 2s: jobs take turns there",
+        ),
+        (
+            "[node]\nslice = '2s'\nleast_share = '50%/30s'",
+            3,
+            "least_share 50%/30s has no effect with slice 2s",
+        ),
+        (
+            "[node]\nfairness = 'users'\norder = 'age'",
+            2,
+            "fairness users has no effect with order age",
+        ),
+        (
+            "[node]\nleast_share = '50%/1s'",
+            2,
+            "least_share 50%/1s is for less than two slices of 1s: jobs would only",
+        ),
         (
             "[node]\nclass_scheduler = 'dutycycle'\nslice = '150ms'\ngmet = '1ms'",
             3,
@@ -232,6 +260,36 @@ def test_option_may_exceed_rule_of_files(places):
     config, doubts = load({}, {"node.gmet": ("5s", "--gmet")}, places)
     assert config.node.gmet == Span(5 * NS_PER_S)
     assert [doubt.where for doubt in doubts] == ["--gmet"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "slice = '2s'",
+        "slice = '2s'\norder = 'rest'\nleast_share = '25%/30s'\nfairness = 'jobs'",
+        "order = 'age'",
+        "slice = 'auto:20s'",
+        "fairness = 'users'\nleast_share = '0%/1min'",
+    ],
+)
+def test_usual_order_is_no_problem(places, text):
+    places.operator.write_text(f"[node]\n{text}\n")
+    assert examine({}, None, places)[1:] == ([], [])
+
+
+def test_order_of_options_is_in_the_settings(places):
+    options = {
+        "node.order": ("age", "--order"),
+        "node.least_share": ("50%/1min", "--least-share"),
+        "node.fairness": ("users", "--fairness"),
+    }
+    config, doubts = load({}, options, places)
+    assert config.node.settings().texts() == {
+        **Settings().texts(),
+        **{"slice": "auto", "gmet": "auto"},
+        **{"order": "age", "least_share": "50%/60s", "fairness": "users"},
+    }
+    assert [doubt.where for doubt in doubts] == ["--least-share", "--fairness"]
 
 
 def test_private_daemons_ignore_metrics_of_a_file(places):
