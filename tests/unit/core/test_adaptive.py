@@ -1,4 +1,4 @@
-"""``slice=auto`` and ``gmet=auto``: turns that grow with the age of the jobs."""
+"""``order=age``: turns that grow with the age of the jobs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from cosched.core.config.limits import bounded
 from cosched.core.config.values import Limits
+from cosched.core.node.knowledge import Ended, Knowledge
 from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import (
     AlarmRang,
@@ -21,7 +22,7 @@ from cosched.core.node.messages import (
     SliceEnded,
     TaskExited,
 )
-from cosched.core.node.settings import LONGEST, Settings, gmet_of_turn_ns
+from cosched.core.node.settings import LONGEST, Order, Settings, gmet_of_turn_ns
 from cosched.core.node.slices.adaptive import (
     ENOUGH,
     GROWTH,
@@ -39,7 +40,9 @@ LENGTHS = st.integers(4, 10_000 * NS_PER_S)
 
 
 def auto(*, align=True):
-    return Settings(slice_ns=NS_PER_S, align=align, slice_auto=True, gmet_auto=True)
+    return Settings(
+        slice_ns=NS_PER_S, align=align, slice_auto=True, gmet_auto=True, order=Order.AGE
+    )
 
 
 def turns(node, seconds):
@@ -141,6 +144,7 @@ def test_adaptive_slice_matches_the_best_fixed_slice(work_s, submits_s, align):
         slice_ns=NS_PER_S,
         slice_auto=True,
         gmet_auto=True,
+        order=Order.AGE,
         align=align,
     )
     assert adapted_s < 1.05 * min(fixed_s)
@@ -202,7 +206,7 @@ def test_snapshot_has_the_ages_of_ended_jobs():
         node.send(TaskExited, job=job, task=ord(job), after_ns=(7 + number) * NS_PER_S)
     restored = NodeScheduler.restored(node.machine.snapshot())
     assert restored.snapshot() == node.machine.snapshot()
-    assert restored.snapshot().ended_ns == (7 * NS_PER_S, 8 * NS_PER_S, 9 * NS_PER_S)
+    assert restored.snapshot().ended == tuple(Ended(s * NS_PER_S) for s in (7, 8, 9))
 
 
 def test_auto_gmet_and_lead_follow_the_turn():
@@ -282,7 +286,7 @@ def test_wide_job_runs_beside_long_narrow_jobs(align):
 @pytest.mark.parametrize("align", [True, False])
 def test_wide_job_runs_in_a_stream_of_narrow_jobs(align):
     node = Node(auto(align=align), now_ns=20 * NS_PER_S)
-    node.machine.remember([10 * NS_PER_S] * 8)
+    node.machine.remember([Ended(10 * NS_PER_S)] * 8)
     both = frozenset({0, 1})
     for number in range(4):
         node.register(f"n{number}", number + 10, both)
@@ -316,7 +320,7 @@ def test_job_that_ran_alone_waits_little_after_a_merge(settings):
     node.register("w", 2, frozenset({1}))
     node.register("d", cpus=frozenset({0}))
     waits_s = crowd(node, node.now_ns + 4000 * NS_PER_S, {})
-    assert waits_s["a"] <= 5 * choose_policy(settings, ()).longest_ns / NS_PER_S
+    assert waits_s["a"] <= 5 * choose_policy(settings, Knowledge()).longest_ns / NS_PER_S
 
 
 def test_incomplete_ages_are_not_remembered():
@@ -327,7 +331,7 @@ def test_incomplete_ages_are_not_remembered():
     node.choose("b", Mode.RELEASED, after_ns=NS_PER_S)
     node.choose("b", Mode.COSCHEDULED, after_ns=NS_PER_S)
     node.send(TaskExited, job="b", task=ord("b"), after_ns=NS_PER_S)
-    assert node.machine.snapshot().ended_ns == ()
+    assert node.machine.snapshot().ended == ()
 
 
 def test_adaptive_lengths_stay_within_the_limits():
@@ -335,7 +339,7 @@ def test_adaptive_lengths_stay_within_the_limits():
         slice_min_ns=2 * NS_PER_S, slice_max_ns=5 * NS_PER_S, gmet_max_ns=30 * NS_PER_MS
     )
     settings = bounded(limits, auto())
-    policy = choose_policy(settings, ())
+    policy = choose_policy(settings, Knowledge())
     assert (policy.slice_ns, policy.longest_ns) == (2 * NS_PER_S, 5 * NS_PER_S)
     assert settings.gmet_within_ns(5 * NS_PER_S) == 30 * NS_PER_MS
     node = Node(settings, now_ns=20 * NS_PER_S)
@@ -343,7 +347,7 @@ def test_adaptive_lengths_stay_within_the_limits():
     node.register("b")
     assert {length for _, length in turns(node, 60)} == {2.0, 4.0}, "at boundaries"
     fixed = Settings(slice_ns=NS_PER_S)
-    assert choose_policy(bounded(limits, fixed), ()).longest_ns == NS_PER_S
+    assert choose_policy(bounded(limits, fixed), Knowledge()).longest_ns == NS_PER_S
 
 
 @pytest.mark.parametrize("pattern", [Pattern.BULK, Pattern.WAVEFRONT, Pattern.ALLTOALL])

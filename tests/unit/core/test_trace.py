@@ -159,7 +159,7 @@ def test_daemon_after_a_killed_one_appends_to_its_trace(written):
         (b'{"e":"NoSuchThing","v":{},"c":[]}\n', "NoSuchThing"),
         (b'{"e":"SliceEnded","v":{"now_ns":1},"c":[]}\n', "wall_ns"),
         (b'{"e":"SliceEnded","v":{"now_ns":"1","wall_ns":1},"c":[]}\n', "int"),
-        (b'{"cosched_trace":4}\n', "version 4 .* reads version 5"),
+        (b'{"cosched_trace":4}\n', "version 4 .* reads version 6"),
         (b'{"cosched_trace":99}\n', "version 99"),
         (b"[1]\n", "not a line"),
     ],
