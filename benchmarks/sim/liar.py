@@ -1,0 +1,93 @@
+"""One user among four declares false run times: what the user and the others get.
+
+Streams of jobs with heavy-tailed lengths share one node in virtual time. The other users'
+jobs have true expectations. Nothing here depends on the speed of the machine.
+
+    scripts/dev bench liar [--streams 30]
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from statistics import fmean
+
+from rich.progress import track
+
+from benchmarks.sim.one_node import OneNode, StreamJob
+from cosched.core.node.knowledge import Expectation
+from cosched.core.node.settings import USUAL
+from cosched.core.units import NS_PER_S
+from cosched.tables import table
+
+SUMMARY = "Compare mean responses if one user declares false run times."
+USERS = 4
+JOBS = 60
+MEAN_GAP_S = 2.75
+LIAR = 0
+
+#: How the liar's expectation follows from the true length in ns.
+CLAIMS: dict[str, Callable[[int], tuple[int, ...]]] = {
+    "the truth": lambda length_ns: (length_ns,),
+    "half of it": lambda length_ns: (length_ns // 2,),
+    "a tenth": lambda length_ns: (length_ns // 10,),
+    "one second": lambda length_ns: (NS_PER_S,),
+    "nothing": lambda length_ns: (),
+}
+
+
+def stream(seed: int) -> list[StreamJob]:
+    """Returns jobs of 0.7 to 30 s that arrive at random; each is of a kind of its own."""
+    draw = random.Random(seed)
+    jobs, submit_s = [], 0.0
+    for number in range(JOBS):
+        length_ns = round(min(30.0, 0.7 / draw.random() ** (1 / 1.3)) * NS_PER_S)
+        submit_s += draw.expovariate(1 / MEAN_GAP_S)
+        expected_ns = round(length_ns * draw.uniform(0.95, 1.05))
+        expectation = Expectation(number + 1, (expected_ns,))
+        user = draw.randrange(USERS)
+        jobs.append(StreamJob(round(submit_s * NS_PER_S), length_ns, user, expectation))
+    return jobs
+
+
+def with_claims(
+    jobs: list[StreamJob], claim: Callable[[int], tuple[int, ...]]
+) -> list[StreamJob]:
+    """Returns the jobs with the expectations that the liar declares."""
+    return [
+        replace(job, expectation=Expectation(job.expectation.kind, claim(job.length_ns)))
+        if job.user == LIAR
+        else job
+        for job in jobs
+    ]
+
+
+def mean_responses_s(jobs: list[StreamJob]) -> tuple[float, float]:
+    """Returns the mean response time of the liar's jobs, and of all others."""
+    responses_ns = OneNode(jobs, USUAL).responses_ns
+    pairs = list(zip(jobs, responses_ns, strict=True))
+    own = [ns for job, ns in pairs if job.user == LIAR]
+    others = [ns for job, ns in pairs if job.user != LIAR]
+    return fmean(own or [0]) / NS_PER_S, fmean(others) / NS_PER_S
+
+
+def main() -> None:
+    """Prints a row for each claim."""
+    parser = argparse.ArgumentParser(prog="dev bench liar", description=SUMMARY)
+    parser.add_argument("--streams", type=int, default=30, help="how many (30)")
+    count = parser.parse_args().streams
+    rows = []
+    for name, claim in track(CLAIMS.items(), description="claims", transient=True):
+        means = [
+            mean_responses_s(with_claims(stream(seed), claim)) for seed in range(count)
+        ]
+        rows.append(
+            (name, *(f"{fmean(column):.2f}" for column in zip(*means, strict=True)))
+        )
+    print("\n".join(table(("the liar declares", "liar, s", "others, s"), rows, "<>>")))
+
+
+if __name__ == "__main__":
+    main()
