@@ -18,7 +18,8 @@ from a scheduled peer pulls a switch here.
 Additions to the paper, and the files that hold them:
 
     groups    several jobs are scheduled at once if they fit side by side
-    slices    turns aligned by the wall clock, and turns that follow the age of the jobs
+    slices    turns aligned by the wall clock, turns that follow the age of the jobs, and an
+              order by what is left of them
     pulls     a job with much more CPU time than a waiting job pulls no switch. A job that
               was pulled in during a slice is protected longer from jobs that were submitted
               later
@@ -29,6 +30,9 @@ Additions to the paper, and the files that hold them:
 
 The paper discards a refused request, and the task asks again with each message. Here a task
 asks once an epoch; the job's epoch is raised when the reason of the refusal may be gone.
+
+With ``order=paper`` none of these additions has an effect, except for groups and modes. The
+epoch of a refused job is then raised at once.
 
 Invariants after every event:
 
@@ -86,6 +90,7 @@ from cosched.core.node.modes import (
 from cosched.core.node.pulls import Objection, objection, protected_until_ns
 from cosched.core.node.settings import Settings
 from cosched.core.node.switch import (
+    discard,
     keep_guaranteed,
     keep_others,
     keep_running,
@@ -287,10 +292,13 @@ class NodeScheduler:
 
     def _refuse(self, job: JobState, task: Task, why: Objection) -> list[Command]:
         self.counters[Branch(f"sch_refused_{why.reason.value}")] += 1
+        other = why.other.key if why.other else None
+        refused = RefuseRequest(job.key, task, why.reason, why.by_ns, other)
+        if not self._table.policy.keeps_refused:
+            return [refused, *(discard(job) if why.is_temporary else [])]
         job.awaits_gmet = job.awaits_gmet or why.ends_with_gmet
         job.awaits_switch = job.awaits_switch or why.may_end_with_a_switch
-        other = why.other.key if why.other else None
-        return [RefuseRequest(job.key, task, why.reason, why.by_ns, other)]
+        return [refused]
 
     # -- a turn that is given from outside of the node -------------------------------------
 

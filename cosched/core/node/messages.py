@@ -44,6 +44,7 @@ class Cause(str, Enum):
     CROWDED = "crowded"  # a job grew, so they no longer fit side by side
     REARMED = "rearmed"  # still unscheduled; it may ask again because GMET is over
     UNBLOCKED = "unblocked"  # the same, because the jobs that run or wait have changed
+    DISCARDED = "discarded"  # the same, because its request was discarded
     SUSPENDED = "suspended"  # its owner suspended it
     RESUMED = "resumed"  # an owner made a job an ordinary job again
     RAISED = "raised"  # an owner raised a job
@@ -53,7 +54,7 @@ class Cause(str, Enum):
     @property
     def allows_requests(self) -> bool:
         """Whether the job stays unscheduled and may only ask again."""
-        return self in (Cause.REARMED, Cause.UNBLOCKED)
+        return self in (Cause.REARMED, Cause.UNBLOCKED, Cause.DISCARDED)
 
 
 class Refusal(str, Enum):
@@ -261,7 +262,8 @@ class OrderTimer(Command):
     """Say when the timer daemon sends the next CMDCSW.
 
     idle: no job waits for a CPU, so no slice ends. align: slices end at multiples of
-    ``slice_ns`` in wall-clock time; otherwise the slice ends at ``deadline_ns``.
+    ``slice_ns`` in wall-clock time. Otherwise the slice ends at ``deadline_ns``; if that is
+    0, slices follow each other from the beginning of the timer on.
     """
 
     idle: bool
@@ -269,17 +271,22 @@ class OrderTimer(Command):
     slice_ns: int
     deadline_ns: int
 
-    def next_tick_ns(self, now_ns: int, wall_ns: int, fired_ns: int) -> int | None:
+    def next_tick_ns(
+        self, now_ns: int, wall_ns: int, fired_ns: int, began_ns: int = 0
+    ) -> int | None:
         """Returns when the slice ends: by the wall clock if aligned, otherwise by the
         monotonic clock. None: no slice ends.
 
         ``fired_ns`` is when the last CMDCSW was sent. If it was sent for this deadline
-        and brought no new orders, the next one follows a slice later.
+        and brought no new orders, the next one follows a slice later. ``began_ns`` is when
+        the timer began.
         """
         if self.idle or not self.slice_ns:
             return None
         if self.align:
             return (wall_ns // self.slice_ns + 1) * self.slice_ns
+        if not self.deadline_ns:
+            return now_ns + self.slice_ns - (now_ns - began_ns) % self.slice_ns
         if self.deadline_ns > fired_ns:
             return self.deadline_ns
         return max(now_ns, fired_ns + self.slice_ns)

@@ -32,6 +32,11 @@ class Objection:
         """Whether the reason may be gone when other jobs are scheduled, or have left."""
         return self.reason in (Refusal.AHEAD, Refusal.BARRED)
 
+    @property
+    def is_temporary(self) -> bool:
+        """Whether the job may be scheduled by a later message in the same status."""
+        return self.ends_with_gmet or self.may_end_with_a_switch
+
 
 def objection(
     job: JobState, epoch: int, table: ProcessTable, now_ns: int

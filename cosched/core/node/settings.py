@@ -45,6 +45,7 @@ class Order(str, Enum):
 
     REST = "rest"  # the job that probably ends soonest first
     AGE = "age"  # turns that follow the age of the jobs
+    PAPER = "paper"  # the paper's rules alone
 
 
 class Fairness(str, Enum):
@@ -79,7 +80,8 @@ class Settings:
         ``slices.adaptive``.
     gmet_auto: GMET follows the turn, from ``gmet_ns`` on.
     slice_most_ns, gmet_most_ns: limits of the two adaptive lengths; None: no limit.
-    order: the order of the jobs if the slice is ``auto``; otherwise they take turns.
+    order: the order of the jobs. ``rest`` and ``age`` count if the slice is ``auto``;
+        otherwise jobs take turns. ``paper`` has a fixed slice that is not aligned.
     least_share, fairness: what each job gets in any order; see ``guarantee``.
     """
 
@@ -245,7 +247,7 @@ def at_most(ns: int, most_ns: int | None) -> int:
 
 
 def parse_order(text: str, what: str) -> Order:
-    """Parses ``rest`` or ``age``."""
+    """Parses ``rest``, ``age`` or ``paper``."""
     return _parse_name(Order, text, what)
 
 

@@ -40,15 +40,16 @@ def keep_running(table: ProcessTable, now_ns: int) -> list[JobState]:
     """Returns the jobs that stay or come when jobs, tasks, CPU sets or modes have changed.
 
     Scheduled jobs stay; the one that has run longest comes first. But jobs that start
-    together reach the nodes in any order: of jobs in their first slice, the one that was
-    submitted first stays, or replaces the others. A job that no longer fits beside those
-    before it loses its CPUs.
+    together reach the nodes in any order. If newcomers precede each other, then of jobs in
+    their first slice the one that was submitted first stays, or replaces the others. A job
+    that no longer fits beside those before it loses its CPUs.
     """
+    policy = table.policy
     new = {
         job.key
         for group in table.groups
         for job in group.jobs
-        if _is_new(job, table.policy.slice_ns, now_ns)
+        if policy.newcomers_precede and _is_new(job, policy.slice_ns, now_ns)
     }
     candidates = sorted(
         (job for job in table.scheduled() if job.key not in new),
@@ -191,6 +192,11 @@ def rearm(table: ProcessTable) -> list[Command]:
                 PublishStatus(job.key, job.next_epoch(), False, Cause.UNBLOCKED)
             )
     return commands
+
+
+def discard(job: JobState) -> list[Command]:
+    """Lets a job ask again whose request was refused and is not kept."""
+    return [PublishStatus(job.key, job.next_epoch(), False, Cause.DISCARDED)]
 
 
 def publish_contention(table: ProcessTable) -> list[Command]:

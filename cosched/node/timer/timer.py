@@ -3,9 +3,10 @@
 Orders come through the node region. A byte on standard input means that they changed. Each
 clock has a timer descriptor. Aligned slices end at multiples of the slice in
 CLOCK_REALTIME, so nodes with synchronised clocks switch together. Free-running slices end
-at a deadline in CLOCK_MONOTONIC, which the scheduler daemon sets. Deadlines are absolute,
-so lateness does not add up; it is measured and reported. A line on standard output reports
-that the daemon is ready.
+at a deadline in CLOCK_MONOTONIC, which the scheduler daemon sets. Slices without a deadline
+follow each other from the timer's beginning on. That is a random time, because timers that
+were started together must not agree by it. Deadlines are absolute, so lateness does not add
+up; it is measured and reported. A line on standard output reports that the daemon is ready.
 
 When standard input ends, the scheduler daemon has died. This process then becomes the
 node's guardian (``guardian``).
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import signal
 import time
 from collections.abc import Callable
@@ -22,12 +24,15 @@ from pathlib import Path
 
 from cosched.core.errors import CoschedError
 from cosched.core.node.messages import OrderTimer
+from cosched.core.units import NS_PER_S
 from cosched.node.bell import open_bell, ring
 from cosched.node.loop import Loop, hold_back
 from cosched.shm._native import lib
 from cosched.shm.region import NodeRegion
 
 STDIN, STDOUT = 0, 1
+#: The timer counts as begun at a random time of the hour before its start.
+BEGAN_WITHIN_NS = 3600 * NS_PER_S
 
 
 class TimerDaemon:
@@ -39,6 +44,7 @@ class TimerDaemon:
         bell: Path,
         stdin: int = STDIN,
         read: Callable[[int, int], bytes] = os.read,
+        before_ns: Callable[[int], int] = secrets.randbelow,
     ) -> None:
         self._stdin = stdin
         self._read = read
@@ -50,6 +56,7 @@ class TimerDaemon:
         self._orders = OrderTimer(idle=True, align=False, slice_ns=0, deadline_ns=0)
         self._target_ns = 0
         self._fired_ns = 0
+        self._began_ns = time.monotonic_ns() - before_ns(BEGAN_WITHIN_NS)
         self._orphaned = False
         region.data.report.pid = os.getpid()
 
@@ -98,7 +105,9 @@ class TimerDaemon:
     def _arm(self) -> None:
         # A scheduler daemon may die while it writes orders; then the old ones stay valid.
         orders = self._orders = self._region.orders() or self._orders
-        tick_ns = orders.next_tick_ns(time.monotonic_ns(), time.time_ns(), self._fired_ns)
+        tick_ns = orders.next_tick_ns(
+            time.monotonic_ns(), time.time_ns(), self._fired_ns, self._began_ns
+        )
         self._target_ns = tick_ns or 0
         lib.cosched_timer_set(self._monotonic, 0 if orders.align else self._target_ns)
         lib.cosched_timer_set(self._realtime, self._target_ns if orders.align else 0)

@@ -59,6 +59,7 @@ class Explainer:
         return {
             Cause.REARMED.value: "may ask again: the guaranteed time of what runs is over",
             Cause.UNBLOCKED.value: "may ask again: other jobs run or wait now",
+            Cause.DISCARDED.value: "may ask again with its next message",
             Cause.FIRST.value: "new; it waits for its turn",
             Cause.SLICE.value: f"its slice was over{now}",
             Cause.CROWDED.value: f"tasks came, and it no longer fits beside them{now}",

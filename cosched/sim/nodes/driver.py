@@ -40,6 +40,7 @@ from cosched.core.node.messages import (
     TurnGiven,
 )
 from cosched.core.node.settings import Settings
+from cosched.core.units import NS_PER_S
 from cosched.sim.engine import DECIDE, END, SUBMIT, Engine
 from cosched.sim.nodes.jobs import SimulatedJob, SimulatedNode
 from cosched.sim.nodes.model import Cluster, Pattern, Program
@@ -48,6 +49,8 @@ from cosched.sim.nodes.ranks import Floats, make_ranks
 ONE_CPU = frozenset({0})
 #: Far enough in the past that every clock is positive, and no boundary falls on the start.
 EPOCH_NS = 1_000_000_007
+#: The nodes' timers begin at any time within this time before the first job.
+TIMERS_START_NS = 3600 * NS_PER_S
 #: Parts of a switch at which decisions take effect.
 GRID = 2
 
@@ -69,8 +72,13 @@ class Coscheduled:
         self._gang_slice_ns = gang_slice_ns
         self._turn = -1  # of the central driver: the place of the job
         self._turn_version = 0
+        starts = Random(f"timers {seed}")
         self._nodes = [
-            SimulatedNode(settings, round(self._chance.gauss(0.0, 1.0) * cluster.clock_ns))
+            SimulatedNode(
+                settings,
+                round(self._chance.gauss(0.0, 1.0) * cluster.clock_ns),
+                -starts.randrange(TIMERS_START_NS),
+            )
             for _ in range(cluster.nodes)
         ]
         self.jobs = [
@@ -209,7 +217,7 @@ class Coscheduled:
         node = self._nodes[number]
         node.timer += 1
         now_ns, wall_ns = self._clocks(number)
-        tick_ns = node.orders.next_tick_ns(now_ns, wall_ns, node.fired_ns)
+        tick_ns = node.orders.next_tick_ns(now_ns, wall_ns, node.fired_ns, node.began_ns)
         if tick_ns is None or self._gang_slice_ns is not None:
             return
         left_ns = tick_ns - (wall_ns if node.orders.align else now_ns)

@@ -16,15 +16,16 @@ from cosched.sim.nodes.ranks import Ranks
 class SimulatedNode:
     """A node: its scheduler, its clock, its timer."""
 
-    __slots__ = ("alarm", "clock_ns", "fired_ns", "machine", "orders", "timer")
+    __slots__ = ("alarm", "began_ns", "clock_ns", "fired_ns", "machine", "orders", "timer")
 
-    def __init__(self, settings: Settings, clock_ns: int) -> None:
+    def __init__(self, settings: Settings, clock_ns: int, began_ns: int) -> None:
         self.machine = NodeScheduler(settings)
         self.clock_ns = clock_ns
         self.orders = OrderTimer(idle=True, align=False, slice_ns=0, deadline_ns=0)
         self.timer = 0  # the version of the order in force
         self.alarm = 0
         self.fired_ns = 0
+        self.began_ns = began_ns  # when its timer began
 
 
 def launch_of(program: Program) -> Program:

@@ -48,6 +48,8 @@ class FreeSlices:
     ends_apart = True
     exit_ends_turns = False
     first_takes_over = False
+    keeps_refused = True
+    newcomers_precede = True
 
     def __init__(self, settings: Settings) -> None:
         self.slice_ns = settings.slice_ns

@@ -8,6 +8,7 @@ change jobs.
     aligned    one length; slices end at multiples of it by the wall clock
     adaptive   the length follows the age of the jobs; free or aligned
     rest       no turns: the job that probably ends soonest runs first
+    paper      one length; the rules of Yoo and Jette without any addition
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from cosched.core.node.settings import Order, Settings
 from cosched.core.node.slices.adaptive import AdaptiveSlices
 from cosched.core.node.slices.aligned import AlignedEnds, AlignedSlices
 from cosched.core.node.slices.free import FreeEnds, FreeSlices
+from cosched.core.node.slices.paper import PaperSlices
 from cosched.core.node.slices.rest import RestSlices
 
 
@@ -41,6 +43,12 @@ class SlicePolicy(Protocol):
     first_takes_over: bool
     """Whether the jobs run in their order at all times: at each event the first ones take
     the CPUs of jobs that have had GMET. Then no turn ends."""
+    keeps_refused: bool
+    """Whether a refused job asks again when the reason may be gone. Otherwise the request is
+    discarded, and the job asks again with its next message."""
+    newcomers_precede: bool
+    """Whether, of jobs in their first slice, the one that was submitted first runs, also if
+    another one has begun."""
 
     def turn_ns(self, group: Group) -> int:
         """Returns how long a job of the group keeps its CPUs while others wait."""
@@ -75,6 +83,8 @@ def choose_policy(settings: Settings, knowledge: Knowledge) -> SlicePolicy:
 
     A policy may read ``knowledge``, the jobs that ended last, at any time.
     """
+    if settings.order is Order.PAPER:
+        return PaperSlices(settings)
     if not settings.slice_auto:
         return AlignedSlices(settings) if settings.align else FreeSlices(settings)
     if settings.order is Order.REST:
