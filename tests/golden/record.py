@@ -65,6 +65,21 @@ def refused_gmet(node: LiveNode) -> None:
         eventually(lambda j=job: pulled(j), "the switch")
 
 
+def paper(node: LiveNode) -> None:
+    """The paper's rules: a request within GMET is discarded, the next message may pull, and
+    the timer gives the CPU to the job that has received least."""
+    node.up(slice="400ms", gmet="150ms", order="paper")
+    tasks = {job: node.task(job) for job in "abc"}
+
+    def pulled(job: str) -> bool:
+        tasks[job].ask("arrive 1")
+        return bool(tasks[job].scheduled)
+
+    for job in "cbab":
+        eventually(lambda j=job: not tasks[j].scheduled, "another job's turn")
+        eventually(lambda j=job: pulled(j), "the switch")
+
+
 def side_by_side(node: LiveNode) -> None:
     """Jobs that fit side by side on two CPUs, and a third job that needs both."""
     node.up(slice="50ms")
@@ -140,6 +155,7 @@ SCENARIOS = {
         killed_task,
         settings_changed,
         refused_gmet,
+        paper,
         side_by_side,
         owners,
         wavefronts,

@@ -18,7 +18,7 @@ from cosched.core.node.messages import (
     TaskRegistered,
     TurnGiven,
 )
-from cosched.core.node.settings import GMET_LEAST_NS, LONGEST, Settings
+from cosched.core.node.settings import GMET_LEAST_NS, LONGEST, Order, Settings
 from cosched.core.node.slices.free import LEAD_SLICES
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from tests.unit.core.machine_node import Node
@@ -134,11 +134,14 @@ class NodeMachine(RuleBasedStateMachine):
         slice_s=st.integers(1, 3),
         gmet_ms=st.integers(0, 2000),
         switches=st.tuples(st.booleans(), st.booleans(), st.booleans()),
+        order=st.sampled_from(Order),
     )
-    def change(self, slice_s, gmet_ms, switches):
+    def change(self, slice_s, gmet_ms, switches, order):
         align, slice_auto, gmet_auto = switches
         gmet_ns = GMET_LEAST_NS if gmet_auto else gmet_ms * NS_PER_MS
-        new = Settings(slice_s * NS_PER_S, gmet_ns, align, slice_auto, gmet_auto)
+        new = Settings(
+            slice_s * NS_PER_S, gmet_ns, align, slice_auto, gmet_auto, order=order
+        )
         self.send(SettingsChanged, settings=new)
 
     @invariant()

@@ -19,7 +19,7 @@ from cosched.core.node.messages import (
     TaskRegistered,
     TurnGiven,
 )
-from cosched.core.node.settings import Settings
+from cosched.core.node.settings import Order, Settings
 from cosched.core.units import NS_PER_MS
 
 JOBS = ("0.a", "0.b", "1000.c", "1000.d")
@@ -42,6 +42,7 @@ SETTINGS = st.builds(
     slice_ns=st.integers(1, 50).map(lambda ms: ms * NS_PER_MS),
     gmet_ns=st.integers(0, 20).map(lambda ms: ms * NS_PER_MS),
     align=st.booleans(),
+    order=st.sampled_from(Order),
 )
 
 CHOICES = st.lists(
