@@ -30,7 +30,7 @@ METRICS_USUAL = "127.0.0.1:9434"
     "--order",
     type=click.Choice([order.value for order in Order]),
     help="Which job comes first if the slice is auto: the one with the least rest, or turns"
-    " by the age of the jobs.",
+    " by the age of the jobs. paper: Yoo and Jette's rules alone, with any slice.",
 )
 @click.option(
     "--least-share",

@@ -146,6 +146,8 @@ class Settings:
     @property
     def without_effect(self) -> dict[str, str]:
         """The settings that change nothing, each with the setting that is the reason."""
+        if self.order is Order.PAPER:
+            return dict.fromkeys(("least_share", "fairness"), "order")
         if not self.slice_auto:
             return dict.fromkeys(("order", "least_share", "fairness"), "slice")
         if self.order is Order.AGE:

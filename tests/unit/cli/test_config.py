@@ -185,8 +185,8 @@ def test_user_file_follows_environment(environ, user):
             "before a message is trapped",
         ),
         ("[node]\nmode = 'strict'\nslice = '50ms'\ngmet = '1ms'", 3, "quotas count over"),
-        ("[node]\norder = 'rst'", 2, "'rst' is none of rest, age; did you mean 'rest'?"),
-        ("[node]\norder = true", 2, "true is not one of rest, age"),
+        ("[node]\norder = 'rst'", 2, "'rst' is none of rest, age, paper; did you mean 'rest'?"),
+        ("[node]\norder = true", 2, "true is not one of rest, age, paper"),
         ("[node]\nfairness = 'user'", 2, "did you mean 'users'?"),
         ("[node]\nleast_share = '25'", 2, "percentage and a period, such as 25%/30s"),
         ("[node]\nleast_share = '101%/30s'", 2, "percentage and a period"),
@@ -207,6 +207,11 @@ def test_user_file_follows_environment(environ, user):
             "[node]\nfairness = 'users'\norder = 'age'",
             2,
             "fairness users has no effect with order age",
+        ),
+        (
+            "[node]\nslice = '2s'\nfairness = 'users'\norder = 'paper'",
+            3,
+            "fairness users has no effect with order paper",
         ),
         (
             "[node]\nleast_share = '50%/1s'",

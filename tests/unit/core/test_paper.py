@@ -188,6 +188,12 @@ def test_slice_is_fixed_also_where_it_is_auto():
     assert node.machine.slice_ns("a") == FIXED_NS
 
 
+def test_order_is_kept_with_a_fixed_slice():
+    changed = Settings().changed({"order": "paper", "slice": "15s"})
+    assert changed.texts()["order"] == "paper"
+    assert set(changed.without_effect) == {"least_share", "fairness"}
+
+
 # -- random histories -----------------------------------------------------------------------
 
 
