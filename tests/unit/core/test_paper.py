@@ -40,7 +40,7 @@ def refusals(commands):
     return [command.reason for command in commands if isinstance(command, RefuseRequest)]
 
 
-# -- CMDREG ---------------------------------------------------------------------------------
+# -- CMDREG --------------------------------------------------------------------------------
 
 
 def test_new_job_runs_at_once_only_if_no_other_job_runs():
@@ -58,7 +58,7 @@ def test_default_order_lets_the_first_submission_precede():
     assert node.running == {"a"}
 
 
-# -- CMDOUT ---------------------------------------------------------------------------------
+# -- CMDOUT --------------------------------------------------------------------------------
 
 
 def test_job_with_least_cpu_time_follows_when_the_scheduled_one_ends():
@@ -69,7 +69,7 @@ def test_job_with_least_cpu_time_follows_when_the_scheduled_one_ends():
     assert node.running == {"c"}
 
 
-# -- CMDCSW ---------------------------------------------------------------------------------
+# -- CMDCSW --------------------------------------------------------------------------------
 
 
 def test_slice_end_schedules_the_job_with_least_cpu_time():
@@ -116,7 +116,7 @@ def test_newcomer_catches_up_with_older_jobs():
     assert node.running == {"a"}
 
 
-# -- CMDSCH ---------------------------------------------------------------------------------
+# -- CMDSCH --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("after_ns", "granted"), [(GMET_NS - 1, False), (GMET_NS, True)])
@@ -163,7 +163,7 @@ def test_message_pulls_a_job_that_is_far_ahead():
             assert node.running == {job}
 
 
-# -- the timer ------------------------------------------------------------------------------
+# -- the timer -----------------------------------------------------------------------------
 
 
 def test_pulled_switch_does_not_restart_the_slice():
@@ -194,7 +194,7 @@ def test_order_is_kept_with_a_fixed_slice():
     assert set(changed.without_effect) == {"least_share", "fairness"}
 
 
-# -- random histories -----------------------------------------------------------------------
+# -- random histories ----------------------------------------------------------------------
 
 
 @settings(max_examples=100, deadline=None)

@@ -44,8 +44,8 @@ class SlicePolicy(Protocol):
     """Whether the jobs run in their order at all times: at each event the first ones take
     the CPUs of jobs that have had GMET. Then no turn ends."""
     keeps_refused: bool
-    """Whether a refused job asks again when the reason may be gone. Otherwise the request is
-    discarded, and the job asks again with its next message."""
+    """Whether a refused job asks again when the reason may be gone. Otherwise its request
+    is discarded, and it asks again with its next message."""
     newcomers_precede: bool
     """Whether, of jobs in their first slice, the one that was submitted first runs, also if
     another one has begun."""
