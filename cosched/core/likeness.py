@@ -31,7 +31,7 @@ class Likeness:
     def kind(self) -> int:
         """A number other than 0 that only equal likenesses have."""
         text = "\0".join((self.program, str(self.ranks), *self.args))
-        digest = hashlib.sha256(text.encode(errors="surrogateescape")).digest()
+        digest = hashlib.sha256(text.encode(errors="surrogatepass")).digest()
         return int.from_bytes(digest[:8], "little") or 1
 
 
