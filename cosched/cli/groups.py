@@ -22,7 +22,8 @@ class Group(click.Group):
         word = args[0]
         known = self.get_command(ctx, word) is not None
         if not known and not word.startswith("-") and not ctx.resilient_parsing:
-            ctx.fail(f"No such command '{word}'{suggest(word, self.list_commands(ctx))}.")
+            hint = suggest(word, self.list_commands(ctx)) or "."
+            ctx.fail(f"No such command '{word}'{hint}")
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None and not isinstance(command, click.Group):
             rest = current_options(ctx, command, f"{ctx.command_path} {name}", rest)
