@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
+from cosched.core.node.knowledge import LENGTHS_MAX, UNKNOWN, Expectation
+from cosched.core.node.settings import LENGTH_MAX_NS
+from cosched.launch.environment import Part, task_environment
 from cosched.shm._native import ffi, lib
+from cosched.shm.region import read_expectation
 from mpi_shim.wrapper.task.environment import Environment, text
 
 NUMBER_ENDS = "below 2^64: it is ignored"
@@ -41,6 +46,7 @@ def test_environment_defaults(read):
     assert text(data.socket_path) == "/run/cosched/n/register.sock"
     assert data.task.carrier == lib.COSCHED_CARRIER_NONE
     assert (data.task.memory_bytes, data.task.submitted_ns) == (0, 0)
+    assert read_expectation(data.task.expectation) == UNKNOWN
     assert data.wait.kind == lib.COSCHED_WAIT_SPIN
     assert not environment.nonblocking_collectives
     assert not data.verbose
@@ -62,12 +68,14 @@ def test_environment_reads_every_variable(read):
         COLLECTIVES="nonblocking",
         MEMORY="18446744073709551615",
         SUBMITTED="007",
+        EXPECTED="18446744073709551615:9,8",
     )
     data = environment.data
     assert text(data.socket_path) == "/r/n/register.sock"
     assert data.task.carrier == lib.COSCHED_CARRIER_PREFIX
     assert (data.wait.kind, data.wait.spin_ns) == (lib.COSCHED_WAIT_BLOCK, 20_000)
     assert (data.task.memory_bytes, data.task.submitted_ns) == (2**64 - 1, 7)
+    assert read_expectation(data.task.expectation) == Expectation(2**64 - 1, (9, 8))
     assert environment.nonblocking_collectives
     assert data.verbose
     assert environment.warnings == []
@@ -111,6 +119,42 @@ def test_environment_bad_number_is_ignored_and_warns(read, variable, number):
 
 
 @pytest.mark.parametrize(
+    "expectation",
+    [
+        Expectation(1),
+        Expectation(2**64 - 1, (1,)),
+        Expectation(5, tuple(range(1, LENGTHS_MAX + 1))),
+        Expectation(5, (LENGTH_MAX_NS,) * LENGTHS_MAX),
+    ],
+)
+def test_environment_reads_what_cosched_run_expects(read, expectation):
+    part = Part("j", Path("/r"), "none", expectation=expectation)
+    added = task_environment({}, part=part, wait="spin", shim=None, verbose=False)
+    environment = read(JOB="j", EXPECTED=added["COSCHED_EXPECTED"])
+    assert read_expectation(environment.data.task.expectation) == expectation
+    assert environment.warnings == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("soon", "5", ":", ":5", "5:x", "x:5", "5:5:5", "5:5,,5", "5:-1", "5: 1", "5:1.5"),
+        *("5:,1", "18446744073709551616:1", "5:18446744073709551616", "5:1;2", "٣:1"),
+        *("5:" + "9" * 99, "5:" + ",".join("123456789"), "5:1," * 999),
+    ],
+)
+def test_environment_bad_expectation_is_unknown_and_warns(read, text):
+    environment = read(JOB="j", EXPECTED=text)
+    assert environment.takes_part
+    assert read_expectation(environment.data.task.expectation) == UNKNOWN
+    (warning,) = environment.warnings
+    assert warning == (
+        f"COSCHED_EXPECTED={text:.96} is not KIND:NANOSECONDS,... with at most 8 times: "
+        "it is ignored"
+    )
+
+
+@pytest.mark.parametrize(
     ("variable", "value"),
     [("STATUS", "pigeon"), ("COLLECTIVES", "x"), ("STATUS", "prefix ")],
 )
@@ -123,7 +167,8 @@ def test_environment_bad_choice_warns(read, variable, value):
 
 
 def test_environment_all_bad_warns_once_each(read):
-    bad = dict.fromkeys(("STATUS", "WAIT", "COLLECTIVES", "MEMORY", "SUBMITTED"), "x" * 999)
+    names = ("STATUS", "WAIT", "COLLECTIVES", "MEMORY", "SUBMITTED", "EXPECTED")
+    bad = dict.fromkeys(names, "x" * 999)
     environment = read(JOB="j", **bad)
     assert len(environment.warnings) == len(bad)
     assert all(len(warning) < 256 for warning in environment.warnings)

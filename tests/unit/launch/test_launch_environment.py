@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosched.core.errors import CoschedError
+from cosched.core.node.knowledge import Expectation
 from cosched.launch.environment import (
     Part,
     carrier_for,
@@ -87,6 +88,9 @@ def test_tasks_environment():
     assert environment(part=needy)["COSCHED_MEMORY"] == "8589934592"
     dated = Part("j", Path("/run/cosched"), "prefix", submitted_ns=17)
     assert environment(part=dated)["COSCHED_SUBMITTED"] == "17"
+    for lengths_ns, text in (((), "5:"), ((7,), "5:7"), ((7, 8), "5:7,8")):
+        alike = Part("j", Path("/r"), "prefix", expectation=Expectation(5, lengths_ns))
+        assert environment(part=alike)["COSCHED_EXPECTED"] == text
 
 
 def test_submission_time_is_read_from_environment():

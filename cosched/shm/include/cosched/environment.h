@@ -31,7 +31,7 @@
 enum cosched_environment_limits {
     COSCHED_SOCKET_PATH_BYTES = 256, /* more than a socket's path may have */
     COSCHED_WARNING_BYTES = 256,
-    COSCHED_WARNINGS_MAX = 5
+    COSCHED_WARNINGS_MAX = 6
 };
 
 struct cosched_environment {
@@ -42,7 +42,7 @@ struct cosched_environment {
     uint32_t verbose;
     uint32_t warning_count;
     uint32_t pad;
-    char warnings[5][256];  /* one line each, without its end */
+    char warnings[6][256];  /* one line each, without its end */
     char socket_path[256];  /* registration socket of the node; a path that is cut off here is
                              * too long for a socket as well */
 };
