@@ -40,6 +40,33 @@ def parse_duration(text: str, what: str) -> int:
     return round(exact)
 
 
+_CLOCK = re.compile(
+    r"\s*(?:(\d{1,9})-(\d{1,9})(?::(\d{1,9})(?::(\d{1,9}))?)?"
+    r"|(?:(?:(\d{1,9}):)?(\d{1,9}):)?(\d{1,9}))\s*",
+    re.ASCII,
+)
+
+
+def parse_run_time(text: str) -> int:
+    """Returns nanoseconds of a duration such as ``2h``, or of a time as batch systems write
+    it.
+
+    ``90`` are seconds, and after colons come minutes and seconds: ``1:30``, ``2:00:00``.
+    After days come hours: ``1-12``, ``1-12:30``, ``1-12:30:00``.
+    """
+    match = _CLOCK.fullmatch(text)
+    if match is None:
+        try:
+            return parse_duration(text, "")
+        except CoschedError:
+            raise CoschedError(
+                f"'{text:.40}' is not a time; write it like 90s, 1:30, 2h or 1-12:00:00"
+            ) from None
+    days, *numbers = (int(group or 0) for group in match.groups())
+    hours, minutes, seconds = map(sum, zip(numbers[:3], numbers[3:], strict=True))
+    return (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * NS_PER_S
+
+
 def format_duration(ns: int) -> str:
     """Returns the shortest exact text of a duration: ``1s``, ``250ms``, ``1.5us``."""
     for unit, scale in (("s", NS_PER_S), ("ms", NS_PER_MS), ("us", 1_000)):

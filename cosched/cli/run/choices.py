@@ -11,6 +11,8 @@ import click
 from cosched.core.config.limits import limits_for, refuse_task, refuse_wait
 from cosched.core.config.values import Limits
 from cosched.core.errors import CoschedError
+from cosched.core.node.settings import LENGTH_MAX_NS
+from cosched.core.units import parse_run_time
 from cosched.launch.environment import wait_policy
 from cosched.node.configuration import load
 
@@ -34,6 +36,20 @@ class Choices:
         refusal = refuse_task(self.limits, carrier, 0)
         if refusal is not None:
             raise CoschedError(refusal)
+
+
+def run_time(ctx: click.Context, param: click.Parameter, text: str | None) -> int | None:
+    """Returns how long the job runs, in nanoseconds; BadParameter if that is no time."""
+    if text is None:
+        return None
+    try:
+        time_ns = parse_run_time(text)
+    except CoschedError as error:
+        raise click.BadParameter(f"{error}.", ctx, param) from None
+    if not 0 < time_ns <= LENGTH_MAX_NS:
+        message = f"'{text:.40}' is not more than 0 and at most a year."
+        raise click.BadParameter(message, ctx, param)
+    return time_ns
 
 
 def choose(

@@ -16,11 +16,11 @@ from cosched.cli.options import (
     json_option,
     run_dir_option_with,
 )
-from cosched.cli.run.choices import CARRIERS, choose
+from cosched.cli.run.choices import CARRIERS, choose, run_time
 from cosched.cli.run.plan import plan_json, plan_text
 from cosched.cli.run.site import find_site, this_node
 from cosched.cli.run.start import Start, warn
-from cosched.core.units import parse_bytes, parse_duration
+from cosched.core.units import parse_bytes
 from cosched.launch.environment import default_job_name
 from cosched.launch.job import Request, resolve
 from cosched.launch.mpi import Places
@@ -87,9 +87,11 @@ class RunCommand(click.Command):
 )
 @click.option(
     "--time",
-    "run_time",
+    "time_ns",
     metavar="TIME",
-    help="How long the job runs alone, such as 90s.  [default: as its earlier runs]",
+    callback=run_time,
+    help="How long the job runs alone: 90 or 90s, 1:30 (minutes), 2h, 2:00:00 or"
+    " 1-12:00:00 (days).  [default: as long as its earlier runs]",
 )
 @click.option("--waits-only", is_flag=True, help="Apply --wait, but do not coschedule.")
 @click.option("--no-shim", is_flag=True, help="Start the job without cosched.")
@@ -125,7 +127,7 @@ def command(
     carrier: str | None,
     wait: str | None,
     memory: str | None,
-    run_time: str | None,
+    time_ns: int | None,
     waits_only: bool,
     no_shim: bool,
     run_dir: Path,
@@ -149,6 +151,7 @@ def command(
       cosched-run -- srun ./app
       cosched-run --wait block -n 4 ./app
       cosched-run --memory 8G -n 4 ./app
+      cosched-run --time 1:30:00 -n 4 ./app
     """
     if not argv:
         raise click.UsageError("Missing PROGRAM.", ctx)
@@ -162,7 +165,6 @@ def command(
     need_bytes = 0 if memory is None else parse_bytes(memory, "--memory")
     if need_bytes and (no_shim or waits_only):
         raise click.UsageError("--memory needs coscheduling.", ctx)
-    time_ns = None if run_time is None else parse_duration(run_time, "--time")
     run_dir = run_dir.absolute()
     resolved = resolve(
         Request(argv, ranks, ppn, mpi, root=os.geteuid() == 0),

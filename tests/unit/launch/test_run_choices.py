@@ -7,9 +7,12 @@ import os
 import click
 import pytest
 
+from cosched.cli.entry import run_cli
 from cosched.cli.run.choices import Choices, choose
+from cosched.cli.run.main import command
 from cosched.core.config.values import Limits
 from cosched.core.errors import CoschedError
+from cosched.core.units import parse_run_time
 from cosched.node import configuration
 
 
@@ -68,3 +71,46 @@ def test_limits_bind_users_but_not_root(settings, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert run(wait="yield").policy == "yield"
     run().check_carrier("none")
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90", 90),
+        ("90s", 90),
+        (" 0.5h ", 1800),
+        ("1:30", 90),
+        ("0:90", 90),
+        ("2:00:00", 7200),
+        ("1-12", 36 * 3600),
+        ("1-12:30", 36.5 * 3600),
+        ("1-12:30:05", 36.5 * 3600 + 5),
+        ("0-00:00:01", 1),
+        ("7d", 7 * 86400),
+    ],
+)
+def test_run_time_has_the_forms_of_batch_systems(text, seconds):
+    assert parse_run_time(text) == seconds * 10**9
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        *((text, "is not a time; write it like 90s, 1:30,") for text in ("soon", "-1", "")),
+        *((text, "is not a time; write it like") for text in ("1:", "1-", "1:2:3:4", "٣")),
+        *((text, "is not a time; write it like") for text in ("9" * 5000, "1,5h", "1h30")),
+        *(
+            (text, "is not more than 0 and at most a year")
+            for text in ("0", "0:00", "367d")
+        ),
+    ],
+)
+def test_bad_time_is_one_line(text, words, capsys):
+    assert run_cli(command, ["--time", text, "/bin/true"]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("cosched-run: Invalid value for '--time': '")
+    assert words in printed.err
+    assert printed.err.endswith(". See cosched-run --help.\n")
+    assert len(printed.err.splitlines()) == 1
+    assert len(printed.err) < 200
