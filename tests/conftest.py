@@ -13,6 +13,10 @@ settings.register_profile("cosched", deadline=None)
 settings.register_profile("ci", settings.get_profile("cosched"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "cosched")
 
+# No run of a test changes what the developer's own jobs are expected to take, and no
+# earlier run changes the order of a test's jobs.
+os.environ["COSCHED_RUNS"] = "off"
+
 
 @pytest.hookimpl(tryfirst=True)  # before -m looks at the marks
 def pytest_collection_modifyitems(items):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from cosched.cli.run.records import records_of
+from cosched.core.errors import CoschedError
 from cosched.core.likeness import Likeness, PastRun, expect
 from cosched.core.node.knowledge import Expectation
 from cosched.core.units import NS_PER_S
@@ -18,35 +18,60 @@ from cosched.shm.paths import NodePaths
 PATIENCE_S = 0.2
 
 
-def likeness_of(job: Job) -> Likeness:
+class Lengths:
+    """The user's record of how long jobs were scheduled.
+
+    The first problem with the record is reported by ``warn``; then it is not used."""
+
+    def __init__(self, warn: Callable[[str], None]) -> None:
+        self._path = record_of_runs(os.environ)
+        self._warn = warn
+
+    def expectation(self, job: Job, time_ns: int | None) -> Expectation:
+        """Returns the user's estimate ``time_ns`` if there is one, otherwise the lengths of
+        earlier runs."""
+        likeness = _likeness_of(job)
+        if time_ns is not None:
+            return Expectation(likeness.kind, (time_ns,))
+        return expect(likeness, self._runs())
+
+    def _runs(self) -> Sequence[PastRun]:
+        try:
+            return read_runs(self._path) if self._path else ()
+        except CoschedError as error:
+            self._give_up(error)
+            return ()
+
+    def add(
+        self, job: Job, name: str, nodes: Sequence[NodePaths], began_wall_ns: int
+    ) -> None:
+        """Records how long the job was scheduled on the node where that was longest.
+
+        Without a complete record of a daemon it records nothing."""
+        if self._path is None:
+            return
+        try:
+            length_ns = _length_ns(name, nodes, began_wall_ns)
+            if length_ns:
+                add_run(self._path, PastRun(_likeness_of(job), length_ns))
+        except CoschedError as error:
+            self._give_up(error)
+
+    def _give_up(self, error: CoschedError) -> None:
+        self._path = None
+        self._warn(f"{error}; later runs do not learn from this one")
+
+
+def _length_ns(name: str, nodes: Sequence[NodePaths], began_wall_ns: int) -> int:
+    from cosched.cli.run.records import records_of
+
+    records = records_of(nodes, name, began_wall_ns, PATIENCE_S)
+    complete = [r for r in records if not r.partial and not r.released_s]
+    return max((round(r.scheduled_s * NS_PER_S) for r in complete), default=0)
+
+
+def _likeness_of(job: Job) -> Likeness:
     """Returns what makes other jobs like this one."""
     path = which(job.argv[0], os.environ) or job.argv[0]
     ranks = None if job.layout is None else job.layout.ranks
     return Likeness(f"{path} {job.label}", job.argv[1:], ranks)
-
-
-def expectation_of(job: Job, time_ns: int | None) -> Expectation:
-    """Returns the user's own estimate ``time_ns`` if there is one, otherwise the lengths of
-    earlier runs. Raises CoschedError if their record cannot be read."""
-    likeness = likeness_of(job)
-    if time_ns is not None:
-        return Expectation(likeness.kind, (time_ns,))
-    path = record_of_runs(os.environ)
-    return expect(likeness, read_runs(path) if path else ())
-
-
-def record_length(
-    job: Job, name: str, nodes: Sequence[NodePaths], began_wall_ns: int
-) -> None:
-    """Records how long the job was scheduled on the node where that was longest.
-
-    Raises CoschedError if the record cannot be written. Without a complete record of a
-    daemon nothing is written."""
-    path = record_of_runs(os.environ)
-    if path is None:
-        return
-    records = records_of(nodes, name, began_wall_ns, PATIENCE_S)
-    complete = [r for r in records if not r.partial and not r.released_s]
-    length_ns = max((round(r.scheduled_s * NS_PER_S) for r in complete), default=0)
-    if length_ns > 0:
-        add_run(path, PastRun(likeness_of(job), length_ns))

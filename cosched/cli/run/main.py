@@ -17,6 +17,7 @@ from cosched.cli.options import (
     run_dir_option_with,
 )
 from cosched.cli.run.choices import CARRIERS, choose, run_time
+from cosched.cli.run.expected import Lengths
 from cosched.cli.run.plan import plan_json, plan_text
 from cosched.cli.run.site import find_site, this_node
 from cosched.cli.run.start import Start, warn
@@ -179,6 +180,7 @@ def command(
         run_dir,
         need_bytes,
         time_ns,
+        Lengths(warn),
         choices,
     )
     tasks = {} if no_shim else start.task_environment(part=not waits_only, verbose=verbose)

@@ -5,30 +5,30 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from cosched.cli.run.choices import Choices
+from cosched.cli.run.expected import Lengths
 from cosched.cli.run.plan import headline
 from cosched.cli.run.site import check_hosts, lease_here, local_nodes
 from cosched.core.errors import CoschedError
-from cosched.core.node.knowledge import UNKNOWN, Expectation
 from cosched.launch.environment import Part, carrier_for, submission_ns, task_environment
 from cosched.launch.job import Job
-from cosched.shm.paths import NodePaths
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
     """A job that is to be started. need_bytes: memory on each node, 0 for any. time_ns: the
-    user's estimate of its run time; None: that of its earlier runs."""
+    user's estimate of its run time; None: that of its earlier runs in ``lengths``."""
 
     job: Job
     name: str
     run_dir: Path
     need_bytes: int
     time_ns: int | None
+    lengths: Lengths
     choices: Choices
 
     def task_environment(self, *, part: bool, verbose: bool) -> Mapping[str, str]:
@@ -50,7 +50,7 @@ class Start:
                 carrier,
                 self.need_bytes,
                 submitted_ns,
-                self._expectation(),
+                self.lengths.expectation(self.job, self.time_ns),
             )
             if part
             else None,
@@ -58,15 +58,6 @@ class Start:
             shim=shim,
             verbose=verbose,
         )
-
-    def _expectation(self) -> Expectation:
-        from cosched.cli.run.expected import expectation_of
-
-        try:
-            return expectation_of(self.job, self.time_ns)
-        except CoschedError as error:
-            warn(f"{error}; the job's length is unknown")
-            return UNKNOWN
 
     def carry_out(self, tasks: Mapping[str, str], *, account: bool, verbose: bool) -> int:
         """Runs the launcher; returns its exit status."""
@@ -93,16 +84,8 @@ class Start:
                 of = max(1, len(self.job.site.names))
                 print_account(nodes, self.name, began_wall_ns, of=of)
             if status_word == 0:
-                self._record_length(nodes, began_wall_ns)
+                self.lengths.add(self.job, self.name, nodes, began_wall_ns)
         return exit_like(status_word)
-
-    def _record_length(self, nodes: Sequence[NodePaths], began_wall_ns: int) -> None:
-        from cosched.cli.run.expected import record_length
-
-        try:
-            record_length(self.job, self.name, nodes, began_wall_ns)
-        except CoschedError as error:
-            warn(f"{error}; later runs do not learn from this one")
 
 
 def _shim(job: Job) -> Path | None:
