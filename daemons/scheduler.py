@@ -48,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
     add("--gmet", metavar="TIME|auto", help="guaranteed minimum execution time")
     align = "whether slices start at multiples in wall-clock time: on or off"
     add("--align", help=align)
-    add("--order", help="which job comes first if the slice is auto: rest or age")
+    add("--order", help="which job comes first if the slice is auto: rest, age or paper")
     least = "the part of its fair share that each job gets, such as 25%%/30s"
     add("--least-share", metavar="PERCENT%/TIME", help=least)
     add("--fairness", help="between which parties the time is shared: jobs or users")

@@ -108,8 +108,9 @@ def _order_without_effect(config: Config) -> Iterable[Clash]:
 
 def _period_too_short(config: Config) -> Iterable[Clash]:
     node = config.node
-    short = node.slice.auto and node.least_share.period_ns < 2 * node.slice.ns
-    if short and node.least_share != USUAL.least_share:
+    counts = "least_share" not in node.settings().without_effect
+    short = node.least_share.period_ns < 2 * node.slice.ns
+    if counts and short and node.least_share != USUAL.least_share:
         yield Clash(
             ("node.least_share", "node.slice"),
             f"least_share {write_least_share(node.least_share)} is for less than two "
