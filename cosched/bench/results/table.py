@@ -21,10 +21,13 @@ ARMS_ABREAST = 4
 _ALONE = {Arm.KERNEL: "under the kernel alone", Arm.BATCH: "one after the other"}
 
 
-def render(title: str, setting: str, summaries: Sequence[ArmSummary]) -> str:
+def render(
+    title: str, setting: str, summaries: Sequence[ArmSummary], notes: Sequence[str] = ()
+) -> str:
     """Returns the tables of a whole bench, which end with a newline.
 
-    ``setting``: one line with the nodes, the MPI and the settings.
+    ``setting``: one line with the nodes, the MPI and the settings. ``notes``: lines about
+    the runs.
     """
     ended = [summary for summary in summaries if summary.counted]
     compared = ratios(ended)
@@ -35,7 +38,12 @@ def render(title: str, setting: str, summaries: Sequence[ArmSummary]) -> str:
         _job_block(ended),
         _ratio_block(compared, "ratio"),
         _ratio_block(level, "at equal speed"),
-        [*_switch_lines(ended), *_load_lines(summaries), *_speed_lines(ended)],
+        [
+            *(_clip(note, WIDTH) for note in notes),
+            *_switch_lines(ended),
+            *_load_lines(summaries),
+            *_speed_lines(ended),
+        ],
         _failure_block(summaries),
         conclude(level or compared, any(s.all_disturbed for s in ended), bool(level)),
     )

@@ -24,7 +24,8 @@ class BenchOptions:
     """The user's choices.
 
     ``dom``: the number of jobs that run at a time; None: all. ``resume``: the file of
-    finished runs. ``command_line``: the call of the bench, for the document.
+    finished runs. ``seen``: how often each program runs alone before the measured runs, so
+    that its length is known. ``command_line``: the call of the bench, for the document.
     """
 
     workload: Path
@@ -34,6 +35,7 @@ class BenchOptions:
     dom: int | None = None
     warm_up: bool = True
     resume: Path | None = None
+    seen: int = 0
     command_line: tuple[str, ...] = ()
 
 
@@ -56,11 +58,13 @@ def run_bench(options: BenchOptions, environ: Mapping[str, str], log: TextIO) ->
             "command_line": list(options.command_line),
             "started": started.isoformat(timespec="seconds"),
             "dom": options.dom,
+            "seen": options.seen,
+            "remembering": list(testbed.remembering),
             **testbed.context(),
         }
-        setting = testbed.setting()
+        setting, notes = testbed.setting(), _notes(options, testbed)
     return Outcome(
-        text=render(_title(workload), setting, summaries),
+        text=render(_title(workload), setting, summaries, notes),
         document=document(workload, summaries, context),
         failed=any(summary.failed for summary in summaries),
     )
@@ -73,7 +77,8 @@ def _measure(
     points = [
         Point(session, Setup(arm, dom=options.dom), arm.value) for arm in options.arms
     ]
-    with open_run_store(options.resume, testbed.made_with()) as store:
+    made_with = {**testbed.made_with(), "seen": options.seen or None}
+    with open_run_store(options.resume, made_with) as store:
         left = to_run(points, options.repeats, store)
         with open_progress(log, left) as progress:
             done = len(points) * options.repeats - len(left)
@@ -81,8 +86,24 @@ def _measure(
                 progress.show(f"runs done already: {done}")
             if options.warm_up and left:
                 session.warm_up(options.arms, progress)
+            if options.seen and left and any(arm.coscheduled for arm in options.arms):
+                session.see(options.seen, progress)
             found = run_all(points, options.repeats, store, progress)
     return [summarise(point.setup.arm, found[point.key]) for point in points]
+
+
+def _notes(options: BenchOptions, testbed: Testbed) -> list[str]:
+    """Returns lines about what was known before the coscheduled runs."""
+    if not any(arm.coscheduled for arm in options.arms):
+        return []
+    notes = []
+    if options.seen:
+        runs = "1 run" if options.seen == 1 else f"{options.seen} runs"
+        notes.append(f"lengths were known from {runs} of each program alone")
+    if testbed.remembering:
+        hosts = ", ".join(testbed.remembering)
+        notes.append(f"nodes that went by earlier jobs, too: {hosts}")
+    return notes
 
 
 def _title(workload: Workload) -> str:

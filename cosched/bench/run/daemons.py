@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -101,6 +102,37 @@ def _restart(site: Site, answers: Answers, mode: str) -> None:
     life.restart_daemons(site.run_dir, "--mode", mode)
     for paths, answer in answers.items():
         _put_back(paths, answer["settings"], NAMES)
+
+
+@contextmanager
+def past_forgotten(site: Site) -> Iterator[None]:
+    """Makes the nodes forget, during the block, the jobs that ended before it.
+
+    The nodes that ``remembering`` names do not forget.
+    """
+    _relearn(site, time.time_ns())
+    try:
+        yield
+    finally:
+        with shielded():
+            _relearn(site, 0)
+
+
+def remembering(site: Site) -> tuple[str, ...]:
+    """Returns the hosts that a bench cannot make forget ended jobs: their daemons cannot be
+    reached from here, or belong to another user."""
+    return _relearn(site, 0)
+
+
+def _relearn(site: Site, since_wall_ns: int) -> tuple[str, ...]:
+    """Makes the nodes learn from the jobs since then alone; returns hosts that refuse."""
+    refusing = []
+    for host in site.hosts:
+        try:
+            request(NodePaths(site.run_dir, host), "relearn", since_wall_ns=since_wall_ns)
+        except CoschedError:
+            refusing.append(host)
+    return tuple(refusing)
 
 
 @contextmanager

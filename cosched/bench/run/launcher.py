@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from cosched.bench.run.arms import Arm
 from cosched.bench.run.processes import Submission
@@ -12,6 +13,7 @@ from cosched.bench.run.site import Site
 from cosched.bench.workload.file import JobInstance
 from cosched.launch.command import is_launcher
 from cosched.launch.family import Family
+from cosched.launch.runs import OFF, VARIABLE
 
 
 def module_command(name: str) -> tuple[str, ...]:
@@ -48,19 +50,24 @@ class Launcher:
     command: tuple[str, ...] = COSCHED_RUN
     family: Family | None = None
 
-    def submission(self, instance: JobInstance, arm: Arm) -> Submission:
-        """Returns the job, ready to start in ``arm``."""
+    def submission(
+        self, instance: JobInstance, arm: Arm, runs: Path | None = None
+    ) -> Submission:
+        """Returns the job, ready to start in ``arm``.
+
+        ``runs``: the record of runs that it reads and continues; None: neither.
+        """
         spec = instance.spec
         program = self.programs[spec.name]
         if arm is Arm.SLURM_GANG:
-            return self._submission(instance, self._slurm_job(instance, program))
+            return self._submission(instance, self._slurm_job(instance, program), runs)
         options = [*arm.options, "--job", instance.name]
         if not is_launcher(program[0]):
             ppn = spec.ppn or -(-spec.ranks // len(self.site.hosts))
             options += ["--hosts", ",".join(self.site.hosts)]
             options += ["-n", str(spec.ranks), "--ppn", str(ppn)]
             options += ["--mpi", self.mpi] if self.mpi else []
-        return self._submission(instance, (*self.command, *options, *program))
+        return self._submission(instance, (*self.command, *options, *program), runs)
 
     def _slurm_job(
         self, instance: JobInstance, program: tuple[str, ...]
@@ -76,7 +83,9 @@ class Launcher:
             *("--nodes", str(nodes), "--ranks", str(spec.ranks), "--", *program),
         )
 
-    def _submission(self, instance: JobInstance, argv: tuple[str, ...]) -> Submission:
+    def _submission(
+        self, instance: JobInstance, argv: tuple[str, ...], runs: Path | None
+    ) -> Submission:
         spec = instance.spec
         return Submission(
             name=instance.name,
@@ -84,6 +93,7 @@ class Launcher:
             env={
                 **self.environ,
                 "COSCHED_RUN_DIR": str(self.site.run_dir),
+                VARIABLE: str(runs or OFF),
                 **spec.env,
             },
             start_s=instance.start_s,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,9 +16,11 @@ from cosched.bench.run import daemons
 from cosched.bench.run.arms import Arm, Setup
 from cosched.bench.run.gang import Gang
 from cosched.bench.run.launcher import Launcher
-from cosched.bench.run.processes import RunFailed, run_jobs
+from cosched.bench.run.processes import RunFailed, Submission, run_jobs
 from cosched.bench.run.progress import Progress
+from cosched.bench.run.record import RunRecord
 from cosched.bench.workload.file import JobInstance, Workload
+from cosched.core.errors import CoschedError
 from cosched.core.node.settings import USUAL
 from cosched.core.units import NS_PER_S
 
@@ -39,11 +41,13 @@ class _Measured:
 class Session:
     """A workload and the launcher of its jobs.
 
+    ``record``: the lengths of earlier runs that are known at the beginning of each run.
     ``limit_s``: a longer run counts as failed.
     """
 
     workload: Workload
     launcher: Launcher
+    record: RunRecord
     limit_s: float = math.inf
 
     def warm_up(self, arms: Iterable[Arm], progress: Progress) -> None:
@@ -57,16 +61,40 @@ class Session:
             (arm.coscheduled, arm.options == ("--no-shim",)): Setup(arm) for arm in arms
         }
         for setup in by_kind.values():
-            try:
-                self._run_prepared([first], setup, progress)
-            except RunFailed as error:
-                line = f"in the warm-up {error.failure.line}"
-                raise RunFailed(Failure(line, error.failure.output)) from error
+            with _failing_in("in the warm-up"), self.record.copied() as runs:
+                self._run_prepared([first], setup, runs, progress)
+
+    def see(self, times: int, progress: Progress) -> None:
+        """Runs each different program alone, so that later runs begin with its length.
+
+        RunFailed if one fails; CoschedError if the length of one does not become known.
+        """
+        different: dict[tuple[tuple[str, ...], int], JobInstance] = {}
+        for program in self.workload.programs():
+            command = self.launcher.programs[program.spec.name]
+            different.setdefault((command, program.spec.ranks), program)
+        for number, program in enumerate(different.values(), 1):
+            progress.show(f"program {number}/{len(different)} alone: {program.name}")
+            for _ in range(times):
+                self._see(program, progress)
+
+    def _see(self, program: JobInstance, progress: Progress) -> None:
+        before = self.record.length
+        with _failing_in("alone, before the runs,"):
+            self._run_prepared([program], Setup(Arm.COSCHED), self.record.path, progress)
+        if self.record.length == before:
+            raise CoschedError(
+                f"job '{program.name}' ran alone, but its length is not known: its nodes' "
+                "daemons cannot be reached from here, or none of its tasks took part in "
+                "coscheduling; run it with 'cosched-run -v' to see why"
+            )
 
     def run_once(self, setup: Setup, repeat: int, progress: Progress) -> Run:
         """Runs the workload once; a failure is part of the result."""
         try:
-            run = self._run_prepared(self.workload.instances(), setup, progress)
+            with self.record.copied() as runs:
+                instances = self.workload.instances()
+                run = self._run_prepared(instances, setup, runs, progress)
         except RunFailed as error:
             return Run(setup.arm, repeat, (), failure=error.failure)
         activity = run.activity
@@ -75,13 +103,22 @@ class Session:
         return Run(setup.arm, repeat, run.jobs, run.load, activity, probe_us=run.probe_us)
 
     def _run_prepared(
-        self, instances: Sequence[JobInstance], setup: Setup, progress: Progress
+        self,
+        instances: Sequence[JobInstance],
+        setup: Setup,
+        runs: Path,
+        progress: Progress,
     ) -> _Measured:
-        """Runs the jobs with the nodes in the mode and settings of the setup."""
+        """Runs the jobs with the nodes in the mode and settings of the setup.
+
+        ``runs``: the record of runs that they read and continue.
+        """
         site = self.launcher.site
         with ExitStack() as stack:
             stack.enter_context(daemons.mode_changed(site, setup.arm.mode))
             stack.enter_context(daemons.settings_changed(site, setup.settings))
+            if setup.arm.coscheduled:
+                stack.enter_context(daemons.past_forgotten(site))
             before = daemons.ask(site)
             gang_slice_s = _gang_slice_s(before)
             stack.enter_context(daemons.settings_changed(site, setup.arm.settings))
@@ -90,7 +127,11 @@ class Session:
             meter = LoadSampler(told, daemons.pids(before)) if told else None
             sample = meter.sample() if meter else None
             with SpeedProbe(whole_cores(site.cpus or frozenset())) as speed:
-                jobs = self._run_jobs(instances, setup, gang, progress)
+                submissions = [
+                    self.launcher.submission(instance, setup.arm, runs)
+                    for instance in instances
+                ]
+                jobs = self._run_jobs(submissions, setup, gang, progress)
             load = None
             if meter and sample:
                 jobs_s = sum(job.cpu_s for job in jobs)
@@ -101,15 +142,11 @@ class Session:
 
     def _run_jobs(
         self,
-        instances: Sequence[JobInstance],
+        submissions: Sequence[Submission],
         setup: Setup,
         gang: Gang | None,
         progress: Progress,
     ) -> tuple[JobResult, ...]:
-        submissions = [
-            self.launcher.submission(instance, setup.arm) for instance in instances
-        ]
-
         def attend(running: Sequence[str]) -> float | None:
             progress.redraw()
             wanted = [progress.redraw_s, gang.attend(running) if gang else None]
@@ -119,6 +156,16 @@ class Session:
             return run_jobs(
                 submissions, setup.jobs_at_a_time, Path(folder), attend, self.limit_s
             )
+
+
+@contextmanager
+def _failing_in(where: str) -> Iterator[None]:
+    """Adds the place to the line of a failure."""
+    try:
+        yield
+    except RunFailed as error:
+        line = f"{where} {error.failure.line}"
+        raise RunFailed(Failure(line, error.failure.output)) from error
 
 
 def _gang_slice_s(answers: daemons.Answers) -> float:

@@ -10,11 +10,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from cosched.bench.results.document import arrivals_document, spec_document
 from cosched.bench.run import daemons
 from cosched.bench.run.launcher import COSCHED_RUN, Launcher
+from cosched.bench.run.record import RunRecord
 from cosched.bench.run.remote import RemoteSettings
 from cosched.bench.run.session import Session
 from cosched.bench.run.site import Site, host_site, lab_site
@@ -50,13 +52,15 @@ class TestbedOptions:
 class Testbed:
     """Nodes that are up, and sessions on them by the titles of their workloads.
 
-    ``nodes``: the settings of the daemons that can be reached.
+    ``nodes``: the settings of the daemons that can be reached. ``remembering``: see
+    daemons.py.
     """
 
     site: Site
     mpi: Mpi | None
     sessions: Mapping[str, Session]
     nodes: Sequence[Mapping[str, Any]]
+    remembering: tuple[str, ...]
 
     def context(self) -> dict[str, Any]:
         """Returns the conditions of the runs, for the document."""
@@ -134,6 +138,8 @@ def open_testbed(
     with ExitStack() as stack:
         site = stack.enter_context(_open_site(options))
         stack.enter_context(daemons.settings_changed(site, options.settings))
+        folder = TemporaryDirectory(prefix="cosched-bench-")
+        record = RunRecord(Path(stack.enter_context(folder), "runs.jsonl"))
         sessions = {
             workload.title: Session(
                 workload,
@@ -145,13 +151,15 @@ def open_testbed(
                     options.cosched_run,
                     mpi.family if mpi else None,
                 ),
+                record,
                 options.limit_s,
             )
             for workload, built in zip(workloads, programs, strict=True)
         }
         if len(sessions) < len(workloads):
             raise CoschedError("two of the workloads have the same title; rename one")
-        yield Testbed(site, mpi, sessions, daemons.describe(daemons.ask(site)))
+        nodes = daemons.describe(daemons.ask(site))
+        yield Testbed(site, mpi, sessions, nodes, daemons.remembering(site))
 
 
 def _check_fit(workload: Workload, options: TestbedOptions) -> None:

@@ -67,6 +67,7 @@ Examples:
   cosched bench mine.toml --hosts n1,n2 --arms kernel,cosched --repeat 5
   cosched bench mine.toml --slice 2s --gmet 300ms --out result.json
   cosched bench mine.toml --repeat 9 --resume runs.jsonl
+  cosched bench stream.toml --seen 3
   cosched bench mine.toml --hosts n1,n2 --slice 5s \\
       --set-with 'pdsh -w n1,n2 cosched config set'
 
@@ -109,6 +110,14 @@ Exit status: 0, or 1 if a job of any run failed.
     metavar="COMMAND",
     help="Runs 'cosched config set' on all --hosts that cannot be reached from here.",
 )
+@click.option(
+    "--seen",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Runs of each program alone before, so that its length is known.",
+)
 @click.option("--dom", type=click.IntRange(1), metavar="N", help="Jobs that run at a time.")
 @run_limit_option
 @click.option(
@@ -132,6 +141,7 @@ def command(
     gmet: str | None,
     align: str | None,
     set_with: str | None,
+    seen: int,
     dom: int | None,
     run_limit: float,
     resume: Path | None,
@@ -155,6 +165,7 @@ def command(
         dom=dom,
         warm_up=not no_warm_up,
         resume=resume,
+        seen=seen,
         command_line=tuple(sys.argv),
     )
     check_writable(json_file)

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -70,6 +71,7 @@ def bench(tmp_path, monkeypatch):
         fail = tmp_path / "log.fail"
         stderr = io.StringIO()
         run_dir = tmp_path / "run"
+        log = tmp_path / "log"
 
         def run(self, text=WORKLOAD, arms="batch,kernel,cosched", settings=(), **changes):
             self.path.write_text(text)
@@ -159,6 +161,102 @@ def test_warm_up_has_every_kind_of_start(bench):
     bench.run(warm_up=True, repeats=1, arms="block,kernel")
     starts = {call.partition("--job")[0].strip() for call in bench.calls()[:2]}
     assert starts == {"--waits-only --wait block", "--no-shim"}
+
+
+# --- the record of runs ---
+
+#: Its jobs count the runs that they know, and record their own as cosched-run does.
+LEARNING = """
+title = "learning"
+[[job]]
+name = "a"
+command = ['sh', '-c', 'eval "$LEARN"']
+ranks = 2
+[[job]]
+name = "b"
+command = ['sh', '-c', 'eval "$LEARN"']
+ranks = 2
+start = 0.2
+[[job]]
+name = "c"
+command = ["sh", "-c", "echo $LINE >> $COSCHED_RUNS"]
+ranks = 2
+start = 0.1
+"""
+COUNT = "cat $COSCHED_RUNS 2>&- | wc -l >> $LOG.known; echo $LINE >> $COSCHED_RUNS"
+LINE = '{"cosched_runs":1,"program":"p","args":[],"ranks":2,"length_ns":5}'
+
+
+@pytest.fixture
+def learning(bench, monkeypatch, tmp_path):
+    """Returns a function that runs the bench, and returns how many runs each job knew."""
+    monkeypatch.setenv("LINE", LINE)
+    monkeypatch.setenv("LEARN", COUNT)
+    own = tmp_path / "own.jsonl"
+    own.write_text(f"{LINE}\n" * 7)
+    monkeypatch.setenv("COSCHED_RUNS", str(own))
+
+    def run(**options):
+        bench.run(LEARNING, arms="kernel,cosched", **options)
+        assert own.read_text() == f"{LINE}\n" * 7
+        return [int(known) for known in Path(f"{bench.log}.known").read_text().split()]
+
+    return run
+
+
+def test_no_run_learns_from_another_one(learning):
+    assert learning(repeats=2) == [0, 2] * 4
+
+
+def test_each_run_knows_the_lengths_that_were_seen(learning):
+    """Jobs a and b run the same program; c runs another one."""
+    seen, measured = [0, 1, 2], [6, 8] * 4
+    assert learning(repeats=2, seen=3) == seen + measured
+
+
+def test_length_that_does_not_become_known_is_an_error(bench):
+    with pytest.raises(CoschedError, match=r"job 'a\.1' ran alone, but its length is not"):
+        bench.run(seen=1)
+    bench.fail.touch()
+    with pytest.raises(RunFailed, match=r"alone, before the runs, job 'a\.1' ended with"):
+        bench.run(seen=1)
+
+
+def test_nothing_is_seen_for_arms_that_do_not_learn(bench):
+    bench.run(seen=1, arms="kernel", repeats=1)
+    assert len(bench.calls()) == 2
+
+
+def test_bench_with_other_lengths_seen_is_not_continued(learning, tmp_path):
+    learning(repeats=1, resume=tmp_path / "runs.jsonl")
+    with pytest.raises(CoschedError, match="cannot be continued: its seen was null, now"):
+        learning(repeats=1, seen=1, resume=tmp_path / "runs.jsonl")
+
+
+def test_nodes_forget_ended_jobs_during_coscheduled_runs(bench, monkeypatch):
+    asked = []
+
+    def relearn(paths, operation, since_wall_ns):
+        asked.append((paths.node, operation, since_wall_ns))
+
+    monkeypatch.setattr(daemons, "ask", lambda _site: {})
+    monkeypatch.setattr(daemons, "request", relearn)
+    began_ns = time.time_ns()
+    outcome = bench.run(arms="kernel,cosched", repeats=1)
+    node = os.uname().nodename
+    first, forget, restore = asked
+    assert first == restore == (node, "relearn", 0)
+    assert forget[2] >= began_ns
+    assert outcome.document["remembering"] == []
+    assert "earlier jobs" not in outcome.text
+
+
+def test_nodes_that_do_not_forget_are_named(bench):
+    outcome = bench.run(arms="kernel,cosched", repeats=1)
+    host = os.uname().nodename
+    assert outcome.document["remembering"] == [host]
+    assert f"nodes that went by earlier jobs, too: {host}\n" in outcome.text
+    assert "earlier jobs" not in bench.run(arms="kernel", repeats=1).text
 
 
 def test_interrupted_bench_resumes(bench, tmp_path):
@@ -363,7 +461,11 @@ def test_ranks_are_spread_over_all_nodes():
         *("run", "--job", "a", "--hosts", "lab1,lab2", "-n", "3", "--ppn", "2"),
         *("./app", "-x"),
     )
-    assert made.env == {"HOME": "/h", "COSCHED_RUN_DIR": "/run/x"}
+    assert made.env == {
+        "HOME": "/h",
+        "COSCHED_RUN_DIR": "/run/x",
+        "COSCHED_RUNS": "off",
+    }
 
 
 def test_workload_keys_reach_the_job():

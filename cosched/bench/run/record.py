@@ -1,0 +1,38 @@
+"""Keeps the lengths of a bench's own runs, apart from the user's record of runs.
+
+``cosched-run`` records how long each job was scheduled, and orders later jobs by it
+(cosched/launch/runs.py). In a bench each run begins with the same record. So no run learns
+from another one, and runs before the bench have no effect on it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from cosched.launch.runs import read_runs
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """The record with which each run begins; without the file nothing is known."""
+
+    path: Path
+
+    @contextmanager
+    def copied(self) -> Iterator[Path]:
+        """Yields a copy for one run, which may add to it."""
+        with tempfile.TemporaryDirectory(prefix="cosched-bench-") as folder:
+            copy = Path(folder, "runs.jsonl")
+            if self.path.exists():
+                shutil.copyfile(self.path, copy)
+            yield copy
+
+    @property
+    def length(self) -> int:
+        """The number of runs in the record."""
+        return len(read_runs(self.path))
