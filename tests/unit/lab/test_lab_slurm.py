@@ -57,7 +57,8 @@ def test_slurm_arm_submits_to_slurm(family, mpi):
         *(*SLURM_JOB, "--run-dir", "/run/x", "--job", "a.1", "--mpi", mpi),
         *("--nodes", "2", "--ranks", "3", "--", "./app", "-x"),
     )
-    assert made.env == {"HOME": "/h", "COSCHED_RUN_DIR": "/run/x"}
+    own = {"COSCHED_RUN_DIR": "/run/x", "COSCHED_RUNS": "off"}
+    assert made.env == {"HOME": "/h", **own}
     packed = JobSpec("a", 3, ppn=4)
     made = launcher.submission(JobInstance("a", packed), Arm.SLURM_GANG)
     assert made.argv[made.argv.index("--nodes") + 1] == "1"
