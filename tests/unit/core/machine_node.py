@@ -38,6 +38,7 @@ class Node:
 
     settings: Settings = FREE
     now_ns: int = 10 * NS_PER_S
+    wall_ahead_ns: int = 0  #: of the wall clock before the monotonic one
     published: dict = field(default_factory=dict)
     members: dict = field(default_factory=dict)
     shares: dict = field(default_factory=dict)
@@ -55,7 +56,7 @@ class Node:
     def send(self, kind: type[Event], *, after_ns: int = 0, **fields):
         self.now_ns += after_ns
         commands = self.machine.handle(
-            kind(now_ns=self.now_ns, wall_ns=self.now_ns, **fields)
+            kind(now_ns=self.now_ns, wall_ns=self.now_ns + self.wall_ahead_ns, **fields)
         )
         for command in commands:
             self.apply(command)

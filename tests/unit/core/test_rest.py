@@ -71,6 +71,49 @@ def test_newcomer_with_less_left_takes_the_cpus_after_gmet():
     assert node.running == {"short"}
 
 
+YEAR_NS = 365 * 86400 * S
+NOW_NS = 50 * YEAR_NS  # the wall clock of nodes whose clock is right
+
+
+@pytest.mark.parametrize(
+    "submitted_ns",
+    [0, 1, NOW_NS - YEAR_NS, NOW_NS + 60 * S, NOW_NS + YEAR_NS, 1 << 63, (1 << 64) - 1],
+)
+@pytest.mark.parametrize("ahead_ns", [-NOW_NS, -YEAR_NS, -S, 0, S, YEAR_NS])
+def test_clock_that_jumps_does_not_break_the_order(submitted_ns, ahead_ns):
+    """The launcher's clock was wrong, and the node's clock jumps after the registration."""
+    for known in (True, False):
+        for jobs in (("odd", "usual"), ("usual", "odd")):
+            node = Node(USUAL, now_ns=20 * S, wall_ahead_ns=NOW_NS)
+            for job in jobs:
+                date_ns = submitted_ns if job == "odd" else NOW_NS + node.now_ns
+                length = {"odd": expected(1), "usual": expected(60)}[job]
+                what = length if known else UNKNOWN
+                node.register(job, expectation=what, submitted_ns=date_ns)
+            node.wall_ahead_ns += ahead_ns
+            for number in range(90):
+                tick(node, after_ns=S)
+                assert number or not known or node.running == {"odd"}, "less is left of it"
+            ages_s = {
+                key: job.age_ns(node.now_ns) / S for key, job in node.machine.jobs.items()
+            }
+            assert min(ages_s.values()) >= 90 * 0.25 / 2 / 2, "both get their least share"
+            assert sum(ages_s.values()) == pytest.approx(90)
+
+
+@pytest.mark.parametrize("submitted_ns", [0, 1, NOW_NS + YEAR_NS, (1 << 64) - 1])
+def test_nodes_agree_on_a_job_whose_date_cannot_be_true(submitted_ns):
+    orders = []
+    for jobs in (("odd", "usual"), ("usual", "odd")):
+        node = Node(USUAL, now_ns=25 * S, wall_ahead_ns=NOW_NS)
+        for job in jobs:
+            date_ns = submitted_ns if job == "odd" else NOW_NS + node.now_ns
+            node.register(job, submitted_ns=date_ns, after_ns=S // 100)
+        (group,) = node.machine._table.groups
+        orders.append([job.key for job in group.jobs])
+    assert orders[0] == orders[1]
+
+
 def test_newcomer_takes_the_cpus_at_once_from_a_job_that_has_had_gmet():
     node = node_of(long=expected(60))
     node.register("short", expectation=expected(1), after_ns=5 * S)
