@@ -96,7 +96,8 @@ class Knowledge:
             return [round(length_ns * late) for length_ns in expectation.lengths_ns]
         if not expectation.kind:
             return ()
-        return [e.length_ns for e in self._ended if e.kind == expectation.kind]
+        kind = (expectation.kind, user)
+        return [e.length_ns for e in self._ended if (e.kind, e.user) == kind]
 
     def _lateness(self, user: int) -> float:
         """Returns how many times longer the user's jobs ran in all than expected."""

@@ -83,7 +83,6 @@ class Members:
         replaces: int | None = None,
     ) -> None:
         """Feeds the registration of a task to the machine."""
-        job.expectation = origin.expectation
         self._driver.recorder.introduce(job, task)
         self._driver.feed(
             TaskRegistered(
@@ -156,7 +155,8 @@ class Members:
             self._history.adopt(job)
             self._bells.watch(job)
             job.region.publish_contention(False)  # as in a new machine
-            origin = Origin(_submission_key(job), job.region.expectation)
+            job.expectation = job.region.expectation
+            origin = Origin(_submission_key(job), job.expectation)
             back = 0
             for pid, task in list(job.tasks.items()):
                 self._loop.watch(task.pidfd, lambda j=job, p=pid: self.leave(j, p))  # type: ignore[misc]

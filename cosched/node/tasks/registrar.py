@@ -121,6 +121,7 @@ class Registrar:
         self._members.introduce(job, task, cpus, origin, replaces=replaces)
         # A later daemon reads them, so that all nodes keep the same order.
         state = self._machine.jobs[job.key]
+        job.expectation = state.expectation
         job.region.record_submission(state.submitted_ns)
         job.region.record_expectation(state.expectation)
         return Welcome(task.slot, job.region.size(), job.region.fd, job.task_bell_fd)

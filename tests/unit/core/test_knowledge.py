@@ -79,7 +79,8 @@ def test_cost_is_the_least_time_per_end(rests):
 
 def test_kind_that_ended_on_the_node_predicts_without_an_expectation():
     knowledge = Knowledge()
-    knowledge.learn([Ended(5 * S, kind=7), Ended(9 * S, kind=8), Ended(6 * S, kind=7)])
+    knowledge.learn(Ended(s * S, kind, user=1) for s, kind in ((5, 7), (9, 8), (6, 7)))
+    knowledge.learn([Ended(S, 7, user=2)])
     assert knowledge.lengths_of(Expectation(7), user=1) == [5 * S, 6 * S]
     assert knowledge.lengths_of(Expectation(9), user=1) == []
     assert knowledge.lengths_of(Expectation(), user=1) == ()

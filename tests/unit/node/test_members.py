@@ -13,9 +13,11 @@ from types import SimpleNamespace
 import pytest
 
 from cosched.core.config.values import Limits
+from cosched.core.node.knowledge import LENGTHS_MAX, UNKNOWN, Expectation
 from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import TaskExited, TaskRegistered
-from cosched.core.node.settings import Settings
+from cosched.core.node.settings import LENGTH_MAX_NS, Settings
+from cosched.core.units import NS_PER_S
 from cosched.linux.pidfd import exited
 from cosched.node.driver import Driver
 from cosched.node.loop import Loop
@@ -35,9 +37,12 @@ _numbers = itertools.count()
 class Node:
     """The members of a node, its terms, and the events that its machine received."""
 
-    def __init__(self, tmp_path, stack):
-        paths = NodePaths(tmp_path, f"members{os.getpid()}x{next(_numbers)}")
-        paths.bells.mkdir(parents=True)
+    def __init__(self, tmp_path, stack, paths=None):
+        """``paths``: those of a node whose daemon was killed; by default a new node's."""
+        if paths is None:
+            paths = NodePaths(tmp_path, f"members{os.getpid()}x{next(_numbers)}")
+            paths.bells.mkdir(parents=True)
+        self.paths = paths
         self.machine = NodeScheduler(Settings())
         self.jobs = JobTable(paths)
         self.recorder = Recorder(paths.node, self.machine, self.jobs)
@@ -69,11 +74,13 @@ class Node:
     def events(self):
         return [event for event, _ in self.recorder.recent]
 
-    def come(self, pid, rank=0, *, launched=False, job="a"):
+    def come(self, pid, rank=0, *, launched=False, job="a", expectation=UNKNOWN):
         pidfd = os.pidfd_open(pid)
         try:
             peer = SimpleNamespace(pid=pid, uid=os.geteuid(), gid=os.getegid())
-            hello = Hello(job, rank, 2, SHADOW, 0, launched=launched)
+            hello = Hello(
+                job, rank, 2, SHADOW, 0, expectation=expectation, launched=launched
+            )
             return self.registrar.register(peer, hello, pidfd)
         finally:
             os.close(pidfd)
@@ -217,3 +224,45 @@ def test_launch_of_a_program_without_mpi_is_its_whole_time(node, process):
     node.members.leave(node.job, pid)
     record = ended_record(node)
     assert record["launch_s"] == record["response_s"]
+
+
+def test_first_task_of_a_job_sets_what_is_expected_of_it(node, process):
+    """All ranks have the same environment, unless the user's program changes it."""
+    (one, _), (two, _) = process(), process()
+    first = Expectation(7, (NS_PER_S, 2 * NS_PER_S))
+    node.come(one, expectation=first)
+    node.come(two, rank=1, expectation=Expectation(8, (3,)))
+    assert node.machine.jobs[node.job.key].expectation == first
+    assert node.job.expectation == first
+    assert node.job.region.expectation == first
+
+
+def test_later_daemon_reads_what_is_expected_of_a_job(node, process, tmp_path, stack):
+    pid, _ = process()
+    first = Expectation(7, (NS_PER_S, 2 * NS_PER_S))
+    node.come(pid, expectation=first)
+    later = Node(tmp_path, stack, node.paths)
+    later.members.adopt(lambda _job: None)
+    assert later.machine.jobs[node.job.key].expectation == first
+    assert later.job.expectation == first
+    (event,) = later.events
+    assert (event.adopted, event.expectation, event.user) == (True, first, os.geteuid())
+
+
+@pytest.mark.parametrize(
+    ("lengths_ns", "valid"),
+    [
+        ([0, 5, 0, 6], (5, 6)),
+        ([1 << 63, LENGTH_MAX_NS + 1, LENGTH_MAX_NS], (LENGTH_MAX_NS,)),
+        ([(1 << 64) - 1] * LENGTHS_MAX, ()),
+        (list(range(1, LENGTHS_MAX + 1)), tuple(range(1, LENGTHS_MAX + 1))),
+    ],
+)
+def test_lengths_that_a_user_invents_are_left_out(node, process, lengths_ns, valid):
+    pid, _ = process()
+    node.come(pid)
+    record = node.job.region.data.expectation
+    record.kind, record.lengths_ns = 9, lengths_ns
+    assert node.job.region.expectation == Expectation(9, valid)
+    node.job.region.record_expectation(Expectation(3, valid))
+    assert node.job.region.expectation == Expectation(3, valid)
