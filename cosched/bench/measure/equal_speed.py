@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from statistics import median
 
-from cosched.bench.results.results import ArmSummary, JobResult, Run, summarise
+from cosched.bench.results.results import ArmSummary, JobResult, Run, summarise_arms
 
 #: A smaller difference of the machine's speed between runs is ignored.
 WITHIN = 0.03
@@ -59,10 +59,12 @@ def at_usual_speed(summaries: Sequence[ArmSummary]) -> list[ArmSummary] | None:
     usual_us = usual_probe_us(run for summary in summaries for run in summary.counted)
     if usual_us is None:
         return None
-    return [
-        summarise(summary.arm, [rescaled(run, usual_us) for run in summary.runs])
-        for summary in summaries
-    ]
+    return summarise_arms(
+        {
+            summary.arm: [rescaled(run, usual_us) for run in summary.runs]
+            for summary in summaries
+        }
+    )
 
 
 def speeds(runs: Iterable[Run]) -> tuple[float, float] | None:

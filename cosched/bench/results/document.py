@@ -4,6 +4,8 @@
 medians over the counted runs. They are null or empty if no run of the arm ended well.
 ``arms.NAME.repeats[]`` holds every run. ``ratios`` compares the medians. ``level_ratios``
 compares them at equal speed of the machine; it is null if the speed was equal or unknown.
+``slowdown`` names the bound and the lengths to which all slowdowns refer. Without the arm
+batch the lengths are unknown; it and all slowdowns are then null.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from typing import Any
 from cosched.bench.measure.equal_speed import at_usual_speed
 from cosched.bench.measure.load import OutsideLoad
 from cosched.bench.results.results import ArmSummary, Failure, Run, Spread, ratios
+from cosched.bench.results.slowdown import BOUND_S
 from cosched.bench.workload.file import JobSpec, Workload
 
 FORMAT = "cosched-bench-1"
@@ -40,16 +43,26 @@ def document(
         },
         **context,
         "arms": {summary.arm.value: _arm(summary) for summary in summaries},
+        "slowdown": _slowdown(summaries),
         "ratios": _ratios(summaries),
         "level_ratios": _ratios(level) if level else None,
     }
 
 
-def _ratios(summaries: Sequence[ArmSummary]) -> dict[str, dict[str, float]]:
+def _slowdown(summaries: Sequence[ArmSummary]) -> dict[str, Any] | None:
+    lengths_s = next((s.lengths_s for s in summaries if s.lengths_s), None)
+    if lengths_s is None:
+        return None
+    return {"bound_s": BOUND_S, "lengths_s": dict(lengths_s)}
+
+
+def _ratios(summaries: Sequence[ArmSummary]) -> dict[str, dict[str, float | None]]:
     return {
         f"{ratio.arm.value}/{ratio.other.value}": {
             "mean_response": ratio.mean_response,
             "makespan": ratio.makespan,
+            "mean_slowdown": ratio.mean_slowdown,
+            "worst_slowdown": ratio.worst_slowdown,
         }
         for ratio in ratios(summaries)
     }
@@ -83,10 +96,14 @@ def _arm(summary: ArmSummary) -> dict[str, Any]:
         "mean_response_s": _median(summary.mean_response_s),
         "mean_wait_s": _median(summary.mean_wait_s),
         "makespan_s": _median(summary.makespan_s),
+        "mean_slowdown": _median(summary.mean_slowdown),
+        "worst_slowdown": _median(summary.worst_slowdown),
         "spread": {
             "mean_response_s": _range(summary.mean_response_s),
             "mean_wait_s": _range(summary.mean_wait_s),
             "makespan_s": _range(summary.makespan_s),
+            "mean_slowdown": _range(summary.mean_slowdown),
+            "worst_slowdown": _range(summary.worst_slowdown),
         },
         "jobs": [
             {
@@ -100,16 +117,20 @@ def _arm(summary: ArmSummary) -> dict[str, Any]:
             }
             for job in summary.jobs
         ],
-        "repeats": [_run(run, run in summary.counted) for run in summary.runs],
+        "repeats": [_run(run, summary) for run in summary.runs],
     }
 
 
-def _run(run: Run, counted: bool) -> dict[str, Any]:
+def _run(run: Run, summary: ArmSummary) -> dict[str, Any]:
     ended = run.failure is None
+    known = ended and summary.lengths_s
+    slowdown = run.slowdown(summary.lengths_s) if known else None
     return {
         "repeat": run.repeat,
         "mean_response_s": run.mean_response_s if ended else None,
         "makespan_s": run.makespan_s if ended else None,
+        "mean_slowdown": slowdown.mean if slowdown else None,
+        "worst_slowdown": slowdown.worst if slowdown else None,
         "jobs": [
             {
                 "name": job.name,
@@ -124,7 +145,7 @@ def _run(run: Run, counted: bool) -> dict[str, Any]:
         "activity": None if run.activity is None else asdict(run.activity),
         "probe_us": run.probe_us,
         "discarded": run.disturbed,
-        "counted": counted,
+        "counted": run in summary.counted,
         "failure": _failure(run.failure),
     }
 

@@ -6,11 +6,12 @@ load disturbed count only if their arm has no other runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
 from cosched.bench.measure.load import OutsideLoad
+from cosched.bench.results.slowdown import Slowdown, medians_s, slowdown_of
 from cosched.bench.run.arms import Arm
 
 
@@ -32,6 +33,10 @@ class JobResult:
     @property
     def wait_s(self) -> float:
         return self.started_s - self.submitted_s
+
+    @property
+    def lasted_s(self) -> float:
+        return self.ended_s - self.started_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +93,10 @@ class Run:
         first = min(job.submitted_s for job in self.jobs)
         return max(job.ended_s for job in self.jobs) - first
 
+    def slowdown(self, lengths_s: Mapping[str, float]) -> Slowdown:
+        """Returns the slowdown; ``lengths_s`` has the time alone of each job."""
+        return slowdown_of({job.name: job.response_s for job in self.jobs}, lengths_s)
+
     @property
     def disturbed(self) -> bool:
         return self.load is not None and self.load.disturbed
@@ -113,7 +122,10 @@ class JobSummary:
 
 @dataclass(frozen=True, slots=True)
 class ArmSummary:
-    """One arm over its runs; the figures are None if no run ended well."""
+    """One arm over its runs; the figures are None if no run ended well.
+
+    ``lengths_s``: the time alone of each job. Without them slowdowns are None.
+    """
 
     arm: Arm
     runs: tuple[Run, ...]
@@ -121,7 +133,10 @@ class ArmSummary:
     mean_response_s: Spread | None
     mean_wait_s: Spread | None
     makespan_s: Spread | None
+    mean_slowdown: Spread | None
+    worst_slowdown: Spread | None
     jobs: tuple[JobSummary, ...]
+    lengths_s: Mapping[str, float]
 
     @property
     def failed(self) -> bool:
@@ -143,7 +158,8 @@ class ArmSummary:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """One arm's medians divided by another's; below 1 the first arm is faster.
+    """One arm's medians divided by another's; below 1 the first arm is faster. Slowdowns
+    are None if the jobs' lengths are unknown.
 
     ``responses_overlap``: a run of the slower arm was as fast as a run of the faster arm.
     """
@@ -153,6 +169,8 @@ class Ratio:
     mean_response: float
     makespan: float
     responses_overlap: bool
+    mean_slowdown: float | None = None
+    worst_slowdown: float | None = None
 
 
 def spread(values: Iterable[float]) -> Spread:
@@ -161,11 +179,30 @@ def spread(values: Iterable[float]) -> Spread:
     return Spread(median(ordered), ordered[0], ordered[-1])
 
 
-def summarise(arm: Arm, runs: Sequence[Run]) -> ArmSummary:
-    """Returns the summary of the arm's runs among ``runs``."""
+def summarise_arms(runs: Mapping[Arm, Sequence[Run]]) -> list[ArmSummary]:
+    """Returns the summary of each arm; the runs of batch give the lengths of the jobs."""
+    lengths_s = medians_s(
+        {job.name: job.lasted_s for job in run.jobs}
+        for run in _counted(runs.get(Arm.BATCH, ()))
+    )
+    return [summarise(arm, own, lengths_s) for arm, own in runs.items()]
+
+
+def _counted(runs: Iterable[Run]) -> tuple[Run, ...]:
+    ended = tuple(run for run in runs if run.failure is None)
+    return tuple(run for run in ended if not run.disturbed) or ended
+
+
+def summarise(
+    arm: Arm, runs: Sequence[Run], lengths_s: Mapping[str, float] | None = None
+) -> ArmSummary:
+    """Returns the summary of the arm's runs among ``runs``.
+
+    ``lengths_s``: the time alone of each job, by name; empty or None if unknown.
+    """
     own = tuple(run for run in runs if run.arm is arm)
-    ended = tuple(run for run in own if run.failure is None)
-    counted = tuple(run for run in ended if not run.disturbed) or ended
+    counted = _counted(own)
+    slowdowns = [run.slowdown(lengths_s) for run in counted] if lengths_s else []
     return ArmSummary(
         arm=arm,
         runs=own,
@@ -173,7 +210,10 @@ def summarise(arm: Arm, runs: Sequence[Run]) -> ArmSummary:
         mean_response_s=spread(r.mean_response_s for r in counted) if counted else None,
         mean_wait_s=spread(r.mean_wait_s for r in counted) if counted else None,
         makespan_s=spread(r.makespan_s for r in counted) if counted else None,
+        mean_slowdown=spread(s.mean for s in slowdowns) if slowdowns else None,
+        worst_slowdown=spread(s.worst for s in slowdowns) if slowdowns else None,
         jobs=_summarise_jobs(counted),
+        lengths_s=lengths_s or {},
     )
 
 
@@ -216,4 +256,10 @@ def _compare(top: ArmSummary | None, bottom: ArmSummary | None) -> Ratio | None:
         responses_overlap=(
             response.low <= other_response.high and other_response.low <= response.high
         ),
+        mean_slowdown=_quotient(top.mean_slowdown, bottom.mean_slowdown),
+        worst_slowdown=_quotient(top.worst_slowdown, bottom.worst_slowdown),
     )
+
+
+def _quotient(top: Spread | None, bottom: Spread | None) -> float | None:
+    return top.median / bottom.median if top and bottom else None

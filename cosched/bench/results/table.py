@@ -9,6 +9,7 @@ from statistics import median
 from cosched.bench.measure.equal_speed import at_usual_speed, speeds
 from cosched.bench.measure.load import DISCARD_ABOVE
 from cosched.bench.results.results import ArmSummary, Ratio, Run, Spread, ratios
+from cosched.bench.results.slowdown import BOUND_S
 from cosched.bench.run.arms import Arm
 from cosched.tables import WIDTH, table
 
@@ -35,6 +36,7 @@ def render(
     blocks = (
         [_clip(title, WIDTH), _clip(setting, WIDTH)],
         _arm_block(ended),
+        _slowdown_block(ended),
         _job_block(ended),
         _ratio_block(compared, "ratio"),
         _ratio_block(level, "at equal speed"),
@@ -111,6 +113,24 @@ def _arm_block(ended: Sequence[ArmSummary]) -> list[str]:
     ]
 
 
+def _slowdown_block(ended: Sequence[ArmSummary]) -> list[str]:
+    rows = [
+        (
+            s.arm.value,
+            *_median_and_range(s.mean_slowdown),
+            *_median_and_range(s.worst_slowdown),
+        )
+        for s in ended
+        if s.mean_slowdown is not None
+    ]
+    if not rows:
+        return []
+    return [
+        *table(("bounded slowdown", "mean", "", "worst job", ""), rows, "<><><"),
+        f"response divided by the time alone (in batch, at least {BOUND_S:g} s)",
+    ]
+
+
 def _median_and_range(spread: Spread | None) -> tuple[str, str]:
     if spread is None:
         return "", ""
@@ -153,11 +173,29 @@ def _job_block(ended: Sequence[ArmSummary]) -> list[str]:
 def _ratio_block(compared: Sequence[Ratio], head: str) -> list[str]:
     if not compared:
         return []
+    titles = ["mean response", "makespan"]
+    if all(ratio.mean_slowdown is not None for ratio in compared):
+        titles += ["mean slowdown", "worst slowdown"]
     rows = [
-        (f"{r.arm.value}/{r.other.value}", f"{r.mean_response:.2f}", f"{r.makespan:.2f}")
-        for r in compared
+        (f"{ratio.arm.value}/{ratio.other.value}", *map(_ratio_text, _figures(ratio)))
+        for ratio in compared
     ]
-    return table((head, "mean response", "makespan"), rows, "<>>")
+    width = 1 + len(titles)
+    return table((head, *titles), [row[:width] for row in rows], "<>>>>"[:width])
+
+
+def _figures(ratio: Ratio) -> tuple[float | None, ...]:
+    """Returns the figures of a row, in the order of the columns."""
+    return (
+        ratio.mean_response,
+        ratio.makespan,
+        ratio.mean_slowdown,
+        ratio.worst_slowdown,
+    )
+
+
+def _ratio_text(figure: float | None) -> str:
+    return "" if figure is None else f"{figure:.2f}"
 
 
 def _speed_lines(ended: Sequence[ArmSummary]) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from cosched.bench.results.document import document
-from cosched.bench.results.results import ArmSummary, summarise
+from cosched.bench.results.results import ArmSummary, summarise_arms
 from cosched.bench.results.run_store import open_run_store
 from cosched.bench.results.table import render
 from cosched.bench.run.arms import Arm, Setup
@@ -89,7 +89,7 @@ def _measure(
             if options.seen and left and any(arm.coscheduled for arm in options.arms):
                 session.see(options.seen, progress)
             found = run_all(points, options.repeats, store, progress)
-    return [summarise(point.setup.arm, found[point.key]) for point in points]
+    return summarise_arms({point.setup.arm: found[point.key] for point in points})
 
 
 def _notes(options: BenchOptions, testbed: Testbed) -> list[str]:

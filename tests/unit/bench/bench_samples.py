@@ -1,7 +1,7 @@
 """Results of a bench that never ran."""
 
 from cosched.bench.measure.load import OutsideLoad
-from cosched.bench.results.results import Activity, Failure, JobResult, Run, summarise
+from cosched.bench.results.results import Activity, Failure, JobResult, Run, summarise_arms
 from cosched.bench.run.arms import Arm
 
 
@@ -46,4 +46,4 @@ COSCHED = (
 
 
 def summaries(*groups):
-    return [summarise(group[0].arm, group) for group in groups]
+    return summarise_arms({group[0].arm: group for group in groups})

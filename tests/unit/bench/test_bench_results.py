@@ -13,7 +13,9 @@ from cosched.bench.results.results import (
     ratios,
     spread,
     summarise,
+    summarise_arms,
 )
+from cosched.bench.results.slowdown import bounded_slowdown
 from cosched.bench.run import daemons
 from cosched.bench.run.arms import Arm, parse_arms
 from cosched.bench.run.repeats import interleave
@@ -95,6 +97,35 @@ def test_overlapping_runs_are_detected():
     wide = (run(Arm.COSCHED, 1, (2, 2)), run(Arm.COSCHED, 2, (4.1, 4.1)))
     (found,) = ratios(summaries(KERNEL, wide))
     assert found.responses_overlap
+
+
+def test_slowdown_is_bounded():
+    assert bounded_slowdown(6.0, 2.0) == 3.0
+    assert bounded_slowdown(1.9, 2.0) == 1.0
+    assert bounded_slowdown(4.0, 0.1) == 4.0
+
+
+def test_slowdowns_go_by_the_time_alone_in_batch():
+    """Batch starts the second job when the first one has ended."""
+    batch = Run(
+        Arm.BATCH, 1, (JobResult("a", 0.0, 0.0, 4.0, 1.0), JobResult("b", 1.0, 4.0, 6.0, 1))
+    )
+    kernel = run_of(Arm.KERNEL, a=(0.0, 6.0), b=(1.0, 5.0))
+    found = summarise_arms({Arm.KERNEL: [kernel], Arm.BATCH: [batch]})
+    shown = {s.arm: (s.mean_slowdown.median, s.worst_slowdown.median) for s in found}
+    assert shown == {Arm.KERNEL: (1.75, 2.0), Arm.BATCH: (1.75, 2.5)}
+    assert found[0].lengths_s == {"a": 4.0, "b": 2.0}
+
+
+def run_of(arm, **times):
+    jobs = (JobResult(name, at, at, end, 1.0) for name, (at, end) in times.items())
+    return Run(arm, 1, tuple(jobs))
+
+
+def test_lengths_are_medians_of_the_counted_runs_of_batch():
+    slow = run(Arm.BATCH, 4, (9.0, 9.0), share=0.31)
+    batch, _ = summaries((*BATCH, slow, failed_run(Arm.BATCH, 5)), KERNEL)
+    assert batch.lengths_s == {"wavefront.1": 1.6, "wavefront.2": 3.2}
 
 
 @given(st.lists(st.floats(0.001, 1e6), min_size=1))

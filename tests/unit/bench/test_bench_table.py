@@ -35,15 +35,21 @@ kernel            4.22  (4.10 - 4.35)      4.30  (4.20 - 4.40)
 cosched           3.15  (3.15 - 3.30)      3.40  (3.30 - 3.50)
 medians of 2 or 3 runs an arm (least - greatest)
 
+bounded slowdown  mean                 worst job
+batch             1.00  (1.00 - 1.05)       1.00  (1.00 - 1.06)
+kernel            1.97  (1.91 - 2.03)       2.59  (2.50 - 2.69)
+cosched           1.45  (1.44 - 1.52)       1.88  (1.81 - 1.94)
+response divided by the time alone (in batch, at least 1 s)
+
                 batch          kernel         cosched
 job          response   CPU  response   CPU  response   CPU
 wavefront.1      1.60  3.10      4.15  3.10      3.00  3.10
 wavefront.2      3.20  3.20      4.30  3.20      3.40  3.20
 
-ratio           mean response  makespan
-cosched/kernel           0.75      0.79
-cosched/batch            1.31      1.06
-kernel/batch             1.76      1.34
+ratio           mean response  makespan  mean slowdown  worst slowdown
+cosched/kernel           0.75      0.79           0.74            0.72
+cosched/batch            1.31      1.06           1.45            1.88
+kernel/batch             1.76      1.34           1.97            2.59
 
 switches in a coscheduled run: 6 by the timer, 4 by messages
 outside load: at most 31.0% of the nodes' CPUs in a run
@@ -73,15 +79,15 @@ def test_uneven_speed_adds_ratios_at_equal_speed():
     text = render("t", "s", arms)
     assert max(map(len, text.splitlines())) <= 80
     assert text[text.index("\nratio") + 1 :].splitlines()[:9] == [
-        "ratio           mean response  makespan",
-        "cosched/kernel           0.75      0.79",
-        "cosched/batch            1.31      1.06",
-        "kernel/batch             1.76      1.34",
+        "ratio           mean response  makespan  mean slowdown  worst slowdown",
+        "cosched/kernel           0.75      0.79           0.74            0.72",
+        "cosched/batch            1.31      1.06           1.45            1.88",
+        "kernel/batch             1.76      1.34           1.97            2.59",
         "",
-        "at equal speed  mean response  makespan",
-        "cosched/kernel           1.12      1.19",
-        "cosched/batch            1.31      1.06",
-        "kernel/batch             1.17      0.90",
+        "at equal speed  mean response  makespan  mean slowdown  worst slowdown",
+        "cosched/kernel           1.12      1.19           1.05            1.05",
+        "cosched/batch            1.31      1.06           1.44            1.81",
+        "kernel/batch             1.17      0.90           1.36            1.73",
     ]
     assert "the machine ran at 0.67 to 1.00 of its usual speed\n" in text
     said = " ".join(text[text.index("Coscheduled") :].split())
@@ -100,6 +106,27 @@ def test_uneven_speed_adds_ratios_at_equal_speed():
 ONE_JOB = parse_workload(
     '[[job]]\nname = "a"\ncommand = "true"\nranks = 1\n', "t.toml", PurePath("/w")
 )
+
+
+def test_slowdowns_need_batch():
+    arms = summaries(KERNEL, COSCHED)
+    text = render("t", "s", arms)
+    assert "slowdown" not in text
+    made = document(ONE_JOB, arms, {})
+    assert made["slowdown"] is None
+    assert made["arms"]["kernel"]["mean_slowdown"] is None
+    assert made["ratios"]["cosched/kernel"]["worst_slowdown"] is None
+
+
+def test_document_names_bound_and_lengths_of_slowdowns():
+    made = document(ONE_JOB, summaries(BATCH, [*KERNEL[:1], failed_run(Arm.KERNEL, 2)]), {})
+    lengths = {"wavefront.1": 1.6, "wavefront.2": 3.2}
+    assert made["slowdown"] == {"bound_s": 1.0, "lengths_s": lengths}
+    kernel = made["arms"]["kernel"]
+    assert kernel["worst_slowdown"] == pytest.approx(4.0 / 1.6)
+    assert kernel["mean_slowdown"] == pytest.approx((4.0 / 1.6 + 4.2 / 3.2) / 2)
+    assert kernel["repeats"][0]["mean_slowdown"] == kernel["mean_slowdown"]
+    assert kernel["repeats"][1]["mean_slowdown"] is None
 
 
 def test_even_or_unknown_speed_adds_no_ratios():

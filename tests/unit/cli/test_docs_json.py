@@ -16,7 +16,7 @@ from cosched.bench.workload.file import parse_workload
 from cosched.cli.main import cosched
 from tests.places import ROOT
 from tests.tools.json_fields import PAGE, differences, leaves, sections
-from tests.unit.bench.bench_samples import COSCHED, KERNEL, failed_run, summaries
+from tests.unit.bench.bench_samples import BATCH, COSCHED, KERNEL, failed_run, summaries
 
 DOCUMENTED = sections()
 #: Commands without requirements: the section, and the words to run in a new folder.
@@ -114,7 +114,7 @@ def test_page_has_fields_of_bench():
     )
     failed = failed_run(Arm.COSCHED, 2)
     documents = [
-        document(workload, summaries(KERNEL, (*COSCHED[:1], failed)), {}),
+        document(workload, summaries(BATCH, KERNEL, (*COSCHED[:1], failed)), {}),
         document(other, summaries([failed]), {}),
     ]
     assert differences(DOCUMENTED["cosched bench"], *documents) == ([], [])
