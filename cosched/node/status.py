@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from cosched.core.node.admission import Need
 from cosched.core.node.job import JobState
 from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import Mode
+from cosched.core.node.prospect import Prospect
 from cosched.core.units import NS_PER_S
 from cosched.linux.classes import ClassScheduler
 from cosched.node.admission import MemoryGate
@@ -57,6 +58,7 @@ def node_status(
     """
     needs = view.gate.needs() if memory else {}
     now_ns = time.monotonic_ns()
+    prospects = view.machine.prospects(now_ns)
     return {
         "node": view.node,
         "pid": os.getpid(),
@@ -76,8 +78,15 @@ def node_status(
             branch.value: count for branch, count in sorted(view.machine.counters.items())
         },
         **({"memory": view.gate.memory_status(needs)} if memory else {}),
+        "expectations": asdict(view.history.predictions),
         "waiting": view.gate.waiting_status(),
-        "jobs": [_job_status(view, job, now_ns, needs.get(job.key)) for job in view.jobs],
+        "jobs": [
+            {
+                **_job_status(view, job, now_ns, needs.get(job.key)),
+                **_order_status(prospects.get(job.key)),
+            }
+            for job in view.jobs
+        ],
         **({} if since_wall_ns is None else {"scheduled": _scheduled(view, since_wall_ns)}),
     }
 
@@ -116,6 +125,21 @@ def _timer_status(view: NodeView) -> dict[str, Any]:
 def _scheduled(view: NodeView, since_wall_ns: int) -> dict[str, Any]:
     accounts = view.recorder.accounts.items()
     return {job: account.scheduled_since(since_wall_ns) for job, account in accounts}
+
+
+def _order_status(prospect: Prospect | None) -> dict[str, Any]:
+    """Returns the job's place in the order and the reason; nothing if jobs take turns."""
+    if prospect is None:
+        return {}
+    return {
+        "order": {
+            "place": prospect.place,
+            "reason": prospect.reason.value,
+            "expected_s": prospect.expected_ns / NS_PER_S or None,
+            "left_s": prospect.left_ns / NS_PER_S or None,
+            "lengths": prospect.lengths,
+        }
+    }
 
 
 def _job_status(

@@ -31,6 +31,7 @@ class JobSummary:
         1 on a single node, None if the job was never scheduled.
     alone_s: an estimate of its run time alone: the time in which it was scheduled on all
         its nodes, or released.
+    expected_s: how long it was expected to be scheduled; None if that is unknown.
     cpu_s, switches, granted, refused, trapped, waited_s: sums.
     """
 
@@ -55,6 +56,7 @@ class JobSummary:
     refused: dict[str, int]
     trapped: int
     waited_s: float
+    expected_s: float | None
 
 
 def gather(
@@ -186,6 +188,7 @@ def summary(run: Sequence[JobRecord]) -> JobSummary:
         refused=dict(refused),
         trapped=sum(record.trapped for record in run),
         waited_s=sum(record.waited_s for record in run),
+        expected_s=max(record.expected_s for record in run) or None,
     )
 
 

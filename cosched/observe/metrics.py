@@ -74,6 +74,7 @@ def metrics_of(status: Status, now_s: float) -> Iterator[Metric]:
     yield from _node_metrics(status, now_s)
     yield from _decision_metrics(status["counters"])
     yield from _timer_metrics(status["timer"])
+    yield from _expectation_metrics(status["expectations"])
     yield from _job_metrics(status["jobs"])
 
 
@@ -137,6 +138,21 @@ def _timer_metrics(timer: Mapping[str, Any]) -> Iterator[Metric]:
     yield _counter("cosched_timer_restarts", "Timer daemons that died", timer["restarts"])
     late_s = timer["ticks"] * timer["late_mean_us"] / 1e6
     yield _counter("cosched_timer_late_seconds", "Lateness of all ends of slices", late_s)
+
+
+def _expectation_metrics(expectations: Mapping[str, float]) -> Iterator[Metric]:
+    ended = CounterMetricFamily(
+        "cosched_jobs_ended", "Jobs that ended with a complete record", labels=["expected"]
+    )
+    ended.add_metric(["yes"], expectations["known"])
+    ended.add_metric(["no"], expectations["unknown"])
+    yield ended
+    met, error_s = expectations["met"], expectations["error_s"]
+    yield _counter("cosched_expectations_met", "Expectations met within a quarter", met)
+    about = "Differences of expected and real lengths"
+    yield _counter("cosched_expectation_error_seconds", about, error_s)
+    about = "Lengths of jobs with an expectation"
+    yield _counter("cosched_expected_jobs_seconds", about, expectations["scheduled_s"])
 
 
 def _job_metrics(jobs: Iterable[Status]) -> Iterator[Metric]:

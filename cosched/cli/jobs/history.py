@@ -30,7 +30,7 @@ from cosched.tables import table
 
 _COLUMNS = (
     *("ended", "job", "nodes", "response"),
-    *("scheduled", "together", "alone~", "CPU"),
+    *("expected", "scheduled", "together", "alone~", "CPU"),
 )
 
 
@@ -78,6 +78,7 @@ def command(
 
     \b
       response   from the job's start to its end
+      expected   how long it was expected to be scheduled, from earlier runs
       scheduled  how long it was scheduled (the mean of its nodes)
       together   the part of that in which it was scheduled on all nodes at once
       alone~     an estimate of its time alone: scheduled on all its nodes
@@ -117,7 +118,7 @@ def _places(run_dir: Path, nodes: Sequence[str]) -> list[NodePaths]:
 
 
 def _table(found: Sequence[JobSummary], last: int) -> str:
-    lines = table(_COLUMNS, map(_row, found[-last:]), "><>>>>>>")
+    lines = table(_COLUMNS, map(_row, found[-last:]), "><>>>>>>>")
     if len(found) > last:
         lines.insert(1, f"({len(found) - last} earlier; --last, --json)")
     return "\n".join(lines)
@@ -131,6 +132,7 @@ def _row(one: JobSummary) -> tuple[str, ...]:
         name + ("*" if one.partial else ""),
         str(len(one.nodes)),
         _time(one.response_s),
+        "-" if one.expected_s is None else _time(one.expected_s),
         _time(one.scheduled_s),
         "-" if one.together is None else f"{one.together:.0%}",
         _time(one.alone_s),

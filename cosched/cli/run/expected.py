@@ -66,7 +66,7 @@ def _length_ns(name: str, nodes: Sequence[NodePaths], began_wall_ns: int) -> int
     from cosched.cli.run.records import records_of
 
     records = records_of(nodes, name, began_wall_ns, PATIENCE_S)
-    complete = [r for r in records if not r.partial and not r.released_s]
+    complete = [r for r in records if r.is_complete]
     return max((round(r.scheduled_s * NS_PER_S) for r in complete), default=0)
 
 

@@ -107,6 +107,12 @@ class Knowledge:
         late = ran_ns * LATE_PART > expected_ns * (LATE_PART + 1)
         return ran_ns / expected_ns if late else 1.0
 
+    def left_ns(self, age_ns: int, lengths_ns: Sequence[int]) -> int:
+        """Returns what is probably left of a job of this age: the mean of its possible
+        rests; 0 if it outlived all lengths, or none is known."""
+        rests_ns = _rests_ns(age_ns, lengths_ns)
+        return sum(rests_ns) // len(rests_ns) if rests_ns else 0
+
     def cost_ns(self, age_ns: int, lengths_ns: Sequence[int], least_ns: int) -> int:
         """Returns the cost of a job of this age that may have these lengths.
 

@@ -87,6 +87,7 @@ from cosched.core.node.modes import (
     remove_task,
     set_class_cpus,
 )
+from cosched.core.node.prospect import Prospect
 from cosched.core.node.pulls import Objection, objection, protected_until_ns
 from cosched.core.node.settings import Settings
 from cosched.core.node.switch import (
@@ -435,6 +436,15 @@ class NodeScheduler:
         if not state.mode.takes_part:
             return self.settings.slice_ns
         return self._table.policy.turn_ns(self._table.group_of(state))
+
+    def prospects(self, now_ns: int) -> dict[Job, Prospect]:
+        """Returns why each job has its place in the order; empty if jobs take turns."""
+        table = self._table
+        return {
+            key: prospect
+            for group in table.groups
+            for key, prospect in table.policy.prospects(group, now_ns).items()
+        }
 
     def remember(self, ended: Iterable[Ended]) -> None:
         """Takes over jobs that ended before this machine began, in the order of their ends.

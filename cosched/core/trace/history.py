@@ -68,6 +68,11 @@ class JobRecord:
     intervals_us: tuple[tuple[int, int], ...] = ()
     complete_from_us: int = 0
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether ``scheduled_s`` is the whole length of the job."""
+        return not (self.partial or self.released_s) and self.scheduled_s > 0
+
 
 def intervals_of(account: Account) -> tuple[tuple[int, int], ...]:
     """Returns when the job was scheduled, in microseconds after its beginning."""

@@ -21,6 +21,7 @@ from cosched.core.trace.history import (
     intervals_of,
     line_of,
 )
+from cosched.core.trace.predictions import Predictions
 from cosched.core.units import NS_PER_S
 from cosched.linux.homes import state_home
 from cosched.node.records.bounded_file import BoundedFile, Place
@@ -88,6 +89,7 @@ class HistoryWriter:
         self._tallies: dict[str, _Tally] = {}
         self._records: deque[JobRecord] = deque(maxlen=RECENT_RECORDS)
         self._file: BoundedFile | None = None
+        self.predictions = Predictions()
 
     def open(self, place: Place) -> None:
         """Reads the records in ``place`` and starts to write there."""
@@ -109,9 +111,7 @@ class HistoryWriter:
                 round(record.expected_s * NS_PER_S),
             )
             for record in self._records
-            if record.ended_wall_ns >= since_wall_ns
-            and not (record.partial or record.released_s)
-            and record.scheduled_s > 0
+            if record.ended_wall_ns >= since_wall_ns and record.is_complete
         ]
 
     def adopt(self, job: LiveJob) -> None:
@@ -157,6 +157,7 @@ class HistoryWriter:
         account = self._recorder.take_account(job.key)
         record = _record(self._node, job, tally, account)
         self._records.append(record)
+        self.predictions.add(record)
         log.info("%s", line_of(record))
         if self._file is not None:
             try:

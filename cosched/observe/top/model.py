@@ -46,7 +46,11 @@ class NodeRow:
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """One job on all its nodes. Fractions are of the time that passed."""
+    """One job on all its nodes. Fractions are of the time that passed.
+
+    ran_s: how long it was scheduled so far, expected_s: how long it will be in all (None:
+    unknown), both on the node where that is longest.
+    """
 
     name: str
     uid: int
@@ -62,6 +66,8 @@ class JobRow:
     switches_rate: float
     refused_rate: float
     messages_rate: float
+    ran_s: float
+    expected_s: float | None
 
     @property
     def key(self) -> str:
@@ -189,6 +195,11 @@ def _shared(parts: Sequence[_Part]) -> Shared:
     return shared([part.intervals for part in parts])
 
 
+def _expected_s(part: _Part) -> float:
+    """Returns the expected length of a job on one node, 0 if it is unknown."""
+    return float(part.now.get("order", {}).get("expected_s") or 0)
+
+
 def _job_row(parts: Sequence[_Part], elapsed_s: float) -> JobRow:
     now = parts[0].now
     tasks = sum(len(part.now["tasks"]) for part in parts)
@@ -220,4 +231,6 @@ def _job_row(parts: Sequence[_Part], elapsed_s: float) -> JobRow:
         switches_rate=switches / elapsed_s,
         refused_rate=refused / elapsed_s,
         messages_rate=sum(part.sent() for part in parts) / elapsed_s,
+        ran_s=max(part.now["scheduled_s"] for part in parts),
+        expected_s=max(map(_expected_s, parts)) or None,
     )

@@ -58,11 +58,28 @@ def _where(job: JobRow) -> str:
     return f"{job.scheduled_on}/{len(job.nodes)}"
 
 
+def _progress(job: JobRow) -> str:
+    """Returns how long the job was scheduled, and how long it is expected to be."""
+    expected = "?" if job.expected_s is None else _seconds(job.expected_s)
+    return f"{_seconds(job.ran_s)}/{expected}"
+
+
+def _seconds(seconds: float) -> str:
+    """Formats a time in at most four characters."""
+    if seconds < 9.95:
+        return f"{seconds:.1f}s"
+    if seconds < 999.5:
+        return f"{seconds:.0f}s"
+    minutes = seconds / 60
+    return f"{minutes:.0f}m" if minutes < 999.5 else f"{minutes / 60:.0f}h"
+
+
 #: 80 characters with one space between two columns; the trend is the last column.
 COLUMNS = (
-    Column("job", 18, lambda j: j.name, lambda j: (j.name, j.uid), left=True),
+    Column("job", 15, lambda j: j.name, lambda j: (j.name, j.uid), left=True),
     Column("rk", 3, lambda j: str(j.tasks), lambda j: -j.tasks),
     Column("on", 4, _where, lambda j: -j.scheduled_on),
+    Column("ran/exp", 9, _progress, lambda j: -j.ran_s),
     Column("share", 5, lambda j: percent(j.scheduled), lambda j: -j.scheduled),
     Column("due", 4, lambda j: percent(j.entitled), lambda j: -j.entitled),
     Column("use", 4, lambda j: percent(j.useful), lambda j: -j.useful),
@@ -73,8 +90,9 @@ COLUMNS = (
 )
 TREND_WIDTH = 80 - sum(column.width + 1 for column in COLUMNS)
 LEGEND = (
-    "share: time scheduled; due: an equal part of the CPUs; use, wait: time in the\n"
-    "ranks' own code and in MPI while scheduled; agree: scheduled on all nodes at once"
+    "ran/exp: time scheduled so far, and expected in all; share: time scheduled now;\n"
+    "due: an equal part of the CPUs; use, wait: time in the ranks' own code and in\n"
+    "MPI while scheduled; agree: scheduled on all nodes at once"
 )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cosched.core.node.messages import Cause
+from cosched.core.node.prospect import Reason
 from cosched.core.units import NS_PER_S
 from cosched.observe.status import state_word
 from cosched.observe.why.reasons import Explained
@@ -42,6 +43,8 @@ def standing(status: Status | None, key: str, changes: Sequence[Explained]) -> s
     if live["mode"] in _MODES:
         return f"{state_word(live['mode'])} by its owner{span}: {_MODES[live['mode']]}"
     rivals = [job for job in status["jobs"] if _competes(job, live)]
+    if rivals and "order" in live:
+        return _in_order(live, rivals, span)
     if live["scheduled"]:
         others = [job for job in rivals if not job["scheduled"]]
         if not others:
@@ -51,6 +54,35 @@ def standing(status: Status | None, key: str, changes: Sequence[Explained]) -> s
     if not others:
         return f"does not run{span}"
     return f"waits{span}: {_names(others)} run{_s(others)}; {_slice(status, live)}"
+
+
+def _in_order(
+    live: Mapping[str, Any], rivals: Sequence[Mapping[str, Any]], span: str
+) -> str:
+    """Describes a job that runs or waits by its place in the order."""
+    others = [job for job in rivals if job["scheduled"] is not live["scheduled"]]
+    if live["scheduled"]:
+        waiting = f"; {_names(others)} wait{_s(others)}" if others else ""
+        return f"runs{span}: {_reason(live)}{waiting}"
+    running = "; ".join(f"{job['name']} runs: {_reason(job)}" for job in others)
+    return f"waits{span}: {_reason(live)}" + (f"; {running}" if running else "")
+
+
+def _reason(job: Mapping[str, Any]) -> str:
+    """Returns the reason for the job's place in the order."""
+    order = job["order"]
+    left, ran = order["left_s"], job["scheduled_s"]
+    if order["reason"] == Reason.ENDING.value:
+        return "it is about to end"
+    if order["reason"] == Reason.DUE.value:
+        return "it must get its guaranteed part of the time"
+    if order["reason"] == Reason.LEFT.value:
+        count = order["lengths"]
+        source = "one run or estimate" if count == 1 else f"{count} earlier runs"
+        return f"about {left:.1f} s left, from {source}"
+    if order["reason"] == Reason.OUTLIVED.value:
+        return f"it has run {ran:.1f} s of an expected {order['expected_s']:.1f} s"
+    return f"it has run {ran:.1f} s, and its length is unknown"
 
 
 def last_change_wall_ns(changes: Sequence[Explained]) -> int | None:

@@ -14,6 +14,7 @@ from benchmarks.sim.one_node import OneNode, StreamJob
 from cosched.core.node.knowledge import UNKNOWN, Expectation
 from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import AlarmRang, SliceEnded, TaskExited
+from cosched.core.node.prospect import Reason
 from cosched.core.node.settings import USUAL, gmet_of_turn_ns
 from cosched.core.node.slices.rest import PATIENCE, PATIENCE_FIRST
 from cosched.core.units import NS_PER_MS, NS_PER_S
@@ -208,6 +209,33 @@ def test_message_of_a_later_job_pulls_too_but_later(asking, running, patience):
     assert waited_ns <= patience * GMET_NS
     if asking == "b":
         assert waited_ns > PATIENCE_FIRST * GMET_NS
+
+
+def test_prospects_give_the_order_and_its_reasons():
+    node = node_of(a=expected(10, 12), b=UNKNOWN)
+    for _ in range(3):
+        tick(node, S)
+    node.register("d", expectation=expected(2))
+    prospects = node.machine.prospects(node.now_ns)
+    order = sorted(prospects, key=lambda job: prospects[job].place)
+    assert order == ["d", "b", "a"]
+    assert prospects["d"].reason is Reason.LEFT
+    assert (prospects["d"].expected_ns, prospects["d"].lengths) == (2 * S, 1)
+    assert prospects["b"].reason is Reason.UNKNOWN
+    assert prospects["a"].expected_ns == 11 * S
+
+
+def test_prospect_of_an_outlived_job():
+    node = node_of(a=expected(1))
+    tick(node, 5 * S)
+    (prospect,) = node.machine.prospects(node.now_ns).values()
+    assert (prospect.reason, prospect.left_ns) == (Reason.OUTLIVED, 0)
+
+
+def test_jobs_that_take_turns_have_no_prospects():
+    node = Node()
+    node.register("a")
+    assert node.machine.prospects(node.now_ns) == {}
 
 
 @pytest.mark.parametrize("pattern", [Pattern.BULK, Pattern.WAVEFRONT, Pattern.ALLTOALL])

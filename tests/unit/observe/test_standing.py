@@ -23,6 +23,15 @@ def job(name, scheduled, mode="coscheduled", cpus=(0,), slice_s=2.0):
     }
 
 
+def ordered(name, scheduled, reason, left_s=None, expected_s=None, lengths=0):
+    """A job of a node that orders jobs by what is left of them."""
+    order = {
+        **{"place": 0, "reason": reason, "left_s": left_s},
+        **{"expected_s": expected_s, "lengths": lengths},
+    }
+    return {**job(name, scheduled), "scheduled_s": 2.04, "order": order}
+
+
 def status(*jobs, align=False, waiting=()):
     return {
         "wall_ns": NOW,
@@ -68,6 +77,30 @@ CHANGED = told((NOW - NS_PER_S, "slice", True), (NOW - NS_PER_S // 4, "gmet", No
         (
             status(job("a", False, "suspended")),
             "suspended by its owner for 1.00 s: it is stopped",
+        ),
+        (
+            status(ordered("a", True, "left", 0.83, 4, 14), ordered("b", False, "unknown")),
+            "runs for 1.00 s: about 0.8 s left, from 14 earlier runs; b waits",
+        ),
+        (
+            status(ordered("a", False, "unknown"), ordered("b", True, "left", 3.0, 4, 1)),
+            "waits for 1.00 s: it has run 2.0 s, and its length is unknown; "
+            "b runs: about 3.0 s left, from one run or estimate",
+        ),
+        (
+            status(
+                ordered("a", False, "outlived", None, 1.5, 3), ordered("b", True, "due")
+            ),
+            "waits for 1.00 s: it has run 2.0 s of an expected 1.5 s; "
+            "b runs: it must get its guaranteed part of the time",
+        ),
+        (
+            status(ordered("a", True, "ending", 0.1, 4, 3), ordered("b", False, "left", 9)),
+            "runs for 1.00 s: it is about to end; b waits",
+        ),
+        (
+            status(ordered("a", True, "left", 1.0, 4, 3)),
+            "runs for 1.00 s; nothing waits for its CPUs",
         ),
         (
             status(

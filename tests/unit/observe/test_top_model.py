@@ -244,4 +244,4 @@ def test_page_lists_nodes_and_jobs():
     lines = page(seen, trends).splitlines()
     assert lines[0] == "2 nodes, 2 jobs, nodes agree 40%"
     assert lines[4].split() == [*header().split()[:-1], "trend"]
-    assert lines[5].split()[:8] == ["a", "2", "2/2", "50%", "50%", "38%", "12%", "33%"]
+    assert lines[5].split()[:8] == ["a", "2", "2/2", "6.0s/?", "50%", "50%", "38%", "12%"]

@@ -76,15 +76,15 @@ def test_screen_shows_nodes_and_jobs():
         assert rows(app) == ["a", "b"]
         assert "1 node, 2 jobs; by job" in text_of(app, "summary")
         assert text_of(app, "nodes").startswith("n1: a, b ")
-        assert lines(app)[0].split()[:4] == ["job", "rk", "on", "share"]
-        assert lines(app)[2].split()[:4] == ["b", "1", "1/1", "75%"]
+        assert lines(app)[0].split()[:4] == ["job", "rk", "on", "ran/exp"]
+        assert lines(app)[2].split()[:4] == ["b", "1", "1/1", "1.5s/?"]
 
     drive(scenario)
 
 
 def test_keys_sort_and_reverse_jobs():
     async def scenario(app, pilot, nodes):
-        await pilot.press("s", "s", "s")
+        await pilot.press("s", "s", "s", "s")
         assert "by share" in text_of(app, "summary")
         assert rows(app) == ["b", "a"]
         await pilot.press("r")

@@ -62,6 +62,10 @@ def status(node, jobs, *, scheduled=None, counters=(), pid=100, cpu_s=0.0, waiti
             "late_max_us": 60.0,
         },
         "counters": dict(counters),
+        "expectations": {
+            **{"known": 4, "unknown": 1, "met": 3},
+            **{"error_s": 2.5, "scheduled_s": 20.0},
+        },
         "jobs": jobs,
         "waiting": list(waiting),
         "memory": {

@@ -6,11 +6,12 @@ other policies are built on this one: they override what differs.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from cosched.core.node.groups import Group
 from cosched.core.node.job import JobState
-from cosched.core.node.messages import Cause, Event, OrderTimer
+from cosched.core.node.messages import Cause, Event, Job, OrderTimer
+from cosched.core.node.prospect import Prospect
 from cosched.core.node.settings import Settings
 
 #: CPU times that differ by less than this part of a slice count as equal. So nodes whose
@@ -88,6 +89,9 @@ class FreeSlices:
         began_its_slice = job.came_by in (Cause.SLICE, Cause.GIVEN)
         precedes = not began_its_slice and job.precedence < from_job.precedence
         return job.since_ns + self.gmet_ns(group) * (PRECEDENCE if precedes else 1)
+
+    def prospects(self, group: Group, now_ns: int) -> Mapping[Job, Prospect]:
+        return {}
 
     def lead_ns(self, group: Group) -> int:
         return LEAD_SLICES * self.slice_ns

@@ -13,13 +13,14 @@ change jobs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from cosched.core.node.groups import Group
 from cosched.core.node.job import JobState
 from cosched.core.node.knowledge import Knowledge
-from cosched.core.node.messages import Event, OrderTimer
+from cosched.core.node.messages import Event, Job, OrderTimer
+from cosched.core.node.prospect import Prospect
 from cosched.core.node.settings import Order, Settings
 from cosched.core.node.slices.adaptive import AdaptiveSlices
 from cosched.core.node.slices.aligned import AlignedEnds, AlignedSlices
@@ -73,6 +74,9 @@ class SlicePolicy(Protocol):
 
     def lead_ns(self, group: Group) -> int:
         """Returns how far ahead of a waiting job a job may be and still pull a switch."""
+
+    def prospects(self, group: Group, now_ns: int) -> Mapping[Job, Prospect]:
+        """Returns why each job has its place in the order; empty if jobs take turns."""
 
     def order_timer(self, contended: Iterable[Group], now_ns: int) -> OrderTimer:
         """Returns when the timer daemon sends CMDCSW; no slice ends without such groups."""

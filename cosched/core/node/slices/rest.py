@@ -21,16 +21,19 @@ Whatever the order, each job gets its guaranteed part of the time (``guarantee``
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from cosched.core.node.groups import Group
 from cosched.core.node.guarantee import due_job
 from cosched.core.node.job import JobState
 from cosched.core.node.knowledge import Knowledge
 from cosched.core.node.messages import Job, OrderTimer
+from cosched.core.node.prospect import Prospect, Reason
 from cosched.core.node.settings import LENGTH_MAX_NS, Settings
 from cosched.core.node.slices.free import FreeSlices
 
+#: A job is first sorted by its rank.
+ENDING, DUE, USUAL = range(3)
 #: The running job's cost counts as this percentage of itself.
 HOLD_PERCENT = 80
 #: The running job is protected from a later job in the order for so many times GMET: less
@@ -81,9 +84,9 @@ class RestSlices(FreeSlices):
             if job.scheduled:
                 cost_ns = cost_ns * HOLD_PERCENT // 100
             if job.scheduled and cost_ns * ENDING_PART <= self.slice_ns:
-                rank = 0
+                rank = ENDING
             else:
-                rank = 1 if job is due else 2
+                rank = DUE if job is due else USUAL
             places[job.key] = (rank, cost_ns, not job.scheduled, number)
         return places
 
@@ -101,6 +104,26 @@ class RestSlices(FreeSlices):
         else:
             patience = PATIENCE
         return job.since_ns + patience * gmet_ns
+
+    def prospects(self, group: Group, now_ns: int) -> Mapping[Job, Prospect]:
+        places = self._places(group, now_ns)
+        order = sorted(group.jobs, key=lambda job: places[job.key])
+        return {
+            job.key: self._prospect(job, place, places[job.key][0], now_ns)
+            for place, job in enumerate(order)
+        }
+
+    def _prospect(self, job: JobState, place: int, rank: int, now_ns: int) -> Prospect:
+        lengths_ns = self._knowledge.lengths_of(job.expectation, job.user)
+        left_ns = self._knowledge.left_ns(job.age_ns(now_ns), lengths_ns)
+        if rank != USUAL:
+            reason = Reason.ENDING if rank == ENDING else Reason.DUE
+        elif not lengths_ns:
+            reason = Reason.UNKNOWN
+        else:
+            reason = Reason.LEFT if left_ns else Reason.OUTLIVED
+        expected_ns = sum(lengths_ns) // max(1, len(lengths_ns))
+        return Prospect(place, reason, expected_ns, left_ns, len(lengths_ns))
 
     def lead_ns(self, group: Group) -> int:
         """No limit: the order does not go by the CPU time that a job has had."""

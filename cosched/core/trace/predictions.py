@@ -1,0 +1,38 @@
+"""Counts how well the lengths of jobs were expected."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cosched.core.trace.history import JobRecord
+
+#: An expectation is met if it differs from the job's length by at most this part of it.
+MET_PART = 0.25
+
+
+@dataclass(slots=True)
+class Predictions:
+    """The sums over jobs that ended with complete records.
+
+    known, unknown: jobs with and without an expectation. met: see ``MET_PART``. error_s:
+    the differences of expected and real lengths. scheduled_s: the lengths of known jobs.
+    """
+
+    known: int = 0
+    unknown: int = 0
+    met: int = 0
+    error_s: float = 0.0
+    scheduled_s: float = 0.0
+
+    def add(self, record: JobRecord) -> None:
+        """Counts a job that has ended."""
+        if not record.is_complete:
+            return
+        if not record.expected_s:
+            self.unknown += 1
+            return
+        error_s = abs(record.expected_s - record.scheduled_s)
+        self.known += 1
+        self.met += error_s <= MET_PART * record.scheduled_s
+        self.error_s += error_s
+        self.scheduled_s += record.scheduled_s
