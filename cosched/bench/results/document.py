@@ -93,6 +93,7 @@ def spec_document(spec: JobSpec) -> dict[str, Any]:
 
 def _arm(summary: ArmSummary) -> dict[str, Any]:
     return {
+        "calculated": summary.arm.calculated,
         "mean_response_s": _median(summary.mean_response_s),
         "mean_wait_s": _median(summary.mean_wait_s),
         "makespan_s": _median(summary.makespan_s),

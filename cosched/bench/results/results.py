@@ -12,7 +12,7 @@ from statistics import fmean, median
 
 from cosched.bench.measure.load import OutsideLoad
 from cosched.bench.results.slowdown import Slowdown, medians_s, slowdown_of
-from cosched.bench.run.arms import Arm
+from cosched.bench.run.arms import MEASURED, Arm
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,12 +231,14 @@ def _summarise_jobs(runs: Sequence[Run]) -> tuple[JobSummary, ...]:
 
 
 def ratios(summaries: Sequence[ArmSummary]) -> tuple[Ratio, ...]:
-    """Every arm against kernel and batch, and cosched against its ideal, gang."""
+    """Every arm against kernel and batch, and cosched against its ideals."""
     by_arm = {summary.arm: summary for summary in summaries}
-    sharing = [arm for arm in reversed(Arm) if arm not in (Arm.KERNEL, Arm.BATCH)]
+    sharing = [arm for arm in reversed(MEASURED) if arm not in (Arm.KERNEL, Arm.BATCH)]
+    ideals = [arm for arm in Arm if arm.calculated]
     pairs: list[tuple[Arm, Arm]]
-    pairs = [(arm, other) for arm in sharing for other in (Arm.KERNEL, Arm.BATCH)]
-    pairs += [(Arm.COSCHED, Arm.GANG), (Arm.KERNEL, Arm.BATCH)]
+    pairs = [(a, other) for a in (*sharing, *ideals) for other in (Arm.KERNEL, Arm.BATCH)]
+    pairs += [(Arm.COSCHED, ideal) for ideal in (Arm.GANG, *ideals)]
+    pairs += [(Arm.KERNEL, Arm.BATCH)]
     found = (_compare(by_arm.get(arm), by_arm.get(other)) for arm, other in pairs)
     return tuple(ratio for ratio in found if ratio is not None)
 

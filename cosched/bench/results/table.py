@@ -110,7 +110,15 @@ def _arm_block(ended: Sequence[ArmSummary]) -> list[str]:
     return [
         *table(("seconds", "mean response", "", "makespan", ""), rows, "<><><"),
         "one run an arm" if counts == [1] else note,
+        *_calculated_lines(ended),
     ]
+
+
+def _calculated_lines(ended: Sequence[ArmSummary]) -> list[str]:
+    names = [summary.arm.value for summary in ended if summary.arm.calculated]
+    if not names:
+        return []
+    return [f"{', '.join(names)}: calculated from the lengths in batch, one job at a time"]
 
 
 def _slowdown_block(ended: Sequence[ArmSummary]) -> list[str]:
@@ -230,6 +238,8 @@ def _load_lines(summaries: Sequence[ArmSummary]) -> list[str]:
         return []
     lines = [f"outside load: at most {max(loads):.1%} of the nodes' CPUs in a run"]
     for summary in summaries:
+        if summary.arm.calculated:
+            continue  # its runs are those of batch
         if summary.all_disturbed:
             lines.append(
                 f"{summary.arm.value}: every run was disturbed (outside load over "

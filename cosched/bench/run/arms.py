@@ -15,11 +15,16 @@ The arms differ in nothing else than this table:
     strict        coscheduled, by daemons in strict mode: time a job leaves unused is lost
     proportional  coscheduled, by daemons in proportional mode
     cosched       coscheduled, by the daemons as they are
+
+Two arms are never run. They are calculated from the runs of batch (simulate/ideal.py):
+
+    srpt          the job with the least rest runs first
+    las           the jobs that have run least share the machine
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -39,6 +44,13 @@ class Arm(Enum):
     STRICT = "strict"
     PROPORTIONAL = "proportional"
     COSCHED = "cosched"
+    SRPT = "srpt"
+    LAS = "las"
+
+    @property
+    def calculated(self) -> bool:
+        """Whether its runs are calculated from those of batch."""
+        return self in (Arm.SRPT, Arm.LAS)
 
     @property
     def coscheduled(self) -> bool:
@@ -73,6 +85,10 @@ class Arm(Enum):
         return {"align": "off"} if self is Arm.MESSAGES else {}
 
 
+#: The arms that are run.
+MEASURED = tuple(arm for arm in Arm if not arm.calculated)
+
+
 @dataclass(frozen=True, slots=True)
 class Setup:
     """One way to run a workload: an arm and further changes.
@@ -100,13 +116,19 @@ class Setup:
         return 1 if self.arm is Arm.BATCH else self.dom
 
 
-def parse_arms(text: str) -> tuple[Arm, ...]:
-    """Returns the arms in a list like ``batch,kernel,cosched``."""
+def parse_arms(text: str, known: Sequence[Arm] = MEASURED) -> tuple[Arm, ...]:
+    """Returns the arms in a list like ``batch,kernel,cosched``; each must be known."""
     names = [name.strip() for name in text.split(",")]
-    valid = ", ".join(arm.value for arm in Arm)
+    valid = [arm.value for arm in known]
     for name in names:
-        if name not in {arm.value for arm in Arm}:
-            raise CoschedError(f"--arms: '{name}' is not an arm; the arms are {valid}")
+        if name not in valid:
+            raise CoschedError(
+                f"--arms: '{name}' is not an arm; the arms are {', '.join(valid)}"
+            )
         if names.count(name) > 1:
             raise CoschedError(f"--arms: '{name}' is given twice; name each arm once")
+        if Arm(name).calculated and Arm.BATCH.value not in names:
+            raise CoschedError(
+                f"--arms: '{name}' is calculated from the runs of batch; add batch"
+            )
     return tuple(Arm(name) for name in names)

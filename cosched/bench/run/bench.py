@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, TextIO
 
 from cosched.bench.results.document import document
-from cosched.bench.results.results import ArmSummary, summarise_arms
+from cosched.bench.results.results import ArmSummary, Run, summarise_arms
 from cosched.bench.results.run_store import open_run_store
 from cosched.bench.results.table import render
 from cosched.bench.run.arms import Arm, Setup
 from cosched.bench.run.progress import open_progress
 from cosched.bench.run.repeats import Point, run_all, to_run
 from cosched.bench.run.testbed import Testbed, TestbedOptions, open_testbed
+from cosched.bench.simulate.ideal import calculated_runs
 from cosched.bench.workload.file import Workload, load_workload
 
 
@@ -74,9 +75,8 @@ def _measure(
     options: BenchOptions, testbed: Testbed, workload: Workload, log: TextIO
 ) -> list[ArmSummary]:
     session = testbed.sessions[workload.title]
-    points = [
-        Point(session, Setup(arm, dom=options.dom), arm.value) for arm in options.arms
-    ]
+    arms = [arm for arm in options.arms if not arm.calculated]
+    points = [Point(session, Setup(arm, dom=options.dom), arm.value) for arm in arms]
     made_with = {**testbed.made_with(), "seen": options.seen or None}
     with open_run_store(options.resume, made_with) as store:
         left = to_run(points, options.repeats, store)
@@ -85,11 +85,18 @@ def _measure(
             if done:
                 progress.show(f"runs done already: {done}")
             if options.warm_up and left:
-                session.warm_up(options.arms, progress)
-            if options.seen and left and any(arm.coscheduled for arm in options.arms):
+                session.warm_up(arms, progress)
+            if options.seen and left and any(arm.coscheduled for arm in arms):
                 session.see(options.seen, progress)
             found = run_all(points, options.repeats, store, progress)
-    return summarise_arms({point.setup.arm: found[point.key] for point in points})
+    runs = {point.setup.arm: found[point.key] for point in points}
+    return summarise_arms({arm: _runs_of(arm, runs) for arm in options.arms})
+
+
+def _runs_of(arm: Arm, measured: Mapping[Arm, Sequence[Run]]) -> Sequence[Run]:
+    if arm.calculated:
+        return calculated_runs(arm, measured[Arm.BATCH])
+    return measured[arm]
 
 
 def _notes(options: BenchOptions, testbed: Testbed) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from cosched.bench.run.arms import parse_arms
+from cosched.bench.run.arms import Arm, parse_arms
 from cosched.bench.run.bench import BenchOptions, run_bench
 from cosched.bench.run.interrupts import interruptible
 from cosched.bench.run.processes import RunFailed
@@ -40,6 +40,8 @@ The arms:
   strict        coscheduled; the time that a job leaves unused is lost
   proportional  coscheduled; other jobs get the time that a job leaves unused
   cosched       coscheduled, with the settings of the nodes' daemons
+  srpt          calculated from batch: the job with the least rest runs first
+  las           calculated from batch: the jobs that ran least share the machine
 
 A workload file lists jobs. A job runs a command, or a C source that is compiled
 for the MPI in use. The path of the source is relative to the file:
@@ -67,7 +69,7 @@ Examples:
   cosched bench mine.toml --hosts n1,n2 --arms kernel,cosched --repeat 5
   cosched bench mine.toml --slice 2s --gmet 300ms --out result.json
   cosched bench mine.toml --repeat 9 --resume runs.jsonl
-  cosched bench stream.toml --seen 3
+  cosched bench stream.toml --seen 3 --arms batch,kernel,cosched,srpt,las
   cosched bench mine.toml --hosts n1,n2 --slice 5s \\
       --set-with 'pdsh -w n1,n2 cosched config set'
 
@@ -150,7 +152,7 @@ def command(
 ) -> int:
     options = BenchOptions(
         workload=workload,
-        arms=parse_arms(arms),
+        arms=parse_arms(arms, tuple(Arm)),
         repeats=repeats,
         testbed=TestbedOptions(
             run_dir=run_dir,

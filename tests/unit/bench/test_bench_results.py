@@ -152,6 +152,12 @@ def test_arms_are_parsed_in_the_order_given():
             "the arms are batch, kernel, yield, block, gang, slurm-gang, "
             "messages, strict, proportional, cosched",
         ),
+        (
+            "batch,srpt",
+            "--arms: 'srpt' is not an arm; "
+            "the arms are batch, kernel, yield, block, gang, slurm-gang, "
+            "messages, strict, proportional, cosched",
+        ),
         ("batch,batch", "--arms: 'batch' is given twice; name each arm once"),
         (
             "",
@@ -165,6 +171,15 @@ def test_wrong_arms_get_one_line(text, message):
     with pytest.raises(CoschedError) as caught:
         parse_arms(text)
     assert str(caught.value) == message
+
+
+def test_calculated_arms_need_batch():
+    assert parse_arms("las,batch", tuple(Arm)) == (Arm.LAS, Arm.BATCH)
+    with pytest.raises(CoschedError) as caught:
+        parse_arms("kernel,las", tuple(Arm))
+    assert str(caught.value) == (
+        "--arms: 'las' is calculated from the runs of batch; add batch"
+    )
 
 
 def test_each_repeat_begins_with_another_arm():

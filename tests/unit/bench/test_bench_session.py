@@ -77,7 +77,7 @@ def bench(tmp_path, monkeypatch):
             self.path.write_text(text)
             options = BenchOptions(
                 workload=self.path,
-                arms=parse_arms(arms),
+                arms=parse_arms(arms, tuple(Arm)),
                 testbed=testbed.TestbedOptions(
                     run_dir=self.run_dir,
                     hosts=(os.uname().nodename,),
@@ -161,6 +161,30 @@ def test_warm_up_has_every_kind_of_start(bench):
     bench.run(warm_up=True, repeats=1, arms="block,kernel")
     starts = {call.partition("--job")[0].strip() for call in bench.calls()[:2]}
     assert starts == {"--waits-only --wait block", "--no-shim"}
+
+
+def test_calculated_arms_are_made_of_each_run_of_batch(bench, tmp_path):
+    options = {"arms": "las,batch,kernel,srpt", "resume": tmp_path / "runs.jsonl"}
+    outcome = bench.run(WORKLOAD.replace("echo from $JOB", "sleep 0.1"), **options)
+    assert len(bench.calls()) == 2 * 4
+    arms = outcome.document["arms"]
+    assert list(arms) == ["las", "batch", "kernel", "srpt"]
+    assert [arm["calculated"] for arm in arms.values()] == [True, False, False, True]
+    for las, batch in zip(arms["las"]["repeats"], arms["batch"]["repeats"], strict=True):
+        assert las["makespan_s"] <= batch["makespan_s"]
+        assert las["jobs"][0]["submitted_s"] == batch["jobs"][0]["submitted_s"]
+    assert "srpt/kernel" in outcome.document["ratios"]
+    assert "las, srpt: calculated from the lengths in batch, one" in outcome.text
+    bench.run(WORKLOAD.replace("echo from $JOB", "sleep 0.1"), **options)
+    assert len(bench.calls()) == 2 * 4
+
+
+def test_calculated_arms_leave_out_failed_runs_of_batch(bench):
+    bench.fail.touch()
+    outcome = bench.run(arms="batch,srpt", repeats=1)
+    assert outcome.failed
+    assert outcome.document["arms"]["srpt"]["repeats"] == []
+    assert outcome.text.count("failed: ") == 1
 
 
 # --- the record of runs ---
@@ -430,6 +454,7 @@ def test_command_fails_if_a_job_did(bench, capsys):
     ("arguments", "status", "message"),
     [
         (["--arms", "none"], 1, "cosched: --arms: 'none' is not an arm; "),
+        (["--arms", "srpt"], 1, "cosched: --arms: 'srpt' is calculated from the runs of"),
         (["--hosts", "a,,b"], 2, "cosched bench: Invalid value for '--hosts': 'a,,b': "),
         (["--repeat", "0"], 2, "cosched bench: Invalid value for '--repeat': "),
         (["--out", "/nonexistent/x"], 1, "cosched: /nonexistent/x: its folder cannot be "),
