@@ -1,0 +1,140 @@
+"""What nodes expect of jobs: from cosched-run through the daemons into the history."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+
+import pytest
+
+from cosched.core.units import NS_PER_S
+from cosched.node.sockets.client import request
+from cosched.shm.paths import job_key
+from cosched.shm.region import JobRegion
+from tests.live.conftest import eventually
+from tests.live.test_docs_live import BIN
+from tests.live.test_observe_live import answers, cosched_replay
+
+pytestmark = [pytest.mark.live, pytest.mark.mpi_job]
+
+
+class Runs:
+    """Starts jobs of this node; keeps the user's record in a folder of the test."""
+
+    def __init__(self, node, folder):
+        if not (BIN / "mpiexec").exists():
+            pytest.skip("no mpiexec beside this Python")
+        self.node = node
+        self.record = folder / "runs.jsonl"
+        self.environment = {
+            **os.environ,
+            "PATH": f"{BIN}:{os.environ['PATH']}",
+            "COSCHED_NODE": node.paths.node,
+            "COSCHED_RUNS": str(self.record),
+        }
+        self._started = []
+
+    def start(self, name, *words):
+        command = [BIN / "cosched-run", "--run-dir", str(self.node.paths.run_dir)]
+        process = subprocess.Popen(
+            [*command, "--job", name, *words],
+            env=self.environment,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._started.append(process)
+        return process
+
+    def finish(self, process):
+        _, errors = process.communicate(timeout=240)
+        assert (process.returncode, errors) == (0, "")
+
+    def region_of(self, name):
+        """Returns what the running job's region has, when the daemon has made it."""
+        key = job_key(os.geteuid(), name)
+        eventually(lambda: self.node.job(name), f"job {name}")
+        region = JobRegion.attach(self.node.paths.job_region(key))
+        try:
+            return region.expectation
+        finally:
+            region.close()
+
+    def lengths_ns(self):
+        lines = self.record.read_text().splitlines()
+        return [json.loads(line)["length_ns"] for line in lines]
+
+    def records(self):
+        """Returns the daemon's records by the jobs' names."""
+        return {r["name"]: r for r in request(self.node.paths, "history")["records"]}
+
+    def close(self):
+        for process in self._started:
+            process.kill()
+            process.communicate()
+
+
+@pytest.fixture
+def runs(node, tmp_path):
+    runs = Runs(node, tmp_path)
+    yield runs
+    runs.close()
+
+
+def test_second_run_is_expected_to_be_as_long_as_the_first(runs, node, run_dir):
+    node.up(slice="auto", gmet="auto", align="on")
+    first = runs.start("first", "sleep", "1")
+    unknown = runs.region_of("first")
+    assert unknown.kind
+    assert unknown.lengths_ns == ()
+    runs.finish(first)
+    (length_ns,) = runs.lengths_ns()
+    assert NS_PER_S <= length_ns < 60 * NS_PER_S
+    second = runs.start("second", "sleep", "1")
+    known = runs.region_of("second")
+    assert (known.kind, known.lengths_ns) == (unknown.kind, (length_ns,))
+    runs.finish(second)
+    assert len(runs.lengths_ns()) == 2
+    found = runs.records()
+    assert {record["kind"] for record in found.values()} == {unknown.kind}
+    assert found["first"]["expected_s"] == 0
+    assert found["second"]["expected_s"] == pytest.approx(length_ns / NS_PER_S)
+    assert found["first"]["scheduled_s"] == pytest.approx(length_ns / NS_PER_S)
+    assert {job["name"] for job in answers(run_dir, "history")["jobs"]} == set(found)
+    node.down()
+    assert cosched_replay(node.paths.directory).returncode == 0
+
+
+def test_short_job_overtakes_a_long_one(runs, node):
+    node.up(slice="auto", gmet="auto", align="on")
+    cpu = ("taskset", "-c", "0")
+    long = runs.start("long", "--time", "1h", *cpu, "sleep", "1000")
+    eventually(lambda: (node.job("long") or {}).get("state") == "on", "the long job")
+    short = runs.start("short", "--time", "1:30", *cpu, "sleep", "0.3")
+    assert runs.region_of("short").lengths_ns == (90 * NS_PER_S,)
+    runs.finish(short)
+    record = runs.records()["short"]
+    assert record["expected_s"] == 90
+    assert record["scheduled_s"] >= 0.2
+    assert node.job("long")["state"] == "on"
+    assert node.job("long")["switches"] == 2
+    long.send_signal(signal.SIGTERM)
+    long.communicate(timeout=60)
+    assert len(runs.lengths_ns()) == 1, "a job that was ended is not recorded"
+
+
+def test_expectation_outlives_the_daemon(runs, node):
+    node.up(slice="auto", gmet="auto")
+    job = runs.start("app", "--time", "77s", "sleep", "5")
+    before = runs.region_of("app")
+    assert before.lengths_ns == (77 * NS_PER_S,)
+    os.kill(node.scheduler_pid, signal.SIGKILL)
+    eventually(lambda: node.scheduler_pid is None, "the end of the daemon")
+    node.up(slice="auto", gmet="auto")
+    assert runs.region_of("app") == before
+    runs.finish(job)
+    record = runs.records()["app"]
+    assert record["partial"]
+    assert (record["kind"], record["expected_s"]) == (before.kind, 77)
+    assert not runs.record.exists(), "its whole length is not known"
