@@ -111,16 +111,23 @@ def keys_that_the_parser_lists(text):
 
 def test_workload_page_lists_every_key():
     page = (DOCS / "workload-file.md").read_text()
-    jobs, _, model = page.partition("## The model")
+    parts = re.split(r"^## ", page, flags=re.M)
     head = '[[job]]\nname = "a"\nranks = 1\ncommand = "a"\n'
-    for part, text in ((jobs, f"{head}qqq = 1"), (model, f"{head}model = {{ qqq = 1 }}")):
+    texts = (
+        f"{head}qqq = 1",
+        f"[arrivals]\nqqq = 1\n{head}",
+        f"{head}model = {{ qqq = 1 }}",
+    )
+    for part, text in zip(parts, texts, strict=True):
         shown = set(re.findall(r"^\| `(\w+)` \|", part, re.M))
         assert shown == keys_that_the_parser_lists(text)
 
 
 def test_workload_page_example_is_valid():
-    (example,) = re.findall(
+    jobs, arrivals = re.findall(
         r"^```toml\n(.*?)^```", (DOCS / "workload-file.md").read_text(), re.M | re.S
     )
-    names = [job.name for job in parse_workload(example, "w.toml", ROOT).instances()]
+    names = [job.name for job in parse_workload(jobs, "w.toml", ROOT).instances()]
     assert names == ["solver.1", "solver.2", "solver.3", "analysis"]
+    jobs = re.sub(r"^start = .*", "", jobs, flags=re.M)
+    assert parse_workload(f"{jobs}\n{arrivals}", "w.toml", ROOT).arrivals is not None
