@@ -1,4 +1,4 @@
-"""What nodes expect of jobs: from cosched-run through the daemons into the history."""
+"""Expected lengths of jobs, from cosched-run through the daemons into the history."""
 
 from __future__ import annotations
 
