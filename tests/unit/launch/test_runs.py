@@ -280,12 +280,9 @@ def job(*args, ranks=2):
     return SimpleNamespace(argv=("/bin/sh", *args), label="sh", layout=layout)
 
 
-def ended(monkeypatch, *scheduled_s, partial=False, released_s=0.0):
+def ended(monkeypatch, *scheduled_s, complete=True):
     """Has the daemons report these times of an ended job, one a node."""
-    records = [
-        SimpleNamespace(scheduled_s=s, partial=partial, released_s=released_s)
-        for s in scheduled_s
-    ]
+    records = [SimpleNamespace(scheduled_s=s, is_complete=complete) for s in scheduled_s]
     monkeypatch.setattr(
         "cosched.cli.run.records.records_of", lambda *_arguments, **_options: records
     )
@@ -309,8 +306,7 @@ def test_users_estimate_comes_before_earlier_runs(lengths, monkeypatch):
     [
         {},
         {"scheduled_s": (0.0,)},
-        {"scheduled_s": (1.0,), "partial": True},
-        {"scheduled_s": (1.0,), "released_s": 0.1},
+        {"scheduled_s": (1.0,), "complete": False},
     ],
 )
 def test_unknown_length_is_not_recorded(lengths, path, monkeypatch, reported):
