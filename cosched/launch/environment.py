@@ -40,6 +40,7 @@ class Part:
     expected length.
 
     ``memory_bytes``: on each node; 0: unknown. ``submitted_ns``: since 1970; 0: unknown.
+    ``registers_in_init``: the ranks register in MPI_Init, not when they start.
     """
 
     job: str
@@ -48,6 +49,7 @@ class Part:
     memory_bytes: int = 0
     submitted_ns: int = 0
     expectation: Expectation = UNKNOWN
+    registers_in_init: bool = False
 
 
 def task_environment(
@@ -68,8 +70,9 @@ def task_environment(
         added["COSCHED_JOB"] = part.job
         added["COSCHED_RUN_DIR"] = os.path.abspath(part.run_dir)
         added["COSCHED_STATUS"] = part.status
-        if any(name in environ for name in RANK_VARIABLES):
-            # They belong to an outer job; the launcher would take itself for a rank.
+        if part.registers_in_init or any(name in environ for name in RANK_VARIABLES):
+            # To the shim another process has reported already. Without this a launcher with
+            # variables of an outer job would take itself for a rank.
             added["COSCHED_LAUNCHED"] = f"{part.job}:0"
         if part.memory_bytes:
             added["COSCHED_MEMORY"] = str(part.memory_bytes)
@@ -98,18 +101,19 @@ def submission_ns(environ: Mapping[str, str], now_ns: int) -> int:
 
 
 def wait_policy(text: str) -> str:
-    """Returns ``spin``, ``yield``, ``block:NS`` or ``auto:NS``, as the shim reads it.
+    """Returns ``spin``, ``yield``, ``busy``, ``block:NS`` or ``auto:NS``, as the shim reads
+    it.
 
     The user writes ``block[:TIME]`` or ``auto[:TIME]``. A wait spins for TIME, by default
     20 us, before it sleeps.
     """
-    if text in ("spin", "yield"):
+    if text in ("spin", "yield", "busy"):
         return text
     kind, colon, duration = text.partition(":")
     if kind not in ("block", "auto") or (colon and not duration):
         raise CoschedError(
-            f"wait '{text}': must be spin, yield, block or auto, "
-            "the last two also with :TIME"
+            f"wait '{text}': must be spin, yield, block, auto or busy, "
+            "block and auto also with :TIME"
         )
     spin_ns = parse_duration(duration, "wait") if duration else BLOCK_SPIN_NS
     return f"{kind}:{spin_ns}"

@@ -72,13 +72,15 @@ static struct cosched_wait_policy read_wait(struct cosched_environment *environm
         return wait;
     if (strcmp(value, "yield") == 0)
         wait.kind = COSCHED_WAIT_YIELD;
+    else if (strcmp(value, "busy") == 0)
+        wait.kind = COSCHED_WAIT_BUSY;
     else if (is_time(value, "block:", &wait.spin_ns))
         wait.kind = COSCHED_WAIT_BLOCK;
     else if (is_time(value, "auto:", &wait.spin_ns))
         wait.kind = COSCHED_WAIT_AUTO;
     else
         warn(environment, "COSCHED_WAIT", value,
-             "is not spin, yield, block:NANOSECONDS or auto:NANOSECONDS: spin is used");
+             "is not spin, yield, busy, block:NANOSECONDS or auto:NANOSECONDS: spin is used");
     return wait;
 }
 
@@ -153,6 +155,7 @@ void cosched_environment_read(struct cosched_environment *environment) {
     environment->nonblocking_collectives = read_collectives(environment);
     environment->task.job = value_of("COSCHED_JOB");
     environment->task.carrier = read_carrier(environment);
+    environment->task.busy = environment->wait.kind == COSCHED_WAIT_BUSY;
     environment->task.memory_bytes = read_number(
         environment, "COSCHED_MEMORY", "is not a number of bytes below 2^64: it is ignored");
     environment->task.submitted_ns =
@@ -165,5 +168,7 @@ void cosched_environment_read(struct cosched_environment *environment) {
 }
 
 int cosched_environment_takes_part(const struct cosched_environment *environment) {
-    return environment->task.job != NULL || environment->wait.kind != COSCHED_WAIT_SPIN;
+    const uint32_t kind = environment->wait.kind;
+    return environment->task.job != NULL ||
+           (kind != COSCHED_WAIT_SPIN && kind != COSCHED_WAIT_BUSY);
 }

@@ -93,6 +93,7 @@ int cosched_attach(struct cosched_link *link, const char *socket_path,
         return error;
     keep_bell(link, admission.bell);
     link->pid = (int32_t)getpid();
+    link->busy = registration->busy;
     error = map_region(link, &admission);
     close(admission.region);
     if (error != 0) {
@@ -179,7 +180,7 @@ void cosched_arrived(struct cosched_link *link, int sender_scheduled) {
     struct cosched_task_counters *counters = link->counters;
     uint64_t epoch = word >> 1;
     uint64_t last = __atomic_load_n(&link->posted_epoch, __ATOMIC_RELAXED);
-    if (__atomic_exchange_n(&link->looked, 0, __ATOMIC_RELAXED) == 0) {
+    if (__atomic_exchange_n(&link->looked, 0, __ATOMIC_RELAXED) == 0 && !link->busy) {
         count(&counters->stale, 1);
         return;
     }

@@ -108,7 +108,7 @@ int cosched_waiting_turn(struct cosched_link *link, const struct cosched_wait_po
     if (wait->since_ns == 0 &&
         (wait->turns == turns_before_clock || !cosched_is_scheduled(link)))
         wait->since_ns = cosched_clock_ns(CLOCK_MONOTONIC);
-    if (leave_cpu(link, wait))
+    if (policy->kind != COSCHED_WAIT_BUSY && leave_cpu(link, wait))
         return 1;
     switch (policy->kind) {
     case COSCHED_WAIT_YIELD:

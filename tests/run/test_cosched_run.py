@@ -105,6 +105,7 @@ def test_no_shim_sets_no_variables(cosched_run, task):
         (("--hosts", "a,a", "true"), 2, "name hosts as a,b,c, each host once"),
         (("--json", "true"), 2, "--json needs --dry-run"),
         (("--waits-only", "true"), 2, "--waits-only needs --wait yield, block or auto"),
+        (("--waits-only", "--wait", "busy", "true"), 2, "--waits-only needs --wait yield"),
         (
             ("--no-shim", "--wait", "block", "true"),
             2,

@@ -60,6 +60,22 @@ def test_unscheduled_task_sleeps_in_wait(run, run_dir):
     assert counters["paused_ns"] > 100_000_000
 
 
+def test_unscheduled_busy_task_never_sleeps(run, run_dir):
+    with FakeNode(run_dir, "a"), FakeNode(run_dir, "b", scheduled=False) as b:
+        run("late", "0.5", **{NODES: "a,b"}, COSCHED_WAIT="busy")
+        counters = b.jobs["wrapped"].counters(1)
+    assert (counters["pauses"], counters["naps"]) == (0, 0)
+    assert counters["waited_ns"] > 100_000_000
+
+
+def test_busy_task_traps_messages_that_lay_unread(run, run_dir):
+    with FakeNode(run_dir, "a"), FakeNode(run_dir, "b", scheduled=False) as b:
+        run("trap", "6", **{NODES: "a,b"}, COSCHED_WAIT="busy")
+        counters = b.jobs["wrapped"].counters(1)
+    assert counters["stale"] == 0
+    assert counters["trapped"] == counters["received"] > 0
+
+
 @pytest.mark.parametrize(("wait", "sleeps"), [("block:20000", True), ("spin", False)])
 def test_scheduled_task_sleeps_as_wait_policy_says(run, run_dir, wait, sleeps):
     with FakeNode(run_dir, "a") as node:

@@ -53,6 +53,12 @@ def test_environment_defaults(read):
     assert environment.warnings == []
 
 
+def test_environment_busy_is_in_the_registration(read):
+    assert read(JOB="j", WAIT="busy").data.task.busy == 1
+    assert read(JOB="j", WAIT="yield").data.task.busy == 0
+    assert not read(WAIT="busy").takes_part
+
+
 def test_environment_node_is_the_kernels_name(read):
     assert text(read(JOB="j").data.node) == os.uname().nodename
 
@@ -99,7 +105,7 @@ def test_environment_bad_wait_spins_and_warns(read, wait):
     environment = read(JOB="j", WAIT=wait)
     assert environment.data.wait.kind == lib.COSCHED_WAIT_SPIN
     assert environment.warnings == [
-        f"COSCHED_WAIT={wait} is not spin, yield, block:NANOSECONDS or "
+        f"COSCHED_WAIT={wait} is not spin, yield, busy, block:NANOSECONDS or "
         "auto:NANOSECONDS: spin is used"
     ]
 

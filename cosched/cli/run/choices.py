@@ -70,7 +70,7 @@ def choose(
         raise click.UsageError("--no-shim cannot be combined with --wait.", ctx)
     if not policy:
         policy = "spin" if no_shim else wait_policy(config.run.wait)
-    if waits_only and policy == "spin":
+    if waits_only and policy in ("spin", "busy"):
         raise click.UsageError("--waits-only needs --wait yield, block or auto.", ctx)
     limits = limits_for(config.limits, os.geteuid())
     refusal = None if no_shim else refuse_wait(limits, policy)

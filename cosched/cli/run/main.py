@@ -78,7 +78,15 @@ class RunCommand(click.Command):
     metavar="HOW",
     help="How ranks of a scheduled job wait: spin (as the MPI does), yield, block[:TIME],"
     " which spins for TIME (20us) and then sleeps, or auto[:TIME], which blocks where the"
-    " CPUs are shared now.  [default: the configuration's, spin]",
+    " CPUs are shared now. busy: ranks spin also while the job waits for its turn."
+    "  [default: the configuration's, spin]",
+)
+@click.option(
+    "--register",
+    type=click.Choice(["start", "init"]),
+    default="start",
+    help="When ranks register: at their start, so that the job is launched in its own turn,"
+    " or in MPI_Init.  [default: start]",
 )
 @click.option(
     "--memory",
@@ -127,6 +135,7 @@ def command(
     mpi: str | None,
     carrier: str | None,
     wait: str | None,
+    register: str,
     memory: str | None,
     time_ns: int | None,
     waits_only: bool,
@@ -182,6 +191,7 @@ def command(
         time_ns,
         Lengths(warn),
         choices,
+        register == "init",
     )
     tasks = {} if no_shim else start.task_environment(part=not waits_only, verbose=verbose)
     if dry_run:

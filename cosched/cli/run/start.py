@@ -21,7 +21,8 @@ from cosched.launch.job import Job
 @dataclass(frozen=True, slots=True)
 class Start:
     """A job that is to be started. need_bytes: memory on each node, 0 for any. time_ns: the
-    user's estimate of its run time; None: that of its earlier runs in ``lengths``."""
+    user's estimate of its run time; None: that of its earlier runs in ``lengths``.
+    registers_in_init: the ranks register in MPI_Init, not when they start."""
 
     job: Job
     name: str
@@ -30,6 +31,7 @@ class Start:
     time_ns: int | None
     lengths: Lengths
     choices: Choices
+    registers_in_init: bool = False
 
     def task_environment(self, *, part: bool, verbose: bool) -> Mapping[str, str]:
         """Returns the variables for the ranks. part: the ranks are coscheduled."""
@@ -51,6 +53,7 @@ class Start:
                 self.need_bytes,
                 submitted_ns,
                 self.lengths.expectation(self.job, self.time_ns),
+                self.registers_in_init,
             )
             if part
             else None,

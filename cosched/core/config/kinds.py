@@ -29,7 +29,7 @@ from cosched.core.node.settings import (
 from cosched.core.units import format_duration, parse_bytes, parse_duration
 
 OFF = "off"
-WAITS = ("spin", "yield", "block", "auto")
+WAITS = ("spin", "yield", "block", "auto", "busy")
 _TIMED_WAITS = ("block", "auto")
 _SWITCH = {
     **dict.fromkeys(("on", "yes", "true", "1"), True),

@@ -4,7 +4,8 @@
  * The library's blocking calls spin. An unscheduled task sleeps for a moment instead
  * (cosched/waiting.h): it leaves the CPU to the scheduled job, and looks for messages a thousand
  * times a second. A scheduled task spins as the library would. With COSCHED_WAIT it yields, or
- * spins for a while and then sleeps, to leave the CPU to other processes.
+ * spins for a while and then sleeps, to leave the CPU to other processes. A busy task spins
+ * whether it is scheduled or not.
  *
  * Most libraries let the shim act between two tests of their own (idle.h). With the others
  * the shim makes a blocking call from its non-blocking form and a loop of tests.

@@ -75,6 +75,12 @@ def test_launcher_inside_a_rank_is_not_a_rank():
         assert added["COSCHED_LAUNCHED"] == "inner:0"
 
 
+def test_ranks_that_register_in_init_do_not_report_their_start():
+    part = Part("j", Path("/run/cosched"), "prefix", registers_in_init=True)
+    assert environment(part=part)["COSCHED_LAUNCHED"] == "j:0"
+    assert "COSCHED_LAUNCHED" not in environment()
+
+
 def test_tasks_environment():
     assert environment() == {
         "COSCHED_JOB": "j",
@@ -130,6 +136,7 @@ def test_preload_on_command_line_is_detected(words, presets):
         ("block:1.5ms", "block:1500000"),
         ("auto", "auto:20000"),
         ("auto:50us", "auto:50000"),
+        ("busy", "busy"),
     ],
 )
 def test_wait_policy_is_written_for_the_shim(text, policy):
@@ -137,7 +144,7 @@ def test_wait_policy_is_written_for_the_shim(text, policy):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "sleep", "block:", "block:20", "spin:1us", "yield:", "auto:"]
+    "text", ["", "sleep", "block:", "block:20", "spin:1us", "yield:", "auto:", "busy:1us"]
 )
 def test_wrong_wait_policy_is_refused(text):
     with pytest.raises(CoschedError, match=r"^wait( '|: ')"):

@@ -6,7 +6,8 @@
  *   COSCHED_NODE         this node's name; the kernel's name for it unless set
  *   COSCHED_STATUS       how the sender's status travels: prefix, shadow or none (unless set)
  *   COSCHED_WAIT         how a scheduled task waits: spin (unless set), yield,
- *                        block:NANOSECONDS or auto:NANOSECONDS; see waiting.h
+ *                        block:NANOSECONDS or auto:NANOSECONDS; busy: any task spins; see
+ *                        waiting.h
  *   COSCHED_COLLECTIVES  blocking (unless set) or nonblocking; used by the mpi4py wrapper alone
  *   COSCHED_MEMORY       bytes that the job needs on each of its nodes; unset: not declared
  *   COSCHED_SUBMITTED    when the job was submitted, ns since 1970; unset: not known
@@ -51,7 +52,7 @@ struct cosched_environment {
  * Not to be called by two threads at once. */
 void cosched_environment_read(struct cosched_environment *environment);
 
-/* Returns 1 if the environment asks for anything: a job, or a wait other than spin. */
+/* Returns 1 if the environment asks for anything: a job, or a wait that yields or sleeps. */
 int cosched_environment_takes_part(const struct cosched_environment *environment);
 
 /* Reads `text` as a decimal number below 2^64: digits alone, without a sign or a space. Returns 0

@@ -29,6 +29,8 @@ struct cosched_link {
     uint64_t bell_inode;
     int32_t pid;      /* the process that attached; a forked child is not the task */
     uint32_t looked;  /* 1: while unscheduled, it looked for a message and found none */
+    uint32_t busy;    /* as in its registration */
+    uint32_t pad;
     char reason[128]; /* why the last attach failed, in one line, or "" */
     struct cosched_task_counters own_counters; /* used while not attached */
 };
@@ -39,7 +41,7 @@ struct cosched_registration {
     int32_t rank;
     int32_t world;
     uint32_t carrier;      /* enum cosched_carrier */
-    uint32_t pad;
+    uint32_t busy;         /* 1: the task spins in its waits, also while unscheduled */
     uint64_t memory_bytes; /* memory that the job needs on this node; 0: not declared */
     uint64_t submitted_ns; /* when the job was submitted, since 1970; 0: not known */
     struct cosched_expectation expectation;
@@ -87,7 +89,8 @@ void cosched_looked(struct cosched_link *link);
 
 /* Handles a message that has arrived. Posts CMDSCH if the sender was scheduled and this task is
  * not, at most once an epoch. Posts nothing without an earlier cosched_looked: such a message may
- * have lain unread since an earlier slice. */
+ * have lain unread since an earlier slice. For a busy task each message counts, as in the paper
+ * (section 2.2.1). */
 void cosched_arrived(struct cosched_link *link, int sender_scheduled);
 /* cdef: end */
 

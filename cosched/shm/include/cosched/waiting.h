@@ -4,7 +4,8 @@
  * An unscheduled task sleeps about a millisecond between two tests, and wakes at once when it
  * is scheduled. This is the paper's "very brief period" in which an unscheduled task looks for
  * messages. A scheduled task does as COSCHED_WAIT asks; in a long wait it also naps while
- * another job waits for its CPU.
+ * another job waits for its CPU. With COSCHED_WAIT_BUSY a task never sleeps, as in the paper:
+ * its class alone limits the CPU time of an unscheduled task.
  *
  * The interposer and the mpi4py wrapper call the same functions, so they wait alike and count
  * alike.
@@ -17,12 +18,13 @@
 #include "task.h"
 
 /* cdef: begin */
-/* How a scheduled task passes the time between two tests (COSCHED_WAIT). */
+/* How a task passes the time between two tests (COSCHED_WAIT); all but BUSY: while scheduled. */
 enum cosched_wait_kind {
     COSCHED_WAIT_SPIN = 0, /* tests again at once, as the MPI library does */
     COSCHED_WAIT_YIELD,    /* yields the CPU */
     COSCHED_WAIT_BLOCK,    /* spins for spin_ns, then sleeps between tests */
-    COSCHED_WAIT_AUTO      /* BLOCK while another process shares the CPU, otherwise SPIN */
+    COSCHED_WAIT_AUTO,     /* BLOCK while another process shares the CPU, otherwise SPIN */
+    COSCHED_WAIT_BUSY      /* tests again at once, also while unscheduled */
 };
 
 struct cosched_wait_policy {
