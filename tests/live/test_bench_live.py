@@ -98,7 +98,7 @@ def test_bench_private_lab_runs_every_usual_arm(start_bench, temporary, tmp_path
 
 def test_bench_extra_arms_run_when_asked_for(start_bench, temporary, tmp_path):
     result = tmp_path / "result.json"
-    arms = ["yield", "block", "gang", "messages", "strict", "proportional"]
+    arms = ["yield", "block", "gang", "messages", "paper", "strict", "proportional"]
     bench = start_bench(
         *("wavefront4-short", "--no-warm-up", "--repeat", "1"),
         *("--arms", ",".join(arms), "--slice", "0.2s", "--out", result),
@@ -114,7 +114,7 @@ def test_bench_extra_arms_run_when_asked_for(start_bench, temporary, tmp_path):
     # The driver alone gives turns there. Elsewhere the daemons switch; on a busy machine
     # the first to do so may be a message as well as a timer.
     assert did["gang"]["timer_switches"] == did["gang"]["message_switches"] == 0, did
-    for name in ("messages", "strict", "proportional"):
+    for name in ("messages", "paper", "strict", "proportional"):
         assert did[name]["timer_switches"] + did[name]["message_switches"] > 0, did
     assert os.listdir(temporary) == []
 

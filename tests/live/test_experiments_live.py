@@ -80,7 +80,9 @@ def test_yoo_figure_is_measured(start, tmp_path, figure):
     finish(start(*words))
     found = json.loads((tmp_path / f"{figure}-quick.json").read_text())
     assert all(point["counted"] == 1 for point in found["points"])
-    coscheduled = [p for p in found["points"] if p["arm"] in ("cosched", "messages")]
+    coscheduled = [
+        p for p in found["points"] if p["arm"] in ("cosched", "messages", "paper")
+    ]
     assert all(point["runs"][0]["activity"]["tasks"] > 0 for point in coscheduled)
     assert (tmp_path / f"{figure}-quick.svg").exists()
 

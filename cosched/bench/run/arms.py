@@ -10,8 +10,10 @@ The arms differ in nothing else than this table:
     gang          every job at its submission; one driver switches all nodes at
                   once (gang.py)
     slurm-gang    time-sliced by a Slurm on the lab's nodes (scripts/slurm-lab)
-    messages      coscheduled, with timers that are not aligned: messages alone bring the
-                  nodes together
+    messages      coscheduled by messages alone, as Yoo and Jette decide: ``order=paper``,
+                  and ranks that spin while they wait for a turn
+    paper         the same, with all else as in the paper: strict mode, the status in front
+                  of each message, and ranks that register in MPI_Init
     strict        coscheduled, by daemons in strict mode: time a job leaves unused is lost
     proportional  coscheduled, by daemons in proportional mode
     cosched       coscheduled, by the daemons as they are
@@ -41,6 +43,7 @@ class Arm(Enum):
     GANG = "gang"
     SLURM_GANG = "slurm-gang"
     MESSAGES = "messages"
+    PAPER = "paper"
     STRICT = "strict"
     PROPORTIONAL = "proportional"
     COSCHED = "cosched"
@@ -58,6 +61,7 @@ class Arm(Enum):
         return self in (
             Arm.GANG,
             Arm.MESSAGES,
+            Arm.PAPER,
             Arm.STRICT,
             Arm.PROPORTIONAL,
             Arm.COSCHED,
@@ -66,6 +70,8 @@ class Arm(Enum):
     @property
     def mode(self) -> str | None:
         """The mode that the daemons must have; None: any."""
+        if self is Arm.PAPER:
+            return Arm.STRICT.value
         return self.value if self in (Arm.STRICT, Arm.PROPORTIONAL) else None
 
     @property
@@ -75,6 +81,10 @@ class Arm(Enum):
             return ("--waits-only", "--wait", self.value)
         if self is Arm.GANG:
             return ("--carrier", "none")
+        if self is Arm.MESSAGES:
+            return ("--wait", "busy")
+        if self is Arm.PAPER:
+            return ("--wait", "busy", "--carrier", "prefix", "--register", "init")
         return () if self.coscheduled else ("--no-shim",)
 
     @property
@@ -82,7 +92,7 @@ class Arm(Enum):
         """The nodes' settings during its runs."""
         if self is Arm.GANG:  # the daemons' own timers do not switch
             return {"align": "off", "slice": "3600s"}
-        return {"align": "off"} if self is Arm.MESSAGES else {}
+        return {"order": "paper"} if self in (Arm.MESSAGES, Arm.PAPER) else {}
 
 
 #: The arms that are run.

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from cosched.bench.results.results import Activity
+from cosched.bench.run.arms import Arm
 from cosched.bench.run.interrupts import shielded
 from cosched.bench.run.remote import RemoteSettings
 from cosched.bench.run.site import Site
@@ -75,11 +76,12 @@ def describe(answers: Answers) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def mode_changed(site: Site, mode: str | None) -> Iterator[None]:
-    """Puts the nodes' daemons into ``mode`` during the block; None changes nothing.
+def mode_changed(site: Site, arm: Arm) -> Iterator[None]:
+    """Puts the nodes' daemons into the mode of the arm during the block, if it has one.
 
     A daemon has its mode from its start on, so a change restarts the daemons.
     """
+    mode = arm.mode
     answers = ask(site) if mode else {}
     modes = {answer["class_scheduler"]["mode"] for answer in answers.values()}
     if mode is None or modes == {mode}:
@@ -87,7 +89,7 @@ def mode_changed(site: Site, mode: str | None) -> Iterator[None]:
         return
     if not site.private or len(modes) != 1:
         raise CoschedError(
-            f"arm {mode}: the nodes' daemons are not in that mode: restart them with "
+            f"arm {arm.value}: the nodes' daemons are not in that mode: restart them with "
             f"'cosched up --mode {mode}', or let the bench make a private lab"
         )
     try:
@@ -152,7 +154,7 @@ def settings_changed(site: Site, changes: Mapping[str, str]) -> Iterator[None]:
         raise CoschedError(
             f"cannot change the settings of {', '.join(missing)} from here: name a "
             "command for it with --set-with, or run 'cosched config set' there, and the "
-            "bench without --slice, --gmet, --align and the arms gang and messages"
+            "bench without --slice, --gmet, --align and the arms gang, messages and paper"
         )
     try:
         for paths in before:

@@ -115,7 +115,7 @@ class Session:
         """
         site = self.launcher.site
         with ExitStack() as stack:
-            stack.enter_context(daemons.mode_changed(site, setup.arm.mode))
+            stack.enter_context(daemons.mode_changed(site, setup.arm))
             stack.enter_context(daemons.settings_changed(site, setup.settings))
             if setup.arm.coscheduled:
                 stack.enter_context(daemons.past_forgotten(site))

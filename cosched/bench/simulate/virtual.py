@@ -33,6 +33,7 @@ SIMULATED = {
     Arm.YIELD: "yield",
     Arm.GANG: "gang",
     Arm.MESSAGES: "messages",
+    Arm.PAPER: "paper",
     Arm.STRICT: "cosched",
     Arm.PROPORTIONAL: "cosched",
     Arm.COSCHED: "cosched",

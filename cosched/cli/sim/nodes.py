@@ -28,7 +28,8 @@ way to share them:
 
 \b
   cosched   the live scheduler on every node
-  messages  the same without alignment
+  messages  the paper's rules on every node; ranks spin in all waits
+  paper     the same with the paper's strict shares
   gang      an ideal central driver that switches all nodes at once
   batch     one job after the other
   kernel    the kernel alone; waiting ranks spin

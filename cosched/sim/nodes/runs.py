@@ -4,7 +4,9 @@
 cosched  ``core.node`` on every node
 gang     the same nodes under one driver that switches them all at the same moment
 batch    one job after the other, as nodes are free (computed, not simulated)
-messages cosched with timers that are not aligned
+messages the paper's decisions on every node (``order=paper``), and ranks that spin in all
+         waits
+paper    the same with the paper's strict shares
 kernel   the kernel alone, waiting ranks spin (Open MPI, MPICH 4); also called spin
 yield    the kernel alone, waiting ranks leave the CPU to others at once
 """
@@ -18,7 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from cosched.core.node.settings import Settings
+from cosched.core.config.relations import QUOTA_PERIOD_NS
+from cosched.core.node.groups import UNSCHEDULED_PERCENT
+from cosched.core.node.settings import Order, Settings
 from cosched.core.units import NS_PER_S
 from cosched.sim.engine import Progress, no_progress
 from cosched.sim.nodes.driver import Coscheduled
@@ -26,9 +30,9 @@ from cosched.sim.nodes.kernel import Uncoordinated
 from cosched.sim.nodes.model import Cluster, Program
 from cosched.sim.nodes.ranks import make_ranks
 
-ARMS = ("batch", "gang", "cosched", "messages", "kernel", "spin", "yield")
+ARMS = ("batch", "gang", "cosched", "messages", "paper", "kernel", "spin", "yield")
 #: Arms in which the settings decide.
-SHARING = ("cosched", "messages")
+SHARING = ("cosched", "messages", "paper")
 #: No timer of a node and no message decides under a central driver.
 NEVER_NS = 10**6 * NS_PER_S
 
@@ -138,17 +142,30 @@ def _ends(
         kernel = Uncoordinated(run.cluster, run.programs, run.arm != "yield", run.seed)
         ends_ns = kernel.run(lambda: progress(kernel.done_share))
         return [end_ns / NS_PER_S for end_ns in ends_ns], {}
-    settings, slice_ns = run.settings, None
+    cluster, settings, slice_ns = run.cluster, run.settings, None
     if run.arm == "gang":
         slice_ns = settings.fixed_slice_ns
         settings = Settings(slice_ns=NEVER_NS, gmet_ns=NEVER_NS, align=False)
-    elif run.arm == "messages":
-        settings = replace(settings, align=False)
-    nodes = Coscheduled(run.cluster, run.programs, settings, run.seed, slice_ns)
+    elif run.arm in ("messages", "paper"):
+        settings = replace(settings, order=Order.PAPER, align=False)
+        cluster = spinning(cluster, strict=run.arm == "paper")
+    nodes = Coscheduled(cluster, run.programs, settings, run.seed, slice_ns)
     nodes.run(lambda: progress(nodes.done_share))
     ended = [job.end_ns for job in nodes.jobs if job.end_ns is not None]
     assert len(ended) == len(nodes.jobs)
     return [end_ns / NS_PER_S for end_ns in ended], nodes.counters()
+
+
+def spinning(cluster: Cluster, *, strict: bool) -> Cluster:
+    """Returns the cluster with ranks that spin in all waits.
+
+    No rank leaves CPU time to another one. An unscheduled rank looks for messages when its
+    class gets its share: in each period of the quota if shares are strict, otherwise for a
+    tick out of as many as the share is a part of.
+    """
+    tick_ns = cluster.quantum_ns * 100 // UNSCHEDULED_PERCENT
+    looks_ns = QUOTA_PERIOD_NS if strict else tick_ns
+    return replace(cluster, fills=False, trap_ns=max(cluster.trap_ns, looks_ns))
 
 
 def _one_after_the_other(run: NodesRun, alone: Sequence[float]) -> list[float]:

@@ -150,7 +150,7 @@ def test_arms_are_parsed_in_the_order_given():
             "batch,none",
             "--arms: 'none' is not an arm; "
             "the arms are batch, kernel, yield, block, gang, slurm-gang, "
-            "messages, strict, proportional, cosched",
+            "messages, paper, strict, proportional, cosched",
         ),
         (
             "batch,srpt",
@@ -163,7 +163,7 @@ def test_arms_are_parsed_in_the_order_given():
             "",
             "--arms: '' is not an arm; "
             "the arms are batch, kernel, yield, block, gang, slurm-gang, "
-            "messages, strict, proportional, cosched",
+            "messages, paper, strict, proportional, cosched",
         ),
     ],
 )

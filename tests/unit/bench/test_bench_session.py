@@ -504,6 +504,18 @@ def test_workload_keys_reach_the_job():
     assert (made.start_s, made.timeout_s) == (2.0, 9.0)
 
 
+def test_paper_arm_has_all_that_the_paper_has():
+    words = submission(JobSpec("a", 2), Arm.PAPER).argv
+    pairs = dict(zip(words, words[1:], strict=False))
+    assert pairs["--wait"] == "busy"
+    assert pairs["--carrier"] == "prefix"
+    assert pairs["--register"] == "init"
+    assert Arm.PAPER.settings == {"order": "paper"}
+    assert (Arm.PAPER.mode, Arm.MESSAGES.mode) == ("strict", None)
+    assert Arm.MESSAGES.settings == Arm.PAPER.settings
+    assert Arm.MESSAGES.options == ("--wait", "busy")
+
+
 @pytest.mark.parametrize("command", [launcher.COSCHED_RUN, launcher.SLURM_JOB])
 def test_job_does_not_import_from_working_directory(command, tmp_path):
     """As in a clone of cosched that is not built."""

