@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -506,7 +507,7 @@ def test_workload_keys_reach_the_job():
 
 def test_paper_arm_has_all_that_the_paper_has():
     words = submission(JobSpec("a", 2), Arm.PAPER).argv
-    pairs = dict(zip(words, words[1:], strict=False))
+    pairs = dict(pairwise(words))
     assert pairs["--wait"] == "busy"
     assert pairs["--carrier"] == "prefix"
     assert pairs["--register"] == "init"
