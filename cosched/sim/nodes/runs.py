@@ -160,8 +160,8 @@ def spinning(cluster: Cluster, *, strict: bool) -> Cluster:
     """Returns the cluster with ranks that spin in all waits.
 
     No rank leaves CPU time to another one. An unscheduled rank looks for messages when its
-    class gets its share: in each period of the quota if shares are strict, otherwise for a
-    tick out of as many as the share is a part of.
+    class gets its share. Strict shares come once in each period of the quota. Otherwise the
+    share is a whole tick, out of a hundred at 1%.
     """
     tick_ns = cluster.quantum_ns * 100 // UNSCHEDULED_PERCENT
     looks_ns = QUOTA_PERIOD_NS if strict else tick_ns
