@@ -156,7 +156,7 @@ def test_arms_are_parsed_in_the_order_given():
             "batch,srpt",
             "--arms: 'srpt' is not an arm; "
             "the arms are batch, kernel, yield, block, gang, slurm-gang, "
-            "messages, strict, proportional, cosched",
+            "messages, paper, strict, proportional, cosched",
         ),
         ("batch,batch", "--arms: 'batch' is given twice; name each arm once"),
         (
