@@ -30,7 +30,7 @@ from cosched.tables import table
 
 _COLUMNS = (
     *("ended", "job", "nodes", "response"),
-    *("expected", "scheduled", "together", "alone~", "CPU"),
+    *("expected", "ran", "together", "alone~", "CPU"),
 )
 
 
@@ -79,7 +79,7 @@ def command(
     \b
       response   from the job's start to its end
       expected   how long it was expected to be scheduled, from earlier runs
-      scheduled  how long it was scheduled (the mean of its nodes)
+      ran        how long it was scheduled (the mean of its nodes)
       together   the part of that in which it was scheduled on all nodes at once
       alone~     an estimate of its time alone: scheduled on all its nodes
       CPU        the CPU time of all its processes
@@ -118,7 +118,7 @@ def _places(run_dir: Path, nodes: Sequence[str]) -> list[NodePaths]:
 
 
 def _table(found: Sequence[JobSummary], last: int) -> str:
-    lines = table(_COLUMNS, map(_row, found[-last:]), "><>>>>>>>")
+    lines = table(_COLUMNS, map(_row, found[-last:]), "><>>>>>>>", gap=1)
     if len(found) > last:
         lines.insert(1, f"({len(found) - last} earlier; --last, --json)")
     return "\n".join(lines)

@@ -90,9 +90,8 @@ COLUMNS = (
 )
 TREND_WIDTH = 80 - sum(column.width + 1 for column in COLUMNS)
 LEGEND = (
-    "ran/exp: time scheduled so far, and expected in all; share: time scheduled now;\n"
-    "due: an equal part of the CPUs; use, wait: time in the ranks' own code and in\n"
-    "MPI while scheduled; agree: scheduled on all nodes at once"
+    "ran/exp: scheduled so far, expected; share: time scheduled; due: an equal part;\n"
+    "use, wait: in the ranks' own code, in MPI; agree: scheduled on all nodes at once"
 )
 
 

@@ -270,7 +270,20 @@ def test_history_cuts_a_long_name_and_no_time(run_dir):
         stream.write(encode_record(long))
     head, *_, row = run_history(run_dir).output.splitlines()
     assert max(len(head), len(row)) <= 80
-    assert re.match(r"\d\d-\d\d \d\d:\d\d:\d\d  (0\.)?x+… ", row)
+    assert re.match(r"\d\d-\d\d \d\d:\d\d:\d\d (0\.)?x{7,}… ", row)
+
+
+def test_history_shows_expected_lengths(tmp_path):
+    (tmp_path / "n1").mkdir()
+    known = record(name="solver-8", expected_s=5432.1, scheduled_s=4000.0, cpu_s=9000.0)
+    lines = [known, record(name="b", job="0.b")]
+    (tmp_path / "n1/history.jsonl").write_bytes(b"".join(map(encode_record, lines)))
+    head, first, second = run_history(tmp_path).output.splitlines()
+    assert head.split()[4:6] == ["expected", "ran"]
+    assert first.split()[2:7] == ["solver-8", "1", "10.00s", "1h30m", "1h06m"]
+    assert second.split()[2:7] == ["b", "1", "10.00s", "-", "6.00s"]
+    shown = json.loads(run_history(tmp_path, "--json").output)["jobs"]
+    assert [job["expected_s"] for job in shown] == [5432.1, None]
 
 
 def test_history_reports_that_it_is_empty(run_dir):

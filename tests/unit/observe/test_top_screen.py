@@ -12,6 +12,7 @@ from textual.widgets import Static
 from cosched.core.errors import CoschedError
 from cosched.observe.top.jobs import Row, Rows
 from cosched.observe.top.screen import TopApp, WhyScreen
+from cosched.observe.top.text import LEGEND
 from tests.unit.observe.top_samples import job, sample, status, task
 
 #: Colours of the frame that textual draws around an exported screen.
@@ -78,6 +79,8 @@ def test_screen_shows_nodes_and_jobs():
         assert text_of(app, "nodes").startswith("n1: a, b ")
         assert lines(app)[0].split()[:4] == ["job", "rk", "on", "ran/exp"]
         assert lines(app)[2].split()[:4] == ["b", "1", "1/1", "1.5s/?"]
+        assert "scheduled on all nodes at once" in text_of(app, "legend")
+        assert app.query_one("#legend").size.height == len(LEGEND.splitlines())
 
     drive(scenario)
 
