@@ -1,5 +1,6 @@
 """The workload parser reads all keys and reports mistakes in one line."""
 
+import collections
 import itertools
 import math
 import string
@@ -97,6 +98,28 @@ def test_every_workload_file_can_be_run(path):
             program, _, problem = spec.command[-3:]
             assert list((spec.cwd / "benchmarks/npb").rglob(f"{program}.c"))
             assert problem in NAMES
+
+
+def test_streams_differ():
+    streams = {
+        name: load_workload(WORKLOADS / "lab" / f"stream-{name}.toml")
+        for name in ("long", "heavy", "equal", "mixed")
+    }
+    programs = {
+        name: [job.spec.command[-3:] for job in stream.instances()]
+        for name, stream in streams.items()
+    }
+    assert programs["long"][0] == ("bt", "--class", "A")
+    starts = [job.start_s for job in streams["long"].instances()]
+    assert starts == [float(second) for second in range(10)]
+    assert len(set(programs["equal"])) == 1
+    sizes = collections.Counter(problem for _, _, problem in programs["heavy"])
+    assert sizes == {"W": 19, "A": 3}
+    kinds = collections.Counter(program == "ep" for program, _, _ in programs["mixed"])
+    assert kinds == {True: 10, False: 12}
+    for name in ("heavy", "equal", "mixed"):
+        assert streams[name].arrivals is not None
+        assert 20 < streams[name].instances()[-1].start_s < 40
 
 
 def test_many_has_two_long_jobs():
