@@ -17,7 +17,6 @@ import os
 import statistics
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +34,12 @@ from cosched.core.units import NS_PER_S, parse_duration
 from cosched.launch.mpi import Places, find_mpi
 from cosched.launch.program import inspect
 from cosched.shm.userdirs import own_run_dir
-from cosched.sim.nodes.runs import NodesRun, carry_out
+from cosched.sim.nodes.runs import carry_out
 
 SECTION = "nodes_lab"
 LAB = Path(__file__).parent.parent / "workloads/lab"
 WORKLOADS = tuple(LAB / f"workload{number}.toml" for number in (1, 2, 3))
 ARMS = "batch,kernel,gang,cosched"
-#: The pause between two passes through the same jobs on simulated nodes.
-LATER_NS = 3600 * NS_PER_S
 #: The allowed error of a simulation.
 WANTED = 0.15
 
@@ -106,14 +103,12 @@ def compare(workload: Path, folder: Path, seeds: int) -> list[dict[str, Any]]:
     calibration = load_calibration(folder / f"{workload.stem}.calibration.toml")
     session = VirtualSession(load_workload(workload), calibration, len(bench["hosts"]))
     rows: list[dict[str, Any]] = []
-    seen = False
     for name, figures in bench["arms"].items():
         setup = Setup(Arm(name), _settings(bench["settings"]))
-        runs = [session.run_of(setup, seed) for seed in range(1, seeds + 1)]
-        told = [simulate(run, seen=setup.arm.coscheduled and seen) for run in runs]
-        seen = seen or setup.arm.coscheduled
-        response_s = statistics.fmean(response_s for response_s, _ in told)
-        makespan_s = statistics.fmean(makespan_s for _, makespan_s in told)
+        # Simulated nodes have seen no job end, like the nodes in each run of the bench.
+        outcomes = [carry_out(session.run_of(setup, n)) for n in range(1, seeds + 1)]
+        response_s = statistics.fmean(outcome.mean_response_s for outcome in outcomes)
+        makespan_s = statistics.fmean(outcome.makespan_s for outcome in outcomes)
         rows.append(
             {
                 "mpi": calibration.mpi,
@@ -126,31 +121,6 @@ def compare(workload: Path, folder: Path, seeds: int) -> list[dict[str, Any]]:
             }
         )
     return rows
-
-
-def simulate(run: NodesRun, *, seen: bool) -> tuple[float, float]:
-    """Returns mean response and makespan in seconds.
-
-    ``seen``: the nodes ran these jobs before, which adaptive slices use. On the lab that is
-    so if an earlier arm of the bench was coscheduled.
-    """
-    if not seen:
-        outcome = carry_out(run)
-        return outcome.mean_response_s, outcome.makespan_s
-    later = [
-        replace(
-            program, name=f"{program.name}.later", submit_ns=program.submit_ns + LATER_NS
-        )
-        for program in run.programs
-    ]
-    both = carry_out(replace(run, programs=(*run.programs, *later)))
-    responses_s = both.responses_s[len(later) :]
-    ends_s = [
-        program.submit_ns / NS_PER_S + response_s
-        for program, response_s in zip(run.programs, responses_s, strict=True)
-    ]
-    first_s = min(program.submit_ns for program in run.programs) / NS_PER_S
-    return statistics.fmean(responses_s), max(ends_s) - first_s
 
 
 def _lab_s(figures: Mapping[str, Any], value: str, probe_us: float | None) -> float:
