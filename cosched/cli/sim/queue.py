@@ -25,6 +25,7 @@ from cosched.cli.sim.options import (
     skip_bad_option,
     write_results,
 )
+from cosched.cli.sim.share import share
 from cosched.cli.sim.symbiosis import symbiosis
 from cosched.core.cluster.queue.scheduler import POLICIES
 from cosched.core.errors import CoschedError
@@ -51,6 +52,7 @@ def command() -> None:
       cosched sim couple compute.swf analysis.swf --pairs 2min
       cosched sim nodes --nodes 1024 --pattern bulk --dom 4
       cosched sim calibrate mine.toml
+      cosched sim share KTH.swf.gz --dom 3
       cosched sim malleable sdsc --minimum 50,30
       cosched sim symbiosis stream --repeat 20
 
@@ -63,6 +65,7 @@ command.add_command(nodes)
 command.add_command(calibrate_workload)
 command.add_command(fit_log)
 command.add_command(malleable)
+command.add_command(share)
 command.add_command(symbiosis)
 
 QUEUE_HELP = """\

@@ -1,0 +1,101 @@
+"""Decides which of the jobs on a machine progress, and how fast.
+
+All nodes order their jobs by the same costs (``core.node.knowledge``). A job progresses if
+each of its nodes is free of earlier jobs in this order; otherwise the nodes that wait for
+it run the next job. The time is divided as a fluid: each job gets its guaranteed part
+(``core.node.guarantee``), and the rest goes by the order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from cosched.core.node.knowledge import MARGIN_PART, Knowledge, doubled_ns
+from cosched.core.node.settings import Settings
+from cosched.core.node.slices.rest import HOLD_PERCENT
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What sharing costs. switch_ns: the time lost by a switch. beside: the part of its
+    speed that a job loses for each job that is also on its nodes."""
+
+    switch_ns: int
+    beside: float
+
+
+@dataclass(slots=True)
+class Running:
+    """A job on the machine. Times are in ns; ``age_ns`` is the time it was scheduled.
+
+    rivals: the number of jobs on the fullest of its nodes, this one included.
+    rate: the part of the time that it gets now. speed: how much of that is progress.
+    """
+
+    index: int
+    nodes: int
+    lengths_ns: Sequence[int]
+    left_ns: float
+    age_ns: float = 0.0
+    rivals: int = 1
+    first: bool = False
+    rate: float = 0.0
+    speed: float = 1.0
+    switches: int = 0
+
+    @property
+    def end_in_ns(self) -> float:
+        """The time until its end at the present rate."""
+        return self.left_ns / (self.rate * self.speed)
+
+
+class Turns:
+    """Orders the jobs of a machine."""
+
+    def __init__(self, settings: Settings, knowledge: Knowledge, costs: Costs) -> None:
+        self._least_ns = settings.slice_ns
+        self._share = settings.least_share
+        self._knowledge = knowledge
+        self._costs = costs
+
+    def order(self, jobs: Iterable[Running]) -> list[Running]:
+        """Returns the jobs by their costs; equal ones by their start."""
+        return sorted(jobs, key=lambda job: (self._cost_ns(job), job.index))
+
+    def _cost_ns(self, job: Running) -> int:
+        cost_ns = self._knowledge.cost_ns(round(job.age_ns), job.lengths_ns, self._least_ns)
+        return cost_ns * HOLD_PERCENT // 100 if job.first else cost_ns
+
+    def allot(self, jobs: Iterable[Running]) -> None:
+        """Sets the rate and the speed of each job."""
+        taken = 0
+        for job in self.order(jobs):
+            first = not job.nodes & taken
+            if first:
+                taken |= job.nodes
+            self._set(job, first)
+
+    def _set(self, job: Running, first: bool) -> None:
+        rivals = job.rivals
+        guaranteed = self._share.percent / 100 if rivals > 1 else 0.0
+        if first and not job.first and rivals > 1:
+            job.left_ns += self._costs.switch_ns
+            job.switches += 1
+        job.first = first
+        job.rate = guaranteed / rivals + (1 - guaranteed if first else 0.0)
+        # In each period, each job gets its guaranteed part in one piece.
+        lost = (rivals > 1) * 2 * self._costs.switch_ns / self._share.period_ns
+        job.speed = max(0.01, (1 - lost) * (1 - self._costs.beside * (rivals - 1)))
+
+    def review_in_ns(self, job: Running) -> float:
+        """Returns after which time the job's cost may rise above that of another job."""
+        outlived_ns = [length_ns + length_ns // MARGIN_PART for length_ns in job.lengths_ns]
+        left = [at_ns + 1 - job.age_ns for at_ns in outlived_ns if at_ns >= job.age_ns]
+        if left:
+            in_ns = min(left)
+        elif job.lengths_ns:
+            in_ns = max(self._least_ns, job.age_ns / 4)
+        else:
+            in_ns = max(1.0, doubled_ns(round(job.age_ns), self._least_ns) - job.age_ns)
+        return in_ns / job.rate
