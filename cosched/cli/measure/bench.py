@@ -41,7 +41,7 @@ The arms:
   proportional  coscheduled; other jobs get the time that a job leaves unused
   cosched       coscheduled, with the settings of the nodes' daemons
   srpt          calculated from batch: the job with the least rest runs first
-  las           calculated from batch: the jobs that ran least share the machine
+  las           calculated from batch: the least served jobs share
 
 A workload file lists jobs. A job runs a command, or a C source that is compiled
 for the MPI in use. The path of the source is relative to the file:
