@@ -265,10 +265,56 @@ def test_set_changes_live_nodes_without_touching_jobs(node):
     task = node.task("one")
     words = ("config", "set", "--run-dir", str(node.paths.run_dir))
     printed = cosched(*words, "slice=3s").stdout
-    assert printed == "node node1: slice=3s gmet=1ms align=off\n"
+    order = "node node1: order=rest least_share=25%/30s fairness=jobs\n"
+    assert printed == f"node node1: slice=3s gmet=1ms align=off\n{order}"
     assert task.scheduled
     assert node.status()["settings"]["slice_s"] == 3
     assert cosched(*words).stdout == printed
+
+
+def test_order_is_set_on_live_nodes(node):
+    node.up()
+    task = node.task("one")
+    words = ("config", "set", "--run-dir", str(node.paths.run_dir))
+    order = ("order=age", "least_share=50%/1min", "fairness=users")
+    done = cosched(*words, *order)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[1] == (
+        "node node1: order=age least_share=50%/60s fairness=users"
+    )
+    assert [line.rpartition(": ")[2] for line in done.stderr.splitlines()] == [
+        f"{name.partition('=')[0]} has no effect with slice=10s" for name in order
+    ]
+    assert done.stderr.startswith("cosched: warning: node node1: order has no effect")
+    done = cosched(*words, "slice=auto:250ms", "gmet=auto", "align=on", "order=rest")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    settings = node.status()["settings"]
+    assert [settings[name] for name in ("slice", "order", "least_share", "fairness")] == [
+        *("auto:250ms", "rest", "50%/60s", "users"),
+    ]
+    shown = cosched("status", "--run-dir", str(node.paths.run_dir)).stdout
+    assert max(map(len, shown.splitlines())) <= 80
+    assert cosched(*words, "order=rst").stderr.count("\n") == 1
+    assert node.status()["settings"] == settings
+    assert task.scheduled
+
+
+def test_order_comes_from_file_and_options(run_dir):
+    file = '[node]\norder = "age"\n'
+    with daemon(run_dir, file, "--least-share", "10%/1min") as greeting:
+        assert greeting.startswith("READY")
+        settings = request(NodePaths(run_dir, "node1"), "status")["settings"]
+        assert (settings["order"], settings["least_share"]) == ("age", "10%/60s")
+    with daemon(run_dir, file, "--order", "rest", "--fairness", "users") as greeting:
+        assert greeting.startswith("READY")
+        settings = request(NodePaths(run_dir, "node1"), "status")["settings"]
+        assert (settings["order"], settings["fairness"]) == ("rest", "users")
+    with daemon(run_dir, file + 'slice = "2s"\n') as greeting:
+        assert greeting == (
+            f"coschedd: {run_dir}/operator.toml:2: order age has no effect with slice 2s: "
+            "jobs take turns there"
+        )
 
 
 def test_saved_value_counts_from_the_next_start(open_dir):

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from cosched.core.errors import CoschedError, NoDaemon
+from cosched.core.node.settings import Settings
 from cosched.core.units import NS_PER_S
 from cosched.node.sockets.client import ControlClient, request
 from cosched.shm.paths import job_key
@@ -89,7 +90,7 @@ def test_settings_change_while_jobs_run(node, align):
     tasks = [node.task(name) for name in "ab"]
     wanted = {"slice": "100ms", "gmet": "5ms", "align": align}
     answer = request(node.paths, "set", settings=wanted)
-    assert answer["settings"] == wanted
+    assert answer["settings"] == {**Settings().texts(), **wanted}
     for task in [*tasks, *tasks]:
         eventually(lambda t=task: t.scheduled, "its turn")
 

@@ -94,14 +94,22 @@ def test_second_run_is_expected_to_be_as_long_as_the_first(runs, node, run_dir):
     second = runs.start("second", "sleep", "1")
     known = runs.region_of("second")
     assert (known.kind, known.lengths_ns) == (unknown.kind, (length_ns,))
+    length_s = pytest.approx(length_ns / NS_PER_S)
+    order = runs.node.job("second")["order"]
+    assert (order["expected_s"], order["lengths"]) == (length_s, 1)
+    (shown,) = answers(run_dir, "top", "--once", "--interval", "0.2")["jobs"]
+    assert shown["expected_s"] == length_s
     runs.finish(second)
     assert len(runs.lengths_ns()) == 2
     found = runs.records()
     assert {record["kind"] for record in found.values()} == {unknown.kind}
     assert found["first"]["expected_s"] == 0
-    assert found["second"]["expected_s"] == pytest.approx(length_ns / NS_PER_S)
-    assert found["first"]["scheduled_s"] == pytest.approx(length_ns / NS_PER_S)
-    assert {job["name"] for job in answers(run_dir, "history")["jobs"]} == set(found)
+    assert found["second"]["expected_s"] == length_s
+    assert found["first"]["scheduled_s"] == length_s
+    jobs = answers(run_dir, "history")["jobs"]
+    assert {job["name"]: job["expected_s"] for job in jobs} == {
+        **{"first": None, "second": length_s},
+    }
     node.down()
     assert cosched_replay(node.paths.directory).returncode == 0
 
