@@ -152,6 +152,9 @@ def command(
     Streams, signals and the exit status are the launcher's. If this node has no daemons,
     private ones run as long as the job.
 
+    How long your jobs run is recorded in ~/.local/state/cosched/runs.jsonl, to order later
+    ones. COSCHED_RUNS=off turns that off, and COSCHED_RUNS=FILE names another file.
+
     \b
     Examples:
       cosched-run -n 4 ./app
