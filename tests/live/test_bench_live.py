@@ -51,7 +51,11 @@ def start_bench(temporary, run_dir):
                 *(*COSCHED, "bench", WORKLOADS / f"{workload}.toml"),
                 *("--run-dir", run_dir / "r", *arguments),
             ],
-            env={**os.environ, "TMPDIR": str(temporary)},
+            env={
+                **os.environ,
+                "TMPDIR": str(temporary),
+                "COSCHED_RUNS": str(run_dir / "runs.jsonl"),
+            },
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -130,6 +134,36 @@ def test_bench_existing_lab_keeps_its_daemons(start_bench, run_dir):
         assert bench.returncode == 1
     finally:
         life.down(run_dir / "r")
+
+
+@pytest.mark.parametrize("seen", [0, 1])
+def test_bench_runs_know_the_seen_lengths_and_no_others(
+    start_bench, tmp_path, run_dir, seen
+):
+    result = tmp_path / "result.json"
+    life.up(run_dir / "r", 2, 1)
+    try:
+        bench = start_bench(
+            *("one-alone-short", "--no-warm-up", "--seen", str(seen), "--repeat", "2"),
+            *("--arms", "cosched,batch,srpt", "--out", result),
+        )
+        text, progress = bench.communicate(timeout=300)
+        assert bench.returncode == 0, text + progress
+        answer = request(NodePaths(run_dir / "r", "lab1"), "history", since_wall_ns=0)
+    finally:
+        life.down(run_dir / "r")
+    records = answer["records"]
+    assert len(records) == seen + 2
+    assert [record["expected_s"] for record in records[:seen]] == [0.0] * seen
+    known_s = {record["expected_s"] for record in records[seen:]}
+    assert len(known_s) == 1
+    assert (known_s == {0.0}) is (seen == 0)
+    found = json.loads(result.read_text())
+    assert (found["seen"], found["remembering"]) == (seen, [])
+    assert found["arms"]["srpt"]["calculated"] is True
+    assert len(found["arms"]["srpt"]["repeats"]) == 2
+    assert found["arms"]["batch"]["worst_slowdown"] >= 1.0
+    assert not (run_dir / "runs.jsonl").exists()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
