@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from mpi4py import MPI as mpi
 from mpi4py.typing import BufSpec
 
 from mpi_shim.wrapper.data.dense import COPY_MAX_BYTES
 from mpi_shim.wrapper.messages.transfer import carries_status, start_receive
-from mpi_shim.wrapper.requests.handles import HandleTable
+from mpi_shim.wrapper.requests.handles import WithHandle
 from mpi_shim.wrapper.requests.operations import (
     ObjectReceive,
     hide_status_byte,
@@ -24,12 +24,34 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class Message(mpi.Message):
+def _probe(name: str) -> Any:
+    """Returns a class method that calls the method ``name`` of a communicator."""
+
+    def call(
+        cls: type[Message],
+        comm: mpi.Comm,
+        source: int = mpi.ANY_SOURCE,
+        tag: int = mpi.ANY_TAG,
+        status: mpi.Status | None = None,
+    ) -> Message | None:
+        message = getattr(comm, name)(source, tag, status)
+        return None if message is None else cls(message)
+
+    return classmethod(call)
+
+
+class Message(WithHandle, mpi.Message):
     """mpi4py's Message, with whether it has a status byte in front."""
 
+    _theirs = mpi.Message
+    _owners: ClassVar[dict[int, Any]] = {}
     _prefixed = False
     _total = 0  # bytes, the status byte included; known if prefixed
-    _exported: int | None = None  # the handle, if the program has asked for it
+
+    Probe = _probe("Mprobe")
+    Iprobe = _probe("Improbe")
+    probe = _probe("mprobe")
+    iprobe = _probe("improbe")
 
     def __new__(cls, message: mpi.Message | None = None) -> Self:
         self = super().__new__(cls, message)
@@ -37,48 +59,6 @@ class Message(mpi.Message):
             self._prefixed, self._total = message._prefixed, message._total
             self._exported = message._exported
         return self
-
-    @classmethod
-    def Probe(
-        cls,
-        comm: mpi.Comm,
-        source: int = mpi.ANY_SOURCE,
-        tag: int = mpi.ANY_TAG,
-        status: mpi.Status | None = None,
-    ) -> Self:
-        return cls(comm.Mprobe(source, tag, status))
-
-    @classmethod
-    def Iprobe(
-        cls,
-        comm: mpi.Comm,
-        source: int = mpi.ANY_SOURCE,
-        tag: int = mpi.ANY_TAG,
-        status: mpi.Status | None = None,
-    ) -> Self | None:
-        message = comm.Improbe(source, tag, status)
-        return None if message is None else cls(message)
-
-    @classmethod
-    def probe(
-        cls,
-        comm: mpi.Comm,
-        source: int = mpi.ANY_SOURCE,
-        tag: int = mpi.ANY_TAG,
-        status: mpi.Status | None = None,
-    ) -> Self:
-        return cls(comm.mprobe(source, tag, status))
-
-    @classmethod
-    def iprobe(
-        cls,
-        comm: mpi.Comm,
-        source: int = mpi.ANY_SOURCE,
-        tag: int = mpi.ANY_TAG,
-        status: mpi.Status | None = None,
-    ) -> Self | None:
-        message = comm.improbe(source, tag, status)
-        return None if message is None else cls(message)
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         for name, constant in CONSTANTS.items():
@@ -95,8 +75,7 @@ class Message(mpi.Message):
     def _take(self) -> mpi.Message:
         """Returns the message to receive from. A receive uses up a message, but not the
         constant."""
-        if self._exported is not None:
-            _exported_totals.drop(self._exported)
+        self._drop_handle()
         return mpi.MESSAGE_NO_PROC if self is MESSAGE_NO_PROC else self
 
     def Recv(self, buf: BufSpec, status: mpi.Status | None = None) -> None:
@@ -125,53 +104,9 @@ class Message(mpi.Message):
         request = mpi.Message.Irecv(self._take(), (buffer, self._total, mpi.BYTE))
         return Request.of(request, ObjectReceive(buffer), None)
 
-    # Handles: an object made from a handle has the same status byte
+    def _has_work(self) -> bool:
+        return self._prefixed
 
-    @property
-    def handle(self) -> int:  # type: ignore[override]
-        """MPI handle."""
-        handle = _native_handle(self)
-        if self and self._prefixed:
-            self._exported = handle
-            _exported_totals.put(handle, self._total)
-        return handle
-
-    def toint(self) -> int:
-        _ = self.handle
-        return mpi.Message.toint(self)
-
-    def py2f(self) -> int:
-        _ = self.handle
-        return mpi.Message.py2f(self)
-
-    @classmethod
-    def fromhandle(cls, handle: int) -> mpi.Message:
-        return cls._found(mpi.Message.fromhandle(handle))
-
-    @classmethod
-    def fromint(cls, arg: int, /) -> mpi.Message:
-        return cls._found(mpi.Message.fromint(arg))
-
-    @classmethod
-    def f2py(cls, arg: int) -> mpi.Message:
-        return cls._found(mpi.Message.f2py(arg))
-
-    @classmethod
-    def _found(cls, message: mpi.Message) -> mpi.Message:
-        found = cls(message)
-        handle = _native_handle(message)
-        total = _exported_totals.find(handle)
-        if message and total is not None:
-            found._prefixed, found._total, found._exported = True, total, handle
-        return found
-
-
-def _native_handle(message: mpi.Message) -> int:
-    return int(cast("Any", mpi.Message.handle).__get__(message))
-
-
-# The bytes in each message whose handle the program has asked for.
-_exported_totals: HandleTable[int] = HandleTable()
 
 MESSAGE_NULL = Message(mpi.MESSAGE_NULL)
 MESSAGE_NO_PROC = Message(mpi.MESSAGE_NO_PROC)

@@ -8,32 +8,31 @@ nothing is left to do.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from mpi4py import MPI as mpi
 
 from mpi_shim.wrapper.errors import UnprefixedMessageError
-from mpi_shim.wrapper.requests.handles import HandleTable
+from mpi_shim.wrapper.requests.handles import WithHandle
 from mpi_shim.wrapper.requests.operations import Operation
 
 Statuses = list[mpi.Status]
 
 
-class Pending:
+class Pending(WithHandle):
     """The wrapper's half of a request. ``_keep``: the user's memory, held until the request
-    is over. ``_exported``: the handle by which the program may find it again, or None."""
+    is over."""
 
+    _owners: ClassVar[dict[int, Any]] = {}
     _operation: Operation | None = None
     _keep: object = None
-    _exported: int | None = None
+
+    def _has_work(self) -> bool:
+        return self._operation is not None
 
     def _is_over(self) -> None:
-        if self._exported is not None:
-            exported_requests.drop(self._exported)
-        self._operation = self._keep = self._exported = None
-
-
-exported_requests: HandleTable[Pending] = HandleTable()
+        self._drop_handle()
+        self._operation = self._keep = None
 
 
 class CleanUp:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from mpi4py import MPI as mpi
 
@@ -23,7 +23,6 @@ from mpi_shim.wrapper.requests.completion import (
     complete,
     complete_all,
     drop_failed,
-    exported_requests,
 )
 from mpi_shim.wrapper.requests.multiple import MultipleRequests
 from mpi_shim.wrapper.requests.operations import Operation, adopt_orphan
@@ -33,10 +32,10 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class Request(MultipleRequests, Pending):
+class Request(Pending, MultipleRequests):
     """mpi4py's Request, with the work that is left when it completes."""
 
-    _theirs: type[mpi.Request] = mpi.Request
+    _theirs: ClassVar[type[mpi.Request]] = mpi.Request
 
     def __new__(cls, request: mpi.Request | None = None) -> Self:
         self = mpi.Request.__new__(cls, request)
@@ -117,12 +116,6 @@ class Request(MultipleRequests, Pending):
 
     get_status = Get_status
 
-    def Cancel(self) -> None:
-        mpi.Request.Cancel(self)
-
-    def cancel(self) -> None:
-        self.Cancel()
-
     def Free(self) -> None:
         operation = self._operation
         mpi.Request.Free(self)
@@ -135,49 +128,6 @@ class Request(MultipleRequests, Pending):
     def free(self) -> None:
         if self:
             self.Free()
-
-    # Handles: an object made from a handle has the same work left
-
-    @property
-    def handle(self) -> int:  # type: ignore[override]
-        """MPI handle."""
-        handle = _native_handle(self)
-        if self and self._operation is not None:
-            self._exported = handle
-            exported_requests.put(handle, self)
-        return handle
-
-    def toint(self) -> int:
-        _ = self.handle
-        return mpi.Request.toint(self)
-
-    def py2f(self) -> int:
-        _ = self.handle
-        return mpi.Request.py2f(self)
-
-    @classmethod
-    def fromhandle(cls, handle: int) -> mpi.Request:
-        return cls._found(cls._theirs.fromhandle(handle))
-
-    @classmethod
-    def fromint(cls, arg: int, /) -> mpi.Request:
-        return cls._found(cls._theirs.fromint(arg))
-
-    @classmethod
-    def f2py(cls, arg: int) -> mpi.Request:
-        return cls._found(cls._theirs.f2py(arg))
-
-    @classmethod
-    def _found(cls, request: mpi.Request) -> mpi.Request:
-        """Returns ``request``, or a copy of the one whose handle the program asked for."""
-        owner = exported_requests.find(_native_handle(request)) if request else None
-        if isinstance(owner, Request):
-            return type(owner)(owner)
-        return cls(request)
-
-
-def _native_handle(request: mpi.Request) -> int:
-    return int(cast("Any", mpi.Request.handle).__get__(request))
 
 
 # mpi4py's class comes first, because only the first extension type can make the object. It
