@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mpi4py import MPI as mpi
@@ -123,16 +123,8 @@ def _give_handle(ours: mpi.Comm, theirs: mpi.Comm) -> None:
     ctypes.memmove(mpi._addressof(ours), mpi._addressof(theirs), size)
 
 
-# Subclasses first.
-_CLASSES: tuple[tuple[type[mpi.Comm], type[Comm]], ...] = (
-    (mpi.Cartcomm, Cartcomm),
-    (mpi.Graphcomm, Graphcomm),
-    (mpi.Distgraphcomm, Distgraphcomm),
-    (mpi.Topocomm, Topocomm),
-    (mpi.Intracomm, Intracomm),
-    (mpi.Intercomm, Intercomm),
-    (mpi.Comm, Comm),
-)
+#: The wrapper's classes, each with the name of mpi4py's; subclasses first.
+CLASSES = (Cartcomm, Graphcomm, Distgraphcomm, Topocomm, Intracomm, Intercomm, Comm)
 
 
 class _LateHandle(Operation):
@@ -172,17 +164,22 @@ def wrapped(comm: mpi.Comm) -> Comm:
     """Returns ``comm`` in the class of the wrapper that corresponds to its own."""
     if isinstance(comm, Comm):
         return comm
-    for theirs, ours in _CLASSES:
-        if isinstance(comm, theirs):
+    for ours in CLASSES:
+        if isinstance(comm, getattr(mpi, ours.__name__)):
             return ours(comm)
     raise TypeError(f"not a communicator: {comm!r}")
 
 
+def _replace(ours: type[Comm], wrap: Callable[[Any], Any], names: Sequence[str]) -> None:
+    """Replaces methods of mpi4py's class; an older mpi4py lacks some."""
+    theirs = getattr(mpi, ours.__name__)
+    for name in names:
+        if hasattr(theirs, name):
+            setattr(ours, name, wrap(getattr(theirs, name)))
+
+
 def _wrap_results(
-    ours: type[Comm],
-    theirs: type[mpi.Comm],
-    finish: Callable[[Comm, Comm], Comm],
-    *names: str,
+    ours: type[Comm], finish: Callable[[Comm, Comm], Comm], *names: str
 ) -> None:
     """Makes these methods return communicators of the wrapper; ``finish`` gets the
     communicator that the method was called on, and the result."""
@@ -194,16 +191,11 @@ def _wrap_results(
 
         return call
 
-    for name in names:
-        if hasattr(theirs, name):  # older mpi4py lacks some
-            setattr(ours, name, wrap(getattr(theirs, name)))
+    _replace(ours, wrap, names)
 
 
 def _wrap_class_results(
-    ours: type[Comm],
-    theirs: type[mpi.Comm],
-    finish: Callable[[Comm], Comm],
-    *names: str,
+    ours: type[Comm], finish: Callable[[Comm], Comm], *names: str
 ) -> None:
     """The same for class methods."""
 
@@ -214,47 +206,49 @@ def _wrap_class_results(
 
         return staticmethod(call)
 
-    for name in names:
-        if hasattr(theirs, name):
-            setattr(ours, name, wrap(getattr(theirs, name)))
+    _replace(ours, wrap, names)
 
 
 # Communicators of the same processes, and of some of them.
-_wrap_results(Comm, mpi.Comm, Comm._alike, "Clone", "Dup", "Dup_with_info")
-_wrap_results(Comm, mpi.Comm, Comm._derived, "Create", "Split", "Split_type", "Shrink")
+_wrap_results(Comm, Comm._alike, "Clone", "Dup", "Dup_with_info")
+_wrap_results(Comm, Comm._derived, "Create", "Split", "Split_type", "Shrink")
 _wrap_results(
     Intracomm,
-    mpi.Intracomm,
     Comm._derived,
     *("Create_group", "Create_cart", "Create_graph"),
     *("Create_dist_graph_adjacent", "Create_dist_graph"),
 )
-_wrap_results(Cartcomm, mpi.Cartcomm, Comm._derived, "Sub")
-_wrap_results(Intercomm, mpi.Intercomm, Comm._derived, "Merge")
-_wrap_class_results(Intracomm, mpi.Intracomm, lambda comm: comm, "Create_from_group")
-_wrap_class_results(Intercomm, mpi.Intercomm, lambda comm: comm, "Create_from_groups")
+_wrap_results(Cartcomm, Comm._derived, "Sub")
+_wrap_results(Intercomm, Comm._derived, "Merge")
+_wrap_class_results(Intracomm, lambda comm: comm, "Create_from_group")
+_wrap_class_results(Intercomm, lambda comm: comm, "Create_from_groups")
 # Communicators to other jobs, or to processes that this job starts. Only the leaders of
 # Create_intercomm have the peers' communicator, so all ranks check its result.
 _wrap_results(
     Intracomm,
-    mpi.Intracomm,
     lambda _, comm: check_shim(comm),
     *("Create_intercomm", "Accept", "Connect", "Spawn", "Spawn_multiple"),
 )
-_wrap_class_results(
-    Comm, mpi.Comm, check_shim, "Get_parent", "Join", "fromhandle", "fromint", "f2py"
-)
+_wrap_class_results(Comm, check_shim, "Get_parent", "Join", "fromhandle", "fromint", "f2py")
 
-# The requests of collective calls, non-blocking and persistent.
-BUFFER_COLLECTIVES = (
-    *("Barrier", "Bcast", "Gather", "Gatherv", "Scatter", "Scatterv"),
-    *("Allgather", "Allgatherv", "Alltoall", "Alltoallv", "Alltoallw"),
-    *("Reduce", "Allreduce", "Reduce_scatter_block", "Reduce_scatter"),
-)
-SCANS = ("Scan", "Exscan")
-NEIGHBOR_COLLECTIVES = (
-    *("Neighbor_allgather", "Neighbor_allgatherv"),
-    *("Neighbor_alltoall", "Neighbor_alltoallv", "Neighbor_alltoallw"),
+#: The collective calls on buffers, by the class that has them.
+COLLECTIVES: tuple[tuple[type[Comm], tuple[str, ...]], ...] = (
+    (
+        Comm,
+        (
+            *("Barrier", "Bcast", "Gather", "Gatherv", "Scatter", "Scatterv"),
+            *("Allgather", "Allgatherv", "Alltoall", "Alltoallv", "Alltoallw"),
+            *("Reduce", "Allreduce", "Reduce_scatter_block", "Reduce_scatter"),
+        ),
+    ),
+    (Intracomm, ("Scan", "Exscan")),
+    (
+        Topocomm,
+        (
+            *("Neighbor_allgather", "Neighbor_allgatherv"),
+            *("Neighbor_alltoall", "Neighbor_alltoallv", "Neighbor_alltoallw"),
+        ),
+    ),
 )
 
 
@@ -263,17 +257,8 @@ def nonblocking_name(name: str) -> str:
     return f"I{name[0].lower()}{name[1:]}"
 
 
-def _wrap_requests(ours: type[Comm], theirs: type[mpi.Comm], *names: str) -> None:
-    for name in names:
-        if hasattr(theirs, name):  # older mpi4py lacks some
-            setattr(ours, name, with_our_request(getattr(theirs, name)))
-
-
-for _ours, _theirs, _names in (
-    (Comm, mpi.Comm, BUFFER_COLLECTIVES),
-    (Intracomm, mpi.Intracomm, SCANS),
-    (Topocomm, mpi.Topocomm, NEIGHBOR_COLLECTIVES),
-):
-    for _name in _names:
-        _wrap_requests(_ours, _theirs, nonblocking_name(_name), f"{_name}_init")
-_wrap_requests(Comm, mpi.Comm, "Psend_init", "Precv_init", "Iflush_buffer", "Iagree")
+for _class, _names in COLLECTIVES:
+    _replace(_class, with_our_request, [nonblocking_name(name) for name in _names])
+    _replace(_class, with_our_request, [f"{name}_init" for name in _names])
+_OTHERS = ("Psend_init", "Precv_init", "Iflush_buffer", "Iagree")
+_replace(Comm, with_our_request, _OTHERS)

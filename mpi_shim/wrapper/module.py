@@ -103,21 +103,7 @@ def build_module(environment: Environment) -> ModuleType:
 
 
 def _replacements() -> dict[str, Any]:
-    classes = (
-        comms.Comm,
-        comms.Intracomm,
-        comms.Topocomm,
-        comms.Cartcomm,
-        comms.Graphcomm,
-        comms.Distgraphcomm,
-        comms.Intercomm,
-        Request,
-        Prequest,
-        Grequest,
-        Message,
-        Win,
-        File,
-    )
+    classes = (*comms.CLASSES, Request, Prequest, Grequest, Message, Win, File)
     for cls in classes:
         _borrow_docstrings(cls)
     return {

@@ -11,6 +11,7 @@ calls, and in collective calls on files, a task waits as the library does.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,6 +22,25 @@ from mpi_shim.wrapper.task.link import task
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+
+def _maker(name: str, comm_place: int) -> Any:
+    """Returns a class method that makes a window. ``comm_place``: the place of its argument
+    ``comm``."""
+
+    @functools.wraps(getattr(mpi.Win, name))
+    def call(cls: type[Win], *args: Any, **kwargs: Any) -> Win:
+        make: Callable[..., Win] = getattr(super(Win, cls), name)
+        comm: Any = args[comm_place] if len(args) > comm_place else kwargs.get("comm")
+        if not (cls.gated and getattr(comm, "_wrapped", False)):
+            return make(*args, **kwargs)
+        own, request = mpi.Intracomm.Idup(comm)
+        Request(request).Wait()
+        win = make(*args, **kwargs)
+        win._comm = own
+        return win
+
+    return classmethod(call)
 
 
 class Win(mpi.Win):
@@ -47,57 +67,10 @@ class Win(mpi.Win):
     def Test(self) -> bool:
         return task.look(lambda: mpi.Win.Test(self))
 
-    @classmethod
-    def Create(
-        cls,
-        memory: Any,
-        disp_unit: int = 1,
-        info: mpi.Info = mpi.INFO_NULL,
-        comm: mpi.Intracomm = mpi.COMM_SELF,
-    ) -> Self:
-        return cls._made(
-            comm, lambda: super(Win, cls).Create(memory, disp_unit, info, comm)
-        )
-
-    @classmethod
-    def Allocate(
-        cls,
-        size: int,
-        disp_unit: int = 1,
-        info: mpi.Info = mpi.INFO_NULL,
-        comm: mpi.Intracomm = mpi.COMM_SELF,
-    ) -> Self:
-        return cls._made(
-            comm, lambda: super(Win, cls).Allocate(size, disp_unit, info, comm)
-        )
-
-    @classmethod
-    def Allocate_shared(
-        cls,
-        size: int,
-        disp_unit: int = 1,
-        info: mpi.Info = mpi.INFO_NULL,
-        comm: mpi.Intracomm = mpi.COMM_SELF,
-    ) -> Self:
-        return cls._made(
-            comm, lambda: super(Win, cls).Allocate_shared(size, disp_unit, info, comm)
-        )
-
-    @classmethod
-    def Create_dynamic(
-        cls, info: mpi.Info = mpi.INFO_NULL, comm: mpi.Intracomm = mpi.COMM_SELF
-    ) -> Self:
-        return cls._made(comm, lambda: super(Win, cls).Create_dynamic(info, comm))
-
-    @classmethod
-    def _made(cls, comm: mpi.Intracomm, make: Callable[[], Self]) -> Self:
-        if not (cls.gated and getattr(comm, "_wrapped", False)):
-            return make()
-        own, request = mpi.Intracomm.Idup(comm)
-        Request(request).Wait()
-        win = make()
-        win._comm = own
-        return win
+    Create = _maker("Create", 3)
+    Allocate = _maker("Allocate", 3)
+    Allocate_shared = _maker("Allocate_shared", 3)
+    Create_dynamic = _maker("Create_dynamic", 1)
 
     def _gate(self) -> None:
         if self._comm is not None:

@@ -16,7 +16,7 @@ the wrapper, stay as they are.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from mpi4py import MPI as mpi
@@ -47,12 +47,7 @@ _GATED: tuple[tuple[type[comms.Comm], tuple[str, ...]], ...] = (
 def install() -> None:
     """Replaces the calls of this process's communicators and windows. Called once, before
     the program sees the classes."""
-    forms: tuple[tuple[type[comms.Comm], Sequence[str]], ...] = (
-        (comms.Comm, comms.BUFFER_COLLECTIVES),
-        (comms.Intracomm, comms.SCANS),
-        (comms.Topocomm, comms.NEIGHBOR_COLLECTIVES),
-    )
-    for cls, names in forms:
+    for cls, names in comms.COLLECTIVES:
         for name in names:
             _replace(cls, name, _started_and_awaited(nonblocking_name(name)))
     for cls, functions in objects.FORMS:

@@ -34,11 +34,7 @@ WAITED_NS = 1_000_000
 def install() -> None:
     """Replaces the collective calls of this process's communicators. Called once, before
     the program sees the classes."""
-    for cls, names in (
-        (comms.Comm, comms.BUFFER_COLLECTIVES),
-        (comms.Intracomm, comms.SCANS),
-        (comms.Topocomm, comms.NEIGHBOR_COLLECTIVES),
-    ):
+    for cls, names in comms.COLLECTIVES:
         for name in names:
             setattr(cls, name, _blocking(getattr(cls, name)))
             later = nonblocking_name(name)

@@ -16,7 +16,7 @@ from mpi_shim.wrapper.messages.isendrecv import (
     exchange,
     start_receive_beside,
 )
-from mpi_shim.wrapper.messages.matched import Message, match
+from mpi_shim.wrapper.messages.matched import matching
 from mpi_shim.wrapper.messages.transfer import (
     carries_status,
     make_persistent_receive,
@@ -292,23 +292,8 @@ class BufferCalls(mpi.Comm):
             hide_status_byte(status)
         return found
 
-    def Mprobe(
-        self,
-        source: int = ANY_SOURCE,
-        tag: int = ANY_TAG,
-        status: mpi.Status | None = None,
-    ) -> Message:
-        message = match(self, source, tag, status, blocking=True, pickled=False)
-        assert message is not None
-        return message
-
-    def Improbe(
-        self,
-        source: int = ANY_SOURCE,
-        tag: int = ANY_TAG,
-        status: mpi.Status | None = None,
-    ) -> Message | None:
-        return match(self, source, tag, status, blocking=False, pickled=False)
+    Mprobe = matching(blocking=True, pickled=False)
+    Improbe = matching(blocking=False, pickled=False)
 
     # Persistent requests
 

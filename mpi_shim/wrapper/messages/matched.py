@@ -113,41 +113,43 @@ MESSAGE_NO_PROC = Message(mpi.MESSAGE_NO_PROC)
 CONSTANTS = {"MESSAGE_NULL": MESSAGE_NULL, "MESSAGE_NO_PROC": MESSAGE_NO_PROC}
 
 
-def match(
-    comm: mpi.Comm,
-    source: int,
-    tag: int,
-    status: mpi.Status | None,
-    *,
-    blocking: bool,
-    pickled: bool,
-) -> Message | None:
-    """Takes a message out of the queue and returns it. Without ``blocking``, returns None
-    if there is none. ``pickled``: the caller will unpickle it."""
-    carries = carries_status(comm, source)
-    mine = mpi.Status() if status is None else status
-    # mpi4py's forms for pickled messages allocate the memory to receive them into. With a
-    # status byte the wrapper allocates it.
-    iprobe, probe = (
-        (mpi.Message.iprobe, mpi.Message.probe)
-        if pickled and not carries
-        else (mpi.Message.Iprobe, mpi.Message.Probe)
-    )
-    found = (
-        task.wait(
-            lambda: iprobe(comm, source, tag, mine),
-            lambda: probe(comm, source, tag, mine),
+def matching(*, blocking: bool, pickled: bool) -> Any:
+    """Returns a method of communicators that takes a message out of the queue and returns
+    it. Without ``blocking``, it returns None if there is none. ``pickled``: the caller will
+    unpickle the message."""
+
+    def call(
+        self: mpi.Comm,
+        source: int = mpi.ANY_SOURCE,
+        tag: int = mpi.ANY_TAG,
+        status: mpi.Status | None = None,
+    ) -> Message | None:
+        carries = carries_status(self, source)
+        mine = mpi.Status() if status is None else status
+        # mpi4py's forms for pickled messages allocate the memory to receive them into.
+        # With a status byte the wrapper allocates it.
+        iprobe, probe = (
+            (mpi.Message.iprobe, mpi.Message.probe)
+            if pickled and not carries
+            else (mpi.Message.Iprobe, mpi.Message.Probe)
         )
-        if blocking
-        else task.look(lambda: iprobe(comm, source, tag, mine))
-    )
-    if found is None:
-        return None
-    if source != mpi.PROC_NULL and uses_shadow(comm):
-        # The call that receives it does not get its source: report the arrival here.
-        report_shadow_arrival(peers_of(comm), mine)
-    message = Message(found)
-    if carries:
-        message._prefixed, message._total = True, mine.Get_elements(mpi.BYTE)
-        hide_status_byte(mine)
-    return message
+
+        def poll() -> mpi.Message | None:
+            return iprobe(self, source, tag, mine)
+
+        if blocking:
+            found = task.wait(poll, lambda: probe(self, source, tag, mine))
+        else:
+            found = task.look(poll)
+        if found is None:
+            return None
+        if source != mpi.PROC_NULL and uses_shadow(self):
+            # The call that receives it does not get its source: report the arrival here.
+            report_shadow_arrival(peers_of(self), mine)
+        message = Message(found)
+        if carries:
+            message._prefixed, message._total = True, mine.Get_elements(mpi.BYTE)
+            hide_status_byte(mine)
+        return message
+
+    return call

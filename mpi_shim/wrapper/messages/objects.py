@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import mpi4py
@@ -15,7 +16,7 @@ from mpi4py.typing import Buffer
 
 from mpi_shim.wrapper.data.dense import COPY_MAX_BYTES
 from mpi_shim.wrapper.messages.buffers import ANY_SOURCE, ANY_TAG, BufferCalls, Comm
-from mpi_shim.wrapper.messages.matched import Message, match
+from mpi_shim.wrapper.messages.matched import matching
 from mpi_shim.wrapper.messages.transfer import carries_status, prefixed
 from mpi_shim.wrapper.requests.operations import ObjectReceive
 from mpi_shim.wrapper.requests.request import Request
@@ -25,6 +26,21 @@ from mpi_shim.wrapper.requests.shadow_operations import (
     uses_shadow,
 )
 from mpi_shim.wrapper.task.link import task
+
+
+def _starting(
+    of_object: Callable[..., mpi.Request], of_bytes: Callable[..., mpi.Request]
+) -> Any:
+    """Returns a method that starts a send of an object: by mpi4py's ``of_object`` if no
+    status travels, otherwise of its pickle by ``of_bytes``."""
+
+    def call(self: ObjectCalls, obj: Any, dest: int, tag: int = 0) -> Request:
+        data = self._pickled(obj, dest)
+        if data is None:
+            return Request(of_object(self, obj, dest, tag))
+        return Request(of_bytes(self, data, dest, tag))
+
+    return call
 
 
 class ObjectCalls(BufferCalls):
@@ -64,23 +80,9 @@ class ObjectCalls(BufferCalls):
         else:
             Comm.Bsend(self, data, dest, tag)
 
-    def isend(self, obj: Any, dest: int, tag: int = 0) -> Request:
-        data = self._pickled(obj, dest)
-        if data is None:
-            return Request(Comm.isend(self, obj, dest, tag))
-        return Request(Comm.Isend(self, data, dest, tag))
-
-    def issend(self, obj: Any, dest: int, tag: int = 0) -> Request:
-        data = self._pickled(obj, dest)
-        if data is None:
-            return Request(Comm.issend(self, obj, dest, tag))
-        return Request(Comm.Issend(self, data, dest, tag))
-
-    def ibsend(self, obj: Any, dest: int, tag: int = 0) -> Request:
-        data = self._pickled(obj, dest)
-        if data is None:
-            return Request(Comm.ibsend(self, obj, dest, tag))
-        return Request(Comm.Ibsend(self, data, dest, tag))
+    isend = _starting(Comm.isend, Comm.Isend)
+    issend = _starting(Comm.issend, Comm.Issend)
+    ibsend = _starting(Comm.ibsend, Comm.Ibsend)
 
     # Receives
 
@@ -125,24 +127,8 @@ class ObjectCalls(BufferCalls):
 
     probe = BufferCalls.Probe
     iprobe = BufferCalls.Iprobe
-
-    def mprobe(
-        self,
-        source: int = ANY_SOURCE,
-        tag: int = ANY_TAG,
-        status: mpi.Status | None = None,
-    ) -> Message:
-        message = match(self, source, tag, status, blocking=True, pickled=True)
-        assert message is not None
-        return message
-
-    def improbe(
-        self,
-        source: int = ANY_SOURCE,
-        tag: int = ANY_TAG,
-        status: mpi.Status | None = None,
-    ) -> Message | None:
-        return match(self, source, tag, status, blocking=False, pickled=True)
+    mprobe = matching(blocking=True, pickled=True)
+    improbe = matching(blocking=False, pickled=True)
 
 
 def _capacity(buf: Any) -> int:
