@@ -45,15 +45,18 @@ class MalleableDomain:
     def __init__(
         self, engine: Engine, jobs: Sequence[MalleableJob], scheduler: MalleableScheduler
     ) -> None:
-        self.start_ns = array("q", [NEVER]) * len(jobs)
-        self.end_ns = array("q", [NEVER]) * len(jobs)
-        self.harvests = array("q", [0]) * len(jobs)
-        self.ended = 0
+        self.schedule = MalleableSchedule(
+            submit_ns=array("q", [job.submit_ns for job in jobs]),
+            start_ns=array("q", [NEVER]) * len(jobs),
+            end_ns=array("q", [NEVER]) * len(jobs),
+            harvests=array("q", [0]) * len(jobs),
+            counts=scheduler.counts,
+        )
         self._engine = engine
         self._jobs = jobs
         self._scheduler = scheduler
         self._planned_ns = array("q", [NEVER]) * len(jobs)  # the earliest on the heap
-        submit_in_order(engine, [job.submit_ns for job in jobs], self._submit)
+        submit_in_order(engine, self.schedule.submit_ns, self._submit)
 
     def _submit(self, place: int) -> None:
         self._feed(JobSubmitted(self._engine.now_ns, self._jobs[place]))
@@ -62,14 +65,13 @@ class MalleableDomain:
         now_ns = self._engine.now_ns
         if self._planned_ns[place] != now_ns:
             return  # the job ended, or an earlier end is on the heap
-        end_ns = self.end_ns[place]
+        end_ns = self.schedule.end_ns[place]
         if end_ns > now_ns:
             self._planned_ns[place] = end_ns
             self._engine.at(end_ns, END, self._end, place)
             return
         self._planned_ns[place] = NEVER
-        self.ended += 1
-        self.harvests[place] = self._scheduler.running[place].harvests
+        self.schedule.harvests[place] = self._scheduler.running[place].harvests
         self._feed(JobEnded(now_ns, place))
 
     def _feed(self, event: Event) -> None:
@@ -79,11 +81,11 @@ class MalleableDomain:
     def _carry_out(self, command: Command) -> None:
         if isinstance(command, StartJob):
             place = command.job.number
-            self.start_ns[place] = self._engine.now_ns
+            self.schedule.start_ns[place] = self._engine.now_ns
         else:
             place = command.number
         end_ns = command.end_ns
-        self.end_ns[place] = end_ns
+        self.schedule.end_ns[place] = end_ns
         planned_ns = self._planned_ns[place]
         if planned_ns == NEVER or end_ns < planned_ns:
             self._planned_ns[place] = end_ns
@@ -93,13 +95,6 @@ class MalleableDomain:
 def simulate(jobs: Sequence[MalleableJob], nodes: int, policy: Policy) -> MalleableSchedule:
     """Runs a stream of jobs, sorted by submission, on a machine of ``nodes`` nodes."""
     engine = Engine()
-    scheduler = MalleableScheduler(nodes, policy)
-    domain = MalleableDomain(engine, jobs, scheduler)
+    domain = MalleableDomain(engine, jobs, MalleableScheduler(nodes, policy))
     engine.run(lambda: None)
-    return MalleableSchedule(
-        submit_ns=array("q", [job.submit_ns for job in jobs]),
-        start_ns=domain.start_ns,
-        end_ns=domain.end_ns,
-        harvests=domain.harvests,
-        counts=scheduler.counts,
-    )
+    return domain.schedule

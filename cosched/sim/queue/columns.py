@@ -10,19 +10,28 @@ import csv
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from cosched.core.errors import CoschedError
 
-Columns: TypeAlias = "Mapping[str, Sequence[int] | Sequence[float] | Sequence[str]]"
+Columns: TypeAlias = "Mapping[str, Sequence[Any] | npt.NDArray[np.float64]]"
 
 
 def save_columns(
-    stem: Path, columns: Columns, command: str, figures: Mapping[str, object]
+    stem: Path,
+    columns: Columns,
+    command: str,
+    figures: Mapping[str, object],
+    exact: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> tuple[Path, Path]:
-    """Writes ``stem.npz`` and ``stem.csv``, and their folder; returns their paths."""
+    """Writes ``stem.npz`` and ``stem.csv``, and their folder; returns their paths.
+
+    ``exact``: the texts that the CSV has in place of the numbers of a column.
+    """
     # Not with_suffix: names of logs have dots.
     npz, plain = (stem.with_name(f"{stem.name}.{kind}") for kind in ("npz", "csv"))
     try:
@@ -39,7 +48,7 @@ def save_columns(
             text.write(f"# {command}\n")
             writer = csv.writer(text, lineterminator="\n")
             writer.writerow(columns)
-            writer.writerows(zip(*columns.values(), strict=True))
+            writer.writerows(zip(*{**columns, **exact}.values(), strict=True))
     except OSError as error:
         raise CoschedError(
             f"{stem.parent}: cannot be written ({error.strerror})"

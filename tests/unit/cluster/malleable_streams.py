@@ -123,12 +123,12 @@ class Watched(MalleableScheduler):
 
 
 def run(jobs, nodes, policy):
-    """The stream under a policy: the domain and the watched scheduler."""
+    """The stream under a policy: its schedule and the watched scheduler."""
     engine = Engine()
     scheduler = Watched(nodes, policy)
     domain = MalleableDomain(engine, jobs, scheduler)
     engine.run(lambda: None)
-    return domain, scheduler
+    return domain.schedule, scheduler
 
 
 def work_done(job, history):

@@ -26,17 +26,16 @@ from tests.unit.cluster.malleable_streams import (
 def test_every_job_runs_once_in_order_and_to_its_end(stream, policy):
     """``Watched`` checks nodes, minima and ideals besides, after each event."""
     jobs, nodes = stream
-    domain, scheduler = run(jobs, nodes, policy)
+    schedule, scheduler = run(jobs, nodes, policy)
     assert scheduler.started == [job.number for job in jobs]
-    assert domain.ended == len(jobs)
     assert not scheduler.running
     assert not scheduler.waiting
     assert scheduler.free == nodes
     for job in jobs:
-        assert job.submit_ns <= domain.start_ns[job.number] < domain.end_ns[job.number]
+        assert job.submit_ns <= schedule.start_ns[job.number] < schedule.end_ns[job.number]
         history = scheduler.history[job.number]
-        assert history[0][0] == domain.start_ns[job.number]
-        assert history[-1] == (domain.end_ns[job.number], 0)
+        assert history[0][0] == schedule.start_ns[job.number]
+        assert history[-1] == (schedule.end_ns[job.number], 0)
 
 
 @given(stream=streams(), policy=policies())
@@ -85,11 +84,11 @@ def test_no_node_idles_beside_jobs_that_want_it(stream, policy):
 @settings(deadline=None, max_examples=100)
 def test_control_limits_how_often_a_job_is_harvested(stream, policy):
     jobs, nodes = stream
-    domain, scheduler = run(jobs, nodes, policy)
+    schedule, scheduler = run(jobs, nodes, policy)
     for job in jobs:
         sizes = [size for _, size in scheduler.history[job.number]][:-1]
         shrinks = sum(after < before for before, after in pairwise(sizes))
-        assert domain.harvests[job.number] == shrinks
+        assert schedule.harvests[job.number] == shrinks
         limit = policy.control.harvest_limit
         assert limit is None or shrinks <= limit
         if policy.harvest is NEVER:
@@ -100,8 +99,8 @@ def test_control_limits_how_often_a_job_is_harvested(stream, policy):
 @settings(deadline=None, max_examples=100)
 def test_a_young_job_is_protected(stream, policy):
     jobs, nodes = stream
-    domain, scheduler = run(jobs, nodes, policy)
-    for number, start_ns in enumerate(domain.start_ns):
+    schedule, scheduler = run(jobs, nodes, policy)
+    for number, start_ns in enumerate(schedule.start_ns):
         steps = scheduler.history[number]
         for (_, before), (at_ns, after) in pairwise(steps):
             if 0 < after < before:
@@ -127,10 +126,10 @@ def test_jobs_that_want_all_or_nothing_are_a_plain_queue(stream, policy):
     """With the minimum at the ideal nothing can be harvested or given."""
     jobs, nodes = stream
     rigid = [replace(job, minimum=job.ideal, run_ns=max(1, job.run_ns)) for job in jobs]
-    domain, scheduler = run(rigid, nodes, policy)
+    schedule, scheduler = run(rigid, nodes, policy)
     queue = run_stream(rigid, nodes, "ideal-only")
     assert scheduler.resizes == 0
-    assert (domain.start_ns, domain.end_ns) == (queue.start_ns, queue.end_ns)
+    assert (schedule.start_ns, schedule.end_ns) == (queue.start_ns, queue.end_ns)
 
 
 @given(stream=streams())

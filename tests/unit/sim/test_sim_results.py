@@ -101,9 +101,10 @@ def test_nodes_are_a_column_only_if_they_were_kept(tmp_path):
         assert "nodes" not in columns
 
 
-def test_a_folder_that_is_not_there(schedule, tmp_path):
+def test_a_folder_that_is_a_file_is_an_error(schedule, tmp_path):
+    (tmp_path / "file").touch()
     with pytest.raises(CoschedError, match="cannot be written"):
-        save(schedule, tmp_path / "absent" / "x", "x", {})
+        save(schedule, tmp_path / "file" / "x", "x", {})
 
 
 def test_exact_estimates_are_the_run_times():

@@ -6,7 +6,7 @@ the jobs have no more room.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heapreplace
 from typing import TypeAlias
 
@@ -43,43 +43,40 @@ def give_evenly(receivers: Sequence[Running], count: int) -> Amounts:
 
 def take_least_impact(victims: Sequence[Running], count: int) -> Amounts:
     """Takes each node from the job that then keeps the greatest share of its ideal."""
-    amounts = [0] * len(victims)
-    heap = [
-        (-(job.size - 1) / job.ideal, place)
-        for place, job in enumerate(victims)
-        if job.size > job.minimum
-    ]
-    heapify(heap)
-    while heap and count:
-        place = heap[0][1]
-        job = victims[place]
-        amounts[place] += 1
-        count -= 1
-        size = job.size - amounts[place]
-        if size > job.minimum:
-            heapreplace(heap, (-(size - 1) / job.ideal, place))
-        else:
-            heappop(heap)
-    return amounts
+
+    def rank(job: Running, taken: int) -> float | None:
+        size = job.size - taken
+        return -(size - 1) / job.ideal if size > job.minimum else None
+
+    return _one_by_one(victims, count, rank)
 
 
 def give_most_impact(receivers: Sequence[Running], count: int) -> Amounts:
     """Gives each node to the job that has the least share of its ideal."""
-    amounts = [0] * len(receivers)
-    heap = [
-        (job.size / job.ideal, place)
-        for place, job in enumerate(receivers)
-        if job.size < job.ideal
-    ]
+
+    def rank(job: Running, given: int) -> float | None:
+        size = job.size + given
+        return size / job.ideal if size < job.ideal else None
+
+    return _one_by_one(receivers, count, rank)
+
+
+def _one_by_one(
+    jobs: Sequence[Running], count: int, rank: Callable[[Running, int], float | None]
+) -> Amounts:
+    """Deals each node to the job with the least rank. ``rank`` takes a job and its amount
+    so far; it returns None for a job without room."""
+    amounts = [0] * len(jobs)
+    ranks = ((rank(job, 0), place) for place, job in enumerate(jobs))
+    heap = [(least, place) for least, place in ranks if least is not None]
     heapify(heap)
     while heap and count:
         place = heap[0][1]
-        job = receivers[place]
         amounts[place] += 1
         count -= 1
-        size = job.size + amounts[place]
-        if size < job.ideal:
-            heapreplace(heap, (size / job.ideal, place))
-        else:
+        again = rank(jobs[place], amounts[place])
+        if again is None:
             heappop(heap)
+        else:
+            heapreplace(heap, (again, place))
     return amounts

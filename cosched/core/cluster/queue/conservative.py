@@ -31,19 +31,16 @@ from heapq import heappop, heappush
 from cosched.core.cluster.queue.ledger import Ledger
 from cosched.core.cluster.queue.messages import Job, JobId
 from cosched.core.cluster.queue.order import Order
-from cosched.core.cluster.queue.planner import NO_RULES, Counts, Offers, PassRules
+from cosched.core.cluster.queue.planner import NO_RULES, Offers, PassRules, Planner
 from cosched.core.cluster.queue.profile import Profile
 from cosched.core.errors import CoschedError
 
 
-class Conservative:
+class Conservative(Planner):
     """Conservative backfill; ``order`` ranks the jobs when plans are compressed."""
 
     def __init__(self, ledger: Ledger, order: Order) -> None:
-        self.counts = Counts()
-        self._ledger = ledger
-        self._order = order
-        self._queue: list[Job] = []
+        super().__init__(ledger, order)
         self._arrivals: list[int] = []  # one number a job of the queue, ascending
         self._arrival: dict[JobId, int] = {}
         self._next_arrival = 0
@@ -54,16 +51,12 @@ class Conservative:
         self._profile = Profile(0, ledger.free, ())
 
     @property
-    def queue(self) -> Sequence[Job]:
-        return self._queue
-
-    @property
     def reservations(self) -> dict[JobId, int]:
         """Returns a copy of the planned start of each waiting job, after the last pass."""
         return dict(self._start_ns)
 
     def submit(self, job: Job) -> None:
-        self._queue.append(job)
+        super().submit(job)
         self._arrivals.append(self._next_arrival)
         self._arrival[job.number] = self._next_arrival
         self._next_arrival += 1
@@ -99,10 +92,10 @@ class Conservative:
                 self.counts.started_in_order += 1
             else:
                 self.counts.backfilled += 1
-            if (yield self._queue[position]) is False:
+            if (yield self.queue[position]) is False:
                 raise CoschedError(f"job {number} has a reservation and must start")
         for position in reversed(positions):
-            del self._queue[position], self._arrivals[position]
+            del self.queue[position], self._arrivals[position]
 
     def wake_ns(self) -> int | None:
         self._drop_outdated()
@@ -150,7 +143,7 @@ class Conservative:
         """Moves reservations to earlier times where that is possible."""
         profile, starts = self._profile, self._start_ns
         firsts: dict[int, int] = {}  # by size, valid until a move changes the profile
-        for job in self._order.rank(self._queue, now_ns):
+        for job in self._order.rank(self.queue, now_ns):
             start_ns, size = starts.get(job.number), job.size
             first_ns = firsts.get(size)
             if first_ns is None:
@@ -173,7 +166,7 @@ class Conservative:
         ledger = self._ledger
         ends = ((end_ns, size) for end_ns, _, size in ledger.ends)
         self._profile = Profile(now_ns, ledger.free, ends)
-        self._reserve(self._order.rank(self._queue, now_ns))
+        self._reserve(self._order.rank(self.queue, now_ns))
 
     def _reserve(self, jobs: Sequence[Job]) -> None:
         profile = self._profile

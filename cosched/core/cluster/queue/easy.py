@@ -16,7 +16,6 @@ reservation is only as good as the walltimes of the running jobs.
 
 from __future__ import annotations
 
-from bisect import insort
 from collections.abc import Sequence
 from itertools import islice
 
@@ -25,22 +24,18 @@ from cosched.core.cluster.queue.messages import Job
 from cosched.core.cluster.queue.order import Order
 from cosched.core.cluster.queue.planner import (
     NO_RULES,
-    Counts,
     Offers,
     PassRules,
-    arrival,
+    Planner,
     drop,
 )
 
 
-class Easy:
+class Easy(Planner):
     """EASY backfill over any order."""
 
     def __init__(self, ledger: Ledger, order: Order) -> None:
-        self.counts = Counts()
-        self._ledger = ledger
-        self._order = order
-        self._queue: list[Job] = []
+        super().__init__(ledger, order)
         # This many jobs at the head cannot start before a job ends.
         self._turned_down = 0
         self._shadow_ns = 0
@@ -48,21 +43,14 @@ class Easy:
         self._moved = 0  # the ledger's ``moved`` at the last pass
 
     @property
-    def queue(self) -> Sequence[Job]:
-        return self._queue
-
-    @property
     def reservation(self) -> tuple[Job, int] | None:
         """Returns the reserved job and its shadow time, after the last pass.
 
         None if no job waits or if the order is not the order of arrival."""
-        return (self._queue[0], self._shadow_ns) if self._turned_down else None
-
-    def submit(self, job: Job) -> None:
-        self._queue.append(job)
+        return (self.queue[0], self._shadow_ns) if self._turned_down else None
 
     def restore(self, job: Job) -> None:
-        insort(self._queue, job, key=arrival)
+        super().restore(job)
         self._turned_down = 0
 
     def end(self, expected_ns: int, size: int) -> None:
@@ -76,7 +64,7 @@ class Easy:
         if rules or ledger.moved != self._moved:
             self._moved = ledger.moved
             self._turned_down = 0
-        queue = self._queue
+        queue = self.queue
         ranked: Sequence[Job]
         positions: list[int] = []
         if self._turned_down:
@@ -120,6 +108,3 @@ class Easy:
         self.counts.declined += declined
         if self._order.by_arrival and not declined and not rules:
             self._turned_down = len(queue)
-
-    def wake_ns(self) -> int | None:
-        return None

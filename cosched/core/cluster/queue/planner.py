@@ -10,11 +10,12 @@ ignores it.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import insort
 from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from cosched.core.cluster.queue.ledger import Ledger
 from cosched.core.cluster.queue.messages import Job, JobId
@@ -79,24 +80,28 @@ NO_RULES = PassRules()
 Offers: TypeAlias = "Generator[Job, bool | None, None]"
 
 
-class Planner(Protocol):
-    """Decides which jobs start, at a tick."""
+class Planner(ABC):
+    """Decides which jobs start, at a tick. queue: the waiting jobs, by arrival."""
 
-    counts: Counts
-
-    @property
-    def queue(self) -> Sequence[Job]:
-        """Returns the waiting jobs, by arrival."""
+    def __init__(self, ledger: Ledger, order: Order) -> None:
+        self.counts = Counts()
+        self.queue: list[Job] = []
+        self._ledger = ledger
+        self._order = order
 
     def submit(self, job: Job) -> None:
         """Adds a job to the queue."""
+        self.queue.append(job)
 
     def restore(self, job: Job) -> None:
         """Puts an accepted job that did not start back into the queue."""
+        insort(self.queue, job, key=arrival)
 
-    def end(self, expected_ns: int, size: int) -> None:
-        """Notes that a job released its nodes; its end was expected at ``expected_ns``."""
+    def end(self, expected_ns: int, size: int) -> None:  # noqa: B027  (need not do more)
+        """Notes that a job released its nodes, which the ledger has; its end was expected
+        at ``expected_ns``."""
 
+    @abstractmethod
     def ready(self, now_ns: int, rules: PassRules = NO_RULES) -> Offers:
         """Yields the jobs to start now, each once, in this order.
 
@@ -106,36 +111,18 @@ class Planner(Protocol):
 
     def wake_ns(self) -> int | None:
         """Returns the time of the next decision if no event comes; valid after a pass."""
+        return None
 
 
-class InOrder:
+class InOrder(Planner):
     """No backfill: the first job that does not fit blocks all later jobs."""
-
-    def __init__(self, ledger: Ledger, order: Order) -> None:
-        self.counts = Counts()
-        self._ledger = ledger
-        self._order = order
-        self._queue: list[Job] = []
-
-    @property
-    def queue(self) -> Sequence[Job]:
-        return self._queue
-
-    def submit(self, job: Job) -> None:
-        self._queue.append(job)
-
-    def restore(self, job: Job) -> None:
-        insort(self._queue, job, key=arrival)
-
-    def end(self, expected_ns: int, size: int) -> None:
-        """Does nothing: the ledger has the free nodes."""
 
     def ready(self, now_ns: int, rules: PassRules = NO_RULES) -> Offers:
         ledger = self._ledger
         self.counts.passes += 1
         if not ledger.free:
             return
-        ranked = rules.apply(self._order.rank(self._queue, now_ns))
+        ranked = rules.apply(self._order.rank(self.queue, now_ns))
         positions: list[int] = []
         for position, job in enumerate(ranked):
             if job.size > ledger.free:
@@ -145,10 +132,7 @@ class InOrder:
             else:
                 positions.append(position)
         self.counts.started_in_order += len(positions)
-        drop(self._queue, ranked, positions)
-
-    def wake_ns(self) -> int | None:
-        return None
+        drop(self.queue, ranked, positions)
 
 
 def arrival(job: Job) -> tuple[int, JobId]:

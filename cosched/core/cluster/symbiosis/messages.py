@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cosched.core.cluster.queue.messages import JobEnded, JobId, Ticked
+from cosched.core.cluster.queue.messages import Job, JobEnded, Ticked
 from cosched.core.cluster.symbiosis.resources import Limits
 
 Half = int  #: 2 x node for its top half, one more for its bottom half
@@ -17,17 +17,13 @@ TOP, BOTTOM = 0, 1
 
 
 @dataclass(frozen=True, slots=True)
-class SharingJob:
+class SharingJob(Job):
     """A request for node halves.
 
     size: halves. walltime_ns: the requested run time on whole nodes of its own.
     application: its kind. limits: its user's label.
     """
 
-    number: JobId
-    size: int
-    walltime_ns: int
-    submit_ns: int
     application: str
     limits: Limits
 
