@@ -33,6 +33,14 @@ def write_json(path: Path, document: Mapping[str, Any]) -> None:
         stream.write("\n")
 
 
+def write_outcome(json_file: Path | None, text: str, document: Mapping[str, Any]) -> None:
+    """Prints the text, unless JSON goes to stdout, and writes the JSON if asked for."""
+    if json_file != Path("-"):
+        click.echo(text, nl=False)
+    if json_file is not None:
+        write_json(json_file, document)
+
+
 def check_writable(*paths: Path | None) -> None:
     """Raises CoschedError for a folder without write access, before long work begins."""
     for path in paths:

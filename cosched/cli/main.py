@@ -67,7 +67,11 @@ class LazyGroup(Group):
 
 @click.command(
     cls=LazyGroup,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 80,
+        "show_default": True,
+    },
     epilog="Start jobs with cosched-run; see cosched-run --help.",
 )
 @click.version_option(package_name="cosched")

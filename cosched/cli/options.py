@@ -65,7 +65,6 @@ def lab_nodes_option(function: F) -> F:
         "--nodes",
         type=click.IntRange(1),
         default=2,
-        show_default=True,
         metavar="N",
         help="Virtual nodes: of the lab that is up, or of a private one.",
     )(function)

@@ -51,7 +51,6 @@ def _number_of_jobs(_: click.Context, __: click.Parameter, text: str) -> int:
 @click.option(
     "--since",
     default="30d",
-    show_default=True,
     metavar="TIME",
     help="Only jobs that ended in the last TIME: 30m, 2h, 7d.",
 )
@@ -59,7 +58,6 @@ def _number_of_jobs(_: click.Context, __: click.Parameter, text: str) -> int:
     "--last",
     callback=_number_of_jobs,
     default="30",
-    show_default=True,
     metavar="N",
     help="At most the last N jobs; --json has all.",
 )

@@ -35,7 +35,6 @@ WHY_LAST = 10
     "--interval",
     type=float,
     default=2.0,
-    show_default=True,
     metavar="SECONDS",
     help="Time between two samples.",
 )

@@ -32,18 +32,11 @@ WIDTH = 79
 @click.argument("job", shell_complete=complete_jobs)
 @asked_run_dir_option
 @nodes_option
-@click.option(
-    "--since",
-    default="1m",
-    show_default=True,
-    metavar="TIME",
-    help="How far back: 30s, 5m, 2h.",
-)
+@click.option("--since", default="1m", metavar="TIME", help="How far back: 30s, 5m, 2h.")
 @click.option(
     "--last",
     type=click.IntRange(min=1),
     default=20,
-    show_default=True,
     metavar="N",
     help="At most the last N changes on each node; --json has all.",
 )

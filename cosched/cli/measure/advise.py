@@ -65,7 +65,6 @@ def _jobs_and_files(
     "--for",
     "duration",
     default="10s",
-    show_default=True,
     metavar="TIME",
     help="Longest time to watch each job of a workload.",
 )

@@ -15,7 +15,7 @@ from cosched.bench.run.interrupts import interruptible
 from cosched.bench.run.processes import RunFailed
 from cosched.bench.run.testbed import TestbedOptions
 from cosched.cli.entry import EXIT_FAILURE
-from cosched.cli.files import check_writable, write_json
+from cosched.cli.files import check_writable, write_outcome
 from cosched.cli.options import (
     hosts_option,
     json_file_option,
@@ -84,22 +84,15 @@ Exit status: 0, or 1 if a job of any run failed.
     "--cores-per-node",
     type=click.IntRange(1),
     default=1,
-    show_default=True,
     help="CPUs of each node of a private lab.",
 )
 @hosts_option()
-@click.option(
-    "--arms",
-    default="batch,kernel,cosched",
-    show_default=True,
-    help="Ways to run the workload.",
-)
+@click.option("--arms", default="batch,kernel,cosched", help="Ways to run the workload.")
 @click.option(
     "--repeat",
     "repeats",
     type=click.IntRange(1),
     default=3,
-    show_default=True,
     help="Runs of each arm; the result is the median.",
 )
 @json_file_option("Also write everything to FILE, as JSON ('-': as --json).")
@@ -178,10 +171,7 @@ def command(
         for line in error.failure.output:
             click.echo(f"  | {line}", err=True)
         raise
-    if json_file != Path("-"):
-        click.echo(outcome.text, nl=False)
-    if json_file is not None:
-        write_json(json_file, outcome.document)
+    write_outcome(json_file, outcome.text, outcome.document)
     return EXIT_FAILURE if outcome.failed else 0
 
 

@@ -36,7 +36,7 @@ from cosched.observe.timeline.trace import Trace, read_trace
     metavar="FILE.json",
     help="Write the traces for ui.perfetto.dev; no report without --out.",
 )
-@click.option("--title", default="cosched report", show_default=True, metavar="TEXT")
+@click.option("--title", default="cosched report", metavar="TEXT")
 @asked_run_dir_option
 @click.argument("inputs", nargs=-1, type=click.Path(path_type=Path), metavar="INPUT...")
 def command(

@@ -14,7 +14,7 @@ from cosched.bench.run.processes import RunFailed
 from cosched.bench.run.testbed import TestbedOptions
 from cosched.bench.tune.tune import ALIGN, MODES, TuneOptions, tune
 from cosched.cli.entry import EXIT_FAILURE
-from cosched.cli.files import check_writable, write_json, writing
+from cosched.cli.files import check_writable, write_outcome, writing
 from cosched.cli.options import (
     hosts_option,
     json_file_option,
@@ -57,16 +57,11 @@ _FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
 @click.command("tune", help=HELP)
 @click.argument("workload", type=click.Path(path_type=Path), metavar="WORKLOAD.toml")
 @click.option(
-    "--slices",
-    default="0.25s,0.5s,1s,2s,4s",
-    show_default=True,
-    metavar="TIMES",
-    help="Slices to try.",
+    "--slices", default="0.25s,0.5s,1s,2s,4s", metavar="TIMES", help="Slices to try."
 )
 @click.option(
     "--gmets",
     default="20ms,50ms,100ms,200ms,500ms",
-    show_default=True,
     metavar="TIMES",
     help="GMETs to try, if below the slice.",
 )
@@ -75,14 +70,9 @@ _FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
     metavar="MODES",
     help="proportional,strict: try both; else the current.",
 )
-@click.option("--align", "aligns", default="on", show_default=True, help="on, off or both.")
+@click.option("--align", "aligns", default="on", help="on, off or both.")
 @click.option(
-    "--repeat",
-    "repeats",
-    type=click.IntRange(1),
-    default=3,
-    show_default=True,
-    help="Runs of the finalists.",
+    "--repeat", "repeats", type=click.IntRange(1), default=3, help="Runs of the finalists."
 )
 @click.option("--resume", type=_FILE, metavar="FILE", help="Keep finished runs in FILE.")
 @click.option("--write", type=_FILE, metavar="FILE", help="The setting as a config file.")
@@ -146,10 +136,7 @@ def command(
         for line in error.failure.output:
             click.echo(f"  | {line}", err=True)
         raise
-    if json_file != Path("-"):
-        click.echo(found.text, nl=False)
-    if json_file is not None:
-        write_json(json_file, found.document)
+    write_outcome(json_file, found.text, found.document)
     if draw is not None and figure is not None:
         draw(found.document, figure)
     if write is not None:

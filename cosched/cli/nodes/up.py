@@ -14,12 +14,14 @@ from cosched.node.service.start import NodeOptions, start_node
 from cosched.shm.paths import NodePaths
 
 METRICS_USUAL = "127.0.0.1:9434"
+#: The options that do not have the name of a key of [node], with their keys.
+OTHER_NAMES = {"metrics": "metrics.listen", "allow_boost": "node.allow_raise"}
 
 
 @click.command("up")
 @run_dir_option
 @click.option("--node", default=lambda: os.uname().nodename, show_default="this host")
-@click.option("--slice", "slice_", metavar="TIME|auto", help="Time slice.")
+@click.option("--slice", metavar="TIME|auto", help="Time slice.")
 @click.option("--gmet", metavar="TIME|auto", help="Guaranteed minimum execution time.")
 @click.option(
     "--align",
@@ -70,23 +72,7 @@ METRICS_USUAL = "127.0.0.1:9434"
 @click.option("--private", is_flag=True, help="Serve only your jobs; end after the last.")
 @click.option("-v", "--verbose", is_flag=True, help="Log each switch and refusal.")
 def command(
-    run_dir: Path,
-    node: str,
-    slice_: str | None,
-    gmet: str | None,
-    align: str | None,
-    order: str | None,
-    least_share: str | None,
-    fairness: str | None,
-    class_scheduler: str | None,
-    mode: str | None,
-    metrics: str | None,
-    memory: str | None,
-    memory_wait: str | None,
-    allow_boost: str | None,
-    trace: str | None,
-    private: bool,
-    verbose: bool,
+    run_dir: Path, node: str, private: bool, verbose: bool, **settings: str | None
 ) -> None:
     """Start the scheduler daemon and the timer daemon of this node.
 
@@ -101,37 +87,23 @@ def command(
       cosched up --metrics
     """
     given = {
-        "node.slice": (slice_, "--slice"),
-        "node.gmet": (gmet, "--gmet"),
-        "node.align": (align, "--align"),
-        "node.order": (order, "--order"),
-        "node.least_share": (least_share, "--least-share"),
-        "node.fairness": (fairness, "--fairness"),
-        "node.class_scheduler": (class_scheduler, "--class-scheduler"),
-        "node.mode": (mode, "--mode"),
-        "node.trace": (trace, "--trace"),
-        "metrics.listen": (metrics, "--metrics"),
-        "node.memory": (memory, "--memory"),
-        "node.memory_wait": (memory_wait, "--memory-wait"),
-        "node.allow_raise": (allow_boost, "--allow-boost"),
+        OTHER_NAMES.get(name, f"node.{name}"): (text, f"--{name.replace('_', '-')}")
+        for name, text in settings.items()
+        if text is not None
     }
-    config, doubts = load(
-        os.environ,
-        {path: (text, name) for path, (text, name) in given.items() if text is not None},
-    )
-    settings = config.node.settings()
+    config, doubts = load(os.environ, given)
     for doubt in doubts:
         click.echo(f"cosched: warning: {doubt}", err=True)
     options = NodeOptions(
-        settings,
+        config.node.settings(),
         config.node.class_scheduler,
         config.node.mode,
         private,
         verbose,
         config.metrics_listen(private=private),
-        memory,
-        memory_wait,
+        settings["memory"],
+        settings["memory_wait"],
         config.node.allow_raise,
-        trace,
+        settings["trace"],
     )
     click.echo(start_node(NodePaths(run_dir, node), options))

@@ -62,7 +62,6 @@ calibration_option = click.option(
     "repeats",
     type=click.IntRange(1),
     default=1,
-    show_default=True,
     help="Runs of each program without cosched; the median counts.",
 )
 @lab_nodes_option

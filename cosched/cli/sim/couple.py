@@ -54,30 +54,22 @@ Examples:
     metavar="A-B,...",
     help="hold or yield for each log, in order; by default every combination.",
 )
-@click.option(
-    "--pairs",
-    default="2min",
-    show_default=True,
-    help="Time between mates, or share of mates in %.",
-)
+@click.option("--pairs", default="2min", help="Time between mates, or share of mates in %.")
 @click.option(
     "--policy",
     type=click.Choice([name for name in POLICIES if name != "conservative"]),
     default="wfp",
-    show_default=True,
     help="Order and backfill of every queue.",
 )
 @click.option(
     "--release",
     default="20min",
-    show_default=True,
     help="How often holding jobs release their nodes, or 'never'.",
 )
 @click.option(
     "--held-cap",
     type=click.FloatRange(0.0, 1.0),
     default=1.0,
-    show_default=True,
     help="Share of a machine that may be held; further jobs yield.",
 )
 @click.option(
@@ -90,14 +82,12 @@ Examples:
     "--raise-by",
     type=click.IntRange(0),
     default=0,
-    show_default=True,
     metavar="N",
     help="Places that a job moves up in the queue with each yield.",
 )
 @click.option(
     "--timing",
     default="together",
-    show_default=True,
     help="together; within=TIME of each other; or after=TIME, when the first log's job "
     "has run that long.",
 )
@@ -105,7 +95,6 @@ Examples:
     "--estimates",
     type=click.Choice([told.value for told in Estimates]),
     default=Estimates.LOG.value,
-    show_default=True,
     help="Run times that the queues expect: as users asked (log), or exact.",
 )
 @skip_bad_option

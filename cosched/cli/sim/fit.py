@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from cosched.cli.files import check_writable, write_json
+from cosched.cli.files import check_writable, write_outcome
 from cosched.cli.options import json_file_option
 from cosched.cli.sim.options import (
     command_line,
@@ -55,15 +55,9 @@ def fit_log(
     log = read_swf(trace, machine=machine, skip_bad=skip_bad)
     stem = trace.name.removesuffix(".gz").removesuffix(".swf")
     model = fit(log.workload, name or stem, _begins_s(begins, log))
-    if json_file != Path("-"):
-        click.echo(_text(model, len(log.workload)), nl=False)
-    if json_file is not None:
-        document = {
-            **model.document(),
-            "command": command_line(),
-            "jobs": len(log.workload),
-        }
-        write_json(json_file, document)
+    jobs = len(log.workload)
+    document = {**model.document(), "command": command_line(), "jobs": jobs}
+    write_outcome(json_file, _text(model, jobs), document)
 
 
 def _begins_s(begins: str | None, log: Log) -> int:

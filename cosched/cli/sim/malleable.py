@@ -95,6 +95,7 @@ def _percents(ctx: click.Context, param: click.Parameter, value: str) -> tuple[i
     callback=choose((*BASELINES, *HARVESTING)),
     metavar="A,B",
     default="ideal-only,ideal-backfill,moldable,even-fq,low-impact-fr",
+    show_default=False,
     help="One or several; by default the baselines, even-fq and low-impact-fr.",
 )
 @click.option(
@@ -103,7 +104,6 @@ def _percents(ctx: click.Context, param: click.Parameter, value: str) -> tuple[i
     callback=_degrees,
     metavar="M,...",
     default="none",
-    show_default=True,
     help="Harvest for queued jobs while fewer than M jobs run; none: always.",
 )
 @click.option(
@@ -112,14 +112,12 @@ def _percents(ctx: click.Context, param: click.Parameter, value: str) -> tuple[i
     callback=_percents,
     metavar="P,...",
     default="50",
-    show_default=True,
     help="Fewest nodes of a job, in percent of its ideal.",
 )
 @click.option(
     "--execution",
     type=click.Choice(list(EXECUTIONS)),
     default="linear",
-    show_default=True,
     help="How run times depend on nodes. Users' problems are always parabolic.",
 )
 @click.option(
@@ -129,37 +127,32 @@ def _percents(ctx: click.Context, param: click.Parameter, value: str) -> tuple[i
     help="Harvest a job at most N times.",
 )
 @click.option(
-    "--protect", default="0s", metavar="TIME", help="Do not harvest younger jobs."
+    "--protect",
+    default="0s",
+    show_default=False,
+    metavar="TIME",
+    help="Do not harvest younger jobs.",
 )
 @click.option(
     "--worth",
     type=click.FloatRange(0.0),
     default=0.0,
+    show_default=False,
     metavar="X",
     help="Resize a job only if that saves X times its cost.",
 )
-@click.option(
-    "--count",
-    type=click.IntRange(1),
-    default=10_000,
-    show_default=True,
-    help="Jobs to generate.",
-)
+@click.option("--count", type=click.IntRange(1), default=10_000, help="Jobs to generate.")
 @click.option(
     "--traces",
     type=click.IntRange(1),
     default=1,
-    show_default=True,
     help="Logs to generate; the figures are means over them.",
 )
-@click.option(
-    "--seed", type=int, default=0, show_default=True, help="Random seed of the first log."
-)
+@click.option("--seed", type=int, default=0, help="Random seed of the first log.")
 @click.option(
     "--beta",
     type=click.FloatRange(0.0),
     default=0.5,
-    show_default=True,
     help="Interval between users' problems; at 1 they hardly wait.",
 )
 @machine_option("Another size of the machine.")

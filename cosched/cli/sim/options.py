@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from cosched.cli.files import write_json
+from cosched.cli.files import write_outcome
 from cosched.sim.parallel import OutcomeT, RunT, Work, carry_out_all
 from cosched.sim.progress import open_progress
 
@@ -48,18 +48,13 @@ def skip_bad_option(function: F) -> F:
 
 def seed_option(default: int = 0, help: str = "Random seed.") -> Callable[[F], F]:
     """``--seed``."""
-    return click.option("--seed", type=int, default=default, show_default=True, help=help)
+    return click.option("--seed", type=int, default=default, help=help)
 
 
 def repeat_option(default: int, help: str) -> Callable[[F], F]:
     """``--repeat N``."""
     return click.option(
-        "--repeat",
-        type=click.IntRange(1),
-        default=default,
-        show_default=True,
-        metavar="N",
-        help=help,
+        "--repeat", type=click.IntRange(1), default=default, metavar="N", help=help
     )
 
 
@@ -88,12 +83,7 @@ def carry_out_runs(
 
 
 def write_results(json_file: Path | None, text: str, document: Mapping[str, Any]) -> None:
-    """Prints the text, unless JSON goes to stdout, and writes the JSON if asked for.
-
-    The JSON also has the command and the version that made it.
-    """
-    if json_file != Path("-"):
-        click.echo(text, nl=False)
-    if json_file is not None:
-        made_by = {"command": command_line(), "version": version("cosched")}
-        write_json(json_file, {**made_by, **document})
+    """Prints and writes an outcome; the JSON also has the command and the version that made
+    it."""
+    made_by = {"command": command_line(), "version": version("cosched")}
+    write_outcome(json_file, text, {**made_by, **document})

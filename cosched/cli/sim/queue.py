@@ -99,7 +99,6 @@ Examples:
     callback=choose(tuple(POLICIES)),
     metavar="A,B",
     default="easy",
-    show_default=True,
     help="One or several.",
 )
 @click.option(
@@ -107,7 +106,6 @@ Examples:
     callback=choose(tuple(told.value for told in Estimates)),
     metavar="A,B",
     default="log",
-    show_default=True,
     help="Run times that the policy expects: as users asked (log), or exact.",
 )
 @machine_option()
@@ -177,7 +175,6 @@ def _check_files(runs: Sequence[Run], save_in: Path | None, json_file: Path | No
     "--load",
     type=float,
     default=0.7,
-    show_default=True,
     help="Node-seconds of the jobs / node-seconds of the machine.",
 )
 @seed_option()

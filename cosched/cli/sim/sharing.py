@@ -10,11 +10,13 @@ from typing import Any, TypeVar
 
 import click
 
-from cosched.cli.sim.options import carry_out_runs, command_line
+from cosched.cli.options import choose
+from cosched.cli.sim.options import carry_out_runs, command_line, write_results
 from cosched.core.cluster.symbiosis.datastar import MODELS
 from cosched.core.cluster.symbiosis.matrix import Model, parse_model
+from cosched.core.cluster.symbiosis.scheduler import ORDERS
 from cosched.core.errors import CoschedError
-from cosched.sim.symbiotic.runs import SharingOutcome, SharingRun, carry_out
+from cosched.sim.symbiotic.runs import NAMES, SharingOutcome, SharingRun, carry_out
 from cosched.sim.symbiotic.save import save
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -26,7 +28,6 @@ def model_option(default: str) -> Callable[[F], F]:
         "--model",
         "model_name",
         default=default,
-        show_default=True,
         metavar="datastar|npb|FILE",
         help="Speedups of applications beside each other, and users' labels.",
     )
@@ -47,22 +48,36 @@ def read_model(name: str) -> Model:
         raise CoschedError(f"{name}: is not JSON ({error})") from error
 
 
+def placements_option(default: str, help: str) -> Callable[[F], F]:
+    """``--placements A,B``."""
+    return click.option(
+        "--placements", callback=choose(NAMES), metavar="A,B", default=default, help=help
+    )
+
+
+def order_option(default: str) -> Callable[[F], F]:
+    """``--order``."""
+    return click.option(
+        "--order",
+        type=click.Choice(list(ORDERS)),
+        default=default,
+        help="Order in which jobs are considered.",
+    )
+
+
 def simulate(
-    runs: Sequence[SharingRun], save_in: Path | None
-) -> tuple[list[SharingOutcome], list[Path]]:
-    """Returns the outcomes of all runs, and the files saved."""
+    model_name: str,
+    runs: Sequence[SharingRun],
+    save_in: Path | None,
+    json_file: Path | None,
+    render: Callable[[Sequence[SharingOutcome]], str],
+) -> None:
+    """Carries out all runs, saves their jobs if asked for, and writes the outcomes."""
     outcomes = carry_out_runs(carry_out, runs, len(os.sched_getaffinity(0)))
-    if save_in is None:
-        return outcomes, []
-    return outcomes, save(outcomes, save_in, command_line())
-
-
-def runs_document(
-    model_name: str, outcomes: Sequence[SharingOutcome], files: Sequence[Path]
-) -> dict[str, Any]:
-    """Returns the outcomes as JSON."""
-    return {
+    files = [] if save_in is None else save(outcomes, save_in, command_line())
+    document = {
         "model": model_name,
         "runs": [outcome.document() for outcome in outcomes],
         "files": [str(file) for file in files],
     }
+    write_results(json_file, render(outcomes), document)

@@ -9,19 +9,19 @@ import click
 
 from cosched.cli.files import check_writable
 from cosched.cli.groups import Group
-from cosched.cli.options import choose, json_file_option
+from cosched.cli.options import json_file_option
 from cosched.cli.sim.options import repeat_option, save_option, seed_option, write_results
 from cosched.cli.sim.sharing import (
     model_option,
+    order_option,
+    placements_option,
     read_model,
-    runs_document,
     simulate,
 )
 from cosched.cli.sim.symbiosis_log import log
 from cosched.core.cluster.symbiosis.learner import check_labels
 from cosched.core.cluster.symbiosis.pairings import assess
 from cosched.core.cluster.symbiosis.rounds import experiment
-from cosched.core.cluster.symbiosis.scheduler import ORDERS
 from cosched.sim.symbiotic.runs import NAMES, SharingRun
 from cosched.sim.symbiotic.stream import StreamRecipe
 from cosched.sim.symbiotic.table import (
@@ -58,6 +58,7 @@ def symbiosis() -> None:
     "--rounds",
     type=click.IntRange(0),
     default=0,
+    show_default=False,
     metavar="N",
     help="Also run N schedules of a scheduler that experiments.",
 )
@@ -122,19 +123,11 @@ Examples:
 
 @symbiosis.command("stream", help=STREAM_HELP)
 @model_option("npb")
-@click.option(
-    "--placements",
-    callback=choose(NAMES),
-    metavar="A,B",
-    default=",".join(NAMES),
-    show_default=True,
-    help="One or several.",
-)
+@placements_option(",".join(NAMES), "One or several.")
 @click.option(
     "--machine",
     type=click.IntRange(1),
     default=4,
-    show_default=True,
     metavar="NODES",
     help="Nodes of the machine, with two halves each.",
 )
@@ -143,7 +136,6 @@ Examples:
     "stream_jobs",
     type=click.IntRange(1),
     default=100,
-    show_default=True,
     metavar="N",
     help="Jobs of each stream.",
 )
@@ -151,23 +143,15 @@ Examples:
     "--large",
     type=click.IntRange(1),
     default=4,
-    show_default=True,
     metavar="HALVES",
     help="Size of the large jobs.",
 )
-@click.option(
-    "--order",
-    type=click.Choice(list(ORDERS)),
-    default="largest",
-    show_default=True,
-    help="Order in which jobs are considered.",
-)
+@order_option("largest")
 @click.option(
     "--queue",
     "queue_limit",
     type=click.IntRange(1),
     default=12,
-    show_default=True,
     metavar="N",
     help="Greatest number of jobs that wait at a time.",
 )
@@ -201,9 +185,7 @@ def stream(
         )
         for count in range(repeat)
     ]
-    outcomes, files = simulate(runs, save_in)
-    document = runs_document(model_name, outcomes, files)
-    write_results(json_file, stream_table(outcomes), document)
+    simulate(model_name, runs, save_in, json_file, stream_table)
 
 
 symbiosis.add_command(log)

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from cosched.cli.files import check_writable
-from cosched.cli.options import choose, json_file_option
+from cosched.cli.options import json_file_option
 from cosched.cli.sim.options import (
     log_argument,
     machine_option,
@@ -16,16 +16,15 @@ from cosched.cli.sim.options import (
     save_option,
     seed_option,
     skip_bad_option,
-    write_results,
 )
 from cosched.cli.sim.sharing import (
     model_option,
+    order_option,
+    placements_option,
     read_model,
-    runs_document,
     simulate,
 )
-from cosched.core.cluster.symbiosis.scheduler import ORDERS
-from cosched.sim.symbiotic.runs import NAMES, SharingRun
+from cosched.sim.symbiotic.runs import SharingRun
 from cosched.sim.symbiotic.stream import DRAWS, StreamRecipe
 from cosched.sim.symbiotic.table import log_table
 
@@ -56,29 +55,15 @@ Examples:
 @click.command("log", help=HELP, short_help="Run the jobs of a log on shared nodes.")
 @log_argument
 @model_option("datastar")
-@click.option(
-    "--placements",
-    callback=choose(NAMES),
-    metavar="A,B",
-    default="labels,anyhow,learned",
-    show_default=True,
-    help="One or several, beside whole.",
-)
+@placements_option("labels,anyhow,learned", "One or several, beside whole.")
 @machine_option()
 @click.option(
     "--draw",
     type=click.Choice(DRAWS),
     default="job",
-    show_default=True,
     help="Draw an application for each job, or for each user's executable.",
 )
-@click.option(
-    "--order",
-    type=click.Choice(list(ORDERS)),
-    default="fcfs",
-    show_default=True,
-    help="Order in which jobs are considered.",
-)
+@order_option("fcfs")
 @repeat_option(3, "Draws, with this seed and the next ones.")
 @seed_option()
 @skip_bad_option
@@ -113,6 +98,4 @@ def log(
         )
         for count in range(repeat)
     ]
-    outcomes, files = simulate(runs, save_in)
-    document = runs_document(model_name, outcomes, files)
-    write_results(json_file, log_table(outcomes), document)
+    simulate(model_name, runs, save_in, json_file, log_table)

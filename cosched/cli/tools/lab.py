@@ -38,7 +38,6 @@ def command() -> None:
     "--cores-per-node",
     type=int,
     default=1,
-    show_default=True,
     help="CPUs of this machine for each node alone.",
 )
 @click.option("--no-daemons", is_flag=True, help="Do not start the nodes' daemons.")

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -18,9 +18,6 @@ from cosched.core.errors import CoschedError
 from cosched.launch.mpi import Places
 from cosched.launch.shim import build_shim, make_shim
 from cosched.launch.target import Target, find_target
-
-if TYPE_CHECKING:
-    pass
 
 F = TypeVar("F", bound=Callable[..., Any])
 _COLUMNS = 80
