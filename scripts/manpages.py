@@ -49,7 +49,7 @@ Records = Sequence[tuple[str, str]]
 
 def pages() -> Iterator[tuple[str, str]]:
     """Yields the name and the text of each page."""
-    top = click.Context(cosched, info_name="cosched")
+    top = click.Context(cosched, info_name="cosched", show_default=True)
     see = [f"cosched-{name}(1)" for name in COMMANDS]
     yield "cosched.1", _main_page(top, [*see, "cosched-run(1)", "coschedd(8)"])
     for name, (_, _, line) in COMMANDS.items():
