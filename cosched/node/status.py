@@ -128,13 +128,16 @@ def _scheduled(view: NodeView, since_wall_ns: int) -> dict[str, Any]:
 
 
 def _order_status(prospect: Prospect | None) -> dict[str, Any]:
-    """Returns the job's place in the order and the reason; nothing if jobs take turns."""
+    """Returns the job's place in the order and the reason; nothing if jobs take turns, or
+    if the job is raised."""
     if prospect is None:
         return {}
     return {
         "order": {
             "place": prospect.place,
             "reason": prospect.reason.value,
+            "cost_s": prospect.cost_ns / NS_PER_S,
+            "age_s": prospect.age_ns / NS_PER_S,
             "expected_s": prospect.expected_ns / NS_PER_S or None,
             "left_s": prospect.left_ns / NS_PER_S or None,
             "lengths": prospect.lengths,
@@ -154,6 +157,7 @@ def _job_status(
         "key": job.key,
         "carrier": CARRIERS.get(job.carrier, "unknown"),
         "scheduled": state.scheduled,
+        "came_by": state.came_by.value,
         "mode": state.mode.value,
         "state": state_word(state),
         "share_percent": view.machine.shares.get(job.key),

@@ -107,24 +107,29 @@ class Knowledge:
         late = ran_ns * LATE_PART > expected_ns * (LATE_PART + 1)
         return ran_ns / expected_ns if late else 1.0
 
-    def left_ns(self, age_ns: int, lengths_ns: Sequence[int]) -> int:
-        """Returns what is probably left of a job of this age: the mean of its possible
-        rests; 0 if it outlived all lengths, or none is known."""
-        rests_ns = _rests_ns(age_ns, lengths_ns)
-        return sum(rests_ns) // len(rests_ns) if rests_ns else 0
 
-    def cost_ns(self, age_ns: int, lengths_ns: Sequence[int], least_ns: int) -> int:
-        """Returns the cost of a job of this age that may have these lengths.
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """The cost of a job, and what is probably left of it: the mean of its possible rests;
+    0 if it outlived all lengths, or none is known."""
 
-        ``least_ns`` is the cost of a job of which nothing is known at its beginning.
-        """
-        cost_ns = cost_of_rests_ns(_rests_ns(age_ns, lengths_ns))
-        if cost_ns is not None:
-            return cost_ns
-        unknown_ns = doubled_ns(age_ns, least_ns)
-        if not lengths_ns:
-            return unknown_ns
-        return min(unknown_ns, OUTLIVED_FACTOR * (age_ns - max(lengths_ns)))
+    cost_ns: int
+    left_ns: int = 0
+
+
+def estimate(age_ns: int, lengths_ns: Sequence[int], least_ns: int) -> Estimate:
+    """Returns the estimate for a job of this age that may have these lengths.
+
+    ``least_ns`` is the cost of a job of which nothing is known at its beginning.
+    """
+    rests_ns = _rests_ns(age_ns, lengths_ns)
+    cost_ns = cost_of_rests_ns(rests_ns)
+    if cost_ns is not None:
+        return Estimate(cost_ns, sum(rests_ns) // len(rests_ns))
+    unknown_ns = doubled_ns(age_ns, least_ns)
+    if not lengths_ns:
+        return Estimate(unknown_ns)
+    return Estimate(min(unknown_ns, OUTLIVED_FACTOR * (age_ns - max(lengths_ns))))
 
 
 def _rests_ns(age_ns: int, lengths_ns: Sequence[int]) -> list[int]:

@@ -439,12 +439,7 @@ class NodeScheduler:
 
     def prospects(self, now_ns: int) -> dict[Job, Prospect]:
         """Returns why each job has its place in the order; empty if jobs take turns."""
-        table = self._table
-        return {
-            key: prospect
-            for group in table.groups
-            for key, prospect in table.policy.prospects(group, now_ns).items()
-        }
+        return self._table.prospects(now_ns)
 
     def remember(self, ended: Iterable[Ended]) -> None:
         """Takes over jobs that ended before this machine began, in the order of their ends.

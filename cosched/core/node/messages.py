@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from cosched.core.node.knowledge import UNKNOWN, Ended, Expectation
+from cosched.core.node.prospect import Prospect
 from cosched.core.node.settings import Settings
 
 Job = str  #: a job's key on this node
@@ -50,6 +51,11 @@ class Cause(str, Enum):
     RAISED = "raised"  # an owner raised a job
     RELEASED = "released"  # its owner released it: it runs at normal shares
     SHUTDOWN = "shutdown"  # the daemon ends: every job runs at normal shares
+
+    @property
+    def follows_order(self) -> bool:
+        """Whether jobs are scheduled for this cause in their order."""
+        return self not in (Cause.PULLED, Cause.GIVEN)
 
     @property
     def allows_requests(self) -> bool:
@@ -240,12 +246,16 @@ class SetShares(Command):
 
 @dataclass(frozen=True, slots=True)
 class PublishStatus(Command):
-    """Publish to a job's tasks whether it is scheduled; each change has a new epoch."""
+    """Publish to a job's tasks whether it is scheduled; each change has a new epoch.
+
+    prospect: the job's place at the decision, if the order of the jobs decided.
+    """
 
     job: Job
     epoch: int
     scheduled: bool
     cause: Cause
+    prospect: Prospect | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,13 +20,18 @@ class Reason(str, Enum):
 class Prospect:
     """One job in the order.
 
-    place: 0 for the first job of its group. expected_ns: its expected length, corrected as
-    in ``knowledge``. left_ns: what is probably left of it; both are 0 if they are unknown.
+    place: 0 for the first job of its group.
+    cost_ns: by which the jobs are ordered, see ``knowledge``.
+    age_ns: the age that counts; if the length is unknown, that of the oldest like job.
+    expected_ns: its expected length, corrected as in ``knowledge``. left_ns: the probable
+        rest of it. Both are 0 if they are unknown.
     lengths: from so many lengths of like jobs.
     """
 
     place: int
     reason: Reason
+    cost_ns: int
+    age_ns: int
     expected_ns: int = 0
     left_ns: int = 0
     lengths: int = 0

@@ -145,13 +145,15 @@ def reschedule(
     jobs = table.by_key()
     leaving = [job for job in jobs if job.scheduled and job not in chosen]
     coming = [job for job in jobs if not job.scheduled and job in chosen]
+    if not leaving and not coming:
+        return _set_shares(table)
+    prospects = table.prospects(now_ns) if cause.follows_order else {}
     commands: list[Command] = []
     for job in leaving:
         job.account(now_ns)
         job.scheduled = False
-        commands.append(
-            PublishStatus(job.key, job.next_epoch(), False, _cause_of_leaving(table, cause))
-        )
+        why, prospect = _cause_of_leaving(table, cause), prospects.get(job.key)
+        commands.append(PublishStatus(job.key, job.next_epoch(), False, why, prospect))
     for job in coming:
         job.scheduled = True
         job.awaits_gmet = job.awaits_switch = False
@@ -159,8 +161,11 @@ def reschedule(
         job.since_ns = now_ns
         job.switches += 1
     commands += _set_shares(table)
-    commands += [PublishStatus(job.key, job.next_epoch(), True, cause) for job in coming]
-    return commands + rearm(table) if leaving or coming else commands
+    commands += [
+        PublishStatus(job.key, job.next_epoch(), True, cause, prospects.get(job.key))
+        for job in coming
+    ]
+    return commands + rearm(table)
 
 
 def _set_shares(table: ProcessTable) -> list[Command]:

@@ -10,6 +10,7 @@ from cosched.core.node.groups import Group, connected, fits, share_percents
 from cosched.core.node.job import JobState
 from cosched.core.node.knowledge import Ended, Knowledge
 from cosched.core.node.messages import Branch, Event, Job, OrderTimer
+from cosched.core.node.prospect import Prospect
 from cosched.core.node.settings import Settings
 from cosched.core.node.slices.policy import choose_policy
 
@@ -105,6 +106,16 @@ class ProcessTable:
         return self._raised_first(
             [self.policy.order_during_turns(group, now_ns) for group in self.groups]
         )
+
+    def prospects(self, now_ns: int) -> dict[Job, Prospect]:
+        """Why each job has its place in the order, without raised jobs; empty if jobs take
+        turns."""
+        return {
+            key: prospect
+            for group in self.groups
+            for key, prospect in self.policy.prospects(group, now_ns).items()
+            if not self.jobs[key].alone
+        }
 
     def _raised_first(self, orders: Sequence[Sequence[JobState]]) -> list[JobState]:
         jobs = [job for order in orders for job in order]

@@ -19,6 +19,7 @@ from cosched.core.node.messages import (
     RefuseRequest,
     Task,
 )
+from cosched.core.node.prospect import Prospect
 from cosched.core.trace.tracker import TaskTracker
 
 
@@ -33,6 +34,8 @@ class Note:
     asker, task: the job and the task that trapped the message, if a message did it.
     by_ns: see ``messages.RefuseRequest``.
     owner_of, mode: the job whose owner did it, and the mode that the owner chose.
+    prospect: the job's place in the order, rival: that of the only one of ``others``; None
+        if the order did not decide.
     """
 
     now_ns: int
@@ -45,6 +48,8 @@ class Note:
     by_ns: int = 0
     owner_of: Job | None = None
     mode: str | None = None
+    prospect: Prospect | None = None
+    rival: Prospect | None = None
 
 
 ENDED = "ended"
@@ -74,14 +79,24 @@ def _note(
     if isinstance(command, RefuseRequest):
         whom = () if command.other is None else (command.other,)
         return Note(*when, command.reason.value, None, whom, asker, task, command.by_ns)
-    others = tuple(
-        other.job
+    others = [
+        other
         for other in commands
         if isinstance(other, PublishStatus)
         and other.job != command.job
         and other.scheduled is not command.scheduled
         and not other.cause.allows_requests
+    ]
+    chosen = event if isinstance(event, ModeChosen) else None
+    return Note(
+        *when,
+        command.cause.value,
+        command.scheduled,
+        tuple(other.job for other in others),
+        asker,
+        task,
+        owner_of=chosen.job if chosen else None,
+        mode=chosen.mode.value if chosen else None,
+        prospect=command.prospect,
+        rival=others[0].prospect if len(others) == 1 else None,
     )
-    chosen = (event.job, event.mode.value) if isinstance(event, ModeChosen) else ()
-    why = command.cause.value
-    return Note(*when, why, command.scheduled, others, asker, task, 0, *chosen)

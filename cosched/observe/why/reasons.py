@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from cosched.core.node.messages import Cause, Mode, Refusal
 from cosched.core.trace.story import ENDED, Note
+from cosched.observe.why.places import in_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,10 @@ class Explainer:
                 return f"scheduled: {trapped} a message of a peer that runs{gave_way}"
             beside = f"it fits beside {self._asker(note)}, which a message pulled"
             return f"scheduled: {beside}{gave_way}"
+        switched = note.others or note.why == Cause.SLICE.value
+        if note.prospect is not None and note.mode is None and switched:
+            new = "it is new: " if note.why == Cause.FIRST.value else ""
+            return f"scheduled: {new}{in_words(note.prospect)}{gave_way}{self._rival(note)}"
         return "scheduled: " + {
             Cause.FIRST.value: f"it is new, and was submitted before {self._names(note)}"
             if note.others
@@ -54,6 +59,8 @@ class Explainer:
 
     def _off(self, note: Note) -> str:
         now = f"; now {self._names(note)}" if note.others else ""
+        if note.prospect is not None and note.mode is None:
+            return f"displaced: {in_words(note.prospect)}{now}{self._rival(note)}"
         if note.why == Cause.DISPLACED.value:
             return f"displaced{self._displaced_by(note)}{now}"
         return {
@@ -67,6 +74,10 @@ class Explainer:
             Cause.RESUMED.value: "its owner resumed it; it waits for its turn",
             Cause.RAISED.value: "its owner boosted it; it waits for its turn",
         }.get(note.why, note.why)
+
+    def _rival(self, note: Note) -> str:
+        """Returns why the other job has its place, if there is only one."""
+        return "" if note.rival is None else f": {in_words(note.rival)}"
 
     def _by_owner(self, note: Note, done: str) -> str:
         """Returns why the job is scheduled after an owner boosted or resumed a job."""
@@ -90,8 +101,8 @@ class Explainer:
             Refusal.GMET.value: f"{others} had {by} of its guaranteed time left",
             Refusal.AHEAD.value: f"it has had {by} more CPU time than {others}, which "
             "waits too",
-            Refusal.PRECEDED.value: f"{others} was submitted first and keeps its CPUs for "
-            f"another {by}",
+            Refusal.PRECEDED.value: f"{others} comes first and keeps its CPUs for another "
+            f"{by}",
             Refusal.SCHEDULED.value: "it was scheduled already",
             Refusal.STALE.value: "asked before the last change of its status",
             Refusal.SUSPENDED.value: "its owner suspended it",

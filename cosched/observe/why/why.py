@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.trace.story import Note, notes_about
 from cosched.node.sockets.client import request
@@ -125,7 +127,7 @@ def _remembered(
     if status is None:
         return [], {}, 2**63
     answer = request(paths, "why", job=key, since_wall_ns=asker.since_wall_ns)
-    notes = [Note(**{**n, "others": tuple(n["others"])}) for n in answer["notes"]]
+    notes = msgspec.convert(answer["notes"], list[Note])
     ranks = {int(pid): rank for pid, rank in answer["ranks"].items()}
     return notes, ranks, answer["reaches_back_to_wall_ns"]
 

@@ -13,6 +13,7 @@ from cosched.core.node.knowledge import (
     Knowledge,
     cost_of_rests_ns,
     doubled_ns,
+    estimate,
 )
 from cosched.core.units import NS_PER_S
 
@@ -21,9 +22,9 @@ TIMES = st.integers(0, 1000 * S)
 LENGTHS = st.lists(st.integers(1, 1000 * S), min_size=1, max_size=8)
 
 
-def cost_s(age_s, lengths_s, knowledge=None):
+def cost_s(age_s, lengths_s):
     lengths_ns = [round(length_s * S) for length_s in lengths_s]
-    return (knowledge or Knowledge()).cost_ns(round(age_s * S), lengths_ns, S) / S
+    return estimate(round(age_s * S), lengths_ns, S).cost_ns / S
 
 
 @pytest.mark.parametrize(("age_s", "left_s"), [(0, 8), (3, 5), (7.5, 0.5), (8.5, 0.5)])
@@ -60,7 +61,7 @@ def test_outlived_job_rises_to_the_cost_of_an_unknown_job():
 
 @given(TIMES, LENGTHS)
 def test_outlived_job_never_costs_more_than_an_unknown_job(age_ns, lengths_ns):
-    cost_ns = Knowledge().cost_ns(age_ns, lengths_ns, S)
+    cost_ns = estimate(age_ns, lengths_ns, S).cost_ns
     assert cost_ns >= 0
     if age_ns > max(lengths_ns) * 9 // 8:
         assert cost_ns <= doubled_ns(age_ns, S)

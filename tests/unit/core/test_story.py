@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from cosched.core.node.knowledge import Expectation
 from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import (
     AlarmRang,
@@ -48,8 +49,9 @@ class Node:
         event = kind(now_ns=self.now_ns, wall_ns=self.now_ns, **fields)
         self.steps.append((event, self.machine.handle(event)))
 
-    def register(self, job, task, cpus=(0,)):
-        self.send(TaskRegistered, job=job, task=task, cpus=frozenset(cpus))
+    def register(self, job, task, cpus=(0,), after_ms=0, **fields):
+        cpus = frozenset(cpus)
+        self.send(TaskRegistered, after_ms, job=job, task=task, cpus=cpus, **fields)
 
     def trap(self, job, task, after_ms=0):
         epoch = self.machine.jobs[job].epoch
@@ -100,8 +102,8 @@ def test_story_of_a_gmet_refusal_has_the_time_left(node):
 def test_story_of_precedence_names_the_first_job(node):
     node.trap("0.b", 21, after_ms=40)
     assert node.last("0.b") == (
-        "refused, rank 3 trapped a message: a was submitted first and keeps its CPUs for "
-        "another 0.46 s"
+        "refused, rank 3 trapped a message: a comes first and keeps its CPUs for another "
+        "0.46 s"
     )
 
 
@@ -126,6 +128,68 @@ def test_story_of_an_ahead_refusal_names_the_waiting_job():
         "refused, rank 3 trapped a message: it has had 4.00 s more CPU time than a, which "
         "waits too"
     )
+
+
+def ordered_node(*lengths_s):
+    """A node that orders jobs by what is left of them, with jobs a, b, ... Each is expected
+    to run as long as said; None: nothing is known."""
+    node = Node(slice_auto=True)
+    for number, length_s in enumerate(lengths_s):
+        known = () if length_s is None else (length_s * NS_PER_S,)
+        expectation = Expectation(number + 1, known)
+        key, task = JOBS[number], 11 + 10 * number
+        node.register(key, task, expectation=expectation, after_ms=400)
+    return node
+
+
+def test_story_of_a_newcomer_with_less_left():
+    node = ordered_node(60, 2)
+    assert node.last("0.b") == (
+        "scheduled: it is new: about 2.0 s left, of 2.0 s expected; a gave way: about 60 s "
+        "left, of 60 s expected"
+    )
+    assert node.last("0.a") == (
+        "displaced: about 60 s left, of 60 s expected; now b: about 2.0 s left, of 2.0 s "
+        "expected"
+    )
+
+
+def test_story_of_a_job_that_comes_first_at_a_look():
+    node = ordered_node(3, 8)
+    assert node.last("0.b") == "new; it waits for its turn"
+    node.send(SliceEnded, 9000)
+    assert node.last("0.b") == (
+        "scheduled: about 8.0 s left, of 8.0 s expected; a gave way: it has outlived its "
+        "expectation of 3.0 s by 6.4 s (counts as 13 s left)"
+    )
+
+
+def test_story_of_a_guaranteed_part():
+    node = ordered_node(60, 100)
+    for _ in range(29):
+        node.send(SliceEnded, 1000)
+    assert node.last("0.b") == (
+        "scheduled: it must get its guaranteed part of the time; a gave way: about 34 s "
+        "left, of 60 s expected"
+    )
+
+
+def test_story_of_an_unknown_length():
+    node = ordered_node(None, 1)
+    node.send(SliceEnded, 900)
+    assert node.last("0.a") == (
+        "displaced: it has run 1.3 s of an unknown length (counts as 2.0 s left); "
+        "now b: about 1.0 s left, of 1.0 s expected"
+    )
+
+
+def test_message_and_owner_are_named_instead_of_the_order():
+    node = ordered_node(60, 70)
+    node.trap("0.b", 21, after_ms=20_000)
+    assert "rank 3 trapped a message of a peer" in node.last("0.b")
+    assert node.last("0.a") == "displaced by b: rank 3 trapped a message there; now b"
+    node.send(ModeChosen, 10, job="0.a", mode=Mode.RAISED)
+    assert node.last("0.b") == "displaced: the owner of a boosted it; now a"
 
 
 def test_repeated_refusals_become_one(node):

@@ -6,6 +6,7 @@ import pytest
 
 from cosched.core.trace.story import Note
 from cosched.core.units import NS_PER_S
+from cosched.observe.why.places import span
 from cosched.observe.why.reasons import Explained
 from cosched.observe.why.standing import last_change_wall_ns, standing
 
@@ -23,19 +24,22 @@ def job(name, scheduled, mode="coscheduled", cpus=(0,), slice_s=2.0):
     }
 
 
-def ordered(name, scheduled, reason, left_s=None, expected_s=None, lengths=0):
-    """A job of a node that orders jobs by what is left of them."""
-    order = {
-        **{"place": 0, "reason": reason, "left_s": left_s},
-        **{"expected_s": expected_s, "lengths": lengths},
-    }
-    return {**job(name, scheduled), "scheduled_s": 2.04, "order": order}
+def ordered(name, scheduled, place=None, reason="left", cost_s=6.0, **more):
+    """A job of a node that orders jobs by what is left of them; without a place it is
+    raised."""
+    values = {"came_by": "slice", "scheduled_s": 2.04, "cpus": [0], **more}
+    fields = ("left_s", "age_s", "expected_s", "lengths")
+    known = {"left_s": cost_s, "age_s": 2.04, "expected_s": 10.0, "lengths": 1}
+    known |= {field: values.pop(field) for field in fields if field in values}
+    order = {"place": place, "reason": reason, "cost_s": cost_s, **known}
+    found = {**job(name, scheduled, "coscheduled"), **values}
+    return {**found, "mode": "raised"} if place is None else {**found, "order": order}
 
 
 def status(*jobs, align=False, waiting=()):
     return {
         "wall_ns": NOW,
-        "settings": {"slice_s": 2.0, "align": align},
+        "settings": {"slice_s": 2.0, "align": align, "least_share": "25%/30s"},
         "jobs": list(jobs),
         "waiting": list(waiting),
     }
@@ -79,30 +83,6 @@ CHANGED = told((NOW - NS_PER_S, "slice", True), (NOW - NS_PER_S // 4, "gmet", No
             "suspended by its owner for 1.00 s: it is stopped",
         ),
         (
-            status(ordered("a", True, "left", 0.83, 4, 14), ordered("b", False, "unknown")),
-            "runs for 1.00 s: about 0.8 s left, from 14 earlier runs; b waits",
-        ),
-        (
-            status(ordered("a", False, "unknown"), ordered("b", True, "left", 3.0, 4, 1)),
-            "waits for 1.00 s: it has run 2.0 s, and its length is unknown; "
-            "b runs: about 3.0 s left, from one run or estimate",
-        ),
-        (
-            status(
-                ordered("a", False, "outlived", None, 1.5, 3), ordered("b", True, "due")
-            ),
-            "waits for 1.00 s: it has run 2.0 s of an expected 1.5 s; "
-            "b runs: it must get its guaranteed part of the time",
-        ),
-        (
-            status(ordered("a", True, "ending", 0.1, 4, 3), ordered("b", False, "left", 9)),
-            "runs for 1.00 s: it is about to end; b waits",
-        ),
-        (
-            status(ordered("a", True, "left", 1.0, 4, 3)),
-            "runs for 1.00 s; nothing waits for its CPUs",
-        ),
-        (
             status(
                 waiting=[{"key": "0.a", "waited_s": 3.0, "reason": "memory: needs 8 GiB"}]
             ),
@@ -112,6 +92,108 @@ CHANGED = told((NOW - NS_PER_S, "slice", True), (NOW - NS_PER_S // 4, "gmet", No
 )
 def test_standing_describes_each_situation(node, words):
     assert standing(node, "0.a", CHANGED) == words
+
+
+SHORT = {"cost_s": 0.8, "lengths": 8, "expected_s": 2.9}
+UNKNOWN = {"reason": "unknown", "left_s": None, "expected_s": None, "lengths": 0}
+
+
+@pytest.mark.parametrize(
+    ("node", "words"),
+    [
+        (
+            status(ordered("a", True, 0, **SHORT), ordered("b", False, 1)),
+            "runs for 1.00 s: about 0.8 s left, from 8 earlier runs; "
+            "b waits: about 6.0 s left, of 10 s expected",
+        ),
+        (
+            status(
+                ordered("a", False, 1),
+                ordered("b", True, 0, **SHORT),
+                ordered("c", True, 2),
+                ordered("d", False, 3),
+            ),
+            "waits for 1.00 s: about 6.0 s left, of 10 s expected; "
+            "b runs: about 0.8 s left, from 8 earlier runs; c runs too",
+        ),
+        (
+            status(ordered("a", True, 0, "due"), *(ordered(n, False, 1) for n in "bcd")),
+            "runs for 1.00 s: it must get its guaranteed part (25% of its share in 30 s); "
+            "b waits: about 6.0 s left, of 10 s expected; c, d wait too",
+        ),
+        (
+            status(ordered("a", False, 1, cost_s=4.0, **UNKNOWN), ordered("b", True, 0)),
+            "waits for 1.00 s: it has run 2.0 s of an unknown length (counts as 4.0 s "
+            "left); b runs: about 6.0 s left, of 10 s expected, too close for a "
+            "switch",
+        ),
+        (
+            status(
+                ordered("a", False, 1, cost_s=16.0, **{**UNKNOWN, "age_s": 14.0}),
+                ordered("b", True, 0, "ending", **SHORT),
+            ),
+            "waits for 1.00 s: a job like it has run 14 s of an unknown length (counts "
+            "as 16 s left); b runs: it is about to end",
+        ),
+        (
+            status(
+                ordered("a", False, 1, "outlived", left_s=None, expected_s=4.0, age_s=7.0),
+                ordered("b", True, 0, cost_s=2.5, left_s=80.0, lengths=3),
+            ),
+            "waits for 1.00 s: it has outlived its expectation of 4.0 s by 3.0 s "
+            "(counts as 6.0 s left); b runs: about 80 s left, from 3 earlier runs (counts "
+            "as 2.5 s left: some were short)",
+        ),
+        (
+            status(ordered("a", False, 0, **SHORT), ordered("b", True, 1)),
+            "waits for 1.00 s: it is next: about 0.8 s left, from 8 earlier runs; "
+            "b runs: it keeps the CPUs until the order is checked again",
+        ),
+        (
+            status(
+                ordered("a", True, 1, came_by="pulled"), ordered("b", False, 0, **SHORT)
+            ),
+            "runs for 1.00 s: a message of a peer that runs pulled it in; "
+            "b is next: about 0.8 s left, from 8 earlier runs",
+        ),
+        (
+            status(
+                ordered("a", True, 2, cpus=(1,)),
+                ordered("b", True, 0, cpus=(0,)),
+                ordered("c", False, 1, cpus=(0, 1)),
+            ),
+            "runs for 1.00 s: about 6.0 s left, of 10 s expected; "
+            "c waits: it does not fit beside b",
+        ),
+        (
+            status(ordered("a", True), ordered("b", False, 0)),
+            "runs for 1.00 s: its owner boosted it; "
+            "b waits: about 6.0 s left, of 10 s expected",
+        ),
+        (
+            status(ordered("a", False, 0), ordered("b", True)),
+            "waits for 1.00 s: about 6.0 s left, of 10 s expected; "
+            "b runs: its owner boosted it",
+        ),
+        (
+            status(ordered("a", True, 0), ordered("b", True, 1, cpus=(1,))),
+            "runs for 1.00 s; nothing waits for its CPUs",
+        ),
+    ],
+)
+def test_standing_in_an_order_names_the_reasons(node, words):
+    assert standing(node, "0.a", CHANGED) == words
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        *((0.04, "0.04 s"), (0.5, "0.5 s"), (9.9, "9.9 s"), (9.96, "10 s")),
+        *((599, "599 s"), (640, "11 min"), (7000, "117 min"), (90000, "25 h")),
+    ],
+)
+def test_spans_are_short(seconds, words):
+    assert span(round(seconds * NS_PER_S)) == words
 
 
 def test_last_change_ignores_notes_without_change():

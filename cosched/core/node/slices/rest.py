@@ -21,12 +21,13 @@ Whatever the order, each job gets its guaranteed part of the time (``guarantee``
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from cosched.core.node.groups import Group
 from cosched.core.node.guarantee import due_job
 from cosched.core.node.job import JobState
-from cosched.core.node.knowledge import Knowledge
+from cosched.core.node.knowledge import Estimate, Knowledge, estimate
 from cosched.core.node.messages import Job, OrderTimer
 from cosched.core.node.prospect import Prospect, Reason
 from cosched.core.node.settings import LENGTH_MAX_NS, Settings
@@ -44,6 +45,38 @@ PATIENCE = 16
 ENDING_PART = 2
 
 
+class _Place(NamedTuple):
+    """A place in the order: a key to sort by, as far as the job's ``number``, which is its
+    own; and the facts behind it."""
+
+    rank: int
+    held_cost_ns: int
+    waits: bool
+    number: int
+    age_ns: int
+    lengths_ns: Sequence[int]
+    estimate: Estimate
+
+    def prospect(self, place: int) -> Prospect:
+        """Returns the facts and the reason for people."""
+        return Prospect(
+            place,
+            self._reason(),
+            cost_ns=self.estimate.cost_ns,
+            age_ns=self.age_ns,
+            expected_ns=sum(self.lengths_ns) // max(1, len(self.lengths_ns)),
+            left_ns=self.estimate.left_ns,
+            lengths=len(self.lengths_ns),
+        )
+
+    def _reason(self) -> Reason:
+        if self.rank != USUAL:
+            return Reason.ENDING if self.rank == ENDING else Reason.DUE
+        if not self.lengths_ns:
+            return Reason.UNKNOWN
+        return Reason.LEFT if self.estimate.left_ns else Reason.OUTLIVED
+
+
 class RestSlices(FreeSlices):
     """See ``policy.SlicePolicy`` for the methods."""
 
@@ -58,36 +91,28 @@ class RestSlices(FreeSlices):
         places = self._places(group, now_ns)
         return sorted(group.jobs, key=lambda job: places[job.key])
 
-    def costs_ns(self, group: Group, now_ns: int) -> dict[Job, int]:
-        """Returns the cost of each job of the group."""
-        oldest_ns: dict[tuple[int, int], int] = {}  # by user and kind
-        for job in group.jobs:
-            kind = (job.user, job.expectation.kind)
-            oldest_ns[kind] = max(oldest_ns.get(kind, 0), job.age_ns(now_ns))
-        costs_ns = {}
-        for job in group.jobs:
-            lengths_ns = self._knowledge.lengths_of(job.expectation, job.user)
-            age_ns = job.age_ns(now_ns)
-            if job.expectation.kind and not lengths_ns:
-                age_ns = oldest_ns[job.user, job.expectation.kind]
-            costs_ns[job.key] = self._knowledge.cost_ns(age_ns, lengths_ns, self.slice_ns)
-        return costs_ns
-
-    def _places(self, group: Group, now_ns: int) -> dict[Job, tuple[int, ...]]:
+    def _places(self, group: Group, now_ns: int) -> dict[Job, _Place]:
         """Returns a key for each job by which the group is sorted: first a job that is
         about to end, then the job that is due, then all others."""
         due = due_job(group, self._settings, now_ns)
-        costs_ns = self.costs_ns(group, now_ns)
-        places: dict[Job, tuple[int, ...]] = {}
+        oldest_ns = _oldest_ns(group, now_ns)
+        places: dict[Job, _Place] = {}
         for number, job in enumerate(group.jobs):  # by precedence
-            cost_ns = costs_ns[job.key]
+            lengths_ns = self._knowledge.lengths_of(job.expectation, job.user)
+            age_ns = job.age_ns(now_ns)
+            if job.expectation.kind and not lengths_ns:
+                age_ns = oldest_ns[_kind(job)]
+            found = estimate(age_ns, lengths_ns, self.slice_ns)
+            cost_ns = found.cost_ns
             if job.scheduled:
                 cost_ns = cost_ns * HOLD_PERCENT // 100
             if job.scheduled and cost_ns * ENDING_PART <= self.slice_ns:
                 rank = ENDING
             else:
                 rank = DUE if job is due else USUAL
-            places[job.key] = (rank, cost_ns, not job.scheduled, number)
+            places[job.key] = _Place(
+                rank, cost_ns, not job.scheduled, number, age_ns, lengths_ns, found
+            )
         return places
 
     def protected_until_ns(
@@ -107,23 +132,8 @@ class RestSlices(FreeSlices):
 
     def prospects(self, group: Group, now_ns: int) -> Mapping[Job, Prospect]:
         places = self._places(group, now_ns)
-        order = sorted(group.jobs, key=lambda job: places[job.key])
-        return {
-            job.key: self._prospect(job, place, places[job.key][0], now_ns)
-            for place, job in enumerate(order)
-        }
-
-    def _prospect(self, job: JobState, place: int, rank: int, now_ns: int) -> Prospect:
-        lengths_ns = self._knowledge.lengths_of(job.expectation, job.user)
-        left_ns = self._knowledge.left_ns(job.age_ns(now_ns), lengths_ns)
-        if rank != USUAL:
-            reason = Reason.ENDING if rank == ENDING else Reason.DUE
-        elif not lengths_ns:
-            reason = Reason.UNKNOWN
-        else:
-            reason = Reason.LEFT if left_ns else Reason.OUTLIVED
-        expected_ns = sum(lengths_ns) // max(1, len(lengths_ns))
-        return Prospect(place, reason, expected_ns, left_ns, len(lengths_ns))
+        order = sorted(places, key=places.__getitem__)
+        return {key: places[key].prospect(number) for number, key in enumerate(order)}
 
     def lead_ns(self, group: Group) -> int:
         """No limit: the order does not go by the CPU time that a job has had."""
@@ -145,3 +155,16 @@ class RestSlices(FreeSlices):
         if ends_ns:
             return OrderTimer(False, False, self.slice_ns, min(ends_ns))
         return OrderTimer(not groups, self._settings.align, self.slice_ns, 0)
+
+
+def _kind(job: JobState) -> tuple[int, int]:
+    """Returns the user and the kind: like jobs have the same."""
+    return job.user, job.expectation.kind
+
+
+def _oldest_ns(group: Group, now_ns: int) -> dict[tuple[int, int], int]:
+    """Returns the greatest age of like jobs."""
+    oldest_ns: dict[tuple[int, int], int] = {}
+    for job in group.jobs:
+        oldest_ns[_kind(job)] = max(oldest_ns.get(_kind(job), 0), job.age_ns(now_ns))
+    return oldest_ns
