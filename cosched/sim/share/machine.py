@@ -77,7 +77,7 @@ class SharedMachine:
         self._places = Places(workload.machine, sharing.rows.dom)
         self._knowledge = Knowledge()
         self._expected = Expected(workload)
-        self._turns = Turns(sharing.settings, self._knowledge, sharing.costs)
+        self._turns = Turns(sharing.settings, sharing.costs)
         self._expectations: dict[int, Expectation] = {}
         self._running: dict[int, Running] = {}
         self._now_ns = 0

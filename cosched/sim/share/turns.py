@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from cosched.core.node.knowledge import MARGIN_PART, Knowledge, doubled_ns
+from cosched.core.node.knowledge import MARGIN_PART, doubled_ns, estimate
 from cosched.core.node.settings import Settings
 from cosched.core.node.slices.rest import HOLD_PERCENT
 
@@ -53,10 +53,9 @@ class Running:
 class Turns:
     """Orders the jobs of a machine."""
 
-    def __init__(self, settings: Settings, knowledge: Knowledge, costs: Costs) -> None:
+    def __init__(self, settings: Settings, costs: Costs) -> None:
         self._least_ns = settings.slice_ns
         self._share = settings.least_share
-        self._knowledge = knowledge
         self._costs = costs
 
     def order(self, jobs: Iterable[Running]) -> list[Running]:
@@ -64,7 +63,7 @@ class Turns:
         return sorted(jobs, key=lambda job: (self._cost_ns(job), job.index))
 
     def _cost_ns(self, job: Running) -> int:
-        cost_ns = self._knowledge.cost_ns(round(job.age_ns), job.lengths_ns, self._least_ns)
+        cost_ns = estimate(round(job.age_ns), job.lengths_ns, self._least_ns).cost_ns
         return cost_ns * HOLD_PERCENT // 100 if job.first else cost_ns
 
     def allot(self, jobs: Iterable[Running]) -> None:

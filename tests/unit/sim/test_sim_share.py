@@ -12,7 +12,6 @@ from hypothesis import settings as given_settings
 from hypothesis import strategies as st
 
 from cosched.cli.main import cosched
-from cosched.core.node.knowledge import Knowledge
 from cosched.core.node.settings import USUAL
 from cosched.core.units import NS_PER_S
 from cosched.sim.logs.swf import write_swf
@@ -120,7 +119,7 @@ def test_rates_never_exceed_a_node(jobs):
         job.rivals = max(
             sum(other.nodes >> node & 1 for other in running) for node in bits(job.nodes)
         )
-    Turns(USUAL, Knowledge(), FREE).allot(running)
+    Turns(USUAL, FREE).allot(running)
     for node in range(4):
         here = [job.rate for job in running if job.nodes >> node & 1]
         assert sum(here) <= 1 + 1e-9
