@@ -152,6 +152,18 @@ def test_daemon_after_a_killed_one_appends_to_its_trace(written):
     assert replay(trace).difference is None
 
 
+def test_daemon_sets_a_trace_of_another_version_aside(written):
+    path, lines = written
+    older = b'{"cosched_trace":5,"node":"node1"}\n'
+    path.write_bytes(older + b"".join(lines))
+    open_trace(
+        trace_place(path.parent), lambda: header_of(NodeScheduler(Settings()))
+    ).close()
+    assert len(read_trace([path.parent]).segments) == 1
+    aside = path.with_name("trace.version5.jsonl")
+    assert aside.read_bytes() == older + b"".join(lines), "nothing is lost"
+
+
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
