@@ -137,8 +137,13 @@ def _rests_ns(age_ns: int, lengths_ns: Sequence[int]) -> list[int]:
     return sorted(
         max(length_ns - age_ns, length_ns // REST_PART)
         for length_ns in lengths_ns
-        if age_ns <= length_ns + length_ns // MARGIN_PART
+        if age_ns <= outlived_ns(length_ns)
     )
+
+
+def outlived_ns(length_ns: int) -> int:
+    """Returns the greatest age at which a job may still have this length."""
+    return length_ns + length_ns // MARGIN_PART
 
 
 def cost_of_rests_ns(rests_ns: Sequence[int]) -> int | None:

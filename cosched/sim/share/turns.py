@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from cosched.core.node.knowledge import MARGIN_PART, doubled_ns, estimate
+from cosched.core.node.knowledge import doubled_ns, estimate, outlived_ns
 from cosched.core.node.settings import Settings
 from cosched.core.node.slices.rest import HOLD_PERCENT
 
@@ -89,8 +89,8 @@ class Turns:
 
     def review_in_ns(self, job: Running) -> float:
         """Returns after which time the job's cost may rise above that of another job."""
-        outlived_ns = [length_ns + length_ns // MARGIN_PART for length_ns in job.lengths_ns]
-        left = [at_ns + 1 - job.age_ns for at_ns in outlived_ns if at_ns >= job.age_ns]
+        ages_ns = map(outlived_ns, job.lengths_ns)
+        left = [at_ns + 1 - job.age_ns for at_ns in ages_ns if at_ns >= job.age_ns]
         if left:
             in_ns = min(left)
         elif job.lengths_ns:
