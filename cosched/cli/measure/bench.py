@@ -109,7 +109,6 @@ Exit status: 0, or 1 if a job of any run failed.
     "--seen",
     type=click.IntRange(0),
     default=0,
-    show_default=True,
     metavar="N",
     help="Runs of each program alone before, so that its length is known.",
 )

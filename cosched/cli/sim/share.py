@@ -32,7 +32,6 @@ SHORT_NS = 4 * 3600 * NS_PER_S
     "--dom",
     type=click.IntRange(2),
     default=3,
-    show_default=True,
     help="Jobs that may share a node.",
 )
 @click.option(
@@ -40,7 +39,6 @@ SHORT_NS = 4 * 3600 * NS_PER_S
     "queue_name",
     type=click.Choice(["easy", "fcfs"]),
     default="easy",
-    show_default=True,
     help="The queue's policy.",
 )
 @click.option(
@@ -52,7 +50,6 @@ SHORT_NS = 4 * 3600 * NS_PER_S
 @click.option(
     "--switch-cost",
     default="10ms",
-    show_default=True,
     metavar="TIME",
     help="Time lost by each switch.",
 )
@@ -60,7 +57,6 @@ SHORT_NS = 4 * 3600 * NS_PER_S
     "--interference",
     type=click.FloatRange(0, 0.5),
     default=0.01,
-    show_default=True,
     help="Part of its speed that a job loses for each job on its nodes.",
 )
 @click.option("--first", type=click.IntRange(2), metavar="N", help="Only the first N jobs.")
