@@ -28,16 +28,22 @@ def column(values: array[int]) -> Column:
     return np.frombuffer(values, dtype=np.int64)
 
 
-def summarise(workload: Workload, start_ns: array[int]) -> dict[str, float]:
-    """Returns the figures of a schedule in which every job started; times in seconds."""
+def summarise(
+    workload: Workload, start_ns: array[int], end_ns: array[int] | None = None
+) -> dict[str, float]:
+    """Returns the figures of a schedule in which every job started; times in seconds.
+
+    ``end_ns``: by default each job ends when its run time is over.
+    """
     submit, run = column(workload.submit_ns), column(workload.run_ns)
     size, start = column(workload.size), column(start_ns)
+    end = start + run if end_ns is None else column(end_ns)
     wait = start - submit
-    response = wait + run
+    response = end - submit
     ran = run > 0
     slowdown = response[ran] / run[ran]
     bounded = np.maximum(response / np.maximum(run, BOUND_NS), 1.0)
-    makespan_s = float((start + run).max() - submit.min()) / NS_PER_S
+    makespan_s = float(end.max() - submit.min()) / NS_PER_S
     span_s = float(submit.max() - submit.min()) / NS_PER_S
     node_s = float((size * (run / NS_PER_S)).sum())
     wait_s = wait / NS_PER_S
@@ -48,6 +54,7 @@ def summarise(workload: Workload, start_ns: array[int]) -> dict[str, float]:
         "p95_wait_s": float(np.percentile(wait_s, 95)),
         "max_wait_s": float(wait_s.max()),
         "mean_response_s": float(response.mean()) / NS_PER_S,
+        "max_response_s": float(response.max()) / NS_PER_S,
         "mean_slowdown": float(slowdown.mean()) if slowdown.size else 1.0,
         "mean_bounded_slowdown": float(bounded.mean()),
         "median_bounded_slowdown": float(np.median(bounded)),

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import time
-from array import array
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from cosched.core.units import NS_PER_S
 from cosched.sim.engine import Progress, no_progress
 from cosched.sim.logs.swf import read_swf
-from cosched.sim.logs.workload import Workload
-from cosched.sim.queue.metrics import BOUND_NS, column
+from cosched.sim.queue.metrics import summarise
 from cosched.sim.share.machine import SharedMachine, Sharing
 
 
@@ -35,32 +31,15 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
-    """The figures of a schedule. Times in seconds; slowdowns are bounded by 10 s.
-
-    load: node-seconds of the jobs / of the machine while jobs were submitted. used: the
-    part of the machine's time until the last end that jobs took.
-    """
-
-    mean_wait_s: float
-    mean_response_s: float
-    mean_slowdown: float
-    p95_slowdown: float
-    max_response_s: float
-    load: float
-    used: float
-    switches: int
-
-
-@dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a run."""
+    """The result of a run. figures: of ``sim.queue.metrics``."""
 
     run: Run
     jobs: int
     machine: int
     skipped: dict[str, int]
-    figures: Figures
+    figures: dict[str, float]
+    switches: int
     cpu_s: float
 
     def document(self) -> dict[str, Any]:
@@ -76,7 +55,8 @@ class Outcome:
             "jobs": self.jobs,
             "machine": self.machine,
             "skipped_lines": self.skipped,
-            "figures": asdict(self.figures),
+            "figures": self.figures,
+            "switches": self.switches,
             "cpu_s": self.cpu_s,
         }
 
@@ -95,29 +75,7 @@ def carry_out(run: Run, progress: Progress = no_progress) -> Outcome:
         jobs=len(workload),
         machine=workload.machine,
         skipped=log.skipped_lines(),
-        figures=summarise(workload, machine.start_ns, machine.end_ns, machine.switches),
+        figures=summarise(workload, machine.start_ns, machine.end_ns),
+        switches=machine.switches,
         cpu_s=time.process_time() - began_s,
-    )
-
-
-def summarise(
-    workload: Workload, start_ns: array[int], end_ns: array[int], switches: int = 0
-) -> Figures:
-    """Returns the figures of a schedule in which every job ended."""
-    submit, run = column(workload.submit_ns), column(workload.run_ns)
-    start, end = column(start_ns), column(end_ns)
-    response = end - submit
-    slowdown = np.maximum(response / np.maximum(run, BOUND_NS), 1.0)
-    node_s = float((column(workload.size) * (run / NS_PER_S)).sum())
-    makespan_s = float(end.max() - submit.min()) / NS_PER_S
-    span_s = float(submit.max() - submit.min()) / NS_PER_S
-    return Figures(
-        mean_wait_s=float((start - submit).mean()) / NS_PER_S,
-        mean_response_s=float(response.mean()) / NS_PER_S,
-        mean_slowdown=float(slowdown.mean()),
-        p95_slowdown=float(np.percentile(slowdown, 95)),
-        max_response_s=float(response.max()) / NS_PER_S,
-        load=node_s / (workload.machine * span_s) if span_s else 0.0,
-        used=node_s / (workload.machine * makespan_s) if makespan_s else 0.0,
-        switches=switches,
     )

@@ -11,6 +11,7 @@ from cosched.tables import table
 
 HEAD = ("queue", "wait", "response", "slowdown", "p95", "longest", "used", "of the first")
 ALIGN = "<>>>>>>>"
+SLOWDOWN = "mean_bounded_slowdown"
 #: A ratio that differs from 1 by less is called about the same.
 SAME = 0.05
 MEMORY = "Such logs have no memory figures: all jobs of a node are assumed to fit."
@@ -24,7 +25,7 @@ def render(outcomes: Sequence[Outcome]) -> str:
         first = rows[0]
         lines = [
             trace.name,
-            f"{first.jobs} jobs, {first.machine} nodes, load {first.figures.load:.2f}",
+            f"{first.jobs} jobs, {first.machine} nodes, load {first.figures['load']:.2f}",
             *left_out(first.skipped),
             *table(HEAD, [_cells(row, first) for row in rows], ALIGN),
             *(_verdict(row, first) for row in rows[1:]),
@@ -37,25 +38,27 @@ def _cells(outcome: Outcome, first: Outcome) -> tuple[str, ...]:
     figures = outcome.figures
     return (
         outcome.run.name,
-        duration(figures.mean_wait_s),
-        duration(figures.mean_response_s),
-        f"{figures.mean_slowdown:.1f}",
-        f"{figures.p95_slowdown:.1f}",
-        duration(figures.max_response_s),
-        f"{figures.used:.0%}",
-        f"{figures.mean_slowdown / first.figures.mean_slowdown:.2f}",
+        duration(figures["mean_wait_s"]),
+        duration(figures["mean_response_s"]),
+        f"{figures[SLOWDOWN]:.1f}",
+        f"{figures['p95_bounded_slowdown']:.1f}",
+        duration(figures["max_response_s"]),
+        f"{figures['utilisation']:.0%}",
+        f"{_ratio(SLOWDOWN, outcome, first):.2f}",
     )
 
 
 def _verdict(outcome: Outcome, first: Outcome) -> str:
     """Compares a shared machine with the first row."""
-    slowdown = outcome.figures.mean_slowdown / first.figures.mean_slowdown
-    response = outcome.figures.mean_response_s / first.figures.mean_response_s
-    longest = outcome.figures.max_response_s / first.figures.max_response_s
     return (
-        f"shared: slowdown {_compared(slowdown)}, response "
-        f"{_compared(response)}, longest {_compared(longest)}"
+        f"shared: slowdown {_compared(_ratio(SLOWDOWN, outcome, first))}, "
+        f"response {_compared(_ratio('mean_response_s', outcome, first))}, "
+        f"longest {_compared(_ratio('max_response_s', outcome, first))}"
     )
+
+
+def _ratio(figure: str, outcome: Outcome, first: Outcome) -> float:
+    return outcome.figures[figure] / first.figures[figure]
 
 
 def _compared(ratio: float) -> str:

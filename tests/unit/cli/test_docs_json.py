@@ -26,6 +26,7 @@ SMALL = {
     "cosched config check": ("config", "check", "--json", "faulty.toml"),
     "cosched lab status": ("lab", "status", "--run-dir", "nowhere", "--json"),
     "cosched sim queue": ("sim", "queue", "a.swf", "--policy", "easy", "--json"),
+    "cosched sim share": ("sim", "share", "a.swf", "--json"),
     "cosched sim couple": (
         *("sim", "couple", "a.swf", "b.swf", "--pairs", "50%"),
         *("--schemes", "hold-yield", "--json"),
