@@ -95,9 +95,12 @@ def test_ranks_without_mpi_end_normally(cosched_run, any_mpi):
     assert done.returncode == 3
 
 
-def test_only_a_rank_registers_its_start(start_cosched_run, here, task):
+@pytest.mark.parametrize(("register", "again"), [("start", 2), ("init", 0)])
+def test_only_ranks_register(start_cosched_run, here, task, register, again):
     """Launchers and their servers also have the job's variables."""
-    job = start_cosched_run("--job", "mine", "-n", "2", task, "wait")
+    job = start_cosched_run(
+        "--register", register, "--job", "mine", "-n", "2", task, "wait"
+    )
     try:
         pids = {int(job.stdout.readline()) for _ in range(2)}
         assert {found["pid"] for found in tasks(here)} == pids
@@ -106,17 +109,4 @@ def test_only_a_rank_registers_its_start(start_cosched_run, here, task):
         job.send_signal(signal.SIGTERM)
         job.wait(PATIENCE_S)
     assert counters["reg_new_job"] + counters["reg_new_task"] == 2
-    assert counters["reg_again"] + counters.get("reg_moved", 0) == 2
-
-
-def test_rank_registers_in_mpi_init_if_asked(start_cosched_run, here, task):
-    job = start_cosched_run("--register", "init", "--job", "mine", "-n", "2", task, "wait")
-    try:
-        pids = {int(job.stdout.readline()) for _ in range(2)}
-        assert {found["pid"] for found in tasks(here)} == pids
-        counters = request(here, "status")["counters"]
-    finally:
-        job.send_signal(signal.SIGTERM)
-        job.wait(PATIENCE_S)
-    assert counters["reg_new_job"] + counters["reg_new_task"] == 2
-    assert counters.get("reg_again", 0) + counters.get("reg_moved", 0) == 0
+    assert counters.get("reg_again", 0) + counters.get("reg_moved", 0) == again
