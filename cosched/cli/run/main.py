@@ -39,9 +39,33 @@ class RunCommand(click.Command):
         return super().parse_args(ctx, words)
 
 
+HELP = """\
+Start an MPI program that takes part in coscheduling.
+
+PROGRAM is a program with its arguments, or your own launcher with its command line.
+Streams, signals and the exit status are the launcher's. If this node has no daemons,
+private ones run as long as the job.
+
+How long your jobs run is recorded in ~/.local/state/cosched/runs.jsonl, to order later
+ones. COSCHED_RUNS=off turns that off, and COSCHED_RUNS=FILE names another file.
+
+\b
+Examples:
+  cosched-run -n 4 ./app
+  cosched-run -n 4 python app.py
+  cosched-run --hosts lab1,lab2 -n 8 --ppn 4 ./app
+  cosched-run -- mpiexec -n 4 ./app
+  cosched-run -- srun ./app
+  cosched-run --wait block -n 4 ./app
+  cosched-run --memory 8G -n 4 ./app
+  cosched-run --time 1:30:00 -n 4 ./app
+"""
+
+
 @click.command(
     "cosched-run",
     cls=RunCommand,
+    help=HELP,
     context_settings={
         "help_option_names": ["-h", "--help"],
         "max_content_width": 80,
@@ -146,26 +170,6 @@ def command(
     dry_run: bool,
     as_json: bool,
 ) -> int:
-    """Start an MPI program that takes part in coscheduling.
-
-    PROGRAM is a program with its arguments, or your own launcher with its command line.
-    Streams, signals and the exit status are the launcher's. If this node has no daemons,
-    private ones run as long as the job.
-
-    How long your jobs run is recorded in ~/.local/state/cosched/runs.jsonl, to order later
-    ones. COSCHED_RUNS=off turns that off, and COSCHED_RUNS=FILE names another file.
-
-    \b
-    Examples:
-      cosched-run -n 4 ./app
-      cosched-run -n 4 python app.py
-      cosched-run --hosts lab1,lab2 -n 8 --ppn 4 ./app
-      cosched-run -- mpiexec -n 4 ./app
-      cosched-run -- srun ./app
-      cosched-run --wait block -n 4 ./app
-      cosched-run --memory 8G -n 4 ./app
-      cosched-run --time 1:30:00 -n 4 ./app
-    """
     if not argv:
         raise click.UsageError("Missing PROGRAM.", ctx)
     if as_json and not dry_run:

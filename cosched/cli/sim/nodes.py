@@ -161,16 +161,11 @@ def nodes(
     align: str,
     arms: str | None,
     calibration: Path | None,
-    message: str,
-    trap: str,
-    switch: str,
-    clock: str,
-    late: str,
-    spread: str,
     strict: bool,
     seed: int,
     at_a_time: int,
     json_file: Path | None,
+    **times: str,
 ) -> None:
     check_writable(json_file)
     settings = Settings().changed({"slice": slice_, "gmet": gmet, "align": align})
@@ -178,14 +173,9 @@ def nodes(
     known = calibration_of(workload, calibration) if workload else None
     cluster = Cluster(
         nodes or (known.nodes if known else 64),
-        message_ns=parse_duration(message, "--message"),
-        trap_ns=parse_duration(trap, "--trap"),
-        switch_ns=parse_duration(switch, "--switch"),
-        clock_ns=parse_duration(clock, "--clock"),
-        late_ns=parse_duration(late, "--late"),
-        spread_ns=parse_duration(spread, "--spread"),
         fills=not strict,
         same_ticks=known is not None and known.lab,
+        **{f"{name}_ns": parse_duration(text, f"--{name}") for name, text in times.items()},
     )
     programs: tuple[Program, ...]
     if workload is not None and known is not None:
@@ -206,9 +196,7 @@ def nodes(
     wanted = _arms(arms) if arms else (WORKLOAD if workload else EQUAL_JOBS)
     runs = [NodesRun(arm, programs, cluster, settings, seed) for arm in wanted]
     outcomes = carry_out_runs(carry_out, runs, at_a_time)
-    document = {
-        "runs": [outcome.document() for outcome in outcomes],
-    }
+    document = {"runs": [outcome.document() for outcome in outcomes]}
     write_results(json_file, render(outcomes), document)
 
 
