@@ -2,41 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
-
-from cosched.core.trace.history import JobRecord
 from cosched.core.trace.predictions import Predictions
-
-RECORD = JobRecord(
-    node="n",
-    job="0.a",
-    name="a",
-    uid=0,
-    ranks=(0,),
-    world=1,
-    carrier="none",
-    began_wall_ns=0,
-    ended_wall_ns=1,
-    partial=False,
-    response_s=9.0,
-    scheduled_s=4.0,
-    unscheduled_s=5.0,
-    suspended_s=0.0,
-    released_s=0.0,
-    cpu_s=None,
-    switches=1,
-    granted=0,
-    trapped=0,
-    sent=0,
-    received=0,
-    waited_s=0.0,
-)
+from tests.unit.core.test_history import record
 
 
 def counted(*changes):
     found = Predictions()
     for change in changes:
-        found.add(dataclasses.replace(RECORD, **change))
+        found.add(record(**{"scheduled_s": 4.0, **change}))
     return found
 
 
