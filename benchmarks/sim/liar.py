@@ -1,4 +1,4 @@
-"""One user among four declares false run times: what the user and the others get.
+"""Compares the mean responses of four users if one of them declares false run times.
 
 Streams of jobs with heavy-tailed lengths share one node in virtual time. The other users'
 jobs have true expectations. Nothing here depends on the speed of the machine.

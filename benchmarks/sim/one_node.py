@@ -1,7 +1,7 @@
 """Runs a stream of jobs in virtual time on the machine of one node with one CPU.
 
-The jobs only compute, and a switch costs nothing: what differs between two runs is the
-order of the jobs. ``cosched sim nodes`` simulates messages and several nodes.
+The jobs only compute, and a switch costs nothing. So two runs differ only in the order of
+the jobs. ``cosched sim nodes`` simulates messages and several nodes.
 """
 
 from __future__ import annotations

@@ -20,8 +20,10 @@ from cosched.core.node.knowledge import LENGTHS_MAX, Expectation
 
 @dataclass(frozen=True, slots=True)
 class Likeness:
-    """What makes jobs of one user alike. ``program``: the path of the program, and of its
-    script if it has one. ``ranks``: None if the user's own launcher sets them."""
+    """The features by which jobs of one user are alike.
+
+    program: the path of the program, and of its script if it has one. ranks: None if the
+    user's own launcher sets them."""
 
     program: str
     args: tuple[str, ...]

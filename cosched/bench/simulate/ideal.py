@@ -3,11 +3,11 @@
 A calculated arm needs the runs of the arm batch: a job's length is its time alone there.
 The jobs arrive as in that run, and switches cost nothing. Two schedules:
 
-    srpt    shortest remaining processing time: of the jobs that have arrived the one with
-            the least rest runs. No schedule of one machine has a lower mean response, but
-            no scheduler knows the lengths
-    las     least attained service: the job that has run least runs; jobs that have run
-            equally long share the machine equally. It knows no lengths
+    srpt    shortest remaining processing time: the job with the least rest runs. No
+            schedule of one machine has a lower mean response. It needs exact lengths,
+            which no real scheduler has
+    las     least attained service: the job that has run least runs. Jobs that have run
+            equally long share the machine equally. It needs no lengths
 
 One assumption: each job needs the whole machine. It holds where each node has one CPU,
 because a bench places every job from the first node on. If some jobs fit side by side, a

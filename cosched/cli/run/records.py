@@ -23,7 +23,7 @@ def records_of(
 ) -> list[JobRecord]:
     """Waits until this user's job has left all nodes; returns its records, one a node.
 
-    nodes: the job's nodes that can be asked from here.
+    nodes: the job's nodes whose daemons can be reached from here.
     """
     deadline = time.monotonic() + patience_s
     while True:

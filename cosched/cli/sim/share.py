@@ -79,10 +79,10 @@ def share(
 ) -> None:
     """Run logs on a machine whose nodes several jobs share.
 
-    The queue starts up to DOM jobs a node. Jobs that share nodes are ordered by
-    what is left of them, as cosched orders them on real nodes. What is left is
-    expected from the user's earlier jobs in the log. The first row of the table
-    is the same queue without sharing.
+    The queue starts up to DOM jobs a node. Jobs that share nodes run in the order
+    of cosched's real nodes: the job that probably ends soonest comes first. The
+    user's earlier jobs in the log give the expected lengths. The first row of the
+    table is the same queue without sharing.
 
     A node has DOM places. The first place is open to all jobs, and the others
     to jobs whose users requested a short time.

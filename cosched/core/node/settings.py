@@ -82,7 +82,7 @@ class Settings:
     slice_most_ns, gmet_most_ns: limits of the two adaptive lengths; None: no limit.
     order: the order of the jobs. ``rest`` and ``age`` count if the slice is ``auto``;
         otherwise jobs take turns. ``paper`` has a fixed slice that is not aligned.
-    least_share, fairness: what each job gets in any order; see ``guarantee``.
+    least_share, fairness: the time that each job gets in any order; see ``guarantee``.
     """
 
     slice_ns: int = 2 * NS_PER_S

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class Origin(NamedTuple):
-    """What a job's launcher sent: when it was submitted, and how long it may run."""
+    """Facts from a job's launcher: the time of submission and the expected length."""
 
     submitted_ns: int
     expectation: Expectation

@@ -18,7 +18,7 @@ from cosched.core.node.slices.rest import HOLD_PERCENT
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What sharing costs. switch_ns: the time lost by a switch. beside: the part of its
+    """The costs of sharing. switch_ns: the time lost by a switch. beside: the part of its
     speed that a job loses for each job that is also on its nodes."""
 
     switch_ns: int

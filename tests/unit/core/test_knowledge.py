@@ -1,4 +1,4 @@
-"""The cost of a job: what is left of it, from jobs that have ended."""
+"""Computes the cost of a job from jobs that have ended."""
 
 from __future__ import annotations
 

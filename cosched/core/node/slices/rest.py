@@ -1,8 +1,8 @@
 """Orders jobs by what is left of them: the job that probably ends soonest runs first.
 
-Each job has a cost (``knowledge``): what is left of it, as far as that is known. The job
-with the least cost has the CPUs. A newcomer with a lower cost takes them at once, after
-GMET, not when a turn ends. A job near its end has a low cost, so it is not cut.
+Each job has a cost (``knowledge``), which is the rest of the job as far as that is known.
+The job with the least cost has the CPUs. A newcomer with a lower cost takes them at once,
+after GMET, not when a turn ends. A job near its end has a low cost, so it is not cut.
 
 The running job keeps its CPUs from a job whose cost is only a little lower
 (``HOLD_PERCENT``), and equal jobs go by submission. So nodes whose accounts differ a little
@@ -16,7 +16,7 @@ one after GMET. It pulls in another job too, but later: that job runs on another
 may be first there. Of two such jobs the one that was submitted first waits less, so the
 nodes do not pull against each other without end.
 
-Whatever the order, each job gets its guaranteed part of the time (``guarantee``).
+In any order each job gets its guaranteed part of the time (``guarantee``).
 """
 
 from __future__ import annotations
