@@ -111,7 +111,7 @@ def _short_ns(text: str | None, dom: int) -> tuple[int, ...]:
     short_ns = tuple(parse_duration(part.strip(), "--short") for part in text.split(","))
     if len(short_ns) != dom - 1:
         raise CoschedError(
-            f"--short: {len(short_ns)} times; --dom {dom} needs {dom - 1}, one for each"
-            " place after the first"
+            f"--short {text}: --dom {dom} needs {dom - 1} times, one for each place after"
+            " the first"
         )
     return short_ns

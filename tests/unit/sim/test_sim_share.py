@@ -173,4 +173,4 @@ def test_command_writes_json(trace):
 def test_number_of_short_times_must_fit(trace):
     result = CliRunner().invoke(cosched, ["sim", "share", trace, "--short", "1h"])
     assert result.exit_code != 0
-    assert "--dom 3 needs 2" in str(result.exception) + result.output
+    assert "--dom 3 needs 2 times" in str(result.exception) + result.output
