@@ -85,6 +85,7 @@ def spec_document(spec: JobSpec) -> dict[str, Any]:
         "count": spec.count,
         "start_s": spec.start_s,
         "ppn": spec.ppn,
+        "first": spec.first,
         "env": dict(spec.env),
         "cwd": str(spec.cwd) if spec.cwd else None,
         "timeout_s": spec.timeout_s,

@@ -10,7 +10,7 @@ from pathlib import Path
 from cosched.bench.run.arms import Arm
 from cosched.bench.run.processes import Submission
 from cosched.bench.run.site import Site
-from cosched.bench.workload.file import JobInstance
+from cosched.bench.workload.file import JobInstance, JobSpec
 from cosched.launch.command import is_launcher
 from cosched.launch.family import Family
 from cosched.launch.runs import OFF, VARIABLE
@@ -63,11 +63,17 @@ class Launcher:
             return self._submission(instance, self._slurm_job(instance, program), runs)
         options = [*arm.options, "--job", instance.name]
         if not is_launcher(program[0]):
-            ppn = spec.ppn or -(-spec.ranks // len(self.site.hosts))
-            options += ["--hosts", ",".join(self.site.hosts)]
+            hosts = self.site.hosts[spec.first - 1 :]
+            ppn = spec.ppn or -(-spec.ranks // len(hosts))
+            options += ["--hosts", ",".join(hosts)]
             options += ["-n", str(spec.ranks), "--ppn", str(ppn)]
             options += ["--mpi", self.mpi] if self.mpi else []
         return self._submission(instance, (*self.command, *options, *program), runs)
+
+    def hosts_of(self, spec: JobSpec) -> tuple[str, ...]:
+        """Returns the nodes of the job."""
+        place = spec.place(len(self.site.hosts))
+        return self.site.hosts[place.start : place.stop]
 
     def _slurm_job(
         self, instance: JobInstance, program: tuple[str, ...]

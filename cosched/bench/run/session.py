@@ -122,7 +122,7 @@ class Session:
             before = daemons.ask(site)
             gang_slice_s = _gang_slice_s(before)
             stack.enter_context(daemons.settings_changed(site, setup.arm.settings))
-            gang = Gang(site, gang_slice_s) if setup.arm is Arm.GANG else None
+            gang = self._gang(gang_slice_s) if setup.arm is Arm.GANG else None
             told = site.cpus if setup.arm is not Arm.SLURM_GANG else None
             meter = LoadSampler(told, daemons.pids(before)) if told else None
             sample = meter.sample() if meter else None
@@ -139,6 +139,12 @@ class Session:
             now, then = daemons.activity(daemons.ask(site)), daemons.activity(before)
             activity = now.since(then) if now and then else None
             return _Measured(jobs, load, activity, speed.probe_us)
+
+    def _gang(self, slice_s: float) -> Gang:
+        specs = {instance.name: instance.spec for instance in self.workload.instances()}
+        return Gang(
+            self.launcher.site, slice_s, lambda job: self.launcher.hosts_of(specs[job])
+        )
 
     def _run_jobs(
         self,

@@ -165,10 +165,16 @@ def open_testbed(
 def _check_fit(workload: Workload, options: TestbedOptions) -> None:
     nodes = len(options.hosts) or options.nodes
     for spec in workload.jobs:
-        if spec.ppn is not None and spec.ppn * nodes < spec.ranks:
+        if spec.first > nodes:
+            raise CoschedError(
+                f"{workload.origin}, job '{spec.name}': first = {spec.first}, but there "
+                f"are {nodes} nodes"
+            )
+        if spec.ppn is not None and spec.place(nodes).stop > nodes:
+            left = nodes - spec.first + 1
             raise CoschedError(
                 f"{workload.origin}, job '{spec.name}': {spec.ranks} ranks do not fit "
-                f"on {nodes} nodes at ppn = {spec.ppn}; raise ppn or leave it out"
+                f"on {left} nodes at ppn = {spec.ppn}; raise ppn or leave it out"
             )
 
 

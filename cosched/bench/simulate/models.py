@@ -204,10 +204,11 @@ def program_of(
     cluster: Cluster,
     *,
     count: int,
+    first: int = 0,
     submit_ns: int = 0,
     eager_bytes: int = EAGER_BYTES,
 ) -> Program:
-    """Returns the simulator's job for this program, on ``count`` nodes.
+    """Returns the simulator's job for this program, on ``count`` nodes from ``first`` on.
 
     Its work is such that, alone, it takes the time that the model says. CoschedError if
     the model does not say how it communicates, or how long it takes.
@@ -231,6 +232,7 @@ def program_of(
         work_ns=max(1, run_ns),
         submit_ns=submit_ns,
         imbalance=model.imbalance or 0.0 if pattern is not Pattern.WAVEFRONT else 0.0,
+        first=first,
         count=count,
         launch_ns=round(launch_s * NS_PER_S),
         legs=LEGS_OF_LARGE if large else 1,

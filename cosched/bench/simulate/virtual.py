@@ -67,7 +67,8 @@ def programs_of(
             instance.name,
             instance.spec.model.over(_calibrated(calibration, instance.spec)),
             cluster,
-            count=_nodes_of(instance.spec, cluster.nodes, workload.origin),
+            count=len(_place(instance.spec, cluster.nodes, workload.origin)),
+            first=instance.spec.first - 1,
             submit_ns=round(instance.start_s * NS_PER_S) + place * APART_NS,
             eager_bytes=calibration.eager_bytes,
         )
@@ -79,16 +80,16 @@ def _calibrated(calibration: Calibration, spec: JobSpec) -> Any:
     return calibration.programs.get(spec.name, type(spec.model)())
 
 
-def _nodes_of(spec: JobSpec, nodes: int, origin: str) -> int:
-    """Places a job on the first nodes, as cosched bench does."""
-    ppn = spec.ppn or -(-spec.ranks // nodes)
-    count = -(-spec.ranks // ppn)
-    if count > nodes:
+def _place(spec: JobSpec, nodes: int, origin: str) -> range:
+    """Returns the nodes of a job, as cosched bench places it."""
+    place = spec.place(nodes)
+    if place.stop > nodes:
+        at = f"at ppn = {spec.ppn}" if spec.first == 1 else f"from node {spec.first} on"
         raise CoschedError(
             f"{origin}, job '{spec.name}': {spec.ranks} ranks do not fit on {nodes} nodes "
-            f"at ppn = {ppn}; give more --nodes"
+            f"{at}; give more --nodes"
         )
-    return count
+    return place
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +116,16 @@ class VirtualSession:
                 JobResult(
                     name=program.name,
                     submitted_s=submit_s,
-                    started_s=submit_s,
+                    started_s=submit_s + wait_s,
                     ended_s=submit_s + response_s,
                     cpu_s=(program.launch_ns + program.work_ns) * program.count / NS_PER_S,
                 )
-                for program, submit_s, response_s in zip(
-                    run.programs, submits_s, outcome.responses_s, strict=True
+                for program, submit_s, wait_s, response_s in zip(
+                    run.programs,
+                    submits_s,
+                    outcome.waits_s,
+                    outcome.responses_s,
+                    strict=True,
                 )
             ),
         )
@@ -130,13 +135,14 @@ class VirtualSession:
         arm = SIMULATED.get(setup.arm)
         if setup.arm is Arm.KERNEL and self.calibration.yields:
             arm = SIMULATED[Arm.YIELD]
-        if arm is None or setup.dom is not None:
-            what = f"arm {setup.arm.value}" if arm is None else "a limit of jobs at a time"
-            raise CoschedError(f"{what}: cannot be simulated; run cosched bench")
+        if arm is None:
+            raise CoschedError(
+                f"arm {setup.arm.value}: cannot be simulated; run cosched bench"
+            )
         cluster = cluster_of(self.calibration, self.nodes, setup.arm is not Arm.STRICT)
         programs = programs_of(self.workload, self.calibration, cluster)
         settings = USUAL.changed(dict(setup.settings))
-        return NodesRun(arm, programs, cluster, settings, seed)
+        return NodesRun(arm, programs, cluster, settings, seed, setup.jobs_at_a_time)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ A job has one of three kinds of program:
 are split as a shell splits them; no shell runs. The other keys of a job:
 
     count      the number of instances
+    first      the number of its first node, from 1; the job runs there and on later nodes
     start      the seconds from the beginning of a run to the job's submission
     timeout    the seconds after its start at which the job counts as failed
     cwd        its working directory, relative to the workload file; by default the bench's
@@ -84,6 +85,7 @@ _JOB_KEYS = (
     "count",
     "start",
     "ppn",
+    "first",
     "env",
     "cwd",
     "timeout",
@@ -109,6 +111,14 @@ class JobSpec:
     cwd: Path | None = None
     timeout_s: float = DEFAULT_TIMEOUT_S
     model: Model = field(default_factory=Model)
+    first: int = 1
+
+    def place(self, nodes: int) -> range:
+        """Returns the places of its nodes, from 0. They end above ``nodes`` if the job does
+        not fit."""
+        before = self.first - 1
+        ppn = self.ppn or -(-self.ranks // max(1, nodes - before))
+        return range(before, before + -(-self.ranks // ppn))
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +254,7 @@ def _parse_job(table: Mapping[str, object], where: str, folder: Path) -> JobSpec
         cwd=folder / cwd if cwd else None,
         timeout_s=reader.get("timeout", fields.seconds(0.001, A_YEAR_S), DEFAULT_TIMEOUT_S),
         model=parse_model(model, f"{where}, model"),
+        first=reader.get("first", fields.whole(1, RANKS_MAX), 1),
     )
 
 

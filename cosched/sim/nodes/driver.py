@@ -18,8 +18,8 @@ the switch is over.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
 
 import numpy as np
@@ -65,13 +65,16 @@ class Coscheduled:
         settings: Settings,
         seed: int,
         gang_slice_ns: int | None = None,
+        at_a_time: int | None = None,
     ) -> None:
         self._cluster = cluster
         self._chance = Random(seed)
         self._engine = Engine()
         self._gang_slice_ns = gang_slice_ns
-        self._turn = -1  # of the central driver: the place of the job
+        self._row: list[int] = []  # of the central driver: the places of its jobs
         self._turn_version = 0
+        self._free = len(programs) if at_a_time is None else at_a_time
+        self._queue: deque[SimulatedJob] = deque()  # jobs that may not run yet
         starts = Random(f"timers {seed}")
         self._nodes = [
             SimulatedNode(
@@ -117,7 +120,16 @@ class Coscheduled:
     # -- a job's life ---------------------------------------------------------------
 
     def _submit(self, job: SimulatedJob) -> None:
+        """Launches the job, or lets it wait until another one ends."""
+        if not self._free:
+            self._queue.append(job)
+            return
+        self._free -= 1
+        self._launch(job)
+
+    def _launch(self, job: SimulatedJob) -> None:
         """Lets the ranks register one after the other."""
+        job.launched_ns = self._engine.now_ns
         for rank in range(len(job.nodes)):
             later_ns = self._chance.randrange(self._cluster.spread_ns + 1)
             self._engine.at(
@@ -139,15 +151,18 @@ class Coscheduled:
                 cpus=ONE_CPU,
                 # By the clock of the node that it was submitted on.
                 submitted_ns=EPOCH_NS
-                + job.program.submit_ns
+                + job.launched_ns
                 + self._nodes[job.nodes.start].clock_ns,
             ),
         )
         job.registered += 1
         if job.registered == len(job.nodes):
             self._begin(job)
-            if self._gang_slice_ns is not None and self._turn < 0:
-                self._next_turn(None)
+            if self._gang_slice_ns is not None:
+                if self._row:
+                    self._fill_row()
+                else:
+                    self._next_turn(None)
 
     def _begin(self, job: SimulatedJob) -> None:
         """Starts the ranks on the present part of the job."""
@@ -173,8 +188,10 @@ class Coscheduled:
                 number, TaskExited(now_ns=now_ns, wall_ns=wall_ns, job=job.key, task=rank)
             )
         self._apply_at(job.end_ns)
-        if self._gang_slice_ns is not None and self.jobs[self._turn] is job:
-            self._next_turn(None)
+        self._free += 1
+        if self._queue:
+            self._submit(self._queue.popleft())
+        self._leave_row(job)
 
     # -- events in, commands out ----------------------------------------------------
 
@@ -241,25 +258,42 @@ class Coscheduled:
     # -- the central driver ---------------------------------------------------------
 
     def _next_turn(self, version: int | None) -> None:
-        """Gives the next job its turn on all nodes, unless ``version`` is out of date."""
+        """Gives the next row of jobs its turn, unless ``version`` is out of date."""
         if version is not None and version != self._turn_version:
             return
         self._turn_version += 1
-        order = [
-            (self._turn + 1 + place) % len(self.jobs) for place in range(len(self.jobs))
-        ]
-        running = [place for place in order if self.jobs[place].running]
-        if not running:
-            self._turn = -1
+        last = self._row
+        first = last[0] + 1 if last else 0
+        order = [(first + place) % len(self.jobs) for place in range(len(self.jobs))]
+        self._row = []
+        self._fill_row(sorted(order, key=lambda place: place in last))
+        if self._row:
+            assert self._gang_slice_ns is not None
+            at_ns = self._engine.now_ns + self._gang_slice_ns
+            self._engine.at(at_ns, DECIDE, self._next_turn, self._turn_version)
+
+    def _fill_row(self, order: Iterable[int] | None = None) -> None:
+        """Gives turns, in this order, to jobs whose nodes are free in the row."""
+        for place in range(len(self.jobs)) if order is None else order:
+            job = self.jobs[place]
+            used = {number for other in self._row for number in self.jobs[other].nodes}
+            if not job.running or not used.isdisjoint(job.nodes):
+                continue
+            self._row.append(place)
+            for number in job.nodes:
+                now_ns, wall_ns = self._clocks(number)
+                self._handle(number, TurnGiven(now_ns=now_ns, wall_ns=wall_ns, job=job.key))
+
+    def _leave_row(self, job: SimulatedJob) -> None:
+        """Gives the nodes of a job that has ended to other jobs until the slice ends."""
+        left = [place for place in self._row if self.jobs[place] is not job]
+        if len(left) == len(self._row):
             return
-        self._turn = running[0]
-        job = self.jobs[self._turn]
-        for number in job.nodes:
-            now_ns, wall_ns = self._clocks(number)
-            self._handle(number, TurnGiven(now_ns=now_ns, wall_ns=wall_ns, job=job.key))
-        assert self._gang_slice_ns is not None
-        at_ns = self._engine.now_ns + self._gang_slice_ns
-        self._engine.at(at_ns, DECIDE, self._next_turn, self._turn_version)
+        if left:
+            self._row = left
+            self._fill_row()
+        else:
+            self._next_turn(None)
 
     # -- effects on the ranks --------------------------------------------------------
 

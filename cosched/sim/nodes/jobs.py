@@ -44,6 +44,7 @@ class SimulatedJob:
         self.nodes = nodes
         ranks = len(nodes)
         self.chance = np.random.default_rng(seed)
+        self.launched_ns = 0
         self.registered = 0
         self.ranks: Ranks | None = None  # until all have registered
         self.start_ns: int | None = None  # of the program, after the launch

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from cosched.core.config.relations import QUOTA_PERIOD_NS
+from cosched.core.errors import CoschedError
 from cosched.core.node.groups import UNSCHEDULED_PERCENT
 from cosched.core.node.settings import Order, Settings
 from cosched.core.units import NS_PER_S
@@ -39,13 +40,15 @@ NEVER_NS = 10**6 * NS_PER_S
 
 @dataclass(frozen=True, slots=True)
 class NodesRun:
-    """The jobs, the cluster and the arm."""
+    """The jobs, the cluster and the arm. ``at_a_time``: the number of jobs that run at a
+    time; the others wait, first come, first served. None: all run."""
 
     arm: str
     programs: tuple[Program, ...]
     cluster: Cluster
     settings: Settings
     seed: int
+    at_a_time: int | None = None
 
     @property
     def name(self) -> str:
@@ -67,6 +70,7 @@ class NodesOutcome:
     makespan_s: float
     counters: Mapping[str, int]
     cpu_s: float
+    waits_s: tuple[float, ...]  #: until each job was launched
 
     @property
     def mean_response_s(self) -> float:
@@ -121,7 +125,7 @@ def carry_out(run: NodesRun, progress: Progress = no_progress) -> NodesOutcome:
     """Simulates one run."""
     begun_s = time.process_time()
     alone = tuple(alone_s(program, run.cluster) for program in run.programs)
-    ends_s, counters = _ends(run, alone, progress)
+    (starts_s, ends_s), counters = _times(run, alone, progress)
     submits_s = [program.submit_ns / NS_PER_S for program in run.programs]
     return NodesOutcome(
         run,
@@ -130,18 +134,26 @@ def carry_out(run: NodesRun, progress: Progress = no_progress) -> NodesOutcome:
         max(ends_s) - min(submits_s),
         counters,
         time.process_time() - begun_s,
+        tuple(start - submit for start, submit in zip(starts_s, submits_s, strict=True)),
     )
 
 
-def _ends(
+#: When each job was launched and when it ended, in seconds.
+Times = tuple[list[float], list[float]]
+
+
+def _times(
     run: NodesRun, alone: Sequence[float], progress: Progress
-) -> tuple[list[float], Mapping[str, int]]:
+) -> tuple[Times, Mapping[str, int]]:
     if run.arm == "batch":
         return _one_after_the_other(run, alone), {}
     if run.arm in ("kernel", "spin", "yield"):
+        if run.at_a_time is not None:
+            raise CoschedError(f"arm {run.arm}: cannot be simulated with a limit of jobs")
         kernel = Uncoordinated(run.cluster, run.programs, run.arm != "yield", run.seed)
         ends_ns = kernel.run(lambda: progress(kernel.done_share))
-        return [end_ns / NS_PER_S for end_ns in ends_ns], {}
+        submits_s = [program.submit_ns / NS_PER_S for program in run.programs]
+        return (submits_s, [end_ns / NS_PER_S for end_ns in ends_ns]), {}
     cluster, settings, slice_ns = run.cluster, run.settings, None
     if run.arm == "gang":
         slice_ns = settings.fixed_slice_ns
@@ -149,11 +161,12 @@ def _ends(
     elif run.arm in ("messages", "paper"):
         settings = replace(settings, order=Order.PAPER, align=False)
         cluster = spinning(cluster, strict=run.arm == "paper")
-    nodes = Coscheduled(cluster, run.programs, settings, run.seed, slice_ns)
+    nodes = Coscheduled(cluster, run.programs, settings, run.seed, slice_ns, run.at_a_time)
     nodes.run(lambda: progress(nodes.done_share))
     ended = [job.end_ns for job in nodes.jobs if job.end_ns is not None]
     assert len(ended) == len(nodes.jobs)
-    return [end_ns / NS_PER_S for end_ns in ended], nodes.counters()
+    starts_s = [job.launched_ns / NS_PER_S for job in nodes.jobs]
+    return (starts_s, [end_ns / NS_PER_S for end_ns in ended]), nodes.counters()
 
 
 def spinning(cluster: Cluster, *, strict: bool) -> Cluster:
@@ -168,15 +181,19 @@ def spinning(cluster: Cluster, *, strict: bool) -> Cluster:
     return replace(cluster, fills=False, trap_ns=max(cluster.trap_ns, looks_ns))
 
 
-def _one_after_the_other(run: NodesRun, alone: Sequence[float]) -> list[float]:
+def _one_after_the_other(run: NodesRun, alone: Sequence[float]) -> Times:
+    """Returns the times of jobs that begin as their nodes are free, in order of submission;
+    with a limit of one job as all nodes are free."""
     free_s = np.zeros(run.cluster.nodes)
+    starts_s: dict[int, float] = {}
     ends_s: dict[int, float] = {}
     order = sorted(range(len(alone)), key=lambda place: run.programs[place].submit_ns)
     for place in order:
         program = run.programs[place]
         nodes = run.cluster.nodes_of(program)
-        here = slice(nodes.start, nodes.stop)
-        start_s = max(float(free_s[here].max()), program.submit_ns / NS_PER_S)
-        ends_s[place] = start_s + alone[place]
+        here = slice(nodes.start, nodes.stop) if run.at_a_time != 1 else slice(None)
+        starts_s[place] = max(float(free_s[here].max()), program.submit_ns / NS_PER_S)
+        ends_s[place] = starts_s[place] + alone[place]
         free_s[here] = ends_s[place]
-    return [ends_s[place] for place in range(len(alone))]
+    places = range(len(alone))
+    return [starts_s[place] for place in places], [ends_s[place] for place in places]

@@ -39,7 +39,12 @@ def nodes(monkeypatch):
 
 @pytest.fixture
 def driver(nodes):
-    return Gang(driver_site(), slice_s=2.0)
+    return driver_of({})
+
+
+def driver_of(hosts):
+    """A driver of jobs that have both nodes unless ``hosts`` names others."""
+    return Gang(driver_site(), 2.0, lambda job: hosts.get(job, ("n1", "n2")))
 
 
 def test_all_nodes_switch_together_slice_by_slice(nodes, driver):
@@ -75,8 +80,27 @@ def test_registering_job_is_tried_again(nodes, driver):
     assert driver.attend(("a", "b")) == 2.0
     assert nodes.has == {"n1": "a", "n2": "a"}, "its turn goes on"
     nodes.known = {"n1": set(), "n2": set()}
-    assert Gang(driver_site(), 2.0).attend(("a",)) == RETRY_S
-    assert Gang(driver_site(), 2.0).attend(()) is None
+    assert driver_of({}).attend(("a",)) == RETRY_S
+    assert driver_of({}).attend(()) is None
+
+
+def test_jobs_on_different_nodes_share_a_turn(nodes):
+    driver = driver_of({"b": ("n1",), "c": ("n2",)})
+    seen = []
+    for _ in range(4):
+        assert driver.attend(("a", "b", "c")) == 2.0
+        nodes.now_s += 2.0
+        seen.append(dict(nodes.has))
+    whole, halves = {"n1": "a", "n2": "a"}, {"n1": "b", "n2": "c"}
+    assert seen == [whole, halves, whole, halves]
+
+
+def test_nodes_of_an_ended_job_go_to_another_job_until_the_slice_ends(nodes):
+    driver = driver_of({"a": ("n1",), "b": ("n1",), "c": ("n2",)})
+    driver.attend(("b", "c", "a"))
+    nodes.now_s += 0.5
+    assert driver.attend(("c", "a")) == 1.5
+    assert nodes.has == {"n1": "a", "n2": "c"}
 
 
 def driver_site():

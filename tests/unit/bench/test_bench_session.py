@@ -494,6 +494,13 @@ def test_ranks_are_spread_over_all_nodes():
     }
 
 
+def test_job_runs_on_its_first_and_later_nodes():
+    made = submission(JobSpec("a", 1, first=2), Arm.KERNEL)
+    assert made.argv[4:10] == ("--hosts", "lab2", "-n", "1", "--ppn", "1")
+    assert list(JobSpec("a", 3, first=2).place(4)) == [1, 2, 3]
+    assert list(JobSpec("a", 3, first=2, ppn=2).place(4)) == [1, 2]
+
+
 def test_workload_keys_reach_the_job():
     spec = JobSpec("a", 4, ppn=4, env={"A": "1"}, start_s=2.0, timeout_s=9.0)
     made = submission(spec, Arm.BATCH, mpi="openmpi")

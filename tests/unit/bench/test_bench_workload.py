@@ -233,7 +233,8 @@ def test_arrivals_have_the_mean_interval():
         (
             job(zzz="2"),
             "file.toml, job 1 ('ep'): unknown key 'zzz'; the keys are name, command, "
-            "source, module, args, ranks, count, start, ppn, env, cwd, timeout, model",
+            "source, module, args, ranks, count, start, ppn, first, env, cwd, timeout, "
+            "model",
         ),
         (job(ranks=None), "file.toml, job 1 ('ep'): key 'ranks' is missing"),
         (job(name=None), "file.toml, job 1: key 'name' is missing"),

@@ -384,6 +384,42 @@ def test_ranks_that_launch_ask_for_no_switch():
     assert asked[0] == 0 < asked[1]
 
 
+def halves():
+    """Jobs of half of two nodes, one on each."""
+    first, second = jobs(2, Pattern.NONE, work_s=4.0)
+    return (
+        replace(first, name="left", count=1),
+        replace(second, name="right", first=1, count=1),
+    )
+
+
+def test_gang_runs_jobs_on_different_nodes_in_one_turn():
+    programs = (*jobs(1, work_s=4.0), *halves())
+    result = outcome("gang", programs, Cluster(2), slice_ns=NS_PER_S)
+    assert result.makespan_s == pytest.approx(8.0, rel=0.05)
+
+
+@pytest.mark.parametrize(("at_a_time", "waits_s"), [(None, (0, 4, 4)), (1, (0, 4, 8))])
+def test_batch_with_a_limit_runs_jobs_strictly_one_by_one(at_a_time, waits_s):
+    programs = (*jobs(1, Pattern.NONE, work_s=4.0), *halves())
+    result = carry_out(
+        NodesRun("batch", programs, Cluster(2), Settings(), 1, at_a_time=at_a_time)
+    )
+    assert result.waits_s == pytest.approx(waits_s, abs=0.01)
+
+
+@pytest.mark.parametrize("arm", ["gang", "cosched", "paper"])
+def test_limit_of_jobs_keeps_the_others_waiting(arm):
+    programs = jobs(3, Pattern.NONE, work_s=2.0)
+    run = NodesRun(arm, programs, Cluster(2), Settings(slice_ns=NS_PER_S), 1, at_a_time=2)
+    result = carry_out(run)
+    assert result.waits_s[:2] == (0.0, 0.0)
+    first_end_s = min(result.responses_s[:2])
+    assert result.waits_s[2] == pytest.approx(first_end_s, abs=0.001)
+    with pytest.raises(CoschedError, match="arm kernel: cannot be simulated with a limit"):
+        carry_out(replace(run, arm="kernel"))
+
+
 @pytest.mark.parametrize("arm", ["messages", "paper"])
 def test_paper_discards_requests_and_refuses_for_gmet_alone(arm):
     counters = outcome(arm, jobs(3, work_s=4.0), Cluster(4)).counters
