@@ -6,12 +6,20 @@ from types import SimpleNamespace
 
 import pytest
 
-from cosched.core.cluster.coupling.messages import Group, JobAnnounced, Scheme, Timing
+from cosched.core.cluster.coupling.messages import (
+    Ask,
+    Asked,
+    Group,
+    JobAnnounced,
+    Scheme,
+    Timing,
+)
 from cosched.core.cluster.coupling.protocol import (
     Done,
     GetMateJobId,
     GetMateStatus,
     MateJobId,
+    MateStarted,
     MateState,
     MateStatus,
     PromiseMate,
@@ -23,6 +31,7 @@ from cosched.core.cluster.coupling.protocol import (
 from cosched.core.cluster.coupling.run_job import Outcome, Verdict, run_job
 from cosched.core.cluster.coupling.scheduler import CoupledScheduler
 from cosched.core.cluster.coupling.settings import CouplingSettings
+from cosched.core.cluster.queue.messages import Job, JobSubmitted, Ticked, WakeAt
 from cosched.core.cluster.queue.scheduler import POLICIES
 from cosched.core.errors import CoschedError
 
@@ -127,7 +136,7 @@ def test_within_zero_requests_no_promise():
         (known(MateState.RUNNING, 70), START),
     ],
 )
-def test_after(answers, verdict):
+def test_follower_waits_for_its_leader(answers, verdict):
     group = Group("g", ("a", "b"), Timing.AFTER, 30, leader="b")
     assert talk(group, answers)[1] == verdict
     assert talk(Group("g", ("a", "b"), Timing.AFTER, 30, leader="a"), []) == ([], START)
@@ -166,3 +175,17 @@ def test_invalid_input_is_refused():
 def test_settings_out_of_range(settings, words):
     with pytest.raises(CoschedError, match=words):
         CouplingSettings(**settings)
+
+
+def test_domain_that_waits_for_an_answer_wakes_up_in_the_future():
+    """A request came during a suspended pass, and the next pass was ordered for the past."""
+    domain = CoupledScheduler("a", ((0, 3),), POLICIES["fcfs"], CouplingSettings())
+    group = Group("g", ("a", "b"))
+    domain.handle(JobAnnounced(600, 1, group))
+    domain.handle(JobSubmitted(600, Job(1, 2, 50, 600)))
+    commands = domain.handle(Ticked(601))
+    assert any(isinstance(command, Ask) for command in commands)
+    answered = domain.handle(Asked(602, "b", MateStarted("g", 602)))
+    wakes = [command.at_ns for command in answered if isinstance(command, WakeAt)]
+    assert wakes
+    assert min(wakes) >= 602

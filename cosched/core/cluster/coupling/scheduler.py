@@ -114,10 +114,10 @@ class CoupledScheduler:
 
     def handle(self, event: Event) -> tuple[Command, ...]:
         """Takes one event and returns the commands."""
+        self._state.now_ns = max(self._state.now_ns, event.now_ns)
         if isinstance(event, Answered):
             if self._suspended is None:
                 raise CoschedError(f"domain {self.name}: an answer without a request")
-            self._state.now_ns = max(self._state.now_ns, event.now_ns)
             self._continue(self._suspended, event.answer)
         elif self._suspended is None:
             self._begin(event)
@@ -135,7 +135,6 @@ class CoupledScheduler:
         return commands
 
     def _begin(self, event: Event) -> None:
-        self._state.now_ns = max(self._state.now_ns, event.now_ns)
         if isinstance(event, Ticked):
             self._continue(self._tick(), None)
         elif isinstance(event, Asked):
