@@ -54,4 +54,4 @@ def test_late_job_beside_reservations_moves_none():
     assert list(domain.start_ns) == [0, 0, 0, 19, 8, 7]
     assert list(domain.start_ns) == ConservativeReference(jobs, 6, OVERRUN).run()
     assert scheduler.counts.overruns == 2
-    assert scheduler.counts.plans_made_anew == 0
+    assert scheduler.counts.plans_made_again == 0

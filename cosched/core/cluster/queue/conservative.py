@@ -161,7 +161,7 @@ class Conservative(Planner):
             self.counts.reservations_moved_up += 1
 
     def _plan_again(self, now_ns: int) -> None:
-        self.counts.plans_made_anew += 1
+        self.counts.plans_made_again += 1
         self._due.clear()
         ledger = self._ledger
         ends = ((end_ns, size) for end_ns, _, size in ledger.ends)

@@ -33,7 +33,7 @@ class Counts:
     declined: int = 0  #: offered jobs that the caller declined
     overruns: int = 0  #: running jobs that exceeded their expected end
     reservations_moved_up: int = 0
-    plans_made_anew: int = 0
+    plans_made_again: int = 0
 
 
 @dataclass(frozen=True, slots=True)
