@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,8 +15,10 @@ from cosched.cli.files import check_writable
 from cosched.cli.options import json_file_option, parallel_option
 from cosched.cli.sim.calibrate import calibration_option
 from cosched.cli.sim.options import carry_out_runs, write_results
+from cosched.core.node.knowledge import Expectation
 from cosched.core.node.settings import Settings
 from cosched.core.units import parse_duration
+from cosched.sim.nodes.expected import exact, read_lengths
 from cosched.sim.nodes.model import Cluster, Pattern, Program
 from cosched.sim.nodes.runs import ARMS, NodesRun, carry_out
 from cosched.sim.nodes.table import render
@@ -61,6 +64,7 @@ Examples:
   cosched sim nodes --nodes 1024 --pattern wavefront --align off --gmet 50ms
   cosched sim nodes --nodes 16 --work 1s --arms cosched,kernel,yield
   cosched sim nodes benchmarks/workloads/lab/workload2.toml
+  cosched sim nodes benchmarks/workloads/lab/workload2.toml --expect exact
   cosched sim nodes --nodes 256 --clock 5ms --out out.json
 """
 
@@ -145,6 +149,14 @@ OF_EQUAL_JOBS = ("dom", "pattern", "grain", "work", "imbalance")
 @click.option(
     "--strict", is_flag=True, help="Time that the scheduled job does not use is lost."
 )
+@click.option(
+    "--expect",
+    metavar="none|exact|FILE",
+    default="none",
+    show_default=True,
+    help="What the nodes know of the jobs' lengths: nothing, the time alone, or earlier "
+    'runs in JSON, {"NAME": [SECONDS, ...]}.',
+)
 @click.option("--seed", type=int, default=1, show_default=True)
 @parallel_option
 @json_file_option()
@@ -162,6 +174,7 @@ def nodes(
     arms: str | None,
     calibration: Path | None,
     strict: bool,
+    expect: str,
     seed: int,
     at_a_time: int,
     json_file: Path | None,
@@ -194,10 +207,24 @@ def nodes(
             for number in range(1, dom + 1)
         )
     wanted = _arms(arms) if arms else (WORKLOAD if workload else EQUAL_JOBS)
-    runs = [NodesRun(arm, programs, cluster, settings, seed) for arm in wanted]
+    known_lengths = _expectations(expect, programs, cluster)
+    runs = [
+        NodesRun(arm, programs, cluster, settings, seed, expectations=known_lengths)
+        for arm in wanted
+    ]
     outcomes = carry_out_runs(carry_out, runs, at_a_time)
     document = {"runs": [outcome.document() for outcome in outcomes]}
     write_results(json_file, render(outcomes), document)
+
+
+def _expectations(
+    expect: str, programs: tuple[Program, ...], cluster: Cluster
+) -> Mapping[str, Expectation]:
+    if expect == "none":
+        return {}
+    if expect == "exact":
+        return exact(programs, cluster)
+    return read_lengths(Path(expect), [program.name for program in programs])
 
 
 def _source(option: str) -> ParameterSource | None:

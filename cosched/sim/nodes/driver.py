@@ -19,12 +19,13 @@ the switch is over.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
 
 import numpy as np
 
 from cosched.core.node.groups import UNSCHEDULED_PERCENT
+from cosched.core.node.knowledge import UNKNOWN, Expectation
 from cosched.core.node.messages import (
     AlarmRang,
     Cause,
@@ -66,8 +67,10 @@ class Coscheduled:
         seed: int,
         gang_slice_ns: int | None = None,
         at_a_time: int | None = None,
+        expectations: Mapping[str, Expectation] | None = None,
     ) -> None:
         self._cluster = cluster
+        self._expectations = expectations or {}
         self._chance = Random(seed)
         self._engine = Engine()
         self._gang_slice_ns = gang_slice_ns
@@ -153,6 +156,7 @@ class Coscheduled:
                 submitted_ns=EPOCH_NS
                 + job.launched_ns
                 + self._nodes[job.nodes.start].clock_ns,
+                expectation=self._expectations.get(job.program.name, UNKNOWN),
             ),
         )
         job.registered += 1

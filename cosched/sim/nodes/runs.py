@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ import numpy as np
 from cosched.core.config.relations import QUOTA_PERIOD_NS
 from cosched.core.errors import CoschedError
 from cosched.core.node.groups import UNSCHEDULED_PERCENT
+from cosched.core.node.knowledge import Expectation
 from cosched.core.node.settings import Order, Settings
 from cosched.core.units import NS_PER_S
 from cosched.sim.engine import Progress, no_progress
@@ -49,6 +50,7 @@ class NodesRun:
     settings: Settings
     seed: int
     at_a_time: int | None = None
+    expectations: Mapping[str, Expectation] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -161,7 +163,15 @@ def _times(
     elif run.arm in ("messages", "paper"):
         settings = replace(settings, order=Order.PAPER, align=False)
         cluster = spinning(cluster, strict=run.arm == "paper")
-    nodes = Coscheduled(cluster, run.programs, settings, run.seed, slice_ns, run.at_a_time)
+    nodes = Coscheduled(
+        cluster,
+        run.programs,
+        settings,
+        run.seed,
+        slice_ns,
+        run.at_a_time,
+        run.expectations,
+    )
     nodes.run(lambda: progress(nodes.done_share))
     ended = [job.end_ns for job in nodes.jobs if job.end_ns is not None]
     assert len(ended) == len(nodes.jobs)

@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosched.core.errors import CoschedError
-from cosched.core.node.settings import Settings
+from cosched.core.node.settings import USUAL, Settings
 from cosched.core.units import NS_PER_MS, NS_PER_S
 from cosched.sim.nodes.driver import Coscheduled
+from cosched.sim.nodes.expected import exact, read_lengths
 from cosched.sim.nodes.model import (
     BLOCKS,
     Cluster,
@@ -145,7 +146,7 @@ def test_wave_no_rank_is_ahead_of_its_senders(data):
 
 @settings(max_examples=40, deadline=None)
 @given(st.sampled_from(COMMUNICATING), st.integers(2, 9), st.integers(1, 400))
-def test_jumping_over_steps_gives_what_taking_each_gives(pattern, ranks_n, pieces):
+def test_jump_over_steps_equals_single_steps(pattern, ranks_n, pieces):
     program = jobs(1, pattern, work_s=0.5)[0]
     # Where a wave's ranks differ, the block that a change interrupts is not told exactly.
     slower = 0.97 if pattern is Pattern.WAVEFRONT else 0.5
@@ -292,7 +293,7 @@ def test_two_aligned_nodes_are_nearly_as_good_as_gang(pattern):
     assert cosched.makespan_s <= 1.05 * gang.makespan_s
 
 
-def test_clocks_that_differ_cost_what_they_differ_by():
+def test_clocks_cost_as_much_as_they_differ():
     near, far = (
         outcome("cosched", jobs(2, work_s=5.0), Cluster(2, clock_ns=clock_ns, spread_ns=0))
         for clock_ns in (0, 300 * NS_PER_MS)
@@ -525,6 +526,54 @@ def test_the_command(tmp_path):
     assert document["command"] == " ".join(["cosched", *words])
     assert document["runs"][0]["efficiency"] == pytest.approx(1.0)
     assert document["runs"][2]["counters"]["out_job"] == 16
+
+
+def test_known_lengths_order_the_jobs():
+    """The longest job is submitted first; known, it ends last."""
+    programs = tuple(
+        Program(f"j{length_s}", Pattern.BULK, NS_PER_MS, length_s * NS_PER_S)
+        for length_s in (9, 3, 1)
+    )
+    unknown = NodesRun("cosched", programs, Cluster(2), USUAL, 1)
+    known = replace(unknown, expectations=exact(programs, Cluster(2)))
+    responses_s = carry_out(known).responses_s
+    assert responses_s == tuple(sorted(responses_s, reverse=True))
+    assert carry_out(known).mean_response_s < 0.8 * carry_out(unknown).mean_response_s
+
+
+def test_lengths_from_a_file(tmp_path):
+    path = tmp_path / "lengths.json"
+    path.write_text('{"lu": [9.5, 10], "sp.2": 3}')
+    found = read_lengths(path, ["lu.1", "lu.2", "sp.1", "sp.2"])
+    assert found["lu.1"] == found["lu.2"]
+    assert found["lu.1"].lengths_ns == (9_500_000_000, 10_000_000_000)
+    assert found["sp.2"].lengths_ns == (3 * NS_PER_S,)
+    assert "sp.1" not in found
+    assert len({expectation.kind for expectation in found.values()}) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (None, "cannot be read: No such file or directory"),
+        ("{", "not JSON"),
+        ("[1]", "must be an object"),
+        ('{"lu": "long"}', "'lu': 'long' is not a number of seconds"),
+        ('{"lu": [true]}', "'lu': True is not a number of seconds"),
+        ('{"lu": [-1]}', "'lu': -1 s is not a length of a job"),
+        ('{"lu": NaN}', "'lu': nan s is not a length of a job"),
+        ('{"mg": 1}', "no job of this run is named 'mg'"),
+    ],
+)
+def test_wrong_file_of_lengths_is_named_in_one_line(text, says, tmp_path):
+    path = tmp_path / "lengths.json"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(CoschedError) as caught:
+        read_lengths(path, ["lu.1"])
+    assert str(caught.value).startswith(f"{path}: ")
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
