@@ -207,9 +207,9 @@ def write_docs(page: Path, folder: Path) -> None:
 def _claims_text(part: str, documents: dict[str, Document]) -> str:
     lines = [""]
     for one in claims(part, documents):
-        verdict = {True: "holds", False: f"does not hold: {one.why}", None: "no claim"}
+        verdict = one.shown or "no claim"
         lines.append(f"{one.part}: {one.what}")
-        lines.append(f"  paper: {one.paper or '-'}; ours: {one.ours}; {verdict[one.holds]}")
+        lines.append(f"  paper: {one.paper or '-'}; ours: {one.ours}; {verdict}")
     return (
         "\n".join(textwrap.fill(line, 80, subsequent_indent="    ") for line in lines)
         + "\n"

@@ -17,10 +17,10 @@ def section(results: Mapping[str, Result]) -> str:
     """Returns the section with all existing parts in the paper's order, and the gaps."""
     there = [part for part in CLAIMS if part in results]
     missing = [part for part in CLAIMS if part not in results]
-    lines = ["| | claim | paper | ours | holds |", "|---|---|---|---|---|"]
+    lines = ["| | claim | paper | ours | verdict |", "|---|---|---|---|---|"]
     for part in there:
         for one in claims(part, results):
-            cells = (one.part, one.what, one.paper, one.ours, one.verdict)
+            cells = (one.part, one.what, one.paper, one.ours, one.shown)
             lines.append("| " + " | ".join(cells) + " |")
     if missing:
         lines += ["", f"Not measured yet: {', '.join(missing)}."]
