@@ -1,29 +1,38 @@
-"""Compares the claims of Yoo and Jette (section 3.2) with our figures. Pure."""
+"""Compares the claims of Yoo and Jette (section 3.2) with our figures. Pure.
+
+The claims are about the paper's policy, so they are judged by the arm ``paper``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 from statistics import fmean
 
-from benchmarks.experiments.yoo.table import Document, places, ratio, values
+from benchmarks.experiments.verdicts import (
+    Measured,
+    judge_above,
+    judge_below,
+    judge_cases,
+    judge_value,
+)
+from benchmarks.experiments.yoo.table import Document, measured, places, ratio, values
 
-#: Closer means are equal: equal runs differ by this much.
-EQUAL_WITHIN = 0.05
 RESPONSE = "mean_response_s"
 #: The names of jobs that hardly send messages.
-COMPUTES = "ep-a"
+COMPUTES = ("coarse", "half", "ep-a")
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One claim of the paper and our result. ``holds``: None if it cannot be checked."""
+    """One claim of the paper, our result and the verdict (``verdicts``). Empty: the paper
+    has no such claim, or nothing was measured."""
 
     what: str
     paper: str
     ours: str
-    holds: bool | None = None
+    verdict: str = ""
 
 
 def claims(document: Document) -> list[Claim]:
@@ -31,65 +40,91 @@ def claims(document: Document) -> list[Claim]:
     return CLAIMS[document["figure"]](document)
 
 
-def _shown(value: float | None) -> str:
-    return "not measured" if value is None else f"{value:.2f}"
+def _shown(found: Measured | None) -> str:
+    """Returns the median, and the range if the runs differ."""
+    if found is None:
+        return "not measured"
+    if f"{found.low:.2f}" == f"{found.high:.2f}":
+        return f"{found.middle:.2f}"
+    return f"{found.middle:.2f} ({found.low:.2f} to {found.high:.2f})"
 
 
-def _paid(document: Document, x: str) -> float | None:
-    return ratio(document, "cosched", "kernel", x)
+def _paid(document: Document, x: str) -> Measured | None:
+    return ratio(document, "paper", "kernel", x)
+
+
+def _judged(found: Measured | None, judge: Callable[[Measured], str]) -> str:
+    return judge(found) if found is not None else ""
+
+
+def _ordered(found: Sequence[Measured | None]) -> str:
+    """Judges the claim that each figure is less than the next."""
+    if len(found) < 2 or None in found:
+        return ""
+    known = [one for one in found if one is not None]
+    return judge_cases([one.less_than(other) for one, other in pairwise(known)])
 
 
 def _fig2(document: Document) -> list[Claim]:
     one, two, three = (_paid(document, x) for x in ("1", "2", "3"))
-    most = None
+    most = ""
     if one is not None and two is not None and three is not None:
-        most = two < min(one, three)
+        most = judge_cases([two.less_than(one), two.less_than(three)])
     return [
         Claim(
             "2: mean response to the kernel's, many messages (workload 2)",
             "0.50",
             _shown(two),
-            _below(two, 1 - EQUAL_WITHIN),
+            _judged(two, lambda found: judge_value(found, 0.50)),
         ),
-        Claim(
-            "2: mixed (workload 1)", "below 1", _shown(one), _below(one, 1 - EQUAL_WITHIN)
-        ),
+        Claim("2: mixed (workload 1)", "below 1", _shown(one), _judged(one, judge_below)),
         Claim(
             "2: hardly any messages (workload 3)",
             "almost 1",
             _shown(three),
-            None if three is None else abs(three - 1) <= EQUAL_WITHIN,
+            _judged(three, lambda found: judge_value(found, 1.0)),
         ),
         Claim(
             "2: workload 2 gains most",
             "yes",
-            ", ".join(_shown(value) for value in (one, two, three)),
+            ", ".join(_shown(found) for found in (one, two, three)),
             most,
         ),
-        *_yardsticks(document, "2", "workload", ("gang", "yield", "block")),
+        *_yardsticks(document, "2", "workload"),
         *_fair_probe(document),
     ]
 
 
-def _yardsticks(
-    document: Document, figure: str, by: str, others: Sequence[str]
-) -> list[Claim]:
-    """Compares with arms that the paper does not show there, if they ran."""
+def _yardsticks(document: Document, figure: str, by: str) -> list[Claim]:
+    """Compares the paper's policy and cosched with arms that the paper does not show."""
 
-    def beside(what: str, other: str, value: str) -> list[Claim]:
-        if other not in values(document, value):
+    def beside(one: str, other: str, what: str, value: str) -> list[Claim]:
+        found = [ratio(document, one, other, x, value) for x in places(document)]
+        if not any(found):
             return []
-        found = [ratio(document, "cosched", other, x, value) for x in places(document)]
-        words = f"{figure}: {what} to {other}'s, by {by}"
-        return [Claim(words, "", ", ".join(map(_shown, found)))]
+        words = f"{figure}: {one}'s {what} to {other}'s, by {by}"
+        return [Claim(words, "", ", ".join(map(_middle, found)))]
 
-    responses = [beside("mean response", other, RESPONSE) for other in others]
-    return [*chain(*responses), *beside("makespan", "batch", "makespan_s")]
+    pairs = (
+        ("paper", "gang"),
+        ("cosched", "kernel"),
+        ("cosched", "batch"),
+        ("cosched", "paper"),
+    )
+    responses = [beside(one, other, "mean response", RESPONSE) for one, other in pairs]
+    makespans = [
+        beside(one, "batch", "makespan", "makespan_s") for one in ("paper", "cosched")
+    ]
+    return [*chain(*responses, *makespans)]
+
+
+def _middle(found: Measured | None) -> str:
+    return "not measured" if found is None else f"{found.middle:.2f}"
 
 
 def _fair_probe(document: Document) -> list[Claim]:
-    """Checks that the probe favours no arm: EP only computes, so the ratio of its CPU time
-    to the probe's must be the same under each arm."""
+    """Checks that the probe favours no arm: some jobs only compute, so the ratio of their
+    CPU time to the probe's must be the same under each arm."""
     found: dict[str, list[float]] = {}
     for point in document["points"]:
         for run in point["runs"]:
@@ -99,103 +134,123 @@ def _fair_probe(document: Document) -> list[Claim]:
     if "kernel" not in found:
         return []
     to_kernel = [fmean(one) / fmean(found["kernel"]) for one in found.values()]
-    words = "2: EP's CPU time by that of the probe, to the kernel's, in all arms"
+    words = "2: CPU time of jobs that compute by the probe's, to the kernel's, in all arms"
     return [Claim(words, "", f"{min(to_kernel):.2f} to {max(to_kernel):.2f}")]
 
 
 def _fig3(document: Document) -> list[Claim]:
-    by_dom = {x: _paid(document, x) for x in places(document)}
-    known = [value for value in by_dom.values() if value is not None]
-    text = ", ".join(_shown(value) for value in by_dom.values())
-    whole = len(known) == len(by_dom)
+    by_dom = [_paid(document, x) for x in places(document)]
     return [
         Claim(
             "3: mean response to the kernel's at DOM 2",
             "0.15",
-            _shown(by_dom.get("2")),
-            _below(by_dom.get("2"), 1 - EQUAL_WITHIN),
+            _shown(by_dom[0]),
+            _judged(by_dom[0], lambda found: judge_value(found, 0.15)),
         ),
         Claim(
             "3: the gain falls as DOM rises",
             "yes",
-            text,
-            known == sorted(known) if whole else None,
+            ", ".join(map(_shown, by_dom)),
+            _ordered(by_dom),
         ),
-        *_yardsticks(document, "3", "DOM", ("gang",)),
+        *_yardsticks(document, "3", "DOM"),
     ]
 
 
 def _fig4(document: Document) -> list[Claim]:
-    found = values(document)
-    batch = found.get("batch", {}).get("batch")
-    cosched = found.get("cosched", {})
-    if batch is None or not cosched:
-        return [Claim("4: mean wait to batch's", "0.59 at best", "not measured")]
-    best = min(cosched.values()) / batch
-    by_slice: dict[str, list[float]] = {}
-    for x, wait in cosched.items():
-        by_slice.setdefault(x.partition(",")[0].strip("("), []).append(wait)
-    rises = all(waits == sorted(waits) for waits in by_slice.values())
+    batch = measured(document, "batch", "batch")
+    waits: dict[str, dict[str, list[Measured]]] = {}
+    for series in ("paper", "cosched"):
+        for x in values(document).get(series, {}):
+            found = measured(document, series, x)
+            assert found is not None
+            slice_ = x.partition(",")[0].strip("(")
+            waits.setdefault(series, {}).setdefault(slice_, []).append(found)
+    what = "4: least mean wait to batch's"
+    if batch is None or "paper" not in waits:
+        return [Claim(what, "0.59 at best", "not measured")]
+
+    def least(series: str) -> Measured:
+        every = chain(*waits[series].values())
+        return min(every, key=lambda found: found.middle).over(batch)
+
     rows = [
-        f"slice {s}: {', '.join(f'{w:.1f} s' for w in ws)}" for s, ws in by_slice.items()
+        f"slice {slice_}: {', '.join(f'{wait.middle:.1f} s' for wait in found)}"
+        for slice_, found in waits["paper"].items()
     ]
-    return [
-        Claim("4: least mean wait to batch's", "0.59", _shown(best), best < 1),
+    pairs = chain(*(pairwise(found) for found in waits["paper"].values()))
+    result = [
+        Claim(what, "0.59", _shown(least("paper")), judge_value(least("paper"), 0.59)),
         Claim(
             "4: the wait rises with DOM, which is harder to coschedule",
             "yes",
             "; ".join(rows),
-            rises,
+            judge_cases([fewer.less_than(more) for fewer, more in pairs]),
         ),
     ]
+    if "cosched" in waits:
+        result.append(
+            Claim("4: cosched's least mean wait to batch's", "", _shown(least("cosched")))
+        )
+    return result
+
+
+def _sweep(document: Document, number: str) -> list[Measured]:
+    """Returns the figures of a workload under the paper's policy, along the axis."""
+    series = f"paper, workload {number}"
+    found = [measured(document, series, x) for x in values(document).get(series, {})]
+    return [one for one in found if one is not None]
+
+
+def _flat(line: Sequence[Measured], what: str) -> Claim:
+    """Claims that a setting does not matter."""
+    greatest = max(line, key=lambda found: found.middle)
+    change = greatest.over(min(line, key=lambda found: found.middle))
+    return Claim(
+        what, "flat", f"greatest / least {_shown(change)}", judge_value(change, 1.0)
+    )
 
 
 def _fig5(document: Document) -> list[Claim]:
     result = []
-    for number, arm in [(n, a) for n in "123" for a in ("messages", "cosched")]:
-        line = list(values(document).get(f"{arm}, workload {number}", {}).values())
-        if not line:
+    for number in "123":
+        line = _sweep(document, number)
+        if len(line) < 2:
             continue
-        change = max(line) / min(line)
-        if number == "2":
-            result.append(
-                Claim(
-                    f"5: too short a GMET harms workload 2 ({arm})",
-                    "drops sharply, rises a little, stays",
-                    f"shortest / best {line[0] / min(line):.2f}, longest / best "
-                    f"{line[-1] / min(line):.2f}",
-                    line[0] / min(line) > 1 + EQUAL_WITHIN,
-                )
+        if number != "2":
+            result.append(_flat(line, f"5: GMET does not matter to workload {number}"))
+            continue
+        best = min(line[1:], key=lambda found: found.middle)
+        short, long = line[0].over(best), line[-1].over(best)
+        result.append(
+            Claim(
+                "5: too short a GMET harms workload 2",
+                "drops sharply, rises a little, stays",
+                f"shortest / best {_shown(short)}, longest / best {_shown(long)}",
+                judge_above(short),
             )
-        else:
-            result.append(
-                Claim(
-                    f"5: GMET does not matter to workload {number} ({arm})",
-                    "flat",
-                    f"greatest / least {change:.2f}",
-                    change <= 1 + 2 * EQUAL_WITHIN,
-                )
-            )
+        )
     return result
 
 
 def _fig6(document: Document) -> list[Claim]:
     result = []
-    for number, arm in [(n, a) for n in "123" for a in ("messages", "cosched")]:
-        line = list(values(document).get(f"{arm}, workload {number}", {}).values())
-        if not line:
+    for number in "123":
+        line = _sweep(document, number)
+        if len(line) < 2:
             continue
         if number == "3":
-            change = max(line) / min(line)
-            words = f"6: the slice does not matter to workload 3 ({arm})"
-            seen = f"greatest / least {change:.2f}"
-            result.append(Claim(words, "flat", seen, change <= 1 + 2 * EQUAL_WITHIN))
-        else:
-            words = f"6: a longer slice is worse for workload {number} ({arm})"
-            seen = f"longest / shortest {line[-1] / line[0]:.2f}"
-            result.append(
-                Claim(words, "rises", seen, line[-1] / line[0] > 1 + EQUAL_WITHIN)
+            result.append(_flat(line, "6: the slice does not matter to workload 3"))
+            continue
+        change = line[-1].over(line[0])
+        result.append(
+            Claim(
+                f"6: a longer slice is worse for workload {number}",
+                "rises",
+                f"longest / shortest {_shown(change)}",
+                judge_above(change),
             )
+        )
     return result
 
 
@@ -206,13 +261,11 @@ def _auto(document: Document) -> list[Claim]:
         if "auto" not in by_x or not fixed:
             continue
         best = min(fixed, key=lambda x: fixed[x])
-        to_best = by_x["auto"] / fixed[best]
         result.append(
             Claim(
                 f"slice=auto to the best fixed slice ({series.partition(', ')[2]})",
                 "",
-                f"{to_best:.2f} (best: {best})",
-                to_best <= 1 + EQUAL_WITHIN,
+                f"{by_x['auto'] / fixed[best]:.2f} (best: {best})",
             )
         )
     return result
@@ -227,13 +280,9 @@ def _fleet(document: Document) -> list[Claim]:
             continue
         ratios = [ratio(document, series, f"kernel, {way}", grain) for grain in by_grain]
         result.append(
-            Claim(f"fleet: {way} jobs, by grain", "", ", ".join(map(_shown, ratios)))
+            Claim(f"fleet: {way} jobs, by grain", "", ", ".join(map(_middle, ratios)))
         )
     return result
-
-
-def _below(value: float | None, bound: float) -> bool | None:
-    return None if value is None else value < bound
 
 
 CLAIMS: Mapping[str, Callable[[Document], list[Claim]]] = {
@@ -248,9 +297,5 @@ CLAIMS: Mapping[str, Callable[[Document], list[Claim]]] = {
 
 
 def rows(found: Sequence[Claim]) -> list[str]:
-    """The claims as rows of a table in Markdown."""
-    words = {True: "holds", False: "**does not hold**", None: ""}
-    return [
-        f"| {claim.what} | {claim.paper} | {claim.ours} | {words[claim.holds]} |"
-        for claim in found
-    ]
+    """Returns the claims as rows of a table in Markdown."""
+    return [f"| {one.what} | {one.paper} | {one.ours} | {one.verdict} |" for one in found]

@@ -59,7 +59,6 @@ def carry_out(plan: Plan, options: argparse.Namespace) -> dict[str, Any]:
         nodes=2,
         hosts=tuple(options.hosts.split(",")) if options.hosts else (),
         mpi=options.mpi,
-        settings=plan.settings,
         set_with=tuple(shlex.split(options.set_with or "")),
         limit_s=options.run_limit or SCALES[options.scale].limit_s,
     )

@@ -17,6 +17,7 @@ COLOURS = {
     "gang": "#4d4d4d",
     "slurm-gang": "#b8a0c8",
     "messages": "#92c5de",
+    "paper": "#80b860",
     "strict": "#4393c3",
     "proportional": "#2166ac",
     "cosched": "#2166ac",
@@ -66,18 +67,18 @@ def _bars(plt: Any, document: Document) -> Any:
 
 
 def _lines(plt: Any, document: Document) -> Any:
-    """A colour a workload: cosched's line, messages' dashed, and the kernel's level."""
+    """A colour a workload: a line along the axis, and levels of arms without an axis, the
+    kernel's dotted and cosched's dashed."""
     figure, axes = plt.subplots(figsize=(7, 4.4), layout="constrained")
     xs = [x for x in places(document) if x != "any"]
     for series, by_x in values(document).items():
         arm, _, workload = series.partition(", workload ")
         style = {"color": HUES[workload], "lw": 1.4, "label": series}
-        if arm == "kernel":
-            axes.axhline(by_x["any"], ls=":", **style)
+        if "any" in by_x:
+            axes.axhline(by_x["any"], ls=":" if arm == "kernel" else "--", **style)
             continue
-        dashes = "--" if arm == "messages" else "-"
         where = [xs.index(x) for x in by_x]
-        axes.plot(where, by_x.values(), dashes, marker=MARKS[workload], ms=5, **style)
+        axes.plot(where, by_x.values(), "-", marker=MARKS[workload], ms=5, **style)
     axes.set_xticks(range(len(xs)), xs)
     figure.legend(loc="outside right center", fontsize=8, frameon=False)
     return _finish(figure, axes, document)

@@ -5,12 +5,16 @@ Pure, except that it reads workload files.
 A plan is a list of points: a workload, a setup, and the place in the figure. There are two
 scales. ``lab`` is for two nodes of one core: a figure takes minutes, and slices and GMET
 are as long relative to the jobs as in the paper. ``paper`` is for a cluster.
+
+Figs. 2 and 3 compare the paper's policy (arm ``paper``) with the other ways to share nodes.
+Fig. 4 to 6 sweep its slice, GMET and degree of multiprogramming (DOM). cosched has its
+default settings in all of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cosched.bench.run.arms import Arm, Setup
@@ -21,6 +25,8 @@ WORKLOADS = ROOT / "benchmarks" / "workloads"
 BULK = ROOT / "benchmarks" / "programs" / "bulk.c"
 AUTO = {"slice": "auto", "gmet": "auto"}
 THREE = ("workload1", "workload2", "workload3")
+#: The arms that take turns of a fixed length.
+FIXED = (Arm.GANG, Arm.MESSAGES, Arm.PAPER)
 
 #: The fleet's work a rank: some 1.5 s; its grains, in units of a nanosecond or so.
 FLEET_WORK = 1_200_000_000
@@ -33,48 +39,54 @@ FLEET_PLACEMENTS = ("spread", "double", "uneven")
 class Scale:
     """Lengths that belong together. Seconds.
 
-    arms: of Figs. 2 (with waits beside) and 3, and their settings; none for the defaults.
-    limit_s: of one run.
+    folder: the workloads of Figs. 2 to 6. arms: those of Figs. 2 and 3. turns: slice and
+    GMET of the arms that take turns of a fixed length. wait_gmet, wait_slices: of Fig. 4.
+    gmet_slice: the slice of Fig. 5, and gmets its axis. slice_gmet: the GMET of Fig. 6, and
+    slices its axis. auto_folder, auto_slices: the workloads and fixed slices beside
+    slice=auto. limit_s: of one run.
     """
 
     folder: str
     arms: tuple[Arm, ...]
-    settings: Mapping[str, str]
+    turns: Mapping[str, str]
     wait_gmet: str
     wait_slices: tuple[str, ...]
     gmet_slice: str
     gmets: tuple[str, ...]
     slice_gmet: str
     slices: tuple[str, ...]
+    auto_folder: str
     auto_slices: tuple[str, ...]
     limit_s: float
 
 
 SCALES = {
     "lab": Scale(
-        folder="lab",
-        arms=(Arm.BATCH, Arm.KERNEL, Arm.GANG, Arm.MESSAGES, Arm.COSCHED),
-        settings={},
-        wait_gmet="0.1s",
-        wait_slices=("1s", "2s"),
-        gmet_slice="2s",
-        gmets=("0.02s", "0.1s", "0.5s", "1s", "2s"),
-        slice_gmet="0.3s",
-        slices=("0.5s", "1s", "2s", "4s"),
+        folder="yoo",
+        arms=(Arm.BATCH, Arm.KERNEL, Arm.GANG, Arm.PAPER, Arm.COSCHED),
+        turns={"slice": "0.5s", "gmet": "167ms"},
+        wait_gmet="67ms",
+        wait_slices=("0.5s", "1s"),
+        gmet_slice="0.5s",
+        gmets=("35ms", "100ms", "167ms", "335ms"),
+        slice_gmet="167ms",
+        slices=("0.5s", "1s", "1.5s"),
+        auto_folder="lab",
         auto_slices=("1s", "2s", "4s", "8s"),
         limit_s=180.0,
     ),
     "paper": Scale(
         folder="paper",
         # No gang: its driver must reach all nodes' daemons.
-        arms=(Arm.BATCH, Arm.KERNEL, Arm.MESSAGES, Arm.COSCHED),
-        settings={"slice": "15s", "gmet": "5s"},
+        arms=(Arm.BATCH, Arm.KERNEL, Arm.PAPER, Arm.COSCHED),
+        turns={"slice": "15s", "gmet": "5s"},
         wait_gmet="2s",
         wait_slices=("15s", "30s"),
         gmet_slice="30s",
         gmets=("2s", "5s", "10s", "15s", "20s"),
         slice_gmet="5s",
         slices=("5s", "10s", "15s", "20s", "30s"),
+        auto_folder="paper",
         auto_slices=("5s", "15s", "60s", "240s"),
         limit_s=4 * 3600.0,
     ),
@@ -95,16 +107,15 @@ class Way:
 class Plan:
     """A whole figure.
 
-    value: the drawn figure, ``mean_response_s`` or ``mean_wait_s``. repeats: the number
-    that takes some minutes on the lab.
+    value: the drawn figure, ``mean_response_s`` or ``mean_wait_s``. repeats: the usual
+    number of runs of each way.
     """
 
     figure: str
     title: str
     xlabel: str
     ways: tuple[Way, ...]
-    repeats: int
-    settings: Mapping[str, str] = field(default_factory=dict)
+    repeats: int = 3
     value: str = "mean_response_s"
 
     @property
@@ -123,8 +134,10 @@ def make_plan(figure: str, scale: Scale, arms: Sequence[Arm] | None, quick: bool
     the smallest size, to see that it works; its times mean nothing.
     """
 
+    folder = scale.auto_folder if figure == "auto" else scale.folder
+
     def load(name: str) -> Workload:
-        return load_workload(WORKLOADS / scale.folder / f"{name}.toml")
+        return load_workload(WORKLOADS / folder / f"{name}.toml")
 
     plan = PLANS[figure](scale, load, arms)
     return _quick(plan) if quick else plan
@@ -152,28 +165,29 @@ def shrunk(workload: Workload) -> Workload:
 
 
 def _shrunk_job(spec: JobSpec, count: int) -> JobSpec:
-    """Class S of a NAS benchmark, or few steps of bulk.c."""
+    """Class S of a NAS benchmark, or few short steps of bulk.c."""
     small = tuple("S" if word in ("W", "A", "B") else word for word in spec.command)
-    args = ("--steps", "20", *spec.args[2:]) if spec.source else spec.args
+    args = ("--steps", "20", "--work", "30000") if spec.source else spec.args
     return replace(spec, count=count, command=small, args=args)
 
 
 # --- the paper's figures ---
 
 
-def _compared(names: Mapping[str, str], load: Load, arms: Sequence[Arm]) -> tuple[Way, ...]:
+def _setup(arm: Arm, turns: Mapping[str, str]) -> Setup:
+    """The arm, with turns of a fixed length if it takes such."""
+    return Setup(arm, turns if arm in FIXED else {})
+
+
+def _compared(
+    names: Mapping[str, str], scale: Scale, load: Load, arms: Sequence[Arm]
+) -> tuple[Way, ...]:
     """Every workload, by its file, under every arm. names: x of each file."""
     return tuple(
-        Way(load(name), Setup(arm), arm.value, x)
+        Way(load(name), _setup(arm, scale.turns), arm.value, x)
         for name, x in names.items()
         for arm in arms
     )
-
-
-def _beside_waits(arms: Sequence[Arm]) -> list[Arm]:
-    """The same, and after the kernel alone the ways in which waiting ranks give up CPUs."""
-    place = arms.index(Arm.KERNEL) + 1
-    return [*arms[:place], Arm.YIELD, Arm.BLOCK, *arms[place:]]
 
 
 def _fig2(scale: Scale, load: Load, arms: Sequence[Arm] | None) -> Plan:
@@ -182,9 +196,7 @@ def _fig2(scale: Scale, load: Load, arms: Sequence[Arm] | None) -> Plan:
         "fig2",
         "Mean response of three workloads (Fig. 2)",
         "workload",
-        _compared(names, load, arms or _beside_waits(scale.arms)),
-        repeats=2,
-        settings=scale.settings,
+        _compared(names, scale, load, arms or scale.arms),
     )
 
 
@@ -194,9 +206,7 @@ def _fig3(scale: Scale, load: Load, arms: Sequence[Arm] | None) -> Plan:
         "fig3",
         "Mean response by the degree of multiprogramming (Fig. 3)",
         "degree of multiprogramming",
-        _compared(names, load, arms or scale.arms),
-        repeats=2,
-        settings=scale.settings,
+        _compared(names, scale, load, arms or scale.arms),
     )
 
 
@@ -206,53 +216,52 @@ def _fig4(scale: Scale, load: Load, _arms: Sequence[Arm] | None) -> Plan:
     for dom in (2, 3, 4):
         for slice_ in scale.wait_slices:
             settings = {"slice": slice_, "gmet": scale.wait_gmet}
-            setup = Setup(Arm.COSCHED, settings, dom)
-            ways.append(Way(many, setup, "cosched", f"({slice_}, {dom})"))
+            setup = Setup(Arm.PAPER, settings, dom)
+            ways.append(Way(many, setup, "paper", f"({slice_}, {dom})"))
+        ways.append(Way(many, Setup(Arm.COSCHED, {}, dom), "cosched", f"(auto, {dom})"))
     return Plan(
         "fig4",
-        "Mean wait of many jobs, two of them long (Fig. 4)",
+        "Mean wait of many jobs (Fig. 4)",
         "(slice, degree of multiprogramming)",
         tuple(ways),
-        repeats=2,
         value="mean_wait_s",
     )
 
 
-def _swept(
-    scale_points: Sequence[tuple[str, Mapping[str, str]]], load: Load
-) -> tuple[Way, ...]:
-    """Three workloads over settings, timers aligned and not; the kernel beside them."""
+def _swept(points: Sequence[tuple[str, Mapping[str, str]]], load: Load) -> tuple[Way, ...]:
+    """Three workloads under the paper's policy over settings; beside them the kernel and
+    cosched, to which the settings do not apply. Fig. 2 has the other arms."""
     ways = []
     for name in THREE:
         workload = load(name)
-        number = name[-1]
-        ways.append(Way(workload, Setup(Arm.KERNEL), f"kernel, workload {number}", "any"))
-        for x, settings in scale_points:
-            for arm in (Arm.MESSAGES, Arm.COSCHED):
-                series = f"{arm.value}, workload {number}"
-                ways.append(Way(workload, Setup(arm, settings), series, x))
+        for arm in (Arm.KERNEL, Arm.COSCHED):
+            series = f"{arm.value}, workload {name[-1]}"
+            ways.append(Way(workload, Setup(arm), series, "any"))
+        for x, settings in points:
+            series = f"{Arm.PAPER.value}, workload {name[-1]}"
+            ways.append(Way(workload, Setup(Arm.PAPER, settings), series, x))
     return tuple(ways)
 
 
 def _fig5(scale: Scale, load: Load, _arms: Sequence[Arm] | None) -> Plan:
-    points = [(g, {"slice": scale.gmet_slice, "gmet": g}) for g in scale.gmets]
+    points = [(gmet, {"slice": scale.gmet_slice, "gmet": gmet}) for gmet in scale.gmets]
     return Plan(
         "fig5",
         f"Mean response by GMET, slice {scale.gmet_slice} (Fig. 5)",
         "GMET",
         _swept(points, load),
-        repeats=1,
     )
 
 
 def _fig6(scale: Scale, load: Load, _arms: Sequence[Arm] | None) -> Plan:
-    points = [(s, {"slice": s, "gmet": scale.slice_gmet}) for s in scale.slices]
+    points = [
+        (slice_, {"slice": slice_, "gmet": scale.slice_gmet}) for slice_ in scale.slices
+    ]
     return Plan(
         "fig6",
         f"Mean response by the slice, GMET {scale.slice_gmet} (Fig. 6)",
         "slice",
         _swept(points, load),
-        repeats=1,
     )
 
 
@@ -267,7 +276,7 @@ def _auto(scale: Scale, load: Load, _arms: Sequence[Arm] | None) -> Plan:
         for name in THREE
         for x, settings in points
     )
-    return Plan("auto", "Mean response by the slice, and slice=auto", "slice", ways, 2)
+    return Plan("auto", "Mean response by the slice, and slice=auto", "slice", ways)
 
 
 def fleet_workload(grain: int, dom: int, placement: str) -> Workload:

@@ -23,7 +23,7 @@ from benchmarks.experiments.yoo.table import text_table
 from cosched.core.errors import CoschedError
 
 NAME = "yoo"
-HEAD = ["| claim | paper | ours | |", "|---|---|---|---|"]
+HEAD = ["| claim | paper | ours | verdict |", "|---|---|---|---|"]
 #: The figure that the page shows as a picture.
 PICTURED = "fig2"
 

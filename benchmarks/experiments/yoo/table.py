@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from benchmarks.experiments.verdicts import Measured
+
 Document = Mapping[str, Any]
 WIDTH = 80
 
@@ -33,13 +35,26 @@ def values(document: Document, value: str | None = None) -> dict[str, dict[str, 
     return found
 
 
+def measured(
+    document: Document, series: str, x: str, value: str | None = None
+) -> Measured | None:
+    """Returns the runs of one series at one place; None if none of them ended well."""
+    for point in document["points"]:
+        seconds = spread(document, point, value)
+        if (point["series"], point["x"]) == (series, x) and seconds is not None:
+            return Measured(
+                seconds["median"], seconds["low"], seconds["high"], point["counted"] > 1
+            )
+    return None
+
+
 def ratio(
     document: Document, series: str, other: str, x: str, value: str | None = None
-) -> float | None:
-    """One series over another at one place; None if either is missing."""
-    found = values(document, value)
-    top, bottom = found.get(series, {}).get(x), found.get(other, {}).get(x)
-    return None if top is None or bottom is None else top / bottom
+) -> Measured | None:
+    """Returns one series over another at one place; None if either is missing."""
+    top = measured(document, series, x, value)
+    bottom = measured(document, other, x, value)
+    return None if top is None or bottom is None else top.over(bottom)
 
 
 def places(document: Document) -> list[str]:

@@ -74,7 +74,7 @@ def test_module_runs_in_the_benchs_python():
     ],
 )
 def test_paper_workloads_equal_its_tables(name, jobs):
-    """Tables 2 and 3; on the lab the same programs, but for DOM's half-machine jobs."""
+    """Tables 2 and 3; on the lab the workloads have the same programs."""
     found = load_workload(WORKLOADS / "paper" / f"{name}.toml")
     written = [f"{spec.count}x{spec.name}" for spec in found.jobs]
     assert " ".join(written).replace(" 1x", " ").removeprefix("1x") == jobs.lower()
@@ -82,11 +82,19 @@ def test_paper_workloads_equal_its_tables(name, jobs):
         program, problem, ranks = spec.name.split(".")
         assert spec.command[-3:] == (program, "--class", problem.upper())
         assert spec.ranks == int(ranks)
-    scaled = load_workload(WORKLOADS / "lab" / f"{name}.toml")
-    kinds = {spec.command[-3] for spec in found.jobs}
-    assert {spec.command[-3] for spec in scaled.jobs} <= kinds
-    count = len(found.instances()) if name.startswith("w") else int(name[-1])
-    assert len(scaled.instances()) == count
+    if name.startswith("workload"):
+        scaled = load_workload(WORKLOADS / "lab" / f"{name}.toml")
+        kinds = {spec.command[-3] for spec in found.jobs}
+        assert {spec.command[-3] for spec in scaled.jobs} <= kinds
+        assert len(scaled.instances()) == len(found.instances())
+
+
+@pytest.mark.parametrize("dom", [2, 3, 4, 5])
+def test_degree_is_the_number_of_jobs_on_each_node_of_the_lab(dom):
+    jobs = load_workload(WORKLOADS / "yoo" / f"dom{dom}.toml").instances()
+    for node in (1, 2):
+        here = [job for job in jobs if job.spec.ranks == 2 or job.spec.first == node]
+        assert len(here) == dom
 
 
 @pytest.mark.parametrize("path", sorted(WORKLOADS.glob("*/*.toml")), ids=lambda p: p.name)
@@ -122,13 +130,14 @@ def test_streams_differ():
         assert 20 < streams[name].instances()[-1].start_s < 40
 
 
-def test_many_has_two_long_jobs():
-    for folder, count in (("lab", 20), ("paper", 100)):
-        jobs = load_workload(WORKLOADS / folder / "many.toml").instances()
-        long = [place for place, job in enumerate(jobs) if job.name.startswith("long")]
-        assert len(jobs) == count
-        assert len(long) == 2
-        assert count / 4 < long[0] < count / 2 < long[1] < 3 * count / 4
+@pytest.mark.parametrize(("folder", "count", "few"), [("yoo", 8, 1), ("paper", 100, 2)])
+def test_many_has_few_long_jobs(folder, count, few):
+    jobs = load_workload(WORKLOADS / folder / "many.toml").instances()
+    long = [place for place, job in enumerate(jobs) if job.name.startswith("long")]
+    assert len(jobs) == count
+    assert len(long) == few
+    assert count / 5 < long[0] < count / 2
+    assert long[-1] < 3 * count / 4
 
 
 def test_every_key_is_read():
