@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 
@@ -114,17 +115,29 @@ def test_second_run_is_expected_to_be_as_long_as_the_first(runs, node, run_dir):
     assert cosched_replay(node.paths.directory).returncode == 0
 
 
-def test_short_job_overtakes_a_long_one(runs, node):
+def now_of(run_dir, job):
+    """Returns what ``why`` reports of the job's present state on its node."""
+    (story,) = answers(run_dir, "why", job)["nodes"]
+    return story["now"]
+
+
+def test_short_job_overtakes_a_long_one(runs, node, run_dir):
     node.up(slice="auto", gmet="auto", align="on")
     cpu = ("taskset", "-c", "0")
     long = runs.start("long", "--time", "1h", *cpu, "sleep", "1000")
     eventually(lambda: (node.job("long") or {}).get("state") == "on", "the long job")
-    short = runs.start("short", "--time", "1:30", *cpu, "sleep", "0.3")
+    short = runs.start("short", "--time", "1:30", *cpu, "sleep", "2")
     assert runs.region_of("short").lengths_ns == (90 * NS_PER_S,)
+    eventually(lambda: node.job("short")["state"] == "on", "the short job")
+    now = {job: now_of(run_dir, job) for job in ("short", "long")}
+    assert re.search(r"^runs for .* about \d+ s left, of 90 s expected", now["short"]), now
+    assert re.search(
+        r"^waits for .* about \d+ min left, of 60 min expected", now["long"]
+    ), now
     runs.finish(short)
     record = runs.records()["short"]
     assert record["expected_s"] == 90
-    assert record["scheduled_s"] >= 0.2
+    assert record["scheduled_s"] >= 1
     assert node.job("long")["state"] == "on"
     assert node.job("long")["switches"] == 2
     long.send_signal(signal.SIGTERM)
