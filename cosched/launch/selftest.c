@@ -1,11 +1,11 @@
 /*
- * selftest.c - the program of `cosched shim check`: two ranks that send each other messages
- * in every way there is, look at what comes, and say how many there were.
+ * selftest.c - the program of `cosched shim check`: two ranks send each other messages with
+ * every kind of call, check the arrivals and count them.
  *
- * Says on rank 0, in one line: "selftest: mpi V.S sent A B received C D wrong E F active G H",
- * two numbers for the two ranks. Then it waits for a byte in the FIFO that its argument names,
- * if there is one, so that whoever started it can look at the counters of its tasks. (Not for
- * its standard input: Open MPI 5 does not tell a rank that this has come to an end.)
+ * Rank 0 prints one line: "selftest: mpi V.S sent A B received C D wrong E F active G H", with
+ * two numbers for the two ranks. If an argument names a FIFO, the program then waits for a byte
+ * from it, so that its starter can read the counters of the tasks. (It does not wait for the
+ * end of its standard input: Open MPI 5 does not report that end to a rank.)
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

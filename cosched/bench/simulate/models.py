@@ -210,13 +210,13 @@ def program_of(
 ) -> Program:
     """Returns the simulator's job for this program, on ``count`` nodes from ``first`` on.
 
-    Its work is such that, alone, it takes the time that the model says. CoschedError if
-    the model does not say how it communicates, or how long it takes.
+    Its work is such that, alone, it takes the time that the model says. Raises
+    CoschedError if the model lacks the pattern or the time alone.
     """
     if model.alone_s is None or model.pattern is None:
-        lacks = "how long it takes alone" if model.alone_s is None else "its pattern"
+        lacks = "time alone" if model.alone_s is None else "pattern"
         raise CoschedError(
-            f"job '{name}': nobody says {lacks}: run cosched sim calibrate on the "
+            f"job '{name}': its {lacks} is not known: run cosched sim calibrate on the "
             "workload, or give the job a model (pattern, alone, messages)"
         )
     launch_s = min(model.launch_s or 0.0, 0.9 * model.alone_s)

@@ -126,7 +126,7 @@ def test_workload_overrides_the_calibration(tmp_path):
     assert [p.pattern for p in programs] == [Pattern.WAVEFRONT] * 2 + [Pattern.NONE]
     assert [p.submit_ns // 1_000_000 for p in programs] == [0, 2, 1004]
     assert programs[0].launch_ns == 200_000_000
-    with pytest.raises(CoschedError, match="'ep': nobody says how long it takes alone"):
+    with pytest.raises(CoschedError, match="'ep': its time alone is not known"):
         programs_of(workload, Calibration({}), Cluster(2))
 
 
