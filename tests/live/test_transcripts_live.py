@@ -74,7 +74,7 @@ def test_pages_with_transcripts_are_found():
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_page_commands_print_what_page_shows(page, clean, folder):
+def test_commands_of_the_page_print_its_output(page, clean, folder):
     if not (BIN / "mpiexec").exists() or shutil.which("gcc") is None:
         pytest.skip("no mpiexec beside this Python, or no C compiler")
     text = INSTALL.sub("", page.read_text())

@@ -77,7 +77,7 @@ def test_busy_task_traps_messages_that_lay_unread(run, run_dir):
 
 
 @pytest.mark.parametrize(("wait", "sleeps"), [("block:20000", True), ("spin", False)])
-def test_scheduled_task_sleeps_as_wait_policy_says(run, run_dir, wait, sleeps):
+def test_scheduled_task_sleeps_by_the_wait_policy(run, run_dir, wait, sleeps):
     with FakeNode(run_dir, "a") as node:
         run("late", "0.5", COSCHED_WAIT=wait)
         counters = node.jobs["wrapped"].counters(1)

@@ -133,7 +133,7 @@ def test_environment_bad_number_is_ignored_and_warns(read, variable, number):
         Expectation(5, (LENGTH_MAX_NS,) * LENGTHS_MAX),
     ],
 )
-def test_environment_reads_what_cosched_run_expects(read, expectation):
+def test_environment_reads_the_expectation_of_cosched_run(read, expectation):
     part = Part("j", Path("/r"), "none", expectation=expectation)
     added = task_environment({}, part=part, wait="spin", shim=None, verbose=False)
     environment = read(JOB="j", EXPECTED=added["COSCHED_EXPECTED"])

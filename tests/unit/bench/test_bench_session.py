@@ -127,7 +127,7 @@ def test_runs_are_interleaved_and_differ_only_in_the_shim(bench):
     ]
 
 
-def test_each_arm_tells_cosched_run_what_it_is(bench):
+def test_each_arm_gives_cosched_run_its_options(bench):
     bench.run(arms="kernel,yield,block", repeats=1)
     told = [line.partition(" --job")[0] for line in bench.calls()]
     assert told[::2] == [
@@ -233,7 +233,7 @@ def test_no_run_learns_from_another_one(learning):
     assert learning(repeats=2) == [0, 2] * 4
 
 
-def test_each_run_knows_the_lengths_that_were_seen(learning):
+def test_each_run_starts_with_the_lengths_seen_before(learning):
     """Jobs a and b run the same program; c runs another one."""
     seen, measured = [0, 1, 2], [6, 8] * 4
     assert learning(repeats=2, seen=3) == seen + measured

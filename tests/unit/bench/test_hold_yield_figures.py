@@ -89,7 +89,7 @@ def test_fig_5_sync_time_grows_with_the_load(means, machine):
 
 
 @pytest.mark.parametrize("sweep", ["load", "share"])
-def test_figs_5_and_9_who_holds_is_met_sooner(means, sweep):
+def test_figs_5_and_9_mates_of_holding_jobs_start_sooner(means, sweep):
     holding = yielding = 0.0
     for machine in hold_yield.NAMES:
         holding += means.bars(sweep, machine, "mean_sync_s", None, HOLD_OF[machine])[0]

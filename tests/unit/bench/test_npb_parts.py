@@ -163,7 +163,7 @@ def test_levels_of_mg_hold_every_point_once(ranks, log_edge):
 
 
 @given(powers, st.integers(5, 8))
-def test_ranks_of_mg_take_what_others_give(ranks, log_edge):
+def test_ranks_of_mg_receive_the_faces_of_others(ranks, log_edge):
     views = [mg.levels(rank, ranks, log_edge) for rank in range(ranks)]
     for level in range(2, log_edge + 1):
         for axis in range(3):
@@ -188,7 +188,7 @@ def test_value_that_is_not_a_number_fails():
     assert not Check("x", complex(1.0, nan), 1.0 + 0j, 1e-8).passed
 
 
-def test_report_names_what_differs():
+def test_report_names_the_differences():
     good, bad = Check("norm", 1.0, 1.0, 0.0), Check("zeta", 2.5, 1.0, 1e-8)
     text = as_text(Run("lu", "W", 2, outcome(good, bad), SENT))
     assert "FAILED: 1 value not as published" in text
@@ -200,7 +200,7 @@ def test_report_names_what_differs():
     assert all(len(line) <= 80 for line in text.splitlines())
 
 
-def test_json_has_what_scripts_need():
+def test_json_has_the_fields_for_scripts():
     good, bad = Check("norm", 1.0, 1.0, 0.0), Check("zeta", 2.5, 1.0, 1e-8)
     found = json.loads(json.dumps(as_json(Run("lu", "W", 2, outcome(good, bad), SENT))))
     assert found["mops"] == 2000.0

@@ -87,7 +87,7 @@ def test_domain_that_is_down_delays_no_job(system):
 @pytest.mark.parametrize("count", [2, 3])
 @given(data=st.data(), delay=st.integers(0, 20))
 @SOME
-def test_within(count, data, delay):
+def test_mates_start_within_their_time(count, data, delay):
     drawn = systems(count, overruns=False, timing=st.just(Timing.WITHIN))
     system = replace(data.draw(drawn), delay=delay)
     # A promise needs a reservation, so backfill.
@@ -194,7 +194,7 @@ def test_yield_cap_hold_over_held_cap_is_not_counted():
 @pytest.mark.parametrize("count", [2, 3])
 @given(data=st.data(), delay=st.integers(0, 20))
 @SOME
-def test_after(count, data, delay):
+def test_follower_starts_after_its_leader(count, data, delay):
     system = replace(data.draw(systems(count, timing=st.just(Timing.AFTER))), delay=delay)
     domains = run(system)
     check_machines(system, domains)
@@ -230,7 +230,7 @@ def test_messages_that_cross(count, data, slowest, seed):
 
 @given(system=systems(domains=3))
 @SOME
-def test_the_same_twice(system):
+def test_equal_systems_have_equal_starts(system):
     assert starts(system) == starts(system)
 
 

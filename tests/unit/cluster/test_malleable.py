@@ -174,7 +174,7 @@ def test_figure_3b():
     assert sizes(scheduler) == {1: 2, 2: 2, 4: 4}
 
 
-def test_a_harvest_takes_what_is_missing_and_no_more():
+def test_harvest_takes_the_missing_nodes_and_no_more():
     scheduler = MalleableScheduler(10, Policy(LOW_IMPACT, FR))
     submit(scheduler, 0, job(0, 2, 8))
     commands = submit(scheduler, 100, job(1, 4, 9))

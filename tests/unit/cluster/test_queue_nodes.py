@@ -133,7 +133,7 @@ def moments(profile: Profile) -> list[int]:
     return result
 
 
-def test_a_profile_begins_with_what_will_end():
+def test_profile_begins_with_the_expected_ends():
     profile = Profile(5, 1, [(7, 2), (7, 1), (9, 4)])
     assert profile.steps == [(5, 1), (7, 4), (9, 8)]
     assert profile.earliest(4, 100) == 7

@@ -57,7 +57,7 @@ def test_no_job_is_lost_and_no_node_used_twice(policy, case):
 @every_policy
 @given(case=jobs_and_machine(most=20))
 @SOME
-def test_the_same_twice(policy, case):
+def test_equal_workloads_have_equal_schedules(policy, case):
     first, one = simulated(*case, policy, keep_nodes=True)
     second, other = simulated(*case, policy, keep_nodes=True)
     assert first.start_ns == second.start_ns
@@ -144,7 +144,7 @@ def test_conservative_breaks_promises_only_in_a_new_plan(name, case):
     promised: dict[int, int] = {}
     plans = 0
     for _ in driver.moments():
-        made = driver.scheduler.counts.plans_made_anew
+        made = driver.scheduler.counts.plans_made_again
         if made != plans:
             plans = made
             promised.clear()

@@ -34,7 +34,7 @@ def as_sets(schedule):
     return frozenset(map(frozenset, schedule))
 
 
-def test_what_users_expect_to_slow_down_does():
+def test_jobs_slow_down_as_users_expect():
     slow = outcomes(DATASTAR)[Expectation.SLOW]
     assert set(slow) == {
         ("HOMME", "WRF"),
@@ -126,7 +126,7 @@ def test_learner_accepts_noisy_counters():
     )
 
 
-def test_labels_against_what_was_measured():
+def test_labels_beside_measurements():
     checks = {check.application: check for check in check_labels(DATASTAR)}
     # HOMME's memory label: beside WRF, which is limited by memory too, it still gains.
     assert checks["HOMME"].verdict == "not seen"

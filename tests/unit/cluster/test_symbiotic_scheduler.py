@@ -109,8 +109,8 @@ def test_job_that_fits_still_fits_after_others_end(data):
 
 @given(st.data(), placements, st.sampled_from(list(ORDERS)), st.integers(1, 12))
 @SOME
-def test_machines(data, placement, order, queue_limit):
-    """All run, none twice, no half is used by two, no walls in the way of a job's work."""
+def test_halves_run_one_job_each(data, placement, order, queue_limit):
+    """Each job runs once. No half has two jobs. Jobs run as fast as the matrix allows."""
     model, stream = data.draw(streams(NODES))
     machine = run(model, stream, NODES, placement, order, queue_limit)
     matrix = model.matrix

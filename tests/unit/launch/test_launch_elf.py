@@ -101,7 +101,7 @@ def test_real_program_agrees_with_ldd():
     assert all(name in said for name in elf.needed)
 
 
-def test_build_id_is_what_the_linker_wrote(tmp_path):
+def test_build_id_is_that_of_the_linker(tmp_path):
     source = tmp_path / "x.c"
     source.write_text("int x;\n")
     library = tmp_path / "libx.so"

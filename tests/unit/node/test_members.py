@@ -226,7 +226,7 @@ def test_launch_of_a_program_without_mpi_is_its_whole_time(node, process):
     assert record["launch_s"] == record["response_s"]
 
 
-def test_first_task_of_a_job_sets_what_is_expected_of_it(node, process):
+def test_first_task_sets_the_expectation_of_its_job(node, process):
     """All ranks have the same environment, unless the user's program changes it."""
     (one, _), (two, _) = process(), process()
     first = Expectation(7, (NS_PER_S, 2 * NS_PER_S))
@@ -237,7 +237,7 @@ def test_first_task_of_a_job_sets_what_is_expected_of_it(node, process):
     assert node.job.region.expectation == first
 
 
-def test_later_daemon_reads_what_is_expected_of_a_job(node, process, tmp_path, stack):
+def test_later_daemon_reads_the_expectation_of_a_job(node, process, tmp_path, stack):
     pid, _ = process()
     first = Expectation(7, (NS_PER_S, 2 * NS_PER_S))
     node.come(pid, expectation=first)

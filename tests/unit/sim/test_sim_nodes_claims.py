@@ -54,7 +54,7 @@ def test_clocks_may_differ():
     assert efficiency("cosched", 16, clock_ns=500 * NS_PER_MS) > 0.95
 
 
-def test_the_experiment_writes_what_it_found(tmp_path, capsys):
+def test_experiment_writes_its_results(tmp_path, capsys):
     words = "--sweeps nodes clock --patterns bulk --most-nodes 4 --nodes 2 --work 0.2"
     experiment.main([*words.split(), "--repeat", "1", "--out", str(tmp_path)])
     text = (tmp_path / "nodes.txt").read_text()
