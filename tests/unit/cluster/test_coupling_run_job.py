@@ -177,15 +177,16 @@ def test_settings_out_of_range(settings, words):
         CouplingSettings(**settings)
 
 
-def test_domain_that_waits_for_an_answer_wakes_up_in_the_future():
-    """A request came during a suspended pass, and the next pass was ordered for the past."""
+@pytest.mark.parametrize("since_ns", [590, 601, 603])
+def test_domain_wakes_up_at_once_if_its_leader_started(since_ns):
+    """Another pass waits for an answer meanwhile. The wake-up was in the past, or never."""
     domain = CoupledScheduler("a", ((0, 3),), POLICIES["fcfs"], CouplingSettings())
-    group = Group("g", ("a", "b"))
-    domain.handle(JobAnnounced(600, 1, group))
-    domain.handle(JobSubmitted(600, Job(1, 2, 50, 600)))
-    commands = domain.handle(Ticked(601))
-    assert any(isinstance(command, Ask) for command in commands)
-    answered = domain.handle(Asked(602, "b", MateStarted("g", 602)))
-    wakes = [command.at_ns for command in answered if isinstance(command, WakeAt)]
-    assert wakes
-    assert min(wakes) >= 602
+    domain.handle(JobAnnounced(580, 1, Group("g", ("a", "b"))))
+    follower = Group("h", ("a", "b"), Timing.AFTER, 0, leader="b")
+    domain.handle(JobAnnounced(580, 2, follower))
+    for number in (1, 2):
+        domain.handle(JobSubmitted(580, Job(number, 2, 50, 580)))
+    (ask,) = domain.handle(Ticked(601))
+    assert ask == Ask("b", GetMateJobId("g"))
+    _, wake = domain.handle(Asked(603, "b", MateStarted("h", since_ns)))
+    assert wake == WakeAt(603)

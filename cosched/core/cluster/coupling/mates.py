@@ -114,5 +114,7 @@ class Mates:
         member = state.members.of_group(request.group)
         if member is None:
             return False
-        member.due_ns = request.since_ns + member.group.delay_ns
+        # A late message, or a short delay: the job is due at once.
+        due_ns = request.since_ns + member.group.delay_ns
+        member.due_ns = max(due_ns, state.now_ns)
         return True
