@@ -64,7 +64,7 @@ def test_yoo_interrupted_figure_resumes(start, tmp_path):
     assert "yoo: interrupted; the same command goes on" in finish(first, 130)[1]
     text, progress = finish(start(*words))
     assert "runs done already: 1\n" in progress
-    assert "run 2/2  cosched (2s, 4)" in progress
+    assert "run 2/2  cosched (auto, 4)" in progress
     assert "run 1/2" not in progress
     assert text == (tmp_path / "fig4-quick.txt").read_text()
     found = json.loads((tmp_path / "fig4-quick.json").read_text())
