@@ -73,9 +73,8 @@ class Row:
     age_seen_s: float
 
 
-def responses_s(mix: Mix, settings: Settings, seen: bool = False) -> list[float]:
-    """Returns a value for each job of a mix, in their order. seen: whether each program
-    ran once before, so that its length is known."""
+def responses_s(mix: Mix, settings: Settings) -> list[float]:
+    """Returns a value for each job of a mix, in their order."""
     programs = tuple(
         Program(
             f"job{number}",
@@ -90,9 +89,7 @@ def responses_s(mix: Mix, settings: Settings, seen: bool = False) -> list[float]
     )
     kinds = {work_s: kind for kind, work_s in enumerate(dict.fromkeys(mix.work_s), 1)}
     expectations = {
-        program.name: Expectation(
-            kinds[work_s], (round(work_s * NS_PER_S),) if seen else ()
-        )
+        program.name: Expectation(kinds[work_s])
         for program, work_s in zip(programs, mix.work_s, strict=True)
     }
     run = NodesRun(
@@ -114,15 +111,17 @@ def compare(mix: Mix) -> Row:
         for slice_s in FIXED_S
     }
     best_slice_s = min(fixed, key=lambda slice_s: fixed[slice_s])
+    count = len(mix.work_s)
+    rest_s, age_s = (responses_s(again(mix), order) for order in (USUAL, BY_AGE))
     return Row(
         mix=mix.title,
         usual_s=fixed[2.0],
         best_s=fixed[best_slice_s],
         best_slice_s=best_slice_s,
-        rest_unseen_s=fmean(responses_s(mix, USUAL)),
-        rest_seen_s=fmean(responses_s(mix, USUAL, seen=True)),
-        age_unseen_s=fmean(responses_s(mix, BY_AGE)),
-        age_seen_s=fmean(responses_s(again(mix), BY_AGE)[len(mix.work_s) :]),
+        rest_unseen_s=fmean(rest_s[:count]),
+        rest_seen_s=fmean(rest_s[count:]),
+        age_unseen_s=fmean(age_s[:count]),
+        age_seen_s=fmean(age_s[count:]),
     )
 
 

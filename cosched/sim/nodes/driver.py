@@ -74,7 +74,7 @@ class Coscheduled:
         self._chance = Random(seed)
         self._engine = Engine()
         self._gang_slice_ns = gang_slice_ns
-        self._row: list[int] = []  # of the central driver: the places of its jobs
+        self._row: list[int] = []  # the places of the jobs that the central driver runs
         self._turn_version = 0
         self._free = len(programs) if at_a_time is None else at_a_time
         self._queue: deque[SimulatedJob] = deque()  # jobs that may not run yet

@@ -10,12 +10,10 @@ from typing import Any
 
 from cosched.core.errors import CoschedError
 from cosched.core.node.knowledge import LENGTHS_MAX, Expectation
+from cosched.core.node.settings import LENGTH_MAX_NS
 from cosched.core.units import NS_PER_S
 from cosched.sim.nodes.model import Cluster, Program
 from cosched.sim.nodes.runs import alone_s
-
-#: A hundred years.
-LENGTH_MAX_S = 100 * 366 * 86400.0
 
 
 def exact(programs: Iterable[Program], cluster: Cluster) -> dict[str, Expectation]:
@@ -57,7 +55,7 @@ def _lengths(path: Path, key: str, value: object) -> tuple[float, ...]:
     for length in lengths:
         if isinstance(length, bool) or not isinstance(length, int | float):
             raise CoschedError(f"{path}: '{key}': {length!r} is not a number of seconds")
-        if not 0 < length <= LENGTH_MAX_S:
+        if not 0 < length <= LENGTH_MAX_NS / NS_PER_S:
             raise CoschedError(f"{path}: '{key}': {length} s is not a length of a job")
     return tuple(map(float, lengths[-LENGTHS_MAX:]))
 
