@@ -24,6 +24,8 @@ from benchmarks.experiments.verdicts import (
 
 Documents: TypeAlias = "Mapping[str, Mapping[str, Any]]"
 
+#: The paper's claims "need only be notional": a smaller slowdown counts as none.
+NO_EFFECT = 0.10
 #: The greatest median share of the machine for other work; above it is not quiet.
 QUIET = 0.05
 #: Means of simulated streams may differ by this and be equal.
@@ -69,6 +71,8 @@ def _others(document: Mapping[str, Any], *left_out: str) -> dict[str, float]:
 
 def _little(part: str, what: str, impact: Mapping[str, float], why: str) -> Claim:
     verdict = judge_value(exact(1 + max(impact.values(), key=abs)), 1.0)
+    if max(impact.values()) > NO_EFFECT:
+        verdict = NO
     return Claim(part, what, "none", _shown(impact), verdict, why)
 
 
@@ -102,7 +106,7 @@ def _fig3(documents: Documents) -> list[Claim]:
             "STREAM beside itself slows down",
             "yes",
             f"{own['itself']:.2f}",
-            judge_above(exact(1 + own["itself"])),
+            judge_cases([own["itself"] > NO_EFFECT]),
             MEMORY_WHY,
         ),
         _little(
@@ -123,7 +127,7 @@ def _fig4(documents: Documents) -> list[Claim]:
             "GUPS beside itself slows down",
             "yes",
             f"{own['itself']:.2f}",
-            judge_above(exact(1 + own["itself"])),
+            judge_cases([own["itself"] > NO_EFFECT]),
             MEMORY_WHY,
         ),
         _little(
@@ -141,7 +145,7 @@ def _fig4(documents: Documents) -> list[Claim]:
                 "interference is one-way: STREAM slows GUPS down, not the converse",
                 "yes",
                 f"{by_stream:.2f}, and back {back:.2f}",
-                judge_cases([exact(1 + back).less_than(exact(1 + by_stream))]),
+                judge_cases([by_stream > back, by_stream > NO_EFFECT]),
                 MEMORY_WHY,
             )
         )
@@ -156,7 +160,7 @@ def _table1(documents: Documents) -> list[Claim]:
             "spread over twice as many nodes, no job is slower",
             "1.00 to 4.97",
             _shown(speedups),
-            judge_value(over_cases(speedups.values()), 1.0, 4.97),
+            judge_cases([speed >= 1 - NO_EFFECT for speed in speedups.values()]),
             MEMORY_WHY,
         )
     ]
@@ -168,7 +172,9 @@ def _table1(documents: Documents) -> list[Claim]:
                 "codes limited by memory gain, EP does not",
                 "1.12 to 1.55, 1.00",
                 f"{min(memory):.2f} to {max(memory):.2f}, {speedups['cpu']:.2f}",
-                judge_cases([speed > speedups["cpu"] for speed in memory]),
+                judge_cases(
+                    [min(memory) > speedups["cpu"], speedups["cpu"] <= 1 + NO_EFFECT]
+                ),
                 MEMORY_WHY,
             )
         )
@@ -196,7 +202,7 @@ def _table2(documents: Documents) -> list[Claim]:
                 "memory beside CPU (CG, EP): the one gains, the other loses nothing",
                 "1.36, 1.03",
                 f"{gain:.2f}, {cost:.2f}",
-                judge_value(exact(gain), 1.36),
+                judge_value(exact(gain), 1.36) if cost >= 1 - NO_EFFECT else NO,
                 MEMORY_WHY,
             )
         )
@@ -299,7 +305,12 @@ def _learner(documents: Documents) -> list[Claim]:
             "what was seen verifies labels: the estimates' error falls",
             "proposed",
             f"{errors[0]:.1%} before, {errors[-1]:.1%} after {len(rounds)} rounds",
-            judge_cases([later <= earlier for earlier, later in pairwise(errors)]),
+            judge_cases(
+                [
+                    *(later <= earlier for earlier, later in pairwise(errors)),
+                    errors[-1] < errors[0] / 2,
+                ]
+            ),
         ),
     ]
 
