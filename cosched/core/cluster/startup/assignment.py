@@ -1,0 +1,101 @@
+"""Assigns the resources of one node to the tasks of a job (section 4.1).
+
+The central manager counted that there are enough; the node's agent chooses which. A unit
+that jobs share, such as a core under coscheduling, can be assigned to several jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cosched.core.errors import CoschedError
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """The numbers of a resource's units on a node; each can serve ``jobs`` jobs at once."""
+
+    numbers: tuple[int, ...]
+    jobs: int = 1
+
+
+#: For each task of a job: the units that it has, by resource.
+Assignment = tuple[Mapping[str, tuple[int, ...]], ...]
+
+
+class Inventory:
+    """The resources of one node, and the jobs that have them."""
+
+    def __init__(self, units: Mapping[str, Units]) -> None:
+        self._units = dict(units)
+        self._uses = {name: dict.fromkeys(of.numbers, 0) for name, of in units.items()}
+        self._jobs: dict[int, Assignment] = {}
+
+    @property
+    def totals(self) -> dict[str, int]:
+        """The counts that the central manager has of this node."""
+        return {name: len(of.numbers) * of.jobs for name, of in self._units.items()}
+
+    @property
+    def jobs(self) -> Mapping[int, Assignment]:
+        """The assignments of the jobs on the node, for recovery."""
+        return dict(self._jobs)
+
+    def assign(self, job: int, tasks: int, per_task: Mapping[str, int]) -> Assignment:
+        """Assigns units to each task: the least used ones, and of these the lowest numbers.
+
+        Raises CoschedError, and assigns nothing, if the node lacks units.
+        """
+        if job in self._jobs:
+            raise CoschedError(f"job {job}: has resources of this node already")
+        chosen = {
+            name: self._choose(job, name, number, tasks)
+            for name, number in per_task.items()
+            if number
+        }
+        made = tuple(
+            {name: found[task] for name, found in chosen.items()} for task in range(tasks)
+        )
+        self._keep(job, made)
+        return made
+
+    def restore(self, job: int, assignment: Assignment) -> None:
+        """Notes the assignment of a job that ran on while the agent was away."""
+        if job in self._jobs:
+            raise CoschedError(f"job {job}: has resources of this node already")
+        self._keep(job, assignment)
+
+    def release(self, job: int) -> None:
+        """Frees the units of a job."""
+        made = self._jobs.pop(job, None)
+        if made is None:
+            raise CoschedError(f"job {job}: has no resources of this node")
+        self._count(made, -1)
+
+    def _choose(
+        self, job: int, name: str, number: int, tasks: int
+    ) -> list[tuple[int, ...]]:
+        most = self._units[name].jobs if name in self._units else 0
+        uses = self._uses.get(name, {})
+        free = sorted(
+            (unit for unit, used in uses.items() if used < most),
+            key=lambda unit: (uses[unit], unit),
+        )
+        if len(free) < number * tasks:
+            raise CoschedError(
+                f"job {job}: needs {number * tasks} {name} on this node, which has "
+                f"{len(free)} free"
+            )
+        taken = sorted(free[: number * tasks])
+        return [tuple(taken[at : at + number]) for at in range(0, len(taken), number)]
+
+    def _keep(self, job: int, made: Assignment) -> None:
+        self._jobs[job] = made
+        self._count(made, 1)
+
+    def _count(self, made: Assignment, change: int) -> None:
+        for task in made:
+            for name, units in task.items():
+                for unit in units:
+                    self._uses[name][unit] += change

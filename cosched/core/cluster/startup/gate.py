@@ -1,0 +1,119 @@
+"""Starts a job on all its nodes or on none: first all are prepared, then all go.
+
+A prepared node has assigned its resources and has made its tasks, which wait at a gate.
+Reports go up the tree and orders go down. The root's parent is the job's manager.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from cosched.core.cluster.startup.tree import Place
+
+
+class Stage(Enum):
+    """How far the start of a job is on one node."""
+
+    PREPARING = "preparing"
+    PREPARED = "prepared"  #: the whole subtree is
+    GONE = "gone"  #: the gate is open
+    ABORTED = "aborted"
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """This node's tasks wait at the gate."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubtreePrepared:
+    """A child reports that its whole subtree is prepared."""
+
+    child: Place
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareFailed:
+    """A node of this subtree cannot start its tasks, or is lost; reason: one line."""
+
+    place: Place
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """The parent orders this subtree to go, or to abort."""
+
+    go: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReportPrepared:
+    """Report to the parent that the whole subtree is prepared."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFailure:
+    """Report to the parent that the job cannot start, and why."""
+
+    place: Place
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Order a child's subtree to go, or to abort."""
+
+    child: Place
+    go: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OpenGate:
+    """Let this node's tasks begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Discard:
+    """End this node's tasks, which have not begun, and free its resources."""
+
+
+Event = Prepared | SubtreePrepared | PrepareFailed | Ordered
+Command = ReportPrepared | ReportFailure | Order | OpenGate | Discard
+
+
+class Gate:
+    """The start of one job at one node. Each order is carried out once."""
+
+    def __init__(self, children: tuple[Place, ...]) -> None:
+        self._children = children
+        self._waits_for = set(children)
+        self._own = False
+        self.stage = Stage.PREPARING
+
+    def handle(self, event: Event) -> tuple[Command, ...]:
+        """Takes one event and returns the commands."""
+        if isinstance(event, Ordered):
+            return self._carry_out(go=event.go)
+        if isinstance(event, PrepareFailed):
+            # If this node has gone already, the manager must end the job.
+            report = ReportFailure(event.place, event.reason)
+            return (report, *self._carry_out(go=False))
+        if isinstance(event, Prepared):
+            self._own = True
+        else:
+            self._waits_for.discard(event.child)
+        if self.stage is not Stage.PREPARING or self._waits_for or not self._own:
+            return ()
+        self.stage = Stage.PREPARED
+        return (ReportPrepared(),)
+
+    def _carry_out(self, *, go: bool) -> tuple[Command, ...]:
+        if self.stage in (Stage.GONE, Stage.ABORTED):
+            return ()
+        if go and self.stage is not Stage.PREPARED:
+            return ()  # only a prepared subtree goes; the manager orders it again
+        self.stage = Stage.GONE if go else Stage.ABORTED
+        orders = (Order(child, go=go) for child in self._children)
+        return (*orders, OpenGate() if go else Discard())

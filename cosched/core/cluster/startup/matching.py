@@ -1,0 +1,167 @@
+"""Chooses the nodes of a job by counts alone (sections 3 and 4.1).
+
+Stage 1 finds the nodes that are *capable* of the job by what never changes: labels and the
+numbers of their resources. It runs once a request, until nodes join or leave. Stage 2 takes
+capable nodes with enough free *capacity*, and runs again whenever a job ends. Neither has a
+loop over tasks, so the work does not grow with the tasks of a node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cosched.core.errors import CoschedError
+
+#: Numbers by resource, such as ``{"cores": 8, "ports": 64}``.
+Counts = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOffer:
+    """A node, its labels, and how many of each resource it has."""
+
+    name: str
+    totals: Counts
+    labels: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The needs of a job: ``tasks`` on each of ``nodes`` nodes, resources for each task.
+
+    exclusive: no other job may have a part of its nodes.
+    """
+
+    nodes: int
+    tasks: int
+    per_task: tuple[tuple[str, int], ...] = (("cores", 1),)
+    labels: frozenset[str] = frozenset()
+    exclusive: bool = False
+
+    def __post_init__(self) -> None:
+        if self.nodes < 1 or self.tasks < 1 or any(n < 0 for _, n in self.per_task):
+            raise CoschedError(
+                f"a job of {self.tasks} tasks on each of {self.nodes} nodes: both must be "
+                "1 or more, and a task cannot need less than nothing"
+            )
+
+    @property
+    def on_a_node(self) -> dict[str, int]:
+        """The numbers that the job takes on each of its nodes."""
+        return {name: number * self.tasks for name, number in self.per_task}
+
+
+@dataclass(slots=True)
+class _Node:
+    offer: NodeOffer
+    free: dict[str, int]
+    jobs: int = 0  #: jobs that have a part of it
+    exclusive: bool = False
+    drained: bool = False
+
+    def has_room(self, needed: Counts, exclusive: bool) -> bool:
+        if self.drained or self.exclusive or (exclusive and self.jobs):
+            return False
+        return all(self.free.get(name, 0) >= number for name, number in needed.items())
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    nodes: tuple[str, ...]
+    request: Request
+
+
+@dataclass(slots=True)
+class Matcher:
+    """The counts of a domain. Nodes are taken in the order in which they joined."""
+
+    _nodes: dict[str, _Node] = field(default_factory=dict)
+    _taken: dict[int, _Taken] = field(default_factory=dict)
+    _capable: dict[Request, tuple[str, ...]] = field(default_factory=dict)
+
+    def join(self, offer: NodeOffer) -> None:
+        """Adds a node. A node that returns must have left before."""
+        if offer.name in self._nodes:
+            raise CoschedError(f"node {offer.name}: is in the domain already")
+        self._nodes[offer.name] = _Node(offer, dict(offer.totals))
+        self._capable.clear()
+
+    def leave(self, name: str) -> None:
+        """Removes a node; its jobs must have been released."""
+        if self._node(name).jobs:
+            raise CoschedError(f"node {name}: jobs still have a part of it")
+        del self._nodes[name]
+        self._capable.clear()
+
+    def drain(self, name: str, *, drained: bool = True) -> None:
+        """Keeps new jobs away from a node, or lets them come again."""
+        self._node(name).drained = drained
+
+    def capable(self, request: Request) -> tuple[str, ...]:
+        """Stage 1: returns the nodes that could run the job if all were free."""
+        if request not in self._capable:
+            needed = request.on_a_node
+            self._capable[request] = tuple(
+                name
+                for name, node in self._nodes.items()
+                if request.labels <= node.offer.labels
+                and all(
+                    node.offer.totals.get(what, 0) >= number
+                    for what, number in needed.items()
+                )
+            )
+        return self._capable[request]
+
+    def feasible(self, request: Request) -> bool:
+        """Returns whether the job could ever run on the present nodes."""
+        return len(self.capable(request)) >= request.nodes
+
+    def select(self, request: Request) -> tuple[str, ...] | None:
+        """Stage 2: returns nodes that can run the job now; None if there are too few."""
+        needed = request.on_a_node
+        found: list[str] = []
+        for name in self.capable(request):
+            if self._nodes[name].has_room(needed, request.exclusive):
+                found.append(name)
+                if len(found) == request.nodes:
+                    return tuple(found)
+        return None
+
+    def take(self, job: int, nodes: tuple[str, ...], request: Request) -> None:
+        """Counts a job on selected nodes, or on those that it had before a restart."""
+        if job in self._taken:
+            raise CoschedError(f"job {job}: has nodes already")
+        needed = request.on_a_node
+        for name in nodes:
+            if not self._node(name).has_room(needed, request.exclusive):
+                raise CoschedError(f"job {job}: node {name} has no room for it")
+        for name in nodes:
+            self._add(self._nodes[name], needed, -1)
+            self._nodes[name].exclusive = request.exclusive
+        self._taken[job] = _Taken(nodes, request)
+
+    def release(self, job: int) -> tuple[str, ...]:
+        """Frees the counts of a job; returns its nodes."""
+        taken = self._taken.pop(job, None)
+        if taken is None:
+            raise CoschedError(f"job {job}: has no nodes")
+        for name in taken.nodes:
+            self._add(self._nodes[name], taken.request.on_a_node, 1)
+            self._nodes[name].exclusive = False
+        return taken.nodes
+
+    def free(self, name: str) -> Counts:
+        """Returns the free numbers of a node."""
+        return dict(self._node(name).free)
+
+    def _node(self, name: str) -> _Node:
+        if name not in self._nodes:
+            raise CoschedError(f"node {name}: is not in the domain")
+        return self._nodes[name]
+
+    @staticmethod
+    def _add(node: _Node, needed: Counts, sign: int) -> None:
+        for name, number in needed.items():
+            node.free[name] = node.free.get(name, 0) + sign * number
+        node.jobs -= sign

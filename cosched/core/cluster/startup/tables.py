@@ -1,0 +1,141 @@
+"""Gives each node the network tables of all nodes, over the tree (section 4.1, Fig. 5).
+
+A node's table has what peers need in order to reach its tasks, such as addresses or keys.
+The MPI's barrier or fence asks for the exchange.
+
+``Siblings`` is the new design: a node passes each table on to all its neighbours except the
+one that sent it. So a parent sends each child the tables of the other children and those
+from above, but never the child's own. ``ThroughRoot`` is the old design, for comparison:
+all tables go up to the root, which sends the full set down.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from cosched.core.cluster.startup.tree import Place, Tree
+from cosched.core.errors import CoschedError
+
+
+@dataclass(frozen=True, slots=True)
+class TableReady:
+    """This node's own table is ready."""
+
+
+@dataclass(frozen=True, slots=True)
+class TablesArrived:
+    """A neighbour sent the tables of these nodes; ``last``: it will send no more."""
+
+    sender: Place
+    places: tuple[Place, ...]
+    last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SendTables:
+    """Send a neighbour the tables of these nodes; ``last``: no more will follow."""
+
+    to: Place
+    places: tuple[Place, ...]
+    last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PublishTables:
+    """The tables of all nodes are here: the tasks may read them."""
+
+
+Event = TableReady | TablesArrived
+Command = SendTables | PublishTables
+
+
+class Exchange(ABC):
+    """One exchange at one node."""
+
+    def __init__(self, tree: Tree, place: Place) -> None:
+        self._tree = tree
+        self._place = place
+        self._here: set[Place] = set()
+        self._open = set(tree.neighbours(place))  #: neighbours that will send more
+
+    def handle(self, event: Event) -> tuple[Command, ...]:
+        """Takes one event and returns the commands. Raises CoschedError for a sender that
+        is no neighbour or has sent its last table, and for a table that came twice."""
+        if isinstance(event, TableReady):
+            self._add((self._place,))
+            return self._pass_on((self._place,), None)
+        if event.sender not in self._open:
+            raise CoschedError(
+                f"node {self._place} of the job: node {event.sender} sent tables that "
+                "were not expected"
+            )
+        self._add(event.places)
+        if event.last:
+            self._open.discard(event.sender)
+        return self._pass_on(event.places, event.sender)
+
+    def _add(self, places: Iterable[Place]) -> None:
+        for place in places:
+            if place in self._here or not 0 <= place < self._tree.size:
+                raise CoschedError(
+                    f"node {self._place} of the job: the table of node {place} came twice, "
+                    "or the job has no such node"
+                )
+            self._here.add(place)
+
+    @property
+    def _ready(self) -> bool:
+        """Whether this node's own table is among those that are here."""
+        return self._place in self._here
+
+    @abstractmethod
+    def _pass_on(
+        self, places: tuple[Place, ...], sender: Place | None
+    ) -> tuple[Command, ...]:
+        """Returns the commands for new tables. sender: None for the own table."""
+
+
+class Siblings(Exchange):
+    """Passes tables on as they come."""
+
+    def __init__(self, tree: Tree, place: Place) -> None:
+        super().__init__(tree, place)
+        self._unfinished = list(tree.neighbours(place))  #: to whom the last is not sent
+
+    def _pass_on(
+        self, places: tuple[Place, ...], sender: Place | None
+    ) -> tuple[Command, ...]:
+        commands: list[Command] = []
+        for neighbour in tuple(self._unfinished):
+            last = self._ready and self._open <= {neighbour}
+            new = places if neighbour != sender else ()
+            if last:
+                self._unfinished.remove(neighbour)
+            if new or last:
+                commands.append(SendTables(neighbour, new, last))
+        if self._ready and not self._open:
+            commands.append(PublishTables())
+        return tuple(commands)
+
+
+class ThroughRoot(Exchange):
+    """Sends tables up when the whole subtree is here, and the full set down."""
+
+    def _pass_on(
+        self, places: tuple[Place, ...], sender: Place | None
+    ) -> tuple[Command, ...]:
+        tree, parent = self._tree, self._tree.parent(self._place)
+        if not self._ready or self._open - {parent}:
+            return ()
+        children = tree.children(self._place)
+        if parent is not None and sender != parent:
+            return (SendTables(parent, tuple(sorted(self._here)), last=True),)
+        everything = tuple(range(tree.size))
+        down = (SendTables(child, everything, last=True) for child in children)
+        return (*down, PublishTables())
+
+    def _add(self, places: Iterable[Place]) -> None:
+        """The full set repeats the tables of the own subtree."""
+        super()._add([place for place in places if place not in self._here])
