@@ -106,18 +106,16 @@ def test_each_node_reads_the_object_once(tree, chunks, chance):
 @given(st.permutations([0, 1, 2, 0, 2]))
 def test_chunks_may_come_twice_and_in_any_order(numbers):
     node = relay.Pipeline((1,))
-    commands = [
-        command
-        for number in numbers
-        for command in node.handle(relay.ChunkArrived(number, 3))
-    ]
+    commands = []
+    for number in numbers:
+        commands += node.handle(relay.ChunkArrived(number, 3))
     assert commands.count(relay.ReadObject()) == 1
     assert sorted(c.number for c in commands if isinstance(c, relay.SendChunk)) == [0, 1, 2]
     again = node.handle(relay.ChildReplaced(7))
     assert again == tuple(relay.SendChunk(7, number) for number in range(3))
 
 
-@pytest.mark.parametrize("number, count", [(3, 3), (-1, 3), (0, 2), (0, 0)])
+@pytest.mark.parametrize(("number", "count"), [(3, 3), (-1, 3), (0, 2), (0, 0)])
 def test_chunk_of_another_object_is_refused(number, count):
     node = relay.Pipeline(())
     node.handle(relay.ChunkArrived(0, 3))
@@ -344,9 +342,7 @@ def test_units_are_recovered_after_a_restart():
         after.restore(job, made)
     after.release(1)
     assert after.assign(3, 1, {"cores": 2}) == ({"cores": (0, 1)},)
-    with pytest.raises(
-        CoschedError, match="job 4: needs 1 cores on this node, which has 0"
-    ):
+    with pytest.raises(CoschedError, match="job 4: needs 1 cores on this node, which"):
         after.assign(4, 1, {"cores": 1})
 
 

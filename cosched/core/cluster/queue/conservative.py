@@ -49,6 +49,7 @@ class Conservative(Planner):
         self._due: list[tuple[int, int, JobId]] = []  # heap: (start, arrival, job)
         self._given_back: list[tuple[int, int]] = []
         self._profile = Profile(0, ledger.free, ())
+        self._removed = self._resized = False  # since the last pass
 
     @property
     def reservations(self) -> dict[JobId, int]:
@@ -65,6 +66,19 @@ class Conservative(Planner):
     def end(self, expected_ns: int, size: int) -> None:
         self._given_back.append((expected_ns, size))
 
+    def remove(self, job: Job) -> None:
+        position = bisect_left(self._arrivals, self._arrival.pop(job.number))
+        del self.queue[position], self._arrivals[position]
+        start_ns = self._start_ns.pop(job.number, None)
+        if start_ns is not None:
+            self._profile.occupy(-job.size, start_ns, start_ns + job.walltime_ns)
+            self._removed = True
+        elif job in self._new:
+            self._new.remove(job)
+
+    def resize(self) -> None:
+        self._resized = True
+
     def restore(self, job: Job) -> None:
         raise CoschedError("conservative backfill gives each job one reservation: no holds")
 
@@ -75,14 +89,15 @@ class Conservative(Planner):
         late = self._ledger.extend(now_ns)
         self.counts.overruns += len(late)
         early = self._take_back(now_ns)
-        if late and not self._prolong(sum(late), now_ns):
+        if self._resized or (late and not self._prolong(sum(late), now_ns)):
             self._plan_again(now_ns)
         else:
-            if early:
+            if early or self._removed:
                 self._compress(now_ns)
             self._reserve(self._new)
         self._new.clear()
         self._given_back.clear()
+        self._removed = self._resized = False
         positions: list[int] = []
         for arrival, number in self._take_due(now_ns):
             position = bisect_left(self._arrivals, arrival)
@@ -113,7 +128,9 @@ class Conservative(Planner):
         return sorted(taken)
 
     def _is_current(self, start_ns: int, arrival: int, number: JobId) -> bool:
-        return self._arrival.get(number) == arrival and self._start_ns[number] == start_ns
+        return (
+            self._arrival.get(number) == arrival and self._start_ns.get(number) == start_ns
+        )
 
     def _drop_outdated(self) -> None:
         due = self._due
@@ -171,6 +188,9 @@ class Conservative(Planner):
     def _reserve(self, jobs: Sequence[Job]) -> None:
         profile = self._profile
         for job in jobs:
+            if job.size > self._ledger.capacity:  # until nodes return to service
+                self._start_ns.pop(job.number, None)
+                continue
             start_ns = profile.earliest(job.size, job.walltime_ns)
             profile.occupy(job.size, start_ns, start_ns + job.walltime_ns)
             self._set_start(job.number, start_ns)

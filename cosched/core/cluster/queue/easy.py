@@ -53,6 +53,10 @@ class Easy(Planner):
         super().restore(job)
         self._turned_down = 0
 
+    def remove(self, job: Job) -> None:
+        super().remove(job)
+        self._turned_down = 0
+
     def end(self, expected_ns: int, size: int) -> None:
         self._turned_down = 0
 
@@ -61,7 +65,8 @@ class Easy(Planner):
         declined = 0
         if ledger.ends and ledger.ends[0][0] <= now_ns:
             self.counts.overruns += len(ledger.extend(now_ns))
-        if rules or ledger.moved != self._moved:
+        whole = ledger.capacity == ledger.total
+        if rules or not whole or ledger.moved != self._moved:
             self._moved = ledger.moved
             self._turned_down = 0
         queue = self.queue
@@ -72,7 +77,7 @@ class Easy(Planner):
             ranked, first = queue, self._turned_down
         else:
             self.counts.passes += 1
-            ranked, first = rules.apply(self._order.rank(queue, now_ns)), 0
+            ranked, first = rules.apply(self._feasible(now_ns)), 0
             for job in ranked:
                 if job.size > ledger.free:
                     self._shadow_ns, self._extra = ledger.shadow(job.size)
@@ -106,5 +111,13 @@ class Easy(Planner):
         self.counts.backfilled += len(positions) - in_order
         drop(queue, ranked, positions)
         self.counts.declined += declined
-        if self._order.by_arrival and not declined and not rules:
+        if self._order.by_arrival and not declined and not rules and whole:
             self._turned_down = len(queue)
+
+    def _feasible(self, now_ns: int) -> Sequence[Job]:
+        """Returns the queue in its order, without jobs that are too large until nodes
+        return to service."""
+        ledger, ranked = self._ledger, self._order.rank(self.queue, now_ns)
+        if ledger.capacity == ledger.total:
+            return ranked
+        return [job for job in ranked if job.size <= ledger.capacity]

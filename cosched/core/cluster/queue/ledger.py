@@ -10,7 +10,14 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 
 from cosched.core.cluster.queue.messages import Job, JobId
-from cosched.core.cluster.queue.nodes import FreeNodes, Intervals
+from cosched.core.cluster.queue.nodes import (
+    FreeNodes,
+    Intervals,
+    common,
+    count,
+    union,
+    without,
+)
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 
@@ -20,15 +27,31 @@ OVERRUN_NS = 300 * NS_PER_S
 class Ledger:
     """The nodes of one domain and the jobs that run on them.
 
-    ends: (expected end, number, size) of each running job, soonest first. moved: counts the
-    expected ends that were put off, so that planners can detect it.
+    Nodes can be out of service: a job that has some keeps them, but they are not given back
+    at its end.
+
+    capacity: the nodes in service. total: the nodes in and out of service. ends: (expected
+    end, number, nodes in service) of each running job, soonest first. moved: counts the
+    changes of expected ends and of nodes in service, so that planners can detect them.
     """
 
-    __slots__ = ("_held", "_pool", "capacity", "ends", "free", "moved", "overrun_ns")
+    __slots__ = (
+        "_held",
+        "_known",
+        "_pool",
+        "_service",
+        "capacity",
+        "ends",
+        "free",
+        "moved",
+        "overrun_ns",
+        "total",
+    )
 
     def __init__(self, nodes: Intervals, overrun_ns: int = OVERRUN_NS) -> None:
         self._pool = FreeNodes(nodes)
-        self.capacity = self.free = self._pool.total
+        self.total = self.capacity = self.free = self._pool.total
+        self._known = self._service = nodes
         self.overrun_ns = overrun_ns
         self.moved = 0
         self.ends: list[tuple[int, JobId, int]] = []
@@ -54,8 +77,55 @@ class Ledger:
         end_ns, size, nodes = held
         del self.ends[bisect_left(self.ends, (end_ns, number))]
         self.free += size
-        self._pool.give(nodes)
+        whole = self.capacity == self.total
+        self._pool.give(nodes if whole else common(nodes, self._service))
         return end_ns, size
+
+    def occupy_exactly(self, job: Job, nodes: Intervals, since_ns: int) -> None:
+        """Notes a job that runs on these nodes since ``since_ns``."""
+        self._pool.take_exactly(nodes)
+        self.free -= job.size
+        end_ns = since_ns + job.walltime_ns
+        self._held[job.number] = (end_ns, job.size, nodes)
+        insort(self.ends, (end_ns, job.number, job.size))
+
+    def withdraw(self, nodes: Intervals) -> list[JobId]:
+        """Takes nodes out of service; returns the running jobs that have some of them."""
+        gone = common(self._service, nodes)
+        self._service = without(self._service, gone)
+        idle = common(self._pool.intervals, gone)
+        self._pool.take_exactly(idle)
+        self.free -= count(idle)
+        self.capacity -= count(gone)
+        self.moved += 1
+        return self._resize_jobs(gone, -1)
+
+    def admit(self, nodes: Intervals) -> None:
+        """Puts nodes into service: new ones, or such as were withdrawn."""
+        new = without(nodes, self._service)
+        self._service = union(self._service, new)
+        self._known = union(self._known, new)
+        self.total = count(self._known)
+        self.capacity += count(new)
+        self._resize_jobs(new, 1)
+        for _, _, held in self._held.values():
+            new = without(new, held)
+        self._pool.give(new)
+        self.free += count(new)
+        self.moved += 1
+
+    def _resize_jobs(self, nodes: Intervals, sign: int) -> list[JobId]:
+        """Counts nodes of running jobs in or out of service; returns these jobs."""
+        changed = []
+        for number, (end_ns, size, held) in self._held.items():
+            some = count(common(held, nodes))
+            if some:
+                changed.append((number, end_ns, size + sign * some, held))
+        for number, end_ns, size, held in changed:
+            del self.ends[bisect_left(self.ends, (end_ns, number))]
+            insort(self.ends, (end_ns, number, size))
+            self._held[number] = (end_ns, size, held)
+        return sorted(number for number, *_ in changed)
 
     def restart(self, number: JobId, now_ns: int, walltime_ns: int) -> Intervals:
         """Starts a job on the nodes that it held; returns them."""
@@ -70,15 +140,15 @@ class Ledger:
     def extend(self, now_ns: int) -> list[int]:
         """Adds ``overrun_ns`` to each job that is overdue; returns their sizes."""
         ends = self.ends
-        count = bisect_left(ends, (now_ns + 1,))
-        late = ends[:count]
+        overdue = bisect_left(ends, (now_ns + 1,))
+        late = ends[:overdue]
         for _, number, size in late:
             _, _, nodes = self._held[number]
             end_ns = now_ns + self.overrun_ns
             self._held[number] = (end_ns, size, nodes)
-            insort(ends, (end_ns, number, size), lo=count)
-        del ends[:count]
-        self.moved += count
+            insort(ends, (end_ns, number, size), lo=overdue)
+        del ends[:overdue]
+        self.moved += overdue
         return [size for _, _, size in late]
 
     def shadow(self, size: int) -> tuple[int, int]:

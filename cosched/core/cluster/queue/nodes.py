@@ -26,6 +26,40 @@ def format_nodes(nodes: Intervals) -> str:
     )
 
 
+def common(one: Intervals, other: Intervals) -> Intervals:
+    """Returns the nodes that are in both sets."""
+    found = []
+    for first, last in one:
+        for begin, end in other:
+            if begin <= last and first <= end:
+                found.append((max(first, begin), min(last, end)))
+    return tuple(found)
+
+
+def without(nodes: Intervals, gone: Intervals) -> Intervals:
+    """Returns the nodes of the first set that are not in the second."""
+    left = list(nodes)
+    for begin, end in gone:
+        pieces = []
+        for first, last in left:
+            if end < first or last < begin:
+                pieces.append((first, last))
+                continue
+            if first < begin:
+                pieces.append((first, begin - 1))
+            if end < last:
+                pieces.append((end + 1, last))
+        left = pieces
+    return tuple(left)
+
+
+def union(one: Intervals, other: Intervals) -> Intervals:
+    """Returns the nodes that are in either set."""
+    free = FreeNodes(one)
+    free.give(without(other, one))
+    return free.intervals
+
+
 class FreeNodes:
     """The free nodes of a machine."""
 
@@ -63,6 +97,13 @@ class FreeNodes:
             pairs[whole] = (end + 1, last)
         del pairs[:whole]
         return taken
+
+    def take_exactly(self, nodes: Intervals) -> None:
+        """Removes these nodes. Raises CoschedError if one of them is not free."""
+        if common(self.intervals, nodes) != nodes:
+            raise CoschedError(f"nodes {format_nodes(nodes)}: some are not free")
+        self._pairs = list(without(self.intervals, nodes))
+        self.total -= count(nodes)
 
     def give(self, nodes: Intervals) -> None:
         """Adds nodes and merges them with their neighbours.

@@ -97,6 +97,13 @@ class Planner(ABC):
         """Puts an accepted job that did not start back into the queue."""
         insort(self.queue, job, key=arrival)
 
+    def remove(self, job: Job) -> None:
+        """Removes a waiting job that will not start."""
+        self.queue.remove(job)
+
+    def resize(self) -> None:  # noqa: B027  (need not do more)
+        """Notes that nodes came into service or left it, which the ledger has."""
+
     def end(self, expected_ns: int, size: int) -> None:  # noqa: B027  (need not do more)
         """Notes that a job released its nodes, which the ledger has; its end was expected
         at ``expected_ns``."""
@@ -125,6 +132,8 @@ class InOrder(Planner):
         ranked = rules.apply(self._order.rank(self.queue, now_ns))
         positions: list[int] = []
         for position, job in enumerate(ranked):
+            if job.size > ledger.capacity:
+                continue  # it waits until nodes return to service
             if job.size > ledger.free:
                 break
             if (yield job) is False:

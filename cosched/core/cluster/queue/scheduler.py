@@ -97,6 +97,34 @@ class QueueScheduler:
         each before it takes the next."""
         return self.planner.ready(now_ns, rules)
 
+    def job(self, number: JobId) -> Job | None:
+        """Returns a waiting job; None if no such job waits."""
+        if number not in self._waiting:
+            return None
+        return next(job for job in self.planner.queue if job.number == number)
+
+    def remove(self, job: Job) -> None:
+        """Removes a waiting job that will not start."""
+        self._waiting.remove(job.number)
+        self.planner.remove(job)
+
+    def occupy_exactly(self, job: Job, nodes: Intervals, since_ns: int) -> None:
+        """Notes a job that runs on these nodes already."""
+        self._check(job)
+        self._ledger.occupy_exactly(job, nodes, since_ns)
+        self.planner.resize()
+
+    def withdraw(self, nodes: Intervals) -> list[JobId]:
+        """Takes nodes out of service; returns the running jobs that have some of them."""
+        hit = self._ledger.withdraw(nodes)
+        self.planner.resize()
+        return hit
+
+    def admit(self, nodes: Intervals) -> None:
+        """Puts nodes into service."""
+        self._ledger.admit(nodes)
+        self.planner.resize()
+
     def occupy(self, job: Job, now_ns: int) -> Intervals:
         """Gives an offered job its nodes; returns them."""
         self._waiting.remove(job.number)
@@ -138,18 +166,21 @@ class QueueScheduler:
         return ()
 
     def _submit(self, job: Job) -> None:
+        self._check(job)
+        self._waiting.add(job.number)
+        self.planner.submit(job)
+
+    def _check(self, job: Job) -> None:
+        """Raises CoschedError for a job that can never run, or that is here already."""
         number = job.number
-        if not 1 <= job.size <= self._ledger.capacity:
+        if not 1 <= job.size <= self._ledger.total:
             raise CoschedError(
-                f"job {number} wants {job.size} nodes; "
-                f"the machine has {self._ledger.capacity}"
+                f"job {number} wants {job.size} nodes; the machine has {self._ledger.total}"
             )
         if job.walltime_ns < 1:
             raise CoschedError(f"job {number} has no walltime")
         if number in self._waiting or number in self._ledger:
             raise CoschedError(f"job {number} was submitted before and has not ended")
-        self._waiting.add(number)
-        self.planner.submit(job)
 
     def _tick(self, now_ns: int) -> tuple[Command, ...]:
         occupy = self.occupy

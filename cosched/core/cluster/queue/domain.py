@@ -1,0 +1,235 @@
+"""Runs the queue of a live domain: what real jobs, users and nodes add to a queue.
+
+Jobs are cancelled, fail to start, exceed their walltime, and run on while the controller is
+away. Nodes are lost, drained and return. ``DomainQueue`` translates all this for its
+``QueueScheduler``, which decides as it does for the jobs of a log.
+
+Invariants, after every event: no node belongs to two jobs; no job starts on a node that is
+out of service; a cancelled job does not start; each job is ordered to end at most once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from heapq import heappop, heappush
+
+from cosched.core.cluster.queue import messages as queue
+from cosched.core.cluster.queue.ledger import OVERRUN_NS
+from cosched.core.cluster.queue.messages import Job, JobId, StartJob, WakeAt
+from cosched.core.cluster.queue.nodes import Intervals, count
+from cosched.core.cluster.queue.scheduler import Policy, QueueScheduler
+from cosched.core.errors import CoschedError
+
+
+class Why(Enum):
+    """Why a job must end."""
+
+    CANCELLED = "cancelled"
+    NODE_LOST = "node lost"
+    WALLTIME = "walltime"
+
+
+@dataclass(frozen=True, slots=True)
+class JobCancelled:
+    """The user or an operator does not want the job any more."""
+
+    now_ns: int
+    number: JobId
+
+
+@dataclass(frozen=True, slots=True)
+class JobFailedToStart:
+    """A job did not begin on its nodes, which are free again. requeue: it waits again."""
+
+    now_ns: int
+    number: JobId
+    requeue: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecovered:
+    """After a restart the agents report a job that runs since ``since_ns``."""
+
+    now_ns: int
+    job: Job
+    nodes: Intervals
+    since_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodesLost:
+    """Nodes do not answer any more."""
+
+    now_ns: int
+    nodes: Intervals
+
+
+@dataclass(frozen=True, slots=True)
+class NodesDrained:
+    """An operator takes nodes out of service; their jobs run on."""
+
+    now_ns: int
+    nodes: Intervals
+
+
+@dataclass(frozen=True, slots=True)
+class NodesJoined:
+    """Nodes are in service, for the first time or again."""
+
+    now_ns: int
+    nodes: Intervals
+
+
+@dataclass(frozen=True, slots=True)
+class EndJob:
+    """End a running job; its end will be reported."""
+
+    number: JobId
+    why: Why
+
+
+Event = (
+    queue.Event
+    | JobCancelled
+    | JobFailedToStart
+    | JobRecovered
+    | NodesLost
+    | NodesDrained
+    | NodesJoined
+)
+Command = queue.Command | EndJob
+
+
+@dataclass(slots=True)
+class _Running:
+    job: Job
+    ending: bool = False  #: it was ordered to end
+
+
+class DomainQueue:
+    """Decides when the jobs of a live domain start, and which must end.
+
+    grace_ns: how long a job may run on after its walltime.
+    """
+
+    def __init__(
+        self,
+        nodes: Intervals,
+        policy: Policy,
+        grace_ns: int,
+        overrun_ns: int = OVERRUN_NS,
+    ) -> None:
+        self._scheduler = QueueScheduler(nodes, policy, overrun_ns)
+        self._running: dict[JobId, _Running] = {}
+        self._limits: list[tuple[int, JobId]] = []  # heap: when walltime and grace are over
+        self._grace_ns = grace_ns
+        self._planned_ns: int | None = None  # the wake-up that the scheduler wants
+        self._wake_ns: int | None = None
+
+    @property
+    def scheduler(self) -> QueueScheduler:
+        """Returns the queue's scheduler, for reading."""
+        return self._scheduler
+
+    def handle(self, event: Event) -> tuple[Command, ...]:
+        """Takes one event and returns the commands. Raises CoschedError for a job that does
+        not exist; nothing has changed then."""
+        match event:
+            case queue.Ticked():
+                return self._tick(event.now_ns)
+            case queue.JobSubmitted():
+                return self._passed_on(event)
+            case queue.JobEnded():
+                self._expect_running(event.number)
+                del self._running[event.number]
+                return self._passed_on(event)
+            case JobCancelled():
+                return self._cancel(event.number)
+            case JobFailedToStart():
+                self._fail(event)
+                return ()
+            case JobRecovered():
+                self._recover(event)
+                return ()
+            case NodesLost():
+                hit = self._scheduler.withdraw(event.nodes)
+                ends = (self._end(number, Why.NODE_LOST) for number in hit)
+                return tuple(command for end in ends for command in end)
+            case NodesDrained():
+                self._scheduler.withdraw(event.nodes)
+                return ()
+            case NodesJoined():
+                self._scheduler.admit(event.nodes)
+                return ()
+
+    def _passed_on(self, event: queue.Event) -> tuple[Command, ...]:
+        """Passes an event on; the walltimes add to the wake-up that the scheduler wants."""
+        commands: list[Command] = []
+        for command in self._scheduler.handle(event):
+            if isinstance(command, WakeAt):
+                self._planned_ns = command.at_ns
+                continue
+            if isinstance(command, StartJob):
+                self._note_start(command.job, event.now_ns)
+            commands.append(command)
+        return tuple(commands)
+
+    def _tick(self, now_ns: int) -> tuple[Command, ...]:
+        commands: list[Command] = []
+        while self._limits and self._limits[0][0] <= now_ns:
+            commands += self._end(heappop(self._limits)[1], Why.WALLTIME)
+        commands += self._passed_on(queue.Ticked(now_ns))
+        while self._limits and self._is_over(self._limits[0]):
+            heappop(self._limits)
+        wanted = [self._limits[0][0]] if self._limits else []
+        wanted += [self._planned_ns] if self._planned_ns is not None else []
+        wake_ns = min(wanted, default=None)
+        if wake_ns != self._wake_ns:
+            self._wake_ns = wake_ns
+            commands.append(WakeAt(wake_ns))
+        return tuple(commands)
+
+    def _note_start(self, job: Job, since_ns: int) -> None:
+        self._running[job.number] = _Running(job)
+        heappush(self._limits, (since_ns + job.walltime_ns + self._grace_ns, job.number))
+
+    def _is_over(self, limit: tuple[int, JobId]) -> bool:
+        """Returns whether a limit has no effect: its job ended, or must end already."""
+        running = self._running.get(limit[1])
+        return running is None or running.ending
+
+    def _end(self, number: JobId, why: Why) -> tuple[Command, ...]:
+        running = self._running.get(number)
+        if running is None or running.ending:
+            return ()
+        running.ending = True
+        return (EndJob(number, why),)
+
+    def _cancel(self, number: JobId) -> tuple[Command, ...]:
+        waiting = self._scheduler.job(number)
+        if waiting is not None:
+            self._scheduler.remove(waiting)
+            return ()
+        self._expect_running(number)
+        return self._end(number, Why.CANCELLED)
+
+    def _fail(self, event: JobFailedToStart) -> None:
+        self._expect_running(event.number)
+        running = self._running.pop(event.number)
+        self._scheduler.handle(queue.JobEnded(event.now_ns, event.number))
+        if event.requeue and not running.ending:
+            self._scheduler.handle(queue.JobSubmitted(event.now_ns, running.job))
+
+    def _recover(self, event: JobRecovered) -> None:
+        if count(event.nodes) != event.job.size:
+            raise CoschedError(
+                f"job {event.job.number} wants {event.job.size} nodes, but the agents "
+                f"report {count(event.nodes)}"
+            )
+        self._scheduler.occupy_exactly(event.job, event.nodes, event.since_ns)
+        self._note_start(event.job, event.since_ns)
+
+    def _expect_running(self, number: JobId) -> None:
+        if number not in self._running:
+            raise CoschedError(f"job {number}: neither waits nor runs")
