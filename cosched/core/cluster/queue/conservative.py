@@ -88,7 +88,7 @@ class Conservative(Planner):
         self.counts.passes += 1
         late = self._ledger.extend(now_ns)
         self.counts.overruns += len(late)
-        early = self._take_back(now_ns)
+        early = not self._resized and self._take_back(now_ns)
         if self._resized or (late and not self._prolong(sum(late), now_ns)):
             self._plan_again(now_ns)
         else:
