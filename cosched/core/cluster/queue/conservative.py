@@ -162,11 +162,13 @@ class Conservative(Planner):
         firsts: dict[int, int] = {}  # by size, valid until a move changes the profile
         for job in self._order.rank(self.queue, now_ns):
             start_ns, size = starts.get(job.number), job.size
+            if start_ns is None:
+                continue
             first_ns = firsts.get(size)
             if first_ns is None:
                 first_ns = firsts[size] = profile.first(size)
             # It can move up only if its nodes are free at some earlier time.
-            if start_ns is None or first_ns >= start_ns:
+            if first_ns >= start_ns:
                 continue
             earlier_ns = profile.earlier(size, job.walltime_ns, start_ns)
             if earlier_ns == start_ns:
