@@ -132,6 +132,10 @@ class DomainQueue:
         """Returns the queue's scheduler, for reading."""
         return self._scheduler
 
+    def ends(self) -> list[tuple[JobId, int]]:
+        """Returns the running jobs and when they are expected to end, in ns."""
+        return self._scheduler.ends()
+
     def handle(self, event: Event) -> tuple[Command, ...]:
         """Takes one event and returns the commands. Raises CoschedError for a job that does
         not exist; nothing has changed then."""

@@ -151,6 +151,21 @@ class Ledger:
         self.moved += overdue
         return [size for _, _, size in late]
 
+    def are_free(self, nodes: Intervals) -> bool:
+        """Returns whether all of these nodes are in service and free."""
+        return common(self._pool.intervals, nodes) == nodes
+
+    def guess_ns(self, size: int, now_ns: int) -> int:
+        """Returns about when ``size`` nodes are free; overdue jobs end now. The last
+        expected end if there are too few nodes in service."""
+        free, at_ns = self.free, now_ns
+        for end_ns, _, width in self.ends:
+            if free >= size:
+                break
+            free += width
+            at_ns = max(now_ns, end_ns)
+        return at_ns
+
     def shadow(self, size: int) -> tuple[int, int]:
         """Returns when ``size`` nodes are expected to be free, and the extra nodes then.
 

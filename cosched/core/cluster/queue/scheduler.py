@@ -140,6 +140,18 @@ class QueueScheduler:
         self._waiting.add(job.number)
         self.planner.restore(job)
 
+    def are_free(self, nodes: Intervals) -> bool:
+        """Returns whether all of these nodes are in service and free."""
+        return self._ledger.are_free(nodes)
+
+    def ends(self) -> list[tuple[JobId, int]]:
+        """Returns the running jobs and when they are expected to end."""
+        return [(number, end_ns) for end_ns, number, _ in self._ledger.ends]
+
+    def guess_ns(self, size: int, now_ns: int) -> int:
+        """Returns about when ``size`` nodes are free if no job starts; changes nothing."""
+        return self._ledger.guess_ns(size, now_ns)
+
     def expected_ns(self, size: int, now_ns: int) -> int:
         """Returns the time when ``size`` nodes are expected to be free if no job starts.
 

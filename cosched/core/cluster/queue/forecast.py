@@ -1,0 +1,40 @@
+"""Forecasts when waiting jobs start, by running a copy of the queue into the future."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+from cosched.core.cluster.queue.messages import JobEnded, JobId, StartJob, Ticked, WakeAt
+from cosched.core.cluster.queue.rows import SharedQueue
+
+#: Later jobs get no forecast.
+JOBS_MOST = 500
+
+
+def forecast(queue: SharedQueue, now_ns: int) -> dict[JobId, int]:
+    """Returns the expected start of each waiting job that can start, in ns.
+
+    Each job, running or waiting, is expected to take the time that its user requested, and
+    no other job is expected to come. The queue itself does not change.
+    """
+    future = deepcopy(queue)
+    ends = {number: end_ns for row in future.rows for number, end_ns in row.ends()}
+    wanted = {job.number for job in future.waiting[:JOBS_MOST]}
+    starts: dict[JobId, int] = {}
+    wake_ns: int | None = None
+    while True:
+        for command in future.handle(Ticked(now_ns)):
+            if isinstance(command, StartJob):
+                starts[command.job.number] = now_ns
+                ends[command.job.number] = now_ns + command.job.walltime_ns
+            elif isinstance(command, WakeAt):
+                wake_ns = command.at_ns
+        times = [*ends.values()]
+        if wake_ns is not None and wake_ns > now_ns:
+            times.append(wake_ns)
+        if wanted <= starts.keys() or not times:
+            return {number: starts[number] for number in wanted & starts.keys()}
+        now_ns = max(now_ns, min(times))
+        for number in [number for number, end_ns in ends.items() if end_ns <= now_ns]:
+            del ends[number]
+            future.handle(JobEnded(now_ns, number))

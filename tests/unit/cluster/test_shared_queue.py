@@ -1,0 +1,122 @@
+"""Tests of the queue whose nodes take several jobs, and of its forecast."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cosched.core.cluster.queue.domain import JobCancelled, JobRecovered, NodesJoined, NodesLost
+from cosched.core.cluster.queue.forecast import forecast
+from cosched.core.cluster.queue.messages import Job, JobEnded, JobSubmitted, StartJob, Ticked
+from cosched.core.cluster.queue.nodes import common, count
+from cosched.core.cluster.queue.rows import SharedQueue
+from cosched.core.cluster.queue.scheduler import POLICIES
+from cosched.core.errors import CoschedError
+
+NODES = ((0, 3),)
+HOUR = 3600
+
+
+def make(rows, policy="easy"):
+    return SharedQueue(NODES, POLICIES[policy], grace_ns=10, rows=rows)
+
+
+def submit(queue, number, size, walltime=HOUR, now=0):
+    queue.handle(JobSubmitted(now, Job(number, size, walltime, now)))
+
+
+def starts(queue, now=0):
+    commands = queue.handle(Ticked(now))
+    return {c.job.number: c.nodes for c in commands if isinstance(c, StartJob)}
+
+
+def test_two_jobs_share_all_nodes_when_nodes_take_two():
+    queue = make(rows=2)
+    submit(queue, 1, 4)
+    submit(queue, 2, 4)
+    submit(queue, 3, 1)
+    assert starts(queue) == {1: NODES, 2: NODES}
+    assert [job.number for job in queue.waiting] == [3]
+
+
+def test_a_waiting_job_moves_to_a_row_that_can_start_it():
+    queue = make(rows=2)
+    submit(queue, 1, 4, walltime=10)
+    assert set(starts(queue)) == {1}
+    submit(queue, 2, 4, walltime=HOUR)
+    assert set(starts(queue)) == {2}
+    submit(queue, 3, 4)  # joins the first row, whose job should end sooner
+    assert starts(queue) == {}
+    queue.handle(JobEnded(5, 2))
+    assert starts(queue, 5) == {3: NODES}
+
+
+def test_a_recovered_job_takes_a_row_in_which_its_nodes_are_free():
+    queue = make(rows=2)
+    for number in (1, 2):
+        queue.handle(JobRecovered(5, Job(number, 2, HOUR, 0), ((1, 2),), 3))
+    with pytest.raises(CoschedError, match="job 3: its nodes are not free"):
+        queue.handle(JobRecovered(5, Job(3, 1, HOUR, 0), ((2, 2),), 3))
+
+
+def test_a_cancelled_job_is_unknown_afterwards():
+    queue = make(rows=2)
+    submit(queue, 1, 4)
+    queue.handle(JobCancelled(0, 1))
+    with pytest.raises(CoschedError, match="job 1: neither waits nor runs"):
+        queue.handle(JobCancelled(0, 1))
+
+
+def test_the_forecast_gives_the_starts_under_the_policy_and_changes_nothing():
+    queue = make(rows=1)
+    submit(queue, 1, 3, walltime=100)
+    starts(queue)
+    submit(queue, 2, 4, walltime=50)
+    submit(queue, 3, 1, walltime=100)  # fits beside job 1 and does not delay job 2
+    submit(queue, 4, 1, walltime=200)
+    assert forecast(queue, 0) == {2: 100, 3: 0, 4: 150}
+    assert [job.number for job in queue.waiting] == [2, 3, 4]
+    assert set(starts(queue)) == {3}
+
+
+def test_a_job_that_cannot_start_has_no_forecast():
+    queue = make(rows=1)
+    queue.handle(NodesLost(0, ((0, 0),)))
+    submit(queue, 1, 4)
+    submit(queue, 2, 2)
+    assert 1 not in forecast(queue, 0)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data(), st.sampled_from(sorted(POLICIES)), st.integers(1, 3))
+def test_rows_never_give_a_node_to_more_jobs_than_they_are(data, policy, rows):
+    queue = make(rows, policy)
+    running, out, now, number = {}, set(), 0, 0
+    for _ in range(data.draw(st.integers(1, 25))):
+        now += data.draw(st.integers(0, 50))
+        what = data.draw(st.sampled_from(["submit", "submit", "end", "cancel", "lose", "join"]))
+        if what == "submit":
+            number += 1
+            submit(queue, number, data.draw(st.integers(1, 4)), data.draw(st.integers(1, 99)), now)
+        elif what == "end" and running:
+            ended = data.draw(st.sampled_from(sorted(running)))
+            queue.handle(JobEnded(now, ended))
+            del running[ended]
+        elif what == "cancel" and queue.waiting:
+            queue.handle(JobCancelled(now, data.draw(st.sampled_from(queue.waiting)).number))
+        elif what in ("lose", "join"):
+            node = data.draw(st.integers(0, 3))
+            kind = NodesLost if what == "lose" else NodesJoined
+            queue.handle(kind(now, ((node, node),)))
+            (out.add if what == "lose" else out.discard)(node)
+        for started, nodes in starts(queue, now).items():
+            assert started not in running
+            assert not any(common(nodes, ((node, node),)) for node in out)
+            running[started] = nodes
+        for node in range(4):
+            here = [n for n, nodes in running.items() if count(common(nodes, ((node, node),)))]
+            assert len(here) <= rows
+        for job in queue.waiting:
+            for row in queue.rows:
+                assert row.scheduler.queue or job.size > row.scheduler.free
