@@ -6,9 +6,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosched.core.cluster.queue.domain import JobCancelled, JobRecovered, NodesJoined, NodesLost
+from cosched.core.cluster.queue.domain import (
+    JobCancelled,
+    JobRecovered,
+    NodesJoined,
+    NodesLost,
+)
 from cosched.core.cluster.queue.forecast import forecast
-from cosched.core.cluster.queue.messages import Job, JobEnded, JobSubmitted, StartJob, Ticked
+from cosched.core.cluster.queue.messages import (
+    Job,
+    JobEnded,
+    JobSubmitted,
+    StartJob,
+    Ticked,
+)
 from cosched.core.cluster.queue.nodes import common, count
 from cosched.core.cluster.queue.rows import SharedQueue
 from cosched.core.cluster.queue.scheduler import POLICIES
@@ -95,16 +106,26 @@ def test_rows_never_give_a_node_to_more_jobs_than_they_are(data, policy, rows):
     running, out, now, number = {}, set(), 0, 0
     for _ in range(data.draw(st.integers(1, 25))):
         now += data.draw(st.integers(0, 50))
-        what = data.draw(st.sampled_from(["submit", "submit", "end", "cancel", "lose", "join"]))
+        what = data.draw(
+            st.sampled_from(["submit", "submit", "end", "cancel", "lose", "join"])
+        )
         if what == "submit":
             number += 1
-            submit(queue, number, data.draw(st.integers(1, 4)), data.draw(st.integers(1, 99)), now)
+            submit(
+                queue,
+                number,
+                data.draw(st.integers(1, 4)),
+                data.draw(st.integers(1, 99)),
+                now,
+            )
         elif what == "end" and running:
             ended = data.draw(st.sampled_from(sorted(running)))
             queue.handle(JobEnded(now, ended))
             del running[ended]
         elif what == "cancel" and queue.waiting:
-            queue.handle(JobCancelled(now, data.draw(st.sampled_from(queue.waiting)).number))
+            queue.handle(
+                JobCancelled(now, data.draw(st.sampled_from(queue.waiting)).number)
+            )
         elif what in ("lose", "join"):
             node = data.draw(st.integers(0, 3))
             kind = NodesLost if what == "lose" else NodesJoined
@@ -115,7 +136,9 @@ def test_rows_never_give_a_node_to_more_jobs_than_they_are(data, policy, rows):
             assert not any(common(nodes, ((node, node),)) for node in out)
             running[started] = nodes
         for node in range(4):
-            here = [n for n, nodes in running.items() if count(common(nodes, ((node, node),)))]
+            here = [
+                n for n, nodes in running.items() if count(common(nodes, ((node, node),)))
+            ]
             assert len(here) <= rows
         for job in queue.waiting:
             for row in queue.rows:

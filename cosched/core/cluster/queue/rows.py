@@ -122,7 +122,7 @@ class SharedQueue:
         return tuple(commands)
 
     def _tick_row(self, row: DomainQueue, now_ns: int) -> list[Command]:
-        commands = []
+        commands: list[Command] = []
         for command in row.handle(Ticked(now_ns)):
             if isinstance(command, WakeAt):
                 self._wakes[id(row)] = command.at_ns

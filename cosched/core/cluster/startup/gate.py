@@ -35,10 +35,12 @@ class SubtreePrepared:
 
 @dataclass(frozen=True, slots=True)
 class PrepareFailed:
-    """A node of this subtree cannot start its tasks, or is lost; reason: one line."""
+    """A node of this subtree cannot start its tasks, or is lost; reason: one line. again:
+    another start may succeed."""
 
     place: Place
     reason: str
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,7 @@ class ReportFailure:
 
     place: Place
     reason: str
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,7 @@ class Gate:
             return self._carry_out(go=event.go)
         if isinstance(event, PrepareFailed):
             # If this node has gone already, the manager must end the job.
-            report = ReportFailure(event.place, event.reason)
+            report = ReportFailure(event.place, event.reason, event.again)
             return (report, *self._carry_out(go=False))
         if isinstance(event, Prepared):
             self._own = True

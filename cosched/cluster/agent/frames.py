@@ -1,0 +1,191 @@
+"""Defines the messages between an agent and the stewards of its jobs, and carries them over
+a stream socket: each is MessagePack behind its length (4 bytes)."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from cosched.cluster.messages import LONGEST, Failure
+from cosched.core.errors import CoschedError
+
+_LENGTH = struct.Struct("!I")
+_READ_BYTES = 1 << 18
+
+
+class Frame(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """The base of all frames."""
+
+
+# --- from the agent -----------------------------------------------------------------------
+
+
+class Prepare(Frame, frozen=True):
+    """Make the tasks of the job, waiting at their gates. The first frame.
+
+    first: the rank of this node's first task. CPUs: of each task; empty: any. counts: the
+    tasks of all nodes, by place. hosts: the nodes' names, by place.
+    """
+
+    name: str
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+    argv: tuple[str, ...]
+    environ: dict[str, str]
+    cwd: str
+    umask: int
+    place: int
+    hosts: tuple[str, ...]
+    counts: tuple[int, ...]
+    cpus: tuple[tuple[int, ...], ...]
+    pmi: str
+    pmix_library: str
+    directory: str
+    input: str
+    output: str
+    error: str
+    label: bool
+    grace_s: float
+
+
+class Go(Frame, frozen=True):
+    """Open the gates."""
+
+
+class DeliverTables(Frame, frozen=True):
+    """The tables of all nodes, by place, for the oldest open exchange."""
+
+    tables: tuple[bytes, ...]
+
+
+class SignalTasks(Frame, frozen=True):
+    """Send a signal to the tasks."""
+
+    number: int
+
+
+class EndTasks(Frame, frozen=True):
+    """End the tasks: SIGTERM, and SIGKILL after the grace."""
+
+    reason: str
+
+
+class WriteOutput(Frame, frozen=True):
+    """Write what tasks of the node ``place`` wrote (only at the root)."""
+
+    place: int
+    stream: int
+    data: bytes
+
+
+class AddCredit(Frame, frozen=True):
+    """So many bytes of this node's output are written."""
+
+    written: int
+
+
+# --- from the steward ---------------------------------------------------------------------
+
+
+class TasksWait(Frame, frozen=True):
+    """All tasks wait at their gates."""
+
+
+class CannotStart(Frame, frozen=True):
+    """The tasks cannot start. No task has begun."""
+
+    reason: str
+
+
+class TableReady(Frame, frozen=True):
+    """This node's table of the next exchange."""
+
+    table: bytes
+
+
+class TasksWrote(Frame, frozen=True):
+    """Bytes that tasks of this node wrote."""
+
+    stream: int
+    data: bytes
+
+
+class OutputWritten(Frame, frozen=True):
+    """So many bytes of the node ``place`` are written (only at the root)."""
+
+    place: int
+    written: int
+
+
+class TaskEndedBadly(Frame, frozen=True):
+    """A task failed; the others still run."""
+
+    failure: Failure
+
+
+class TasksEnded(Frame, frozen=True):
+    """All tasks and their descendants are gone, and what they wrote was sent. The last
+    frame, but for ``OutputWritten`` at the root."""
+
+
+AnyFrame = (
+    Prepare
+    | Go
+    | DeliverTables
+    | SignalTasks
+    | EndTasks
+    | WriteOutput
+    | AddCredit
+    | TasksWait
+    | CannotStart
+    | TableReady
+    | TasksWrote
+    | OutputWritten
+    | TaskEndedBadly
+    | TasksEnded
+)
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(AnyFrame)
+
+
+def encode_frame(frame: Frame) -> bytes:
+    """Returns the frame with its length in front."""
+    data = _encoder.encode(frame)
+    return _LENGTH.pack(len(data)) + data
+
+
+class FrameReader:
+    """Cuts a stream into frames."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[AnyFrame]:
+        """Adds bytes and yields the frames that are complete. Raises CoschedError for bytes
+        that are no frame."""
+        self._buffer += data
+        while len(self._buffer) >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(self._buffer)
+            if length > LONGEST:
+                raise CoschedError(f"a frame of {length} bytes is longer than {LONGEST}")
+            end = _LENGTH.size + length
+            if len(self._buffer) < end:
+                return
+            body = bytes(self._buffer[_LENGTH.size : end])
+            del self._buffer[:end]
+            try:
+                yield _decoder.decode(body)
+            except msgspec.MsgspecError as error:
+                raise CoschedError(f"not a frame: {error}") from None
+
+
+def receive_frame(connection: socket.socket, reader: FrameReader) -> list[AnyFrame] | None:
+    """Reads once from a socket; returns the complete frames, or None at its end."""
+    data = connection.recv(_READ_BYTES)
+    return list(reader.feed(data)) if data else None

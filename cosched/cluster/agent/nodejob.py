@@ -1,0 +1,313 @@
+"""Keeps one start of a job on one node, from the first chunk to the end of its subtree."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from cosched.cluster.agent.frames import (
+    AddCredit,
+    AnyFrame,
+    CannotStart,
+    EndTasks,
+    Frame,
+    Go,
+    OutputWritten,
+    SignalTasks,
+    TableReady,
+    TaskEndedBadly,
+    TasksEnded,
+    TasksWait,
+    TasksWrote,
+    WriteOutput,
+)
+from cosched.cluster.agent.startup import Dispatch, Route, TableExchanges
+from cosched.cluster.jobobject import JobObject, decode_object
+from cosched.cluster.keys import CONTROLLER
+from cosched.cluster.messages import (
+    Began,
+    Chunk,
+    Credit,
+    End,
+    Failure,
+    Message,
+    NodeEnded,
+    OfJob,
+    Order,
+    Output,
+    SendSignal,
+    StartFailed,
+    StartReport,
+    SubtreeEnded,
+    SubtreePrepared,
+    Tables,
+    TaskFailed,
+)
+from cosched.core.cluster.startup.gate import (
+    Ordered,
+    Prepared,
+    PrepareFailed,
+)
+from cosched.core.cluster.startup.gate import SubtreePrepared as ChildPrepared
+from cosched.core.cluster.startup.tree import Place
+from cosched.core.errors import CoschedError
+
+#: What a shell reports for a job that never began.
+NOT_STARTED = 125
+
+
+class Node(Protocol):
+    """What a job needs of the agent."""
+
+    def send(self, to: str, message: Message) -> None:
+        """Sends a message to a member of the domain."""
+
+    def make_steward(self, job: NodeJob, found: JobObject) -> Callable[[Frame], None]:
+        """Assigns resources and starts the job's steward; returns how to reach it. Raises
+        CoschedError if the node cannot."""
+
+    def close_steward(self, job: NodeJob) -> None:
+        """Lets the steward end: no frame will follow."""
+
+    def forget(self, job: NodeJob) -> None:
+        """Removes the job and frees its resources."""
+
+
+@dataclass(frozen=True, slots=True)
+class Designs:
+    """The designs by which starts are made; see ``StartupSettings``."""
+
+    object: str
+    chunk_bytes: int
+
+
+@dataclass(slots=True)
+class _Ends:
+    """What is still missing until the subtree has ended."""
+
+    children: set[Place]
+    tasks: bool = False  #: this node's tasks are gone
+    steward: bool = False  #: this node's steward is gone
+    direct: bool = False  #: the tree is broken: report to the controller
+    failure: Failure | None = None
+    reported: bool = False
+
+
+class NodeJob:
+    """One start of a job on this node. It is the ``Surroundings`` of its start."""
+
+    def __init__(self, route: Route, node: Node, designs: Designs) -> None:
+        self.route = route
+        self.since_ns = 0  #: when its tasks began, by the wall clock; 0: not yet
+        self._node = node
+        self._dispatch = Dispatch(route, self, designs.object)
+        self._tables = TableExchanges(route, self, designs.chunk_bytes)
+        self._steward: Callable[[Frame], None] | None = None
+        self._ends = _Ends(set(route.children))
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """The start that this is."""
+        return self.route.job, self.route.start
+
+    def report(self) -> StartReport:
+        """Returns the start for the controller's recovery."""
+        stage = "ended" if self._ends.reported else self._dispatch.stage.value
+        return StartReport(*self.key, stage, self.since_ns, root=self.route.place == 0)
+
+    # --- messages -------------------------------------------------------------------------
+
+    def take(self, sender: str, message: OfJob) -> None:
+        """Handles a message of this start. Raises CoschedError if the sender may not send
+        it, or if it does not belong."""
+        match message:
+            case Chunk():
+                self._expect_parent(sender)
+                self._dispatch.take_chunk(message)
+            case Order():
+                self._expect_parent(sender)
+                self._dispatch.take(Ordered(message.go))
+            case SubtreePrepared():
+                self._dispatch.take(ChildPrepared(self._child(sender)))
+            case StartFailed():
+                self._child(sender)
+                self._dispatch.take(
+                    PrepareFailed(message.place, message.reason, message.again)
+                )
+                self._note_failure(Failure(NOT_STARTED, message.reason))
+            case Tables():
+                self._tables.take(sender, message)
+            case Output():
+                self._child(sender)
+                self._carry_output(message)
+            case Credit():
+                self._expect_parent(sender)
+                self._carry_credit(message)
+            case SendSignal():
+                self._expect_parent(sender)
+                self._pass_down(message)
+                self.tell_steward(SignalTasks(message.number))
+            case End():
+                self._take_end(sender, message)
+            case TaskFailed():
+                self._child(sender)
+                self._fail(message.failure)
+            case SubtreeEnded():
+                self._ends.children.discard(self._child(sender))
+                self._note_failure(message.failure)
+                self._check_end()
+            case _:
+                raise CoschedError(f"{type(message).__name__} is not for an agent")
+
+    def _expect_parent(self, sender: str) -> None:
+        if sender not in (self.route.parent, CONTROLLER):
+            raise CoschedError(f"job {self.route.job}: {sender} is not this node's parent")
+
+    def _child(self, sender: str) -> Place:
+        place = self.route.place_of(sender)
+        if place not in self.route.children:
+            raise CoschedError(f"job {self.route.job}: {sender} is not below this node")
+        return place
+
+    def _pass_down(self, message: Message) -> None:
+        for child in self.route.children:
+            self.send(self.route.hosts[child], message)
+
+    # --- frames of the steward ------------------------------------------------------------
+
+    def hear(self, frame: AnyFrame) -> None:
+        """Handles a frame of the job's steward."""
+        route = self.route
+        match frame:
+            case TasksWait():
+                self._dispatch.take(Prepared())
+            case CannotStart():
+                self._ends.tasks = True
+                self._cannot_start(frame.reason, again=False)
+            case TableReady():
+                self._tables.table_ready(frame.table)
+            case TasksWrote():
+                output = Output(*self.key, route.place, frame.stream, frame.data)
+                self._carry_output(output)
+            case OutputWritten():
+                self._carry_credit(Credit(*self.key, frame.place, frame.written))
+            case TaskEndedBadly():
+                self._fail(frame.failure)
+            case TasksEnded():
+                self._ends.tasks = True
+                self._check_end()
+            case _:
+                raise CoschedError(f"a steward does not send {type(frame).__name__}")
+
+    def steward_ended(self) -> None:
+        """Notes that the steward's process is gone."""
+        self._ends.steward = True
+        if not self._ends.tasks:
+            self._ends.tasks = True
+            here = self.route.hosts[self.route.place]
+            self._fail(Failure(1, f"the steward of the job on {here} was killed"))
+        self._check_end()
+
+    # --- the surroundings of the start ----------------------------------------------------
+
+    def send(self, to: str, message: Message) -> None:
+        self._node.send(to, message)
+
+    def read_object(self, data: bytes) -> None:
+        try:
+            self._steward = self._node.make_steward(self, decode_object(data))
+        except CoschedError as error:
+            self._ends.tasks = self._ends.steward = True
+            self._cannot_start(str(error), again=True)
+
+    def tell_steward(self, frame: Frame) -> None:
+        if self._steward is not None and not self._ends.steward:
+            self._steward(frame)
+
+    def open_gate(self) -> None:
+        self.since_ns = time.time_ns()
+        self.tell_steward(Go())
+        if self.route.place == 0:
+            self.send(CONTROLLER, Began(*self.key, self.since_ns))
+
+    def discard(self, reason: str) -> None:
+        self._note_failure(Failure(NOT_STARTED, reason or "the start was given up"))
+        self._end_own_tasks(reason)
+        self._check_end()
+
+    # --- output ---------------------------------------------------------------------------
+
+    def _carry_output(self, output: Output) -> None:
+        if self.route.place == 0:
+            self.tell_steward(WriteOutput(output.place, output.stream, output.data))
+        else:
+            self.send(self.route.parent, output)
+
+    def _carry_credit(self, credit: Credit) -> None:
+        if credit.place == self.route.place:
+            self.tell_steward(AddCredit(credit.written))
+        else:
+            self.send(self.route.towards(credit.place), credit)
+
+    # --- the end --------------------------------------------------------------------------
+
+    def _cannot_start(self, reason: str, *, again: bool) -> None:
+        here = self.route.hosts[self.route.place]
+        self._note_failure(Failure(NOT_STARTED, f"{here}: {reason}"))
+        self._dispatch.take(PrepareFailed(self.route.place, f"{here}: {reason}", again))
+        self._check_end()
+
+    def _fail(self, failure: Failure) -> None:
+        """Passes a task's failure to the root, which ends the job."""
+        self._note_failure(failure)
+        if self.route.place == 0:
+            self._pass_down(End(*self.key, failure.reason, direct=False))
+            self._end_own_tasks(failure.reason)
+        else:
+            self.send(self.route.parent, TaskFailed(*self.key, failure))
+
+    def _note_failure(self, failure: Failure | None) -> None:
+        self._ends.failure = self._ends.failure or failure
+
+    def _take_end(self, sender: str, message: End) -> None:
+        self._expect_parent(sender)
+        self._note_failure(Failure(128 + 15, message.reason))
+        if message.direct:
+            self._ends.direct = True
+            self._ends.children.clear()
+        else:
+            self._pass_down(message)
+        self._end_own_tasks(message.reason)
+        if self._steward is None:
+            self._ends.tasks = self._ends.steward = True
+        self._check_end()
+
+    def _end_own_tasks(self, reason: str) -> None:
+        self.tell_steward(EndTasks(reason))
+
+    def _check_end(self) -> None:
+        """Reports the end once the subtree's tasks, and this node's steward, are gone."""
+        ends = self._ends
+        if not ends.tasks or ends.reported:
+            return
+        if (ends.children and self.route.place == 0) and not ends.direct:
+            return  # the root's steward still writes output of the others
+        if not ends.steward:
+            self._node.close_steward(self)
+            return
+        if ends.children:
+            return
+        ends.reported = True
+        if ends.direct:
+            self.send(CONTROLLER, NodeEnded(*self.key))
+        else:
+            self.send(self.route.parent, SubtreeEnded(*self.key, ends.failure))
+        if self.route.place != 0 or ends.direct:
+            self._node.forget(self)
+
+    def report_end_again(self) -> None:
+        """Sends the end to a controller that may not have it (only at the root)."""
+        if self._ends.reported:
+            self.send(CONTROLLER, SubtreeEnded(*self.key, self._ends.failure))

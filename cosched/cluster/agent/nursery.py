@@ -1,0 +1,104 @@
+"""Forks the stewards of a node's jobs.
+
+A fork of this small process, which has no threads and has imported what stewards need,
+takes a few milliseconds. The agent starts it once and passes it a socket for each job.
+
+It adopts the orphans of stewards that have ended, and kills them: a steward that ended well
+has left none. It ends when its agent has ended and its last steward is gone.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import sys
+from pathlib import Path
+
+from cosched.cluster.agent.steward import run_steward
+from cosched.linux.prctl import adopt_orphans
+
+
+class Nursery:
+    """requests: a socket (SOCK_SEQPACKET) from which stewards' sockets come."""
+
+    def __init__(self, requests: socket.socket) -> None:
+        self._requests = requests
+        self._stewards: set[int] = set()
+        self._ends, self._ends_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def run(self) -> None:
+        """Serves until the agent and all stewards have ended."""
+        adopt_orphans()
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the agent decides
+        signal.set_wakeup_fd(self._ends_write, warn_on_full_buffer=False)
+        poller = select.poll()
+        poller.register(self._requests, select.POLLIN)
+        poller.register(self._ends, select.POLLIN)
+        agent_lives = True
+        while agent_lives or self._stewards:
+            for descriptor, _ in poller.poll():
+                if descriptor == self._ends:
+                    os.read(self._ends, 4096)
+                    self._reap()
+                elif not self._serve():
+                    agent_lives = False
+                    poller.unregister(self._requests)
+
+    def _serve(self) -> bool:
+        """Forks a steward for the socket that comes; False at the end of the agent."""
+        _, descriptors, _, _ = socket.recv_fds(self._requests, 1, 1)
+        if not descriptors:
+            return False
+        pid = os.fork()
+        if pid == 0:
+            self._become_steward(descriptors[0])
+        self._stewards.add(pid)
+        os.close(descriptors[0])
+        return True
+
+    def _become_steward(self, descriptor: int) -> None:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for each in (self._requests.fileno(), self._ends, self._ends_write):
+            os.close(each)
+        status = 1
+        try:
+            run_steward(socket.socket(fileno=descriptor))
+            status = 0
+        except BaseException as error:  # noqa: BLE001  (a fork must not return)
+            print(f"steward {os.getpid()}: {error!r}", file=sys.stderr, flush=True)
+        finally:
+            os._exit(status)
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, _ = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                break
+            self._stewards.discard(pid)
+        for orphan in children(os.getpid()) - self._stewards:
+            os.kill(orphan, signal.SIGKILL)
+
+
+def children(pid: int) -> set[int]:
+    """Returns the children of a process of one thread, zombies included."""
+    try:
+        text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    except FileNotFoundError:
+        return set()
+    return {int(word) for word in text.split()}
+
+
+def main() -> None:
+    """Runs the nursery on the socket that is descriptor 0."""
+    Nursery(socket.socket(fileno=os.dup(0))).run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,395 @@
+"""Runs the tasks of one job on one node, as the job's user.
+
+The steward makes the tasks, serves their PMI, carries their output and ends them. It is
+bound to its agent by one socket: when the agent ends, the steward ends the job's tasks.
+Every descendant of the tasks is gone when the steward reports their end.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import socket
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from cosched.cluster.agent.frames import (
+    AddCredit,
+    AnyFrame,
+    CannotStart,
+    DeliverTables,
+    EndTasks,
+    Frame,
+    FrameReader,
+    Go,
+    OutputWritten,
+    Prepare,
+    SignalTasks,
+    TableReady,
+    TaskEndedBadly,
+    TasksEnded,
+    TasksWait,
+    TasksWrote,
+    WriteOutput,
+    encode_frame,
+    receive_frame,
+)
+from cosched.cluster.agent.streams import CREDIT_BYTES, READ_BYTES, Labeler, OutputFiles
+from cosched.cluster.agent.tasks import (
+    STDERR,
+    Program,
+    Task,
+    describe_end,
+    discard,
+    exit_code,
+    find_program,
+    fork_task,
+    open_gate,
+)
+from cosched.cluster.messages import Failure
+from cosched.cluster.pmi.service import JobLayout, NodeTasks, NoService, Service
+from cosched.core.errors import CoschedError
+from cosched.linux.prctl import adopt_orphans
+
+#: PMI of a job.
+PMI1, PMIX, NO_PMI = "pmi1", "pmix", "none"
+#: How long descendants of the tasks may take to end after the tasks.
+LINGER_S = 2.0
+
+
+def run_steward(agent: socket.socket) -> None:
+    """Runs one job's part on this node; returns when all is over."""
+    reader = FrameReader()
+    frames: list[AnyFrame] = []
+    while not frames:
+        received = receive_frame(agent, reader)
+        if received is None:
+            return
+        frames = received
+    prepare = frames.pop(0)
+    assert isinstance(prepare, Prepare)
+    steward = Steward(agent, reader, prepare)
+    try:
+        steward.prepare()
+    except CoschedError as error:
+        steward.report(CannotStart(str(error)))
+        steward.finish()
+        return
+    steward.run(frames)
+
+
+class Steward:
+    """The tasks of one job on this node. It is the ``Events`` of its PMI service."""
+
+    def __init__(self, agent: socket.socket, reader: FrameReader, job: Prepare) -> None:
+        self._agent = agent
+        self._reader = reader
+        self._job = job
+        self._selector = selectors.DefaultSelector()
+        self._tasks: list[Task] = []
+        self._service: Service = NoService()
+        self._files: OutputFiles | None = None
+        self._labels: dict[int, Labeler] = {}
+        self._credit = CREDIT_BYTES
+        self._paused: list[tuple[int, Callable[[], None]]] = []  # outputs without credit
+        self._ending = False
+        self._kill_at: float | None = None
+        self._over_at: float | None = None  # the tasks have ended; descendants may linger
+        self._agent_lives = True
+        self._ends, self._ends_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+
+    # --- the start ------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """Becomes the user and makes the tasks. Raises CoschedError if that fails."""
+        job = self._job
+        self._become_user()
+        try:
+            os.chdir(job.cwd)
+        except OSError as error:
+            raise CoschedError(f"{job.cwd}: {error.strerror}") from None
+        path = find_program(job.argv[0], job.environ.get("PATH", os.defpath), job.cwd)
+        if job.place == 0:
+            self._files = OutputFiles(job.output, job.error, job.cwd)
+        adopt_orphans()
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self._ends_write, warn_on_full_buffer=False)
+        layout = self._layout()
+        if job.pmi == PMI1:
+            from cosched.cluster.pmi.pmi1 import Pmi1Service
+
+            self._service = Pmi1Service(layout, self)
+        for number, rank in enumerate(layout.ranks):
+            program = Program(
+                path,
+                job.argv,
+                job.cpus[number] if job.cpus else (),
+                self._service.inherited(rank),
+                os.path.join(job.cwd, job.input) if rank == 0 else os.devnull,
+            )
+            task = fork_task(rank, program)
+            self._tasks.append(task)
+            self._service.started(rank, task.pid)
+        if job.pmi == PMIX:  # its library starts threads, so the tasks are made before
+            from cosched.cluster.pmi.pmix import PmixService
+
+            self._service = PmixService(
+                Path(job.pmix_library), layout, self, Path(job.directory)
+            )
+        self._watch_all()
+        self.report(TasksWait())
+
+    def _become_user(self) -> None:
+        job = self._job
+        os.setsid()
+        os.umask(job.umask)
+        if os.geteuid() == 0:
+            os.setgroups(job.groups)
+            os.setresgid(job.gid, job.gid, job.gid)
+            os.setresuid(job.uid, job.uid, job.uid)
+        elif os.geteuid() != job.uid:
+            raise CoschedError(f"this agent cannot start jobs of user {job.uid}")
+
+    def _layout(self) -> JobLayout:
+        nodes, first = [], 0
+        for host, count in zip(self._job.hosts, self._job.counts, strict=True):
+            nodes.append(NodeTasks(host, first, count))
+            first += count
+        return JobLayout(self._job.name, tuple(nodes), self._job.place)
+
+    def _watch_all(self) -> None:
+        self._watch(self._agent.fileno(), self._hear_agent)
+        self._watch(self._ends, self._reap)
+        for descriptor, call in self._service.watched().items():
+            self._watch(descriptor, partial(self._serve, descriptor, call))
+        for task in self._tasks:
+            for descriptor, stream in task.outputs.items():
+                if self._job.label:
+                    self._labels[descriptor] = Labeler(task.rank)
+                self._watch(descriptor, partial(self._read, task, descriptor, stream))
+
+    def _watch(self, descriptor: int, call: Callable[[], None]) -> None:
+        self._selector.register(descriptor, selectors.EVENT_READ, call)
+
+    # --- the loop -------------------------------------------------------------------------
+
+    def run(self, frames: list[AnyFrame]) -> None:
+        """Runs until all tasks and their descendants are gone and the output is sent."""
+        for frame in frames:
+            self._obey(frame)
+        while not self._is_over():
+            for key, _ in self._selector.select(self._wait_s()):
+                key.data()
+            self._enforce()
+        self._service.close()
+        self._sweep()
+        if self._agent_lives:
+            self.report(TasksEnded())
+            self.finish()
+
+    def finish(self) -> None:
+        """Goes on writing the output of other nodes until the agent closes the socket."""
+        self._agent.settimeout(None)
+        while self._agent_lives:
+            frames = receive_frame(self._agent, self._reader)
+            if frames is None:
+                break
+            for frame in frames:
+                if isinstance(frame, WriteOutput):
+                    self._write(frame)
+        if self._files is not None:
+            self._files.close()
+
+    def report(self, frame: Frame) -> None:
+        """Sends a frame to the agent."""
+        if self._agent_lives:
+            try:
+                self._agent.sendall(encode_frame(frame))
+            except OSError:
+                self._lose_agent()
+
+    def _is_over(self) -> bool:
+        if any(task.status is None for task in self._tasks):
+            return False
+        return not any(task.outputs for task in self._tasks) or not self._agent_lives
+
+    def _wait_s(self) -> float | None:
+        times = [at for at in (self._kill_at, self._over_at) if at is not None]
+        return max(0.0, min(times) - time.monotonic()) if times else None
+
+    def _enforce(self) -> None:
+        """Does what the time has come for."""
+        now = time.monotonic()
+        if self._kill_at is not None and now >= self._kill_at:
+            self._kill_at = None
+            self._signal(signal.SIGKILL)
+        if self._over_at is not None and now >= self._over_at:
+            self._over_at = now + LINGER_S
+            self._sweep()
+
+    def _hear_agent(self) -> None:
+        try:
+            frames = receive_frame(self._agent, self._reader)
+        except ConnectionError:
+            frames = None
+        if frames is None:
+            self._lose_agent()
+            return
+        for frame in frames:
+            self._obey(frame)
+
+    def _lose_agent(self) -> None:
+        self._agent_lives = False
+        if self._agent.fileno() in self._selector.get_map():
+            self._selector.unregister(self._agent)
+        self._end_tasks()
+
+    def _obey(self, frame: AnyFrame) -> None:
+        match frame:
+            case Go():
+                self._open_gates()
+            case DeliverTables():
+                self._service.deliver(frame.tables)
+            case SignalTasks():
+                self._signal(signal.Signals(frame.number))
+            case EndTasks():
+                self._end_tasks()
+            case WriteOutput():
+                self._write(frame)
+            case AddCredit():
+                self._add_credit(frame.written)
+            case _:
+                raise CoschedError(f"a steward does not take {type(frame).__name__}")
+
+    def _serve(self, descriptor: int, call: Callable[[], None]) -> None:
+        call()
+        if descriptor not in self._service.watched():
+            self._selector.unregister(descriptor)
+
+    # --- the tasks ------------------------------------------------------------------------
+
+    def _open_gates(self) -> None:
+        for task in self._tasks:
+            open_gate(task, {**self._job.environ, **self._service.environment(task.rank)})
+
+    def _end_tasks(self) -> None:
+        """Lets the tasks end by SIGTERM, and after the grace by SIGKILL."""
+        if self._ending:
+            return
+        self._ending = True
+        for task in self._tasks:
+            discard(task)
+        self._signal(signal.SIGTERM)
+        self._signal(signal.SIGCONT)
+        self._kill_at = time.monotonic() + self._job.grace_s
+
+    def _signal(self, number: signal.Signals) -> None:
+        for task in self._tasks:
+            if task.status is None:
+                try:
+                    os.killpg(task.pid, number)
+                except ProcessLookupError:  # the task has not made its group yet
+                    os.kill(task.pid, number)
+                except PermissionError:  # a program with the rights of another user
+                    self._warn(f"rank {task.rank} does not take signals of this user")
+
+    def _reap(self) -> None:
+        os.read(self._ends, 4096)
+        by_pid = {task.pid: task for task in self._tasks}
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                break
+            if pid == 0:
+                break
+            if pid in by_pid:
+                self._note_end(by_pid[pid], status)
+        if all(task.status is not None for task in self._tasks) and self._over_at is None:
+            # What the tasks left behind may hold their pipes open.
+            self._over_at = time.monotonic() + LINGER_S
+
+    def _note_end(self, task: Task, status: int) -> None:
+        task.status = status
+        problem = os.read(task.failure, READ_BYTES).decode(errors="replace")
+        os.close(task.failure)
+        if problem:
+            line = f"rank {task.rank}: {self._job.argv[0]}: {problem}"
+            self._fail(exit_code(status), line)
+        elif status != 0:
+            self._fail(exit_code(status), describe_end(task.rank, status))
+        self._service.ended(task.rank)
+
+    def _fail(self, status: int, reason: str) -> None:
+        if not self._ending:
+            here = self._job.hosts[self._job.place]
+            self.report(TaskEndedBadly(Failure(status or 1, f"{reason} on {here}")))
+
+    def _sweep(self) -> None:
+        """Kills the descendants that are left."""
+        while True:
+            try:
+                pid, _ = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                text = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+                for child in text.split():
+                    os.kill(int(child), signal.SIGKILL)
+                os.waitpid(-1, 0)
+
+    # --- streams --------------------------------------------------------------------------
+
+    def _read(self, task: Task, descriptor: int, stream: int) -> None:
+        data = os.read(descriptor, READ_BYTES)
+        if not data:
+            self._selector.unregister(descriptor)
+            os.close(descriptor)
+            del task.outputs[descriptor]
+            self._labels.pop(descriptor, None)
+            return
+        if descriptor in self._labels:
+            data = self._labels[descriptor].label(data)
+        self._credit -= len(data)
+        self.report(TasksWrote(stream, data))
+        if self._credit <= 0:
+            self._pause_outputs()
+
+    def _pause_outputs(self) -> None:
+        for task in self._tasks:
+            for descriptor in task.outputs:
+                if descriptor in self._selector.get_map():
+                    call = self._selector.unregister(descriptor).data
+                    self._paused.append((descriptor, call))
+
+    def _add_credit(self, written: int) -> None:
+        self._credit += written
+        if self._credit > 0:
+            paused, self._paused = self._paused, []
+            for descriptor, call in paused:
+                self._watch(descriptor, call)
+
+    def _write(self, frame: WriteOutput) -> None:
+        assert self._files is not None
+        self._files.write(frame.stream, frame.data)
+        self.report(OutputWritten(frame.place, len(frame.data)))
+
+    # --- what the PMI service reports -----------------------------------------------------
+
+    def table_ready(self, table: bytes) -> None:
+        self.report(TableReady(table))
+
+    def aborted(self, rank: int, status: int, message: str) -> None:
+        self._fail(status, message)
+
+    def finalized(self, rank: int) -> None:
+        return
+
+    def unsupported(self, rank: int, what: str) -> None:
+        self._warn(f"rank {rank}: {what} is not supported in a domain")
+
+    def _warn(self, line: str) -> None:
+        self.report(TasksWrote(STDERR, f"cosched: {line}\n".encode()))

@@ -1,0 +1,94 @@
+"""Starts stewards by the nursery and carries their frames."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cosched.cluster.agent.frames import AnyFrame, Frame, FrameReader, encode_frame
+from cosched.core.errors import CoschedError
+
+_READ_BYTES = 1 << 18
+
+
+class Nursery:
+    """The process that forks stewards; see ``nursery``."""
+
+    def __init__(self) -> None:
+        self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "cosched.cluster.agent.nursery"],
+            stdin=theirs.fileno(),
+            start_new_session=True,
+        )
+        theirs.close()
+
+    def make(self) -> socket.socket:
+        """Starts a steward; returns the agent's end of its socket."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                socket.send_fds(self._requests, [b"s"], [theirs.fileno()])
+            except OSError as error:
+                ours.close()
+                raise CoschedError(
+                    f"the agent's nursery has ended ({error.strerror}); restart the agent"
+                ) from None
+        return ours
+
+    def close(self) -> None:
+        """Ends the nursery; it waits for its stewards, whose agent is gone."""
+        self._requests.close()
+        self._process.wait()
+
+
+@dataclass(slots=True)
+class Steward:
+    """A steward that runs. on_frame gets its frames, on_end is called when it is gone."""
+
+    connection: socket.socket
+    on_frame: Callable[[AnyFrame], None]
+    on_end: Callable[[], None]
+    complain: Callable[[str], None]
+    _writer: asyncio.StreamWriter | None = None
+    _closing: bool = False
+    _early: bytes = b""
+
+    async def run(self) -> None:
+        """Reads frames until the steward is gone."""
+        reader, self._writer = await asyncio.open_unix_connection(sock=self.connection)
+        self._writer.write(self._early)
+        if self._closing:
+            self._writer.write_eof()
+        frames = FrameReader()
+        try:
+            while data := await reader.read(_READ_BYTES):
+                for frame in frames.feed(data):
+                    self.on_frame(frame)
+        except (ConnectionError, CoschedError) as error:
+            self.complain(f"a steward: {error}")
+        finally:
+            self._writer.close()
+            with contextlib.suppress(ConnectionError):
+                await self._writer.wait_closed()
+            self.on_end()
+
+    def tell(self, frame: Frame) -> None:
+        """Sends a frame; its size is bounded by the credit of the job's output."""
+        if self._writer is None:
+            self._early += encode_frame(frame)
+        elif not self._closing and not self._writer.is_closing():
+            self._writer.write(encode_frame(frame))
+
+    def close(self) -> None:
+        """Lets the steward end once it has done what it was told."""
+        if self._closing:
+            return
+        self._closing = True
+        if self._writer is not None and not self._writer.is_closing():
+            self._writer.write_eof()

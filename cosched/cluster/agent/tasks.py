@@ -1,0 +1,155 @@
+"""Makes a task: a process that waits at its gate and then becomes the user's program."""
+
+from __future__ import annotations
+
+import os
+import signal
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+import msgspec
+
+from cosched.core.errors import CoschedError
+from cosched.linux.prctl import die_with_parent
+
+STDOUT, STDERR = 1, 2
+_LENGTH = struct.Struct("!I")
+#: What a shell reports for a program that cannot be executed.
+CANNOT_EXECUTE = 126
+
+
+@dataclass(slots=True)
+class Task:
+    """One task of this node. Descriptors are the steward's ends of pipes. status: its wait
+    status, None while it lives."""
+
+    rank: int
+    pid: int
+    gate: int
+    outputs: dict[int, int] = field(default_factory=dict)  #: descriptor: stream
+    failure: int = -1  #: readable: the program could not be executed
+    status: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What a task becomes. path: the file; CPUs: empty for any."""
+
+    path: str
+    argv: Sequence[str]
+    cpus: Sequence[int]
+    inherited: Sequence[int]  #: descriptors that it keeps
+    input: str  #: the file that is its standard input
+
+
+def fork_task(rank: int, program: Program) -> Task:
+    """Makes the process of a task, which waits at its gate. Raises CoschedError if its
+    standard input cannot be opened."""
+    try:
+        stdin = os.open(program.input, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise CoschedError(f"input {program.input}: {error.strerror}") from None
+    gate_read, gate = os.pipe2(os.O_CLOEXEC)
+    out, out_write = os.pipe2(os.O_CLOEXEC)
+    err, err_write = os.pipe2(os.O_CLOEXEC)
+    failure, failure_write = os.pipe2(os.O_CLOEXEC)
+    steward = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        os.close(gate)  # or the gate would not close with the steward
+        _become_program(
+            program, steward, (stdin, out_write, err_write), gate_read, failure_write
+        )
+    for theirs in (gate_read, out_write, err_write, failure_write, stdin):
+        os.close(theirs)
+    for readable in (out, err, failure):
+        os.set_blocking(readable, False)
+    return Task(rank, pid, gate, {out: STDOUT, err: STDERR}, failure)
+
+
+def open_gate(task: Task, environ: Mapping[str, str]) -> None:
+    """Lets the task become the program, with this environment."""
+    data = msgspec.msgpack.encode(environ)
+    with os.fdopen(task.gate, "wb") as gate:
+        task.gate = -1
+        gate.write(_LENGTH.pack(len(data)) + data)
+
+
+def discard(task: Task) -> None:
+    """Ends a task that still waits at its gate."""
+    if task.gate >= 0:
+        os.close(task.gate)
+        task.gate = -1
+
+
+def find_program(name: str, search_path: str, cwd: str) -> str:
+    """Returns the file of a program, as a shell in ``cwd`` finds it. Raises CoschedError if
+    there is none that this user may execute."""
+    if "/" in name:
+        places = [os.path.join(cwd, name)]
+    else:
+        places = [os.path.join(cwd, each, name) for each in search_path.split(os.pathsep)]
+    for place in places:
+        if os.path.isfile(place) and os.access(place, os.X_OK):
+            return place
+    if any(os.path.exists(place) for place in places):
+        raise CoschedError(f"{name}: is not a program that this user may run")
+    raise CoschedError(f"{name}: no such program")
+
+
+def exit_code(status: int) -> int:
+    """Returns a wait status as a shell reports it: 128 and more for a signal."""
+    code = os.waitstatus_to_exitcode(status)
+    return 128 - code if code < 0 else code
+
+
+def describe_end(rank: int, status: int) -> str:
+    """Returns one line about a task that failed."""
+    code = os.waitstatus_to_exitcode(status)
+    if code >= 0:
+        return f"rank {rank} ended with status {code}"
+    return f"rank {rank} was ended by {signal.Signals(-code).name}"
+
+
+def _become_program(
+    program: Program,
+    steward: int,
+    standard: tuple[int, int, int],
+    gate: int,
+    failure: int,
+) -> NoReturn:
+    """Runs in the new process. Its group lets signals reach what a script starts."""
+    status = CANNOT_EXECUTE
+    try:
+        signal.set_wakeup_fd(-1)
+        die_with_parent(signal.SIGKILL, steward)
+        os.setpgid(0, 0)
+        for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
+        for target, descriptor in enumerate(standard):
+            os.dup2(descriptor, target)
+        for descriptor in program.inherited:
+            os.set_inheritable(descriptor, True)
+        if program.cpus:
+            os.sched_setaffinity(0, program.cpus)
+        environ = _wait_at_gate(gate)
+        os.execve(program.path, list(program.argv), environ)
+    except OSError as error:
+        os.write(failure, (error.strerror or str(error)).encode())
+    finally:
+        os._exit(status)
+
+
+def _wait_at_gate(gate: int) -> dict[str, str]:
+    data = b""
+    while (
+        len(data) < _LENGTH.size or len(data) < _LENGTH.size + _LENGTH.unpack_from(data)[0]
+    ):
+        more = os.read(gate, 1 << 16)
+        if not more:
+            os._exit(0)  # discarded
+        data += more
+    environ: dict[str, str] = msgspec.msgpack.decode(data[_LENGTH.size :], type=dict)
+    return environ

@@ -1,0 +1,163 @@
+"""Sends requests to a domain, for programs: ``Client`` submits jobs and watches them.
+
+from cosched.cluster.client import Client, make_submission
+
+with Client.connect() as client:
+    number = client.submit(make_submission(["./app"], nodes=2))
+    print(client.wait(number)["status"])
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import msgspec
+
+from cosched.cluster.paths import DomainPaths
+from cosched.cluster.submission import Submission
+from cosched.core.errors import CoschedError
+
+#: A request that takes longer has no answer (``wait`` excepted).
+ANSWER_WITHIN_S = 60.0
+_TOKEN_BYTES = 12
+
+
+class NoDomain(CoschedError):
+    """No controller or agent answers here."""
+
+
+class Client:
+    """A connection to the domain of a run directory."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._stream = connection.makefile("rb")
+
+    @classmethod
+    def connect(cls, run_dir: Path, node: str | None = None) -> Client:
+        """Connects to the agent of this node, or to a controller on this machine.
+
+        Raises NoDomain if neither answers.
+        """
+        paths = DomainPaths(run_dir)
+        places = [paths.agent_socket(node or os.uname().nodename), paths.controller_socket]
+        for place in places:
+            connection = socket.socket(socket.AF_UNIX)
+            try:
+                connection.connect(str(place))
+            except OSError:
+                connection.close()
+                continue
+            return cls(connection)
+        raise NoDomain(
+            f"no domain answers in {run_dir}; start one with: cosched cluster up"
+        )
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connection."""
+        self._stream.close()
+        self._connection.close()
+
+    def submit(self, submission: Submission) -> int:
+        """Submits a job; returns its number, which is stored. The same submission that is
+        sent again is the same job."""
+        found = self._ask("submit", job=msgspec.to_builtins(submission))
+        number: int = found["job"]
+        return number
+
+    def queue(self, ended: int = 0) -> list[dict[str, Any]]:
+        """Returns the jobs that have not ended, and the ``ended`` latest of all."""
+        found: list[dict[str, Any]] = self._ask("queue", ended=ended)
+        return found
+
+    def job(self, number: int) -> dict[str, Any]:
+        """Returns a job; its member ``why`` is one line."""
+        found: dict[str, Any] = self._ask("job", job=number)
+        return found
+
+    def wait(self, number: int) -> dict[str, Any]:
+        """Returns a job once it has ended."""
+        found: dict[str, Any] = self._ask("wait", within_s=None, job=number)
+        return found
+
+    def cancel(self, number: int) -> None:
+        """Ends a job, or takes it from the queue."""
+        self._ask("cancel", job=number)
+
+    def hold(self, number: int) -> None:
+        """Keeps a waiting job from starting."""
+        self._ask("hold", job=number)
+
+    def unhold(self, number: int) -> None:
+        """Lets a held job wait in the queue again."""
+        self._ask("unhold", job=number)
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """Returns the nodes of the domain."""
+        found: list[dict[str, Any]] = self._ask("nodes")
+        return found
+
+    def drain(self, names: Sequence[str], reason: str = "") -> None:
+        """Keeps new jobs away from nodes."""
+        self._ask("drain", names=list(names), reason=reason)
+
+    def undrain(self, names: Sequence[str]) -> None:
+        """Lets jobs start on nodes again."""
+        self._ask("undrain", names=list(names))
+
+    def _ask(self, what: str, within_s: float | None = ANSWER_WITHIN_S, **more: Any) -> Any:
+        request = json.dumps({"do": what, **more}).encode() + b"\n"
+        self._connection.settimeout(within_s)
+        try:
+            self._connection.sendall(request)
+            line = self._stream.readline()
+        except TimeoutError:
+            raise CoschedError(
+                f"the controller has not answered within {within_s:g} s; try again"
+            ) from None
+        except OSError as error:
+            raise NoDomain(f"the domain does not answer: {error.strerror}") from None
+        if not line:
+            raise NoDomain("the domain has closed the connection; try again")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise CoschedError(answer["error"])
+        return answer["ok"]
+
+
+def make_submission(
+    argv: Sequence[str],
+    *,
+    name: str = "",
+    environ: Mapping[str, str] | None = None,
+    cwd: str = "",
+    **more: Any,
+) -> Submission:
+    """Returns a submission with this process's environment and directory; ``more``: further
+    fields of ``Submission``."""
+    return Submission(
+        token=secrets.token_hex(_TOKEN_BYTES),
+        name=name or os.path.basename(argv[0]) or "job",
+        argv=tuple(argv),
+        environ=dict(os.environ if environ is None else environ),
+        cwd=cwd or os.getcwd(),
+        **more,
+    )

@@ -1,0 +1,263 @@
+"""Reads ``domain.toml``, the configuration that all members of a domain share."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cosched.cluster.keys import CONTROLLER
+from cosched.core.cluster.queue.scheduler import POLICIES
+from cosched.core.config.kinds import suggest
+from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S, parse_bytes, parse_duration
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+PORT = 7570  #: the controller's; agents have the next one
+OBJECTS = ("pipeline", "store-and-forward")
+TABLES = ("siblings", "through-root")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
+_LARGEST_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSettings:
+    """policy: a name of ``POLICIES``. jobs_per_node: how many jobs may share a node.
+    default_time_ns: the time limit of a job without one. grace_ns: what a job may take
+    above its limit, and its tasks between SIGTERM and SIGKILL."""
+
+    policy: str = "easy"
+    jobs_per_node: int = 1
+    default_time_ns: int = 3600 * NS_PER_S
+    grace_ns: int = 10 * NS_PER_S
+
+
+@dataclass(frozen=True, slots=True)
+class StartupSettings:
+    """arity: children of a node in a job's tree. chunk_bytes: of the job object and of the
+    tables. object, tables: the new or the old design, for comparison."""
+
+    arity: int = 8
+    chunk_bytes: int = 64 << 10
+    object: str = "pipeline"
+    tables: str = "siblings"
+
+
+@dataclass(frozen=True, slots=True)
+class LifeSettings:
+    """beat_ns: how often agents report. lost_after_ns: a silent node is lost after this.
+    prepare_ns: how long a job may take until its tasks wait at their gates."""
+
+    beat_ns: int = NS_PER_S
+    lost_after_ns: int = 10 * NS_PER_S
+    prepare_ns: int = 60 * NS_PER_S
+
+
+@dataclass(frozen=True, slots=True)
+class DomainConfig:
+    """A domain. controller: ``HOST:PORT``; nodes: name and ``HOST:PORT`` of each, in the
+    order of their numbers. slots: tasks that a node takes a job; 0: one for each CPU."""
+
+    name: str
+    controller: str
+    nodes: Mapping[str, str]
+    slots: int = 0
+    queue: QueueSettings = field(default_factory=QueueSettings)
+    startup: StartupSettings = field(default_factory=StartupSettings)
+    life: LifeSettings = field(default_factory=LifeSettings)
+
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        """The names of the nodes by their numbers."""
+        return tuple(self.nodes)
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """``HOST:PORT`` of all members by name."""
+        return {CONTROLLER: self.controller, **self.nodes}
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The names of the controller and all nodes."""
+        return (CONTROLLER, *self.nodes)
+
+    def digest(self) -> str:
+        """Returns a short text that differs for members that do not fit together."""
+        text = repr((self.name, self.controller, list(self.nodes.items()), self.startup))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def load_config(path: Path) -> DomainConfig:
+    """Reads the file. CoschedError names the file and what is wrong in it."""
+    try:
+        document = tomllib.loads(path.read_text())
+    except OSError as error:
+        raise CoschedError(
+            f"{path}: {error.strerror}; start a domain with: cosched cluster up"
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise CoschedError(f"{path}: {error}") from None
+    try:
+        return parse_config(document)
+    except CoschedError as error:
+        raise CoschedError(f"{path}: {error}") from None
+
+
+def parse_config(document: Mapping[str, Any]) -> DomainConfig:
+    """Returns the configuration of a parsed file. Raises CoschedError for a mistake."""
+    table = _Table("", document)
+    nodes = table.table("nodes")
+    config = DomainConfig(
+        name=table.text("name", "domain"),
+        controller=_address(table.text("controller", ""), "controller"),
+        nodes={name: _address(nodes.text(name, ""), f"nodes.{name}") for name in nodes.raw},
+        slots=table.number("slots", 0, least=0),
+        queue=_queue(table.table("queue")),
+        startup=_startup(table.table("startup")),
+        life=_life(table.table("life")),
+    )
+    table.finish()
+    if not config.nodes:
+        raise CoschedError("nodes: a domain needs at least one node")
+    for name in config.nodes:
+        if name == CONTROLLER or not _NAME.fullmatch(name):
+            raise CoschedError(f"nodes: '{name}' cannot be the name of a node")
+    return config
+
+
+def write_config(config: DomainConfig) -> str:
+    """Returns the text of a ``domain.toml``."""
+    queue, startup, life = config.queue, config.startup, config.life
+    nodes = "\n".join(f'"{name}" = "{where}"' for name, where in config.nodes.items())
+    return (
+        f'name = "{config.name}"\n'
+        f'controller = "{config.controller}"\n'
+        f"slots = {config.slots}  # tasks of a job on a node; 0: one for each CPU\n"
+        f"\n[nodes]\n{nodes}\n"
+        f'\n[queue]\npolicy = "{queue.policy}"\njobs_per_node = {queue.jobs_per_node}\n'
+        f'default_time = "{queue.default_time_ns // NS_PER_S}s"\n'
+        f'grace = "{queue.grace_ns // 1_000_000}ms"\n'
+        f"\n[startup]\narity = {startup.arity}\nchunk = {startup.chunk_bytes}\n"
+        f'object = "{startup.object}"\ntables = "{startup.tables}"\n'
+        f'\n[life]\nbeat = "{life.beat_ns // 1_000_000}ms"\n'
+        f'lost_after = "{life.lost_after_ns // 1_000_000}ms"\n'
+        f'prepare = "{life.prepare_ns // 1_000_000}ms"\n'
+    )
+
+
+def _queue(table: _Table) -> QueueSettings:
+    usual = QueueSettings()
+    settings = QueueSettings(
+        table.choice("policy", usual.policy, tuple(POLICIES)),
+        table.number("jobs_per_node", usual.jobs_per_node, least=1),
+        table.duration("default_time", usual.default_time_ns),
+        table.duration("grace", usual.grace_ns),
+    )
+    table.finish()
+    return settings
+
+
+def _startup(table: _Table) -> StartupSettings:
+    usual = StartupSettings()
+    settings = StartupSettings(
+        table.number("arity", usual.arity, least=1),
+        table.bytes("chunk", usual.chunk_bytes),
+        table.choice("object", usual.object, OBJECTS),
+        table.choice("tables", usual.tables, TABLES),
+    )
+    table.finish()
+    if not 1 <= settings.chunk_bytes <= _LARGEST_CHUNK:
+        raise CoschedError(f"startup.chunk: must be 1 to {_LARGEST_CHUNK} bytes")
+    return settings
+
+
+def _life(table: _Table) -> LifeSettings:
+    usual = LifeSettings()
+    settings = LifeSettings(
+        table.duration("beat", usual.beat_ns),
+        table.duration("lost_after", usual.lost_after_ns),
+        table.duration("prepare", usual.prepare_ns),
+    )
+    table.finish()
+    if settings.lost_after_ns < 2 * settings.beat_ns:
+        raise CoschedError("life.lost_after: must be at least twice life.beat")
+    return settings
+
+
+def _address(text: str, what: str) -> str:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+        raise CoschedError(f"{what}: '{text}' is not HOST:PORT")
+    return text
+
+
+class _Table:
+    """A table of the file; notes which keys were read."""
+
+    def __init__(self, name: str, raw: Mapping[str, Any]) -> None:
+        self._name = name
+        self.raw = raw
+        self._read: set[str] = set()
+
+    def text(self, key: str, usual: str) -> str:
+        value = self._get(key, usual)
+        if not isinstance(value, str):
+            raise CoschedError(f"{self._path(key)}: must be a text")
+        return value
+
+    def choice(self, key: str, usual: str, known: tuple[str, ...]) -> str:
+        value = self.text(key, usual)
+        if value not in known:
+            raise CoschedError(
+                f"{self._path(key)}: '{value}' is none of {', '.join(known)}"
+            )
+        return value
+
+    def number(self, key: str, usual: int, *, least: int) -> int:
+        value = self._get(key, usual)
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise CoschedError(f"{self._path(key)}: must be a whole number from {least}")
+        return value
+
+    def duration(self, key: str, usual_ns: int) -> int:
+        return self._parsed(key, usual_ns, parse_duration)
+
+    def bytes(self, key: str, usual: int) -> int:
+        value = self._get(key, usual)
+        return value if isinstance(value, int) else self._parsed(key, usual, parse_bytes)
+
+    def table(self, key: str) -> _Table:
+        value = self._get(key, {})
+        if not isinstance(value, dict):
+            raise CoschedError(f"{self._path(key)}: must be a table")
+        return _Table(self._path(key), value)
+
+    def finish(self) -> None:
+        """Refuses a key that was not read."""
+        for key in self.raw:
+            if key not in self._read:
+                hint = suggest(key, self._read)
+                raise CoschedError(f"{self._path(key)}: no such setting{hint}")
+
+    def _parsed(self, key: str, usual: int, parse: Callable[[str, str], int]) -> int:
+        value = self._get(key, None)
+        if value is None:
+            return usual
+        if not isinstance(value, str):
+            raise CoschedError(f"{self._path(key)}: must be a text with its unit")
+        return parse(value, self._path(key))
+
+    def _get(self, key: str, usual: Any) -> Any:
+        self._read.add(key)
+        return self.raw.get(key, usual)
+
+    def _path(self, key: str) -> str:
+        return f"{self._name}.{key}" if self._name else key

@@ -1,0 +1,1 @@
+"""Runs the controller of a domain: queue, central manager and job store."""

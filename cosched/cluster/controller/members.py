@@ -1,0 +1,91 @@
+"""Keeps the nodes of a domain: which are up, drained or lost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from cosched.cluster.config import DomainConfig
+from cosched.cluster.messages import PROTOCOL, Hello, StartReport
+from cosched.core.cluster.queue.nodes import Intervals
+
+
+class NodeState(Enum):
+    """The state of a node in its domain."""
+
+    DOWN = "down"  #: it never joined
+    UP = "up"
+    DRAINED = "drained"  #: an operator keeps new jobs away
+    LOST = "lost"  #: it was up and does not answer
+
+
+@dataclass(slots=True)
+class Member:
+    """A node. heard_ns: its last message, by a monotonic clock. agent: the incarnation of
+    its agent."""
+
+    name: str
+    number: int
+    state: NodeState = NodeState.DOWN
+    drained: bool = False
+    reason: str = ""
+    heard_ns: int = 0
+    agent: int = 0
+    restarted: bool = False
+    slots: int = 0
+    starts: tuple[StartReport, ...] = field(default=())
+
+    @property
+    def interval(self) -> Intervals:
+        """The node as a set."""
+        return ((self.number, self.number),)
+
+    @property
+    def answers(self) -> bool:
+        """Whether the agent is there."""
+        return self.state in (NodeState.UP, NodeState.DRAINED)
+
+
+class Members:
+    """The nodes of a domain by name and number."""
+
+    def __init__(self, config: DomainConfig) -> None:
+        self._config = config
+        self.by_number = [Member(name, at) for at, name in enumerate(config.node_names)]
+        self.by_name = {member.name: member for member in self.by_number}
+
+    @property
+    def all(self) -> Intervals:
+        """All nodes of the domain, up or not."""
+        return ((0, len(self.by_number) - 1),)
+
+    @property
+    def slots(self) -> int:
+        """The tasks that each node takes of a job; 0 as long as no node has joined."""
+        known = [member.slots for member in self.by_number if member.slots]
+        return self._config.slots or min(known, default=0)
+
+    def problem(self, hello: Hello) -> str | None:
+        """Returns why an agent cannot join; None if it can."""
+        if hello.protocol != PROTOCOL:
+            return f"it speaks version {hello.protocol} of the protocol, not {PROTOCOL}"
+        if hello.config != self._config.digest():
+            return "its domain.toml differs from the controller's"
+        return None
+
+    def names(self, nodes: Intervals) -> list[str]:
+        """Returns the names of these nodes, in order."""
+        return [
+            self.by_number[number].name
+            for first, last in nodes
+            for number in range(first, last + 1)
+        ]
+
+    def silent(self, now_ns: int) -> list[Member]:
+        """Returns the nodes that were not heard for too long."""
+        limit_ns = now_ns - self._config.life.lost_after_ns
+        return [
+            member
+            for member in self.by_number
+            if member.answers and member.heard_ns < limit_ns
+        ]

@@ -1,0 +1,83 @@
+"""Finds out, after a restart of the controller, which jobs run on.
+
+The store has the starts that were sent. The agents report the starts that they have. A job
+whose root has it goes on. A start that never went waits in the queue again. Of the others
+it is not known what they did, so they are not started a second time unless their users
+allow it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cosched.cluster.controller.jobs import Jobs
+from cosched.cluster.controller.members import Member, Members
+from cosched.cluster.messages import Message, Order, StartReport
+from cosched.cluster.store import Record, State
+
+
+class Recovery:
+    """The jobs that were started before the restart, until it is known what they do."""
+
+    def __init__(
+        self,
+        jobs: Jobs,
+        members: Members,
+        send: Callable[[str, Message], None],
+        records: list[Record],
+    ) -> None:
+        self._jobs = jobs
+        self._members = members
+        self._send = send
+        self._open: list[Record] = []
+        for record in records:
+            if record.state in (State.HELD, State.QUEUED):
+                jobs.restore(record)
+            else:
+                self._open.append(record)
+
+    @property
+    def awaited(self) -> set[str]:
+        """The nodes that must report before all is known."""
+        names = {
+            name for record in self._open for name in self._members.names(record.nodes)
+        }
+        return {name for name in names if not self._members.by_name[name].answers}
+
+    def resolve(self) -> None:
+        """Decides about all jobs by what the nodes have reported, and lets jobs start."""
+        for record in self._open:
+            self._resolve(record)
+        self._open.clear()
+        known = {(n, start.record.start) for n, start in self._jobs.active.items()}
+        for member in self._members.by_number:
+            for report in member.starts:
+                if (report.job, report.start) not in known:
+                    self._jobs.end_stray(member.name, report.job, report.start)
+        self._jobs.thaw()
+
+    def _resolve(self, record: Record) -> None:
+        hosts = self._members.names(record.nodes)
+        members = [self._members.by_name[name] for name in hosts]
+        root = _report(members[0], record)
+        gone = [member.name for member in members if not member.answers or member.restarted]
+        if root is None or (gone and root.stage != "ended"):
+            name = gone[0] if gone else hosts[0]
+            reason = f"node {name} lost it while the controller was away"
+            self._jobs.give_up(record, State.NODE_LOST, reason)
+            return
+        went = root.stage in ("gone", "ended")
+        if went:
+            record.started_ns = root.since_ns or record.started_ns
+            record.state = State.RUNNING
+        if not went and record.state is State.STARTING:
+            self._jobs.give_up(record, State.FAILED, "the controller restarted")
+            return
+        self._jobs.recover(record, hosts)
+        if not went:  # the order to go was stored, but may not have been sent
+            self._send(hosts[0], Order(record.number, record.start, go=True))
+
+
+def _report(member: Member, record: Record) -> StartReport | None:
+    wanted = (record.number, record.start)
+    return next((each for each in member.starts if (each.job, each.start) == wanted), None)

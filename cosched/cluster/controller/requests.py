@@ -1,0 +1,250 @@
+"""Answers users' requests. Each is one line of JSON with a member ``do``."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from cosched.cluster.config import DomainConfig
+from cosched.cluster.controller.jobs import Jobs
+from cosched.cluster.controller.members import Members, NodeState
+from cosched.cluster.controller.starts import expand
+from cosched.cluster.desk import Person
+from cosched.cluster.store import JobStore, Record, State
+from cosched.cluster.submission import decode_submission
+from cosched.core.cluster.queue.forecast import forecast
+from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S
+from cosched.node.sockets.pacing import Allowance
+
+#: Work for one user that may come at once, before the user's requests are paced.
+BURST_NS = 5 * NS_PER_S
+#: The most jobs of an answer.
+JOBS_MOST = 20_000
+
+_Handler = Callable[[Person, dict[str, Any]], Awaitable[Any]]
+
+
+class Requests:
+    """Answers for the jobs and nodes of a domain."""
+
+    def __init__(
+        self, config: DomainConfig, jobs: Jobs, store: JobStore, members: Members
+    ) -> None:
+        self._config = config
+        self._jobs = jobs
+        self._store = store
+        self._members = members
+        self._allowance = Allowance(BURST_NS)
+        self._handlers: dict[str, _Handler] = {
+            "submit": self._submit,
+            "queue": self._queue,
+            "job": self._job,
+            "wait": self._wait,
+            "cancel": self._each(jobs.cancel),
+            "hold": self._each(jobs.hold),
+            "unhold": self._each(jobs.unhold),
+            "nodes": self._nodes,
+            "drain": self._drain,
+            "undrain": self._undrain,
+        }
+
+    async def answer(self, person: Person, body: bytes) -> bytes:
+        """Returns ``{"ok": ...}``, or ``{"error": ...}`` with one line."""
+        try:
+            request = json.loads(body)
+            handler = self._handlers[request["do"]]
+        except (ValueError, KeyError, TypeError):
+            return json.dumps({"error": "not a request of this version"}).encode()
+        began_ns = time.monotonic_ns()
+        try:
+            result = await handler(person, request)
+        except CoschedError as error:
+            return json.dumps({"error": str(error)}).encode()
+        if request["do"] != "wait":
+            await self._pace(person, began_ns)
+        return json.dumps({"ok": result}).encode()
+
+    async def _pace(self, person: Person, began_ns: int) -> None:
+        """Lets a user wait who has used more than a tenth of the controller's time."""
+        if self._is_operator(person):
+            return
+        now_ns = time.monotonic_ns()
+        rest_ns = self._allowance.charge(person.uid, now_ns - began_ns, now_ns)
+        if rest_ns:
+            await asyncio.sleep(rest_ns / NS_PER_S)
+
+    # --- jobs -----------------------------------------------------------------------------
+
+    async def _submit(self, person: Person, request: dict[str, Any]) -> Any:
+        submission = decode_submission(json.dumps(request.get("job")).encode())
+        if os.geteuid() not in (0, person.uid):
+            raise CoschedError("this domain runs only the jobs of the user who started it")
+        now_ns = self._jobs.clock.now_ns()
+        state = State.HELD if submission.held else State.QUEUED
+        record = Record(0, person.uid, person.gid, submission, now_ns, state)
+        return {"job": self._jobs.submit(record).number}
+
+    async def _queue(self, _person: Person, request: dict[str, Any]) -> Any:
+        starts = self._forecast()
+        records: list[Record] = list(self._jobs.records.values())
+        if request.get("ended"):
+            live = {record.number for record in records}
+            latest = self._store.latest(min(int(request["ended"]), JOBS_MOST))
+            records += [record for record in latest if record.number not in live]
+        records.sort(key=lambda record: record.number)
+        return [self._describe(record, starts) for record in records[:JOBS_MOST]]
+
+    async def _job(self, _person: Person, request: dict[str, Any]) -> Any:
+        number = _number(request)
+        record = self._jobs.records.get(number) or self._store.find(number)
+        if record is None:
+            raise CoschedError(f"job {number}: there is no such job")
+        found = self._describe(record, self._forecast())
+        found["why"] = self._why(record, found["expected_ns"])
+        return found
+
+    async def _wait(self, _person: Person, request: dict[str, Any]) -> Any:
+        record = await self._jobs.wait(_number(request))
+        return self._describe(record, {})
+
+    def _each(self, action: Callable[[int], None]) -> _Handler:
+        async def handle(person: Person, request: dict[str, Any]) -> Any:
+            number = _number(request)
+            record = self._jobs.live(number)
+            if person.uid != record.uid and not self._is_operator(person):
+                raise CoschedError(f"job {number}: belongs to another user")
+            action(number)
+            return {"job": number}
+
+        return handle
+
+    def _forecast(self) -> dict[int, int]:
+        if self._jobs.frozen or not self._jobs.queue.waiting:
+            return {}
+        return forecast(self._jobs.queue, self._jobs.clock.now_ns())
+
+    def _describe(self, record: Record, starts: dict[int, int]) -> dict[str, Any]:
+        job = record.submission
+        try:
+            counts = self._jobs.counts(record)
+        except CoschedError:
+            counts = ()
+        return {
+            "job": record.number,
+            "name": job.name,
+            "uid": record.uid,
+            "state": record.state.value,
+            "nodes": len(counts) or None,
+            "tasks": sum(counts) or None,
+            "hosts": self._members.names(record.nodes),
+            "submitted_ns": record.submitted_ns,
+            "started_ns": record.started_ns,
+            "ended_ns": record.ended_ns,
+            "expected_ns": starts.get(record.number),
+            "time_ns": job.time_ns or self._config.queue.default_time_ns,
+            "status": record.status,
+            "reason": record.reason,
+            "starts": record.start,
+            "command": list(job.argv),
+            "cwd": job.cwd,
+            "output": expand(job.output, record),
+            "error": expand(job.error, record),
+        }
+
+    def _why(self, record: Record, expected_ns: int | None) -> str:
+        """Returns one line: what a job does, or what it waits for."""
+        if record.state is State.QUEUED:
+            return self._why_it_waits(record, expected_ns)
+        if record.state is State.HELD:
+            return f"is held; to release it: cosched unhold {record.number}"
+        if record.state.over:
+            return record.reason or f"ended with status {record.status}"
+        hosts = self._members.names(record.nodes)
+        return f"{record.state.value} on {', '.join(hosts)}"
+
+    def _why_it_waits(self, record: Record, expected_ns: int | None) -> str:
+        if self._jobs.frozen:
+            return "waits: the controller has restarted and asks the nodes"
+        needs = len(self._jobs.counts(record))
+        free = self._jobs.queue.free
+        up = sum(member.state is NodeState.UP for member in self._members.by_number)
+        before = sum(
+            job.number != record.number and job.submit_ns <= record.submitted_ns
+            for job in self._jobs.queue.waiting
+        )
+        line = f"waits: {free} nodes free, needs {needs}"
+        if needs > up:
+            return f"{line}; only {up} nodes are in service"
+        if before:
+            line += f"; {before} jobs came before"
+        if expected_ns is not None:
+            line += f"; expected {_clock_time(expected_ns)}"
+        return line
+
+    # --- nodes ----------------------------------------------------------------------------
+
+    async def _nodes(self, _person: Person, _request: dict[str, Any]) -> Any:
+        jobs: dict[str, list[int]] = {}
+        for start in self._jobs.active.values():
+            for host in start.hosts:
+                jobs.setdefault(host, []).append(start.record.number)
+        return [
+            {
+                "node": member.name,
+                "state": member.state.value,
+                "reason": member.reason,
+                "slots": member.slots,
+                "jobs": sorted(jobs.get(member.name, [])),
+            }
+            for member in self._members.by_number
+        ]
+
+    async def _drain(self, person: Person, request: dict[str, Any]) -> Any:
+        self._expect_operator(person)
+        for member in self._named(request):
+            member.drained = True
+            member.reason = str(request.get("reason", ""))
+            if member.state is NodeState.UP:
+                member.state = NodeState.DRAINED
+                self._jobs.node_drained(member)
+        return {}
+
+    async def _undrain(self, person: Person, request: dict[str, Any]) -> Any:
+        self._expect_operator(person)
+        for member in self._named(request):
+            member.drained = False
+            if member.state is NodeState.DRAINED:
+                member.state = NodeState.UP
+                member.reason = ""
+                self._jobs.node_joined(member)
+        return {}
+
+    def _named(self, request: dict[str, Any]) -> list[Any]:
+        names = request.get("names") or []
+        for name in names:
+            if name not in self._members.by_name:
+                raise CoschedError(f"node {name}: is not in this domain")
+        return [self._members.by_name[name] for name in names]
+
+    def _is_operator(self, person: Person) -> bool:
+        return person.uid in (0, os.geteuid())
+
+    def _expect_operator(self, person: Person) -> None:
+        if not self._is_operator(person):
+            raise CoschedError("only root, or the user of the controller, may do this")
+
+
+def _number(request: dict[str, Any]) -> int:
+    number = request.get("job")
+    if not isinstance(number, int) or not 0 < number < 1 << 43:
+        raise CoschedError(f"job '{number}': is not the number of a job")
+    return number
+
+
+def _clock_time(at_ns: int) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(at_ns / NS_PER_S))

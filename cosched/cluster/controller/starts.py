@@ -1,0 +1,90 @@
+"""Keeps the starts that the controller has sent to nodes, until their nodes are done."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from cosched.cluster.config import DomainConfig
+from cosched.cluster.jobobject import JobObject, cut, encode_object
+from cosched.cluster.messages import Chunk, Failure
+from cosched.cluster.store import Record, State
+
+
+@dataclass(slots=True)
+class ActiveStart:
+    """One start of a job.
+
+    hosts: its nodes by place. ending: how the job will be recorded, once it must end.
+    waits_for: after the tree broke, the nodes whose end is not reported yet.
+    """
+
+    record: Record
+    hosts: list[str]
+    failure: Failure | None = None
+    ending: State | None = None
+    lost: bool = False  #: a node of it was lost, or did not answer in time
+    waits_for: set[str] | None = None
+    timer: asyncio.TimerHandle | None = field(default=None, repr=False)
+
+    @property
+    def root(self) -> str:
+        return self.hosts[0]
+
+    @property
+    def went(self) -> bool:
+        """Whether the order to go was given, so that tasks may have begun."""
+        return self.record.state is State.RUNNING
+
+
+def job_object(record: Record, counts: tuple[int, ...], grace_s: float) -> JobObject:
+    """Returns the job object of a record. counts: the tasks on each node."""
+    job = record.submission
+    return JobObject(
+        name=job.name,
+        uid=record.uid,
+        gid=record.gid,
+        argv=job.argv,
+        environ={
+            **job.environ,
+            "COSCHED_DOMAIN_JOB": str(record.number),
+            "COSCHED_DOMAIN_START": str(record.start),
+        },
+        cwd=job.cwd,
+        umask=job.umask,
+        counts=counts,
+        pmi=job.pmi,
+        pmix_library=job.pmix_library,
+        bind=job.bind,
+        input=job.input,
+        output=expand(job.output, record),
+        error=expand(job.error, record),
+        label=job.label,
+        grace_s=grace_s,
+    )
+
+
+def expand(path: str, record: Record) -> str:
+    """Returns the path with the job's number for ``%j`` and its name for ``%x``."""
+    name = record.submission.name.replace("/", "_")
+    return path.replace("%j", str(record.number)).replace("%x", name)
+
+
+def chunks(record: Record, found: JobObject, config: DomainConfig) -> list[Chunk]:
+    """Returns the messages with the job object, for the root."""
+    startup = config.startup
+    parts = cut(encode_object(found), startup.chunk_bytes)
+    return [
+        Chunk(
+            record.number,
+            record.start,
+            0,
+            record.nodes,
+            startup.arity,
+            startup.tables,
+            number,
+            len(parts),
+            part,
+        )
+        for number, part in enumerate(parts)
+    ]

@@ -1,0 +1,93 @@
+"""Makes and reads the CURVE keys of a domain: a pair for the controller and each node.
+
+``NAME.secret`` has mode 0600 and belongs on that machine only. ``NAME.public`` belongs on
+all machines of the domain. Both hold one line, in Z85.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import zmq
+
+from cosched.core.errors import CoschedError
+
+#: The controller's name among the keys; no node may have it.
+CONTROLLER = "controller"
+_KEY_LENGTH = 40
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRing:
+    """The own pair, and the public keys of the domain by name."""
+
+    name: str
+    secret: bytes
+    public: Mapping[str, bytes]
+
+    @property
+    def own_public(self) -> bytes:
+        return self.public[self.name]
+
+    def owner(self, public: str) -> str | None:
+        """Returns the name whose public key this is; None if the domain has no such."""
+        wanted = public.encode()
+        return next((name for name, key in self.public.items() if key == wanted), None)
+
+
+def make_keys(folder: Path, names: Iterable[str]) -> list[str]:
+    """Makes the pairs that the folder lacks; returns the names that got one."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    made = []
+    for name in names:
+        secret_file, public_file = _files(folder, name)
+        if secret_file.exists() and public_file.exists():
+            continue
+        public, secret = zmq.curve_keypair()
+        _write(secret_file, secret, 0o600)
+        _write(public_file, public, 0o644)
+        made.append(name)
+    return made
+
+
+def load_keys(folder: Path, name: str, names: Iterable[str]) -> KeyRing:
+    """Reads the secret key of ``name`` and the public keys of all ``names``.
+
+    Raises CoschedError for a key that is missing, damaged or readable by others.
+    """
+    secret_file, _ = _files(folder, name)
+    secret = _read(secret_file)
+    mode = secret_file.stat().st_mode
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise CoschedError(f"{secret_file}: others can read it; chmod 600 it")
+    public = {each: _read(_files(folder, each)[1]) for each in {*names, name}}
+    if zmq.curve_public(secret) != public[name]:
+        raise CoschedError(f"{secret_file}: does not belong to {name}.public")
+    return KeyRing(name, secret, public)
+
+
+def _files(folder: Path, name: str) -> tuple[Path, Path]:
+    return folder / f"{name}.secret", folder / f"{name}.public"
+
+
+def _write(path: Path, key: bytes, mode: int) -> None:
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(key + b"\n")
+
+
+def _read(path: Path) -> bytes:
+    try:
+        key = path.read_bytes().strip()
+    except OSError as error:
+        raise CoschedError(
+            f"{path}: {error.strerror}; make keys with: cosched cluster keygen"
+        ) from None
+    if len(key) != _KEY_LENGTH:
+        raise CoschedError(f"{path}: is not a key; make keys with: cosched cluster keygen")
+    return key

@@ -1,0 +1,43 @@
+"""Runs a member of a domain until a signal ends it. Its lines go to stderr, with times."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from cosched.linux.descriptors import raise_descriptor_limit
+
+Log = Callable[[str], None]
+Ready = Callable[[], None]
+
+#: What a program that waits for the member reads on its stdout.
+READY = "ready"
+
+
+def run_member(make: Callable[[Ready, Log], Coroutine[Any, Any, None]]) -> None:
+    """Runs what ``make`` returns until SIGTERM or SIGINT. Raises what it raises."""
+    raise_descriptor_limit()
+    asyncio.run(_until_signal(make))
+
+
+async def _until_signal(make: Callable[[Ready, Log], Coroutine[Any, Any, None]]) -> None:
+    loop = asyncio.get_running_loop()
+    work = loop.create_task(make(_say_ready, _log))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, work.cancel)
+    try:
+        await work
+    except asyncio.CancelledError:
+        _log("ended by a signal")
+
+
+def _say_ready() -> None:
+    print(READY, flush=True)
+
+
+def _log(line: str) -> None:
+    print(f"{time.strftime('%F %T')} {line}", file=sys.stderr, flush=True)

@@ -1,0 +1,253 @@
+"""Defines the messages between the controller and the agents, and their encoding.
+
+Each message is one MessagePack array whose first element is the message's name. The
+sender's identity is the owner of the key of its connection; no message carries one. A start
+is identified by (job, start): the start's number grows each time the job is started.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from cosched.core.cluster.queue.nodes import Intervals
+from cosched.core.cluster.startup.tree import Place
+from cosched.core.errors import CoschedError
+
+#: Peers of another version are refused.
+PROTOCOL = 1
+#: The longest message, in bytes; a longer one is refused.
+LONGEST = 64 << 20
+
+
+class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """The base of all messages."""
+
+
+class OfJob(Message, frozen=True):
+    """The base of messages about one start of a job."""
+
+    job: int
+    start: int
+
+
+# --- an agent and the controller: who is there --------------------------------------------
+
+
+class StartReport(msgspec.Struct, frozen=True, array_like=True):
+    """A start that an agent has. stage: a ``Stage``; since_ns: when its tasks began, by the
+    wall clock; root: whether this node is its root."""
+
+    job: int
+    start: int
+    stage: str
+    since_ns: int
+    root: bool
+
+
+class Hello(Message, frozen=True):
+    """An agent joins. incarnation: differs for each life of the agent. config: the digest
+    of its domain.toml. totals: its countable resources."""
+
+    protocol: int
+    incarnation: int
+    config: str
+    totals: dict[str, int]
+    starts: tuple[StartReport, ...]
+
+
+class Welcome(Message, frozen=True):
+    """The controller has accepted an agent. controller: differs for each life of the
+    controller. beat_s: how often the agent must send ``Beat``."""
+
+    controller: int
+    beat_s: float
+
+
+class Refused(Message, frozen=True):
+    """The controller does not accept an agent."""
+
+    reason: str
+
+
+class Beat(Message, frozen=True):
+    """The agent lives. controller: as it was in ``Welcome``."""
+
+    controller: int
+
+
+class HelloAgain(Message, frozen=True):
+    """The controller does not have this agent (it has restarted); it must join again."""
+
+
+# --- the start of a job, over its tree ----------------------------------------------------
+
+
+class Chunk(OfJob, frozen=True):
+    """A part of the job object, for the node at ``place`` of the tree. nodes: the job's
+    nodes, as numbers in domain.toml, by place."""
+
+    place: Place
+    nodes: Intervals
+    arity: int
+    exchange: str
+    number: int
+    count: int
+    data: bytes
+
+
+class SubtreePrepared(OfJob, frozen=True):
+    """The tasks of the sender's subtree wait at their gates."""
+
+
+class StartFailed(OfJob, frozen=True):
+    """A node cannot start its tasks. again: another start may succeed."""
+
+    place: Place
+    reason: str
+    again: bool
+
+
+class Order(OfJob, frozen=True):
+    """The tasks of the receiver's subtree go, or are discarded."""
+
+    go: bool
+
+
+class Began(OfJob, frozen=True):
+    """The root has opened its gate."""
+
+    since_ns: int
+
+
+class Tables(OfJob, frozen=True):
+    """Tables of these nodes, in the job's exchange ``number``; last: no more will follow
+    from this sender."""
+
+    number: int
+    places: tuple[Place, ...]
+    data: tuple[bytes, ...]
+    last: bool
+
+
+# --- while a job runs ---------------------------------------------------------------------
+
+
+class Output(OfJob, frozen=True):
+    """Bytes that tasks of the node ``place`` wrote; stream: 1 or 2. Goes to the root."""
+
+    place: Place
+    stream: int
+    data: bytes
+
+
+class Credit(OfJob, frozen=True):
+    """The root has written so many bytes of the node ``place``."""
+
+    place: Place
+    written: int
+
+
+class SendSignal(OfJob, frozen=True):
+    """The tasks of the receiver's subtree get a signal."""
+
+    number: int
+
+
+class End(OfJob, frozen=True):
+    """The tasks of the receiver's subtree must end. direct: the tree is broken, so each
+    node gets this from the controller and reports to it."""
+
+    reason: str
+    direct: bool
+
+
+class Failure(msgspec.Struct, frozen=True, array_like=True):
+    """Why a job did not end well. status: an exit status as a shell reports it."""
+
+    status: int
+    reason: str
+
+
+class TaskFailed(OfJob, frozen=True):
+    """A task of the sender's subtree failed, so the job must end. Goes to the root."""
+
+    failure: Failure
+
+
+class SubtreeEnded(OfJob, frozen=True):
+    """All tasks of the sender's subtree are gone. From the root, the job has ended."""
+
+    failure: Failure | None
+
+
+class NodeEnded(OfJob, frozen=True):
+    """All tasks of the sender are gone, after a direct ``End`` or an unknown start."""
+
+
+class EndNoted(OfJob, frozen=True):
+    """The controller has stored the end of the start; the agent may forget it."""
+
+
+# --- requests of users --------------------------------------------------------------------
+
+
+class UserRequest(Message, frozen=True):
+    """A user's request from the desk of an agent. uid: from the kernel of that node."""
+
+    number: int
+    uid: int
+    gid: int
+    body: bytes
+
+
+class UserReply(Message, frozen=True):
+    """The answer to the request ``number``."""
+
+    number: int
+    body: bytes
+
+
+AnyMessage = (
+    Hello
+    | Welcome
+    | Refused
+    | Beat
+    | HelloAgain
+    | Chunk
+    | SubtreePrepared
+    | StartFailed
+    | Order
+    | Began
+    | Tables
+    | Output
+    | Credit
+    | SendSignal
+    | End
+    | TaskFailed
+    | SubtreeEnded
+    | NodeEnded
+    | EndNoted
+    | UserRequest
+    | UserReply
+)
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(AnyMessage)
+
+
+def encode(message: Message) -> bytes:
+    """Returns the message as bytes."""
+    return _encoder.encode(message)
+
+
+def decode(data: bytes | memoryview) -> AnyMessage:
+    """Returns the message. Raises CoschedError for bytes that are none."""
+    if len(data) > LONGEST:
+        raise CoschedError(f"a message of {len(data)} bytes is longer than {LONGEST}")
+    try:
+        message: AnyMessage = _decoder.decode(data)
+    except msgspec.MsgspecError as error:
+        raise CoschedError(f"not a message of a domain: {error}") from None
+    return message

@@ -1,0 +1,58 @@
+"""Gives the paths of a domain's files and sockets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class DomainPaths:
+    """The files of a domain in a run directory."""
+
+    run_dir: Path
+
+    @property
+    def directory(self) -> Path:
+        return self.run_dir / "domain"
+
+    @property
+    def config(self) -> Path:
+        return self.directory / "domain.toml"
+
+    @property
+    def keys(self) -> Path:
+        return self.directory / "keys"
+
+    @property
+    def store(self) -> Path:
+        return self.directory / "jobs.sqlite"
+
+    @property
+    def controller_socket(self) -> Path:
+        return self.directory / "controller.sock"
+
+    @property
+    def controller_lock(self) -> Path:
+        return self.directory / "controller.lock"
+
+    @property
+    def controller_log(self) -> Path:
+        return self.directory / "controller.log"
+
+    def node(self, name: str) -> Path:
+        """Returns the directory of a node, which its scheduler daemon also uses."""
+        return self.run_dir / name
+
+    def agent_socket(self, name: str) -> Path:
+        return self.node(name) / "agent.sock"
+
+    def agent_lock(self, name: str) -> Path:
+        return self.node(name) / "agent.lock"
+
+    def agent_log(self, name: str) -> Path:
+        return self.node(name) / "agent.log"
+
+    def spool(self, name: str) -> Path:
+        """Returns the directory of a node's jobs' private files."""
+        return self.node(name) / "jobs"

@@ -1,0 +1,213 @@
+"""Serves PMI-1, which MPICH and its relatives speak over a socket of each task.
+
+A line is ``cmd=NAME key=value ...``. The protocol is described in MPICH's
+src/pmi/maint/pmi-1.2.txt. Keys that tasks put travel at the next barrier: the barrier of
+all ranks is the exchange of the nodes' tables.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby
+
+import msgspec
+
+from cosched.cluster.pmi.service import Events, JobLayout, Service
+
+_KVS_NAME_MAX = 256
+_KEY_MAX = 256
+_VALUE_MAX = 1024
+_LINE_MAX = 1 << 16
+_READ_BYTES = 1 << 16
+
+
+@dataclass(slots=True)
+class _Client:
+    rank: int
+    ours: socket.socket
+    theirs: socket.socket  #: open until the task's process exists
+    number: int  #: of the task's descriptor
+    buffer: bytearray = field(default_factory=bytearray)
+    spawning: bool = False  #: inside a request of several lines
+    initialised: bool = False
+    finalized: bool = False
+
+
+class Pmi1Service(Service):
+    """One job's PMI-1 on one node."""
+
+    def __init__(self, layout: JobLayout, events: Events) -> None:
+        self._layout = layout
+        self._events = events
+        self._clients: dict[int, _Client] = {}
+        for rank in layout.ranks:
+            ours, theirs = socket.socketpair()
+            self._clients[rank] = _Client(rank, ours, theirs, theirs.fileno())
+        self._in_barrier: set[int] = set()
+        self._known: dict[str, str] = {"PMI_process_mapping": process_mapping(layout)}
+        self._new: dict[str, str] = {}
+
+    def environment(self, rank: int) -> dict[str, str]:
+        return {
+            "PMI_FD": str(self._clients[rank].number),
+            "PMI_RANK": str(rank),
+            "PMI_SIZE": str(self._layout.size),
+        }
+
+    def inherited(self, rank: int) -> tuple[int, ...]:
+        return (self._clients[rank].number,)
+
+    def started(self, rank: int, pid: int) -> None:
+        self._clients[rank].theirs.close()
+
+    def watched(self) -> Mapping[int, Callable[[], None]]:
+        return {
+            client.ours.fileno(): partial(self._read, client)
+            for client in self._clients.values()
+            if client.ours.fileno() >= 0
+        }
+
+    def deliver(self, tables: Sequence[bytes]) -> None:
+        for table in tables:
+            self._known.update(msgspec.msgpack.decode(table, type=dict[str, str]))
+        for client in self._clients.values():
+            self._answer(client, "cmd=barrier_out rc=0")
+
+    def ended(self, rank: int) -> None:
+        client = self._clients[rank]
+        if client.initialised and not client.finalized:
+            self._events.aborted(rank, 1, f"rank {rank} ended without MPI_Finalize")
+        client.finalized = True
+
+    def close(self) -> None:
+        for client in self._clients.values():
+            client.ours.close()
+            client.theirs.close()
+
+    def _read(self, client: _Client) -> None:
+        try:
+            data = client.ours.recv(_READ_BYTES)
+        except ConnectionError:
+            data = b""
+        if not data:
+            client.ours.close()
+            return
+        client.buffer += data
+        while (end := client.buffer.find(b"\n")) >= 0:
+            line = client.buffer[:end].decode(errors="replace")
+            del client.buffer[: end + 1]
+            self._handle(client, line)
+        if len(client.buffer) > _LINE_MAX:
+            self._events.aborted(client.rank, 1, f"rank {client.rank}: a PMI line too long")
+            client.ours.close()
+
+    def _handle(self, client: _Client, line: str) -> None:
+        if client.spawning:
+            client.spawning = line.strip() != "endcmd"
+            return
+        if line.startswith("mcmd="):
+            client.spawning = True
+            self._events.unsupported(client.rank, "MPI_Comm_spawn")
+            self._answer(client, "cmd=spawn_result rc=-1 msg=not_supported")
+            return
+        words = dict(word.partition("=")[::2] for word in line.split(" ") if word)
+        handler = _HANDLERS.get(words.get("cmd", ""))
+        if handler is None:
+            self._events.unsupported(client.rank, f"the PMI request {line[:60]}")
+            self._answer(client, f"cmd={words.get('cmd', '')}_result rc=-1 msg=unknown")
+            return
+        handler(self, client, words, line)
+
+    def _init(self, client: _Client, words: Mapping[str, str], _line: str) -> None:
+        client.initialised = True
+        known = words.get("pmi_version") == "1"
+        self._answer(
+            client,
+            f"cmd=response_to_init pmi_version=1 pmi_subversion=1 rc={0 if known else -1}",
+        )
+
+    def _maxes(self, client: _Client, _words: Mapping[str, str], _line: str) -> None:
+        self._answer(
+            client,
+            f"cmd=maxes kvsname_max={_KVS_NAME_MAX} keylen_max={_KEY_MAX} "
+            f"vallen_max={_VALUE_MAX}",
+        )
+
+    def _appnum(self, client: _Client, _words: Mapping[str, str], _line: str) -> None:
+        self._answer(client, "cmd=appnum appnum=0")
+
+    def _universe(self, client: _Client, _words: Mapping[str, str], _line: str) -> None:
+        self._answer(client, f"cmd=universe_size size={self._layout.size}")
+
+    def _kvs_name(self, client: _Client, _words: Mapping[str, str], _line: str) -> None:
+        self._answer(client, f"cmd=my_kvsname kvsname={self._layout.name}")
+
+    def _put(self, client: _Client, words: Mapping[str, str], line: str) -> None:
+        key = words.get("key", "")
+        self._new[key] = line.partition(" value=")[2]
+        self._answer(client, "cmd=put_result rc=0 msg=success")
+
+    def _get(self, client: _Client, words: Mapping[str, str], _line: str) -> None:
+        key = words.get("key", "")
+        value = self._known.get(key, self._new.get(key))
+        if value is None:
+            self._answer(client, "cmd=get_result rc=-1 msg=key_not_found value=unknown")
+        else:
+            self._answer(client, f"cmd=get_result rc=0 msg=success value={value}")
+
+    def _barrier(self, client: _Client, _words: Mapping[str, str], _line: str) -> None:
+        self._in_barrier.add(client.rank)
+        if len(self._in_barrier) == len(self._clients):
+            self._in_barrier.clear()
+            new, self._new = self._new, {}
+            self._events.table_ready(msgspec.msgpack.encode(new))
+
+    def _finalize(self, client: _Client, _words: Mapping[str, str], _line: str) -> None:
+        client.finalized = True
+        self._answer(client, "cmd=finalize_ack rc=0")
+        self._events.finalized(client.rank)
+
+    def _abort(self, client: _Client, words: Mapping[str, str], _line: str) -> None:
+        client.finalized = True
+        text = words.get("exitcode", "1")
+        status = int(text) if text.lstrip("-").isdecimal() else 1
+        self._events.aborted(
+            client.rank, status & 0xFF, f"rank {client.rank} called MPI_Abort ({status})"
+        )
+
+    def _answer(self, client: _Client, line: str) -> None:
+        if client.ours.fileno() < 0:
+            return
+        try:
+            client.ours.sendall(line.encode() + b"\n")
+        except OSError:
+            client.ours.close()  # the task has ended, which the steward reports
+
+
+_HANDLERS: Mapping[str, Callable[[Pmi1Service, _Client, Mapping[str, str], str], None]] = {
+    "init": Pmi1Service._init,
+    "get_maxes": Pmi1Service._maxes,
+    "get_appnum": Pmi1Service._appnum,
+    "get_universe_size": Pmi1Service._universe,
+    "get_my_kvsname": Pmi1Service._kvs_name,
+    "put": Pmi1Service._put,
+    "get": Pmi1Service._get,
+    "barrier_in": Pmi1Service._barrier,
+    "finalize": Pmi1Service._finalize,
+    "abort": Pmi1Service._abort,
+}
+
+
+def process_mapping(layout: JobLayout) -> str:
+    """Returns where the ranks are, as MPICH reads it: blocks of (first node, number of
+    nodes, ranks on each)."""
+    blocks = []
+    first = 0
+    for count, equal in groupby(node.count for node in layout.nodes):
+        nodes = len(list(equal))
+        blocks.append(f"({first},{nodes},{count})")
+        first += nodes
+    return f"(vector,{','.join(blocks)})"

@@ -1,0 +1,215 @@
+"""Keeps the jobs of a domain in SQLite. Each change is on the disk when its call returns.
+
+A torn or foreign file is refused. The controller's lock keeps a second controller away.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from cosched.cluster.submission import Submission, decode_submission
+from cosched.core.cluster.queue.nodes import Intervals
+from cosched.core.errors import CoschedError
+
+#: In the file's user_version; files of other versions are refused.
+VERSION = 1
+_TABLE = """
+CREATE TABLE jobs (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    token TEXT NOT NULL UNIQUE,
+    uid INTEGER NOT NULL,
+    gid INTEGER NOT NULL,
+    submission BLOB NOT NULL,
+    submitted_ns INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    start INTEGER NOT NULL DEFAULT 0,
+    nodes BLOB,
+    started_ns INTEGER,
+    ended_ns INTEGER,
+    status INTEGER,
+    reason TEXT NOT NULL DEFAULT ''
+) STRICT;
+CREATE INDEX jobs_by_state ON jobs (state);
+CREATE TABLE agents (name TEXT PRIMARY KEY, incarnation INTEGER NOT NULL) STRICT;
+"""
+_COLUMNS = (
+    "number, uid, gid, submission, submitted_ns, state, start, nodes, started_ns, "
+    "ended_ns, status, reason"
+)
+
+
+class State(Enum):
+    """The state of a job in its domain."""
+
+    HELD = "held"
+    QUEUED = "queued"
+    STARTING = "starting"  #: a start was sent to the nodes; no task has begun
+    RUNNING = "running"  #: the order to go was, or will be, sent
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    TIMEOUT = "timeout"
+    NODE_LOST = "node lost"
+
+    @property
+    def over(self) -> bool:
+        """Whether the job has ended."""
+        return self not in _LIVE
+
+
+_LIVE = frozenset({State.HELD, State.QUEUED, State.STARTING, State.RUNNING})
+
+
+@dataclass(slots=True)
+class Record:
+    """A job as it is stored. Times are by the wall clock, ns; None: not yet. start: how
+    often it was started. nodes: of its latest start. status: as a shell reports it."""
+
+    number: int
+    uid: int
+    gid: int
+    submission: Submission
+    submitted_ns: int
+    state: State
+    start: int = 0
+    nodes: Intervals = ()
+    started_ns: int | None = None
+    ended_ns: int | None = None
+    status: int | None = None
+    reason: str = ""
+
+
+class JobStore:
+    """The jobs in the file ``path``. Raises CoschedError if it cannot be used."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            self._file = sqlite3.connect(path, isolation_level=None)
+            self._file.execute("PRAGMA journal_mode = WAL")
+            self._file.execute("PRAGMA synchronous = FULL")
+            (version,) = self._file.execute("PRAGMA user_version").fetchone()
+            if version == 0:
+                self._file.executescript(_TABLE)
+                self._file.execute(f"PRAGMA user_version = {VERSION}")
+            elif version != VERSION:
+                raise CoschedError(
+                    f"{path}: has version {version}, this program reads {VERSION}; "
+                    "move the file away to start with no jobs"
+                )
+            (check,) = self._file.execute("PRAGMA quick_check").fetchone()
+            if check != "ok":
+                raise CoschedError(f"{path}: is damaged: {check}")
+        except OSError as error:
+            raise CoschedError(f"{path}: {error.strerror}") from None
+        except sqlite3.Error as error:
+            raise self._broken(error) from None
+
+    def add(self, token: str, record: Record) -> int:
+        """Stores a new job and returns its number; of a token that was stored before, the
+        number that it has."""
+        found = self._run("SELECT number FROM jobs WHERE token = ?", (token,)).fetchone()
+        if found is not None:
+            return int(found[0])
+        values = (
+            token,
+            record.uid,
+            record.gid,
+            msgspec.json.encode(record.submission),
+            record.submitted_ns,
+            record.state.value,
+        )
+        done = self._run(
+            "INSERT INTO jobs (token, uid, gid, submission, submitted_ns, state) "
+            "VALUES (?, ?, ?, ?, ?, ?)",
+            values,
+        )
+        assert done.lastrowid is not None
+        return done.lastrowid
+
+    def save(self, record: Record) -> None:
+        """Stores what has changed since the job was added."""
+        self._run(
+            "UPDATE jobs SET state = ?, start = ?, nodes = ?, started_ns = ?, "
+            "ended_ns = ?, status = ?, reason = ? WHERE number = ?",
+            (
+                record.state.value,
+                record.start,
+                msgspec.json.encode(record.nodes),
+                record.started_ns,
+                record.ended_ns,
+                record.status,
+                record.reason,
+                record.number,
+            ),
+        )
+
+    def live(self) -> list[Record]:
+        """Returns the jobs that have not ended, by number."""
+        states = [state.value for state in State if not state.over]
+        marks = ", ".join("?" * len(states))
+        rows = self._run(
+            f"SELECT {_COLUMNS} FROM jobs WHERE state IN ({marks}) ORDER BY number", states
+        )
+        return [self._record(row) for row in rows]
+
+    def find(self, number: int) -> Record | None:
+        """Returns a job; None if there is none of this number."""
+        row = self._run(
+            f"SELECT {_COLUMNS} FROM jobs WHERE number = ?", (number,)
+        ).fetchone()
+        return None if row is None else self._record(row)
+
+    def latest(self, most: int) -> Iterator[Record]:
+        """Yields the jobs with the greatest numbers, the latest first."""
+        rows = self._run(
+            f"SELECT {_COLUMNS} FROM jobs ORDER BY number DESC LIMIT ?", (most,)
+        )
+        return map(self._record, rows)
+
+    def agents(self) -> dict[str, int]:
+        """Returns the incarnation of each node's latest agent."""
+        return dict(self._run("SELECT name, incarnation FROM agents"))
+
+    def save_agent(self, name: str, incarnation: int) -> None:
+        """Stores which agent a node has."""
+        self._run("INSERT OR REPLACE INTO agents VALUES (?, ?)", (name, incarnation))
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()
+
+    def _run(self, statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
+        try:
+            return self._file.execute(statement, values)
+        except sqlite3.Error as error:
+            raise self._broken(error) from None
+
+    def _broken(self, error: sqlite3.Error) -> CoschedError:
+        return CoschedError(f"{self._path}: {error}")
+
+    def _record(self, row: tuple[Any, ...]) -> Record:
+        number, uid, gid, submission, submitted_ns, state, start, nodes, *times = row
+        try:
+            return Record(
+                number,
+                uid,
+                gid,
+                decode_submission(submission),
+                submitted_ns,
+                State(state),
+                start,
+                msgspec.json.decode(nodes, type=Intervals) if nodes else (),
+                *times,
+            )
+        except (ValueError, msgspec.MsgspecError, CoschedError) as error:
+            raise CoschedError(f"{self._path}: job {number} is damaged: {error}") from None
