@@ -70,6 +70,12 @@ class Lab:
             nodes=state.nodes,
         )
 
+    @property
+    def shares_cpus(self) -> bool:
+        """Whether two nodes have a CPU in common, so that times mean little."""
+        cpus = [cpu for node in self.nodes for cpu in node.cpus]
+        return len(cpus) != len(set(cpus))
+
     def node(self, name: str) -> NodeRecord:
         """Returns the node with this name or address."""
         for node in self.nodes:

@@ -58,10 +58,14 @@ _COSCHED = (sys.executable, "-c", "from cosched.cli.main import main; main()")
 
 
 def up(run_dir: Path, nodes: int, cores_per_node: int, daemons: bool = True) -> Lab:
-    """Makes a lab; removes everything if that fails."""
+    """Makes a lab whose nodes have CPUs of their own; removes everything if that fails."""
+    return make_lab(run_dir, plan_nodes(nodes, cores_per_node, usable_siblings()), daemons)
+
+
+def make_lab(run_dir: Path, planned: tuple[PlannedNode, ...], daemons: bool = True) -> Lab:
+    """Makes the planned nodes; removes everything if that fails."""
     require_root()
     tools = agent.Tools.find(shutil.which)
-    planned = plan_nodes(nodes, cores_per_node, usable_siblings())
     machine = os.uname().nodename
     if machine in {node.name for node in planned}:
         raise CoschedError(

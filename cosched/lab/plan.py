@@ -33,26 +33,49 @@ class PlannedNode:
 def plan_nodes(
     nodes: int, cores_per_node: int, siblings: Sequence[frozenset[int]]
 ) -> tuple[PlannedNode, ...]:
-    """Gives each node the next ``cores_per_node`` CPUs.
+    """Gives each node the next ``cores_per_node`` CPUs for itself alone.
 
     ``siblings``: the usable CPUs, as one set for each core.
     """
+    cpus = order_cpus(siblings)
+    needed = nodes * cores_per_node
+    planned = _plan(nodes, cores_per_node, cpus)
+    if needed > len(cpus):
+        raise CoschedError(
+            f"{nodes} nodes of {cores_per_node} need {needed} cores, and this machine "
+            f"gives {len(cpus)}: ask for fewer nodes, fewer cores a node, or --share-cpus"
+        )
+    return planned
+
+
+def plan_crowded_nodes(
+    nodes: int, cores_per_node: int, siblings: Sequence[frozenset[int]]
+) -> tuple[PlannedNode, ...]:
+    """Gives each node the next ``cores_per_node`` CPUs, round and round: nodes share them.
+
+    Such a lab is for function; times that are measured in it mean little.
+    """
+    cpus = order_cpus(siblings)
+    if cores_per_node > len(cpus):
+        raise CoschedError(f"{cores_per_node} cores a node: this machine gives {len(cpus)}")
+    return _plan(nodes, cores_per_node, cpus)
+
+
+def _plan(nodes: int, cores_per_node: int, cpus: Sequence[int]) -> tuple[PlannedNode, ...]:
     if not 1 <= nodes <= MOST_NODES:
         raise CoschedError(f"{nodes} nodes: a lab has 1 to {MOST_NODES}")
     if cores_per_node < 1:
         raise CoschedError(f"{cores_per_node} cores a node: give each at least 1")
-    cpus = order_cpus(siblings)
-    needed = nodes * cores_per_node
-    if needed > len(cpus):
-        raise CoschedError(
-            f"{nodes} nodes of {cores_per_node} need {needed} cores, and this machine "
-            f"gives {len(cpus)}: ask for fewer nodes, or fewer cores a node"
-        )
     return tuple(
         PlannedNode(
             name=f"lab{i + 1}",
             address=str(NETWORK[i + 1]),
-            cpus=tuple(sorted(cpus[i * cores_per_node : (i + 1) * cores_per_node])),
+            cpus=tuple(
+                sorted(
+                    cpus[at % len(cpus)]
+                    for at in range(i * cores_per_node, (i + 1) * cores_per_node)
+                )
+            ),
         )
         for i in range(nodes)
     )

@@ -32,6 +32,7 @@ class Site:
     ``cpus``: the nodes' CPUs if all nodes are on this machine; otherwise None.
     ``private``: the bench made the lab and may restart its daemons.
     ``remote``: changes the settings if the daemons cannot be reached from here.
+    ``shares_cpus``: two nodes have a CPU in common.
     """
 
     run_dir: Path
@@ -40,6 +41,7 @@ class Site:
     lab: bool
     private: bool = False
     remote: RemoteSettings | None = None
+    shares_cpus: bool = False
 
 
 @contextmanager
@@ -79,7 +81,7 @@ def host_site(run_dir: Path, hosts: Sequence[str]) -> Site:
     lab = Lab.load(run_dir)
     if lab is not None and {node.name for node in lab.nodes} >= set(hosts):
         cpus = frozenset(c for host in hosts for c in lab.node(host).cpus)
-        return Site(lab.run_dir, tuple(hosts), cpus, lab=True)
+        return Site(lab.run_dir, tuple(hosts), cpus, lab=True, shares_cpus=lab.shares_cpus)
     here = set(hosts) <= {os.uname().nodename, "localhost"}
     cpus_here = frozenset(os.sched_getaffinity(0)) if here else None
     return Site(run_dir, tuple(hosts), cpus_here, lab=False)
@@ -92,4 +94,5 @@ def _of_lab(lab: Lab, nodes: int) -> Site:
         hosts=tuple(node.name for node in used),
         cpus=frozenset(cpu for node in used for cpu in node.cpus),
         lab=True,
+        shares_cpus=lab.shares_cpus,
     )

@@ -35,6 +35,7 @@ class TestbedOptions:
 
     ``hosts``: empty for the lab. ``settings``: changes for the whole bench. ``limit_s``:
     for one run. ``set_with``: see remote.py; empty if all daemons can be reached.
+    ``shared_cpus``: measure even if nodes of the lab share CPUs.
     """
 
     run_dir: Path
@@ -46,6 +47,7 @@ class TestbedOptions:
     limit_s: float = float("inf")
     cosched_run: tuple[str, ...] = COSCHED_RUN
     set_with: tuple[str, ...] = ()
+    shared_cpus: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,13 +217,23 @@ def _sha256(spec: JobSpec) -> str | None:
 def _open_site(options: TestbedOptions) -> Iterator[Site]:
     if options.hosts:
         site = host_site(options.run_dir, options.hosts)
+        _check_cpus(site, options)
         remote = RemoteSettings(options.set_with) if options.set_with else None
         yield replace(site, remote=remote)
         return
     if options.set_with:
         raise CoschedError("--set-with needs --hosts; the nodes of a lab need no command")
     with lab_site(options.run_dir, options.nodes, options.cores_per_node) as site:
+        _check_cpus(site, options)
         yield site
+
+
+def _check_cpus(site: Site, options: TestbedOptions) -> None:
+    if site.shares_cpus and not options.shared_cpus:
+        raise CoschedError(
+            "the lab's nodes share CPUs, so times mean little: measure with --shared-cpus, "
+            "or in a lab without --share-cpus"
+        )
 
 
 def _describe_mpi(mpi: Mpi | None) -> dict[str, str] | None:

@@ -87,6 +87,9 @@ Exit status: 0, or 1 if a job of any run failed.
     help="CPUs of each node of a private lab.",
 )
 @hosts_option()
+@click.option(
+    "--shared-cpus", is_flag=True, help="Measure also in a lab whose nodes share CPUs."
+)
 @click.option("--arms", default="batch,kernel,cosched", help="Ways to run the workload.")
 @click.option(
     "--repeat",
@@ -127,6 +130,7 @@ def command(
     nodes: int,
     cores_per_node: int,
     hosts: tuple[str, ...],
+    shared_cpus: bool,
     arms: str,
     repeats: int,
     json_file: Path | None,
@@ -155,6 +159,7 @@ def command(
             settings=_given(slice=slice_, gmet=gmet, align=align),
             limit_s=run_limit,
             set_with=_words(set_with or ""),
+            shared_cpus=shared_cpus,
         ),
         dom=dom,
         warm_up=not no_warm_up,

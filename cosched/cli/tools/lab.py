@@ -13,7 +13,7 @@ from cosched.cli.options import json_option, run_dir_option
 from cosched.core.errors import CoschedError
 from cosched.lab import life
 from cosched.lab.lab import Lab
-from cosched.lab.plan import format_cpu_list
+from cosched.lab.plan import format_cpu_list, plan_crowded_nodes, plan_nodes
 
 
 @click.group("lab", cls=Group)
@@ -40,11 +40,22 @@ def command() -> None:
     default=1,
     help="CPUs of this machine for each node alone.",
 )
+@click.option(
+    "--share-cpus",
+    is_flag=True,
+    help="Let nodes share CPUs, so that there can be more of them than CPUs. Times that"
+    " are measured on them mean little.",
+)
 @click.option("--no-daemons", is_flag=True, help="Do not start the nodes' daemons.")
 @run_dir_option
 @json_option
 def up(
-    nodes: int, cores_per_node: int, no_daemons: bool, run_dir: Path, as_json: bool
+    nodes: int,
+    cores_per_node: int,
+    share_cpus: bool,
+    no_daemons: bool,
+    run_dir: Path,
+    as_json: bool,
 ) -> None:
     """Make a lab and start the daemons of its nodes.
 
@@ -52,8 +63,11 @@ def up(
     Examples:
       cosched lab up --nodes 2
       cosched lab up --nodes 2 --cores-per-node 4
+      cosched lab up --nodes 8 --share-cpus
     """
-    lab = life.up(run_dir, nodes, cores_per_node, daemons=not no_daemons)
+    plan = plan_crowded_nodes if share_cpus else plan_nodes
+    planned = plan(nodes, cores_per_node, life.usable_siblings())
+    lab = life.make_lab(run_dir, planned, daemons=not no_daemons)
     _show(lab, as_json)
 
 
@@ -117,6 +131,8 @@ def _show(lab: Lab | None, as_json: bool) -> None:
         for node in lab.nodes:
             cpus = format_cpu_list(node.cpus)
             click.echo(f"{node.name:<7} {node.address:<12} CPUs {cpus}")
+        if lab.shares_cpus:
+            click.echo("The nodes share CPUs: times that are measured on them mean little.")
 
 
 def _plain(lab: Lab | None) -> dict[str, Any]:
@@ -125,6 +141,7 @@ def _plain(lab: Lab | None) -> dict[str, Any]:
     return {
         "network": lab.network,
         "agent": str(lab.agent),
+        "shares_cpus": lab.shares_cpus,
         "nodes": [
             {
                 "name": node.name,

@@ -16,6 +16,7 @@ from cosched.lab.plan import (
     hosts_file,
     mark_prefix,
     order_cpus,
+    plan_crowded_nodes,
     plan_nodes,
 )
 
@@ -36,6 +37,17 @@ def test_nodes_share_a_core_only_if_cores_are_short():
     siblings = [frozenset({0, 4}), frozenset({1, 5}), frozenset({2, 6})]
     assert order_cpus(siblings) == [0, 1, 2, 4, 5, 6]
     assert [node.cpus for node in plan_nodes(3, 1, siblings)] == [(0,), (1,), (2,)]
+
+
+def test_crowded_nodes_take_the_cpus_in_turn():
+    nodes = plan_crowded_nodes(5, 1, alone(2))
+    assert [node.cpus for node in nodes] == [(0,), (1,), (0,), (1,), (0,)]
+    assert [node.cpus for node in plan_crowded_nodes(2, 2, alone(3))] == [(0, 1), (0, 2)]
+
+
+def test_a_crowded_node_has_at_most_the_cpus_of_the_machine():
+    with pytest.raises(CoschedError, match="3 cores a node: this machine gives 2"):
+        plan_crowded_nodes(1, 3, alone(2))
 
 
 @given(st.integers(1, 12), st.integers(1, 4), st.integers(1, 50))
