@@ -23,10 +23,13 @@ def parser() -> argparse.ArgumentParser:
         epilog="example: cosched-controller --run-dir /run/cosched",
     )
     options.add_argument("--run-dir", type=Path, default=Path("/run/cosched"))
+    options.add_argument(
+        "--idle", type=float, metavar="S", help="end when no job came for S seconds"
+    )
     return options
 
 
-def serve(run_dir: Path) -> None:
+def serve(run_dir: Path, idle_s: float | None) -> None:
     """Serves until a signal ends it. Raises CoschedError if it cannot."""
     paths = DomainPaths(run_dir)
     config = load_config(paths.config)
@@ -38,7 +41,9 @@ def serve(run_dir: Path) -> None:
         store = JobStore(paths.store)
         try:
             run_member(
-                lambda ready, log: Controller(config, keys, paths, store, log).run(ready)
+                lambda ready, log: Controller(config, keys, paths, store, log, idle_s).run(
+                    ready
+                )
             )
         finally:
             store.close()
@@ -50,7 +55,7 @@ def main() -> None:
     """Runs the controller."""
     options = parser().parse_args()
     try:
-        serve(options.run_dir)
+        serve(options.run_dir, options.idle)
     except CoschedError as error:
         raise SystemExit(f"cosched-controller: {error}") from None
 

@@ -28,6 +28,9 @@ SECTIONS = {
         "down": ("nodes.down", "command", "Stop the daemons of this node."),
         "config": ("nodes.config", "command", "Show, check and change the configuration."),
     },
+    "Domain": {
+        "cluster": ("cluster.main", "command", "Run a queue and an agent on each node."),
+    },
     "Measure": {
         "bench": ("measure.bench", "command", "Compare runs with and without cosched."),
         "tune": ("measure.tune", "command", "Find the best slice and GMET for a workload."),

@@ -123,6 +123,12 @@ class Client:
         """Lets jobs start on nodes again."""
         self._ask("undrain", names=list(names))
 
+    def down(self, *, end_jobs: bool) -> list[int]:
+        """Ends the domain; returns the jobs that were ended. Waiting jobs stay stored.
+        Raises CoschedError if jobs run, unless they are to be ended."""
+        found: dict[str, list[int]] = self._ask("down", within_s=None, end_jobs=end_jobs)
+        return found["ended_jobs"]
+
     def _ask(self, what: str, within_s: float | None = ANSWER_WITHIN_S, **more: Any) -> Any:
         request = json.dumps({"do": what, **more}).encode() + b"\n"
         self._connection.settimeout(within_s)

@@ -19,6 +19,8 @@ from pathlib import Path
 LONGEST_REQUEST = 16 << 20
 #: Connections of one user at a time.
 CONNECTIONS_PER_USER = 1024
+#: How long answers may take when the desk closes.
+CLOSE_WITHIN_S = 1.0
 _PEER = struct.Struct("3i")
 
 
@@ -42,6 +44,7 @@ class Desk:
         self._server: asyncio.Server | None = None
         self._open: dict[int, int] = {}
         self._serving: set[asyncio.Task[None]] = set()
+        self._answering: set[asyncio.Future[None]] = set()
 
     async def open(self) -> None:
         """Starts to listen."""
@@ -51,11 +54,14 @@ class Desk:
         )
         os.chmod(self._path, 0o666)
 
-    def close(self) -> None:
-        """Stops listening, and drops requests without an answer."""
+    async def close(self) -> None:
+        """Stops listening. Answers that are on their way get a moment; the connections of
+        other users end."""
         if self._server is not None:
             self._server.close()
             self._path.unlink(missing_ok=True)
+        if self._answering:
+            await asyncio.wait(self._answering, timeout=CLOSE_WITHIN_S)
         for task in self._serving:
             task.cancel()
 
@@ -91,18 +97,36 @@ class Desk:
                 return
             if not line.endswith(b"\n"):
                 return
-            answer = asyncio.ensure_future(self._answer(person, line))
-            gone = asyncio.ensure_future(reader.read(1))
-            await asyncio.wait({answer, gone}, return_when=asyncio.FIRST_COMPLETED)
-            if not answer.done():  # the user has left, or sent what was not asked
-                answer.cancel()
-                return
-            gone.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                if await gone:
+            answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._answering.add(answered)
+            try:
+                if not await self._answer_one(person, line, reader, writer):
                     return
-            writer.write(await answer + b"\n")
-            await writer.drain()
+            finally:
+                self._answering.discard(answered)
+                answered.set_result(None)
+
+    async def _answer_one(
+        self,
+        person: Person,
+        line: bytes,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> bool:
+        """Writes the answer; False if the user has left, or sent more before it."""
+        answer = asyncio.ensure_future(self._answer(person, line))
+        gone = asyncio.ensure_future(reader.read(1))
+        await asyncio.wait({answer, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not answer.done():
+            answer.cancel()
+            return False
+        gone.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await gone
+            return False
+        writer.write(await answer + b"\n")
+        await writer.drain()
+        return True
 
 
 def _person(connection: socket.socket) -> Person:

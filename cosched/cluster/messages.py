@@ -77,6 +77,10 @@ class Beat(Message, frozen=True):
     controller: int
 
 
+class Leave(Message, frozen=True):
+    """The domain ends: the agent must end."""
+
+
 class HelloAgain(Message, frozen=True):
     """The controller does not have this agent (it has restarted); it must join again."""
 
@@ -215,6 +219,7 @@ AnyMessage = (
     | Refused
     | Beat
     | HelloAgain
+    | Leave
     | Chunk
     | SubtreePrepared
     | StartFailed

@@ -30,6 +30,7 @@ from cosched.cluster.messages import (
     EndNoted,
     Hello,
     HelloAgain,
+    Leave,
     Message,
     NodeEnded,
     OfJob,
@@ -86,14 +87,16 @@ class Agent:
         self._request = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._nursery: Nursery | None = None
-        self._refused: asyncio.Future[str] | None = None
+        self._over: asyncio.Future[None] | None = None
 
     async def run(self, ready: Callable[[], None]) -> None:
-        """Runs until it is cancelled. ready: called when it listens. Raises CoschedError if
-        it cannot listen, or if the controller refuses it."""
+        """Runs until the domain ends or it is cancelled. ready: called when it listens.
+
+        Raises CoschedError if it cannot listen, or if the controller refuses it.
+        """
         self._paths.node(self.name).mkdir(mode=0o755, parents=True, exist_ok=True)
         self._clear_spool()
-        self._refused = asyncio.get_running_loop().create_future()
+        self._over = asyncio.get_running_loop().create_future()
         self._nursery = Nursery()
         desk = Desk(self._paths.agent_socket(self.name), self._ask_controller)
         try:
@@ -102,9 +105,9 @@ class Agent:
             self._spawn(self._links.receive(self._take))
             self._spawn(self._beat())
             ready()
-            raise CoschedError(await self._refused)
+            await self._over
         finally:
-            desk.close()
+            await desk.close()
             for task in self._tasks:
                 task.cancel()
             for steward in self._stewards.values():
@@ -120,8 +123,17 @@ class Agent:
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
-        if error is not None and self._refused is not None and not self._refused.done():
-            self._refused.set_exception(error)
+        if error is not None:
+            self._end(error)
+
+    def _end(self, error: BaseException | None = None) -> None:
+        """Ends the agent, well or by an error."""
+        if self._over is None or self._over.done():
+            return
+        if error is None:
+            self._over.set_result(None)
+        else:
+            self._over.set_exception(error)
 
     async def _beat(self) -> None:
         while True:
@@ -162,8 +174,10 @@ class Agent:
             case HelloAgain():
                 self._join()
             case Refused():
-                if self._refused is not None and not self._refused.done():
-                    self._refused.set_result(f"the controller refused: {message.reason}")
+                self._end(CoschedError(f"the controller refused it: {message.reason}"))
+            case Leave():
+                self._log("the domain has ended")
+                self._end()
             case UserReply():
                 request = self._requests.pop(message.number, None)
                 if request is not None and not request[1].done():

@@ -20,6 +20,7 @@ from cosched.cluster.messages import (
     Beat,
     Hello,
     HelloAgain,
+    Leave,
     Message,
     OfJob,
     Refused,
@@ -33,7 +34,8 @@ from cosched.core.units import NS_PER_S
 
 
 class Controller:
-    """The controller. log: takes one line about what happened."""
+    """The controller. log: takes one line about what happened. idle_s: a private domain
+    ends when it has had no job for so long; None: it does not."""
 
     def __init__(
         self,
@@ -42,6 +44,7 @@ class Controller:
         paths: DomainPaths,
         store: JobStore,
         log: Callable[[str], None],
+        idle_s: float | None = None,
     ) -> None:
         self._config = config
         self._paths = paths
@@ -54,14 +57,18 @@ class Controller:
             if name in self._members.by_name:
                 self._members.by_name[name].agent = incarnation
         self._jobs = Jobs(config, store, self._members, self._send, log)
-        self._requests = Requests(config, self._jobs, store, self._members)
+        self._requests = Requests(config, self._jobs, store, self._members, self.end_domain)
         self._recovery: Recovery | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._failed: asyncio.Future[None] | None = None
+        self._idle_s = idle_s
+        self._busy_at = time.monotonic()
 
     async def run(self, ready: Callable[[], None]) -> None:
-        """Runs until it is cancelled. ready: called when it listens. Raises CoschedError if
-        it cannot listen, and whatever makes it unable to go on."""
+        """Runs until the domain ends or it is cancelled. ready: called when it listens.
+
+        Raises CoschedError if it cannot listen, and whatever makes it unable to go on.
+        """
         loop = asyncio.get_running_loop()
         self._failed = loop.create_future()
         loop.set_exception_handler(self._stop_on_error)
@@ -79,7 +86,7 @@ class Controller:
             ready()
             await self._failed
         finally:
-            desk.close()
+            await desk.close()
             for task in self._tasks:
                 task.cancel()
             self._links.close()
@@ -102,6 +109,14 @@ class Controller:
     def _fail(self, error: BaseException) -> None:
         if self._failed is not None and not self._failed.done():
             self._failed.set_exception(error)
+
+    def end_domain(self) -> None:
+        """Lets all agents end, and then the controller. Waiting jobs stay in the store."""
+        for member in self._members.by_number:
+            if member.answers:
+                self._send(member.name, Leave())
+        if self._failed is not None and not self._failed.done():
+            self._failed.set_result(None)
 
     def _send(self, to: str, message: Message) -> None:
         self._links.send(to, message)
@@ -194,6 +209,15 @@ class Controller:
                 self._recover()
             for member in self._members.silent(now_ns):
                 self._lose(member, "it does not answer")
+            self._check_idle()
+
+    def _check_idle(self) -> None:
+        now = time.monotonic()
+        if self._jobs.records:
+            self._busy_at = now
+        elif self._idle_s is not None and now >= self._busy_at + self._idle_s:
+            self._log(f"no job for {self._idle_s:g} s")
+            self.end_domain()
 
     def _recover(self) -> None:
         assert self._recovery is not None

@@ -33,12 +33,18 @@ class Requests:
     """Answers for the jobs and nodes of a domain."""
 
     def __init__(
-        self, config: DomainConfig, jobs: Jobs, store: JobStore, members: Members
+        self,
+        config: DomainConfig,
+        jobs: Jobs,
+        store: JobStore,
+        members: Members,
+        end_domain: Callable[[], None],
     ) -> None:
         self._config = config
         self._jobs = jobs
         self._store = store
         self._members = members
+        self._end_domain = end_domain
         self._allowance = Allowance(BURST_NS)
         self._handlers: dict[str, _Handler] = {
             "submit": self._submit,
@@ -51,6 +57,7 @@ class Requests:
             "nodes": self._nodes,
             "drain": self._drain,
             "undrain": self._undrain,
+            "down": self._down,
         }
 
     async def answer(self, person: Person, body: bytes) -> bytes:
@@ -223,6 +230,21 @@ class Requests:
                 member.reason = ""
                 self._jobs.node_joined(member)
         return {}
+
+    async def _down(self, person: Person, request: dict[str, Any]) -> Any:
+        """Ends the domain once the user has the answer."""
+        self._expect_operator(person)
+        running = sorted(self._jobs.active)
+        if running and not request.get("end_jobs"):
+            raise CoschedError(
+                f"{len(running)} jobs run; to end them too: cosched cluster down --end-jobs"
+            )
+        for number in running:
+            self._jobs.cancel(number)
+        for number in running:
+            await self._jobs.wait(number)
+        asyncio.get_running_loop().call_soon(self._end_domain)
+        return {"ended_jobs": running}
 
     def _named(self, request: dict[str, Any]) -> list[Any]:
         names = request.get("names") or []

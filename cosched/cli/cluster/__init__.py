@@ -1,0 +1,1 @@
+"""The commands that start, end and inspect a domain."""

@@ -1,0 +1,257 @@
+"""``cosched cluster``: starts, ends and inspects a domain."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from cosched.cli.groups import Group
+from cosched.cli.options import (
+    asked_run_dir_option,
+    hosts_option,
+    json_option,
+    run_dir_option,
+)
+from cosched.cluster.config import PORT, DomainConfig, QueueSettings, load_config
+from cosched.cluster.paths import DomainPaths
+from cosched.core.cluster.queue.scheduler import POLICIES
+from cosched.core.errors import CoschedError
+
+
+@click.group("cluster", cls=Group)
+def command() -> None:
+    """Run a domain: a queue of jobs, and an agent on each node.
+
+    One controller queues the jobs. The agents start their tasks. Jobs are sent with
+    cosched submit. Without a domain, cosched submit starts a private one.
+
+    \b
+    Examples:
+      cosched cluster up
+      cosched cluster up --lab
+      cosched cluster up --hosts n1,n2,n3 --jobs-per-node 2
+      cosched cluster status
+      cosched cluster drain n3 --reason "new disk"
+      cosched cluster down
+    """
+
+
+@command.command()
+@hosts_option("The nodes; a remote shell starts their agents.")
+@click.option("--lab", "in_lab", is_flag=True, help="The nodes of the lab that is up.")
+@click.option(
+    "--shell",
+    default="ssh -o BatchMode=yes",
+    help="The remote shell; the host and the command follow.",
+)
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A domain.toml; its nodes must be those that are started.",
+)
+@click.option(
+    "--jobs-per-node",
+    type=click.IntRange(1),
+    default=1,
+    help="How many jobs may share a node; cosched's daemons coschedule them.",
+)
+@click.option(
+    "--slots",
+    type=click.IntRange(0),
+    default=0,
+    help="The tasks of a job that a node takes; 0: one for each CPU.",
+)
+@click.option("--queue", "policy", type=click.Choice(list(POLICIES)), default="easy")
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65534),
+    help="The controller's; agents have the next one."
+    f"  [default: {PORT}, on one machine free ones]",
+)
+@run_dir_option
+def up(
+    hosts: tuple[str, ...],
+    in_lab: bool,
+    shell: str,
+    config: Path | None,
+    jobs_per_node: int,
+    slots: int,
+    policy: str,
+    port: int | None,
+    run_dir: Path,
+) -> None:
+    """Start a controller, and an agent on each node.
+
+    Without --hosts and --lab this machine is the only node. The controller runs on the
+    first node. Members on other machines read the same run directory.
+
+    \b
+    Examples:
+      cosched cluster up
+      cosched cluster up --lab --jobs-per-node 3
+      cosched cluster up --hosts n1,n2 --queue fcfs
+    """
+    from cosched.cluster import up as starting
+
+    if hosts and in_lab:
+        raise click.UsageError("--hosts and --lab cannot be combined.")
+    paths = DomainPaths(run_dir)
+    if port is None:
+        port = PORT if hosts or in_lab else starting.free_ports()
+    if in_lab:
+        from cosched.lab.lab import Lab
+
+        lab = Lab.load(run_dir)
+        if lab is None:
+            raise CoschedError("no lab is up: make one with 'cosched lab up --nodes 2'")
+        places = starting.lab_places(lab, port + 1)
+    elif hosts:
+        places = starting.host_places(hosts, port + 1, shell)
+    else:
+        places = starting.local_places(port + 1)
+    first = places[0].address.rpartition(":")[0]
+    nodes = {place.name: place.address for place in places}
+    wanted = DomainConfig(
+        run_dir.name,
+        f"{first}:{port}",
+        nodes,
+        slots,
+        QueueSettings(policy=policy, jobs_per_node=jobs_per_node),
+    )
+    if config is not None:
+        wanted = replace(load_config(config), controller=wanted.controller, nodes=nodes)
+    _refuse_second(paths)
+    starting.write_domain(paths, wanted)
+    starting.start_domain(paths, places)
+    names = ", ".join(nodes) if len(nodes) <= 4 else f"{len(nodes)} nodes"
+    click.echo(f"domain {wanted.name} is up: {names}")
+
+
+def _refuse_second(paths: DomainPaths) -> None:
+    from cosched.node.service.lock import DaemonLock
+
+    lock = DaemonLock(paths.controller_lock)
+    paths.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+    if not lock.acquire():
+        raise CoschedError(
+            f"a domain is up already in {paths.run_dir}; end it with: cosched cluster down"
+        )
+    lock.release()
+
+
+@command.command()
+@click.option("--end-jobs", is_flag=True, help="End the jobs that run.")
+@run_dir_option
+def down(end_jobs: bool, run_dir: Path) -> None:
+    """End the agents and the controller.
+
+    Jobs that wait stay stored until the domain is up again.
+
+    \b
+    Example:
+      cosched cluster down --end-jobs
+    """
+    from cosched.cluster.client import NoDomain
+    from cosched.cluster.up import stop_domain
+
+    try:
+        ended = stop_domain(DomainPaths(run_dir), _node(), end_jobs=end_jobs)
+    except NoDomain:
+        click.echo("no domain is up", err=True)
+        return
+    if ended:
+        click.echo(f"ended jobs {', '.join(map(str, ended))}")
+
+
+@command.command()
+@asked_run_dir_option
+@json_option
+def status(run_dir: Path, as_json: bool) -> None:
+    """List the nodes and their jobs.
+
+    \b
+    Examples:
+      cosched cluster status
+      cosched cluster status --json
+    """
+    from cosched.cluster.client import Client
+
+    with Client.connect(run_dir, _node()) as client:
+        nodes = client.nodes()
+    if as_json:
+        click.echo(json.dumps({"nodes": nodes}))
+        return
+    from cosched.tables import table
+
+    rows = [
+        (
+            node["node"],
+            node["state"],
+            str(node["slots"]),
+            " ".join(map(str, node["jobs"])) or "-",
+            node["reason"],
+        )
+        for node in nodes
+    ]
+    click.echo(
+        "\n".join(table(("node", "state", "slots", "jobs", "reason"), rows, "<<><<"))
+    )
+
+
+@command.command()
+@click.argument("names", nargs=-1, required=True, metavar="NODE...")
+@click.option("--reason", default="", help="Shown by cosched cluster status.")
+@asked_run_dir_option
+def drain(names: tuple[str, ...], reason: str, run_dir: Path) -> None:
+    """Keep new jobs away from nodes; their jobs run on.
+
+    \b
+    Example:
+      cosched cluster drain n3 --reason "new disk"
+    """
+    from cosched.cluster.client import Client
+
+    with Client.connect(run_dir, _node()) as client:
+        client.drain(names, reason)
+
+
+@command.command()
+@click.argument("names", nargs=-1, required=True, metavar="NODE...")
+@asked_run_dir_option
+def undrain(names: tuple[str, ...], run_dir: Path) -> None:
+    """Let jobs start on nodes again.
+
+    \b
+    Example:
+      cosched cluster undrain n3
+    """
+    from cosched.cluster.client import Client
+
+    with Client.connect(run_dir, _node()) as client:
+        client.undrain(names)
+
+
+@command.command()
+@run_dir_option
+def keygen(run_dir: Path) -> None:
+    """Make the keys that the members of domain.toml lack.
+
+    Each machine needs its own NAME.secret and all NAME.public files.
+
+    \b
+    Example:
+      cosched cluster keygen
+    """
+    from cosched.cluster.keys import make_keys
+
+    paths = DomainPaths(run_dir)
+    made = make_keys(paths.keys, load_config(paths.config).members)
+    click.echo(f"{len(made)} keys made in {paths.keys}")
+
+
+def _node() -> str:
+    return os.environ.get("COSCHED_NODE") or os.uname().nodename

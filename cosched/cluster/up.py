@@ -1,0 +1,193 @@
+"""Starts the members of a domain and waits until they are up.
+
+A ``Place`` is a node together with the words that run a command on it: none for this
+machine, ``nsenter`` for a node of the lab, ``ssh HOST`` or ``srun`` for a cluster.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cosched.cluster.client import Client, NoDomain
+from cosched.cluster.config import DomainConfig, load_config, write_config
+from cosched.cluster.keys import make_keys
+from cosched.cluster.member import READY
+from cosched.cluster.paths import DomainPaths
+from cosched.core.errors import CoschedError
+from cosched.lab.lab import Lab
+
+#: How long members may take to come up.
+WITHIN_S = 60.0
+CONTROLLER_MODULE = "cosched_daemons.controller"
+AGENT_MODULE = "cosched_daemons.agent"
+_POLL_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A node of a domain. address: ``HOST:PORT`` of its agent. enter: the words in front of
+    a command that make it run there."""
+
+    name: str
+    address: str
+    enter: tuple[str, ...] = ()
+
+
+def free_ports() -> int:
+    """Returns a port that is free on the loopback, and whose next one is free too."""
+    while True:
+        with socket.socket() as first, socket.socket() as second:
+            first.bind(("127.0.0.1", 0))
+            port: int = first.getsockname()[1]
+            try:
+                second.bind(("127.0.0.1", port + 1))
+            except (OSError, OverflowError):
+                continue
+            return port
+
+
+def local_places(port: int) -> tuple[Place, ...]:
+    """Returns this machine as the only node, on the loopback."""
+    return (Place(os.uname().nodename, f"127.0.0.1:{port}"),)
+
+
+def lab_places(lab: Lab, port: int) -> tuple[Place, ...]:
+    """Returns the nodes of a lab."""
+    return tuple(
+        Place(node.name, f"{node.address}:{port}", tuple(lab.enter_argv(node.name, "/")))
+        for node in lab.nodes
+    )
+
+
+def host_places(hosts: Sequence[str], port: int, enter: str) -> tuple[Place, ...]:
+    """Returns hosts that a remote shell reaches. enter: its command; the host follows."""
+    here = os.uname().nodename
+    return tuple(
+        Place(host, f"{host}:{port}", () if host == here else (*shlex.split(enter), host))
+        for host in hosts
+    )
+
+
+def write_domain(paths: DomainPaths, config: DomainConfig) -> None:
+    """Writes ``domain.toml`` and the keys that are missing. The keys stay as they are."""
+    paths.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+    paths.config.write_text(write_config(config))
+    make_keys(paths.keys, config.members)
+
+
+def start_domain(
+    paths: DomainPaths, places: Sequence[Place], idle_s: float | None = None
+) -> None:
+    """Starts the controller at the first place and an agent at each, and waits until all
+    have joined. Ends what it has started if one fails.
+
+    idle_s: the controller ends the domain when no job came for so long.
+    """
+    config = load_config(paths.config)
+    with contextlib.ExitStack() as started:
+        words = ["--run-dir", str(paths.run_dir)]
+        idle = [] if idle_s is None else ["--idle", str(idle_s)]
+        controller = _start(
+            places[0], CONTROLLER_MODULE, [*words, *idle], paths.controller_log
+        )
+        started.callback(controller.end)
+        controller.wait_ready()
+        agents = []
+        for place in places:
+            paths.node(place.name).mkdir(mode=0o755, exist_ok=True)
+            agent = _start(
+                place,
+                AGENT_MODULE,
+                [*words, "--node", place.name],
+                paths.agent_log(place.name),
+            )
+            started.callback(agent.end)
+            agents.append(agent)
+        for agent in agents:
+            agent.wait_ready()
+        _wait_joined(paths, places[0].name, config)
+        started.pop_all()
+    for member in (controller, *agents):
+        member.leave()
+
+
+def stop_domain(paths: DomainPaths, node: str, *, end_jobs: bool) -> list[int]:
+    """Ends the domain; returns the jobs that were ended. Raises NoDomain if none is up, and
+    CoschedError if jobs run that are not to be ended."""
+    with Client.connect(paths.run_dir, node) as client:
+        ended = client.down(end_jobs=end_jobs)
+    deadline = time.monotonic() + WITHIN_S
+    while time.monotonic() < deadline:
+        if not paths.controller_socket.exists():
+            return ended
+        time.sleep(_POLL_S)
+    raise CoschedError(f"the controller does not end; its log: {paths.controller_log}")
+
+
+def _wait_joined(paths: DomainPaths, node: str, config: DomainConfig) -> None:
+    deadline = time.monotonic() + WITHIN_S
+    missing = list(config.nodes)
+    while time.monotonic() < deadline:
+        with contextlib.suppress(NoDomain), Client.connect(paths.run_dir, node) as client:
+            missing = [
+                each["node"]
+                for each in client.nodes()
+                if each["state"] not in ("up", "drained")
+            ]
+            if not missing:
+                return
+        time.sleep(_POLL_S)
+    raise CoschedError(
+        f"{', '.join(missing)} did not join within {WITHIN_S:g} s; "
+        f"see {paths.agent_log(missing[0])}"
+    )
+
+
+@dataclass(slots=True)
+class _Member:
+    """A member that was started; its stdout gets one line when it is ready."""
+
+    what: str
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def wait_ready(self) -> None:
+        """Raises CoschedError with the last line of its log if it ends before."""
+        assert self.process.stdout is not None
+        if self.process.stdout.readline().strip() != READY.encode():
+            self.process.wait()
+            lines = self.log.read_text(errors="replace").strip().splitlines()
+            raise CoschedError(f"{self.what}: {lines[-1] if lines else 'did not start'}")
+
+    def end(self) -> None:
+        self.process.terminate()
+        self.process.wait()
+
+    def leave(self) -> None:
+        """Lets it run on without this process."""
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        self.process.returncode = 0  # or its end would be awaited
+
+
+def _start(place: Place, module: str, words: Sequence[str], log: Path) -> _Member:
+    log.touch(mode=0o644)
+    with log.open("ab") as file:
+        process = subprocess.Popen(
+            [*place.enter, sys.executable, "-m", module, *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=file,
+            start_new_session=True,
+            cwd="/",
+        )
+    return _Member(f"{place.name}: {module.rpartition('.')[2]}", process, log)
