@@ -13,7 +13,7 @@ from typing import Any
 
 import zmq
 import zmq.asyncio
-from zmq.auth.asyncio import AsyncioAuthenticator
+from zmq.auth.thread import ThreadAuthenticator
 
 from cosched.cluster.keys import KeyRing
 from cosched.cluster.messages import LONGEST, AnyMessage, Message, decode, encode
@@ -55,8 +55,11 @@ class Links:
         self._keys = keys
         self._addresses = addresses
         self._complain = complain
-        self._context = zmq.asyncio.Context()
-        self._authenticator = AsyncioAuthenticator(self._context)
+        self._base = zmq.Context()
+        self._context = zmq.asyncio.Context(self._base)
+        # A thread of its own: AsyncioAuthenticator polls through short-lived sockets, and
+        # the collection of an old one stops the watch of the next.
+        self._authenticator = ThreadAuthenticator(self._base)
         self._incoming: zmq.asyncio.Socket | None = None
         self._outgoing: dict[str, zmq.asyncio.Socket] = {}
         self._pending: set[asyncio.Future[Any]] = set()
@@ -120,7 +123,7 @@ class Links:
         if self._incoming is not None:
             self._incoming.close(linger=0)
         self._authenticator.stop()
-        self._context.term()
+        self._context.term()  # of ``_base``, which it shadows
 
     def _socket(self, name: str) -> zmq.asyncio.Socket:
         if name in self._outgoing:

@@ -182,7 +182,8 @@ class Steward:
             self._obey(frame)
         while not self._is_over():
             for key, _ in self._selector.select(self._wait_s()):
-                key.data()
+                if self._selector.get_map().get(key.fileobj) is key:  # not paused meanwhile
+                    key.data()
             self._enforce()
         self._service.close()
         self._sweep()

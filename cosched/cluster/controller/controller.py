@@ -59,6 +59,7 @@ class Controller:
         self._jobs = Jobs(config, store, self._members, self._send, log)
         self._requests = Requests(config, self._jobs, store, self._members, self.end_domain)
         self._recovery: Recovery | None = None
+        self._early: list[tuple[str, OfJob]] = []  # what came before the recovery was over
         self._tasks: set[asyncio.Task[None]] = set()
         self._failed: asyncio.Future[None] | None = None
         self._idle_s = idle_s
@@ -140,7 +141,9 @@ class Controller:
                 self._tasks.add(task)
                 task.add_done_callback(self._finished)
             case OfJob():
-                if member.answers:
+                if self._recovery is not None:
+                    self._early.append((sender, message))
+                elif member.answers:
                     self._jobs.take(sender, message)
             case _:
                 self._log(f"{sender} may not send {type(message).__name__}")
@@ -223,3 +226,6 @@ class Controller:
         assert self._recovery is not None
         recovery, self._recovery = self._recovery, None
         recovery.resolve()
+        early, self._early = self._early, []
+        for sender, message in early:
+            self._jobs.take(sender, message)

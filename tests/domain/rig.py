@@ -1,0 +1,178 @@
+"""Runs a whole domain on this machine: each node is an agent at a loopback address."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from cosched.cluster.client import Client, NoDomain, make_submission
+from cosched.cluster.config import DomainConfig, LifeSettings, QueueSettings, write_config
+from cosched.cluster.keys import CONTROLLER, make_keys
+from cosched.cluster.paths import DomainPaths
+from cosched.cluster.up import free_ports
+from cosched.core.units import NS_PER_S
+
+WITHIN_S = 30.0
+MODULES = {True: "cosched_daemons.controller", False: "cosched_daemons.agent"}
+ENVIRON = {"PATH": os.environ["PATH"]}
+
+
+class Rig:
+    """A domain of ``nodes`` nodes, n1, n2, ..., in ``folder``. Members are started one by
+    one or all at once."""
+
+    def __init__(self, folder: Path, nodes: int, *, slots=4, queue=None, life=None, **more):
+        self.folder = folder
+        self.paths = DomainPaths(folder / "run")
+        self.work = folder / "work"
+        self.work.mkdir()
+        self.config = DomainConfig(
+            "test",
+            f"127.0.0.1:{free_ports()}",
+            {f"n{i}": f"127.0.0.1:{free_ports()}" for i in range(1, nodes + 1)},
+            slots,
+            queue or QueueSettings(grace_ns=NS_PER_S),
+            life=life or LifeSettings(NS_PER_S // 10, NS_PER_S, 10 * NS_PER_S),
+            **more,
+        )
+        self.paths.directory.mkdir(parents=True)
+        self.write_config(self.config)
+        make_keys(self.paths.keys, self.config.members)
+        self.members = {}
+        self.launched = []
+
+    def write_config(self, config):
+        self.paths.config.write_text(write_config(config))
+
+    def start(self, *names, wrapper=()):
+        """Starts members, by default all, and waits until they listen. wrapper: words in
+        place of ``-m MODULE``, which then are its arguments."""
+        started = {
+            name: self.launch(name, wrapper) for name in names or self.config.members
+        }
+        for name, process in started.items():
+            line = process.stdout.readline()
+            assert line == b"ready\n" or wrapper, self.log(name)
+
+    def launch(self, name, wrapper=()):
+        words = (
+            [*wrapper, MODULES[name == CONTROLLER]]
+            if wrapper
+            else ["-m", MODULES[name == CONTROLLER]]
+        )
+        words += ["--run-dir", str(self.paths.run_dir)]
+        if name != CONTROLLER:
+            words += ["--node", name]
+        with (self.folder / f"{name}.log").open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, *words], stdout=subprocess.PIPE, stderr=log, cwd="/"
+            )
+        self.members[name] = process
+        self.launched.append(process)
+        return process
+
+    def log(self, name):
+        return (self.folder / f"{name}.log").read_text()
+
+    def kill(self, name, number=signal.SIGKILL):
+        """Kills a member and waits until it is gone."""
+        process = self.members.pop(name)
+        process.send_signal(number)
+        process.wait()
+        process.stdout.close()
+
+    def client(self, node="n1"):
+        """Returns a client once the domain answers."""
+        return self.until(lambda: self.try_client(node), "no domain answers")
+
+    def try_client(self, node="n1"):
+        with contextlib.suppress(NoDomain):
+            return Client.connect(self.paths.run_dir, node)
+        return None
+
+    def until_up(self, *names):
+        """Waits until these nodes, by default all, have joined."""
+        wanted = set(names or self.config.nodes)
+
+        def up():
+            with contextlib.suppress(NoDomain), self.client() as client:
+                return wanted <= {n["node"] for n in client.nodes() if n["state"] == "up"}
+            return False
+
+        self.until(up, f"{wanted} are not up")
+
+    def until(self, check, problem, within_s=WITHIN_S):
+        """Returns what ``check`` returns, once that is true."""
+        deadline = time.monotonic() + within_s
+        while not (found := check()):
+            assert time.monotonic() < deadline, f"{problem}\n{self.logs()}"
+            time.sleep(0.02)
+        return found
+
+    def logs(self):
+        """Returns the logs of all members."""
+        logs = self.folder.glob("*.log")
+        return "\n".join(f"{path.name}:\n{path.read_text()}" for path in sorted(logs))
+
+    def submit(self, *argv, **more):
+        """Submits a job that writes into the work folder; returns its number."""
+        more.setdefault("environ", ENVIRON)
+        more.setdefault("cwd", str(self.work))
+        with self.client() as client:
+            return client.submit(make_submission(argv, **more))
+
+    def shell(self, script, **more):
+        """Submits a job of the shell; returns its number."""
+        return self.submit("/bin/sh", "-c", script, **more)
+
+    def wait(self, number):
+        """Returns a job once it has ended, also if the controller restarts meanwhile."""
+
+        def ended():
+            try:
+                with self.client() as client:
+                    job = client.job(number)
+            except NoDomain:
+                return None
+            return job if job["ended_ns"] else None
+
+        return self.until(ended, f"job {number} has not ended")
+
+    def state(self, number):
+        with self.client() as client:
+            return client.job(number)["state"]
+
+    def until_state(self, number, state):
+        self.until(lambda: self.state(number) == state, f"job {number} is not {state}")
+
+    def output(self, job):
+        path = self.work / job["output"]
+        return path.read_text() if path.exists() else ""
+
+    def strays(self, mark):
+        """Returns the processes whose command line contains ``mark``."""
+        found = []
+        for place in Path("/proc").iterdir():
+            if place.name.isdecimal() and int(place.name) != os.getpid():
+                with contextlib.suppress(OSError):
+                    if mark.encode() in (place / "cmdline").read_bytes():
+                        found.append(int(place.name))
+        return found
+
+    def close(self):
+        """Ends all members that were ever launched."""
+        for process in self.launched:
+            if process.poll() is None:
+                process.terminate()
+        for process in self.launched:
+            try:
+                process.wait(WITHIN_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            process.stdout.close()
+        self.launched.clear()
+        self.members.clear()

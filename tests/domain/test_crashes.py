@@ -1,0 +1,230 @@
+"""Kills members of a domain between each pair of their actions, and at other bad moments.
+
+Each task of a job writes one line into a file of its own start. So the files show how often
+a job ran, and whether all of it ran.
+"""
+
+import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from cosched.cluster.keys import CONTROLLER, make_keys
+from tests.domain.rig import WITHIN_S
+
+CRASHING = str(Path(__file__).with_name("crashing.py"))
+#: More actions than a member has for the jobs of a test.
+ACTIONS_MOST = 60
+RAN = "echo $PMI_RANK >> ran.$COSCHED_DOMAIN_JOB.$COSCHED_DOMAIN_START"
+
+
+def starts_of(rig, number):
+    """Returns the ranks that ran, by start."""
+    return {
+        path.name: sorted(path.read_text().split())
+        for path in rig.work.glob(f"ran.{number}.*")
+    }
+
+
+def nothing_is_left(rig, mark):
+    def clean():
+        with rig.client() as client:
+            busy = [node for node in client.nodes() if node["jobs"]]
+        return not busy and not rig.strays(mark)
+
+    rig.until(clean, "a node or a process is left")
+
+
+def has_crashed(member):
+    return member.poll() is not None
+
+
+def crashed_or_ended(controller, rig):
+    return has_crashed(controller) or " job 1: " in rig.log(CONTROLLER)
+
+
+@pytest.fixture
+def pool():
+    with ThreadPoolExecutor() as executor:
+        yield executor
+
+
+@pytest.mark.parametrize("requeue", [False, True])
+def test_a_controller_killed_between_any_two_actions_loses_no_job(make_rig, pool, requeue):
+    seen = []
+    for action in range(1, ACTIONS_MOST):
+        rig = make_rig(2)
+        rig.start(*rig.config.nodes)
+        rig.start(CONTROLLER, wrapper=(CRASHING, str(action)))
+        controller = rig.members[CONTROLLER]
+        # The request waits in the agent until a controller has answered it.
+        submitting = pool.submit(
+            rig.shell,
+            f"{RAN}; sleep 0.1 # mark88",
+            nodes=2,
+            ppn=1,
+            pmi="pmi1",
+            requeue=requeue,
+        )
+        rig.until(partial(crashed_or_ended, controller, rig), "no crash and no end")
+        crashed = has_crashed(controller)
+        if crashed:
+            seen.append((rig.folder / "counted").read_text())
+            rig.start(CONTROLLER)
+        number = submitting.result(WITHIN_S)
+        job = rig.wait(number)
+        starts = starts_of(rig, number)
+        whole = [ranks for ranks in starts.values() if ranks == ["0", "1"]]
+        at = seen[-1] if crashed else "no crash"
+        # A start that was given up before the order to go has run nothing.
+        assert len(starts) <= 1, (at, starts, job)
+        assert job["state"] == "done", (at, job, rig.log(CONTROLLER))
+        assert len(whole) == 1, (at, starts, job)
+        nothing_is_left(rig, "mark88")
+        rig.close()
+        if not crashed:
+            break
+    else:
+        pytest.fail("the controller never finished")
+    assert {"add", "save starting", "save running", "save done", "send Order"} <= set(seen)
+
+
+@pytest.mark.parametrize("node", ["n1", "n2"])
+def test_an_agent_killed_between_any_two_actions_ends_its_job_clearly(make_rig, node):
+    seen = []
+    for action in range(1, ACTIONS_MOST):
+        rig = make_rig(3)
+        rig.start(CONTROLLER, *(set(rig.config.nodes) - {node}))
+        rig.start(node, wrapper=(CRASHING, str(action)))
+        rig.until_up()
+        number = rig.shell(
+            f"{RAN}; sleep 0.1 # mark87", nodes=2, ppn=1, pmi="pmi1", requeue=True
+        )
+        agent = rig.members[node]
+        job = rig.wait(number)
+        crashed = agent.poll() is not None
+        if crashed:
+            seen.append((rig.folder / "counted").read_text())
+        at = seen[-1] if crashed else "no crash"
+        assert job["state"] == "done", (at, job, rig.log(CONTROLLER))
+        whole = [ranks for ranks in starts_of(rig, number).values() if ranks == ["0", "1"]]
+        assert whole, (at, starts_of(rig, number))
+        nothing_is_left(rig, "mark87")
+        rig.close()
+        if not crashed:
+            break
+    else:
+        pytest.fail("the agent never finished")
+    assert {"send SubtreePrepared", "send SubtreeEnded"} <= set(seen)
+
+
+def test_jobs_run_on_while_the_controller_is_away(make_rig):
+    rig = make_rig(2)
+    rig.start()
+    rig.until_up()
+    number = rig.shell(f"{RAN}; until [ -e go ]; do sleep 0.05; done", nodes=2, pmi="pmi1")
+    waiting = rig.shell("echo next", nodes=2)
+    rig.until(lambda: starts_of(rig, number), "has not begun")
+    rig.kill(CONTROLLER)
+    (rig.work / "go").touch()
+    rig.start(CONTROLLER)
+    assert rig.wait(number)["state"] == "done"
+    assert len(starts_of(rig, number)) == 1
+    assert rig.output(rig.wait(waiting)) == "next\n" * 2
+
+
+def test_a_lost_node_ends_its_jobs_and_others_go_on(make_rig):
+    rig = make_rig(3)
+    rig.start()
+    rig.until_up()
+    hit = rig.shell("sleep 86.5", nodes=2)
+    other = rig.shell("until [ -e go ]; do sleep 0.05; done; echo ok")
+    for number in (hit, other):
+        rig.until_state(number, "running")
+    rig.kill("n2")
+    job = rig.wait(hit)
+    assert (job["state"], job["status"]) == ("node lost", 137)
+    assert job["reason"] == "node n2 was lost"
+    assert not rig.strays("86.5")
+    with rig.client() as client:
+        node = client.nodes()[1]
+    assert (node["state"], node["reason"]) == ("lost", "it does not answer")
+    (rig.work / "go").touch()
+    assert rig.output(rig.wait(other)) == "ok\n"
+    rig.start("n2")
+    rig.until_up("n2")
+    assert rig.wait(rig.shell("true", nodes=3))["state"] == "done"
+
+
+def test_a_frozen_node_is_lost_and_returns_without_its_old_job(make_rig):
+    rig = make_rig(2)
+    rig.start()
+    rig.until_up()
+    number = rig.shell(f"{RAN}; sleep 85.4", nodes=2, pmi="pmi1")
+    rig.until(lambda: len(rig.strays("85.4")) == 4, "has not begun")
+    rig.members["n2"].send_signal(signal.SIGSTOP)
+    assert rig.wait(number)["state"] == "node lost"
+    rig.members["n2"].send_signal(signal.SIGCONT)
+    rig.until_up("n2")
+    rig.until(lambda: not rig.strays("85.4"), "the old job's tasks are left")
+    assert rig.wait(rig.shell("true", nodes=2))["state"] == "done"
+
+
+def test_a_second_controller_is_refused(make_rig):
+    rig = make_rig(1)
+    rig.start()
+    second = rig.launch(CONTROLLER)
+    assert second.wait(10) == 1
+    assert "another controller is up" in rig.log(CONTROLLER)
+
+
+def test_an_agent_of_another_domain_file_is_refused(make_rig):
+    rig = make_rig(1)
+    rig.start(CONTROLLER)
+    rig.write_config(replace(rig.config, name="other"))
+    agent = rig.launch("n1")
+    assert agent.wait(20) == 1
+    assert "its domain.toml differs from the controller's" in rig.log("n1")
+
+
+def test_an_agent_with_a_wrong_key_gets_no_answer(make_rig):
+    rig = make_rig(2)
+    rig.start(CONTROLLER, "n1")
+    for file in rig.paths.keys.glob("n2.*"):
+        file.unlink()
+    make_keys(rig.paths.keys, ["n2"])  # the controller has read the old one
+    rig.start("n2")
+    rig.until_up("n1")
+    with rig.client() as client:
+        assert [node["state"] for node in client.nodes()] == ["up", "down"]
+
+
+def test_a_torn_store_is_refused_with_one_line(make_rig):
+    rig = make_rig(1)
+    rig.paths.store.write_bytes(b"SQLite format 3\0" + b"torn" * 100)
+    controller = rig.launch(CONTROLLER)
+    assert controller.wait(10) == 1
+    lines = rig.log(CONTROLLER).splitlines()
+    assert len(lines) == 1
+    assert "jobs.sqlite" in lines[0]
+
+
+def test_a_steward_that_is_killed_ends_its_job(make_rig):
+    rig = make_rig(1)
+    rig.start()
+    rig.until_up()
+    number = rig.shell("echo $PPID; sleep 84.3")
+    name = {"output": f"cosched-{number}.out"}
+    rig.until(lambda: rig.output(name), "has not begun")
+    os.kill(int(rig.output(name)), signal.SIGKILL)
+    job = rig.wait(number)
+    assert (job["state"], job["reason"]) == (
+        "failed",
+        "the steward of the job on n1 was killed",
+    )
+    rig.until(lambda: not rig.strays("84.3"), "a task is left")
+    assert rig.wait(rig.shell("true", ppn=4))["state"] == "done"
