@@ -9,6 +9,7 @@ has left none. It ends when its agent has ended and its last steward is gone.
 
 from __future__ import annotations
 
+import gc
 import os
 import select
 import signal
@@ -37,6 +38,8 @@ class Nursery:
         poller = select.poll()
         poller.register(self._requests, select.POLLIN)
         poller.register(self._ends, select.POLLIN)
+        gc.collect()
+        gc.freeze()  # or a collection in a steward would copy all of this process
         agent_lives = True
         while agent_lives or self._stewards:
             for descriptor, _ in poller.poll():

@@ -50,6 +50,7 @@ from cosched.cluster.agent.tasks import (
     open_gate,
 )
 from cosched.cluster.messages import Failure
+from cosched.cluster.pmi.pmi1 import Pmi1Service
 from cosched.cluster.pmi.service import JobLayout, NodeTasks, NoService, Service
 from cosched.core.errors import CoschedError
 from cosched.linux.prctl import adopt_orphans
@@ -119,8 +120,6 @@ class Steward:
         signal.set_wakeup_fd(self._ends_write, warn_on_full_buffer=False)
         layout = self._layout()
         if job.pmi == PMI1:
-            from cosched.cluster.pmi.pmi1 import Pmi1Service
-
             self._service = Pmi1Service(layout, self)
         for number, rank in enumerate(layout.ranks):
             program = Program(
