@@ -264,9 +264,8 @@ class Steward:
             case _:
                 raise CoschedError(f"a steward does not take {type(frame).__name__}")
 
-    def _serve(self, descriptor: int, call: Callable[[], None]) -> None:
-        call()
-        if descriptor not in self._service.watched():
+    def _serve(self, descriptor: int, call: Callable[[], object]) -> None:
+        if call() is False:
             self._selector.unregister(descriptor)
 
     # --- the tasks ------------------------------------------------------------------------

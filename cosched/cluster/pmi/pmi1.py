@@ -21,7 +21,8 @@ _KVS_NAME_MAX = 256
 _KEY_MAX = 256
 _VALUE_MAX = 1024
 _LINE_MAX = 1 << 16
-_READ_BYTES = 1 << 16
+_READ_BYTES = 4096
+_GET = b"cmd=get "
 
 
 @dataclass(slots=True)
@@ -63,7 +64,7 @@ class Pmi1Service(Service):
     def started(self, rank: int, pid: int) -> None:
         self._clients[rank].theirs.close()
 
-    def watched(self) -> Mapping[int, Callable[[], None]]:
+    def watched(self) -> Mapping[int, Callable[[], object]]:
         return {
             client.ours.fileno(): partial(self._read, client)
             for client in self._clients.values()
@@ -87,22 +88,26 @@ class Pmi1Service(Service):
             client.ours.close()
             client.theirs.close()
 
-    def _read(self, client: _Client) -> None:
+    def _read(self, client: _Client) -> bool:
+        """Answers the lines that have come; False at the end of the connection."""
         try:
             data = client.ours.recv(_READ_BYTES)
         except ConnectionError:
             data = b""
-        if not data:
-            client.ours.close()
-            return
         client.buffer += data
         while (end := client.buffer.find(b"\n")) >= 0:
-            line = client.buffer[:end].decode(errors="replace")
+            line = bytes(client.buffer[:end])
             del client.buffer[: end + 1]
-            self._handle(client, line)
+            if line.startswith(_GET):
+                self._get(client, line)
+            else:
+                self._handle(client, line.decode(errors="replace"))
         if len(client.buffer) > _LINE_MAX:
             self._events.aborted(client.rank, 1, f"rank {client.rank}: a PMI line too long")
+            data = b""
+        if not data:
             client.ours.close()
+        return bool(data)
 
     def _handle(self, client: _Client, line: str) -> None:
         if client.spawning:
@@ -150,8 +155,9 @@ class Pmi1Service(Service):
         self._new[key] = line.partition(" value=")[2]
         self._answer(client, "cmd=put_result rc=0 msg=success")
 
-    def _get(self, client: _Client, words: Mapping[str, str], _line: str) -> None:
-        key = words.get("key", "")
+    def _get(self, client: _Client, line: bytes) -> None:
+        """Answers the most frequent request: each rank reads the keys of all nodes."""
+        key = line.rpartition(b" key=")[2].partition(b" ")[0].decode(errors="replace")
         value = self._known.get(key, self._new.get(key))
         if value is None:
             self._answer(client, "cmd=get_result rc=-1 msg=key_not_found value=unknown")
@@ -194,7 +200,6 @@ _HANDLERS: Mapping[str, Callable[[Pmi1Service, _Client, Mapping[str, str], str],
     "get_universe_size": Pmi1Service._universe,
     "get_my_kvsname": Pmi1Service._kvs_name,
     "put": Pmi1Service._put,
-    "get": Pmi1Service._get,
     "barrier_in": Pmi1Service._barrier,
     "finalize": Pmi1Service._finalize,
     "abort": Pmi1Service._abort,

@@ -76,8 +76,9 @@ class Service(ABC):
         """Notes that the task's process exists."""
 
     @abstractmethod
-    def watched(self) -> Mapping[int, Callable[[], None]]:
-        """Returns the descriptors to watch, and what to call when one is readable."""
+    def watched(self) -> Mapping[int, Callable[[], object]]:
+        """Returns the descriptors to watch, and what to call when one is readable. If that
+        returns False, the descriptor is closed."""
 
     @abstractmethod
     def deliver(self, tables: Sequence[bytes]) -> None:
@@ -104,7 +105,7 @@ class NoService(Service):
     def started(self, rank: int, pid: int) -> None:
         return
 
-    def watched(self) -> Mapping[int, Callable[[], None]]:
+    def watched(self) -> Mapping[int, Callable[[], object]]:
         return {}
 
     def deliver(self, tables: Sequence[bytes]) -> None:
