@@ -25,13 +25,18 @@ _SUFFIX_LENGTH = 5
 
 def default_job_name(label: str, noise: bytes) -> str:
     """Returns the program's name with a short suffix that differs from run to run."""
-    clean = re.sub(r"[^A-Za-z0-9._-]+", "-", label).strip(".-")[:_LABEL_MAX]
     number = int.from_bytes(noise, "little")
     suffix = ""
     for _ in range(_SUFFIX_LENGTH):
         number, digit = divmod(number, len(_SUFFIX_DIGITS))
         suffix += _SUFFIX_DIGITS[digit]
-    return f"{clean or 'job'}-{suffix}"
+    return f"{job_label(label)}-{suffix}"
+
+
+def job_label(text: str) -> str:
+    """Returns the text as the beginning of a job's name: letters, digits, '.', '_', '-'."""
+    clean = re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip(".-")[:_LABEL_MAX]
+    return clean or "job"
 
 
 @dataclass(frozen=True, slots=True)

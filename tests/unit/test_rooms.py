@@ -26,8 +26,10 @@ RANK = {
     "cosched.lab": 3,
     "cosched.bench": 4,
     "cosched.observe": 4,
-    "cosched.cli": 5,
-    "cosched_daemons": 5,
+    "cosched.cluster": 4,
+    "cosched.jobs": 5,
+    "cosched.cli": 6,
+    "cosched_daemons": 6,
 }
 #: Pairs of rooms of one rank where the first may import the second.
 SIDEWAYS = {("cosched.bench", "cosched.lab")}
@@ -48,7 +50,7 @@ IMPURE = {
 }
 MOST_FILES = 16
 #: Rooms that read the environment: programs begin there.
-READS_ENVIRONMENT = ("cosched.cli", "cosched_daemons", "mpi_shim")
+READS_ENVIRONMENT = ("cosched.cli", "cosched.jobs", "cosched_daemons", "mpi_shim")
 
 
 class Source:

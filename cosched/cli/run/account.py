@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from cosched.cli.run.records import records_of
 from cosched.core.errors import CoschedError
+from cosched.jobs.records import records_of
 from cosched.observe.history import in_words, summary
 from cosched.shm.paths import NodePaths
 

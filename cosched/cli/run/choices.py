@@ -4,38 +4,16 @@ limits."""
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
 import click
 
-from cosched.core.config.limits import limits_for, refuse_task, refuse_wait
-from cosched.core.config.values import Limits
+from cosched.core.config.limits import limits_for, refuse_wait
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import LENGTH_MAX_NS
 from cosched.core.units import parse_run_time
+from cosched.jobs.choices import Choices
 from cosched.launch.environment import wait_policy
 from cosched.node.configuration import load
-
-#: The carriers of a sender's status; ``auto`` chooses one of them.
-CARRIERS = ("shadow", "prefix", "none")
-
-
-@dataclass(frozen=True, slots=True)
-class Choices:
-    """The choices for a job.
-
-    policy: how ranks wait, as the shim reads it. carrier: as asked for, ``auto`` included.
-    """
-
-    policy: str
-    carrier: str
-    limits: Limits
-
-    def check_carrier(self, carrier: str) -> None:
-        """Raises CoschedError unless the operator allows the chosen carrier."""
-        refusal = refuse_task(self.limits, carrier, 0)
-        if refusal is not None:
-            raise CoschedError(refusal)
 
 
 def run_time(ctx: click.Context, param: click.Parameter, text: str | None) -> int | None:

@@ -16,12 +16,13 @@ from cosched.cli.options import (
     json_option,
     run_dir_option_with,
 )
-from cosched.cli.run.choices import CARRIERS, choose, run_time
-from cosched.cli.run.expected import Lengths
+from cosched.cli.run.choices import choose, run_time
 from cosched.cli.run.plan import plan_json, plan_text
 from cosched.cli.run.site import find_site, this_node
 from cosched.cli.run.start import Start, warn
 from cosched.core.units import parse_bytes
+from cosched.jobs.choices import CARRIERS
+from cosched.jobs.expected import Lengths
 from cosched.launch.environment import default_job_name
 from cosched.launch.job import Request, resolve
 from cosched.launch.mpi import Places

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cosched.cli.run.choices import Choices
-from cosched.cli.run.expected import Lengths
 from cosched.cli.run.plan import headline
 from cosched.cli.run.site import check_hosts, lease_here, local_nodes
-from cosched.core.errors import CoschedError
-from cosched.launch.environment import Part, carrier_for, submission_ns, task_environment
+from cosched.jobs.choices import Choices
+from cosched.jobs.expected import Lengths
+from cosched.jobs.tasks import Reports, rank_environment
+from cosched.launch.environment import Part, submission_ns
 from cosched.launch.job import Job
 
 
@@ -35,30 +35,23 @@ class Start:
 
     def task_environment(self, *, part: bool, verbose: bool) -> Mapping[str, str]:
         """Returns the variables for the ranks. part: the ranks are coscheduled."""
-        shim = _shim(self.job)
-        carrier = carrier_for(
-            self.choices.carrier,
-            interposer=shim is not None,
-            surely_shimmed=self.job.surely_shimmed,
-            wrapped=self.job.wrapped,
-        )
-        self.choices.check_carrier(carrier)
-        submitted_ns = submission_ns(os.environ, time.time_ns())
-        return task_environment(
-            os.environ,
-            part=Part(
+        wanted = None
+        if part:
+            wanted = Part(
                 self.name,
                 self.run_dir,
-                carrier,
+                "",
                 self.need_bytes,
-                submitted_ns,
+                submission_ns(os.environ, time.time_ns()),
                 self.lengths.expectation(self.job, self.time_ns),
                 self.registers_in_init,
             )
-            if part
-            else None,
-            wait=self.choices.policy,
-            shim=shim,
+        return rank_environment(
+            self.job,
+            self.choices,
+            wanted,
+            os.environ,
+            Reports(warn, _note),
             verbose=verbose,
         )
 
@@ -91,20 +84,6 @@ class Start:
         return exit_like(status_word)
 
 
-def _shim(job: Job) -> Path | None:
-    """Returns the library to preload; None, with a warning, if there is none."""
-    from cosched.launch.shim import make_shim, plan_build
-
-    try:
-        build = plan_build(job.require_mpicc(), os.environ, standard_abi=job.standard_abi)
-        if not build.is_built and sys.stderr.isatty():
-            print("cosched-run: building the shim for this MPI, once", file=sys.stderr)
-        return make_shim(build)
-    except CoschedError as error:
-        warn(f"{error}; only programs that import mpi_shim are coscheduled")
-        return None
-
-
 def _run(job: Job, tasks: Mapping[str, str]) -> int:
     """Runs the launcher; returns its wait status as wait(2) defines it."""
     from cosched.launch.process import run_launcher
@@ -122,3 +101,9 @@ def _run(job: Job, tasks: Mapping[str, str]) -> int:
 def warn(message: object) -> None:
     """Prints a warning of cosched-run."""
     print(f"cosched-run: warning: {message}", file=sys.stderr)
+
+
+def _note(line: str) -> None:
+    """Prints progress on a terminal."""
+    if sys.stderr.isatty():
+        print(f"cosched-run: {line}", file=sys.stderr)

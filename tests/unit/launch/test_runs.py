@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosched.cli.run import expected
-from cosched.cli.run.expected import Lengths
 from cosched.core.errors import CoschedError
 from cosched.core.likeness import Likeness, PastRun
 from cosched.core.node.knowledge import Expectation
 from cosched.core.node.settings import LENGTH_MAX_NS
 from cosched.core.units import NS_PER_S
+from cosched.jobs import expected
+from cosched.jobs.expected import Lengths
 from cosched.launch import runs
 from cosched.launch.runs import FILE_BYTES, add_run, read_runs, record_of_runs
 
@@ -284,7 +284,7 @@ def ended(monkeypatch, *scheduled_s, complete=True):
     """Has the daemons report these times of an ended job, one a node."""
     records = [SimpleNamespace(scheduled_s=s, is_complete=complete) for s in scheduled_s]
     monkeypatch.setattr(
-        "cosched.cli.run.records.records_of", lambda *_arguments, **_options: records
+        "cosched.jobs.records.records_of", lambda *_arguments, **_options: records
     )
 
 
@@ -341,7 +341,7 @@ def test_daemon_that_answers_with_an_error_is_one_warning(lengths, monkeypatch):
     def records_of(*_arguments):
         raise CoschedError("node n: broken")
 
-    monkeypatch.setattr("cosched.cli.run.records.records_of", records_of)
+    monkeypatch.setattr("cosched.jobs.records.records_of", records_of)
     lengths.add(job(), "name", [], 0)
     assert lengths.warnings == ["node n: broken; later runs do not learn from this one"]
     assert expected.PATIENCE_S < 1

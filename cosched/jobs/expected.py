@@ -1,4 +1,4 @@
-"""Looks up how long a job of cosched-run will probably run, and records how long it ran."""
+"""Looks up how long a job will probably run, and records how long it ran."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Lengths:
 
 
 def _length_ns(name: str, nodes: Sequence[NodePaths], began_wall_ns: int) -> int:
-    from cosched.cli.run.records import records_of
+    from cosched.jobs.records import records_of
 
     records = records_of(nodes, name, began_wall_ns, PATIENCE_S)
     complete = [r for r in records if r.is_complete]

@@ -1,0 +1,44 @@
+"""Holds how a job takes part in coscheduling, within the operator's limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cosched.core.config.limits import limits_for, refuse_task, refuse_wait
+from cosched.core.config.values import Limits
+from cosched.core.errors import CoschedError
+from cosched.launch.environment import wait_policy
+from cosched.node.configuration import load
+
+#: The carriers of a sender's status; ``auto`` chooses one of them.
+CARRIERS = ("shadow", "prefix", "none")
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """The choices for a job.
+
+    policy: how ranks wait, as the shim reads it. carrier: as asked for, ``auto`` included.
+    """
+
+    policy: str
+    carrier: str
+    limits: Limits
+
+    def check_carrier(self, carrier: str) -> None:
+        """Raises CoschedError unless the operator allows the chosen carrier."""
+        refusal = refuse_task(self.limits, carrier, 0)
+        if refusal is not None:
+            raise CoschedError(refusal)
+
+
+def configured_choices(environ: Mapping[str, str], euid: int) -> Choices:
+    """Returns the choices of the user's configuration. Raises CoschedError at a limit."""
+    config, _ = load(environ)
+    limits = limits_for(config.limits, euid)
+    policy = wait_policy(config.run.wait)
+    refusal = refuse_wait(limits, policy)
+    if refusal is not None:
+        raise CoschedError(refusal)
+    return Choices(policy, config.run.status, limits)
