@@ -1,10 +1,7 @@
-"""Sends requests to a domain, for programs: ``Client`` submits jobs and watches them.
+"""Sends requests to a domain and reads the answers.
 
-from cosched.cluster.client import Client, make_submission
-
-with Client.connect() as client:
-    number = client.submit(make_submission(["./app"], nodes=2))
-    print(client.wait(number)["status"])
+The ``Client`` of cosched.jobs.client is made of this one; it also finds what a job's
+program needs.
 """
 
 from __future__ import annotations
@@ -12,21 +9,27 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import select
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
+from cosched.cluster.answers import JobInfo, NodeInfo
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.submission import Submission
 from cosched.core.errors import CoschedError
 
 #: A request that takes longer has no answer (``wait`` excepted).
 ANSWER_WITHIN_S = 60.0
+#: While a caller of ``wait`` has something to do meanwhile, this is how often.
+MEANWHILE_S = 0.05
 _TOKEN_BYTES = 12
+
+SomeClient = TypeVar("SomeClient", bound="Client")
 
 
 class NoDomain(CoschedError):
@@ -36,12 +39,15 @@ class NoDomain(CoschedError):
 class Client:
     """A connection to the domain of a run directory."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, run_dir: Path) -> None:
+        self.run_dir = run_dir
         self._connection = connection
         self._stream = connection.makefile("rb")
 
     @classmethod
-    def connect(cls, run_dir: Path, node: str | None = None) -> Client:
+    def connect(
+        cls: type[SomeClient], run_dir: Path, node: str | None = None
+    ) -> SomeClient:
         """Connects to the agent of this node, or to a controller on this machine.
 
         Raises NoDomain if neither answers.
@@ -55,12 +61,12 @@ class Client:
             except OSError:
                 connection.close()
                 continue
-            return cls(connection)
+            return cls(connection, run_dir)
         raise NoDomain(
             f"no domain answers in {run_dir}; start one with: cosched cluster up"
         )
 
-    def __enter__(self) -> Client:
+    def __enter__(self: SomeClient) -> SomeClient:
         return self
 
     def __exit__(
@@ -83,19 +89,19 @@ class Client:
         number: int = found["job"]
         return number
 
-    def queue(self, ended: int = 0) -> list[dict[str, Any]]:
+    def queue(self, ended: int = 0) -> list[JobInfo]:
         """Returns the jobs that have not ended, and the ``ended`` latest of all."""
-        found: list[dict[str, Any]] = self._ask("queue", ended=ended)
+        found: list[JobInfo] = self._ask("queue", ended=ended)
         return found
 
-    def job(self, number: int) -> dict[str, Any]:
+    def job(self, number: int) -> JobInfo:
         """Returns a job; its member ``why`` is one line."""
-        found: dict[str, Any] = self._ask("job", job=number)
+        found: JobInfo = self._ask("job", job=number)
         return found
 
-    def wait(self, number: int) -> dict[str, Any]:
-        """Returns a job once it has ended."""
-        found: dict[str, Any] = self._ask("wait", within_s=None, job=number)
+    def wait(self, number: int, meanwhile: Callable[[], object] | None = None) -> JobInfo:
+        """Returns a job once it has ended. meanwhile: called again and again until then."""
+        found: JobInfo = self._ask("wait", None, meanwhile, job=number)
         return found
 
     def cancel(self, number: int) -> None:
@@ -110,9 +116,9 @@ class Client:
         """Lets a held job wait in the queue again."""
         self._ask("unhold", job=number)
 
-    def nodes(self) -> list[dict[str, Any]]:
+    def nodes(self) -> list[NodeInfo]:
         """Returns the nodes of the domain."""
-        found: list[dict[str, Any]] = self._ask("nodes")
+        found: list[NodeInfo] = self._ask("nodes")
         return found
 
     def drain(self, names: Sequence[str], reason: str = "") -> None:
@@ -126,14 +132,22 @@ class Client:
     def down(self, *, end_jobs: bool) -> list[int]:
         """Ends the domain; returns the jobs that were ended. Waiting jobs stay stored.
         Raises CoschedError if jobs run, unless they are to be ended."""
-        found: dict[str, list[int]] = self._ask("down", within_s=None, end_jobs=end_jobs)
+        found: dict[str, list[int]] = self._ask("down", None, end_jobs=end_jobs)
         return found["ended_jobs"]
 
-    def _ask(self, what: str, within_s: float | None = ANSWER_WITHIN_S, **more: Any) -> Any:
+    def _ask(
+        self,
+        what: str,
+        within_s: float | None = ANSWER_WITHIN_S,
+        meanwhile: Callable[[], object] | None = None,
+        **more: Any,
+    ) -> Any:
         request = json.dumps({"do": what, **more}).encode() + b"\n"
         self._connection.settimeout(within_s)
         try:
             self._connection.sendall(request)
+            if meanwhile is not None:
+                self._until_answered(meanwhile)
             line = self._stream.readline()
         except TimeoutError:
             raise CoschedError(
@@ -141,29 +155,35 @@ class Client:
             ) from None
         except OSError as error:
             raise NoDomain(f"the domain does not answer: {error.strerror}") from None
-        if not line:
+        if not line.endswith(b"\n"):
             raise NoDomain("the domain has closed the connection; try again")
         answer = json.loads(line)
         if "error" in answer:
             raise CoschedError(answer["error"])
         return answer["ok"]
 
+    def _until_answered(self, meanwhile: Callable[[], object]) -> None:
+        waiting = select.poll()
+        waiting.register(self._connection, select.POLLIN)
+        while not waiting.poll(MEANWHILE_S * 1000):
+            meanwhile()
+
 
 def make_submission(
     argv: Sequence[str],
     *,
+    environ: Mapping[str, str],
     name: str = "",
-    environ: Mapping[str, str] | None = None,
     cwd: str = "",
     **more: Any,
 ) -> Submission:
-    """Returns a submission with this process's environment and directory; ``more``: further
-    fields of ``Submission``."""
+    """Returns a submission with a new token, by default in this process's directory.
+    ``more``: further fields of ``Submission``."""
     return Submission(
         token=secrets.token_hex(_TOKEN_BYTES),
         name=name or os.path.basename(argv[0]) or "job",
         argv=tuple(argv),
-        environ=dict(os.environ if environ is None else environ),
+        environ=dict(environ),
         cwd=cwd or os.getcwd(),
         **more,
     )

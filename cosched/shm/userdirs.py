@@ -12,7 +12,7 @@ import contextlib
 import pwd
 import socket
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
@@ -20,6 +20,8 @@ from cosched.shm.paths import NodePaths, default_run_dir
 
 SYSTEM_RUN_DIR = Path("/run/cosched")
 ROOT_UID = 0
+#: Users reach a domain at its agents, and on the controller's machine at the controller.
+DOMAIN_SOCKETS = ("*/agent.sock", "domain/controller.sock")
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 #: Daemons answer at once. A stopped one still accepts the connection.
 _KNOCK_S = 1.0
@@ -46,17 +48,19 @@ def run_dir_to_ask(
     ``node``: checks the daemons of this node only. Raises CoschedError if another user
     prepared the user's directory and root's daemons do not run.
     """
-    usual = default_run_dir(environ, euid)
-    if environ.get("COSCHED_RUN_DIR") or usual == system:
-        return usual
-    problem = _problem_with(usual, euid)
-    if problem is None and _are_up(usual, node):
-        return usual
-    if _problem_with(system, ROOT_UID) is None and _are_up(system, node):
-        return system
-    if problem is not None:
-        raise CoschedError(problem)
-    return usual
+    return _dir_with((f"{node or '*'}/control.sock",), environ, euid, system)
+
+
+def domain_dir_to_ask(
+    environ: Mapping[str, str], euid: int, system: Path = SYSTEM_RUN_DIR
+) -> Path:
+    """Returns the run directory of the domain that serves this user, by the same rules."""
+    return _dir_with(DOMAIN_SOCKETS, environ, euid, system)
+
+
+def daemons_are_up(run_dir: Path) -> bool:
+    """Returns whether a scheduler daemon answers in this directory."""
+    return _are_up(run_dir, ("*/control.sock",))
 
 
 def check_own(path: Path, euid: int) -> None:
@@ -115,15 +119,30 @@ def _problem_with(path: Path, euid: int) -> str | None:
     return None
 
 
-def _are_up(run_dir: Path, node: str | None) -> bool:
-    """Returns whether a daemon answers in this directory: a socket can outlive its
-    daemon."""
-    pattern = "*" if node is None else node
+def _dir_with(
+    sockets: Sequence[str], environ: Mapping[str, str], euid: int, system: Path
+) -> Path:
+    usual = default_run_dir(environ, euid)
+    if environ.get("COSCHED_RUN_DIR") or usual == system:
+        return usual
+    problem = _problem_with(usual, euid)
+    if problem is None and _are_up(usual, sockets):
+        return usual
+    if _problem_with(system, ROOT_UID) is None and _are_up(system, sockets):
+        return system
+    if problem is not None:
+        raise CoschedError(problem)
+    return usual
+
+
+def _are_up(run_dir: Path, sockets: Sequence[str]) -> bool:
+    """Returns whether one of these sockets answers in this directory: a socket can outlive
+    its daemon."""
     try:
-        sockets = sorted(run_dir.glob(f"{pattern}/control.sock"))
+        found = [path for pattern in sockets for path in sorted(run_dir.glob(pattern))]
     except PermissionError:
         return False
-    return any(_answers(path) for path in sockets)
+    return any(_answers(path) for path in found)
 
 
 def _answers(path: Path) -> bool:

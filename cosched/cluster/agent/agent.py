@@ -252,7 +252,7 @@ class Agent:
             gid=found.gid,
             groups=_groups(found.uid, found.gid),
             argv=found.argv,
-            environ=found.environ,
+            environ={**found.environ, **self._environ_of_node()},
             cwd=found.cwd,
             umask=found.umask,
             place=job.route.place,
@@ -268,6 +268,12 @@ class Agent:
             label=found.label,
             grace_s=found.grace_s,
         )
+
+    def _environ_of_node(self) -> dict[str, str]:
+        """Returns the node's name for its tasks where its scheduler daemon has it, too.
+        Otherwise they look for a daemon by the host's name."""
+        daemon = self._paths.node(self.name) / "register.sock"
+        return {"COSCHED_NODE": self.name} if daemon.exists() else {}
 
     def _make_directory(self, start: Start, found: JobObject) -> Path:
         directory = self._paths.spool(self.name) / f"{start[0]}.{start[1]}"

@@ -38,18 +38,23 @@ class ActiveStart:
 
 
 def job_object(record: Record, counts: tuple[int, ...], grace_s: float) -> JobObject:
-    """Returns the job object of a record. counts: the tasks on each node."""
+    """Returns the job object of a record. counts: the tasks on each node.
+
+    COSCHED_JOB names the job to the nodes' schedulers. Its number is added, so that the name
+    differs from those of the user's other jobs.
+    """
     job = record.submission
+    number = str(record.number)
+    environ = {**job.environ, "COSCHED_DOMAIN_JOB": number}
+    environ["COSCHED_DOMAIN_START"] = str(record.start)
+    if "COSCHED_JOB" in environ:
+        environ["COSCHED_JOB"] += f"-{number}"
     return JobObject(
         name=job.name,
         uid=record.uid,
         gid=record.gid,
         argv=job.argv,
-        environ={
-            **job.environ,
-            "COSCHED_DOMAIN_JOB": str(record.number),
-            "COSCHED_DOMAIN_START": str(record.start),
-        },
+        environ=environ,
         cwd=job.cwd,
         umask=job.umask,
         counts=counts,

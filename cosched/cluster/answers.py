@@ -1,0 +1,50 @@
+"""Defines what a domain answers about its jobs and nodes; ``--json`` prints the same."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+
+class _Job(TypedDict):
+    job: int
+    name: str
+    uid: int
+    state: str
+    nodes: int | None
+    tasks: int | None
+    hosts: list[str]
+    submitted_ns: int
+    started_ns: int | None
+    ended_ns: int | None
+    expected_ns: int | None
+    time_ns: int
+    status: int | None
+    reason: str
+    starts: int
+    command: list[str]
+    cwd: str
+    output: str
+    error: str
+
+
+class JobInfo(_Job, total=False):
+    """A job. Times are by the wall clock; None: not yet, or unknown.
+
+    state: ``held``, ``queued``, ``starting``, ``running``, or how it ended: ``done``,
+    ``failed``, ``cancelled``, ``timeout``, ``node lost``. nodes, tasks: how many of each.
+    hosts: the nodes of its latest start. status: as a shell reports it. starts: how often
+    it was started. output, error: its files, in ``cwd`` unless they begin with ``/``; an
+    empty ``error`` means the same file.
+    """
+
+    why: str  #: one line: what it does or waits for; only in the answer about one job
+
+
+class NodeInfo(TypedDict):
+    """A node. slots: the tasks that it takes. jobs: the numbers of its jobs."""
+
+    node: str
+    state: str
+    reason: str
+    slots: int
+    jobs: list[int]
