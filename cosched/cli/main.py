@@ -29,6 +29,12 @@ SECTIONS = {
         "config": ("nodes.config", "command", "Show, check and change the configuration."),
     },
     "Domain": {
+        "submit": ("domain.submit", "command", "Send a job to the domain's queue."),
+        "queue": ("domain.queue", "command", "Show the jobs that wait or run there."),
+        "output": ("domain.output", "command", "Print the output of a job."),
+        "cancel": ("domain.steer", "cancel", "End jobs, or take them from the queue."),
+        "hold": ("domain.steer", "hold", "Keep waiting jobs from starting."),
+        "unhold": ("domain.steer", "unhold", "Let held jobs start."),
         "cluster": ("cluster.main", "command", "Run a queue and an agent on each node."),
     },
     "Measure": {

@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem
 
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S, parse_duration
-from cosched.shm.userdirs import own_run_dir, run_dir_to_ask
+from cosched.shm.userdirs import domain_dir_to_ask, own_run_dir, run_dir_to_ask
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -35,6 +35,15 @@ def asked_run_dir_option(function: F) -> F:
     return run_dir_option_with(
         lambda: run_dir_to_ask(os.environ, os.geteuid()),
         "/tmp/cosched-UID where daemons of yours are up, else /run/cosched",
+    )(function)
+
+
+def domain_dir_option(function: F) -> F:
+    """``--run-dir`` for commands about jobs of a domain: by default the domain that serves
+    the user."""
+    return run_dir_option_with(
+        lambda: domain_dir_to_ask(os.environ, os.geteuid()),
+        "/tmp/cosched-UID where a domain of yours is up, else /run/cosched",
     )(function)
 
 
@@ -198,3 +207,22 @@ def complete_jobs(
         for job in status[part]
     }
     return [CompletionItem(name) for name in sorted(names) if name.startswith(begun)]
+
+
+def complete_domain_jobs(
+    ctx: click.Context, _param: click.Parameter, begun: str
+) -> list[CompletionItem]:
+    """Offers the numbers of the domain's jobs that have not ended, with their names; none
+    where no domain answers."""
+    from cosched.jobs.client import Client
+
+    try:
+        with Client.connect(ctx.params.get("run_dir")) as client:
+            jobs = client.queue()
+    except CoschedError:
+        return []
+    return [
+        CompletionItem(str(job["job"]), help=job["name"])
+        for job in jobs
+        if str(job["job"]).startswith(begun)
+    ]

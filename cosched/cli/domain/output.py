@@ -1,0 +1,61 @@
+"""``cosched output``: prints what a job has written."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from cosched.cli.options import complete_domain_jobs, domain_dir_option
+from cosched.core.errors import CoschedError
+from cosched.jobs.client import Client
+from cosched.jobs.following import Tail, wait_patiently
+
+
+@click.command("output")
+@click.argument(
+    "job",
+    metavar="JOB",
+    type=click.IntRange(min=1),
+    shell_complete=complete_domain_jobs,
+)
+@click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")
+@click.option("--error", is_flag=True, help="Its standard error, if that is apart.")
+@domain_dir_option
+def command(job: int, follow: bool, error: bool, run_dir: Path) -> None:
+    """Print the output of a job of the domain.
+
+    JOB is a number, as cosched queue shows it. The first node of the job writes the file,
+    which this machine must be able to read.
+
+    \b
+    Examples:
+      cosched output 12
+      cosched output -f 12
+      cosched output --error 12
+    """
+
+    def connect() -> Client:
+        return Client.connect(run_dir)
+
+    with connect() as client:
+        info = client.job(job)
+    path = Path(info["cwd"], info["error" if error and info["error"] else "output"])
+    tail = Tail(path, sys.stdout.buffer)
+    try:
+        tail.copy()
+        if follow:
+            info = wait_patiently(connect, job, tail.copy)
+            tail.copy()
+    except BrokenPipeError:
+        raise
+    except OSError as problem:
+        raise CoschedError(f"{path}: {problem.strerror}") from None
+    finally:
+        tail.close()
+    if not tail.found:
+        if info["started_ns"] is None:
+            raise CoschedError(f"job {job}: has no output: {info['why']}")
+        where = ", ".join(info["hosts"][:1])
+        raise CoschedError(f"{path}: is not visible here; node {where} wrote it")

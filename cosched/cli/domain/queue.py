@@ -1,0 +1,105 @@
+"""``cosched queue``: shows the jobs of the domain."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from cosched.cli.options import domain_dir_option, json_option
+from cosched.cluster.answers import JobInfo
+from cosched.core.units import NS_PER_S
+from cosched.jobs.client import Client
+from cosched.tables import table
+
+_HEAD = ("job", "name", "user", "nodes", "ranks", "state", "start", "reason")
+_NAME_MOST = 20
+#: More jobs than a domain returns.
+_ALL = 1 << 31
+_DAY_S = 86400
+
+
+@click.command("queue")
+@click.option("--all", "everything", is_flag=True, help="Jobs that have ended, too.")
+@click.option(
+    "--ended",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="The last N jobs, too, if they have ended.",
+)
+@click.option("--me", is_flag=True, help="Only jobs of yours.")
+@domain_dir_option
+@json_option
+def command(
+    everything: bool, ended: int | None, me: bool, run_dir: Path, as_json: bool
+) -> None:
+    """Show the jobs that wait or run in the domain.
+
+    The start of a waiting job is an expectation, marked ~. The reason is where a job runs,
+    or why it failed; cosched why JOB says more.
+
+    \b
+    Examples:
+      cosched queue
+      cosched queue --me --ended 10
+      cosched queue --json
+    """
+    with Client.connect(run_dir) as client:
+        jobs = client.queue(_ALL if everything else ended or 0)
+    if me:
+        jobs = [job for job in jobs if job["uid"] == os.geteuid()]
+    if as_json:
+        click.echo(json.dumps({"jobs": jobs}))
+    elif jobs:
+        now_s = time.time()
+        rows = [_row(job, now_s) for job in jobs]
+        click.echo("\n".join(table(_HEAD, rows, "><<>><<<", gap=1)))
+    else:
+        click.echo("no jobs")
+
+
+def _row(job: JobInfo, now_s: float) -> Sequence[str]:
+    return (
+        str(job["job"]),
+        job["name"][:_NAME_MOST],
+        user_name(job["uid"]),
+        "-" if job["nodes"] is None else str(job["nodes"]),
+        "-" if job["tasks"] is None else str(job["tasks"]),
+        job["state"],
+        _start(job, now_s),
+        _reason(job),
+    )
+
+
+def _start(job: JobInfo, now_s: float) -> str:
+    if job["started_ns"] is not None:
+        return clock(job["started_ns"], now_s)
+    if job["expected_ns"] is not None and job["ended_ns"] is None:
+        return "~" + clock(job["expected_ns"], now_s)
+    return "-"
+
+
+def _reason(job: JobInfo) -> str:
+    if job["ended_ns"] is not None:
+        return job["reason"]
+    return ",".join(job["hosts"]) if job["state"] in ("starting", "running") else ""
+
+
+def clock(at_ns: int, now_s: float) -> str:
+    """Returns a time of the day, or a date for times that are far away."""
+    moment = time.localtime(at_ns / NS_PER_S)
+    near = abs(at_ns / NS_PER_S - now_s) < _DAY_S / 2
+    return time.strftime("%H:%M:%S" if near else "%m-%d %H:%M", moment)
+
+
+def user_name(uid: int) -> str:
+    """Returns a user's name, or the number of one without a name."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)

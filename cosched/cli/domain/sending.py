@@ -1,0 +1,54 @@
+"""Sends a job for ``cosched submit``, and waits for it if the user wants that."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from cosched.cluster.answers import JobInfo
+from cosched.jobs.client import Client
+from cosched.jobs.job import Job
+from cosched.jobs.tasks import Reports
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """A job that is to be sent to the domain of a run directory."""
+
+    job: Job
+    run_dir: Path
+
+    def submit(self) -> JobInfo:
+        """Submits the job; returns it as the domain has it."""
+        with self._connect() as client:
+            return client.job(client.submit(self.job, _REPORTS))
+
+    def run_to_end(self, *, copy: bool) -> JobInfo:
+        """Submits the job and returns it once it has ended. copy: copies its output."""
+        from cosched.cli.domain.waiting import Sizes, run_to_end
+
+        sizes = Sizes.of(self.job.output, self.job.error) if copy else None
+        with self._connect() as client:
+            submission = client.prepare(self.job, _REPORTS)
+
+        def submit() -> int:
+            with self._connect() as client:
+                return client.submit(submission)
+
+        return run_to_end(self._connect, submit, sizes, _say)
+
+    def _connect(self) -> Client:
+        return Client.connect(self.run_dir)
+
+
+def _say(line: str) -> None:
+    print(f"cosched submit: {line}", file=sys.stderr)
+
+
+def _note(line: str) -> None:
+    if sys.stderr.isatty():
+        _say(line)
+
+
+_REPORTS = Reports(lambda line: _say(f"warning: {line}"), _note)

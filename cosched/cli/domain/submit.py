@@ -1,0 +1,167 @@
+"""``cosched submit``: sends a job to the domain."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from cosched.cli.options import complete_paths, domain_dir_option, json_option
+from cosched.cli.run.choices import run_time
+from cosched.core.units import NS_PER_S, parse_bytes
+from cosched.jobs.job import Job
+
+_USUAL = Job(())
+
+
+@click.command(
+    "submit",
+    context_settings={"allow_interspersed_args": False},
+    short_help="Send a job to the domain.",
+)
+@click.option(
+    "-n",
+    "-np",
+    "--ranks",
+    type=click.IntRange(min=1),
+    metavar="R",
+    help="How many ranks, on as few nodes as possible.  [default: 1]",
+)
+@click.option("--nodes", type=click.IntRange(min=1), metavar="N", help="How many nodes.")
+@click.option(
+    "--ppn", type=click.IntRange(min=1), metavar="K", help="How many ranks on a node."
+)
+@click.option(
+    "--time",
+    "time_ns",
+    metavar="TIME",
+    callback=run_time,
+    help="The job is ended after this time: 90 or 90s, 1:30 (minutes), 2h, 2:00:00 or"
+    " 1-12:00:00 (days).  [default: the domain's, 1h]",
+)
+@click.option("--name", help="[default: the program's]")
+@click.option(
+    "--output",
+    metavar="FILE",
+    help="Both outputs go there; %j is the job's number, %x its name."
+    f"  [default: {_USUAL.output}]",
+)
+@click.option("--error", metavar="FILE", help="Standard error goes there instead.")
+@click.option(
+    "--input", default=_USUAL.input, metavar="FILE", help="Standard input of rank 0."
+)
+@click.option("--label", is_flag=True, help="Begin each line of output with its rank.")
+@click.option("--bind", is_flag=True, help="Keep each rank on one CPU.")
+@click.option("--hold", is_flag=True, help="Let the job wait until cosched unhold.")
+@click.option("--requeue", is_flag=True, help="Start it again if a node is lost.")
+@click.option(
+    "--mpi",
+    metavar="MPI",
+    help="An mpiexec, a prefix, mpich, openmpi or none.  [default: what the program uses]",
+)
+@click.option(
+    "--memory",
+    metavar="SIZE",
+    help="Memory that the job needs on each of its nodes, such as 8G.",
+)
+@click.option("--no-shim", is_flag=True, help="Do not coschedule the job.")
+@click.option(
+    "--wait",
+    "waits",
+    is_flag=True,
+    help="Wait for the end; copy the output and end with the job's status.",
+)
+@domain_dir_option
+@json_option
+@click.argument(
+    "argv",
+    nargs=-1,
+    type=click.UNPROCESSED,
+    metavar="PROGRAM [ARGS]...",
+    shell_complete=complete_paths,
+)
+@click.pass_context
+def command(
+    ctx: click.Context,
+    argv: tuple[str, ...],
+    ranks: int | None,
+    nodes: int | None,
+    ppn: int | None,
+    time_ns: int | None,
+    name: str | None,
+    output: str | None,
+    error: str | None,
+    input: str,
+    label: bool,
+    bind: bool,
+    hold: bool,
+    requeue: bool,
+    mpi: str | None,
+    memory: str | None,
+    no_shim: bool,
+    waits: bool,
+    run_dir: Path,
+    as_json: bool,
+) -> int:
+    """Send a job to the domain's queue.
+
+    PROGRAM is a program with its arguments; with several ranks each of them runs it. The
+    ranks of an MPI program take part in coscheduling as with cosched-run. A script with one
+    rank may start jobs of its own. The job gets this environment and this directory.
+
+    --wait copies the job's output to standard output and standard error, unless --json is
+    given. An interrupt cancels the job. A second one only ends this command.
+
+    \b
+    Examples:
+      cosched submit -n 4 ./app
+      cosched submit --nodes 2 --ppn 4 --time 2h python app.py
+      cosched submit --name step1 --output step1.txt -- ./script.sh --fast
+      cosched submit --wait -n 2 ./app
+      cosched submit --hold --json ./app
+    """
+    if not argv:
+        raise click.UsageError("Missing PROGRAM.", ctx)
+    if memory is not None and no_shim:
+        raise click.UsageError("--memory needs coscheduling.", ctx)
+    from cosched.cli.domain.sending import Sending
+
+    with contextlib.ExitStack() as stack:
+        if waits and not as_json and output is None and error is None:
+            from cosched.cli.domain.waiting import private_files
+
+            output, error = stack.enter_context(private_files())
+        job = Job(
+            argv,
+            ranks=ranks or 0,
+            nodes=nodes or 0,
+            ppn=ppn or 0,
+            time_s=(time_ns or 0) / NS_PER_S,
+            name=name or "",
+            output=_USUAL.output if output is None else output,
+            error=error or "",
+            input=input,
+            label=label,
+            bind=bind,
+            held=hold,
+            requeue=requeue,
+            mpi=mpi,
+            shim=not no_shim,
+            memory_bytes=0 if memory is None else parse_bytes(memory, "--memory"),
+        )
+        sending = Sending(job, run_dir)
+        if waits:
+            ended = sending.run_to_end(copy=not as_json)
+            if as_json:
+                click.echo(json.dumps(ended))
+            elif ended["reason"]:
+                line = f"job {ended['job']}: {ended['state']}: {ended['reason']}"
+                print(f"cosched submit: {line}", file=sys.stderr)
+            status = ended["status"] or 0
+            return status & 0xFF or min(status, 1)
+        info = sending.submit()
+        click.echo(json.dumps(info) if as_json else f"job {info['job']}")
+        return 0

@@ -1,0 +1,145 @@
+"""Waits for a job as if it ran here: its output, its status, and signals that end it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any
+
+from cosched.cluster.answers import JobInfo
+from cosched.core.errors import CoschedError
+from cosched.jobs.client import Client
+from cosched.jobs.following import Tail, size_of, wait_patiently
+from cosched.linux.homes import cache_home
+
+_ENDING = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupted(BaseException):
+    """A signal asks that the job ends."""
+
+
+class Interrupts:
+    """Within it the first SIGINT or SIGTERM raises Interrupted, once ``arm`` was called.
+    The second one ends this process."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._armed = False
+        self._old: dict[int, Any] = {}
+
+    def __enter__(self) -> Interrupts:
+        self._old = {number: signal.signal(number, self._take) for number in _ENDING}
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for number, handler in self._old.items():
+            signal.signal(number, handler)
+
+    def arm(self) -> None:
+        """Raises Interrupted now if a signal has come, otherwise when one comes."""
+        self._armed = True
+        if self._count:
+            raise Interrupted
+
+    def _take(self, number: int, _frame: FrameType | None) -> None:
+        self._count += 1
+        if self._count > 1:
+            raise SystemExit(128 + number)
+        if self._armed:
+            raise Interrupted
+
+
+@contextlib.contextmanager
+def private_files() -> Iterator[tuple[str, str]]:
+    """Yields names for a job's two outputs, in a directory that is removed at the end."""
+    parent = cache_home(os.environ) / "cosched" / "output"
+    try:
+        parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        directory = tempfile.mkdtemp(prefix="job-", dir=parent)
+    except OSError as error:
+        raise CoschedError(f"{parent}: {error.strerror}; use --output") from None
+    try:
+        yield f"{directory}/out", f"{directory}/err"
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What the outputs held before the job, so that it is not copied."""
+
+    output: int
+    error: int
+
+    @classmethod
+    def of(cls, output: str, error: str) -> Sizes:
+        """Looks at the files of a job that is not submitted yet."""
+        return cls(size_of(Path(output)), size_of(Path(error)) if error else 0)
+
+
+def run_to_end(
+    connect: Callable[[], Client],
+    submit: Callable[[], int],
+    sizes: Sizes | None,
+    complain: Callable[[str], None],
+) -> JobInfo:
+    """Submits a job and returns it once it has ended; copies its output meanwhile.
+
+    sizes: None if the output is not copied. complain: takes a line for the user. SIGINT and
+    SIGTERM cancel the job.
+    """
+    with Interrupts() as interrupts:
+        number = submit()
+        tails: list[Tail] = []
+        try:
+            try:
+                interrupts.arm()
+                if sizes is not None:
+                    tails = _tails(connect, number, sizes)
+                return _wait(connect, number, tails)
+            except (Interrupted, BrokenPipeError) as why:
+                complain(f"job {number}: is being cancelled")
+                with connect() as client, contextlib.suppress(CoschedError):
+                    client.cancel(number)
+                copied = tails if isinstance(why, Interrupted) else []
+                ended = _wait(connect, number, copied)
+                if isinstance(why, BrokenPipeError):
+                    raise
+                return ended
+        finally:
+            for tail in tails:
+                tail.close()
+
+
+def _tails(connect: Callable[[], Client], number: int, sizes: Sizes) -> list[Tail]:
+    with connect() as client:
+        job = client.job(number)
+    where = Path(job["cwd"])
+    tails = [Tail(where / job["output"], sys.stdout.buffer, sizes.output)]
+    if job["error"] and job["error"] != job["output"]:
+        tails.append(Tail(where / job["error"], sys.stderr.buffer, sizes.error))
+    return tails
+
+
+def _wait(connect: Callable[[], Client], number: int, tails: list[Tail]) -> JobInfo:
+    def copy() -> None:
+        for tail in tails:
+            tail.copy()
+
+    ended = wait_patiently(connect, number, copy)
+    copy()
+    return ended

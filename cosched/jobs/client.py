@@ -1,0 +1,148 @@
+"""Submits jobs to a domain and watches them: the ``Client`` for programs.
+
+from cosched import Client, Job
+
+with Client.connect() as client:
+    number = client.submit(Job(["./app"], ranks=4))
+    print(client.wait(number)["state"])
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from cosched.cluster import client as domain
+from cosched.cluster.client import NoDomain
+from cosched.cluster.submission import Submission
+from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S
+from cosched.jobs.choices import configured_choices
+from cosched.jobs.job import Job, sendable
+from cosched.jobs.outer import without_outer_job
+from cosched.jobs.serving import Served, Surroundings, serve
+from cosched.jobs.tasks import Reports
+from cosched.launch.command import Site
+from cosched.shm.userdirs import (
+    SYSTEM_RUN_DIR,
+    daemons_are_up,
+    domain_dir_to_ask,
+)
+
+__all__ = ["Client", "NoDomain"]
+
+SomeClient = TypeVar("SomeClient", bound="Client")
+_WARNINGS = Reports(warnings.warn, lambda line: None)
+
+
+class Client(domain.Client):
+    """A connection to a domain."""
+
+    @classmethod
+    def connect(
+        cls: type[SomeClient],
+        run_dir: Path | str | None = None,
+        node: str | None = None,
+    ) -> SomeClient:
+        """Connects to the domain of a run directory, by default to the one that serves this
+        user. node: this machine's name in the domain. Raises NoDomain if none answers."""
+        if run_dir is None:
+            run_dir = domain_dir_to_ask(os.environ, os.geteuid())
+        return super().connect(
+            Path(run_dir).absolute(), node or os.environ.get("COSCHED_NODE")
+        )
+
+    def submit(self, job: Job | Submission, reports: Reports = _WARNINGS) -> int:
+        """Submits a job; returns its number.
+
+        Raises CoschedError if the domain can never run it, or if something is missing here.
+        """
+        return super().submit(self.prepare(job, reports) if isinstance(job, Job) else job)
+
+    def prepare(self, job: Job, reports: Reports = _WARNINGS) -> Submission:
+        """Returns a job as it is sent; builds the shim for its MPI if it is not there. Sent
+        twice it is still one job. reports: by default Python's warnings."""
+        job.check()
+        given = os.environ if job.environ is None else job.environ
+        environ, dropped = sendable(without_outer_job(given))
+        if dropped:
+            reports.warn(f"{', '.join(map(ascii, dropped))}: not UTF-8, so not sent")
+        around = Surroundings(
+            environ,
+            _run_dir_of_daemons(self.run_dir),
+            configured_choices(given, os.geteuid()),
+            os.geteuid() == 0,
+            _lab_of(self.run_dir),
+        )
+        served = serve(job, around, reports)
+        if served.alone:
+            self._check_fits_a_node(job.total)
+        counts = (0, 1, 1) if served.alone else (job.ranks, job.nodes, job.ppn)
+        return _make_submission(job, served, counts, environ)
+
+    def _check_fits_a_node(self, ranks: int) -> None:
+        most = max((node["slots"] for node in self.nodes()), default=0)
+        if ranks > most > 0:
+            raise CoschedError(
+                f"infeasible: needs {ranks} tasks on a node, a node takes {most}"
+            )
+
+
+def _make_submission(
+    job: Job, served: Served, counts: tuple[int, int, int], environ: Mapping[str, str]
+) -> Submission:
+    ranks, nodes, ppn = counts
+    return domain.make_submission(
+        served.argv,
+        name=job.name or served.label,
+        environ={**environ, **served.environ},
+        cwd=job.cwd or _working_directory(),
+        umask=_umask(),
+        ranks=ranks,
+        nodes=nodes,
+        ppn=ppn,
+        time_ns=round(job.time_s * NS_PER_S),
+        pmi=served.pmi,
+        pmix_library=served.pmix_library,
+        bind=job.bind and not served.alone,
+        input=job.input,
+        output=job.output,
+        error=job.error,
+        label=job.label,
+        held=job.held,
+        requeue=job.requeue,
+    )
+
+
+def _run_dir_of_daemons(run_dir: Path) -> Path:
+    """Returns where the ranks look for their node's scheduler daemon: in the domain's run
+    directory, unless only root's daemons run."""
+    if daemons_are_up(run_dir) or not daemons_are_up(SYSTEM_RUN_DIR):
+        return run_dir
+    return SYSTEM_RUN_DIR
+
+
+def _lab_of(run_dir: Path) -> Site | None:
+    """Returns the network of the lab in this run directory, if one is up."""
+    if not (run_dir / "lab").exists():
+        return None
+    from cosched.lab.lab import Lab
+
+    lab = Lab.load(run_dir)
+    return None if lab is None else Site(network=lab.network)
+
+
+def _working_directory() -> str:
+    try:
+        return os.getcwd()
+    except OSError as error:
+        raise CoschedError(f"the working directory: {error.strerror}") from None
+
+
+def _umask() -> int:
+    umask = os.umask(0o077)
+    os.umask(umask)
+    return umask

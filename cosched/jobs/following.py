@@ -1,0 +1,80 @@
+"""Copies a job's output as it comes, and waits for the job's end."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+from cosched.cluster.answers import JobInfo
+from cosched.cluster.client import Client, NoDomain
+
+_READ_BYTES = 1 << 20
+#: How long a domain may be away, such as while its controller restarts.
+PATIENCE_S = 60.0
+_RETRY_S = 0.5
+
+
+class Tail:
+    """Copies what is added to a file. The file may not exist yet. start: what it had
+    before, which is not copied."""
+
+    def __init__(self, path: Path, to: BinaryIO, start: int = 0) -> None:
+        self.path = path
+        self._to = to
+        self._at = start
+        self._file: int | None = None
+
+    @property
+    def found(self) -> bool:
+        """Whether the file has existed."""
+        return self._file is not None
+
+    def copy(self) -> None:
+        """Copies all that is there. Raises OSError if the file cannot be read, or if
+        nobody reads the copy."""
+        if self._file is None:
+            try:
+                self._file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            except FileNotFoundError:
+                return
+        while data := os.pread(self._file, _READ_BYTES, self._at):
+            self._at += len(data)
+            self._to.write(data)
+        self._to.flush()
+
+    def close(self) -> None:
+        """Closes the file."""
+        if self._file is not None:
+            os.close(self._file)
+
+
+def size_of(path: Path) -> int:
+    """Returns the size of a file, 0 if there is none."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def wait_patiently(
+    connect: Callable[[], Client], number: int, meanwhile: Callable[[], object]
+) -> JobInfo:
+    """Returns a job once it has ended. The domain may be away for a while. meanwhile:
+    called again and again until then."""
+    away_since: float | None = None
+    while True:
+        try:
+            with connect() as client:
+                client.job(number)
+                away_since = None
+                return client.wait(number, meanwhile)
+        except NoDomain:
+            now = time.monotonic()
+            away_since = away_since or now
+            if now >= away_since + PATIENCE_S:
+                raise
+        meanwhile()
+        time.sleep(_RETRY_S)

@@ -1,0 +1,73 @@
+"""Defines a job as its user wants it in a domain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cosched.core.errors import CoschedError
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job for a domain.
+
+    argv: the program and its arguments. Either ``ranks``, or ``nodes`` and ``ppn`` (ranks
+    on each node) are given; 0 means not given. time_s: its time limit; 0: the domain's
+    usual one. name: by default the program's. output, error, input: files, in ``cwd``
+    unless they begin with ``/``. In the names of outputs ``%j`` is the job's number and
+    ``%x`` its name. Without ``error`` both streams go to ``output``. label: begin each line
+    with its rank. bind: keep each rank on one CPU. held: wait until ``unhold``. requeue:
+    start the job again if a node is lost.
+
+    mpi: a prefix, an mpiexec, ``mpich``, ``openmpi``, ``none``; by default the one that the
+    program uses. shim: whether it takes part in coscheduling. memory_bytes: what it needs
+    on each node. environ, cwd: by default those of this process.
+    """
+
+    argv: Sequence[str]
+    ranks: int = 0
+    nodes: int = 0
+    ppn: int = 0
+    time_s: float = 0
+    name: str = ""
+    output: str = "cosched-%j.out"
+    error: str = ""
+    input: str = "/dev/null"
+    label: bool = False
+    bind: bool = False
+    held: bool = False
+    requeue: bool = False
+    mpi: str | None = None
+    shim: bool = True
+    memory_bytes: int = 0
+    environ: Mapping[str, str] | None = None
+    cwd: str = ""
+
+    def check(self) -> None:
+        """Raises CoschedError for a job that cannot be sent."""
+        if isinstance(self.argv, str) or not self.argv or not self.argv[0]:
+            raise CoschedError("a job needs a program: a list of words")
+        for word in (*self.argv, self.name, self.output, self.error, self.input, self.cwd):
+            if not _is_text(word):
+                raise CoschedError(f"{word!a}: is not UTF-8 without NUL")
+
+    @property
+    def total(self) -> int:
+        """The number of its ranks."""
+        return self.ranks or max(self.nodes, 1) * max(self.ppn, 1)
+
+
+def sendable(environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Returns the variables that are UTF-8, and the names of the others."""
+    kept = {
+        name: text for name, text in environ.items() if _is_text(name) and _is_text(text)
+    }
+    return kept, [name for name in environ if name not in kept]
+
+
+def _is_text(word: str) -> bool:
+    try:
+        return b"\0" not in word.encode()
+    except UnicodeEncodeError:
+        return False

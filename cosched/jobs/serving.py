@@ -1,0 +1,175 @@
+"""Decides how the ranks of a job are started in a domain, and what they find around them.
+
+The agents serve PMI-1 to MPICH and PMIx to Open MPI. For another MPI its own mpiexec runs
+as the job's only task. A program without MPI, such as a script, is started as it is.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cosched.core.errors import CoschedError
+from cosched.jobs.choices import Choices
+from cosched.jobs.expected import Lengths
+from cosched.jobs.job import Job
+from cosched.jobs.tasks import Reports, rank_environment
+from cosched.launch.command import TRANSPORT_VARIABLES, Site, is_launcher
+from cosched.launch.environment import Part, job_label, submission_ns
+from cosched.launch.family import Family, Mpi
+from cosched.launch.job import Job as Resolved
+from cosched.launch.job import Request, resolve
+from cosched.launch.mpi import Places
+from cosched.launch.program import inspect, require
+
+#: For ``Job.mpi``: the program has no MPI.
+NO_MPI = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What is around a job. environ: without an outer job. run_dir: of the nodes' scheduler
+    daemons. lab: the nodes, if they are those of a lab."""
+
+    environ: Mapping[str, str]
+    run_dir: Path
+    choices: Choices
+    root: bool
+    lab: Site | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """How a job is started. environ: added to the user's. alone: one task starts the ranks
+    itself, on one node."""
+
+    argv: Sequence[str]
+    label: str
+    environ: Mapping[str, str] = field(default_factory=dict)
+    pmi: str = "none"
+    pmix_library: str = ""
+    alone: bool = False
+
+
+def serve(job: Job, around: Surroundings, reports: Reports) -> Served:
+    """Returns how the job is started. CoschedError names what is missing."""
+    argv = tuple(job.argv)
+    if is_launcher(argv[0]):
+        return _own_launcher(job, around, reports)
+    path = require(argv[0], around.environ)
+    program = inspect(argv, around.environ, path)
+    if job.mpi == NO_MPI:
+        return Served(argv, program.label)
+    guessed = program.family is None and job.mpi is None
+    if guessed and job.total == 1:
+        # A script that starts jobs of its own needs an environment without a job.
+        return Served(argv, program.label)
+    request = Request(argv, ranks=job.total, mpi=job.mpi, root=around.root)
+    try:
+        found = _resolve(request, around)
+    except CoschedError:
+        if not guessed:
+            raise
+        return Served(argv, program.label)
+    assert found.mpi is not None
+    pmi, library = _pmi(found.mpi)
+    if not pmi:
+        return _by_its_mpiexec(job, found, around, reports)
+    environ = {
+        **found.own_environment(),
+        **_lab_environment(found.mpi, around),
+        **_rank_environment(job, found, around, reports),
+    }
+    return Served(argv, found.label, environ, pmi, library)
+
+
+def _own_launcher(job: Job, around: Surroundings, reports: Reports) -> Served:
+    """The user's own launcher runs as one task."""
+    if job.total > 1 or job.mpi not in (None, NO_MPI):
+        raise CoschedError(
+            f"{job.argv[0]} starts ranks itself: leave it out, or leave out --ranks, "
+            "--nodes, --ppn and --mpi"
+        )
+    found = _resolve(Request(tuple(job.argv), root=around.root), around)
+    for warning in found.warnings:
+        reports.warn(warning)
+    return _one_task(job, found, around, reports)
+
+
+def _by_its_mpiexec(
+    job: Job, found: Resolved, around: Surroundings, reports: Reports
+) -> Served:
+    assert found.mpi is not None
+    what = f"{found.mpi.title} {found.mpi.version}"
+    if job.nodes > 1:
+        raise CoschedError(
+            f"the domain cannot start the ranks of {what} on several nodes; "
+            "ask for one node, or use cosched-run or its mpiexec with hosts"
+        )
+    reports.warn(
+        f"the domain cannot serve {what}: {found.mpi.mpiexec} starts its ranks on one node"
+    )
+    return _one_task(job, found, around, reports)
+
+
+def _one_task(job: Job, found: Resolved, around: Surroundings, reports: Reports) -> Served:
+    command = found.command(_rank_environment(job, found, around, reports))
+    return Served(command.argv, found.label, command.environ, alone=True)
+
+
+def _resolve(request: Request, around: Surroundings) -> Resolved:
+    places = Places(Path(sys.executable).parent, around.environ)
+    return resolve(request, Site(), places)
+
+
+def _rank_environment(
+    job: Job, found: Resolved, around: Surroundings, reports: Reports
+) -> dict[str, str]:
+    if not job.shim:
+        return {}
+    part = Part(
+        job_label(job.name or found.label),
+        around.run_dir,
+        "",
+        job.memory_bytes,
+        submission_ns(around.environ, time.time_ns()),
+        Lengths(reports.warn).expectation(found, None),
+    )
+    return rank_environment(found, around.choices, part, around.environ, reports)
+
+
+def _pmi(mpi: Mpi) -> tuple[str, str]:
+    """Returns what the agents serve to this MPI, and the library for that; "" for none."""
+    if mpi.intel:
+        return "", ""
+    if mpi.family is Family.MPICH:
+        return "pmi1", ""
+    library = _pmix_library(mpi.mpiexec)
+    return ("pmix", str(library)) if library is not None else ("", "")
+
+
+def _pmix_library(mpiexec: Path) -> Path | None:
+    try:
+        from cosched.cluster.pmi.pmix import find_libpmix
+    except ImportError:  # a build without PMIx
+        return None
+    return find_libpmix(mpiexec)
+
+
+def _lab_environment(mpi: Mpi, around: Surroundings) -> dict[str, str]:
+    """Returns what keeps the messages of a lab's nodes on their network: they share their
+    machine's memory."""
+    if around.lab is None or any(
+        name in around.environ for name in TRANSPORT_VARIABLES[mpi.family]
+    ):
+        return {}
+    if mpi.family is Family.MPICH:
+        return {"UCX_TLS": "tcp,self"}
+    return {
+        "OMPI_MCA_pml": "ob1",
+        "OMPI_MCA_btl": "tcp,self",
+        "OMPI_MCA_btl_tcp_if_include": around.lab.network,
+    }
