@@ -6,12 +6,13 @@ program needs.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
 import select
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -144,17 +145,12 @@ class Client:
     ) -> Any:
         request = json.dumps({"do": what, **more}).encode() + b"\n"
         self._connection.settimeout(within_s)
-        try:
+        with _reported(within_s):
             self._connection.sendall(request)
-            if meanwhile is not None:
-                self._until_answered(meanwhile)
+        if meanwhile is not None:
+            self._until_answered(meanwhile)
+        with _reported(within_s):
             line = self._stream.readline()
-        except TimeoutError:
-            raise CoschedError(
-                f"the controller has not answered within {within_s:g} s; try again"
-            ) from None
-        except OSError as error:
-            raise NoDomain(f"the domain does not answer: {error.strerror}") from None
         if not line.endswith(b"\n"):
             raise NoDomain("the domain has closed the connection; try again")
         answer = json.loads(line)
@@ -167,6 +163,19 @@ class Client:
         waiting.register(self._connection, select.POLLIN)
         while not waiting.poll(MEANWHILE_S * 1000):
             meanwhile()
+
+
+@contextlib.contextmanager
+def _reported(within_s: float | None) -> Iterator[None]:
+    """Makes one line of the connection's errors."""
+    try:
+        yield
+    except TimeoutError:
+        raise CoschedError(
+            f"the controller has not answered within {within_s:g} s; try again"
+        ) from None
+    except OSError as error:
+        raise NoDomain(f"the domain does not answer: {error.strerror}") from None
 
 
 def make_submission(

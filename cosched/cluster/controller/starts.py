@@ -40,8 +40,8 @@ class ActiveStart:
 def job_object(record: Record, counts: tuple[int, ...], grace_s: float) -> JobObject:
     """Returns the job object of a record. counts: the tasks on each node.
 
-    COSCHED_JOB names the job to the nodes' schedulers. Its number is added, so that the name
-    differs from those of the user's other jobs.
+    COSCHED_JOB names the job to the nodes' schedulers. Its number is added: the name must
+    differ from those of the user's other jobs.
     """
     job = record.submission
     number = str(record.number)

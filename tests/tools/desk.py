@@ -1,0 +1,118 @@
+"""Answers a domain's requests from a script: a Unix socket in a run directory."""
+
+import contextlib
+import json
+import socket
+import threading
+from pathlib import Path
+
+
+class FakeDesk:
+    """A domain whose jobs a test sets. ``asked``: the requests, in order. ``jobs``: the
+    answers about jobs by number. Submissions become jobs that are done at once, unless
+    ``runs`` is set."""
+
+    def __init__(self, run_dir: Path, slots=4):
+        self.asked, self.jobs, self.refusals = [], {}, {}
+        self.slots = slots
+        self.on_submit = lambda job: None
+        self.release = threading.Event()
+        self.release.set()
+        (run_dir / "domain").mkdir(parents=True)
+        self._server = socket.socket(socket.AF_UNIX)
+        self._server.bind(str(run_dir / "domain/controller.sock"))
+        self._server.listen()
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    @property
+    def submissions(self):
+        return [request["job"] for request in self.asked if request["do"] == "submit"]
+
+    def job(self, number, **more):
+        """Sets a job that the domain has."""
+        self.jobs[number] = {
+            "job": number,
+            "name": f"job{number}",
+            "uid": 0,
+            "state": "done",
+            "nodes": 1,
+            "tasks": 1,
+            "hosts": ["n1"],
+            "submitted_ns": 10**18,
+            "started_ns": 10**18,
+            "ended_ns": 10**18,
+            "expected_ns": None,
+            "time_ns": 3600 * 10**9,
+            "status": 0,
+            "reason": "",
+            "starts": 1,
+            "command": ["true"],
+            "cwd": "/",
+            "output": f"cosched-{number}.out",
+            "error": "",
+            "why": "ended with status 0",
+            **more,
+        }
+
+    def close(self):
+        self._server.close()
+
+    def _serve(self):
+        while True:
+            try:
+                connection, _ = self._server.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+
+    def _answer(self, connection):
+        with contextlib.suppress(BrokenPipeError):
+            self._converse(connection)
+
+    def _converse(self, connection):
+        with connection, connection.makefile("rwb") as stream:
+            for line in stream:
+                request = json.loads(line)
+                self.asked.append(request)
+                number = request.get("job")
+                if error := self.refusals.get(number if request["do"] != "submit" else 0):
+                    answer = {"error": error}
+                else:
+                    answer = {"ok": getattr(self, f"_{request['do']}")(number)}
+                stream.write(json.dumps(answer).encode() + b"\n")
+                stream.flush()
+
+    def _submit(self, job):
+        number = len(self.jobs) + 1
+        self.job(
+            number,
+            **{name: job[name] for name in ("name", "cwd")},
+            **{name: job[name].replace("%j", str(number)) for name in ("output", "error")},
+        )
+        self.on_submit(self.jobs[number])
+        return {"job": number}
+
+    def _job(self, number):
+        return self.jobs[number]
+
+    def _wait(self, number):
+        self.release.wait(30)
+        return self.jobs[number]
+
+    def _queue(self, _):
+        return list(self.jobs.values())
+
+    def _nodes(self, _):
+        return [
+            {"node": "n1", "state": "up", "reason": "", "slots": self.slots, "jobs": []}
+        ]
+
+    def _cancel(self, number):
+        self.jobs[number].update(state="cancelled", status=143, reason="cancelled")
+        self.release.set()
+        return {"job": number}
+
+    def _hold(self, number):
+        return {"job": number}
+
+    _unhold = _hold

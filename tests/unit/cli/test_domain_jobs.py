@@ -1,0 +1,351 @@
+"""The commands for jobs of a domain, with a domain that a test makes up."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from cosched import Client, Job
+from cosched.cli.entry import run_cli
+from cosched.cli.main import cosched
+from cosched.cluster.client import NoDomain
+from cosched.core.errors import CoschedError
+from tests.tools.desk import FakeDesk
+
+
+@pytest.fixture
+def desk(monkeypatch):
+    with tempfile.TemporaryDirectory(prefix="cosched-t-") as name:
+        for variable in os.environ:
+            if variable.startswith("COSCHED_") and variable != "COSCHED_RUNS":
+                monkeypatch.delenv(variable)
+        monkeypatch.setenv("COSCHED_RUN_DIR", name)
+        monkeypatch.setenv("XDG_CACHE_HOME", f"{name}/cache")
+        monkeypatch.chdir(name)
+        desk = FakeDesk(Path(name))
+        yield desk
+        desk.close()
+
+
+def run(*words):
+    return CliRunner().invoke(cosched, words, catch_exceptions=False)
+
+
+def cosched_run(*words):
+    """Runs a command in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "cosched.cli.main", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+# -- submit --------------------------------------------------------------------------------
+
+
+def test_submit_prints_the_number_and_sends_what_was_asked(desk):
+    done = run(
+        *("submit", "--nodes", "2", "--ppn", "3", "--time", "1:30", "--name", "x y"),
+        *("--output", "o", "--error", "e", "--input", "i", "--label", "--bind", "--hold"),
+        *("--requeue", "--mpi", "none", "sh", "-c", "exit 0"),
+    )
+    assert (done.exit_code, done.stdout) == (0, "job 1\n")
+    (sent,) = desk.submissions
+    assert sent["argv"] == ["sh", "-c", "exit 0"]
+    assert (sent["ranks"], sent["nodes"], sent["ppn"]) == (0, 2, 3)
+    assert (sent["name"], sent["time_ns"], sent["pmi"]) == ("x y", 90 * 10**9, "none")
+    assert (sent["output"], sent["error"], sent["input"]) == ("o", "e", "i")
+    assert all(sent[name] for name in ("label", "bind", "held", "requeue"))
+    assert sent["cwd"] == os.getcwd()
+    assert sent["environ"]["PATH"] == os.environ["PATH"]
+
+
+def test_submit_takes_the_options_of_the_program_as_they_are(desk):
+    assert run("submit", "-n", "1", "--", "sh", "--wait", "-n", "4").exit_code == 0
+    assert desk.submissions[0]["argv"] == ["sh", "--wait", "-n", "4"]
+
+
+def test_submit_with_json_prints_the_job(desk):
+    assert json.loads(run("submit", "--json", "true").stdout) == desk.jobs[1]
+
+
+def test_variables_of_an_outer_job_are_not_sent(desk, monkeypatch):
+    outer = {
+        "PMI_RANK": "3",
+        "PMIX_RANK": "3",
+        "OMPI_COMM_WORLD_RANK": "3",
+        "SLURM_PROCID": "3",
+        "SLURM_STEP_NUM_TASKS": "8",
+        "COSCHED_JOB": "outer",
+        "COSCHED_LAUNCHED": "outer:1",
+        "COSCHED_NODE": "login",
+    }
+    own = {"PMIX_MCA_gds": "hash", "OMPI_MCA_btl": "tcp,self", "SLURM_JOB_ID": "7"}
+    for name, text in {**outer, **own}.items():
+        monkeypatch.setenv(name, text)
+    run("submit", "true")
+    sent = desk.submissions[0]["environ"]
+    assert not set(outer) & set(sent)
+    assert {name: sent.get(name) for name in own} == own
+
+
+def test_variables_that_are_no_text_are_left_out_with_a_warning(desk, monkeypatch):
+    monkeypatch.setenv("BROKEN", os.fsdecode(b"\xff"))
+    done = run("submit", "true")
+    assert done.exit_code == 0
+    assert done.stderr == "cosched submit: warning: 'BROKEN': not UTF-8, so not sent\n"
+    assert "BROKEN" not in desk.submissions[0]["environ"]
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "line"),
+    [
+        (("nosuch",), 1, "cosched: program 'nosuch': not found in PATH"),
+        (("./nosuch",), 1, "cosched: program './nosuch': no such file"),
+        (("--frobnicate", "true"), 2, "cosched submit: No such option '--frobnicate'"),
+        ((), 2, "cosched submit: Missing PROGRAM."),
+        (("-n", "0", "true"), 2, "cosched submit: Invalid value for '-n'"),
+        (("--time", "soon", "true"), 2, "cosched submit: Invalid value for '--time'"),
+        (("--memory", "much", "true"), 1, "cosched: --memory: 'much'"),
+        (("--memory", "1G", "--no-shim", "true"), 2, "cosched submit: --memory needs"),
+        (("sh", os.fsdecode(b"\xff")), 1, r"cosched: '\udcff': is not UTF-8"),
+        (("--nodes", "2", "mpiexec", "./a"), 1, "cosched: mpiexec starts ranks itself"),
+    ],
+)
+def test_bad_submission_is_one_line(desk, capsys, words, status, line):
+    assert run_cli(cosched, ["submit", *words]) == status
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(line)
+    assert len(printed.err.splitlines()) == 1
+    assert not desk.submissions
+
+
+def test_refusal_of_the_domain_is_one_line(desk, capsys):
+    desk.refusals[0] = "infeasible: needs 9 nodes, the domain has 2"
+    assert run_cli(cosched, ["submit", "--nodes", "9", "true"]) == 1
+    assert (
+        capsys.readouterr().err == "cosched: infeasible: needs 9 nodes, the domain has 2\n"
+    )
+
+
+def test_no_domain_is_one_line(tmp_path, capsys):
+    assert run_cli(cosched, ["queue", "--run-dir", str(tmp_path)]) == 1
+    err = capsys.readouterr().err
+    assert err == (
+        f"cosched: no domain answers in {tmp_path}; start one with: cosched cluster up\n"
+    )
+
+
+# -- submit --wait -------------------------------------------------------------------------
+
+
+def write_outputs(job):
+    Path(job["output"]).write_text("out\n")
+    Path(job["error"]).write_text("err\n")
+
+
+def test_wait_copies_both_outputs_and_ends_with_the_status(desk):
+    def fail(job):
+        write_outputs(job)
+        job.update(state="failed", status=7, reason="rank 0 ended with status 7 on n1")
+
+    desk.on_submit = fail
+    with cosched_run("submit", "--wait", "true") as process:
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (7, "out\n")
+    assert err == "err\ncosched submit: job 1: failed: rank 0 ended with status 7 on n1\n"
+    assert not Path(desk.jobs[1]["output"]).parent.exists()
+
+
+def test_wait_with_a_file_copies_only_what_this_job_wrote(desk):
+    Path("log").write_text("old\n")
+    desk.on_submit = lambda job: Path("log").write_text("old\nnew\n")
+    with cosched_run("submit", "--wait", "--output", "log", "true") as process:
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (0, "new\n", "")
+    assert Path("log").read_text() == "old\nnew\n"
+
+
+def test_wait_with_json_prints_the_job_that_has_ended(desk):
+    done = run("submit", "--wait", "--json", "true")
+    assert json.loads(done.stdout) == desk.jobs[1]
+    assert desk.jobs[1]["output"] == "cosched-1.out"
+
+
+def test_status_that_a_process_cannot_have_is_not_success(desk):
+    desk.on_submit = lambda job: job.update(status=256)
+    assert run_cli(cosched, ["submit", "--wait", "true"]) == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_cancels_the_job(desk, number):
+    desk.release.clear()
+    with cosched_run("submit", "--wait", "true") as process:
+        until(lambda: {"do": "wait", "job": 1} in desk.asked)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+    assert {"do": "cancel", "job": 1} in desk.asked
+    assert (process.returncode, out) == (143, "")
+    assert err.splitlines() == [
+        "cosched submit: job 1: is being cancelled",
+        "cosched submit: job 1: cancelled: cancelled",
+    ]
+
+
+def test_second_signal_leaves_at_once(desk):
+    desk.release.clear()
+    desk._cancel = lambda number: {"job": number}  # a job that does not end
+    with cosched_run("submit", "--wait", "true") as process:
+        until(lambda: {"do": "wait", "job": 1} in desk.asked)
+        process.send_signal(signal.SIGINT)
+        until(lambda: desk.asked.count({"do": "wait", "job": 1}) == 2)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 130
+        process.communicate()
+    assert not Path(desk.jobs[1]["output"]).parent.exists()
+
+
+def test_reader_that_leaves_cancels_the_job(desk):
+    desk.release.clear()
+    desk.on_submit = lambda job: Path(job["output"]).write_text("x" * 10**6)
+    with cosched_run("submit", "--wait", "true") as process:
+        process.stdout.close()
+        assert process.wait(60) == 1
+        assert process.stderr.read() == "cosched submit: job 1: is being cancelled\n"
+    assert {"do": "cancel", "job": 1} in desk.asked
+
+
+def until(condition):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+# -- queue, output, cancel, hold, unhold ---------------------------------------------------
+
+
+def test_queue_fits_a_terminal_and_has_all_facts(desk):
+    now_ns = time.time_ns()
+    desk.job(1, state="running", nodes=31, tasks=496, hosts=[f"n{i}" for i in range(31)])
+    desk.job(2, state="queued", hosts=[], started_ns=None, ended_ns=None)
+    desk.jobs[1].update(ended_ns=None, started_ns=now_ns)
+    desk.jobs[2].update(expected_ns=now_ns, name="a" * 60)
+    desk.job(3, state="node lost", reason="node n2 was lost", started_ns=now_ns)
+    desk.job(4, state="queued", nodes=None, tasks=None, started_ns=None, ended_ns=None)
+    desk.job(5, uid=4242424, started_ns=now_ns)
+    clock = time.strftime("%H:%M:%S", time.localtime(now_ns / 10**9))
+    lines = run("queue", "--all").stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    head, first, second, third, fourth, fifth = (line.split() for line in lines)
+    assert head == ["job", "name", "user", "nodes", "ranks", "state", "start", "reason"]
+    assert first[:7] == ["1", "job1", "root", "31", "496", "running", clock]
+    assert first[7].startswith("n0,n1")
+    assert second[5:7] == ["queued", f"~{clock}"]
+    assert third[5:] == ["node", "lost", clock, "node", "n2", "was", "lost"]
+    assert fourth[3:7] == ["-", "-", "queued", "-"]
+    assert fifth[2] == "4242424"
+
+
+def test_queue_of_one_user_and_of_jobs_that_have_ended(desk):
+    assert run("queue").stdout == "no jobs\n"
+    desk.job(1, uid=os.geteuid())
+    desk.job(2, uid=os.geteuid() + 1)
+    found = json.loads(run("queue", "--me", "--ended", "3", "--json").stdout)
+    assert found == {"jobs": [desk.jobs[1]]}
+    assert desk.asked[-1] == {"do": "queue", "ended": 3}
+    assert run("queue").exit_code == 0
+    assert desk.asked[-1] == {"do": "queue", "ended": 0}
+
+
+@pytest.mark.parametrize("what", ["cancel", "hold", "unhold"])
+def test_each_job_is_steered_and_a_refusal_is_one_line(desk, capsys, what):
+    for number in (1, 2, 3):
+        desk.job(number)
+    desk.refusals[2] = "job 2: has ended (done)"
+    assert run_cli(cosched, [what, "1", "2", "3", "1"]) == 1
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == ("", "cosched: job 2: has ended (done)\n")
+    assert desk.asked == [{"do": what, "job": number} for number in (1, 2, 3)]
+    assert run_cli(cosched, [what, "1", "2", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out) == {
+        "jobs": [
+            {"job": 1, "error": None},
+            {"job": 2, "error": "job 2: has ended (done)"},
+        ]
+    }
+
+
+def test_output_prints_the_file_or_why_there_is_none(desk, capsysbinary):
+    Path("o").write_bytes(b"out \xff\n")
+    desk.job(1, cwd=os.getcwd(), output="o", error="e")
+    assert run_cli(cosched, ["output", "1"]) == 0
+    assert capsysbinary.readouterr().out == b"out \xff\n"
+    assert run_cli(cosched, ["output", "1", "--error"]) == 1
+    err = capsysbinary.readouterr().err.decode()
+    assert err == f"cosched: {os.getcwd()}/e: is not visible here; node n1 wrote it\n"
+    desk.job(2, started_ns=None, why="waits: 0 nodes free, needs 1")
+    assert run_cli(cosched, ["output", "2"]) == 1
+    err = capsysbinary.readouterr().err.decode()
+    assert err == "cosched: job 2: has no output: waits: 0 nodes free, needs 1\n"
+
+
+def test_output_follows_until_the_job_has_ended(desk):
+    desk.release.clear()
+    Path("o").write_text("first\n")
+    desk.job(1, cwd=os.getcwd(), output="o")
+    with cosched_run("output", "-f", "1") as process:
+        assert process.stdout.readline() == "first\n"
+        with Path("o").open("a") as file:
+            file.write("second\n")
+        assert process.stdout.readline() == "second\n"
+        desk.release.set()
+        assert process.communicate(timeout=60) == ("", "")
+    assert process.returncode == 0
+
+
+# -- Python --------------------------------------------------------------------------------
+
+
+def test_programs_submit_and_watch_jobs(desk):
+    with Client.connect() as client:
+        number = client.submit(Job(["true"], name="mine", environ={"PATH": "/bin"}))
+        assert client.wait(number)["state"] == "done"
+        assert client.job(number)["name"] == "mine"
+        assert [job["job"] for job in client.queue(ended=1)] == [number]
+        client.cancel(number)
+        with pytest.raises(CoschedError, match="a job needs a program: a list of words"):
+            client.submit(Job("true"))
+    assert desk.submissions[0]["environ"] == {"PATH": "/bin"}
+
+
+def test_prepared_job_that_is_sent_twice_is_one_submission(desk):
+    with Client.connect() as client:
+        prepared = client.prepare(Job(["true"]))
+        client.submit(prepared)
+        client.submit(prepared)
+    first, second = desk.submissions
+    assert first == second
+
+
+def test_program_without_a_domain_gets_an_error(tmp_path):
+    with pytest.raises(NoDomain, match="no domain answers"):
+        Client.connect(tmp_path)
+
+
+def test_package_has_no_other_names():
+    import cosched as package
+
+    with pytest.raises(AttributeError, match="has no attribute 'Clent'"):
+        package.Clent  # noqa: B018
