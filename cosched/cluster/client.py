@@ -21,7 +21,7 @@ import msgspec
 
 from cosched.cluster.answers import JobInfo, NodeInfo
 from cosched.cluster.paths import DomainPaths
-from cosched.cluster.submission import Submission
+from cosched.cluster.submission import LONGEST_REQUEST, Submission
 from cosched.core.errors import CoschedError
 
 #: A request that takes longer has no answer (``wait`` excepted).
@@ -144,6 +144,11 @@ class Client:
         **more: Any,
     ) -> Any:
         request = json.dumps({"do": what, **more}).encode() + b"\n"
+        if len(request) > LONGEST_REQUEST:
+            raise CoschedError(
+                f"the arguments and the environment have {len(request)} bytes, more than "
+                f"{LONGEST_REQUEST}; pass data in a file"
+            )
         self._connection.settimeout(within_s)
         with _reported(within_s):
             self._connection.sendall(request)

@@ -15,8 +15,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-#: The longest request, in bytes: arguments and environment of a job.
-LONGEST_REQUEST = 16 << 20
+from cosched.cluster.submission import LONGEST_REQUEST
+
 #: Connections of one user at a time.
 CONNECTIONS_PER_USER = 1024
 #: How long answers may take when the desk closes.

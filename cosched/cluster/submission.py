@@ -6,6 +6,8 @@ import msgspec
 
 from cosched.core.errors import CoschedError
 
+#: The longest request of a user, in bytes: arguments and environment of a job.
+LONGEST_REQUEST = 16 << 20
 LONGEST_NAME = 63
 PMIS = ("pmi1", "pmix", "none")
 

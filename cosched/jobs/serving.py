@@ -75,7 +75,7 @@ def serve(job: Job, around: Surroundings, reports: Reports) -> Served:
             raise
         return Served(argv, program.label)
     assert found.mpi is not None
-    pmi, library = _pmi(found.mpi)
+    pmi, library = _pmi(found.mpi, around.environ)
     if not pmi:
         return _by_its_mpiexec(job, found, around, reports)
     environ = {
@@ -141,22 +141,16 @@ def _rank_environment(
     return rank_environment(found, around.choices, part, around.environ, reports)
 
 
-def _pmi(mpi: Mpi) -> tuple[str, str]:
+def _pmi(mpi: Mpi, environ: Mapping[str, str]) -> tuple[str, str]:
     """Returns what the agents serve to this MPI, and the library for that; "" for none."""
     if mpi.intel:
         return "", ""
     if mpi.family is Family.MPICH:
         return "pmi1", ""
-    library = _pmix_library(mpi.mpiexec)
+    from cosched.cluster.pmi.pmix_installation import find_libpmix
+
+    library = find_libpmix(mpi.mpiexec, environ)
     return ("pmix", str(library)) if library is not None else ("", "")
-
-
-def _pmix_library(mpiexec: Path) -> Path | None:
-    try:
-        from cosched.cluster.pmi.pmix import find_libpmix
-    except ImportError:  # a build without PMIx
-        return None
-    return find_libpmix(mpiexec)
 
 
 def _lab_environment(mpi: Mpi, around: Surroundings) -> dict[str, str]:
