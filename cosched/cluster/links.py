@@ -2,28 +2,46 @@
 
 Each member has one socket (ROUTER) that receives from all, and opens one (DEALER) to each
 member to which it sends. CURVE encrypts both ways, and the key of a connection gives the
-sender's name. The senders' queues are bounded.
+sender's name. ``core.cluster.delivery`` makes up for what broken connections lose, so the
+sockets drop what their bounded queues cannot hold.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import secrets
+import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import dataclass
 
+import msgspec
 import zmq
 import zmq.asyncio
 from zmq.auth.thread import ThreadAuthenticator
 
 from cosched.cluster.keys import KeyRing
-from cosched.cluster.messages import LONGEST, AnyMessage, Message, decode, encode
+from cosched.cluster.messages import (
+    LONGEST,
+    PLAIN,
+    AnyMessage,
+    Message,
+    decode,
+    encode,
+)
+from cosched.core.cluster.delivery import Delivery, Envelope
 from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S
 
 #: Messages that wait for one peer. A message has at most a chunk or 64 KiB of output.
 QUEUE_LENGTH = 4096
 _RECONNECT_MS = 100
 _RECONNECT_MOST_MS = 2000
 _HEARTBEAT_MS = 5000
+
+_Wire = tuple[int, int, int, int, int, int, bytes]
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(_Wire)
 
 #: Handles a message; the first argument is the sender's name.
 Handler = Callable[[str, AnyMessage], None]
@@ -37,6 +55,16 @@ class _Members:
 
     def callback(self, _domain: str, key: bytes) -> bool:
         return key in self._known
+
+
+@dataclass(slots=True)
+class _Peer:
+    """A member to which this one sends. wake_ns: when its timer fires."""
+
+    delivery: Delivery
+    socket: zmq.Socket[bytes] | None = None
+    timer: asyncio.TimerHandle | None = None
+    wake_ns: int = 0
 
 
 class Links:
@@ -61,8 +89,8 @@ class Links:
         # the collection of an old one stops the watch of the next.
         self._authenticator = ThreadAuthenticator(self._base)
         self._incoming: zmq.asyncio.Socket | None = None
-        self._outgoing: dict[str, zmq.asyncio.Socket] = {}
-        self._pending: set[asyncio.Future[Any]] = set()
+        self._session = secrets.randbits(62) | 1
+        self._peers: dict[str, _Peer] = {}
 
     def listen(self, address: str) -> None:
         """Binds the own address, ``HOST:PORT``. Raises CoschedError if it is taken."""
@@ -95,40 +123,95 @@ class Links:
                 self._complain("a message from an unknown key")
                 continue
             try:
-                message = decode(frames[-1].buffer)
-            except CoschedError as error:
+                for message in self._open(sender, frames[-1].buffer):
+                    handler(sender, message)
+            except (CoschedError, msgspec.MsgspecError) as error:
                 self._complain(f"{sender}: {error}")
-                continue
-            handler(sender, message)
 
     def send(self, to: str, message: Message) -> None:
-        """Sends without waiting. Heartbeats, not this, detect a dead peer."""
-        future: asyncio.Future[Any] = asyncio.ensure_future(
-            self._socket(to).send(encode(message))
-        )
-        if not future.done():
-            self._pending.add(future)
-            future.add_done_callback(self._pending.discard)
+        """Sends without waiting. It arrives if the peer lives long enough; heartbeats
+        detect a dead one."""
+        peer = self._peer(to)
+        if isinstance(message, PLAIN):
+            self._transmit(to, peer.delivery.send_plain(encode(message)))
+        else:
+            now_ns = time.monotonic_ns()
+            self._transmit(to, peer.delivery.send(encode(message), now_ns))
+            self._set_timer(to, peer)
 
     def forget(self, name: str) -> None:
         """Closes the connection to a peer that is gone; what waits for it is dropped."""
-        socket = self._outgoing.pop(name, None)
-        if socket is not None:
-            socket.close(linger=0)
+        peer = self._peers.get(name)
+        if peer is not None:
+            peer.delivery.give_up()
+            self._close(peer, linger=0)
+            peer.socket = None
 
     def close(self) -> None:
         """Closes all; what was sent gets a moment to leave."""
-        for socket in self._outgoing.values():
-            socket.close(linger=500)
+        for peer in self._peers.values():
+            self._close(peer, linger=500)
         if self._incoming is not None:
             self._incoming.close(linger=0)
         self._authenticator.stop()
         self._context.term()  # of ``_base``, which it shadows
 
-    def _socket(self, name: str) -> zmq.asyncio.Socket:
-        if name in self._outgoing:
-            return self._outgoing[name]
-        socket = self._context.socket(zmq.DEALER)
+    def _open(self, sender: str, data: memoryview) -> list[AnyMessage]:
+        """Returns the messages that can be delivered now that an envelope has come."""
+        peer = self._peer(sender)
+        envelope = Envelope(*_decoder.decode(data))
+        ready, again = peer.delivery.receive(envelope, time.monotonic_ns())
+        for each in again:
+            self._transmit(sender, each)
+        self._set_timer(sender, peer)
+        return [decode(each) for each in ready]
+
+    def _set_timer(self, name: str, peer: _Peer) -> None:
+        wake_ns = peer.delivery.wake_ns
+        if wake_ns is None or (peer.timer is not None and peer.wake_ns <= wake_ns):
+            return  # a timer that fires too early sends nothing
+        if peer.timer is not None:
+            peer.timer.cancel()
+        delay_s = max(0, wake_ns - time.monotonic_ns()) / NS_PER_S
+        peer.wake_ns = wake_ns
+        peer.timer = asyncio.get_running_loop().call_later(delay_s, self._wake, name, peer)
+
+    def _wake(self, name: str, peer: _Peer) -> None:
+        peer.timer = None
+        for envelope in peer.delivery.due(time.monotonic_ns()):
+            self._transmit(name, envelope)
+        self._set_timer(name, peer)
+
+    def _transmit(self, name: str, envelope: Envelope) -> None:
+        """Sends an envelope, or drops it if the peer's queue is full."""
+        wire: _Wire = (
+            envelope.session,
+            envelope.stream,
+            envelope.number,
+            envelope.of_session,
+            envelope.of_stream,
+            envelope.confirms,
+            envelope.data,
+        )
+        peer = self._peer(name)
+        if peer.socket is None:
+            peer.socket = self._connect(name)
+        with contextlib.suppress(zmq.Again):
+            peer.socket.send(_encoder.encode(wire), zmq.NOBLOCK)
+
+    def _peer(self, name: str) -> _Peer:
+        if name not in self._peers:
+            self._peers[name] = _Peer(Delivery(self._session))
+        return self._peers[name]
+
+    def _close(self, peer: _Peer, linger: int) -> None:
+        if peer.timer is not None:
+            peer.timer.cancel()
+        if peer.socket is not None:
+            peer.socket.close(linger=linger)
+
+    def _connect(self, name: str) -> zmq.Socket[bytes]:
+        socket = self._base.socket(zmq.DEALER)
         socket.curve_serverkey = self._keys.public[name]
         socket.curve_secretkey = self._keys.secret
         socket.curve_publickey = self._keys.own_public
@@ -138,5 +221,4 @@ class Links:
         socket.heartbeat_ivl = _HEARTBEAT_MS
         socket.linger = 0
         socket.connect(f"tcp://{self._addresses[name]}")
-        self._outgoing[name] = socket
         return socket

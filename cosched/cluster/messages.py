@@ -238,6 +238,9 @@ AnyMessage = (
     | UserReply
 )
 
+#: They are sent at intervals, so one may be lost.
+PLAIN = (Hello, HelloAgain, Beat)
+
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(AnyMessage)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from cosched.cluster.keys import CONTROLLER, make_keys
+from tests.domain import storm
 from tests.domain.rig import WITHIN_S
 
 CRASHING = str(Path(__file__).with_name("crashing.py"))
@@ -228,3 +229,9 @@ def test_a_steward_that_is_killed_ends_its_job(make_rig):
     )
     rig.until(lambda: not rig.strays("84.3"), "a task is left")
     assert rig.wait(rig.shell("true", ppn=4))["state"] == "done"
+
+
+def test_nothing_is_lost_in_a_small_storm(tmp_path):
+    problems, ends = storm.run(jobs=25, faults=10, nodes=3, seed=7, folder=tmp_path)
+    assert not problems
+    assert sum(ends.values()) == 25

@@ -1,0 +1,170 @@
+"""Delivers messages between two processes exactly once and in order.
+
+A connection can break and lose what was under way, and its successor does not show that.
+So each message has a number until its receiver has confirmed it; a message without
+confirmation is sent again. Messages that soon become useless are sent plain: they may be
+lost.
+
+A process has a new ``session`` in each life. Messages are numbered within a ``stream``.
+When the peer begins a new life, this side begins a new stream and drops what was meant for
+the former life.
+
+Invariants, as long as both processes live and some envelopes arrive: each message is
+delivered once, in the order in which it was sent.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+#: A message is sent again after this, and then after twice as long, up to the longest wait.
+RESEND_NS = 300_000_000
+RESEND_MOST_NS = 2_000_000_000
+#: Confirmations that no message carries wait for more to confirm.
+CONFIRM_NS = 50_000_000
+#: Messages under way, and messages that came too early; a peer beyond this is given up.
+WINDOW = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """A message under way. number: 0 for a plain message. confirms: the highest number of
+    the receiver's stream up to which all messages are here."""
+
+    session: int
+    stream: int
+    number: int
+    of_session: int
+    of_stream: int
+    confirms: int
+    data: bytes
+
+
+class Delivery:
+    """One side of the exchange with one peer. session: not 0."""
+
+    def __init__(self, session: int) -> None:
+        self._session = session
+        self._stream = 1
+        self._next = 1
+        self._unconfirmed: deque[Envelope] = deque()
+        self._resend_ns: int | None = None
+        self._wait_ns = RESEND_NS
+        self._peer_session = 0
+        self._peer_stream = 0
+        self._expected = 1
+        self._early: dict[int, bytes] = {}
+        self._confirm_ns: int | None = None
+
+    @property
+    def wake_ns(self) -> int | None:
+        """Returns when ``due`` has something to send; None if nothing is under way."""
+        times = [at for at in (self._resend_ns, self._confirm_ns) if at is not None]
+        return min(times, default=None)
+
+    def send(self, data: bytes, now_ns: int) -> Envelope:
+        """Returns the envelope of a message that must arrive."""
+        if len(self._unconfirmed) >= WINDOW:
+            self._begin_stream()
+        envelope = self._envelope(self._next, data)
+        self._next += 1
+        self._unconfirmed.append(envelope)
+        if self._resend_ns is None:
+            self._resend_ns = now_ns + self._wait_ns
+        return envelope
+
+    def send_plain(self, data: bytes) -> Envelope:
+        """Returns the envelope of a message that may be lost."""
+        return self._envelope(0, data)
+
+    def receive(
+        self, envelope: Envelope, now_ns: int
+    ) -> tuple[list[bytes], list[Envelope]]:
+        """Returns the messages that can be delivered now, and envelopes to send."""
+        self._meet(envelope)
+        again = self._note_confirmed(envelope, now_ns)
+        if envelope.stream != self._peer_stream:
+            return [], again  # of a former stream
+        if envelope.number == 0:
+            return ([envelope.data] if envelope.data else []), again
+        if self._confirm_ns is None:
+            self._confirm_ns = now_ns + CONFIRM_NS
+        ahead = envelope.number - self._expected
+        if 0 <= ahead < WINDOW:
+            self._early[envelope.number] = envelope.data
+        ready = []
+        while self._expected in self._early:
+            ready.append(self._early.pop(self._expected))
+            self._expected += 1
+        return ready, again
+
+    def due(self, now_ns: int) -> list[Envelope]:
+        """Returns what must be sent by now: an old message again, or a confirmation."""
+        found = []
+        if self._resend_ns is not None and self._resend_ns <= now_ns:
+            self._wait_ns = min(2 * self._wait_ns, RESEND_MOST_NS)
+            self._resend_ns = now_ns + self._wait_ns
+            found.append(self._refreshed(self._unconfirmed[0]))
+        if self._confirm_ns is not None and self._confirm_ns <= now_ns:
+            found.append(self._envelope(0, b""))
+        return found
+
+    def give_up(self) -> None:
+        """Drops the messages that are under way; later ones are delivered."""
+        self._begin_stream()
+
+    def _meet(self, envelope: Envelope) -> None:
+        """Notes a new life or a new stream of the peer."""
+        if envelope.session != self._peer_session:
+            if self._peer_session:
+                self._begin_stream()
+            self._peer_session = envelope.session
+        elif envelope.stream <= self._peer_stream:
+            return
+        self._peer_stream = envelope.stream
+        self._expected = 1
+        self._early.clear()
+
+    def _begin_stream(self) -> None:
+        self._stream += 1
+        self._next = 1
+        self._unconfirmed.clear()
+        self._resend_ns = None
+        self._wait_ns = RESEND_NS
+
+    def _note_confirmed(self, envelope: Envelope, now_ns: int) -> list[Envelope]:
+        if (envelope.of_session, envelope.of_stream) != (self._session, self._stream):
+            return []
+        waiting = self._unconfirmed
+        progress = False
+        while waiting and waiting[0].number <= envelope.confirms:
+            waiting.popleft()
+            progress = True
+        if not waiting:
+            self._resend_ns = None
+            self._wait_ns = RESEND_NS
+            return []
+        if not progress:
+            return []
+        resent_before = self._wait_ns > RESEND_NS
+        self._wait_ns = RESEND_NS
+        self._resend_ns = now_ns + RESEND_NS
+        # Several were lost in a row: send the next one without waiting for its time.
+        return [self._refreshed(waiting[0])] if resent_before else []
+
+    def _refreshed(self, envelope: Envelope) -> Envelope:
+        return self._envelope(envelope.number, envelope.data)
+
+    def _envelope(self, number: int, data: bytes) -> Envelope:
+        """Each envelope carries the confirmation."""
+        self._confirm_ns = None
+        return Envelope(
+            self._session,
+            self._stream,
+            number,
+            self._peer_session,
+            self._peer_stream,
+            self._expected - 1,
+            data,
+        )

@@ -1,0 +1,40 @@
+"""Runs a member of a domain whose messages are dropped, doubled and delayed.
+
+usage: faulty.py SEED MODULE ARGUMENTS. Of a hundred envelopes four are dropped, two are
+sent twice and four come late, after others.
+"""
+
+import asyncio
+import random
+import runpy
+import sys
+
+from cosched.cluster.links import Links
+
+DROPPED, DOUBLED, LATE = 0.04, 0.02, 0.04
+LATE_S = 0.2
+
+
+def main():
+    chance, module = random.Random(int(sys.argv[1])), sys.argv[2]
+    sys.argv[:] = [module, *sys.argv[3:]]
+    transmit = Links._transmit
+
+    def badly(self, name, envelope):
+        fate = chance.random()
+        if fate < DROPPED:
+            return
+        if fate < DROPPED + DOUBLED:
+            transmit(self, name, envelope)
+        if fate > 1 - LATE:
+            delay = chance.random() * LATE_S
+            asyncio.get_running_loop().call_later(delay, transmit, self, name, envelope)
+            return
+        transmit(self, name, envelope)
+
+    Links._transmit = badly
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()

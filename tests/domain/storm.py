@@ -1,0 +1,168 @@
+"""Runs random jobs in a domain of random faults, and checks that nothing is lost.
+
+usage: python -m tests.domain.storm [--jobs N] [--faults N] [--nodes N] [--seed N]
+
+Faults: a member is killed and started again; a member is frozen for a while; and, all the
+time, messages are dropped, doubled and delayed. Each task writes one line into a file of
+its own start. In the end each job is over; each one that is done ran as a whole, once; none
+ran a second time unless it allows it; no node is busy and no task is left.
+"""
+
+import argparse
+import collections
+import contextlib
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from cosched.cluster.client import NoDomain, make_submission
+from cosched.cluster.keys import CONTROLLER
+from cosched.core.errors import CoschedError
+from tests.domain.rig import ENVIRON, Rig
+
+FAULTY = str(Path(__file__).with_name("faulty.py"))
+MARK = "storm-of-jobs"
+SUBMITTERS = 4
+PAUSE_S = 0.02
+
+
+class Storm:
+    """One run. asked: (tasks, requeue) of each job by number."""
+
+    def __init__(self, rig, chance):
+        self.rig = rig
+        self.chance = chance
+        self.asked = {}
+        self.thawed_at = {}
+
+    def start(self, *names):
+        wrapper = (FAULTY, str(self.chance.randrange(1 << 30)))
+        self.rig.start(*names, wrapper=wrapper)
+
+    def submit(self, _):
+        """Sends a job, again and again until it is accepted once."""
+        chance = random.Random(self.chance.random())
+        nodes, ppn = chance.randint(1, len(self.rig.config.nodes)), chance.randint(1, 3)
+        requeue = chance.random() < 0.5
+        script = (
+            "echo $PMI_RANK >> ran.$COSCHED_DOMAIN_JOB.$COSCHED_DOMAIN_START; "
+            f"sleep {chance.random() * 0.4:.2f} # {MARK}"
+        )
+        submission = make_submission(
+            ["/bin/sh", "-c", script],
+            nodes=nodes,
+            ppn=ppn,
+            pmi="pmi1",
+            requeue=requeue,
+            output="/dev/null",
+            environ=ENVIRON,
+            cwd=str(self.rig.work),
+        )
+        while True:
+            with contextlib.suppress(NoDomain, CoschedError), self.rig.client() as client:
+                self.asked[client.submit(submission)] = (nodes * ppn, requeue)
+                return
+
+    def fault(self):
+        """Kills or freezes a member."""
+        name = self.chance.choice([CONTROLLER, *self.rig.config.nodes])
+        if name in self.thawed_at:
+            return
+        if self.chance.random() < 0.7:
+            self.rig.kill(name)
+            self.start(name)
+        else:
+            self.rig.members[name].send_signal(signal.SIGSTOP)
+            self.thawed_at[name] = time.monotonic() + self.chance.random() * 2
+
+    def thaw(self, *, everything=False):
+        for name, at in list(self.thawed_at.items()):
+            if everything or time.monotonic() >= at:
+                del self.thawed_at[name]
+                self.rig.members[name].send_signal(signal.SIGCONT)
+
+    def check(self):
+        """Returns the problems that are seen, and how the jobs ended."""
+        problems, ends = [], collections.Counter()
+        with self.rig.client() as client:
+            jobs = {job["job"]: job for job in client.queue(ended=20000)}
+        for number, (tasks, requeue) in self.asked.items():
+            job = jobs.get(number)
+            if job is None or not job["ended_ns"]:
+                problems.append(f"job {number} is lost: {job}")
+                continue
+            ends[job["state"]] += 1
+            ran = [
+                sorted(map(int, path.read_text().split()))
+                for path in self.rig.work.glob(f"ran.{number}.*")
+            ]
+            whole = ran.count(list(range(tasks)))
+            if any(len(set(ranks)) != len(ranks) for ranks in ran):
+                problems.append(f"job {number}: a rank ran twice in one start: {ran}")
+            if job["state"] == "done" and not whole:
+                problems.append(f"job {number} is done but did not run: {ran}")
+            if len(ran) > 1 and not requeue:
+                problems.append(f"job {number} ran twice: {ran}")
+        return problems, ends
+
+
+def run(jobs, faults, nodes, seed, folder):
+    """Makes a storm; returns the problems and the ends of the jobs."""
+    chance = random.Random(seed)
+    rig = Rig(folder, nodes)
+    storm = Storm(rig, chance)
+    made = 0
+    try:
+        storm.start(*rig.config.members)
+        rig.until_up()
+        with ThreadPoolExecutor(SUBMITTERS) as users:
+            submitting = [users.submit(storm.submit, number) for number in range(jobs)]
+            while made < faults or not all(each.done() for each in submitting):
+                storm.thaw()
+                if made < faults and made / faults <= len(storm.asked) / jobs:
+                    storm.fault()
+                    made += 1
+                    print(f"{len(storm.asked)} jobs, {made} faults", file=sys.stderr)
+                time.sleep(PAUSE_S)  # faults come at any moment of what goes on
+        for each in submitting:
+            each.result()
+        storm.thaw(everything=True)
+        rig.until_up()
+
+        def calm():
+            with rig.client() as client:
+                return not client.queue() and not any(n["jobs"] for n in client.nodes())
+
+        rig.until(calm, "jobs are left", within_s=300)
+        rig.until(lambda: not rig.strays(MARK), "a task is left")
+        return storm.check()
+    finally:
+        storm.thaw(everything=True)
+        rig.close()
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--jobs", type=int, default=1000)
+    options.add_argument("--faults", type=int, default=1000)
+    options.add_argument("--nodes", type=int, default=4)
+    options.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000)
+    given = options.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="storm"))
+    print(f"seed {given.seed}, folder {folder}", flush=True)
+    problems, ends = run(given.jobs, given.faults, given.nodes, given.seed, folder)
+    print(f"{given.jobs} jobs, {given.faults} faults: {dict(ends)}")
+    for problem in problems:
+        print(problem)
+    if not problems:
+        shutil.rmtree(folder)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

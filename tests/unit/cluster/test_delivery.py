@@ -1,0 +1,140 @@
+"""Tests that messages arrive once and in order whatever the network does."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cosched.core.cluster.delivery import CONFIRM_NS, RESEND_NS, WINDOW, Delivery
+
+MS = 1_000_000
+
+
+def meet(a, b, now=0):
+    """Both sides have heard of each other."""
+    for one, other in ((a, b), (b, a)):
+        assert other.receive(one.send_plain(b"hi"), now) == ([b"hi"], [])
+
+
+def test_messages_arrive_in_order_and_are_confirmed_together():
+    a, b = Delivery(1), Delivery(2)
+    got = []
+    for number in range(3):
+        ready, _ = b.receive(a.send(b"%d" % number, 0), 0)
+        got += ready
+    assert got == [b"0", b"1", b"2"]
+    assert a.wake_ns == RESEND_NS
+    assert b.due(CONFIRM_NS - 1) == []
+    (confirmation,) = b.due(CONFIRM_NS)
+    assert a.receive(confirmation, CONFIRM_NS) == ([], [])
+    assert a.wake_ns is None
+    assert b.wake_ns is None
+
+
+def test_a_message_confirms_what_came_before():
+    a, b = Delivery(1), Delivery(2)
+    b.receive(a.send(b"question", 0), 0)
+    a.receive(b.send(b"answer", 1), 1)
+    assert b.wake_ns == 1 + RESEND_NS
+    assert a.wake_ns == 1 + CONFIRM_NS
+
+
+def test_a_lost_message_is_sent_again_and_the_later_ones_wait_for_it():
+    a, b = Delivery(1), Delivery(2)
+    a.send(b"lost", 0)
+    assert b.receive(a.send(b"second", 0), 0) == ([], [])
+    (again,) = a.due(RESEND_NS)
+    assert b.receive(again, RESEND_NS) == ([b"lost", b"second"], [])
+
+
+def test_a_message_that_comes_twice_is_delivered_once():
+    a, b = Delivery(1), Delivery(2)
+    envelope = a.send(b"once", 0)
+    assert b.receive(envelope, 0) == ([b"once"], [])
+    assert b.receive(envelope, 0) == ([], [])
+
+
+def test_a_peer_in_a_new_life_gets_only_new_messages():
+    a, old = Delivery(1), Delivery(2)
+    meet(a, old)
+    a.send(b"for the old life", 0)
+    new = Delivery(3)
+    (late,) = a.due(RESEND_NS)
+    new.receive(late, RESEND_NS)  # too early: the first of its stream may be lost
+    assert a.receive(new.send_plain(b"hello"), RESEND_NS) == ([b"hello"], [])
+    assert a.wake_ns is None
+    assert new.receive(a.send(b"fresh", RESEND_NS), RESEND_NS) == ([b"fresh"], [])
+
+
+def test_a_peer_that_confirms_nothing_does_not_fill_the_memory():
+    a = Delivery(1)
+    for _ in range(WINDOW + 5):
+        last = a.send(b"", 0)
+    assert (last.stream, last.number) == (2, 5)
+
+
+def test_what_was_given_up_is_dropped_and_later_messages_arrive():
+    a, b = Delivery(1), Delivery(2)
+    b.receive(a.send(b"early", 0), 0)
+    a.send(b"given up", 0)
+    a.give_up()
+    assert a.wake_ns is None
+    assert b.receive(a.send(b"later", 0), 0) == ([b"later"], [])
+
+
+class Net:
+    """Carries envelopes; drops, doubles and delays them as drawn."""
+
+    def __init__(self, draw):
+        self.draw = draw
+        self.under_way = []
+
+    def put(self, to, envelope):
+        fate = self.draw(st.sampled_from(["go", "go", "go", "drop", "twice", "late"]))
+        if fate == "drop":
+            return
+        self.under_way += [(to, envelope)] * (2 if fate == "twice" else 1)
+        if fate == "late" and len(self.under_way) > 1:
+            at = self.draw(st.integers(0, len(self.under_way) - 1))
+            self.under_way.insert(at, self.under_way.pop())
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_each_message_arrives_once_and_in_order(data):
+    sides = {"a": Delivery(11), "b": Delivery(22)}
+    other = {"a": "b", "b": "a"}
+    sent, got = {"a": [], "b": []}, {"a": [], "b": []}
+    net, now = Net(data.draw), 0
+
+    def arrive(net):
+        to, envelope = net.under_way.pop(0)
+        ready, again = sides[to].receive(envelope, now)
+        got[to] += ready
+        for each in again:
+            net.put(other[to], each)
+
+    for number in range(data.draw(st.integers(1, 25))):
+        now += data.draw(st.integers(0, 400)) * MS
+        side = data.draw(st.sampled_from("ab"))
+        sent[side].append(b"%d" % number)
+        net.put(other[side], sides[side].send(sent[side][-1], now))
+        for _ in range(data.draw(st.integers(0, 3))):
+            if net.under_way:
+                arrive(net)
+        for name, one in sides.items():
+            for envelope in one.due(now):
+                net.put(other[name], envelope)
+    net.draw = lambda _: "go"  # from now on the network is well
+    for _ in range(2000):
+        while net.under_way:
+            arrive(net)
+        times = [one.wake_ns for one in sides.values() if one.wake_ns is not None]
+        if not times:
+            break
+        now = max(now, min(times))
+        for name, one in sides.items():
+            for envelope in one.due(now):
+                net.put(other[name], envelope)
+    assert got == {"a": sent["b"], "b": sent["a"]}
+    assert all(one.wake_ns is None for one in sides.values())
