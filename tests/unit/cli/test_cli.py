@@ -89,7 +89,7 @@ def test_cosched_run_help_fits_80_columns():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["dance"], "No such command 'dance'. See cosched --help."),
+        (["dance"], "No such command 'dance'; did you mean 'cancel'? See cosched --help."),
         (
             ["statsu"],
             "No such command 'statsu'; did you mean 'status'? See cosched --help.",

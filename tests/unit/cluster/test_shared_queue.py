@@ -99,6 +99,16 @@ def test_a_job_that_cannot_start_has_no_forecast():
     assert 1 not in forecast(queue, 0)
 
 
+def test_a_late_pass_starts_only_jobs_that_have_nodes():
+    queue = make(1, "conservative")
+    submit(queue, 1, 1, walltime=1)
+    starts(queue)
+    submit(queue, 2, 4, walltime=1)
+    submit(queue, 3, 4, walltime=1)
+    queue.handle(JobEnded(2, 1))
+    assert starts(queue, 2) == {2: NODES}
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.data(), st.sampled_from(sorted(POLICIES)), st.integers(1, 3))
 def test_rows_never_give_a_node_to_more_jobs_than_they_are(data, policy, rows):

@@ -10,7 +10,8 @@ one round. A later reservation may leave another gap, which the next early end c
 
 When a running job exceeds its walltime, it is expected to take some time more. If that fits
 beside all reservations, they stay unchanged. Otherwise all reservations are planned again
-in queue order, and some may move back.
+in queue order, and some may move back. They are also planned again after a pass that came
+too late for a reservation.
 
 A heap holds the next reservations, because queues of saturated machines have thousands of
 jobs. A pass then reads only the jobs that start. A heap entry is out of date, and ignored,
@@ -88,8 +89,9 @@ class Conservative(Planner):
         self.counts.passes += 1
         late = self._ledger.extend(now_ns)
         self.counts.overruns += len(late)
-        early = not self._resized and self._take_back(now_ns)
-        if self._resized or (late and not self._prolong(sum(late), now_ns)):
+        void = self._resized or self._is_overdue(now_ns)
+        early = not void and self._take_back(now_ns)
+        if void or (late and not self._prolong(sum(late), now_ns)):
             self._plan_again(now_ns)
         else:
             if early or self._removed:
@@ -131,6 +133,12 @@ class Conservative(Planner):
         return (
             self._arrival.get(number) == arrival and self._start_ns.get(number) == start_ns
         )
+
+    def _is_overdue(self, now_ns: int) -> bool:
+        """Returns whether a reservation is in the past: a real driver can wake up late, and
+        then the later reservations are wrong too."""
+        self._drop_outdated()
+        return bool(self._due) and self._due[0][0] < now_ns
 
     def _drop_outdated(self) -> None:
         due = self._due
