@@ -187,5 +187,8 @@ class FrameReader:
 
 def receive_frame(connection: socket.socket, reader: FrameReader) -> list[AnyFrame] | None:
     """Reads once from a socket; returns the complete frames, or None at its end."""
-    data = connection.recv(_READ_BYTES)
+    try:
+        data = connection.recv(_READ_BYTES)
+    except ConnectionError:  # the other end was killed
+        return None
     return list(reader.feed(data)) if data else None

@@ -231,10 +231,7 @@ class Steward:
             self._sweep()
 
     def _hear_agent(self) -> None:
-        try:
-            frames = receive_frame(self._agent, self._reader)
-        except ConnectionError:
-            frames = None
+        frames = receive_frame(self._agent, self._reader)
         if frames is None:
             self._lose_agent()
             return
