@@ -113,13 +113,14 @@ def mpi_library_of(elf: Elf, environ: Mapping[str, str]) -> tuple[str, Path | No
             return direct, found
     if not elf.needed:
         return "", None
-    for name, where in _ldd(elf.path, environ):
+    for name, where in loaded_libraries(elf.path, environ):
         if name == direct or (not direct and is_mpi_library(name)):
             return name, Path(where) if where.startswith("/") else None
     return direct, None
 
 
-def _ldd(path: Path, environ: Mapping[str, str]) -> list[tuple[str, str]]:
+def loaded_libraries(path: Path, environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Returns name and file of each library that the loader would load with ``path``."""
     try:
         answer = subprocess.run(
             ["ldd", str(path)],
