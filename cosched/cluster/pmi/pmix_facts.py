@@ -1,0 +1,143 @@
+"""Lists what a PMIx server and its clients learn of a job, as keys, types and values.
+
+The names of the keys are those of the PMIx standard (``pmix_common.h``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+from pathlib import Path
+
+from cosched.cluster.pmi.service import JobLayout, NodeTasks
+
+
+class Kind(Enum):
+    """The type of a fact's value."""
+
+    TEXT = auto()
+    FLAG = auto()
+    UINT16 = auto()
+    UINT32 = auto()
+    RANK = auto()
+    FACTS = auto()
+    NODES = auto()  #: hosts, separated by commas; libpmix compresses them
+    PLACES = auto()  #: ranks of each node, separated by semicolons; likewise
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One key and its value."""
+
+    key: str
+    kind: Kind
+    value: str | int | tuple[Fact, ...]
+
+
+def server_facts(layout: JobLayout, directory: Path) -> tuple[Fact, ...]:
+    """Returns what the server itself needs. Clients take its host name for their own."""
+    return (
+        Fact("pmix.srv.nspace", Kind.TEXT, f"{layout.name}.server"),
+        Fact("pmix.srv.rank", Kind.RANK, layout.place),
+        Fact("pmix.hname", Kind.TEXT, layout.here.host),
+        Fact("pmix.srvr.tmpdir", Kind.TEXT, str(directory)),
+        Fact("pmix.sys.tmpdir", Kind.TEXT, str(directory)),
+        Fact("pmix.srvr.share", Kind.FLAG, True),  # or each client detects the hardware
+    )
+
+
+def job_facts(layout: JobLayout, directory: Path, crowded: bool) -> tuple[Fact, ...]:
+    """Returns what each client learns of the job. crowded: this node has fewer CPUs than
+    tasks."""
+    return (
+        Fact("pmix.jobid", Kind.TEXT, layout.name),
+        Fact("pmix.nmap", Kind.NODES, ",".join(node.host for node in layout.nodes)),
+        Fact("pmix.pmap", Kind.PLACES, ";".join(map(_local_peers, layout.nodes))),
+        Fact("pmix.num.nodes", Kind.UINT32, len(layout.nodes)),
+        Fact("pmix.job.size", Kind.UINT32, layout.size),
+        Fact("pmix.univ.size", Kind.UINT32, layout.size),
+        Fact("pmix.max.size", Kind.UINT32, layout.size),
+        Fact("pmix.job.napps", Kind.UINT32, 1),
+        Fact("pmix.tmpdir", Kind.TEXT, str(directory)),
+        Fact("pmix.nsdir", Kind.TEXT, str(job_directory(directory))),
+        *_node_facts(layout, crowded),
+        Fact("pmix.app.arr", Kind.FACTS, _app_facts(layout)),
+        *(
+            Fact("pmix.pdata", Kind.FACTS, facts)
+            for facts in _rank_facts(layout, directory)
+        ),
+    )
+
+
+def rank_variables(layout: JobLayout, rank: int) -> dict[str, str]:
+    """Returns variables of Open MPI's own launcher that scripts read."""
+    local = str(rank - layout.here.first)
+    return {
+        "OMPI_COMM_WORLD_RANK": str(rank),
+        "OMPI_COMM_WORLD_SIZE": str(layout.size),
+        "OMPI_COMM_WORLD_LOCAL_RANK": local,
+        "OMPI_COMM_WORLD_LOCAL_SIZE": str(layout.here.count),
+        "OMPI_COMM_WORLD_NODE_RANK": local,
+        "OMPI_UNIVERSE_SIZE": str(layout.size),
+    }
+
+
+def job_directory(directory: Path) -> Path:
+    """Returns the directory for the files of the job's tasks."""
+    return directory / "job"
+
+
+def rank_directory(directory: Path, rank: int) -> Path:
+    """Returns the directory for the files of one task."""
+    return job_directory(directory) / str(rank)
+
+
+def _local_peers(node: NodeTasks) -> str:
+    return ",".join(str(node.first + number) for number in range(node.count))
+
+
+def _node_facts(layout: JobLayout, crowded: bool) -> Iterator[Fact]:
+    for place, node in enumerate(layout.nodes):
+        facts = [
+            Fact("pmix.hname", Kind.TEXT, node.host),
+            Fact("pmix.nodeid", Kind.UINT32, place),
+            Fact("pmix.node.size", Kind.UINT32, node.count),
+            Fact("pmix.local.size", Kind.UINT32, node.count),
+            Fact("pmix.lldr", Kind.RANK, node.first),
+            Fact("pmix.lpeers", Kind.TEXT, _local_peers(node)),
+        ]
+        if crowded and place == layout.place:
+            facts.append(Fact("pmix.ndosub", Kind.FLAG, True))
+        yield Fact("pmix.node.arr", Kind.FACTS, tuple(facts))
+
+
+def _app_facts(layout: JobLayout) -> tuple[Fact, ...]:
+    return (
+        Fact("pmix.appnum", Kind.UINT32, 0),
+        Fact("pmix.app.size", Kind.UINT32, layout.size),
+        Fact("pmix.aldr", Kind.RANK, 0),
+    )
+
+
+def _rank_facts(layout: JobLayout, directory: Path) -> Iterator[tuple[Fact, ...]]:
+    for place, node in enumerate(layout.nodes):
+        for number in range(node.count):
+            rank = node.first + number
+            yield (
+                Fact("pmix.rank", Kind.RANK, rank),  # must be the first
+                Fact("pmix.grank", Kind.RANK, rank),
+                Fact("pmix.apprank", Kind.RANK, rank),
+                Fact("pmix.appnum", Kind.UINT32, 0),
+                Fact("pmix.lrank", Kind.UINT16, number),
+                Fact("pmix.nrank", Kind.UINT16, number),
+                Fact("pmix.nodeid", Kind.UINT32, place),
+                Fact("pmix.hname", Kind.TEXT, node.host),
+                Fact("pmix.reinc", Kind.UINT32, 0),
+                *_own_directory(layout, directory, rank),
+            )
+
+
+def _own_directory(layout: JobLayout, directory: Path, rank: int) -> Iterator[Fact]:
+    if rank in layout.ranks:
+        yield Fact("pmix.pdir", Kind.TEXT, str(rank_directory(directory, rank)))
