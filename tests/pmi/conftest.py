@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from cosched.cluster.pmi.pmix_installation import find_libpmix
+from cosched.cluster.pmi.pmix_installation import find_libpmix, prefix_variables
 from cosched.launch.family import Family
 from tests.places import ROOT
 from tests.pmi.domain import Domain
@@ -41,4 +41,5 @@ def task(openmpi, tmp_path_factory):
 @pytest.fixture
 def domain(openmpi, tmp_path):
     """Runs jobs on nodes that are processes of this machine."""
-    return Domain(openmpi[1], tmp_path)
+    mpi, library = openmpi
+    return Domain(library, tmp_path, prefix_variables(mpi.mpiexec))

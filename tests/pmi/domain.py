@@ -36,11 +36,12 @@ class Outcome:
 
 
 class Domain:
-    """Runs jobs. ``directory`` takes their files."""
+    """Runs jobs. ``directory`` takes their files; each task gets ``variables``."""
 
-    def __init__(self, library, directory):
+    def __init__(self, library, directory, variables):
         self.library = library
         self.directory = directory
+        self.variables = variables
 
     def run(self, counts, *argv, **environ):
         """Runs ``argv`` with as many tasks on each node as ``counts`` says. The first abort
@@ -49,8 +50,9 @@ class Domain:
         for place, count in enumerate(counts):
             nodes.append((f"host{place}", first, count))
             first += count
+        words = [f"{key}={value}" for key, value in (self.variables | environ).items()]
         processes = [
-            self._start(nodes, place, argv, environ) for place in range(len(nodes))
+            self._start(nodes, place, ["env", *words, *argv]) for place in range(len(nodes))
         ]
         outcome = Outcome()
         try:
@@ -68,7 +70,7 @@ class Domain:
                 outcome.errors[rank] = Path(own, f"{rank}.err").read_text()
         return outcome
 
-    def _start(self, nodes, place, argv, environ):
+    def _start(self, nodes, place, argv):
         own = Path(self.directory, f"node{place}")
         own.mkdir(mode=0o700)
         name = f"job-1.{os.getpid()}"
@@ -80,7 +82,6 @@ class Domain:
                 stdout=subprocess.PIPE,
                 stderr=trouble,
                 cwd=ROOT,
-                env={**os.environ, **environ},
                 bufsize=0,  # or a line could wait in a buffer, unseen by the selector
             )
 

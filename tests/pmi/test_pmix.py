@@ -54,6 +54,7 @@ def test_tasks_of_a_node_share_memory(domain, task):
 def test_tasks_of_two_nodes_do_not_share_memory(domain, task):
     done = domain.run((1, 1), task, "compute", OMPI_MCA_btl="self,sm", OMPI_MCA_pml="ob1")
     assert done.of("aborted")
+    assert "unable to reach each other" in done.errors[0] + done.errors[1]
 
 
 def test_mpi4py(domain, openmpi):

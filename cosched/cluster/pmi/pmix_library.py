@@ -57,6 +57,9 @@ typedef pmix_status_t (*spawn_fn)(
 typedef pmix_status_t (*connect_fn)(
     const pmix_proc_t *, size_t nprocs, const pmix_info_t *, size_t ninfo,
     void *cbfunc, void *cbdata);
+typedef void (*log_fn)(
+    const pmix_proc_t *, const pmix_info_t *, size_t ninfo,
+    const pmix_info_t *directives, size_t ndirectives, pmix_op_cbfunc_t, void *cbdata);
 typedef pmix_status_t (*group_fn)(
     int operation, char *group, const pmix_proc_t *, size_t nprocs,
     const pmix_info_t *, size_t ninfo, void *cbfunc, void *cbdata);
@@ -74,8 +77,10 @@ typedef struct {
     connect_fn connect;
     connect_fn disconnect;
     void *register_events, *deregister_events, *listener, *notify_event, *query,
-        *tool_connected, *log, *allocate, *job_control, *monitor, *get_credential,
-        *validate_credential, *iof_pull, *push_stdin;
+        *tool_connected;
+    log_fn log;
+    void *allocate, *job_control, *monitor, *get_credential, *validate_credential,
+        *iof_pull, *push_stdin;
     group_fn group;
     void *fabric, *client_connected2, *session_control;
     void *later[16];
@@ -97,10 +102,16 @@ pmix_status_t PMIx_Info_list_add(
     void *, const char *key, const void *value, uint16_t type);
 pmix_status_t PMIx_Info_list_convert(void *, pmix_data_array_t *);
 void PMIx_Info_list_release(void *);
+void PMIx_Data_array_destruct(pmix_data_array_t *);
 """
+
+_FFI = FFI()
+_FFI.cdef(_DECLARATIONS)
 
 #: The newest function that we call.
 _NEWEST = "PMIx_Info_list_start"
+#: PMIx 4 lacks it, so some memory is then not freed.
+_DESTRUCT = "PMIx_Data_array_destruct"
 
 _NUMBERS = {  # the type in C, PMIx's number of the type
     Kind.FLAG: ("bool *", 1),
@@ -118,8 +129,7 @@ class PmixLibrary:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.ffi = FFI()
-        self.ffi.cdef(_DECLARATIONS)
+        self.ffi = _FFI
         try:
             self._lib: Any = self.ffi.dlopen(str(path))
         except OSError as error:
@@ -184,17 +194,18 @@ class PmixLibrary:
 
     @contextmanager
     def _infos(self, facts: Sequence[Fact]) -> Iterator[Any]:
-        """Yields the facts as a pmix_data_array_t of pmix_info_t. The copy is not freed:
-        libpmix keeps parts of it."""
+        """Yields the facts as a pmix_data_array_t of pmix_info_t."""
         infos = self._lib.PMIx_Info_list_start()
+        array: Any = self.ffi.new("pmix_data_array_t *")
         try:
             for fact in facts:
                 self._add(infos, fact)
-            array = self.ffi.new("pmix_data_array_t *")
             self._check(self._lib.PMIx_Info_list_convert(infos, array), "out of memory")
             yield array
         finally:
             self._lib.PMIx_Info_list_release(infos)
+            if array.array != self.ffi.NULL and hasattr(self._lib, _DESTRUCT):
+                self._lib.PMIx_Data_array_destruct(array)
 
     def _add(self, infos: Any, fact: Fact) -> None:
         if fact.kind is Kind.FACTS:

@@ -82,6 +82,7 @@ class PmixServer:
             "disconnect": self._refusal("connect_fn", _BETWEEN_JOBS),
             "spawn": self._refusal("spawn_fn", _SPAWN),
             "group": self._callback("group_fn", self._group),
+            "log": self._ffi.callback("log_fn", self._log),
         }
         self._runs = True
         self._library.start_server(
@@ -172,6 +173,12 @@ class PmixServer:
         """Answers a question for a value of another node's task: after a fence libpmix has
         all values itself."""
         return NOT_FOUND
+
+    def _log(self, _task: Any, *more: Any) -> None:
+        """Refuses a message, which the task then writes to its own standard error. libpmix
+        holds a lock now, so the answer comes later."""
+        callback, callback_data = more[-2:]
+        self._report(partial(callback, NOT_SUPPORTED, callback_data))
 
     def _group(self, _operation: int, _name: Any, tasks: Any, *_: Any) -> int:
         return self._refuse(_GROUP, tasks)
