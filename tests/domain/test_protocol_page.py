@@ -1,4 +1,4 @@
-"""Tests that docs/dev/domain-protocol.md describes the messages and requests as they are."""
+"""Tests that docs/dev/domain-protocol.md describes messages and requests as they are."""
 
 import json
 import re
