@@ -25,6 +25,8 @@ RESEND_MOST_NS = 2_000_000_000
 CONFIRM_NS = 50_000_000
 #: Messages under way, and messages that came too early; a peer beyond this is given up.
 WINDOW = 16_384
+#: Former lives of a peer whose late messages are recognised.
+FORMER = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ class Delivery:
         self._resend_ns: int | None = None
         self._wait_ns = RESEND_NS
         self._peer_session = 0
+        self._former: deque[int] = deque(maxlen=FORMER)  # sessions of the peer
         self._peer_stream = 0
         self._expected = 1
         self._early: dict[int, bytes] = {}
@@ -82,6 +85,8 @@ class Delivery:
         self, envelope: Envelope, now_ns: int
     ) -> tuple[list[bytes], list[Envelope]]:
         """Returns the messages that can be delivered now, and envelopes to send."""
+        if envelope.session in self._former:
+            return [], []  # it was under way when its sender ended
         self._meet(envelope)
         again = self._note_confirmed(envelope, now_ns)
         if envelope.stream != self._peer_stream:
@@ -119,6 +124,7 @@ class Delivery:
         if envelope.session != self._peer_session:
             if self._peer_session:
                 self._begin_stream()
+                self._former.append(self._peer_session)
             self._peer_session = envelope.session
         elif envelope.stream <= self._peer_stream:
             return

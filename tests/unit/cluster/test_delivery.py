@@ -82,6 +82,16 @@ def test_what_was_given_up_is_dropped_and_later_messages_arrive():
     assert b.receive(a.send(b"later", 0), 0) == ([b"later"], [])
 
 
+def test_a_late_message_of_a_former_life_changes_nothing():
+    a, old, new = Delivery(1), Delivery(2), Delivery(3)
+    meet(a, old)
+    late = old.send(b"late", 0)
+    meet(a, new)
+    assert a.receive(new.send(b"first", 0), 0) == ([b"first"], [])
+    assert a.receive(late, 0) == ([], [])
+    assert a.receive(new.send(b"second", 0), 0) == ([b"second"], [])
+
+
 class Net:
     """Carries envelopes; drops, doubles and delays them as drawn."""
 
