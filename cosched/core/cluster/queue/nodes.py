@@ -8,6 +8,7 @@ fit in a line: ``0-511,2048-2559``.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterable
 
 from cosched.core.errors import CoschedError
 
@@ -17,6 +18,23 @@ Intervals = tuple[tuple[int, int], ...]
 def count(nodes: Intervals) -> int:
     """Returns the number of nodes in the set."""
     return sum(last - first + 1 for first, last in nodes)
+
+
+def from_numbers(numbers: Iterable[int]) -> Intervals:
+    """Returns the set of these nodes; their order does not matter."""
+    pairs: list[tuple[int, int]] = []
+    first = last = None
+    for number in sorted(numbers):
+        if first is None or last is None:
+            first = last = number
+        elif number > last + 1:
+            pairs.append((first, last))
+            first = last = number
+        else:
+            last = number
+    if first is not None and last is not None:
+        pairs.append((first, last))
+    return tuple(pairs)
 
 
 def format_nodes(nodes: Intervals) -> str:

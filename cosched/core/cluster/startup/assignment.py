@@ -6,7 +6,7 @@ that jobs share, such as a core under coscheduling, can be assigned to several j
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from cosched.core.errors import CoschedError
@@ -24,18 +24,46 @@ class Units:
 Assignment = tuple[Mapping[str, tuple[int, ...]], ...]
 
 
+class Pool:
+    """The units of one resource on one node, and how many jobs use each."""
+
+    __slots__ = ("_jobs", "_uses")
+
+    def __init__(self, units: Units) -> None:
+        self._jobs = units.jobs
+        self._uses = dict.fromkeys(sorted(units.numbers), 0)
+
+    @property
+    def total(self) -> int:
+        """How many units jobs can use at a time."""
+        return len(self._uses) * self._jobs
+
+    def free(self) -> list[int]:
+        """Returns the units that a further job can use: the least used ones first, and of
+        these the lowest ones."""
+        uses, most = self._uses, self._jobs
+        units = [unit for unit, used in uses.items() if used < most]
+        if most > 1:
+            units.sort(key=uses.__getitem__)  # equals stay in ascending order
+        return units
+
+    def use(self, units: Iterable[int], jobs: int = 1) -> None:
+        """Notes that so many jobs more use each of these units; -1: one fewer."""
+        for unit in units:
+            self._uses[unit] += jobs
+
+
 class Inventory:
     """The resources of one node, and the jobs that have them."""
 
     def __init__(self, units: Mapping[str, Units]) -> None:
-        self._units = dict(units)
-        self._uses = {name: dict.fromkeys(of.numbers, 0) for name, of in units.items()}
+        self._pools = {name: Pool(of) for name, of in units.items()}
         self._jobs: dict[int, Assignment] = {}
 
     @property
     def totals(self) -> dict[str, int]:
         """The counts that the central manager has of this node."""
-        return {name: len(of.numbers) * of.jobs for name, of in self._units.items()}
+        return {name: pool.total for name, pool in self._pools.items()}
 
     @property
     def jobs(self) -> Mapping[int, Assignment]:
@@ -76,12 +104,7 @@ class Inventory:
     def _choose(
         self, job: int, name: str, number: int, tasks: int
     ) -> list[tuple[int, ...]]:
-        most = self._units[name].jobs if name in self._units else 0
-        uses = self._uses.get(name, {})
-        free = sorted(
-            (unit for unit, used in uses.items() if used < most),
-            key=lambda unit: (uses[unit], unit),
-        )
+        free = self._pools[name].free() if name in self._pools else []
         if len(free) < number * tasks:
             raise CoschedError(
                 f"job {job}: needs {number * tasks} {name} on this node, which has "
@@ -97,5 +120,4 @@ class Inventory:
     def _count(self, made: Assignment, change: int) -> None:
         for task in made:
             for name, units in task.items():
-                for unit in units:
-                    self._uses[name][unit] += change
+                self._pools[name].use(units, change)

@@ -52,6 +52,14 @@ class Request:
         return {name: number * self.tasks for name, number in self.per_task}
 
 
+def has(counts: Counts, needed: Counts) -> bool:
+    """Returns whether the counts have all that is needed."""
+    for name, number in needed.items():  # noqa: SIM110 (twice as fast as all)
+        if counts.get(name, 0) < number:
+            return False
+    return True
+
+
 @dataclass(slots=True)
 class _Node:
     offer: NodeOffer
@@ -63,7 +71,21 @@ class _Node:
     def has_room(self, needed: Counts, exclusive: bool) -> bool:
         if self.drained or self.exclusive or (exclusive and self.jobs):
             return False
-        return all(self.free.get(name, 0) >= number for name, number in needed.items())
+        return has(self.free, needed)
+
+    def add_job(self, needed: Counts, exclusive: bool) -> None:
+        free = self.free
+        for name, number in needed.items():
+            free[name] = free.get(name, 0) - number
+        self.jobs += 1
+        self.exclusive = exclusive
+
+    def remove_job(self, needed: Counts) -> None:
+        free = self.free
+        for name, number in needed.items():
+            free[name] += number
+        self.jobs -= 1
+        self.exclusive = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +100,7 @@ class Matcher:
 
     _nodes: dict[str, _Node] = field(default_factory=dict)
     _taken: dict[int, _Taken] = field(default_factory=dict)
-    _capable: dict[Request, tuple[str, ...]] = field(default_factory=dict)
+    _capable: dict[Request, tuple[_Node, ...]] = field(default_factory=dict)
 
     def join(self, offer: NodeOffer) -> None:
         """Adds a node. A node that returns must have left before."""
@@ -100,30 +122,19 @@ class Matcher:
 
     def capable(self, request: Request) -> tuple[str, ...]:
         """Stage 1: returns the nodes that could run the job if all were free."""
-        if request not in self._capable:
-            needed = request.on_a_node
-            self._capable[request] = tuple(
-                name
-                for name, node in self._nodes.items()
-                if request.labels <= node.offer.labels
-                and all(
-                    node.offer.totals.get(what, 0) >= number
-                    for what, number in needed.items()
-                )
-            )
-        return self._capable[request]
+        return tuple(node.offer.name for node in self._find_capable(request))
 
     def feasible(self, request: Request) -> bool:
         """Returns whether the job could ever run on the present nodes."""
-        return len(self.capable(request)) >= request.nodes
+        return len(self._find_capable(request)) >= request.nodes
 
     def select(self, request: Request) -> tuple[str, ...] | None:
         """Stage 2: returns nodes that can run the job now; None if there are too few."""
         needed = request.on_a_node
         found: list[str] = []
-        for name in self.capable(request):
-            if self._nodes[name].has_room(needed, request.exclusive):
-                found.append(name)
+        for node in self._find_capable(request):
+            if node.has_room(needed, request.exclusive):
+                found.append(node.offer.name)
                 if len(found) == request.nodes:
                     return tuple(found)
         return None
@@ -133,12 +144,12 @@ class Matcher:
         if job in self._taken:
             raise CoschedError(f"job {job}: has nodes already")
         needed = request.on_a_node
-        for name in nodes:
-            if not self._node(name).has_room(needed, request.exclusive):
-                raise CoschedError(f"job {job}: node {name} has no room for it")
-        for name in nodes:
-            self._add(self._nodes[name], needed, -1)
-            self._nodes[name].exclusive = request.exclusive
+        chosen = [self._node(name) for name in nodes]
+        for node in chosen:
+            if not node.has_room(needed, request.exclusive):
+                raise CoschedError(f"job {job}: node {node.offer.name} has no room for it")
+        for node in chosen:
+            node.add_job(needed, request.exclusive)
         self._taken[job] = _Taken(nodes, request)
 
     def release(self, job: int) -> tuple[str, ...]:
@@ -146,9 +157,9 @@ class Matcher:
         taken = self._taken.pop(job, None)
         if taken is None:
             raise CoschedError(f"job {job}: has no nodes")
+        needed = taken.request.on_a_node
         for name in taken.nodes:
-            self._add(self._nodes[name], taken.request.on_a_node, 1)
-            self._nodes[name].exclusive = False
+            self._nodes[name].remove_job(needed)
         return taken.nodes
 
     def free(self, name: str) -> Counts:
@@ -160,8 +171,12 @@ class Matcher:
             raise CoschedError(f"node {name}: is not in the domain")
         return self._nodes[name]
 
-    @staticmethod
-    def _add(node: _Node, needed: Counts, sign: int) -> None:
-        for name, number in needed.items():
-            node.free[name] = node.free.get(name, 0) + sign * number
-        node.jobs -= sign
+    def _find_capable(self, request: Request) -> tuple[_Node, ...]:
+        if request not in self._capable:
+            needed = request.on_a_node
+            self._capable[request] = tuple(
+                node
+                for node in self._nodes.values()
+                if request.labels <= node.offer.labels and has(node.offer.totals, needed)
+            )
+        return self._capable[request]
