@@ -29,7 +29,7 @@ from cosched.core.errors import CoschedError
 
 @dataclass(slots=True)
 class PartitionedManager:
-    """Decides by counts. arity: of the jobs' trees."""
+    """Decides by counts. arity: the children of a node in the tree of a job."""
 
     arity: int = 2
     _matcher: Matcher = field(default_factory=Matcher)

@@ -1,4 +1,4 @@
-"""Defines the job object: what a node must have to start its tasks of a job (section 5).
+"""Defines the job object, which a node must have to start its tasks (section 5).
 
 ``JobObject`` is that of the new design. It is the same for all nodes of the job. Its size
 does not depend on the tasks of a node, nor on the number of nodes if they are neighbours.
@@ -48,7 +48,8 @@ class JobObject(msgspec.Struct, frozen=True, array_like=True):
     """One start of a job.
 
     start: how often the job was started. nodes: as numbers; their order gives the places.
-    tasks: on each node. per_task: the resources that each task needs. arity: of the tree.
+    tasks: their number on each node. per_task: the resources that each task needs. arity:
+    the children of a node in the tree.
     """
 
     number: int

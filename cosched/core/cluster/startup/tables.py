@@ -12,7 +12,7 @@ all tables go up to the root, which sends the full set down.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cosched.core.cluster.startup.tree import Place, Tree
@@ -29,7 +29,7 @@ class TablesArrived:
     """A neighbour sent the tables of these nodes; ``last``: it will send no more."""
 
     sender: Place
-    places: tuple[Place, ...]
+    places: Sequence[Place]
     last: bool
 
 
@@ -38,7 +38,7 @@ class SendTables:
     """Send a neighbour the tables of these nodes; ``last``: no more will follow."""
 
     to: Place
-    places: tuple[Place, ...]
+    places: Sequence[Place]
     last: bool
 
 
@@ -76,7 +76,7 @@ class Exchange(ABC):
             self._open.discard(event.sender)
         return self._pass_on(event.places, event.sender)
 
-    def _add(self, places: Iterable[Place]) -> None:
+    def _add(self, places: Sequence[Place]) -> None:
         for place in places:
             if place in self._here or not 0 <= place < self._tree.size:
                 raise CoschedError(
@@ -92,7 +92,7 @@ class Exchange(ABC):
 
     @abstractmethod
     def _pass_on(
-        self, places: tuple[Place, ...], sender: Place | None
+        self, places: Sequence[Place], sender: Place | None
     ) -> tuple[Command, ...]:
         """Returns the commands for new tables. sender: None for the own table."""
 
@@ -105,7 +105,7 @@ class Siblings(Exchange):
         self._unfinished = list(tree.neighbours(place))  #: to whom the last is not sent
 
     def _pass_on(
-        self, places: tuple[Place, ...], sender: Place | None
+        self, places: Sequence[Place], sender: Place | None
     ) -> tuple[Command, ...]:
         commands: list[Command] = []
         for neighbour in tuple(self._unfinished):
@@ -124,18 +124,22 @@ class ThroughRoot(Exchange):
     """Sends tables up when the whole subtree is here, and the full set down."""
 
     def _pass_on(
-        self, places: tuple[Place, ...], sender: Place | None
+        self, places: Sequence[Place], sender: Place | None
     ) -> tuple[Command, ...]:
         tree, parent = self._tree, self._tree.parent(self._place)
         if not self._ready or self._open - {parent}:
             return ()
         children = tree.children(self._place)
         if parent is not None and sender != parent:
-            return (SendTables(parent, tuple(sorted(self._here)), last=True),)
-        everything = tuple(range(tree.size))
+            return (SendTables(parent, self._subtree(), last=True),)
+        everything = range(tree.size)
         down = (SendTables(child, everything, last=True) for child in children)
         return (*down, PublishTables())
 
-    def _add(self, places: Iterable[Place]) -> None:
+    def _subtree(self) -> Sequence[Place]:
+        """Returns the tables that are here."""
+        return tuple(sorted(self._here))
+
+    def _add(self, places: Sequence[Place]) -> None:
         """The full set repeats the tables of the own subtree."""
         super()._add([place for place in places if place not in self._here])
