@@ -26,6 +26,7 @@ from cosched.cli.sim.options import (
     write_results,
 )
 from cosched.cli.sim.share import share
+from cosched.cli.sim.startup import startup
 from cosched.cli.sim.symbiosis import symbiosis
 from cosched.core.cluster.queue.scheduler import POLICIES
 from cosched.core.errors import CoschedError
@@ -40,9 +41,9 @@ from cosched.sim.queue.table import render
 def command() -> None:
     """Try scheduling decisions in virtual time.
 
-    'sim nodes' runs the live scheduler. The other commands run policies that
-    exist in the simulator only. A log of jobs, real or generated, takes the
-    place of users and nodes. A year takes seconds.
+    'sim nodes' and 'sim startup' run what also runs live: a node's scheduler,
+    and the start of a job. The other commands run policies. A log of jobs, real
+    or generated, takes the place of users and nodes. A year takes seconds.
 
     \b
     Examples:
@@ -52,6 +53,7 @@ def command() -> None:
       cosched sim couple compute.swf analysis.swf --pairs 2min
       cosched sim nodes --nodes 1024 --pattern bulk --dom 4
       cosched sim calibrate mine.toml
+      cosched sim startup --nodes 248 --tasks 32
       cosched sim share KTH.swf.gz --dom 3
       cosched sim malleable sdsc --minimum 50,30
       cosched sim symbiosis stream --repeat 20
@@ -66,6 +68,7 @@ command.add_command(calibrate_workload)
 command.add_command(fit_log)
 command.add_command(malleable)
 command.add_command(share)
+command.add_command(startup)
 command.add_command(symbiosis)
 
 QUEUE_HELP = """\

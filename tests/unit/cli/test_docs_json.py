@@ -37,6 +37,7 @@ SMALL = {
         "--json",
     ),
     "cosched sim nodes": ("sim", "nodes", "--nodes", "2", "--work", "1s", "--json"),
+    "cosched sim startup": ("sim", "startup", "--nodes", "3", "--json"),
     "cosched sim symbiosis pairs": (
         *("sim", "symbiosis", "pairs", "--rounds", "1", "--json"),
     ),

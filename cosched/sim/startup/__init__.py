@@ -1,0 +1,1 @@
+"""Starts jobs on simulated nodes with the machines of ``core.cluster.startup``."""

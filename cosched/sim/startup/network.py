@@ -1,0 +1,63 @@
+"""Keeps the CPUs and links of simulated nodes, each of which does one thing at a time.
+
+A node handles messages in the order of their arrival. The time of
+one message delays those behind it. A message arrives as a whole, one latency after its last
+byte left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from cosched.core.cluster.startup.tree import Place
+from cosched.sim.engine import END, Engine
+from cosched.sim.startup.costs import Costs
+
+#: The job's manager, as the parent of the root.
+MANAGER: Place = -1
+
+#: Handles a message: receiver, sender, content.
+Deliver: TypeAlias = Callable[[Place, Place, Any], None]
+
+
+class Network:
+    """The nodes 0 to ``size`` - 1 and the manager."""
+
+    def __init__(self, engine: Engine, costs: Costs, size: int) -> None:
+        self._engine = engine
+        self._costs = costs
+        # The manager is the last one, which -1 finds.
+        self._cpu_free_ns = [0] * (size + 1)
+        self._link_free_ns = [0] * (size + 1)
+        self.messages = 0
+        self.bytes = 0
+
+    def idle_ns(self, place: Place) -> int:
+        """Returns when a node has done what it has begun."""
+        return self._cpu_free_ns[place]
+
+    def work(self, place: Place, cost_ns: int) -> int:
+        """Occupies the CPU of a node; returns when it is free again."""
+        begin_ns = max(self._cpu_free_ns[place], self._engine.now_ns)
+        self._cpu_free_ns[place] = begin_ns + cost_ns
+        return begin_ns + cost_ns
+
+    def send(
+        self, place: Place, to: Place, size: int, deliver: Deliver, content: object
+    ) -> None:
+        """Sends a message of ``size`` bytes."""
+        costs = self._costs
+        handling_ns = costs.handling_ns(size)
+        ready_ns = self.work(place, handling_ns)
+        sent_ns = max(ready_ns, self._link_free_ns[place]) + costs.sending_ns(size)
+        self._link_free_ns[place] = sent_ns
+        self.messages += 1
+        self.bytes += size
+        message = (to, place, handling_ns, deliver, content)
+        self._engine.at(sent_ns + costs.latency_ns, END, self._arrive, message)
+
+    def _arrive(self, message: tuple[Place, Place, int, Deliver, object]) -> None:
+        to, sender, handling_ns, deliver, content = message
+        self.work(to, handling_ns)
+        deliver(to, sender, content)
