@@ -1,0 +1,1 @@
+"""Figures 7 to 11 of Brelsford et al. (JSSPP 2010): partitioned scheduling."""

@@ -1,0 +1,5 @@
+"""Runs the experiment: ``python -m benchmarks.experiments.startup``."""
+
+from benchmarks.experiments.startup.experiment import main
+
+main()

@@ -1,0 +1,110 @@
+"""Schedules one job in a process of its own, and prints the cost of that as JSON.
+
+usage: python -m benchmarks.experiments.startup.central DESIGN NODES TASKS cpu|memory
+
+cpu: CPU time from the request of a job until its job object can be sent. memory: bytes that
+are allocated then, less those before the request; and the growth of the process. Nothing is
+scheduled before. The managers are real, the nodes are made up.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cosched.core.cluster.startup.assignment import Units
+from cosched.core.cluster.startup.central import CentralManager, PartitionedManager
+from cosched.core.cluster.startup.jobobject import WINDOWS, Submission, encode_object
+from cosched.core.cluster.startup.matching import NodeOffer, Request
+
+#: Of a node: enough for the most tasks of the paper.
+UNITS = {"cores": Units(tuple(range(128))), WINDOWS: Units(tuple(range(256)))}
+TOTALS = {name: len(units.numbers) for name, units in UNITS.items()}
+LABELS = frozenset({"infiniband"})
+
+Manager = CentralManager | PartitionedManager
+
+
+def old(nodes: int) -> CentralManager:
+    """Returns a manager of the old design with idle nodes."""
+    manager = CentralManager()
+    for number in range(nodes):
+        manager.join(number, f"n{number:05}", UNITS, LABELS)
+    return manager
+
+
+def new(nodes: int) -> PartitionedManager:
+    """Returns a manager of the new design with idle nodes."""
+    manager = PartitionedManager()
+    for number in range(nodes):
+        manager.join(number, NodeOffer(f"n{number:05}", TOTALS, LABELS))
+    return manager
+
+
+MANAGERS: dict[str, Callable[[int], Manager]] = {"old": old, "new": new}
+
+
+def submission(nodes: int, tasks: int) -> Submission:
+    """Returns a job with an environment of usual size, some 4 KB."""
+    return Submission(
+        number=1,
+        uid=1000,
+        gid=100,
+        groups=(100, 101, 102),
+        argv=("./application", "--input", "data"),
+        environ={f"VARIABLE_{number:02}": "x" * 50 for number in range(60)},
+        cwd="/home/user/run",
+        request=Request(nodes, tasks, (("cores", 1), (WINDOWS, 1)), LABELS),
+    )
+
+
+def cpu(manager: Manager, nodes: int, tasks: int) -> dict[str, Any]:
+    """Returns the CPU time to schedule a job on all nodes."""
+    job = submission(nodes, tasks)
+    began_ns = time.process_time_ns()
+    made = manager.place(job)
+    assert made is not None
+    data = encode_object(made)
+    took_ns = time.process_time_ns() - began_ns
+    return {"cpu_s": took_ns / 1e9, "object_bytes": len(data)}
+
+
+def memory(manager: Manager, nodes: int, tasks: int) -> dict[str, Any]:
+    """Returns the memory that a job takes once its object can be sent."""
+    gc.collect()
+    before = _resident()
+    tracemalloc.start()
+    job = submission(nodes, tasks)
+    made = manager.place(job)
+    assert made is not None
+    data = encode_object(made)
+    allocated, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return {
+        "memory_bytes": allocated,
+        "peak_bytes": peak,
+        "grown_bytes": _resident() - before,
+        "object_bytes": len(data),
+    }
+
+
+def _resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+def main(words: list[str]) -> None:
+    design, nodes, tasks, what = words
+    measure = {"cpu": cpu, "memory": memory}[what]
+    manager = MANAGERS[design](int(nodes))
+    print(json.dumps(measure(manager, int(nodes), int(tasks))))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

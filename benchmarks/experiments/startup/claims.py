@@ -1,0 +1,289 @@
+"""Compares the claims of Brelsford et al. (2010) with our figures. Pure.
+
+The times of the paper's figures are those of its own program, so claims are about ratios.
+An emulated ratio is judged over all costs (``plans.COSTS``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from benchmarks.experiments.startup.documents import (
+    Document,
+    growth,
+    measured,
+    ratio,
+    values,
+    xs,
+)
+from benchmarks.experiments.startup.plans import COSTS, LARGER, LARGEST, SMALLER
+from benchmarks.experiments.verdicts import (
+    NO,
+    UNDECIDED,
+    Measured,
+    judge_above,
+    judge_below,
+    judge_cases,
+    judge_value,
+    over_cases,
+)
+
+Documents = Mapping[str, Document]
+#: Without a figure there is no verdict.
+MISSING = "not measured"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A statement of the paper, our result, and the verdict (``verdicts``)."""
+
+    figure: str
+    what: str
+    paper: str
+    ours: str
+    verdict: str = ""
+
+
+def claims(documents: Documents) -> list[Claim]:
+    """Returns all claims; one without a figure reports that."""
+    return [claim for make in _CLAIMS for claim in make(documents)]
+
+
+def aims(documents: Documents) -> list[Claim]:
+    """Returns our own aims for the largest machine, and whether they are met."""
+    return [
+        _aim(documents, "fig8-16k", "CPU time, ms", 50, 1e3),
+        _aim(documents, "fig7-16k", "memory, MB", 16, 1e-6),
+    ]
+
+
+def _aim(documents: Documents, figure: str, what: str, most: float, factor: float) -> Claim:
+    name = f"{what}, any number of tasks"
+    if figure not in documents:
+        return Claim("", name, f"below {most}", MISSING)
+    found = [
+        value * factor
+        for tasks in xs(documents[figure], "new")
+        for value in values(documents[figure], "new", tasks).values()
+    ]
+    ours = over_cases(found)
+    met = "met" if ours.high < most else NO
+    return Claim("", name, f"below {most}", _shown(ours), met)
+
+
+# -- the central part -------------------------------------------------------------------
+
+
+def _memory(documents: Documents) -> list[Claim]:
+    small, large = documents.get("fig7"), documents.get("fig7-16k")
+    less = small and ratio(small, "old", "new", 64)
+    linear = small and _exponent(small, "old", 128, 32)
+    projected = None
+    if small and large:
+        grown = over_cases(values(large, "old", 64).values())
+        projected = grown.over(over_cases(values(small, "old", 64).values()))
+        projected = _each(projected, lambda value: value / (LARGEST / LARGER))
+    flat = small and growth(small, "new", 128, 1)
+    return [
+        _value("7", "old to new at 496 nodes with 64 tasks", "5.5", less, 5.5),
+        _value("7", "the old one's growth with tasks, exponent", "1", linear, 1.0),
+        _value(
+            "7",
+            "old at 16,384 nodes to a linear projection from 496",
+            "1",
+            projected,
+            1.0,
+        ),
+        Claim("7", "new with 128 tasks to one", "", _shown(flat)),
+    ]
+
+
+def _scheduling(documents: Documents) -> list[Claim]:
+    by_nodes, by_tasks = documents.get("fig8a"), documents.get("fig8b")
+    faster = by_nodes and [
+        _less(by_nodes, "new", "old", nodes) for nodes in xs(by_nodes, "new")
+    ]
+    linear = by_tasks and growth(by_tasks, "old", 128, 64)
+    flat = by_tasks and growth(by_tasks, "new", 128, 2)
+    at_32 = by_nodes and ratio(by_nodes, "old", "new", SMALLER)
+    return [
+        _cases("8A", "new takes less time than old, at each number of nodes", faster),
+        Claim("8A", "old to new at 248 nodes with 32 tasks", "", _shown(at_32)),
+        _value("8B", "old with 128 tasks to 64: grows linearly", "2", linear, 2.0),
+        _value("8B", "new with 128 tasks to two: constant", "1", flat, 1.0),
+        Claim(
+            "4.2",
+            "four threads make the choice of 10,000 nodes faster",
+            "3.5 (14 to 4 s)",
+            "not built; one thread chooses 16,384 nodes in "
+            + _shown_at(documents.get("fig8a"), "new", LARGEST, 1e3, "ms"),
+            UNDECIDED,
+        ),
+    ]
+
+
+# -- the dispatch -----------------------------------------------------------------------
+
+
+def _dispatch(documents: Documents) -> list[Claim]:
+    by_nodes, by_tasks = documents.get("fig9a"), documents.get("fig9b")
+    at_32 = by_nodes and ratio(by_nodes, "old", "new", SMALLER)
+    at_128 = by_tasks and ratio(by_tasks, "old", "new", 128)
+    at_1 = by_tasks and ratio(by_tasks, "old", "new", 1)
+    both = by_nodes and ratio(by_nodes, "old", "pipelined", SMALLER)
+    quadratic = by_nodes and _exponent(by_nodes, "old", SMALLER, 62)
+    linear = by_nodes and _exponent(by_nodes, "new", SMALLER, 62)
+    return [
+        _value("9A", "old to new at 248 nodes, 32 tasks", "above 5", at_32, 5.0, math.inf),
+        Claim("9A", "old to pipelined there", "", _shown(both)),
+        _value("9A", "old grows with the square of the nodes", "2", quadratic, 2.0),
+        _value("9A", "new grows linearly", "1", linear, 1.0, no_effect=2.0),
+        _value(
+            "9B", "old to new at 248 nodes, 128 tasks", "above 6", at_128, 6.0, math.inf
+        ),
+        Claim(
+            "4.1",
+            "new is faster even with one task a node (old to new, 248 nodes)",
+            "substantial",
+            _shown(at_1),
+            judge_above(at_1) if at_1 else "",
+        ),
+    ]
+
+
+def _tables(documents: Documents) -> list[Claim]:
+    by_node, by_chunk = documents.get("fig10a"), documents.get("fig10b")
+    faster = by_node and _summary_ratio(by_node, "new", "pipelined", "tables")
+    steadier = by_node and _summary_ratio(by_node, "pipelined", "new", "variation")
+    half = by_node and _summary_ratio(by_node, "pipelined", "through-root", "bytes")
+    fine = by_chunk and ratio(by_chunk, "1 KB", "16 KB", SMALLER)
+    finer = by_chunk and ratio(by_chunk, "4 KB", "64 KB", SMALLER)
+    return [
+        _value("10A", "the tables' time, new to pipelined", "5", faster, 5.0),
+        Claim(
+            "10A",
+            "the nodes' times vary less with pipelining (variation, pipelined to new)",
+            "below 1",
+            _shown(steadier),
+            judge_below(steadier) if steadier else "",
+        ),
+        _value("4.1", "bytes, siblings to through-root (binary tree)", "0.5", half, 0.5),
+        Claim(
+            "10B",
+            "small chunks are faster (1 KB to 16 KB, 248 nodes)",
+            "below 1",
+            _shown(fine),
+            judge_below(fine) if fine else "",
+        ),
+        Claim("10B", "4 KB to 64 KB", "", _shown(finer)),
+    ]
+
+
+def _objects(documents: Documents) -> list[Claim]:
+    by_depth = documents.get("fig11a")
+    by_nodes = documents.get("fig11b")
+    constant = documents.get("fig11c")
+    faster = by_nodes and ratio(by_nodes, "new", "pipelined", SMALLER)
+    large = constant and ratio(constant, "new", "pipelined", 1024)
+    flat = constant and growth(constant, "pipelined", 496, 31)
+    return [
+        _cases(
+            "11A",
+            "store and forward: each level takes less time than the one above",
+            by_depth and _shrinking(by_depth),
+        ),
+        _value("11B", "store and forward to pipelined, 248 nodes", "7", faster, 7.0),
+        _value(
+            "5", "200 KB to 1,024 nodes, store and forward to pipelined", "10", large, 10.0
+        ),
+        _value("5", "pipelined: 200 KB to 496 nodes to 31: constant", "1", flat, 1.0),
+    ]
+
+
+def _shrinking(found: Document) -> list[bool]:
+    """Returns, for each two successive levels below the root and each case of costs,
+    whether the lower one takes less time. The last level has few nodes and is left out."""
+    depths = xs(found, "new")[:-1]
+    cases = [values(found, "new", depth) for depth in depths]
+    result = []
+    for costs in COSTS:
+        steps = [lower[costs] - upper[costs] for upper, lower in pairwise(cases)]
+        result += [later < earlier for earlier, later in pairwise(steps)]
+    return result
+
+
+_CLAIMS: Sequence[Callable[[Documents], list[Claim]]] = (
+    _memory,
+    _scheduling,
+    _dispatch,
+    _tables,
+    _objects,
+)
+
+
+# -- helpers ----------------------------------------------------------------------------
+
+
+def _value(
+    figure: str,
+    what: str,
+    paper: str,
+    ours: Measured | Document | None,
+    low: float,
+    high: float | None = None,
+    no_effect: float = 1.0,
+) -> Claim:
+    if not isinstance(ours, Measured):
+        return Claim(figure, what, paper, MISSING)
+    verdict = judge_value(ours, low, high, no_effect)
+    return Claim(figure, what, paper, _shown(ours), verdict)
+
+
+def _cases(figure: str, what: str, found: Sequence[bool | None] | Document | None) -> Claim:
+    if not isinstance(found, list) or not found:
+        return Claim(figure, what, "yes", MISSING)
+    ours = f"{sum(bool(each) for each in found)} of {len(found)}"
+    return Claim(figure, what, "yes", ours, judge_cases(found))
+
+
+def _less(found: Document, series: str, other: str, x: int) -> bool | None:
+    one, two = measured(found, series, x), measured(found, other, x)
+    return None if one is None or two is None else one.less_than(two)
+
+
+def _exponent(found: Document, series: str, x: int, from_x: int) -> Measured | None:
+    """Returns the power of x with which a series grows between two places."""
+    grown = growth(found, series, x, from_x)
+    if grown is None:
+        return None
+    return _each(grown, lambda value: math.log(value) / math.log(x / from_x))
+
+
+def _summary_ratio(found: Document, one: str, other: str, key: str) -> Measured:
+    by_series: dict[str, dict[str, float]] = {}
+    for row in found["summary"]:
+        by_series.setdefault(row["series"], {})[row["costs"]] = row[key]
+    top, bottom = by_series[one], by_series[other]
+    return over_cases(top[costs] / bottom[costs] for costs in top)
+
+
+def _each(found: Measured, change: Callable[[float], float]) -> Measured:
+    """Returns a figure with its middle and both ends changed."""
+    middle, low, high = map(change, (found.middle, found.low, found.high))
+    return Measured(middle, low, high, found.repeated)
+
+
+def _shown(found: Measured | Document | None) -> str:
+    """Returns the middle, and the range if the cases differ."""
+    if not isinstance(found, Measured):
+        return MISSING
+    low, middle, high = (f"{each:.3g}" for each in (found.low, found.middle, found.high))
+    return middle if low == high else f"{middle} ({low} to {high})"
+
+
+def _shown_at(found: Document | None, series: str, x: int, factor: float, unit: str) -> str:
+    here = found and measured(found, series, x)
+    return f"{here.middle * factor:.3g} {unit}" if isinstance(here, Measured) else MISSING

@@ -1,0 +1,138 @@
+"""Defines the figures as documents: one JSON file a figure, measured, emulated or live.
+
+``values`` of a point has its seconds or bytes by case: the number of a run, or the name of
+the costs that were emulated. Points of two series at one x with the same cases can be
+divided case by case. In a live document each point has ``run``, the arguments of a
+``StartupRun``, and the document has ``costs`` and ``quantity``, so that the same start can
+be emulated.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.experiments.verdicts import Measured, over_cases
+from cosched.core.errors import CoschedError
+from cosched.tables import table
+
+FORMAT = "cosched-startup-figure-1"
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Title:
+    """The words of a figure. unit: of its values, and the factor from seconds or bytes."""
+
+    figure: str
+    text: str
+    x: str
+    y: str
+    factor: float
+    logarithmic: bool = True
+
+
+@dataclass(slots=True)
+class Point:
+    """A value at x of one series, by case."""
+
+    series: str
+    x: int
+    values: dict[str, float] = field(default_factory=dict)
+
+
+def document(
+    title: Title, points: Sequence[Point], command: str, **more: object
+) -> dict[str, Any]:
+    """Returns a figure as JSON; live is False unless ``more`` says otherwise."""
+    return {
+        "format": FORMAT,
+        "figure": title.figure,
+        "live": False,
+        "title": title.text,
+        "xlabel": title.x,
+        "ylabel": title.y,
+        "factor": title.factor,
+        "logarithmic": title.logarithmic,
+        "command": command,
+        **more,
+        "points": [
+            {"series": point.series, "x": point.x, "values": point.values}
+            for point in points
+        ],
+    }
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Reads a figure. Raises CoschedError for another file."""
+    found = json.loads(path.read_text())
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise CoschedError(f"{path}: is no figure of this experiment")
+    return found
+
+
+def values(found: Document, series: str, x: int) -> dict[str, float]:
+    """Returns the values of a point by case; none if it is not there."""
+    for point in found["points"]:
+        if (point["series"], point["x"]) == (series, x):
+            return dict(point["values"])
+    return {}
+
+
+def xs(found: Document, series: str) -> list[int]:
+    """Returns the places of a series, ascending."""
+    return sorted({point["x"] for point in found["points"] if point["series"] == series})
+
+
+def all_series(found: Document) -> list[str]:
+    """Returns the names of all series, in their order."""
+    return list(dict.fromkeys(point["series"] for point in found["points"]))
+
+
+def measured(found: Document, series: str, x: int) -> Measured | None:
+    """Returns the extent of a point over its cases."""
+    cases = values(found, series, x)
+    return over_cases(cases.values()) if cases else None
+
+
+def ratio(found: Document, series: str, other: str, x: int) -> Measured | None:
+    """Returns one series over another at x; case by case if both have the same costs."""
+    return _over(found, values(found, series, x), values(found, other, x))
+
+
+def growth(found: Document, series: str, x: int, from_x: int) -> Measured | None:
+    """Returns the value at x over that at ``from_x``."""
+    return _over(found, values(found, series, x), values(found, series, from_x))
+
+
+def _over(
+    found: Document, top: Mapping[str, float], bottom: Mapping[str, float]
+) -> Measured | None:
+    if not top or not bottom:
+        return None
+    if found.get("emulated"):
+        shared = [case for case in top if case in bottom]
+        return over_cases(top[case] / bottom[case] for case in shared) if shared else None
+    return over_cases(top.values()).over(over_cases(bottom.values()))
+
+
+def text(found: Document) -> str:
+    """Returns the figure as a table: a line an x, a column a series; medians."""
+    names = all_series(found)
+    rows = []
+    for x in sorted({point["x"] for point in found["points"]}):
+        cells = []
+        for name in names:
+            here = measured(found, name, x)
+            cells.append("" if here is None else _number(here.middle * found["factor"]))
+        rows.append((str(x), *cells))
+    head = (found["xlabel"], *names)
+    lines = [found["title"], f"{found['ylabel']}; {found['command']}", ""]
+    return "\n".join([*lines, *table(head, rows, ">" * len(head), width=100)]) + "\n"
+
+
+def _number(value: float) -> str:
+    return f"{value:.4g}" if value < 1e4 else f"{value:.0f}"

@@ -1,0 +1,85 @@
+"""Draws the figures as pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from benchmarks.experiments.startup.documents import Document, all_series, measured, xs
+
+COLOURS = {
+    "old": "#d6604d",
+    "new": "#4393c3",
+    "pipelined": "#2166ac",
+    "through-root": "#878787",
+    "1 KB": "#b2182b",
+    "4 KB": "#ef8a62",
+    "16 KB": "#67a9cf",
+    "64 KB": "#2166ac",
+}
+
+
+def draw(found: Document, path: Path, live: Document | None = None) -> None:
+    """Draws a figure; live points are crosses in the colour of their series."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    # Text stays text in SVG, and the same result gives the same file.
+    mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "cosched"})
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(6, 3.6), layout="constrained")
+    for series in all_series(found):
+        _line(axes, found, series)
+    for series in all_series(live) if live else ():
+        places = xs(live, series) if live else []
+        heights = [_height(live, series, x) for x in places] if live else []
+        axes.plot(places, heights, "x", color=_colour(series), label=f"{series}, live")
+    if found["logarithmic"]:
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        places = sorted({x for series in all_series(found) for x in xs(found, series)})
+        axes.set_xticks(places, [str(x) for x in places], fontsize=7)
+        axes.minorticks_off()
+    else:
+        axes.set_ylim(bottom=0)
+    axes.set_xlabel(found["xlabel"])
+    axes.set_ylabel(found["ylabel"])
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_title(f"{found['title']} ({_number(found)})", fontsize=10)
+    axes.legend(fontsize=7, frameon=False)
+    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else {})
+    plt.close(figure)
+
+
+def _line(axes: Any, found: Document, series: str) -> None:
+    places = xs(found, series)
+    dots = "." if len(places) > 30 else "o-"
+    style = {"color": _colour(series), "label": series, "markersize": 3, "linewidth": 1.2}
+    if series.endswith(": below"):
+        style["alpha"] = 0.5
+    axes.plot(places, [_height(found, series, x) for x in places], dots, **style)
+    if len(places) > 30:
+        return
+    lows, highs = [], []
+    for x in places:
+        here = measured(found, series, x)
+        assert here is not None
+        lows.append(here.low * found["factor"])
+        highs.append(here.high * found["factor"])
+    axes.fill_between(places, lows, highs, color=_colour(series), alpha=0.15, linewidth=0)
+
+
+def _height(found: Document, series: str, x: int) -> float:
+    here = measured(found, series, x)
+    assert here is not None
+    return here.middle * float(found["factor"])
+
+
+def _colour(series: str) -> str:
+    return COLOURS.get(series.partition(":")[0], "#333333")
+
+
+def _number(found: Document) -> str:
+    """Returns the number of the paper's figure."""
+    return "Fig. " + str(found["figure"]).removeprefix("fig").partition("-")[0].upper()

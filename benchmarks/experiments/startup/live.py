@@ -1,0 +1,89 @@
+"""Sets live figures beside the emulator. Pure but for the emulation itself.
+
+A live figure is a document (``documents``) with ``live`` true, in ``live-FIGURE.json``. The
+emulator gets each point's start and the costs that were calibrated live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.experiments.startup.documents import Document, read
+from benchmarks.experiments.startup.quantities import QUANTITIES
+from benchmarks.experiments.verdicts import Measured, over_cases
+from cosched.core.errors import CoschedError
+from cosched.sim.startup.costs import Costs
+from cosched.sim.startup.model import StartupRun
+from cosched.sim.startup.runs import carry_out
+
+#: The emulator is right if it is so near the live time.
+WITHIN = 0.15
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A point, live and emulated, in seconds."""
+
+    figure: str
+    series: str
+    x: int
+    live: Measured
+    emulated: float
+
+    @property
+    def off(self) -> float:
+        """By which share the emulated time is above the live one."""
+        return self.emulated / self.live.middle - 1.0
+
+
+def read_live(folder: Path) -> dict[str, Document]:
+    """Returns the live figures in a folder by figure; CoschedError for a faulty one."""
+    found: dict[str, Document] = {}
+    for path in sorted(folder.glob("live-*.json")):
+        document = read(path)
+        missing = {"costs", "quantity"} - set(document)
+        if not document["live"] or missing:
+            raise CoschedError(
+                f"{path}: a live figure has live, costs and quantity, each point has run"
+            )
+        found[document["figure"]] = document
+    return found
+
+
+def beside(document: Document) -> Iterator[Beside]:
+    """Emulates each point of a live figure."""
+    costs = Costs(**document["costs"])
+    for point in document["points"]:
+        run = StartupRun(**point["run"], costs=costs)
+        emulated = QUANTITIES[document["quantity"]](carry_out(run))
+        live = over_cases(point["values"].values())
+        yield Beside(document["figure"], point["series"], point["x"], live, emulated)
+
+
+def section(documents: Mapping[str, Document]) -> list[str]:
+    """Returns the part of the page on live points."""
+    rows = [row for document in documents.values() for row in beside(document)]
+    if not rows:
+        return ["No point was measured live yet."]
+    right = sum(abs(row.off) <= WITHIN for row in rows)
+    lines = ["| Fig. | | at | live, ms | emulated, ms | off |", "|---|---|---|---|---|---|"]
+    lines += [_row(row) for row in rows]
+    return [*lines, "", f"{right} of {len(rows)} are within {WITHIN:.0%}."]
+
+
+def _row(row: Beside) -> str:
+    live = f"{row.live.middle * 1e3:.2f}"
+    if row.live.low != row.live.high:
+        live += f" ({row.live.low * 1e3:.2f} to {row.live.high * 1e3:.2f})"
+    off = f"{row.off:+.0%}"
+    cells: Sequence[str] = (
+        row.figure.removeprefix("fig").upper(),
+        row.series,
+        str(row.x),
+        live,
+        f"{row.emulated * 1e3:.2f}",
+        off if abs(row.off) <= WITHIN else f"**{off}**",
+    )
+    return f"| {' | '.join(cells)} |"

@@ -1,0 +1,59 @@
+"""Measures the cases of a figure of the central part, each in processes of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from benchmarks.experiments.startup.documents import Point
+from benchmarks.experiments.startup.plans import cases_of
+from cosched.core.errors import CoschedError
+
+#: Runs of a case whose memory is measured: equal runs allocate the same.
+MEMORY_RUNS = 2
+
+Report = Callable[[float, str], None]
+
+
+def measure(figure: str, repeat: int, report: Report) -> tuple[list[Point], list[Any]]:
+    """Returns the points of a figure, and all that was measured.
+
+    The runs are interleaved, so that a change of the machine's speed meets all cases.
+    """
+    memory = figure.startswith("fig7")
+    what, key = ("memory", "memory_bytes") if memory else ("cpu", "cpu_s")
+    cases = cases_of(figure)
+    points = [Point(design, _x(figure, nodes, tasks)) for design, nodes, tasks in cases]
+    runs = []
+    times = MEMORY_RUNS if memory else repeat
+    for run in range(1, times + 1):
+        for number, (case, point) in enumerate(zip(cases, points, strict=True)):
+            design, nodes, tasks = case
+            report(((run - 1) * len(cases) + number) / (times * len(cases)), f"{case}")
+            found = in_new_process(design, nodes, tasks, what)
+            point.values[str(run)] = found[key]
+            runs.append({"design": design, "nodes": nodes, "tasks": tasks, **found})
+    return points, runs
+
+
+def _x(figure: str, nodes: int, tasks: int) -> int:
+    return nodes if figure == "fig8a" else tasks
+
+
+def in_new_process(design: str, nodes: int, tasks: int, what: str) -> dict[str, Any]:
+    """Runs ``central`` and returns its figures."""
+    words = [design, str(nodes), str(tasks), what]
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.experiments.startup.central", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        last = done.stderr.strip().splitlines()[-1:] or ["no output"]
+        raise CoschedError(f"{' '.join(words)}: ended with {done.returncode}: {last[0]}")
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found

@@ -1,0 +1,82 @@
+"""Writes the generated part of docs/results/brelsford.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from benchmarks.experiments.section import rewrite
+from benchmarks.experiments.startup.claims import aims, claims
+from benchmarks.experiments.startup.documents import Document, text
+from benchmarks.experiments.startup.figures import draw
+from benchmarks.experiments.startup.live import section
+from benchmarks.experiments.startup.plans import MIDDLE, TITLES
+
+PART = "brelsford"
+HEAD = ["| Fig. | claim | paper | ours | verdict |", "|---|---|---|---|---|"]
+#: The figures that the page shows as pictures.
+PICTURED = ("fig7", "fig8b", "fig9a", "fig9b", "fig10a", "fig10b", "fig11a", "fig11b")
+PARTS = ("job object", "assignment", "tables", "master start", "go")
+
+
+def lines(documents: Mapping[str, Document], live: Mapping[str, Document]) -> list[str]:
+    """Returns the part of the page."""
+    found = ["## Claims", "", *HEAD]
+    for claim in claims(documents):
+        cells = (claim.figure, claim.what, claim.paper, claim.ours, claim.verdict)
+        found.append(f"| {' | '.join(cells)} |")
+    found += ["", "## 16,384 nodes with up to 128 tasks each", ""]
+    found += ["| the central part | aim | ours | |", "|---|---|---|---|"]
+    for aim in aims(documents):
+        found.append(f"| {aim.what} | {aim.paper} | {aim.ours} | {aim.verdict} |")
+    found += ["", *_parts(documents), "", "## Live and emulated", "", *section(live), ""]
+    found += ["## Figures", ""]
+    for figure, title in TITLES.items():
+        if figure not in documents:
+            continue
+        if figure in PICTURED:
+            found += [f"![{title.text}](figures/{file_name(figure, 'svg')})", ""]
+    found += ["All values:", ""]
+    found += [
+        f"- [{title.text}]({file_name(figure, 'txt')})"
+        for figure, title in TITLES.items()
+        if figure in documents
+    ]
+    return found
+
+
+def _parts(documents: Mapping[str, Document]) -> list[str]:
+    """Returns the five parts of the dispatch time, at the middle costs."""
+    rows = [
+        row
+        for figure in ("fig9b", "fig9-16k")
+        for row in documents.get(figure, {}).get("summary", ())
+        if row["costs"] == MIDDLE and row["x"] in (1, 32, 128)
+    ]
+    if not rows:
+        return ["No dispatch time was emulated yet."]
+    found = ["Dispatch times in ms, with the middle costs:", ""]
+    found += [f"| | nodes | tasks | {' | '.join(PARTS)} | all |", "|---" * 9 + "|"]
+    for row in rows:
+        times = [f"{row[part] * 1e3:.2f}" for part in (*PARTS, "total")]
+        cells = (row["series"], str(row["nodes"]), str(row["x"]), *times)
+        found.append(f"| {' | '.join(cells)} |")
+    return found
+
+
+def file_name(figure: str, ending: str) -> str:
+    """Returns the name of a figure's picture (svg) or values (txt)."""
+    return f"brelsford_{figure}.{ending}"
+
+
+def write(
+    page: Path, documents: Mapping[str, Document], live: Mapping[str, Document]
+) -> None:
+    """Writes the part of the page, the pictures and the values."""
+    rewrite(page, PART, "\n".join(lines(documents, live)))
+    folder = page.parent
+    for figure, document in documents.items():
+        (folder / file_name(figure, "txt")).write_text(text(document))
+        if figure in PICTURED:
+            picture = folder / "figures" / file_name(figure, "svg")
+            draw(document, picture, live.get(figure))
