@@ -18,6 +18,10 @@ INTERPOSER = ROOT / "mpi_shim" / "interposer"
 LAYERS = ("base", "wait", "status", "calls", "top")
 COMMENT_OR_STRING = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 INCLUDE = re.compile(r'^\s*#\s*include "([\w/]+)\.h"', re.MULTILINE)
+#: A condition on the MPI library, such as ``#ifdef OPEN_MPI``.
+LIBRARY = re.compile(
+    r"^\s*#.*\b(?:OPEN_MPI|MPICH_NUMVERSION|I_MPI_VERSION)\b", re.MULTILINE
+)
 NAME = re.compile(r"\b(?:cosched|COSCHED)_\w+")
 #: A function with its body, or a variable without "extern", at the beginning of a line.
 DEFINITION = re.compile(
@@ -36,6 +40,31 @@ def read_parts(folder: Path) -> Parts:
         name = str(path.relative_to(folder).with_suffix(""))
         parts[name] = parts.get(name, "") + path.read_text()
     return parts
+
+
+def find_included(parts: Parts, name: str) -> set[str]:
+    """Returns the parts whose headers a part includes, directly or through others."""
+    found: set[str] = set()
+    missing = {name}
+    while missing:
+        found |= missing
+        texts = [parts[part] for part in missing]
+        missing = {each for text in texts for each in INCLUDE.findall(text)} & set(parts)
+        missing -= found
+    return found
+
+
+def find_blind(parts: Parts) -> list[str]:
+    """Returns the parts with a condition on the MPI library that do not include mpi.h:
+    there the condition is never true."""
+    return [
+        name
+        for name, text in parts.items()
+        if LIBRARY.search(text)
+        and not any(
+            "#include <mpi.h>" in parts[each] for each in find_included(parts, name)
+        )
+    ]
 
 
 def find_definitions(parts: Parts) -> dict[str, str]:
@@ -105,6 +134,21 @@ def test_interposer_layers_depend_downwards():
 
 def test_interposer_has_no_circle():
     assert find_circle(find_edges(read_parts(INTERPOSER))) == []
+
+
+def test_condition_on_library_includes_mpi_h():
+    assert find_blind(read_parts(INTERPOSER)) == []
+
+
+def test_part_without_mpi_h_is_named():
+    low = "#include <mpi.h>\n"
+    condition = "#ifdef OPEN_MPI\n#endif\n"
+    parts = {
+        "base/low": low,
+        "wait/left": '#include "base/low.h"\n' + condition,
+        "wait/right": condition,
+    }
+    assert find_blind(parts) == ["wait/right"]
 
 
 MADE_UP = {

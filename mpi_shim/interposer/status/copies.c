@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/pmpi.h"
+
 /* In shared memory every library copies straight from user to user: there, and before
  * MPI_Init has ended, only short messages are copied. */
 struct cosched_copies cosched_copies = {COSCHED_COPIES_ROOM, COSCHED_COPIES_ROOM};
