@@ -8,13 +8,15 @@
 #ifndef COSCHED_COPIES_H
 #define COSCHED_COPIES_H
 
+#include <stdbool.h>
+
 /* Largest message that a blocking call copies through its own stack. */
 #define COSCHED_COPIES_ROOM 16384
 
-/* Both in bytes, for contiguous messages. Others are copied whatever their length. */
 struct cosched_copies {
-    long long out_max;
-    long long in_max;
+    long long out_max; /* bytes to send */
+    long long in_max;  /* bytes to receive */
+    bool of_any_type;  /* the limits also apply to messages with gaps; otherwise all are copied */
 };
 
 extern struct cosched_copies cosched_copies;

@@ -92,26 +92,19 @@ void cosched_wire_count_new(cosched_count count, MPI_Datatype type) {
     cosched_task_count(&cosched_state.link.counters->bytes_sent, (uint64_t)size * (uint64_t)count);
 }
 
-/* Makes the TYPED shape: one MPI_BYTE at `byte` and `wire->bytes` of them at `buf`. Where lengths
- * are ints, a longer message is described in elements. That happens only with Open MPI, whose
- * segments may end anywhere. */
+/* Makes the TYPED shape: one MPI_BYTE at `byte` and `count` of `type` at `buf`. */
 static int make_typed(struct cosched_wire *wire, const unsigned char *byte, const void *buf,
                       cosched_count count, MPI_Datatype type) {
-    MPI_Datatype types[2] = {MPI_BYTE, MPI_BYTE}, made;
+    MPI_Datatype types[2] = {MPI_BYTE, type}, made;
     MPI_Aint at[2];
     int rc;
     cosched_pmpi.Get_address(byte, &at[0]);
     cosched_pmpi.Get_address(buf, &at[1]);
 #if MPI_VERSION >= 4
-    MPI_Count lengths[2] = {1, (MPI_Count)wire->bytes}, wide_at[2] = {at[0], at[1]};
-    (void)count, (void)type;
+    MPI_Count lengths[2] = {1, count}, wide_at[2] = {at[0], at[1]};
     rc = cosched_pmpi.Type_create_struct_c(2, lengths, wide_at, types, &made);
 #else
-    int lengths[2] = {1, (int)wire->bytes};
-    if (wire->bytes > INT_MAX || wire->user_type != MPI_DATATYPE_NULL) {
-        lengths[1] = count;
-        types[1] = type;
-    }
+    int lengths[2] = {1, count};
     rc = cosched_pmpi.Type_create_struct(2, lengths, at, types, &made);
 #endif
     if (rc == MPI_SUCCESS)
@@ -121,14 +114,12 @@ static int make_typed(struct cosched_wire *wire, const unsigned char *byte, cons
     wire->data = MPI_BOTTOM;
     wire->count = 1;
     wire->type = made;
-    wire->heap = NULL;
     wire->shape = COSCHED_WIRE_TYPED;
     return MPI_SUCCESS;
 }
 
 /* Returns a place for the copy of a message of wire->bytes, or NULL. */
 static unsigned char *find_block(struct cosched_wire *wire, struct cosched_wire_room *room) {
-    wire->heap = NULL;
     if (room != NULL && wire->bytes <= COSCHED_COPIES_ROOM)
         return room->bytes + 63;
     wire->heap = cosched_blocks_take(wire->bytes + 16);
@@ -144,8 +135,9 @@ static int hold_type(struct cosched_wire *wire) {
     return rc;
 }
 
-/* Lays the message out. A contiguous message longer than `copy_max` becomes TYPED, with its
- * status byte at `byte`. */
+/* Lays the message out. A message longer than `copy_max` becomes TYPED, with its status byte at
+ * `byte`: of bytes, if it is contiguous and they can be counted, otherwise of the user's elements.
+ * The latter happens only with Open MPI, whose segments may end anywhere. */
 static int lay_out(struct cosched_wire *wire, struct cosched_wire_room *room,
                    const unsigned char *byte, const void *buf, cosched_count count,
                    MPI_Datatype type, long long copy_max) {
@@ -164,8 +156,12 @@ static int lay_out(struct cosched_wire *wire, struct cosched_wire_room *room,
     }
     wire->user_type = size >= 0 ? MPI_DATATYPE_NULL : type;
     wire->bytes = (size_t)bytes;
-    if (copy_max != ALWAYS && ((size >= 0 && bytes > copy_max) || bytes >= BYTES_MAX))
-        return make_typed(wire, byte, buf, count, type);
+    wire->heap = NULL;
+    if (copy_max != ALWAYS &&
+        (((size >= 0 || cosched_copies.of_any_type) && bytes > copy_max) || bytes >= BYTES_MAX))
+        return size >= 0 && bytes <= BYTES_MAX
+                   ? make_typed(wire, byte, buf, (cosched_count)bytes, MPI_BYTE)
+                   : make_typed(wire, byte, buf, count, type);
     wire->block = find_block(wire, room);
     if (wire->block == NULL)
         return MPI_ERR_NO_MEM;
@@ -245,6 +241,11 @@ static int out(struct cosched_wire *wire, struct cosched_wire_room *room, const 
         rc = MPI_ERR_COUNT;
     else
         rc = fill(wire, (unsigned char)scheduled);
+    /* A copy that must not travel in one piece (copies.h). */
+    if (rc == MPI_SUCCESS && wire->shape == COSCHED_WIRE_COPIED && cosched_copies.of_any_type &&
+        (long long)wire->bytes > cosched_copies.out_max)
+        rc = make_typed(wire, &statuses[scheduled], wire->block + 1, (cosched_count)wire->bytes,
+                        MPI_BYTE);
     if (rc != MPI_SUCCESS)
         cosched_wire_release(wire);
     return rc;
@@ -376,13 +377,13 @@ int cosched_wire_deliver(struct cosched_wire *wire, MPI_Status *status) {
 }
 
 void cosched_wire_release(struct cosched_wire *wire) {
+    if (wire->shape == COSCHED_WIRE_PLAIN)
+        return;
     if (wire->shape == COSCHED_WIRE_TYPED)
         cosched_pmpi.Type_free(&wire->type);
-    else if (wire->shape == COSCHED_WIRE_COPIED) {
-        if (wire->holds_type)
-            cosched_pmpi.Type_free(&wire->user_type);
-        cosched_blocks_give(wire->heap);
-    }
+    else if (wire->holds_type)
+        cosched_pmpi.Type_free(&wire->user_type);
+    cosched_blocks_give(wire->heap);
     wire->heap = NULL;
     wire->shape = COSCHED_WIRE_PLAIN;
 }

@@ -11,7 +11,8 @@
  *   TYPED    a datatype {one byte, n bytes} with absolute addresses, sent from MPI_BOTTOM. It
  *            copies nothing, but making it costs as much as sending a small message. It is made
  *            of bytes: with the status byte in front a segment of the message may end within an
- *            element, and such a message MPICH refuses to receive.
+ *            element, and such a message MPICH refuses to receive. Open MPI accepts it, so there
+ *            the datatype may be made of the user's elements.
  *
  * The capacity of a receive grows by one byte as well, so that a message too long for the
  * user's buffer is too long for this one.

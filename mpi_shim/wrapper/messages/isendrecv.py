@@ -17,12 +17,14 @@ from collections.abc import Callable
 from mpi4py import MPI as mpi
 from mpi4py.typing import BufSpec
 
-from mpi_shim.wrapper.data.dense import COPY_MAX_BYTES
 from mpi_shim.wrapper.data.packed import Packed
 from mpi_shim.wrapper.data.spec import Span, parse
 from mpi_shim.wrapper.errors import not_covered
 from mpi_shim.wrapper.requests.operations import Operation, PackedReceive
 from mpi_shim.wrapper.requests.request import Request
+
+#: The longest message that is packed for a datatype that leads outside its memory.
+PACK_MAX_BYTES = 4096
 
 Start = Callable[[BufSpec], mpi.Request]
 
@@ -34,9 +36,9 @@ def copied(message: BufSpec, what: str) -> BufSpec:
     copy = span.copy()
     if copy is not None:
         return (copy.keep, copy.entries, copy.datatype)
-    if span.nbytes > COPY_MAX_BYTES:
+    if span.nbytes > PACK_MAX_BYTES:
         raise not_covered(
-            f"{what} of more than {COPY_MAX_BYTES} bytes of a datatype that leads outside "
+            f"{what} of more than {PACK_MAX_BYTES} bytes of a datatype that leads outside "
             "the buffer",
             "use Isend and Irecv",
         )

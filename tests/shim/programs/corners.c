@@ -115,6 +115,39 @@ static void truncated(int sent, int room) {
     barrier();
 }
 
+/* Longer than the receive's buffer, and with gaps on one side, or sent from a copy */
+static void truncated_in_parts(void) {
+    enum { N = 1000, ROOM = 40 };
+    double *data = calloc(2 * N, sizeof *data);
+    MPI_Datatype apart;
+    MPI_Status status;
+    MPI_Request q;
+    MPI_Type_vector(N, 1, 2, MPI_DOUBLE, &apart);
+    MPI_Type_commit(&apart);
+    if (rank == 0) {
+        MPI_Send(data, 1, apart, 1, 0, comm);
+        MPI_Send(data, 2 * N, MPI_DOUBLE, 1, 1, comm);
+        MPI_Sendrecv_replace(data, N, MPI_DOUBLE, 1, 2, MPI_PROC_NULL, 0, comm, &status);
+#if MPI_VERSION >= 4 || (defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5)
+        MPI_Isendrecv(data, N, MPI_DOUBLE, 1, 3, NULL, 0, MPI_BYTE, MPI_PROC_NULL, 0, comm, &q);
+        MPI_Wait(&q, &status);
+#else
+        MPI_Send(data, N, MPI_DOUBLE, 1, 3, comm);
+#endif
+    } else if (rank == 1) {
+        for (int tag = 0; tag < 4; tag++) {
+            if (tag == 1)
+                MPI_Irecv(data, 1, apart, 0, tag, comm, &q);
+            else
+                MPI_Irecv(data, ROOM, MPI_BYTE, 0, tag, comm, &q);
+            print_line("truncated in parts %s", class_of(MPI_Wait(&q, &status)));
+        }
+    }
+    MPI_Type_free(&apart);
+    free(data);
+    barrier();
+}
+
 /* One has gone wrong, one has come, one is under way still: some libraries say so at once,
  * and what they call complete must be there. */
 static void halfway(void) {
@@ -501,8 +534,10 @@ int main(int argc, char **argv) {
     nobody();
     truncated(100, 40);
     truncated(1, 0);
+    truncated(8000, 40);
     truncated(17000, 16384);
     truncated(200000, 100000);
+    truncated_in_parts();
     halfway();
     refused();
     cancelled();

@@ -186,6 +186,21 @@ def test_truncated_message_is_an_error(MPI, comm, left, right):
     assert caught.value.Get_error_class() == MPI.ERR_TRUNCATE
 
 
+def test_truncated_message_overwrites_no_memory_of_the_wrapper(MPI, comm, needs_prefix):
+    """Open MPI reads a contiguous message of 4 KiB past the end of a shorter buffer."""
+    room = memoryview(bytearray(5000))[:10]
+    for nbytes in (3900, 4000, 4050, 4096, 4200):
+        if comm.rank % 2 == 0:
+            comm.Send(b"\7" * nbytes, comm.rank + 1)
+            continue
+        filler = [bytearray(11) for _ in range(1000)]
+        del filler[::2]
+        with pytest.raises(MPI.Exception) as caught:
+            comm.Recv(room, comm.rank - 1)
+        assert caught.value.Get_error_class() == MPI.ERR_TRUNCATE
+        assert not any(map(any, filler))
+
+
 def test_wrong_arguments_are_mpi_errors(MPI, comm):
     with pytest.raises(MPI.Exception):
         comm.Send(b"x", comm.size + 3)
