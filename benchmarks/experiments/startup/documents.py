@@ -20,6 +20,10 @@ from cosched.core.errors import CoschedError
 from cosched.tables import table
 
 FORMAT = "cosched-startup-figure-1"
+#: The costs whose values are shown; a figure's range is that of all costs.
+MIDDLE = "middle"
+#: A text has a line for each x, or for some of them if there are more.
+MOST_LINES = 40
 Document = Mapping[str, Any]
 
 
@@ -94,8 +98,15 @@ def all_series(found: Document) -> list[str]:
 
 def measured(found: Document, series: str, x: int) -> Measured | None:
     """Returns the extent of a point over its cases."""
-    cases = values(found, series, x)
-    return over_cases(cases.values()) if cases else None
+    return extent(values(found, series, x))
+
+
+def extent(cases: Mapping[str, float]) -> Measured | None:
+    """Returns the middle and the ends of a figure's cases; None without any."""
+    if not cases:
+        return None
+    found = over_cases(cases.values())
+    return Measured(cases.get(MIDDLE, found.middle), found.low, found.high)
 
 
 def ratio(found: Document, series: str, other: str, x: int) -> Measured | None:
@@ -114,8 +125,7 @@ def _over(
     if not top or not bottom:
         return None
     if found.get("emulated"):
-        shared = [case for case in top if case in bottom]
-        return over_cases(top[case] / bottom[case] for case in shared) if shared else None
+        return extent({case: top[case] / bottom[case] for case in top if case in bottom})
     return over_cases(top.values()).over(over_cases(bottom.values()))
 
 
@@ -123,7 +133,8 @@ def text(found: Document) -> str:
     """Returns the figure as a table: a line an x, a column a series; medians."""
     names = all_series(found)
     rows = []
-    for x in sorted({point["x"] for point in found["points"]}):
+    places = sorted({point["x"] for point in found["points"]})
+    for x in places[:: -(-len(places) // MOST_LINES)]:
         cells = []
         for name in names:
             here = measured(found, name, x)

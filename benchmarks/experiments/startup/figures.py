@@ -54,20 +54,19 @@ def draw(found: Document, path: Path, live: Document | None = None) -> None:
 
 def _line(axes: Any, found: Document, series: str) -> None:
     places = xs(found, series)
-    dots = "." if len(places) > 30 else "o-"
+    dots = "-" if len(places) > 30 else "o-"
     style = {"color": _colour(series), "label": series, "markersize": 3, "linewidth": 1.2}
     if series.endswith(": below"):
         style["alpha"] = 0.5
     axes.plot(places, [_height(found, series, x) for x in places], dots, **style)
     if len(places) > 30:
         return
-    lows, highs = [], []
-    for x in places:
-        here = measured(found, series, x)
-        assert here is not None
-        lows.append(here.low * found["factor"])
-        highs.append(here.high * found["factor"])
-    axes.fill_between(places, lows, highs, color=_colour(series), alpha=0.15, linewidth=0)
+    factor = found["factor"]
+    extents = {x: measured(found, series, x) for x in places}
+    ranges = {x: here for x, here in extents.items() if here and here.low < here.high}
+    lows = [here.low * factor for here in ranges.values()]
+    highs = [here.high * factor for here in ranges.values()]
+    axes.fill_between(list(ranges), lows, highs, color=_colour(series), alpha=0.15, lw=0)
 
 
 def _height(found: Document, series: str, x: int) -> float:

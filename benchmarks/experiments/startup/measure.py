@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 import subprocess
 import sys
 from collections.abc import Callable
@@ -21,10 +22,11 @@ Report = Callable[[float, str], None]
 def measure(figure: str, repeat: int, report: Report) -> tuple[list[Point], list[Any]]:
     """Returns the points of a figure, and all that was measured.
 
-    The runs are interleaved, so that a change of the machine's speed meets all cases.
+    CPU times of the points are at one speed of the machine, the median of the probes. The
+    runs are interleaved, so that a change of the machine's speed meets all cases.
     """
     memory = figure.startswith("fig7")
-    what, key = ("memory", "memory_bytes") if memory else ("cpu", "cpu_s")
+    what, key = ("memory", "memory_bytes") if memory else ("cpu", "probes")
     cases = cases_of(figure)
     points = [Point(design, _x(figure, nodes, tasks)) for design, nodes, tasks in cases]
     runs = []
@@ -36,6 +38,10 @@ def measure(figure: str, repeat: int, report: Report) -> tuple[list[Point], list
             found = in_new_process(design, nodes, tasks, what)
             point.values[str(run)] = found[key]
             runs.append({"design": design, "nodes": nodes, "tasks": tasks, **found})
+    if not memory:
+        speed_s = statistics.median(run["probe_s"] for run in runs)
+        for point in points:
+            point.values = {run: value * speed_s for run, value in point.values.items()}
     return points, runs
 
 

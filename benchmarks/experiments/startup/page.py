@@ -7,10 +7,10 @@ from pathlib import Path
 
 from benchmarks.experiments.section import rewrite
 from benchmarks.experiments.startup.claims import aims, claims
-from benchmarks.experiments.startup.documents import Document, text
+from benchmarks.experiments.startup.documents import MIDDLE, Document, text
 from benchmarks.experiments.startup.figures import draw
 from benchmarks.experiments.startup.live import section
-from benchmarks.experiments.startup.plans import MIDDLE, TITLES
+from benchmarks.experiments.startup.plans import TITLES
 
 PART = "brelsford"
 HEAD = ["| Fig. | claim | paper | ours | verdict |", "|---|---|---|---|---|"]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
-from benchmarks.experiments.startup.documents import Title
+from benchmarks.experiments.startup.documents import MIDDLE, Title
 from cosched.sim.startup.costs import Costs
 from cosched.sim.startup.model import StartupRun
 
@@ -18,7 +18,8 @@ LARGEST = 16384
 #: The clusters of the paper.
 SMALLER, LARGER = 248, 496
 
-MIDDLE = "middle"
+#: Costs without those of a byte: the network alone counts.
+NETWORK = "network alone"
 #: The paper has a range for the bandwidth alone. The others are a range of four to five.
 COSTS = {
     MIDDLE: Costs(),
@@ -29,6 +30,7 @@ COSTS = {
         for link, codec, message in product((100, 200), (20, 100), (5, 20))
     },
 }
+ALONE = {NETWORK: replace(Costs(), codec_ns=0)}
 
 SECONDS, MILLISECONDS, MEGABYTES = 1.0, 1e3, 1e-6
 TITLES = {
@@ -47,6 +49,10 @@ TITLES = {
         ),
         Title("fig9a", "Dispatch time, 32 tasks a node", "nodes", "ms", MILLISECONDS),
         Title("fig9b", "Dispatch time, 248 nodes", "tasks", "ms", MILLISECONDS),
+        Title(
+            "fig9-network", "Dispatch time, 248 nodes, reading costs nothing", "tasks",
+            "ms", MILLISECONDS,
+        ),
         Title("fig9-16k", "Dispatch time, 16,384 nodes", "tasks", "ms", MILLISECONDS),
         Title(
             "fig10a", "Tables by node, leaves first", "node", "ms", MILLISECONDS,
@@ -83,7 +89,7 @@ class Emulated:
     @property
     def run(self) -> StartupRun:
         """The start at its costs."""
-        return replace(self.start, costs=COSTS[self.costs])
+        return replace(self.start, costs={**COSTS, **ALONE}[self.costs])
 
 
 def chunk_of(nodes: int) -> int:
@@ -104,13 +110,15 @@ def cases_of(figure: str) -> list[tuple[str, int, int]]:
 
 
 def points_of(figure: str) -> list[Emulated]:
-    """Returns the points of an emulated figure, with all costs."""
+    """Returns the points of an emulated figure, with all their costs."""
     made = _PLANS[figure](figure)
-    return [
-        replace(point, costs=costs)
-        for point in made
-        for costs in (COSTS if point.start.nodes <= ALL_COSTS_UP_TO else [MIDDLE])
-    ]
+    return [replace(point, costs=name) for point in made for name in _costs_of(point)]
+
+
+def _costs_of(point: Emulated) -> Iterable[str]:
+    if point.figure == "fig9-network":
+        return ALONE
+    return COSTS if point.start.nodes <= ALL_COSTS_UP_TO else [MIDDLE]
 
 
 def _start(design: str, nodes: int, tasks: int = 32) -> StartupRun:
@@ -124,6 +132,7 @@ def _dispatch(figure: str) -> Iterator[Emulated]:
     places = {
         "fig9a": [(nodes, nodes, 32) for nodes in NODES],
         "fig9b": [(tasks, SMALLER, tasks) for tasks in TASKS],
+        "fig9-network": [(tasks, SMALLER, tasks) for tasks in TASKS],
         "fig9-16k": [(tasks, LARGEST, tasks) for tasks in (1, 8, 32, 128)],
     }
     for design, (x, nodes, tasks) in product(DESIGNS, places[figure]):
@@ -164,6 +173,7 @@ def _object_by_nodes(figure: str) -> Iterator[Emulated]:
 _PLANS = {
     "fig9a": _dispatch,
     "fig9b": _dispatch,
+    "fig9-network": _dispatch,
     "fig9-16k": _dispatch,
     "fig10a": _tables_by_node,
     "fig10b": _tables_by_chunk,
