@@ -145,7 +145,6 @@ class Links:
         if peer is not None:
             peer.delivery.give_up()
             self._close(peer, linger=0)
-            peer.socket = None
 
     def close(self) -> None:
         """Closes all; what was sent gets a moment to leave."""
@@ -207,8 +206,10 @@ class Links:
     def _close(self, peer: _Peer, linger: int) -> None:
         if peer.timer is not None:
             peer.timer.cancel()
+            peer.timer = None
         if peer.socket is not None:
             peer.socket.close(linger=linger)
+            peer.socket = None
 
     def _connect(self, name: str) -> zmq.Socket[bytes]:
         socket = self._base.socket(zmq.DEALER)

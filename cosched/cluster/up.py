@@ -7,6 +7,7 @@ machine, ``nsenter`` for a node of the lab, ``ssh HOST`` or ``srun`` for a clust
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shlex
 import socket
@@ -24,11 +25,17 @@ from cosched.cluster.member import READY
 from cosched.cluster.paths import DomainPaths
 from cosched.core.errors import CoschedError
 from cosched.lab.lab import Lab
+from cosched.shm.paths import NodePaths
+from cosched.shm.userdirs import make_node_directory
 
 #: How long members may take to come up.
 WITHIN_S = 60.0
 CONTROLLER_MODULE = "cosched_daemons.controller"
 AGENT_MODULE = "cosched_daemons.agent"
+#: The name of a domain that a user's first job started.
+PRIVATE = "private"
+PRIVATE_IDLE_S = 60.0
+PRIVATE_TASKS_PER_CPU = 8
 _POLL_S = 0.05
 
 
@@ -118,6 +125,32 @@ def start_domain(
         started.pop_all()
     for member in (controller, *agents):
         member.leave()
+
+
+def start_private(run_dir: Path, node: str) -> None:
+    """Starts a domain of this machine alone, which ends when no job came for a while.
+
+    Does nothing if another process has just started it. Raises NoDomain if an operator's
+    domain has this run directory: only its operator starts it.
+    """
+    paths = DomainPaths(run_dir)
+    if paths.config.exists() and load_config(paths.config).name != PRIVATE:
+        raise NoDomain(
+            f"the domain in {run_dir} is down; start it with: cosched cluster up"
+        )
+    make_node_directory(NodePaths(run_dir, node), os.geteuid(), private=False)
+    paths.directory.mkdir(mode=0o755, exist_ok=True)
+    with (paths.directory / "start.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with contextlib.suppress(NoDomain):
+            Client.connect(run_dir, node).close()
+            return
+        port = free_ports()
+        places = local_places(port + 1)
+        slots = PRIVATE_TASKS_PER_CPU * len(os.sched_getaffinity(0))
+        nodes = {place.name: place.address for place in places}
+        write_domain(paths, DomainConfig(PRIVATE, f"127.0.0.1:{port}", nodes, slots))
+        start_domain(paths, places, PRIVATE_IDLE_S)
 
 
 def stop_domain(paths: DomainPaths, node: str, *, end_jobs: bool) -> list[int]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from cosched.cluster.answers import JobInfo
-from cosched.jobs.client import Client
+from cosched.jobs.client import Client, NoDomain
 from cosched.jobs.job import Job
 from cosched.jobs.tasks import Reports
 
@@ -21,7 +22,7 @@ class Sending:
 
     def submit(self) -> JobInfo:
         """Submits the job; returns it as the domain has it."""
-        with self._connect() as client:
+        with self._connect_or_start() as client:
             return client.job(client.submit(self.job, _REPORTS))
 
     def run_to_end(self, *, copy: bool) -> JobInfo:
@@ -29,7 +30,7 @@ class Sending:
         from cosched.cli.domain.waiting import Sizes, run_to_end
 
         sizes = Sizes.of(self.job.output, self.job.error) if copy else None
-        with self._connect() as client:
+        with self._connect_or_start() as client:
             submission = client.prepare(self.job, _REPORTS)
 
         def submit() -> int:
@@ -40,6 +41,17 @@ class Sending:
 
     def _connect(self) -> Client:
         return Client.connect(self.run_dir)
+
+    def _connect_or_start(self) -> Client:
+        """Starts a private domain on this machine if none answers."""
+        try:
+            return self._connect()
+        except NoDomain:
+            from cosched.cluster.up import start_private
+
+            _note("starting a private domain on this machine")
+            start_private(self.run_dir, os.uname().nodename)
+            return self._connect()
 
 
 def _say(line: str) -> None:

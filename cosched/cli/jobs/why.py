@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from cosched.cli.options import (
     asked_run_dir_option,
@@ -20,6 +21,7 @@ from cosched.cli.options import (
     json_option,
     nodes_option,
 )
+from cosched.core.errors import CoschedError
 from cosched.core.node.messages import Cause
 from cosched.core.units import NS_PER_S, parse_duration
 from cosched.observe.why.why import Asker, Story, nodes_with_stories, stories
@@ -53,14 +55,20 @@ def command(
 
     JOB is a job's name, or UID.NAME. Only the job's owner and root may ask. The daemons
     remember their last 4096 events. Older ones come from the traces, if you may read
-    them.
+    them. A number is a job of the domain, if the domain has one of this number.
 
     \b
     Examples:
       cosched why lu
       cosched why lu --node lab1 --since 10m
       cosched why 1000.lu --json
+      cosched why 12
     """
+    in_domain = _job_of_domain(job, run_dir) if job.isascii() and job.isdecimal() else None
+    if in_domain is not None:
+        text = f"job {job}: {in_domain['why']}"
+        click.echo(json.dumps(in_domain) if as_json else text)
+        return
     places = [NodePaths(run_dir, node) for node in nodes] or nodes_with_stories(run_dir)
     asker = Asker(job, os.geteuid(), time.time_ns() - parse_duration(since, "--since"))
     found = stories(places, asker)
@@ -69,6 +77,17 @@ def command(
     else:
         texts = (story_text(story, asker, last, in_all=True) for story in found)
         click.echo("\n\n".join(texts))
+
+
+def _job_of_domain(number: str, run_dir: Path) -> dict[str, Any] | None:
+    """Returns the job of the domain; None if there is no domain or no such job."""
+    from cosched.cluster.client import Client
+
+    try:
+        with Client.connect(run_dir) as client:
+            return dict(msgspec.to_builtins(client.job(int(number))))
+    except CoschedError:  # perhaps a job on the nodes has this name
+        return None
 
 
 def story_text(story: Story, asker: Asker, last: int, *, in_all: bool = False) -> str:

@@ -1,0 +1,63 @@
+"""Runs the commands of docs/domain.md in their order."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.places import ROOT
+
+BIN = Path(sys.executable).parent
+PAGE = (ROOT / "docs" / "domain.md").read_text()
+#: It names a job that has ended by then, as the page says.
+FAILS = "cosched cancel 2"
+
+
+@pytest.fixture
+def shell(tmp_path):
+    """Returns a function that runs a command in a folder with the program ``app``."""
+    source = ROOT / "benchmarks/programs/wavefront.c"
+    subprocess.run(
+        [BIN / "mpicc", "-O2", "-o", tmp_path / "app", source, "-lm"], check=True
+    )
+    run_dir = Path("/tmp") / f"cosched-guide-{os.getpid()}"
+    environ = {
+        **os.environ,
+        "PATH": f"{BIN}:{os.environ['PATH']}",
+        "COSCHED_RUN_DIR": str(run_dir),
+    }
+
+    def run(line):
+        return subprocess.run(
+            line,
+            shell=True,
+            cwd=tmp_path,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    yield run
+    for line in ("cosched cluster down --end-jobs", "cosched lab down"):
+        run(line)
+    subprocess.run(["rm", "-rf", run_dir], check=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root")
+def test_the_commands_of_the_guide_run_in_their_order(shell):
+    blocks = re.findall(r"^```\n((?:.*\n)*?)```$", PAGE, re.MULTILINE)
+    assert len(blocks) == 3
+    for block in blocks:
+        for line in block.splitlines():
+            done = shell(line)
+            assert (done.returncode != 0) == (line == FAILS), (line, done.stderr)
+        if block is blocks[0]:  # the private domain would end by itself
+            done = shell("cosched cluster down --end-jobs")
+            assert done.returncode == 0, done.stderr
+            # Job numbers begin anew with the domain of the lab.
+            shell('rm -rf "$COSCHED_RUN_DIR/domain"')
