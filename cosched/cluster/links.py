@@ -123,10 +123,12 @@ class Links:
                 self._complain("a message from an unknown key")
                 continue
             try:
-                for message in self._open(sender, frames[-1].buffer):
-                    handler(sender, message)
+                messages = self._open(sender, frames[-1].buffer)
             except (CoschedError, msgspec.MsgspecError) as error:
                 self._complain(f"{sender}: {error}")
+                continue
+            for message in messages:
+                handler(sender, message)
 
     def send(self, to: str, message: Message) -> None:
         """Sends without waiting. It arrives if the peer lives long enough; heartbeats

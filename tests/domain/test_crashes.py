@@ -4,8 +4,11 @@ Each task of a job writes one line into a file of its own start. So the files sh
 a job ran, and whether all of it ran.
 """
 
+import contextlib
 import os
+import shutil
 import signal
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -14,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from cosched.cluster.keys import CONTROLLER, make_keys
+from cosched.core.errors import CoschedError
 from tests.domain import storm
 from tests.domain.rig import WITHIN_S
 
@@ -212,6 +216,51 @@ def test_a_torn_store_is_refused_with_one_line(make_rig):
     lines = rig.log(CONTROLLER).splitlines()
     assert len(lines) == 1
     assert "jobs.sqlite" in lines[0]
+
+
+def submit_many(rig):
+    """The store's own file may still have room for some jobs."""
+    for _ in range(50):
+        rig.shell("true")
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A folder on a file system of its own, which is soon full."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to mount")
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", folder]
+    if subprocess.run(mount, check=False).returncode != 0:
+        pytest.skip("cannot mount here")
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+def test_a_full_disk_loses_no_job_that_was_accepted(make_rig, small_disk):
+    rig = make_rig(1)
+    shutil.move(rig.paths.directory, small_disk / "domain")
+    rig.paths.directory.symlink_to(small_disk / "domain")
+    rig.start()
+    rig.until_up()
+    first = rig.shell("until [ -e go ]; do sleep 0.05; done; echo first")
+    rig.until_state(first, "running")
+    filler = small_disk / "filler"
+    with contextlib.suppress(OSError), filler.open("wb") as file:
+        while True:
+            file.write(bytes(4096))
+            file.flush()
+    with pytest.raises(CoschedError, match="full"):
+        submit_many(rig)
+    (rig.work / "go").touch()
+    controller = rig.members[CONTROLLER]
+    rig.until(lambda: has_crashed(controller), "the controller goes on without its store")
+    assert "full" in rig.log(CONTROLLER).splitlines()[-1]
+    filler.unlink()
+    rig.start(CONTROLLER)
+    job = rig.wait(first)
+    assert (job["state"], rig.output(job)) == ("done", "first\n")
 
 
 def test_a_steward_that_is_killed_ends_its_job(make_rig):
