@@ -126,18 +126,21 @@ def _rank_facts(layout: JobLayout, directory: Path) -> Iterator[tuple[Fact, ...]
             rank = node.first + number
             yield (
                 Fact("pmix.rank", Kind.RANK, rank),  # must be the first
-                Fact("pmix.grank", Kind.RANK, rank),
-                Fact("pmix.apprank", Kind.RANK, rank),
-                Fact("pmix.appnum", Kind.UINT32, 0),
+                Fact("pmix.nodeid", Kind.UINT32, place),
                 Fact("pmix.lrank", Kind.UINT16, number),
                 Fact("pmix.nrank", Kind.UINT16, number),
-                Fact("pmix.nodeid", Kind.UINT32, place),
-                Fact("pmix.hname", Kind.TEXT, node.host),
-                Fact("pmix.reinc", Kind.UINT32, 0),
-                *_own_directory(layout, directory, rank),
+                *_own_facts(layout, directory, rank),
             )
 
 
-def _own_directory(layout: JobLayout, directory: Path, rank: int) -> Iterator[Fact]:
-    if rank in layout.ranks:
-        yield Fact("pmix.pdir", Kind.TEXT, str(rank_directory(directory, rank)))
+def _own_facts(layout: JobLayout, directory: Path, rank: int) -> tuple[Fact, ...]:
+    """Returns facts that only the rank itself asks for; empty if it is on another node."""
+    if rank not in layout.ranks:
+        return ()
+    return (
+        Fact("pmix.grank", Kind.RANK, rank),
+        Fact("pmix.apprank", Kind.RANK, rank),
+        Fact("pmix.appnum", Kind.UINT32, 0),
+        Fact("pmix.reinc", Kind.UINT32, 0),
+        Fact("pmix.pdir", Kind.TEXT, str(rank_directory(directory, rank))),
+    )
