@@ -26,7 +26,7 @@ from cosched.cli.run.site import find_site
 from cosched.cluster.client import Client, make_submission
 from cosched.cluster.config import PORT, DomainConfig
 from cosched.cluster.paths import DomainPaths
-from cosched.cluster.pmi.pmix_installation import find_libpmix
+from cosched.cluster.pmi.pmix_installation import find_installation
 from cosched.cluster.up import lab_places, start_domain, stop_domain, write_domain
 from cosched.core.errors import CoschedError
 from cosched.lab import life
@@ -53,10 +53,10 @@ class Bench:
         self._client = Client.connect(lab.run_dir, lab.nodes[0].name)
         self._library = ""
         if mpi.family is Family.OPENMPI:
-            library = find_libpmix(mpi.mpiexec)
-            if library is None:
+            found = find_installation(mpi.mpiexec, os.environ)
+            if found is None:
                 raise CoschedError(f"{mpi.mpiexec}: has no libpmix that can be served")
-            self._library = str(library)
+            self._library = str(found.libpmix)
 
     def by_agents(self, nodes: int, tasks: int) -> float:
         """Returns the seconds until the last rank left MPI_Init."""

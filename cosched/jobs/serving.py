@@ -54,6 +54,15 @@ class Served:
     alone: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Pmi:
+    """How agents serve an MPI. environ: variables of its tasks."""
+
+    name: str
+    pmix_library: str = ""
+    environ: Mapping[str, str] = field(default_factory=dict)
+
+
 def serve(job: Job, around: Surroundings, reports: Reports) -> Served:
     """Returns how the job is started. CoschedError names what is missing."""
     argv = tuple(job.argv)
@@ -75,15 +84,16 @@ def serve(job: Job, around: Surroundings, reports: Reports) -> Served:
             raise
         return Served(argv, program.label)
     assert found.mpi is not None
-    pmi, library = _pmi(found.mpi, around.environ)
-    if not pmi:
+    pmi = _pmi(found.mpi, around.environ)
+    if pmi is None:
         return _by_its_mpiexec(job, found, around, reports)
     environ = {
+        **pmi.environ,
         **found.own_environment(),
         **_lab_environment(found.mpi, around),
         **_rank_environment(job, found, around, reports),
     }
-    return Served(argv, found.label, environ, pmi, library)
+    return Served(argv, found.label, environ, pmi.name, pmi.pmix_library)
 
 
 def _own_launcher(job: Job, around: Surroundings, reports: Reports) -> Served:
@@ -141,16 +151,16 @@ def _rank_environment(
     return rank_environment(found, around.choices, part, around.environ, reports)
 
 
-def _pmi(mpi: Mpi, environ: Mapping[str, str]) -> tuple[str, str]:
-    """Returns what the agents serve to this MPI, and the library for that; "" for none."""
+def _pmi(mpi: Mpi, environ: Mapping[str, str]) -> _Pmi | None:
+    """Returns what the agents serve to this MPI; None if they cannot serve it."""
     if mpi.intel:
-        return "", ""
+        return None
     if mpi.family is Family.MPICH:
-        return "pmi1", ""
-    from cosched.cluster.pmi.pmix_installation import find_libpmix
+        return _Pmi("pmi1")
+    from cosched.cluster.pmi.pmix_installation import find_installation
 
-    library = find_libpmix(mpi.mpiexec, environ)
-    return ("pmix", str(library)) if library is not None else ("", "")
+    found = find_installation(mpi.mpiexec, environ)
+    return _Pmi("pmix", str(found.libpmix), found.variables) if found is not None else None
 
 
 def _lab_environment(mpi: Mpi, around: Surroundings) -> dict[str, str]:

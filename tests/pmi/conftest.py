@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 
 import pytest
 
-from cosched.cluster.pmi.pmix_installation import find_libpmix, prefix_variables
+from cosched.cluster.pmi.pmix_installation import find_installation
 from cosched.launch.family import Family
 from tests.places import ROOT
 from tests.pmi.domain import Domain
 from tests.run.conftest import INSTALLED
 
 FOUND = {
-    name: (mpi, library)
+    name: (mpi, found)
     for name, mpi in INSTALLED.items()
-    if mpi.family is Family.OPENMPI and (library := find_libpmix(mpi.mpiexec)) is not None
+    if mpi.family is Family.OPENMPI
+    and (found := find_installation(mpi.mpiexec, os.environ)) is not None
 }
 
 
@@ -25,7 +27,7 @@ FOUND = {
     or [pytest.param(None, marks=pytest.mark.skip("no Open MPI with PMIx is installed"))],
 )
 def openmpi(request):
-    """Yields each Open MPI and its libpmix."""
+    """Yields each Open MPI and what was found of it."""
     return FOUND[request.param]
 
 
@@ -41,5 +43,5 @@ def task(openmpi, tmp_path_factory):
 @pytest.fixture
 def domain(openmpi, tmp_path):
     """Runs jobs on nodes that are processes of this machine."""
-    mpi, library = openmpi
-    return Domain(library, tmp_path, prefix_variables(mpi.mpiexec))
+    _, found = openmpi
+    return Domain(found.libpmix, tmp_path, found.variables)

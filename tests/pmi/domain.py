@@ -50,7 +50,7 @@ class Domain:
         for place, count in enumerate(counts):
             nodes.append((f"host{place}", first, count))
             first += count
-        words = [f"{key}={value}" for key, value in (self.variables | environ).items()]
+        words = [f"{key}={value}" for key, value in {**self.variables, **environ}.items()]
         processes = [
             self._start(nodes, place, ["env", *words, *argv]) for place in range(len(nodes))
         ]

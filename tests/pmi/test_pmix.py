@@ -79,6 +79,14 @@ def test_program_without_mpi(domain):
 
 
 @pytest.mark.parametrize("counts", [(2,), (2, 1)], ids=str)
+def test_script_of_two_programs(domain, task, counts):
+    done = domain.run(counts, "sh", "-c", f"{task} && {task}")
+    assert done.statuses == dict.fromkeys(range(sum(counts)), 0), done.errors
+    assert all(len(text.splitlines()) == 2 for text in done.output.values())
+    assert done.of("aborted") == []
+
+
+@pytest.mark.parametrize("counts", [(2,), (2, 1)], ids=str)
 def test_abort_is_reported_with_its_status(domain, task, counts):
     rank = sum(counts) - 1
     done = domain.run(counts, task, "abort")

@@ -1,40 +1,50 @@
-"""Finds the libpmix that an installed Open MPI loads, and where its other files are."""
+"""Finds the libpmix that an installed Open MPI loads, and whether Open MPI was moved."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 
 from cosched.launch.program import loaded_libraries
 
-_NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 #: Open MPI 4 needs this library, and takes a task that its own launcher did not start for
 #: a job of one rank.
 _OLD = "libopen-rte."
-_TEXTS = "share/openmpi"
+_PMIX = "libpmix."
+#: Libraries that contain the prefix for which they were built, and the variables by which
+#: they learn of another one.
+_PREFIXES = {"libopen-pal.": "OPAL_PREFIX", _PMIX: "PMIX_PREFIX"}
 
 
-def find_libpmix(mpiexec: Path, environ: Mapping[str, str] = _NO_VARIABLES) -> Path | None:
-    """Returns the libpmix of the Open MPI that ``mpiexec`` belongs to; None before
-    Open MPI 5. environ: the tasks' variables, which can change the libraries found."""
-    for _, libmpi in _mpi_libraries(mpiexec):
-        libraries = loaded_libraries(libmpi, environ)
-        if any(name.startswith(_OLD) for name, _ in libraries):
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """An Open MPI. variables: for its tasks, if it was moved after its build, as wheels
+    are; without them it finds neither its settings nor the texts of its errors."""
+
+    libpmix: Path
+    variables: Mapping[str, str]
+
+
+def find_installation(mpiexec: Path, environ: Mapping[str, str]) -> Installation | None:
+    """Returns the Open MPI that ``mpiexec`` belongs to; None before Open MPI 5. environ:
+    the tasks' variables, which can change the libraries found."""
+    for prefix, libmpi in _mpi_libraries(mpiexec):
+        libraries = {name: Path(where) for name, where in loaded_libraries(libmpi, environ)}
+        if _library(libraries, _OLD) is not None:
             return None
-        for name, where in libraries:
-            if name.startswith("libpmix."):
-                return Path(where)
+        libpmix = _library(libraries, _PMIX)
+        if libpmix is not None:
+            variables = {
+                variable: str(prefix)
+                for start, variable in _PREFIXES.items()
+                if variable not in environ
+                and (library := _library(libraries, start)) is not None
+                and _was_moved(library, prefix)
+            }
+            return Installation(libpmix, variables)
     return None
-
-
-def prefix_variables(mpiexec: Path) -> dict[str, str]:
-    """Returns variables that tasks need where Open MPI was moved after its build, as wheels
-    are: without them it finds neither its settings nor the texts of its errors."""
-    for prefix, _ in _mpi_libraries(mpiexec):
-        if (prefix / _TEXTS).is_dir():
-            return {"OPAL_PREFIX": str(prefix), "PMIX_PREFIX": str(prefix)}
-    return {}
 
 
 def _mpi_libraries(mpiexec: Path) -> Iterator[tuple[Path, Path]]:
@@ -44,3 +54,17 @@ def _mpi_libraries(mpiexec: Path) -> Iterator[tuple[Path, Path]]:
         for pattern in ("lib*/libmpi.so.[0-9]*", "lib/*/libmpi.so.[0-9]*"):
             for library in sorted(prefix.glob(pattern)):
                 yield prefix, library
+
+
+def _library(libraries: Mapping[str, Path], start: str) -> Path | None:
+    return next((at for name, at in libraries.items() if name.startswith(start)), None)
+
+
+def _was_moved(library: Path, prefix: Path) -> bool:
+    """Whether a library below ``prefix`` was built for another prefix."""
+    if not Path(os.path.normpath(library)).is_relative_to(prefix):
+        return False
+    try:
+        return os.fsencode(prefix) not in library.read_bytes()
+    except OSError:
+        return False

@@ -8,7 +8,6 @@ import pytest
 
 from cosched.cluster.pmi.pmix import PmixService
 from cosched.cluster.pmi.pmix_facts import Kind, job_facts, rank_variables, server_facts
-from cosched.cluster.pmi.pmix_installation import find_libpmix, prefix_variables
 from cosched.cluster.pmi.service import JobLayout, NodeTasks
 from cosched.core.errors import CoschedError
 
@@ -106,18 +105,3 @@ def test_wrong_library_is_one_line(library, tmp_path):
         PmixService(Path(library), LAYOUT, None, tmp_path)
     assert library in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_no_open_mpi_has_no_libpmix(tmp_path):
-    assert find_libpmix(tmp_path / "bin/mpiexec") is None
-    assert prefix_variables(tmp_path / "bin/mpiexec") == {}
-
-
-def test_prefix_is_where_the_library_and_its_texts_are(tmp_path):
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "lib").mkdir()
-    (tmp_path / "lib/libmpi.so.40").touch()
-    assert prefix_variables(tmp_path / "bin/mpiexec") == {}
-    (tmp_path / "share/openmpi").mkdir(parents=True)
-    found = prefix_variables(tmp_path / "bin/mpiexec")
-    assert found == {"OPAL_PREFIX": str(tmp_path), "PMIX_PREFIX": str(tmp_path)}
