@@ -142,14 +142,14 @@ class Links:
             self._set_timer(to, peer)
 
     def forget(self, name: str) -> None:
-        """Closes the connection to a peer that is gone; what waits for it is dropped."""
+        """Closes the connection to a peer that is gone; drops the messages for it."""
         peer = self._peers.get(name)
         if peer is not None:
             peer.delivery.give_up()
             self._close(peer, linger=0)
 
     def close(self) -> None:
-        """Closes all; what was sent gets a moment to leave."""
+        """Closes all connections; messages under way get a moment to leave."""
         for peer in self._peers.values():
             self._close(peer, linger=500)
         if self._incoming is not None:

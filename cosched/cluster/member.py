@@ -14,7 +14,7 @@ from cosched.linux.descriptors import raise_descriptor_limit
 Log = Callable[[str], None]
 Ready = Callable[[], None]
 
-#: What a program that waits for the member reads on its stdout.
+#: A program that waits for the member reads this line on its stdout.
 READY = "ready"
 
 

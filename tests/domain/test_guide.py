@@ -59,5 +59,5 @@ def test_the_commands_of_the_guide_run_in_their_order(shell):
         if block is blocks[0]:  # the private domain would end by itself
             done = shell("cosched cluster down --end-jobs")
             assert done.returncode == 0, done.stderr
-            # Job numbers begin anew with the domain of the lab.
+            # The domain of the lab counts its jobs from 1.
             shell('rm -rf "$COSCHED_RUN_DIR/domain"')

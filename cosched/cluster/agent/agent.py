@@ -45,7 +45,7 @@ from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 
 SLOTS = "slots"
-#: Starts that ended before this node had heard of them.
+#: Starts whose end came to this node before their first chunk.
 _TOMBSTONES = 1000
 #: How long a user's request may wait for the controller.
 ANSWER_WITHIN_S = 30.0
@@ -229,7 +229,7 @@ class Agent:
             directory = self._make_directory(job.key, found)
             steward = Steward(
                 self._nursery.make(),
-                lambda frame: self._hear(job, frame),
+                lambda frame: self._take_frame(job, frame),
                 lambda: self._steward_ended(job),
                 self._log,
             )
@@ -238,9 +238,9 @@ class Agent:
             raise
         self._stewards[job.key] = steward
         slots = [task[SLOTS][0] for task in assigned]
-        steward.tell(self._prepare(job, found, directory, slots))
+        steward.send(self._prepare(job, found, directory, slots))
         self._spawn(steward.run())
-        return steward.tell
+        return steward.send
 
     def _prepare(
         self, job: NodeJob, found: JobObject, directory: Path, slots: list[int]
@@ -290,9 +290,9 @@ class Agent:
         """Removes the files of jobs that an earlier life of the agent had."""
         shutil.rmtree(self._paths.spool(self.name), ignore_errors=True)
 
-    def _hear(self, job: NodeJob, frame: AnyFrame) -> None:
+    def _take_frame(self, job: NodeJob, frame: AnyFrame) -> None:
         try:
-            job.hear(frame)
+            job.take_frame(frame)
         except CoschedError as error:
             self._log(f"job {job.key[0]}: {error}")
 

@@ -54,12 +54,12 @@ from cosched.core.cluster.startup.gate import SubtreePrepared as ChildPrepared
 from cosched.core.cluster.startup.tree import Place
 from cosched.core.errors import CoschedError
 
-#: What a shell reports for a job that never began.
+#: The exit status of a job that never began.
 NOT_STARTED = 125
 
 
 class Node(Protocol):
-    """What a job needs of the agent."""
+    """Does for a job what the whole agent can do."""
 
     def send(self, to: str, message: Message) -> None:
         """Sends a message to a member of the domain."""
@@ -85,7 +85,7 @@ class Designs:
 
 @dataclass(slots=True)
 class _Ends:
-    """What is still missing until the subtree has ended."""
+    """Notes which parts of the subtree have not ended yet."""
 
     children: set[Place]
     tasks: bool = False  #: this node's tasks are gone
@@ -148,7 +148,7 @@ class NodeJob:
             case SendSignal():
                 self._expect_parent(sender)
                 self._pass_down(message)
-                self.tell_steward(SignalTasks(message.number))
+                self.send_to_steward(SignalTasks(message.number))
             case End():
                 self._take_end(sender, message)
             case TaskFailed():
@@ -177,7 +177,7 @@ class NodeJob:
 
     # --- frames of the steward ------------------------------------------------------------
 
-    def hear(self, frame: AnyFrame) -> None:
+    def take_frame(self, frame: AnyFrame) -> None:
         """Handles a frame of the job's steward."""
         route = self.route
         match frame:
@@ -222,13 +222,13 @@ class NodeJob:
             self._ends.tasks = self._ends.steward = True
             self._cannot_start(str(error), again=True)
 
-    def tell_steward(self, frame: Frame) -> None:
+    def send_to_steward(self, frame: Frame) -> None:
         if self._steward is not None and not self._ends.steward:
             self._steward(frame)
 
     def open_gate(self) -> None:
         self.since_ns = time.time_ns()
-        self.tell_steward(Go())
+        self.send_to_steward(Go())
         if self.route.place == 0:
             self.send(CONTROLLER, Began(*self.key, self.since_ns))
 
@@ -241,13 +241,13 @@ class NodeJob:
 
     def _carry_output(self, output: Output) -> None:
         if self.route.place == 0:
-            self.tell_steward(WriteOutput(output.place, output.stream, output.data))
+            self.send_to_steward(WriteOutput(output.place, output.stream, output.data))
         else:
             self.send(self.route.parent, output)
 
     def _carry_credit(self, credit: Credit) -> None:
         if credit.place == self.route.place:
-            self.tell_steward(AddCredit(credit.written))
+            self.send_to_steward(AddCredit(credit.written))
         else:
             self.send(self.route.towards(credit.place), credit)
 
@@ -285,7 +285,7 @@ class NodeJob:
         self._check_end()
 
     def _end_own_tasks(self, reason: str) -> None:
-        self.tell_steward(EndTasks(reason))
+        self.send_to_steward(EndTasks(reason))
 
     def _check_end(self) -> None:
         """Reports the end once the subtree's tasks, and this node's steward, are gone."""

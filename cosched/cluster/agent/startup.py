@@ -23,7 +23,7 @@ from cosched.core.errors import CoschedError
 
 
 class Surroundings(Protocol):
-    """What the start of a job needs of its node."""
+    """Does for the start of a job what its node can do."""
 
     def send(self, to: str, message: Message) -> None:
         """Sends a message to a member of the domain."""
@@ -31,7 +31,7 @@ class Surroundings(Protocol):
     def read_object(self, data: bytes) -> None:
         """Takes the whole job object; the tasks are to be prepared."""
 
-    def tell_steward(self, frame: Frame) -> None:
+    def send_to_steward(self, frame: Frame) -> None:
         """Sends a frame to the job's steward."""
 
     def open_gate(self) -> None:
@@ -230,7 +230,7 @@ class TableExchanges:
                 everything = tuple(
                     exchange.data[place] for place in range(self._route.tree.size)
                 )
-                self._around.tell_steward(DeliverTables(everything))
+                self._around.send_to_steward(DeliverTables(everything))
                 del self._open[number]
 
     def _queue(self, number: int, exchange: _Exchange, command: tables.SendTables) -> None:

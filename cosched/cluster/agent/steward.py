@@ -160,7 +160,7 @@ class Steward:
         return JobLayout(self._job.name, tuple(nodes), self._job.place)
 
     def _watch_all(self) -> None:
-        self._watch(self._agent.fileno(), self._hear_agent)
+        self._watch(self._agent.fileno(), self._read_agent)
         self._watch(self._ends, self._reap)
         for descriptor, call in self._service.watched().items():
             self._watch(descriptor, partial(self._serve, descriptor, call))
@@ -230,7 +230,7 @@ class Steward:
             self._over_at = now + LINGER_S
             self._sweep()
 
-    def _hear_agent(self) -> None:
+    def _read_agent(self) -> None:
         frames = receive_frame(self._agent, self._reader)
         if frames is None:
             self._lose_agent()
@@ -305,7 +305,7 @@ class Steward:
             if pid in by_pid:
                 self._note_end(by_pid[pid], status)
         if all(task.status is not None for task in self._tasks) and self._over_at is None:
-            # What the tasks left behind may hold their pipes open.
+            # Descendants of the tasks may hold their pipes open.
             self._over_at = time.monotonic() + LINGER_S
 
     def _note_end(self, task: Task, status: int) -> None:

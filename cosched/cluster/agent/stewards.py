@@ -78,7 +78,7 @@ class Steward:
                 await self._writer.wait_closed()
             self.on_end()
 
-    def tell(self, frame: Frame) -> None:
+    def send(self, frame: Frame) -> None:
         """Sends a frame; its size is bounded by the credit of the job's output."""
         if self._writer is None:
             self._early += encode_frame(frame)
@@ -86,7 +86,7 @@ class Steward:
             self._writer.write(encode_frame(frame))
 
     def close(self) -> None:
-        """Lets the steward end once it has done what it was told."""
+        """Lets the steward end once it has handled all frames."""
         if self._closing:
             return
         self._closing = True

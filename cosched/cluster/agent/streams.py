@@ -7,7 +7,7 @@ import os
 from cosched.cluster.agent.tasks import STDERR, STDOUT
 from cosched.core.errors import CoschedError
 
-#: What a node may send before the root has written it.
+#: A node may send so many bytes before the root has written them.
 CREDIT_BYTES = 1 << 20
 READ_BYTES = 1 << 16
 

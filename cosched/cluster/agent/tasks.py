@@ -16,7 +16,7 @@ from cosched.linux.prctl import die_with_parent
 
 STDOUT, STDERR = 1, 2
 _LENGTH = struct.Struct("!I")
-#: What a shell reports for a program that cannot be executed.
+#: The exit status for a program that cannot be executed, as a shell reports it.
 CANNOT_EXECUTE = 126
 
 
@@ -35,7 +35,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What a task becomes. path: the file; CPUs: empty for any."""
+    """Describes the program of a task. path: its file. cpus: empty for any."""
 
     path: str
     argv: Sequence[str]

@@ -59,7 +59,7 @@ class Controller:
         self._jobs = Jobs(config, store, self._members, self._send, log)
         self._requests = Requests(config, self._jobs, store, self._members, self.end_domain)
         self._recovery: Recovery | None = None
-        self._early: list[tuple[str, OfJob]] = []  # what came before the recovery was over
+        self._early: list[tuple[str, OfJob]] = []  # messages that came during the recovery
         self._tasks: set[asyncio.Task[None]] = set()
         self._failed: asyncio.Future[None] | None = None
         self._idle_s = idle_s
@@ -129,7 +129,7 @@ class Controller:
         if member is None:
             self._log(f"{sender} is not a node of this domain")
             return
-        member.heard_ns = time.monotonic_ns()
+        member.received_ns = time.monotonic_ns()
         match message:
             case Hello():
                 self._join(member, message)

@@ -1,8 +1,8 @@
 """Carries out what the queue decides: starts jobs, ends them and records each step.
 
-A step is in the store before it has an effect: a job's number before its user has it, a
-start before its first message, the order to go before it is sent, an end before the nodes
-may forget it.
+A step is in the store before it has an effect. So a job is stored before its user gets the
+number, and a start before its first message. The order to go is stored before it is sent,
+and an end before the nodes may forget it.
 """
 
 from __future__ import annotations

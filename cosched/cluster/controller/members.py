@@ -21,7 +21,7 @@ class NodeState(Enum):
 
 @dataclass(slots=True)
 class Member:
-    """A node. heard_ns: its last message, by a monotonic clock. agent: the incarnation of
+    """A node. received_ns: its last message, by a monotonic clock. agent: the incarnation of
     its agent."""
 
     name: str
@@ -29,7 +29,7 @@ class Member:
     state: NodeState = NodeState.DOWN
     drained: bool = False
     reason: str = ""
-    heard_ns: int = 0
+    received_ns: int = 0
     agent: int = 0
     restarted: bool = False
     slots: int = 0
@@ -82,10 +82,10 @@ class Members:
         ]
 
     def silent(self, now_ns: int) -> list[Member]:
-        """Returns the nodes that were not heard for too long."""
+        """Returns the nodes that sent nothing for too long."""
         limit_ns = now_ns - self._config.life.lost_after_ns
         return [
             member
             for member in self.by_number
-            if member.answers and member.heard_ns < limit_ns
+            if member.answers and member.received_ns < limit_ns
         ]

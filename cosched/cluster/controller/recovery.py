@@ -1,9 +1,8 @@
 """Finds out, after a restart of the controller, which jobs run on.
 
 The store has the starts that were sent. The agents report the starts that they have. A job
-whose root has it goes on. A start that never went waits in the queue again. Of the others
-it is not known what they did, so they are not started a second time unless their users
-allow it.
+whose root has it goes on. A start that never went waits in the queue again. All other
+starts may have run, so they are started a second time only if their users allow it.
 """
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ class Requests:
         }
 
     def _why(self, record: Record, expected_ns: int | None) -> str:
-        """Returns one line: what a job does, or what it waits for."""
+        """Returns one line: where a job runs, how it ended, or why it waits."""
         if record.state is State.QUEUED:
             return self._why_it_waits(record, expected_ns)
         if record.state is State.HELD:
