@@ -21,8 +21,12 @@ class NodeState(Enum):
 
 @dataclass(slots=True)
 class Member:
-    """A node. received_ns: its last message, by a monotonic clock. agent: the incarnation of
-    its agent."""
+    """A node.
+
+    received_ns: when its last message came, by a monotonic clock. agent: the incarnation of
+    its agent; 0: it never joined. restarted: its agent is another one than before the
+    controller's own restart.
+    """
 
     name: str
     number: int
