@@ -84,7 +84,8 @@ class Agent:
         self._stewards: dict[Start, Steward] = {}
         self._ended_early: deque[Start] = deque(maxlen=_TOMBSTONES)
         self._requests: dict[int, tuple[UserRequest, asyncio.Future[bytes]]] = {}
-        self._request = 0
+        # Answers to requests of a former life of this agent must not fit new ones.
+        self._request = secrets.randbits(48)
         self._tasks: set[asyncio.Task[None]] = set()
         self._nursery: Nursery | None = None
         self._over: asyncio.Future[None] | None = None
@@ -205,8 +206,10 @@ class Agent:
         start = (message.job, message.start)
         job = self._jobs.get(start)
         if job is None and isinstance(message, Chunk) and start not in self._ended_early:
-            job = NodeJob(route_of(message, self._config.node_names), self, self._designs)
-            self._jobs[start] = job
+            route = route_of(message, self._config.node_names)
+            if sender not in (route.parent, CONTROLLER):
+                raise CoschedError(f"job {message.job}: is not this node's parent")
+            job = self._jobs[start] = NodeJob(route, self, self._designs)
         if job is not None:
             job.take(sender, message)
         elif isinstance(message, End) and sender == CONTROLLER:
