@@ -24,7 +24,7 @@ from cosched.core.cluster.startup.jobobject import (
 from cosched.core.cluster.startup.matching import NodeOffer, Request
 from cosched.core.errors import CoschedError
 
-UNITS = {"cores": Units(tuple(range(8)), 2), "windows": Units(tuple(range(100, 132)))}
+UNITS = {"cores": Units(tuple(range(16))), "windows": Units(tuple(range(100, 132)))}
 NEEDS = (("cores", 1), ("windows", 2))
 
 

@@ -96,7 +96,12 @@ class _Taken:
 
 @dataclass(slots=True)
 class Matcher:
-    """The counts of a domain. Nodes are taken in the order in which they joined."""
+    """The counts of a domain. Nodes are taken in the order in which they joined.
+
+    Counts alone decide only where a unit serves one job. Where jobs share units, a node may
+    have enough of them in all and too few different ones for one more job. A live domain
+    shares its nodes by rows instead (``queue.rows``).
+    """
 
     _nodes: dict[str, _Node] = field(default_factory=dict)
     _taken: dict[int, _Taken] = field(default_factory=dict)

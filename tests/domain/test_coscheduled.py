@@ -1,0 +1,79 @@
+"""Tests that the daemons of the nodes coschedule the jobs that the queue put together."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.places import ROOT
+
+BIN = Path(sys.executable).parent
+WITHIN_S = 60.0
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root")
+
+
+@pytest.fixture
+def cosched(tmp_path):
+    """Returns a function that runs a command of cosched in a lab of two nodes whose domain
+    lets two jobs share a node."""
+    source = ROOT / "benchmarks/programs/wavefront.c"
+    build = [BIN / "mpicc", "-O2", "-o", tmp_path / "app", source, "-lm"]
+    subprocess.run(build, check=True)
+    run_dir = Path("/tmp") / f"cosched-domain-{os.getpid()}"
+    environ = {**os.environ, "COSCHED_RUN_DIR": str(run_dir)}
+
+    def run(*words):
+        done = subprocess.run(
+            [BIN / "cosched", *words],
+            cwd=tmp_path,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=WITHIN_S,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    run("lab", "up", "--nodes", "2")
+    try:
+        run("cluster", "up", "--lab", "--jobs-per-node", "2")
+        yield run
+        run("cluster", "down", "--end-jobs")
+    finally:
+        run("lab", "down")
+        subprocess.run(["rm", "-rf", run_dir], check=True)
+
+
+def scheduled_jobs(cosched):
+    """Returns the names of the jobs on each node, by the node's daemon."""
+    status = json.loads(cosched("status", "--json"))
+    return [{job["name"] for job in node["jobs"]} for node in status["nodes"]]
+
+
+def submit(cosched):
+    """Sends a job that runs until it is cancelled; returns its number."""
+    words = ("submit", "--nodes", "2", "--ppn", "1", "--json", "./app", "--preset", "long")
+    return json.loads(cosched(*words))["job"]
+
+
+def test_two_jobs_of_the_queue_share_two_nodes_by_turns(cosched):
+    numbers = [submit(cosched) for _ in range(3)]
+    deadline = time.monotonic() + WITHIN_S
+    both = []
+    while time.monotonic() < deadline and not both:
+        jobs = scheduled_jobs(cosched)
+        if len(jobs) == 2 and all(len(names) == 2 for names in jobs):
+            both = jobs
+    assert both, "the daemons never had two jobs on each node"
+    assert both[0] == both[1]
+    queue = json.loads(cosched("queue", "--json"))["jobs"]
+    states = {job["job"]: job["state"] for job in queue}
+    assert states[numbers[2]] == "queued"  # the nodes take two jobs
+    for number in numbers:
+        cosched("cancel", str(number))
