@@ -13,8 +13,8 @@ LONGEST_OBJECT = 16 << 20
 class JobObject(msgspec.Struct, frozen=True, array_like=True):
     """One start of a job, the same for all its nodes.
 
-    counts: the tasks on each node, by place. pmi: pmi1, pmix or none; pmix_library: the
-    library of the job's own MPI. bind: whether tasks are bound to their CPUs. error: empty
+    name: unique, for the PMI. counts: the tasks on each node, by place. pmi: pmi1, pmix or
+    none; pmix_library: the library of the job's own MPI. bind: whether tasks are bound to their CPUs. error: empty
     for the same file as output. grace_s: between SIGTERM and SIGKILL.
     """
 
@@ -45,7 +45,7 @@ def encode_object(job: JobObject) -> bytes:
     data = _encoder.encode(job)
     if len(data) > LONGEST_OBJECT:
         raise CoschedError(
-            f"job {job.name}: its arguments and environment have {len(data)} bytes, more "
+            f"the job: its arguments and environment have {len(data)} bytes, more "
             f"than {LONGEST_OBJECT}; pass data in a file"
         )
     return data

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sys
 
 import pytest
 
@@ -21,6 +22,22 @@ def test_streams_can_have_files_of_their_own(pair):
     number = job["job"]
     assert (pair.work / f"sh-{number}.o").read_text() == "out\n"
     assert (pair.work / f"{number}.e").read_text() == "err\n"
+
+
+def test_equal_jobs_have_different_names_for_their_mpi(pair):
+    script = (
+        "import os, socket; s = socket.socket(fileno=int(os.environ['PMI_FD']));"
+        "s.sendall(b'cmd=get_my_kvsname\\n'); print(s.recv(999).decode().split('=')[2])"
+    )
+    environ = {"PATH": os.environ["PATH"]}
+    names = set()
+    for name in ("same name", "same name"):
+        number = pair.submit(
+            sys.executable, "-c", script, name=name, pmi="pmi1", environ=environ
+        )
+        names.add(pair.output(pair.wait(number)).strip())
+    assert len(names) == 2
+    assert all(" " not in name for name in names)
 
 
 def test_labels_name_the_rank_of_each_line(pair):

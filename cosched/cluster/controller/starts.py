@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from dataclasses import dataclass, field
 
 from cosched.cluster.config import DomainConfig
 from cosched.cluster.jobobject import JobObject, cut, encode_object
 from cosched.cluster.messages import Chunk, Failure
 from cosched.cluster.store import Record, State
+
+_NAME_LENGTH = 16
 
 
 @dataclass(slots=True)
@@ -50,7 +53,7 @@ def job_object(record: Record, counts: tuple[int, ...], grace_s: float) -> JobOb
     if "COSCHED_JOB" in environ:
         environ["COSCHED_JOB"] += f"-{number}"
     return JobObject(
-        name=job.name,
+        name=unique_name(job.token),
         uid=record.uid,
         gid=record.gid,
         argv=job.argv,
@@ -67,6 +70,14 @@ def job_object(record: Record, counts: tuple[int, ...], grace_s: float) -> JobOb
         label=job.label,
         grace_s=grace_s,
     )
+
+
+def unique_name(token: str) -> str:
+    """Returns a name for the job's PMI that no other job has, in letters and digits.
+
+    MPICH names its shared memory by it, so what a killed job left there must not fit.
+    """
+    return hashlib.sha256(token.encode()).hexdigest()[:_NAME_LENGTH]
 
 
 def expand(path: str, record: Record) -> str:
