@@ -15,7 +15,8 @@ class JobObject(msgspec.Struct, frozen=True, array_like=True):
 
     name: unique, for the PMI. counts: the tasks on each node, by place. pmi: pmi1, pmix or
     none; pmix_library: the library of the job's own MPI. bind: whether tasks are bound to
-    their CPUs. error: empty for the same file as output. grace_s: between SIGTERM and SIGKILL.
+    their CPUs. error: empty for the same file as output. grace_s: between SIGTERM and
+    SIGKILL.
     """
 
     name: str
