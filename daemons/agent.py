@@ -6,13 +6,9 @@ import argparse
 import os
 from pathlib import Path
 
-from cosched.cluster.agent.agent import Agent
-from cosched.cluster.config import load_config
-from cosched.cluster.keys import load_keys
-from cosched.cluster.member import run_member
-from cosched.cluster.paths import DomainPaths
+from cosched.cluster.agent.steps import NoStepNotes, StepFile
+from cosched.cluster.services.agent import serve
 from cosched.core.errors import CoschedError
-from cosched.node.service.lock import DaemonLock
 
 
 def parser() -> argparse.ArgumentParser:
@@ -24,31 +20,25 @@ def parser() -> argparse.ArgumentParser:
     )
     options.add_argument("--run-dir", type=Path, default=Path("/run/cosched"))
     options.add_argument("--node", default=os.uname().nodename, help="this node's name")
+    options.add_argument(
+        "--steps",
+        type=Path,
+        metavar="FILE",
+        help="append when each start reaches its steps, for measurements",
+    )
     return options
-
-
-def serve(run_dir: Path, node: str) -> None:
-    """Serves until a signal ends it. Raises CoschedError if it cannot."""
-    paths = DomainPaths(run_dir)
-    config = load_config(paths.config)
-    if node not in config.nodes:
-        raise CoschedError(f"{paths.config}: has no node '{node}'")
-    keys = load_keys(paths.keys, node, config.members)
-    paths.node(node).mkdir(mode=0o755, parents=True, exist_ok=True)
-    lock = DaemonLock(paths.agent_lock(node))
-    if not lock.acquire():
-        raise CoschedError(f"node {node}: another agent is up")
-    try:
-        run_member(lambda ready, log: Agent(node, config, keys, paths, log).run(ready))
-    finally:
-        lock.release()
 
 
 def main() -> None:
     """Runs the agent."""
     options = parser().parse_args()
     try:
-        serve(options.run_dir, options.node)
+        notes = (
+            NoStepNotes()
+            if options.steps is None
+            else StepFile(options.steps, options.node)
+        )
+        serve(options.run_dir, options.node, notes)
     except CoschedError as error:
         raise SystemExit(f"cosched-agent: {error}") from None
 

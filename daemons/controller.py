@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
+import os
 from pathlib import Path
 
 from cosched.cluster.config import load_config
 from cosched.cluster.controller.controller import Controller
 from cosched.cluster.keys import CONTROLLER, load_keys
-from cosched.cluster.member import run_member
+from cosched.cluster.member import Log, Ready, run_member
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.store import JobStore
 from cosched.core.errors import CoschedError
 from cosched.node.service.lock import DaemonLock
+
+#: How long the controller waits for the end of its companion when the domain has ended.
+COMPANION_ENDS_WITHIN_S = 10.0
 
 
 def parser() -> argparse.ArgumentParser:
@@ -26,11 +31,21 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--idle", type=float, metavar="S", help="end when no job came for S seconds"
     )
+    options.add_argument(
+        "--with",
+        type=int,
+        dest="companion",
+        metavar="PID",
+        help="end when the process PID has ended",
+    )
     return options
 
 
-def serve(run_dir: Path, idle_s: float | None) -> None:
-    """Serves until a signal ends it. Raises CoschedError if it cannot."""
+def serve(run_dir: Path, idle_s: float | None, companion: int | None = None) -> None:
+    """Serves until a signal ends it. Raises CoschedError if it cannot.
+
+    companion: a process with which the domain ends.
+    """
     paths = DomainPaths(run_dir)
     config = load_config(paths.config)
     keys = load_keys(paths.keys, CONTROLLER, config.members)
@@ -40,22 +55,51 @@ def serve(run_dir: Path, idle_s: float | None) -> None:
     try:
         store = JobStore(paths.store)
         try:
-            run_member(
-                lambda ready, log: Controller(config, keys, paths, store, log, idle_s).run(
-                    ready
-                )
-            )
+
+            async def run(ready: Ready, log: Log) -> None:
+                controller = Controller(config, keys, paths, store, log, idle_s)
+                if companion is None:
+                    await controller.run(ready)
+                    return
+                ended = _end_with(companion, controller, log)
+                await controller.run(ready)
+                await asyncio.wait({ended}, timeout=COMPANION_ENDS_WITHIN_S)
+
+            run_member(run)
         finally:
             store.close()
     finally:
         lock.release()
 
 
+def _end_with(pid: int, controller: Controller, log: Log) -> asyncio.Task[None]:
+    """Ends the domain when the process ends. Returns a task that is done then. Raises
+    CoschedError if it has ended."""
+    try:
+        pidfd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        raise CoschedError(f"process {pid} has ended already") from None
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[None] = loop.create_future()
+
+    def end() -> None:
+        loop.remove_reader(pidfd)
+        os.close(pidfd)
+        ended.set_result(None)
+
+    async def watch() -> None:
+        await ended
+        await controller.end_without_nodes(f"process {pid} has ended")
+
+    loop.add_reader(pidfd, end)
+    return loop.create_task(watch())
+
+
 def main() -> None:
     """Runs the controller."""
     options = parser().parse_args()
     try:
-        serve(options.run_dir, options.idle)
+        serve(options.run_dir, options.idle, options.companion)
     except CoschedError as error:
         raise SystemExit(f"cosched-controller: {error}") from None
 

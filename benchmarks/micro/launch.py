@@ -1,14 +1,18 @@
-"""How soon the ranks of a job leave MPI_Init: started by a domain's agents, and by mpiexec.
+"""How soon the ranks of a job leave MPI_Init: started by agents, by mpiexec and by srun.
 
-The time runs from the request (the start of mpiexec, or the submission to a domain that is
-up and idle) until the last rank has left MPI_Init. Both start the same program on the same
-nodes of a lab, in turn. Where there are more nodes than CPUs the nodes share them, so the
-ratio shows the work of both, not how a real cluster would overlap it.
+The time runs from the request (the start of mpiexec or srun, or the submission to a domain
+that is up and idle) until the last rank has left MPI_Init. All start the same program on
+the same nodes of a lab, in turn. With --srun Debian's Slurm runs on these nodes, too, and
+srun starts a step in an allocation that is there already.
+
+Where there are more nodes than CPUs the nodes share them, so the ratio shows the work of
+both, not how a real cluster would overlap it.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import statistics
@@ -16,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from rich.progress import Progress
@@ -29,11 +33,12 @@ from cosched.cluster.paths import DomainPaths
 from cosched.cluster.pmi.pmix_installation import find_installation
 from cosched.cluster.up import lab_places, start_domain, stop_domain, write_domain
 from cosched.core.errors import CoschedError
-from cosched.lab import life
+from cosched.lab import life, slurm
 from cosched.lab.lab import Lab
 from cosched.lab.plan import plan_crowded_nodes
+from cosched.lab.slurm_conf import SHARED
 from cosched.launch.family import Family, Mpi
-from cosched.launch.job import Request, resolve
+from cosched.launch.job import Job, Request, resolve
 from cosched.launch.mpi import Places, find_mpi
 from cosched.launch.program import Program
 
@@ -44,7 +49,7 @@ Start = Callable[[int, int], float]
 
 
 class Bench:
-    """Starts ``program`` on the first nodes of ``lab`` in both ways."""
+    """Starts ``program`` on the first nodes of ``lab`` in each way."""
 
     def __init__(self, lab: Lab, mpi: Mpi, program: Path) -> None:
         self._lab = lab
@@ -64,7 +69,7 @@ class Bench:
         output.unlink(missing_ok=True)
         submission = make_submission(
             [str(self._program)],
-            environ=os.environ,
+            environ={**os.environ, **self._transport(self._job(nodes, tasks))},
             cwd="/",
             nodes=nodes,
             ppn=tasks,
@@ -80,12 +85,7 @@ class Bench:
 
     def by_mpiexec(self, nodes: int, tasks: int) -> float:
         """Returns the seconds until the last rank left MPI_Init."""
-        hosts = tuple(node.name for node in self._lab.nodes[:nodes])
-        request = Request(
-            (str(self._program),), nodes * tasks, tasks, str(self._mpi.mpiexec), root=True
-        )
-        places = Places(Path(sys.executable).parent, os.environ)
-        command = resolve(request, find_site(self._lab.run_dir, hosts), places).command({})
+        command = self._job(nodes, tasks).command({})
         environ = {**os.environ, **command.environ}
         began = time.time()
         done = subprocess.run(
@@ -95,57 +95,135 @@ class Bench:
             raise CoschedError(f"mpiexec failed: {done.stderr.strip()[-200:]}")
         return float(done.stdout.split()[-1]) - began
 
+    def _transport(self, job: Job) -> dict[str, str]:
+        """Returns the variables that choose the transport which mpiexec gets as options."""
+        if self._mpi.family is not Family.OPENMPI:
+            return job.own_environment()
+        return {
+            "OMPI_MCA_pml": "ob1",
+            "OMPI_MCA_btl": "tcp,self",
+            "OMPI_MCA_btl_tcp_if_include": self._lab.network,
+        }
+
+    def _job(self, nodes: int, tasks: int) -> Job:
+        """Returns the job as mpiexec starts it; the ranks use the same transport in both
+        ways."""
+        hosts = tuple(node.name for node in self._lab.nodes[:nodes])
+        request = Request(
+            (str(self._program),), nodes * tasks, tasks, str(self._mpi.mpiexec), root=True
+        )
+        places = Places(Path(sys.executable).parent, os.environ)
+        return resolve(request, find_site(self._lab.run_dir, hosts), places)
+
+
+class Srun:
+    """Starts ``program`` by srun in an allocation of all nodes of the lab.
+
+    conf: ``slurm.conf`` of the Slurm that is up. tasks: the most on a node.
+    """
+
+    def __init__(self, lab: Lab, conf: Path, mpi: Mpi, program: Path, tasks: int) -> None:
+        self._enter = lab.enter_argv(lab.nodes[0].name, "/")
+        self._environ = {**os.environ, "SLURM_CONF": str(conf)}
+        self._type = "pmix" if mpi.family is Family.OPENMPI else "pmi2"
+        self._program = program
+        words = ["salloc", "--no-shell", "--quiet", "--job-name=launch", "--mem-per-cpu=1"]
+        self._run(*words, f"--nodes={len(lab.nodes)}", f"--ntasks-per-node={tasks}")
+        self._job = self._run("squeue", "--noheader", "--format=%A").strip()
+
+    def __call__(self, nodes: int, tasks: int) -> float:
+        """Returns the seconds until the last rank left MPI_Init."""
+        began = time.time()
+        words = ["srun", f"--jobid={self._job}", "--overlap", f"--mpi={self._type}"]
+        words += [f"--nodes={nodes}", f"--ntasks={nodes * tasks}"]
+        words += [f"--ntasks-per-node={tasks}", str(self._program)]
+        return float(self._run(*words).split()[-1]) - began
+
+    def _run(self, *words: str) -> str:
+        done = subprocess.run(
+            [*self._enter, *words],
+            env=self._environ,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise CoschedError(f"{words[0]} failed: {done.stderr.strip()[-200:]}")
+        return done.stdout
+
 
 def measure(
-    run_dir: Path, mpi: Mpi, nodes: list[int], tasks: list[int], repeats: int
+    run_dir: Path,
+    mpi: Mpi,
+    nodes: list[int],
+    tasks: list[int],
+    repeats: int,
+    by_slurm: bool,
 ) -> list[dict[str, float]]:
-    """Returns the medians, and the least and greatest ratio, of each point."""
+    """Returns the medians, and the least and greatest ratio, of each point. by_slurm:
+    measures srun, too."""
+    if mpi.mpicc is None:
+        raise CoschedError(f"no mpicc beside {mpi.mpiexec}")
+    program = build_program(SOURCE, mpi.mpicc, os.environ)
     planned = plan_crowded_nodes(max(nodes), 1, life.usable_siblings())
     lab = life.make_lab(run_dir, planned, daemons=False)
-    try:
+    with contextlib.ExitStack() as up:
+        up.callback(life.down, run_dir)
         paths, places = DomainPaths(run_dir), lab_places(lab, PORT + 1)
         first = lab.nodes[0]
         addresses = {place.name: place.address for place in places}
         config = DomainConfig("launch", f"{first.address}:{PORT}", addresses, SLOTS)
         write_domain(paths, config)
         start_domain(paths, places)
-        try:
-            if mpi.mpicc is None:
-                raise CoschedError(f"no mpicc beside {mpi.mpiexec}")
-            program = build_program(SOURCE, mpi.mpicc, os.environ)
-            return _measure(Bench(lab, mpi, program), nodes, tasks, repeats)
-        finally:
-            stop_domain(paths, first.name, end_jobs=True)
-    finally:
-        life.down(run_dir)
+        up.callback(stop_domain, paths, first.name, end_jobs=True)
+        bench = Bench(lab, mpi, program)
+        ways: dict[str, Start] = {"agents": bench.by_agents, "mpiexec": bench.by_mpiexec}
+        if by_slurm:
+            conf = slurm.up(run_dir, os.environ, SHARED, SLOTS)
+            up.callback(slurm.down, run_dir, os.environ)
+            ways["srun"] = Srun(lab, conf, mpi, program, max(tasks))
+        return _measure(ways, nodes, tasks, repeats)
 
 
 def _measure(
-    bench: Bench, nodes: list[int], tasks: list[int], repeats: int
+    ways: Mapping[str, Start], nodes: list[int], tasks: list[int], repeats: int
 ) -> list[dict[str, float]]:
     points = [(n, t) for n in nodes for t in tasks]
     found = []
     with Progress(transient=True, disable=not sys.stderr.isatty()) as progress:
         task = progress.add_task("launch", total=len(points) * repeats)
         for n, t in points:
-            agents, mpiexec = [], []
+            seconds: dict[str, list[float]] = {way: [] for way in ways}
             for _ in range(repeats):
-                agents.append(bench.by_agents(n, t))
-                mpiexec.append(bench.by_mpiexec(n, t))
+                for way, start in ways.items():
+                    seconds[way].append(start(n, t))
                 progress.advance(task)
-            ratios = [a / m for a, m in zip(agents, mpiexec, strict=True)]
+            pairs = zip(seconds["agents"], seconds["mpiexec"], strict=True)
+            ratios = [a / m for a, m in pairs]
+            medians = {way: statistics.median(each) for way, each in seconds.items()}
             found.append(
                 {
                     "nodes": n,
                     "tasks": t,
-                    "agents_s": statistics.median(agents),
-                    "mpiexec_s": statistics.median(mpiexec),
-                    "ratio": statistics.median(agents) / statistics.median(mpiexec),
+                    **{f"{way}_s": median for way, median in medians.items()},
+                    "ratio": medians["agents"] / medians["mpiexec"],
                     "ratio_least": min(ratios),
                     "ratio_greatest": max(ratios),
                 }
             )
     return found
+
+
+def _print(points: list[dict[str, float]]) -> None:
+    ways = [way for way in ("agents", "mpiexec", "srun") if f"{way}_s" in points[0]]
+    heads = "  ".join(f"{way:>7}" for way in ways)
+    print(f"nodes  tasks  {heads}  agents/mpiexec (least to greatest)")
+    for p in points:
+        times = "  ".join(f"{p[f'{way}_s']:7.3f}" for way in ways)
+        print(
+            f"{p['nodes']:5}  {p['tasks']:5}  {times}  {p['ratio']:5.2f} "
+            f"({p['ratio_least']:.2f} to {p['ratio_greatest']:.2f})"
+        )
 
 
 def main() -> None:
@@ -154,12 +232,15 @@ def main() -> None:
         prog="scripts/dev bench launch",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="example: scripts/dev bench launch --nodes 2,8,32 --tasks 1,4",
+        epilog="example: scripts/dev bench launch --nodes 2,8 --tasks 1,4 --srun",
     )
     options.add_argument("--nodes", default="1,2,8,32", help="(1,2,8,32)")
     options.add_argument("--tasks", default="1,4", help="on each node (1,4)")
     options.add_argument("--repeats", type=int, default=5, help="(5)")
     options.add_argument("--mpi", default="mpich", help="mpich, openmpi or a path (mpich)")
+    options.add_argument(
+        "--srun", action="store_true", help="measure srun, too; needs Debian's Slurm"
+    )
     options.add_argument("--json", type=Path, metavar="FILE")
     given = options.parse_args()
     places = Places(Path(sys.executable).parent, os.environ)
@@ -172,16 +253,12 @@ def main() -> None:
                 [int(n) for n in given.nodes.split(",")],
                 [int(n) for n in given.tasks.split(",")],
                 given.repeats,
+                given.srun,
             )
     except CoschedError as error:
         sys.exit(f"launch: {error}")
     print(f"{mpi.title} {mpi.version}: seconds until the last rank left MPI_Init, medians")
-    print("nodes  tasks  agents  mpiexec  ratio (least to greatest)")
-    for p in points:
-        print(
-            f"{p['nodes']:5}  {p['tasks']:5}  {p['agents_s']:6.3f}  {p['mpiexec_s']:7.3f}"
-            f"  {p['ratio']:5.2f} ({p['ratio_least']:.2f} to {p['ratio_greatest']:.2f})"
-        )
+    _print(points)
     if given.json:
         given.json.write_text(json.dumps({"mpi": mpi.title, "points": points}, indent=1))
 

@@ -48,3 +48,20 @@ class NodeInfo(TypedDict):
     reason: str
     slots: int
     jobs: list[int]
+
+
+class InputInfo(TypedDict):
+    """The answer to input. taken: the bytes that the job got, in all. open: whether it
+    takes more."""
+
+    taken: int
+    open: bool
+
+
+class ReloadInfo(TypedDict):
+    """The effect of a new domain.toml. changed: settings in use now. restart: settings that
+    need a restart of the domain. text: both in one line."""
+
+    changed: list[str]
+    restart: list[str]
+    text: str

@@ -6,6 +6,7 @@ program needs.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import os
@@ -19,7 +20,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from cosched.cluster.answers import JobInfo, NodeInfo
+from cosched.cluster.answers import InputInfo, JobInfo, NodeInfo, ReloadInfo
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.submission import LONGEST_REQUEST, Submission
 from cosched.core.errors import CoschedError
@@ -105,6 +106,32 @@ class Client:
         found: JobInfo = self._ask("wait", None, meanwhile, job=number)
         return found
 
+    def until_running(self, number: int) -> JobInfo:
+        """Returns a job once it runs or has ended."""
+        found: JobInfo = self._ask("wait", None, job=number, until="running")
+        return found
+
+    def give_input(
+        self, job: JobInfo, at: int, data: bytes, *, last: bool = False
+    ) -> InputInfo:
+        """Gives standard input to rank 0 of a job that runs and that has the input ``-``.
+
+        job: as ``until_running`` returned it. at: the number of bytes before these. last:
+        nothing follows. Returns once rank 0 has room for more. The same bytes may be given
+        again. Once this connection closes, the input ends.
+        """
+        found: InputInfo = self._ask(
+            "input",
+            None,
+            job=job["job"],
+            start=job["starts"],
+            node=job["hosts"][0],
+            at=at,
+            data=base64.b64encode(data).decode(),
+            last=last,
+        )
+        return found
+
     def cancel(self, number: int) -> None:
         """Ends a job, or takes it from the queue."""
         self._ask("cancel", job=number)
@@ -129,6 +156,12 @@ class Client:
     def undrain(self, names: Sequence[str]) -> None:
         """Lets jobs start on nodes again."""
         self._ask("undrain", names=list(names))
+
+    def reload(self) -> ReloadInfo:
+        """Lets the controller read domain.toml again. Raises CoschedError for a mistake in
+        it; nothing has changed then."""
+        found: ReloadInfo = self._ask("reload")
+        return found
 
     def down(self, *, end_jobs: bool) -> list[int]:
         """Ends the domain; returns the jobs that were ended. Waiting jobs stay stored.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,11 +14,7 @@ from cosched.core.cluster.queue.scheduler import POLICIES
 from cosched.core.config.kinds import suggest
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S, parse_bytes, parse_duration
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from cosched.documents import read_toml
 
 PORT = 7570  #: the controller's; agents have the next one
 OBJECTS = ("pipeline", "store-and-forward")
@@ -97,14 +92,9 @@ class DomainConfig:
 
 def load_config(path: Path) -> DomainConfig:
     """Reads the file. CoschedError names the file and what is wrong in it."""
-    try:
-        document = tomllib.loads(path.read_text())
-    except OSError as error:
-        raise CoschedError(
-            f"{path}: {error.strerror}; start a domain with: cosched cluster up"
-        ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise CoschedError(f"{path}: {error}") from None
+    if not path.exists():
+        raise CoschedError(f"{path}: is missing; start a domain with: cosched cluster up")
+    document = read_toml(path)
     try:
         return parse_config(document)
     except CoschedError as error:

@@ -11,14 +11,18 @@ import contextlib
 import os
 import socket
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from cosched.cluster.submission import LONGEST_REQUEST
 
 #: Connections of one user at a time.
 CONNECTIONS_PER_USER = 1024
+#: Bytes of one user's requests that are being read or answered at a time.
+BYTES_PER_USER = 4 * LONGEST_REQUEST
+_READ_BYTES = 1 << 16
 #: How long answers may take when the desk closes.
 CLOSE_WITHIN_S = 1.0
 _PEER = struct.Struct("3i")
@@ -32,17 +36,30 @@ class Person:
     gid: int
 
 
-Answer = Callable[[Person, bytes], Awaitable[bytes]]
+class _TooLong(Exception):
+    """A request is too long, or the user's requests together are."""
+
+
+class Caller(Protocol):
+    """Answers the requests of one connection."""
+
+    async def answer(self, body: bytes) -> bytes:
+        """Returns the answer to one request."""
+
+    def leave(self) -> None:
+        """Notes that the user has closed the connection."""
 
 
 class Desk:
-    """A socket at ``path``, open to all users of the node; ``answer`` answers."""
+    """A socket at ``path``, open to all users of the node. receive: returns what answers a
+    user's connection."""
 
-    def __init__(self, path: Path, answer: Answer) -> None:
+    def __init__(self, path: Path, receive: Callable[[Person], Caller]) -> None:
         self._path = path
-        self._answer = answer
+        self._receive = receive
         self._server: asyncio.Server | None = None
         self._open: dict[int, int] = {}
+        self._bytes: dict[int, int] = {}  # of each user's requests, by uid
         self._serving: set[asyncio.Task[None]] = set()
         self._answering: set[asyncio.Future[None]] = set()
 
@@ -50,7 +67,7 @@ class Desk:
         """Starts to listen."""
         self._path.unlink(missing_ok=True)
         self._server = await asyncio.start_unix_server(
-            self._serve, self._path, limit=LONGEST_REQUEST
+            self._serve, self._path, limit=_READ_BYTES
         )
         os.chmod(self._path, 0o666)
 
@@ -74,47 +91,80 @@ class Desk:
         self._serving.add(task)
         held = self._open.get(person.uid, 0)
         self._open[person.uid] = held + 1
+        caller = self._receive(person)
         try:
             if held >= CONNECTIONS_PER_USER:
                 writer.write(b'{"error": "too many connections of this user"}\n')
             else:
-                await self._converse(person, reader, writer)
-        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            return  # the user has left, or the desk closes
+                await self._converse(person, caller, reader, writer)
+            caller.leave()
+        except ConnectionError:
+            caller.leave()
+        except asyncio.CancelledError:
+            return  # the desk closes
         finally:
             self._serving.discard(task)
             self._open[person.uid] -= 1
             writer.close()
 
     async def _converse(
-        self, person: Person, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self,
+        person: Person,
+        caller: Caller,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
     ) -> None:
-        while True:
+        line = bytearray()
+        try:
+            while await self._read_line(person, line, reader):
+                answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                self._answering.add(answered)
+                try:
+                    if not await self._answer_one(caller, bytes(line), reader, writer):
+                        return
+                finally:
+                    self._answering.discard(answered)
+                    answered.set_result(None)
+                self._release(person, line)
+        except _TooLong:
+            writer.write(b'{"error": "the request is too long"}\n')
+        finally:
+            self._release(person, line)
+
+    async def _read_line(
+        self, person: Person, line: bytearray, reader: asyncio.StreamReader
+    ) -> bool:
+        """Reads a request into ``line``; False at the end of the connection."""
+        while not line.endswith(b"\n"):
             try:
-                line = await reader.readline()
-            except ValueError:
-                writer.write(b'{"error": "the request is too long"}\n')
-                return
-            if not line.endswith(b"\n"):
-                return
-            answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._answering.add(answered)
-            try:
-                if not await self._answer_one(person, line, reader, writer):
-                    return
-            finally:
-                self._answering.discard(answered)
-                answered.set_result(None)
+                more = await reader.readuntil(b"\n")
+            except asyncio.IncompleteReadError:
+                return False
+            except asyncio.LimitOverrunError as error:
+                more = await reader.readexactly(error.consumed)
+            line += more
+            held = self._bytes.get(person.uid, 0) + len(more)
+            self._bytes[person.uid] = held
+            if len(line) > LONGEST_REQUEST or held > BYTES_PER_USER:
+                raise _TooLong
+        return True
+
+    def _release(self, person: Person, line: bytearray) -> None:
+        """Empties ``line``, and no longer counts it for its user."""
+        held = self._bytes.pop(person.uid, 0) - len(line)
+        if held > 0:
+            self._bytes[person.uid] = held
+        line.clear()
 
     async def _answer_one(
         self,
-        person: Person,
+        caller: Caller,
         line: bytes,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> bool:
         """Writes the answer; False if the user has left, or sent more before it."""
-        answer = asyncio.ensure_future(self._answer(person, line))
+        answer = asyncio.ensure_future(caller.answer(line))
         gone = asyncio.ensure_future(reader.read(1))
         await asyncio.wait({answer, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not answer.done():

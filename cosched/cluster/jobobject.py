@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
+from cosched.cluster.pmi.questions import Command, Spawn
 from cosched.core.errors import CoschedError
 
 #: The longest job object, in bytes.
 LONGEST_OBJECT = 16 << 20
+_NO_INPUT = "/dev/null"
 
 
 class JobObject(msgspec.Struct, frozen=True, array_like=True):
@@ -16,7 +18,7 @@ class JobObject(msgspec.Struct, frozen=True, array_like=True):
     name: unique, for the PMI. counts: the tasks on each node, by place. pmi: pmi1, pmix or
     none; pmix_library: the library of the job's own MPI. bind: whether tasks are bound to
     their CPUs. error: empty for the same file as output. grace_s: between SIGTERM and
-    SIGKILL.
+    SIGKILL. spawned: the request for this world, if it was spawned.
     """
 
     name: str
@@ -35,13 +37,36 @@ class JobObject(msgspec.Struct, frozen=True, array_like=True):
     error: str
     label: bool
     grace_s: float
+    spawned: Spawn | None = None
+
+    @property
+    def commands(self) -> tuple[Command, ...]:
+        """The programs, in the order of their ranks."""
+        if self.spawned is not None:
+            return self.spawned.commands
+        return (Command(self.argv, sum(self.counts)),)
+
+
+class WorldObject(msgspec.Struct, frozen=True, array_like=True):
+    """A spawned world, for nodes that have the object of its job. counts: the tasks on each
+    of its nodes, by place."""
+
+    counts: tuple[int, ...]
+    spawned: Spawn
+
+    def complete(self, job: JobObject) -> JobObject:
+        """Returns the object of the world, given that of its job."""
+        return msgspec.structs.replace(
+            job, counts=self.counts, input=_NO_INPUT, spawned=self.spawned
+        )
 
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(JobObject)
+_world_decoder = msgspec.msgpack.Decoder(WorldObject)
 
 
-def encode_object(job: JobObject) -> bytes:
+def encode_object(job: JobObject | WorldObject) -> bytes:
     """Returns the object as bytes. Raises CoschedError if it is too large."""
     data = _encoder.encode(job)
     if len(data) > LONGEST_OBJECT:
@@ -58,6 +83,14 @@ def decode_object(data: bytes) -> JobObject:
         return _decoder.decode(data)
     except msgspec.MsgspecError as error:
         raise CoschedError(f"not a job object: {error}") from None
+
+
+def decode_world(data: bytes) -> WorldObject:
+    """Returns the object of a spawned world. Raises CoschedError for other bytes."""
+    try:
+        return _world_decoder.decode(data)
+    except msgspec.MsgspecError as error:
+        raise CoschedError(f"not a spawned world: {error}") from None
 
 
 def cut(data: bytes, chunk_bytes: int) -> list[bytes]:

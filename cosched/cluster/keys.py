@@ -33,10 +33,9 @@ class KeyRing:
     def own_public(self) -> bytes:
         return self.public[self.name]
 
-    def owner(self, public: str) -> str | None:
-        """Returns the name whose public key this is; None if the domain has no such."""
-        wanted = public.encode()
-        return next((name for name, key in self.public.items() if key == wanted), None)
+    def owners(self) -> dict[str, str]:
+        """Returns the name of each member by its public key."""
+        return {key.decode(): name for name, key in self.public.items()}
 
 
 def make_keys(folder: Path, names: Iterable[str]) -> list[str]:

@@ -39,7 +39,7 @@ _RECONNECT_MS = 100
 _RECONNECT_MOST_MS = 2000
 _HEARTBEAT_MS = 5000
 
-_Wire = tuple[int, int, int, int, int, int, bytes]
+_Wire = tuple[int, int, int, int, int, int, int, int, bytes]
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(_Wire)
 
@@ -81,6 +81,7 @@ class Links:
         complain: Callable[[str], None],
     ) -> None:
         self._keys = keys
+        self._owners = keys.owners()
         self._addresses = addresses
         self._complain = complain
         self._base = zmq.Context()
@@ -118,7 +119,7 @@ class Links:
         assert self._incoming is not None
         while True:
             _, *frames = await self._incoming.recv_multipart(copy=False)
-            sender = self._keys.owner(str(frames[-1].get("User-Id"))) if frames else None
+            sender = self._owners.get(str(frames[-1].get("User-Id"))) if frames else None
             if sender is None:
                 self._complain("a message from an unknown key")
                 continue
@@ -155,7 +156,7 @@ class Links:
         if self._incoming is not None:
             self._incoming.close(linger=0)
         self._authenticator.stop()
-        self._context.term()  # of ``_base``, which it shadows
+        self._base.term()  # ``_context`` is its shadow
 
     def _open(self, sender: str, data: memoryview) -> list[AnyMessage]:
         """Returns the messages that can be delivered now that an envelope has come."""
@@ -189,9 +190,11 @@ class Links:
             envelope.session,
             envelope.stream,
             envelope.number,
+            envelope.attempt,
             envelope.of_session,
             envelope.of_stream,
             envelope.confirms,
+            envelope.of_attempt,
             envelope.data,
         )
         peer = self._peer(name)

@@ -2,30 +2,44 @@
 
 Each message is one MessagePack array whose first element is the message's name. The
 sender's identity is the owner of the key of its connection; no message carries one. A start
-is identified by (job, start): the start's number grows each time the job is started.
+is identified by (job, start): the start's number grows each time the job is started. Tasks
+that the job spawns are its worlds 1, 2, ...; each world has a tree, as a start has one.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
+from cosched.cluster.pmi.questions import Answer, Question
 from cosched.core.cluster.queue.nodes import Intervals
 from cosched.core.cluster.startup.tree import Place
 from cosched.core.errors import CoschedError
 
 #: Peers of another version are refused.
-PROTOCOL = 1
+PROTOCOL = 3
 #: The longest message, in bytes; a longer one is refused.
 LONGEST = 64 << 20
+
+
+#: Numbers that are stored or reckoned with: a member cannot make them overflow.
+Natural = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
+Slots = Annotated[int, msgspec.Meta(ge=0, le=1 << 20)]
+Status = Annotated[int, msgspec.Meta(ge=0, le=255)]
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """The base of all messages."""
 
 
-class OfJob(Message, frozen=True):
+class OfWorld(Message, frozen=True, kw_only=True):
+    """The base of messages about one world of a job; 0: the tasks that it began with."""
+
+    world: int = 0
+
+
+class OfJob(OfWorld, frozen=True):
     """The base of messages about one start of a job."""
 
     job: int
@@ -35,6 +49,10 @@ class OfJob(Message, frozen=True):
 # --- an agent and the controller: who is there --------------------------------------------
 
 
+#: The stage of a start whose tasks are gone.
+ENDED = "ended"
+
+
 class StartReport(msgspec.Struct, frozen=True, array_like=True):
     """A start that an agent has. stage: a ``Stage``; since_ns: when its tasks began, by the
     wall clock; root: whether this node is its root."""
@@ -42,8 +60,13 @@ class StartReport(msgspec.Struct, frozen=True, array_like=True):
     job: int
     start: int
     stage: str
-    since_ns: int
+    since_ns: Natural
     root: bool
+
+    @property
+    def has_tasks(self) -> bool:
+        """Whether this node may still have tasks of it."""
+        return self.stage != ENDED
 
 
 class Hello(Message, frozen=True):
@@ -51,18 +74,20 @@ class Hello(Message, frozen=True):
     of its domain.toml. totals: its countable resources."""
 
     protocol: int
-    incarnation: int
+    incarnation: Natural
     config: str
-    totals: dict[str, int]
+    totals: dict[str, Slots]
     starts: tuple[StartReport, ...]
 
 
 class Welcome(Message, frozen=True):
     """The controller has accepted an agent. controller: differs for each life of the
-    controller. beat_s: how often the agent must send ``Beat``."""
+    controller. beat_s: how often the agent must send ``Beat``. secret: proves job objects
+    (``seal``)."""
 
     controller: int
     beat_s: float
+    secret: bytes
 
 
 class Refused(Message, frozen=True):
@@ -90,7 +115,7 @@ class HelloAgain(Message, frozen=True):
 
 class Chunk(OfJob, frozen=True):
     """A part of the job object, for the node at ``place`` of the tree. nodes: the job's
-    nodes, as numbers in domain.toml, by place."""
+    nodes, as numbers in domain.toml, by place. root: the number of the job's root."""
 
     place: Place
     nodes: Intervals
@@ -98,6 +123,7 @@ class Chunk(OfJob, frozen=True):
     exchange: str
     number: int
     count: int
+    root: int
     data: bytes
 
 
@@ -122,7 +148,7 @@ class Order(OfJob, frozen=True):
 class Began(OfJob, frozen=True):
     """The root has opened its gate."""
 
-    since_ns: int
+    since_ns: Natural
 
 
 class Tables(OfJob, frozen=True):
@@ -153,6 +179,27 @@ class Credit(OfJob, frozen=True):
     written: int
 
 
+class GiveInput(OfJob, frozen=True):
+    """Standard input for rank 0, from a member to the root. number: of the answer; 0: none.
+    uid: the user that gives it. at: how many bytes are before it; -1: all that came."""
+
+    number: int
+    uid: int
+    at: int
+    data: bytes
+    last: bool
+
+
+class InputTaken(Message, frozen=True):
+    """The answer to ``GiveInput``. taken: the bytes that rank 0 got, in all. open: whether
+    it takes more. problem: why the input was refused."""
+
+    number: int
+    taken: int
+    open: bool
+    problem: str
+
+
 class SendSignal(OfJob, frozen=True):
     """The tasks of the receiver's subtree get a signal."""
 
@@ -170,7 +217,7 @@ class End(OfJob, frozen=True):
 class Failure(msgspec.Struct, frozen=True, array_like=True):
     """Why a job did not end well. status: an exit status as a shell reports it."""
 
-    status: int
+    status: Status
     reason: str
 
 
@@ -194,6 +241,24 @@ class EndNoted(OfJob, frozen=True):
     """The controller has stored the end of the start; the agent may forget it."""
 
 
+# --- what tasks ask the root of their job -------------------------------------------------
+
+
+class Ask(OfJob, frozen=True):
+    """A task of the sender asks the job's root. number: the question's, in its world on the
+    node."""
+
+    number: int
+    question: Question
+
+
+class Answered(OfJob, frozen=True):
+    """The root's answer to the question ``number``."""
+
+    number: int
+    answer: Answer
+
+
 # --- requests of users --------------------------------------------------------------------
 
 
@@ -204,6 +269,12 @@ class UserRequest(Message, frozen=True):
     uid: int
     gid: int
     body: bytes
+
+
+class UserLeft(Message, frozen=True):
+    """The user of the request ``number`` has left: no answer is wanted."""
+
+    number: int
 
 
 class UserReply(Message, frozen=True):
@@ -228,13 +299,18 @@ AnyMessage = (
     | Tables
     | Output
     | Credit
+    | GiveInput
+    | InputTaken
     | SendSignal
     | End
     | TaskFailed
     | SubtreeEnded
     | NodeEnded
     | EndNoted
+    | Ask
+    | Answered
     | UserRequest
+    | UserLeft
     | UserReply
 )
 

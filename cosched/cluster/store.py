@@ -116,10 +116,14 @@ class JobStore:
 
     def add(self, token: str, record: Record) -> int:
         """Stores a new job and returns its number; of a token that was stored before, the
-        number that it has."""
-        found = self._run("SELECT number FROM jobs WHERE token = ?", (token,)).fetchone()
+        number that it has. Raises CoschedError if that job belongs to another user."""
+        select = "SELECT number, uid FROM jobs WHERE token = ?"
+        found = self._run(select, (token,)).fetchone()
         if found is not None:
-            return int(found[0])
+            number, uid = found
+            if uid != record.uid:
+                raise CoschedError("the token of this job is taken; choose another one")
+            return int(number)
         values = (
             token,
             record.uid,

@@ -5,10 +5,18 @@ from __future__ import annotations
 import msgspec
 
 from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S
 
 #: The longest request of a user, in bytes: arguments and environment of a job.
 LONGEST_REQUEST = 16 << 20
 LONGEST_NAME = 63
+LONGEST_TOKEN = 200
+#: The most ranks or nodes that a user may ask for; a domain has far fewer.
+MOST = 1 << 32
+#: The longest time: ten years.
+LONGEST_NS = 3650 * 24 * 3600 * NS_PER_S
+#: As a job's input: its user gives it while the job runs.
+FROM_CLIENT = "-"
 PMIS = ("pmi1", "pmix", "none")
 
 
@@ -19,8 +27,9 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     ``nodes`` and ``ppn`` (tasks on each node) are given, or ``ranks``, which the controller
     spreads over as few nodes as possible; 0 means not given. time_ns: the run time that the
     user requests; 0: the domain's default. output: a path; ``%j`` stands for the job's
-    number and ``%x`` for its name. held: wait until ``unhold``. requeue: start it again if
-    a node is lost.
+    number and ``%x`` for its name. input: a path, or ``-`` for what its user gives while
+    it runs. held: wait until ``unhold``. requeue: start it again if a node is lost.
+    at_once: start it now or refuse it. exclusive: its nodes take no other job meanwhile.
     """
 
     token: str
@@ -42,6 +51,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     label: bool = False
     held: bool = False
     requeue: bool = False
+    at_once: bool = False
+    exclusive: bool = False
 
     def check(self) -> None:
         """Raises CoschedError for a submission that makes no sense."""
@@ -51,10 +62,22 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             raise CoschedError(f"a job's name has 1 to {LONGEST_NAME} characters")
         if min(self.ranks, self.nodes, self.ppn, self.time_ns) < 0:
             raise CoschedError("ranks, nodes, tasks per node and time cannot be negative")
+        if max(self.ranks, self.nodes, self.ppn) > MOST or self.time_ns > LONGEST_NS:
+            raise CoschedError(f"a job has at most {MOST} ranks or nodes, and ten years")
+        if not 0 < len(self.token) <= LONGEST_TOKEN:
+            raise CoschedError(f"a job's token has 1 to {LONGEST_TOKEN} characters")
+        if not 0 <= self.umask <= 0o777:
+            raise CoschedError("a umask is a number from 0 to 511")
         if self.pmi not in PMIS or (self.pmi == "pmix") != bool(self.pmix_library):
             raise CoschedError(f"pmi '{self.pmi}': must be one of {', '.join(PMIS)}")
+        if self.at_once and (self.held or self.requeue):
+            raise CoschedError("a job that starts at once cannot be held or requeued")
         if not self.cwd.startswith("/"):
             raise CoschedError(f"working directory '{self.cwd}': must begin with /")
+        files = (self.cwd, self.input, self.output, self.error, self.pmix_library)
+        words = (*self.argv, *files, *self.environ, *self.environ.values())
+        if any("\0" in word for word in words) or any("=" in key for key in self.environ):
+            raise CoschedError("a word or variable of the job has a NUL, or a name has a =")
 
     def counts(self, slots: int, nodes_most: int) -> tuple[int, ...]:
         """Returns the tasks on each node. slots: tasks that a node takes. nodes_most: the
@@ -68,8 +91,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         if ranks < nodes:
             raise CoschedError(f"infeasible: {ranks} tasks cannot fill {nodes} nodes")
         each, more = divmod(ranks, nodes)
-        counts = (each + 1,) * more + (each,) * (nodes - more)
-        if ppn and counts[0] > ppn:
+        most = each + bool(more)
+        if ppn and most > ppn:
             raise CoschedError(
                 f"infeasible: {ranks} tasks on {nodes} nodes are more than {ppn} on a node"
             )
@@ -77,11 +100,11 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             raise CoschedError(
                 f"infeasible: needs {nodes} nodes, the domain has {nodes_most}"
             )
-        if counts[0] > slots:
+        if most > slots:
             raise CoschedError(
-                f"infeasible: needs {counts[0]} tasks on a node, a node takes {slots}"
+                f"infeasible: needs {most} tasks on a node, a node takes {slots}"
             )
-        return counts
+        return (each + 1,) * more + (each,) * (nodes - more)
 
 
 _decoder = msgspec.json.Decoder(Submission)

@@ -25,6 +25,7 @@ from cosched.cluster.member import READY
 from cosched.cluster.paths import DomainPaths
 from cosched.core.errors import CoschedError
 from cosched.lab.lab import Lab
+from cosched.node.service.lock import DaemonLock
 from cosched.shm.paths import NodePaths
 from cosched.shm.userdirs import make_node_directory
 
@@ -92,18 +93,23 @@ def write_domain(paths: DomainPaths, config: DomainConfig) -> None:
 
 
 def start_domain(
-    paths: DomainPaths, places: Sequence[Place], idle_s: float | None = None
+    paths: DomainPaths,
+    places: Sequence[Place],
+    idle_s: float | None = None,
+    steps: Path | None = None,
 ) -> None:
     """Starts the controller at the first place and an agent at each, and waits until all
     have joined. Ends what it has started if one fails.
 
-    idle_s: the controller ends the domain when no job came for so long.
+    idle_s: the controller ends the domain when no job came for so long. steps: a file in
+    which all agents note the steps of starts.
     """
     config = load_config(paths.config)
     with contextlib.ExitStack() as started:
         words = ["--run-dir", str(paths.run_dir)]
         idle = [] if idle_s is None else ["--idle", str(idle_s)]
-        controller = _start(
+        noted = [] if steps is None else ["--steps", str(steps)]
+        controller = start_member(
             places[0], CONTROLLER_MODULE, [*words, *idle], paths.controller_log
         )
         started.callback(controller.end)
@@ -111,17 +117,17 @@ def start_domain(
         agents = []
         for place in places:
             paths.node(place.name).mkdir(mode=0o755, exist_ok=True)
-            agent = _start(
+            agent = start_member(
                 place,
                 AGENT_MODULE,
-                [*words, "--node", place.name],
+                [*words, "--node", place.name, *noted],
                 paths.agent_log(place.name),
             )
             started.callback(agent.end)
             agents.append(agent)
         for agent in agents:
             agent.wait_ready()
-        _wait_joined(paths, places[0].name, config)
+        wait_joined(paths, config.node_names)
         started.pop_all()
     for member in (controller, *agents):
         member.leave()
@@ -160,17 +166,33 @@ def stop_domain(paths: DomainPaths, node: str, *, end_jobs: bool) -> list[int]:
         ended = client.down(end_jobs=end_jobs)
     deadline = time.monotonic() + WITHIN_S
     while time.monotonic() < deadline:
-        if not paths.controller_socket.exists():
+        if _controller_has_ended(paths):
             return ended
         time.sleep(_POLL_S)
     raise CoschedError(f"the controller does not end; its log: {paths.controller_log}")
 
 
-def _wait_joined(paths: DomainPaths, node: str, config: DomainConfig) -> None:
+def _controller_has_ended(paths: DomainPaths) -> bool:
+    """Returns whether its socket is gone, and then its process with the job store."""
+    if paths.controller_socket.exists():
+        return False
+    lock = DaemonLock(paths.controller_lock)
+    if not lock.acquire():
+        return False
+    lock.release()
+    return True
+
+
+def wait_joined(paths: DomainPaths, nodes: Sequence[str]) -> None:
+    """Waits until the controller has all nodes. Asks the agent of the first one, or a
+    controller on this machine. Raises CoschedError if some do not join."""
     deadline = time.monotonic() + WITHIN_S
-    missing = list(config.nodes)
+    missing = list(nodes)
     while time.monotonic() < deadline:
-        with contextlib.suppress(NoDomain), Client.connect(paths.run_dir, node) as client:
+        with (
+            contextlib.suppress(NoDomain),
+            Client.connect(paths.run_dir, nodes[0]) as client,
+        ):
             missing = [
                 each["node"]
                 for each in client.nodes()
@@ -186,7 +208,7 @@ def _wait_joined(paths: DomainPaths, node: str, config: DomainConfig) -> None:
 
 
 @dataclass(slots=True)
-class _Member:
+class StartedMember:
     """A member that was started; its stdout gets one line when it is ready."""
 
     what: str
@@ -202,6 +224,7 @@ class _Member:
             raise CoschedError(f"{self.what}: {lines[-1] if lines else 'did not start'}")
 
     def end(self) -> None:
+        """Ends it and waits for its end."""
         self.process.terminate()
         self.process.wait()
 
@@ -212,7 +235,10 @@ class _Member:
         self.process.returncode = 0  # or its end would be awaited
 
 
-def _start(place: Place, module: str, words: Sequence[str], log: Path) -> _Member:
+def start_member(
+    place: Place, module: str, words: Sequence[str], log: Path
+) -> StartedMember:
+    """Starts a member at a place; its log gets what it writes to stderr."""
     log.touch(mode=0o644)
     with log.open("ab") as file:
         process = subprocess.Popen(
@@ -223,4 +249,4 @@ def _start(place: Place, module: str, words: Sequence[str], log: Path) -> _Membe
             start_new_session=True,
             cwd="/",
         )
-    return _Member(f"{place.name}: {module.rpartition('.')[2]}", process, log)
+    return StartedMember(f"{place.name}: {module.rpartition('.')[2]}", process, log)

@@ -20,7 +20,7 @@ from cosched.cluster.client import NoDomain
 from cosched.cluster.submission import Submission
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
-from cosched.jobs.choices import configured_choices
+from cosched.jobs.choices import Choices, configured_choices
 from cosched.jobs.job import Job, sendable
 from cosched.jobs.outer import without_outer_job
 from cosched.jobs.serving import Served, Surroundings, serve
@@ -62,9 +62,12 @@ class Client(domain.Client):
         """
         return super().submit(self.prepare(job, reports) if isinstance(job, Job) else job)
 
-    def prepare(self, job: Job, reports: Reports = _WARNINGS) -> Submission:
+    def prepare(
+        self, job: Job, reports: Reports = _WARNINGS, choices: Choices | None = None
+    ) -> Submission:
         """Returns a job as it is sent; builds the shim for its MPI if it is not there. Sent
-        twice it is still one job. reports: by default Python's warnings."""
+        twice it is still one job. reports: by default Python's warnings. choices: by
+        default those of the user's configuration."""
         job.check()
         given = os.environ if job.environ is None else job.environ
         environ, dropped = sendable(without_outer_job(given))
@@ -73,7 +76,7 @@ class Client(domain.Client):
         around = Surroundings(
             environ,
             _run_dir_of_daemons(self.run_dir),
-            configured_choices(given, os.geteuid()),
+            choices or configured_choices(given, os.geteuid()),
             os.geteuid() == 0,
             _lab_of(self.run_dir),
         )
@@ -114,6 +117,8 @@ def _make_submission(
         label=job.label,
         held=job.held,
         requeue=job.requeue,
+        at_once=job.at_once,
+        exclusive=job.exclusive,
     )
 
 

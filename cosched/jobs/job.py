@@ -16,9 +16,11 @@ class Job:
     on each node) are given; 0 means not given. time_s: its time limit; 0: the domain's
     usual one. name: by default the program's. output, error, input: files, in ``cwd``
     unless they begin with ``/``. In the names of outputs ``%j`` is the job's number and
-    ``%x`` its name. Without ``error`` both streams go to ``output``. label: begin each line
-    with its rank. bind: keep each rank on one CPU. held: wait until ``unhold``. requeue:
-    start the job again if a node is lost.
+    ``%x`` its name. The input ``-`` is what ``Client.give_input`` gives. Without ``error``
+    both streams go to ``output``. label: begin each line with its rank. bind: keep each
+    rank on one CPU. held: wait until ``unhold``. requeue: start the job again if a node is
+    lost. at_once: the domain refuses the job unless it can start now. exclusive: its nodes
+    take no other job meanwhile.
 
     mpi: a prefix, an mpiexec, ``mpich``, ``openmpi``, ``none``; by default the one that the
     program uses. shim: whether it takes part in coscheduling. memory_bytes: what it needs
@@ -38,6 +40,8 @@ class Job:
     bind: bool = False
     held: bool = False
     requeue: bool = False
+    at_once: bool = False
+    exclusive: bool = False
     mpi: str | None = None
     shim: bool = True
     memory_bytes: int = 0

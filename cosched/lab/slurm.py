@@ -1,12 +1,10 @@
-"""Runs a Slurm with gang scheduling on the nodes of a lab, for comparison.
+"""Runs a Slurm on the nodes of a lab, for comparison and as a host of domains.
 
 munged and slurmctld run inside the first node and a slurmd in each node. They come from
 Debian's packages and keep their files in ``RUN_DIR/lab/slurm``. They end with the lab.
-The partition lets many jobs share the nodes (``OverSubscribe=FORCE``) and slurmctld takes
-turns among them every 5 s, the least that Slurm allows (a smaller value is silently
-replaced by 30).
+slurm_conf.py has the two ways in which jobs share the nodes.
 
-Limits: root only. Jobs are submitted from inside the first node, since no node can be
+Limits: only root starts it. Jobs are submitted from inside a node, since no node can be
 reached from outside (cosched/bench/run/slurm_job.py).
 """
 
@@ -26,11 +24,10 @@ from pathlib import Path
 from cosched.core.errors import CoschedError
 from cosched.lab.lab import Lab, require_root
 from cosched.lab.plan import mark_prefix
+from cosched.lab.slurm_conf import GANG, SHARINGS, Sharing, slurm_conf
 from cosched.linux.namespaces import bears_mark
 from cosched.shm.paths import default_run_dir
 
-SLICE_S = 5
-JOBS_MAX = 64
 READY_WITHIN_S = 30.0
 POLL_S = 0.1
 DAEMONS = ("munged", "slurmctld", "slurmd", "srun", "sbatch")
@@ -47,46 +44,16 @@ def conf_path(run_dir: Path) -> Path | None:
     return path if path.exists() else None
 
 
-def slurm_conf(folder: Path, nodes: Sequence[tuple[str, int]]) -> str:
-    """Returns the configuration. ``nodes``: name and number of CPUs of each. Pure.
-
-    TmpFS is a folder a node, since the nodes of a lab share /tmp and PMIx makes a folder of
-    the same name on each.
-    """
-    lines = [
-        "ClusterName=lab",
-        f"SlurmctldHost={nodes[0][0]}",
-        f"AuthInfo=socket={folder}/munge.socket",
-        "SlurmUser=root",
-        "SlurmdUser=root",
-        f"StateSaveLocation={folder}/state",
-        f"SlurmdSpoolDir={folder}/spool.%n",
-        f"TmpFS={folder}/tmp.%n",
-        f"SlurmctldPidFile={folder}/slurmctld.pid",
-        f"SlurmdPidFile={folder}/slurmd.%n.pid",
-        f"SlurmctldLogFile={folder}/slurmctld.log",
-        f"SlurmdLogFile={folder}/slurmd.%n.log",
-        "ProctrackType=proctrack/linuxproc",
-        "TaskPlugin=task/none",
-        "MpiDefault=pmi2",
-        "SelectType=select/linear",
-        "SchedulerType=sched/builtin",
-        "PreemptType=preempt/none",
-        "PreemptMode=GANG",
-        f"SchedulerTimeSlice={SLICE_S}",
-        "SlurmdParameters=config_overrides",
-        "JobAcctGatherType=jobacct_gather/none",
-        "ReturnToService=2",
-        *(f"NodeName={name} CPUs={cpus} RealMemory=1000" for name, cpus in nodes),
-        f"PartitionName=gang Nodes=ALL Default=YES OverSubscribe=FORCE:{JOBS_MAX} State=UP",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def up(run_dir: Path, environ: Mapping[str, str]) -> Path:
+def up(
+    run_dir: Path,
+    environ: Mapping[str, str],
+    sharing: Sharing = GANG,
+    cpus: int | None = None,
+) -> Path:
     """Starts a Slurm on the lab that is up and returns its ``slurm.conf``.
 
-    ``environ``: the environment of its commands and daemons.
+    ``environ``: the environment of its commands and daemons. ``cpus``: how many it counts
+    on each node; None: those that the node has.
     """
     lab = _lab(run_dir)
     missing = [name for name in DAEMONS if shutil.which(name) is None]
@@ -99,7 +66,9 @@ def up(run_dir: Path, environ: Mapping[str, str]) -> Path:
     if folder.exists():
         raise CoschedError("a Slurm is up already: run 'scripts/slurm-lab down' first")
     try:
-        return _start(lab, folder, environ)
+        counted = [(node.name, cpus or len(node.cpus)) for node in lab.nodes]
+        text = slurm_conf(folder, counted, sharing)
+        return _start(lab, folder, environ, text)
     except BaseException:
         try:
             down(run_dir, environ)
@@ -108,8 +77,8 @@ def up(run_dir: Path, environ: Mapping[str, str]) -> Path:
         raise
 
 
-def _start(lab: Lab, folder: Path, environ: Mapping[str, str]) -> Path:
-    folder.mkdir()
+def _start(lab: Lab, folder: Path, environ: Mapping[str, str], text: str) -> Path:
+    folder.mkdir(mode=0o755)
     first = lab.nodes[0].name
     for name in [
         "state",
@@ -120,10 +89,10 @@ def _start(lab: Lab, folder: Path, environ: Mapping[str, str]) -> Path:
     key.touch(mode=0o400)
     key.write_bytes(os.urandom(128))
     conf = folder / "slurm.conf"
-    conf.write_text(slurm_conf(folder, [(n.name, len(n.cpus)) for n in lab.nodes]))
+    conf.write_text(text)
     options = [f"--{name}={folder}/munge.{name}" for name in ("socket", "seed-file")]
     options += [f"--pid-file={folder}/munged.pid", f"--log-file={folder}/munged.log"]
-    # --force: it requires a socket that all users can reach; here only root needs it.
+    # --force: it requires a socket that all users can reach; a lab's may be private.
     words = ["munged", "--force", f"--key-file={key}", *options]
     run_inside(lab, first, conf, words, environ)
     for node in lab.nodes:
@@ -182,12 +151,39 @@ def down(run_dir: Path, environ: Mapping[str, str]) -> bool:
     lab = _lab(run_dir)
     conf = folder / "slurm.conf"
     if conf.exists():
-        words = ["scancel", "--full", "--signal=KILL", "--partition=gang"]
-        run_inside(lab, lab.nodes[0].name, conf, words, environ, check=False)
+        _end_jobs(lab, conf, environ)
     for name in ("slurmctld", *(f"slurmd.{node.name}" for node in lab.nodes), "munged"):
         _end(folder / f"{name}.pid", mark_prefix(run_dir.resolve()))
     shutil.rmtree(folder)
     return True
+
+
+def _end_jobs(lab: Lab, conf: Path, environ: Mapping[str, str]) -> None:
+    """Ends all jobs, and waits until Slurm has cleaned up after them."""
+    first = lab.nodes[0].name
+    for name in SHARINGS:
+        words = ["scancel", "--quiet", "--full", "--signal=KILL", f"--partition={name}"]
+        run_inside(lab, first, conf, words, environ, check=False)
+    deadline = time.monotonic() + READY_WITHIN_S
+    words = ["squeue", "--noheader", "--states=all", "--format=%T"]
+    while time.monotonic() < deadline:
+        left = run_inside(lab, first, conf, words, environ, check=False).split()
+        if not {"RUNNING", "SUSPENDED", "CONFIGURING", "COMPLETING"} & set(left):
+            return
+        time.sleep(POLL_S)
+
+
+def status(run_dir: Path, environ: Mapping[str, str]) -> str:
+    """Returns the nodes and the jobs of the lab's Slurm as its own commands print them."""
+    conf = conf_path(run_dir)
+    if conf is None:
+        raise CoschedError(f"no Slurm is up in {run_dir}: run 'scripts/slurm-lab up'")
+    lab = _lab(run_dir)
+    first = lab.nodes[0].name
+    said = [
+        run_inside(lab, first, conf, words, environ) for words in (["sinfo"], ["squeue"])
+    ]
+    return f"SLURM_CONF={conf}\n{''.join(said)}"
 
 
 def _end(pid_file: Path, lab_mark: str) -> None:
@@ -225,14 +221,20 @@ def _lab(run_dir: Path) -> Lab:
 def main(words: Sequence[str] | None = None) -> int:
     """Runs ``scripts/slurm-lab``; returns 0, or 1 after one line."""
     parser = argparse.ArgumentParser(prog="scripts/slurm-lab", description=__doc__)
-    parser.add_argument("command", choices=("up", "down"))
+    parser.add_argument("command", choices=("up", "down", "status"))
+    parser.add_argument("--partition", choices=SHARINGS, default=GANG.partition)
+    parser.add_argument("--cpus", type=int)
     parser.add_argument(
         "--run-dir", type=Path, default=default_run_dir(os.environ, os.geteuid())
     )
     options = parser.parse_args(words)
     try:
         if options.command == "up":
-            print(f"slurm is up: SLURM_CONF={up(options.run_dir, os.environ)}")
+            sharing = SHARINGS[options.partition]
+            conf = up(options.run_dir, os.environ, sharing, options.cpus)
+            print(f"slurm is up: SLURM_CONF={conf}")
+        elif options.command == "status":
+            print(status(options.run_dir, os.environ), end="")
         elif not down(options.run_dir, os.environ):
             print("no slurm was up")
     except CoschedError as error:

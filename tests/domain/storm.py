@@ -2,18 +2,21 @@
 
 usage: python -m tests.domain.storm [--jobs N] [--faults N] [--nodes N] [--seed N]
 
-Faults: a member is killed and started again; a member is frozen for a while; and, all the
-time, messages are dropped, doubled and delayed. Each task writes one line into a file of
-its own start. In the end each job is over; each one that is done ran as a whole, once; none
-ran a second time unless it allows it; no node is busy and no task is left.
+Faults: a member is killed and started again; a member is frozen for a while; the links of a
+member are cut for a while; the disk of the job store is full for a moment (as root); and,
+all the time, messages are dropped, doubled and delayed. Each task writes one line into a
+file of its own start. In the end each job is over; each one that is done ran as a whole,
+once; none ran a second time unless it allows it; no node is busy and no task is left.
 """
 
 import argparse
 import collections
 import contextlib
+import os
 import random
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -29,6 +32,8 @@ FAULTY = str(Path(__file__).with_name("faulty.py"))
 MARK = "storm-of-jobs"
 SUBMITTERS = 4
 PAUSE_S = 0.02
+KINDS, WEIGHTS = ("kill", "freeze", "cut", "full disk"), (60, 20, 15, 5)
+DISK = "size=32m,mode=0755"
 
 
 class Storm:
@@ -39,6 +44,7 @@ class Storm:
         self.chance = chance
         self.asked = {}
         self.thawed_at = {}
+        self.made = collections.Counter()
 
     def start(self, *names):
         wrapper = (FAULTY, str(self.chance.randrange(1 << 30)))
@@ -69,16 +75,41 @@ class Storm:
                 return
 
     def fault(self):
-        """Kills or freezes a member."""
+        """Does something bad to a member."""
         name = self.chance.choice([CONTROLLER, *self.rig.config.nodes])
         if name in self.thawed_at:
             return
-        if self.chance.random() < 0.7:
+        kind = self.chance.choices(KINDS, WEIGHTS)[0]
+        if kind == "kill":
             self.rig.kill(name)
             self.start(name)
-        else:
+        elif kind == "freeze":
             self.rig.members[name].send_signal(signal.SIGSTOP)
             self.thawed_at[name] = time.monotonic() + self.chance.random() * 2
+        elif kind == "cut":
+            self.rig.members[name].send_signal(signal.SIGUSR1)
+        elif os.geteuid() == 0 and CONTROLLER not in self.thawed_at:
+            self.fill_disk()
+        else:
+            return
+        self.made[kind] += 1
+
+    def fill_disk(self):
+        """Leaves no room to the job store, until the controller has ended or 0.3 s long."""
+        filler = self.rig.paths.directory / "filler"
+        with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+            while True:
+                file.write(bytes(1 << 16))
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.rig.members[CONTROLLER].wait(0.3)
+        filler.unlink()
+
+    def restart_controller(self):
+        """Starts the controller if a full disk has ended it."""
+        if self.rig.members[CONTROLLER].poll() is not None:
+            assert "disk" in self.rig.log(CONTROLLER).splitlines()[-1]
+            self.rig.kill(CONTROLLER)
+            self.start(CONTROLLER)
 
     def thaw(self, *, everything=False):
         for name, at in list(self.thawed_at.items()):
@@ -115,30 +146,56 @@ def run(jobs, faults, nodes, seed, folder):
     """Makes a storm; returns the problems and the ends of the jobs."""
     chance = random.Random(seed)
     rig = Rig(folder, nodes)
-    storm = Storm(rig, chance)
-    made = 0
+    with disk(rig.paths.directory):
+        return rage(Storm(rig, chance), jobs, faults)
+
+
+@contextlib.contextmanager
+def disk(folder):
+    """Puts a small file system below a folder, as root."""
+    if os.geteuid() != 0:
+        yield
+        return
+    kept = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    subprocess.run(["mount", "-t", "tmpfs", "-o", DISK, "tmpfs", folder], check=True)
+    try:
+        for path, data in kept.items():
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(data)
+            path.chmod(0o600)
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+def rage(storm, jobs, faults):
+    """Sends jobs and makes faults; returns the problems and the ends of the jobs."""
+    rig = storm.rig
     try:
         storm.start(*rig.config.members)
         rig.until_up()
         with ThreadPoolExecutor(SUBMITTERS) as users:
             submitting = [users.submit(storm.submit, number) for number in range(jobs)]
-            while made < faults or not all(each.done() for each in submitting):
+            while (made := storm.made.total()) < faults or not all(
+                each.done() for each in submitting
+            ):
                 storm.thaw()
+                storm.restart_controller()
                 if made < faults and made / faults <= len(storm.asked) / jobs:
                     storm.fault()
-                    made += 1
-                    print(f"{len(storm.asked)} jobs, {made} faults", file=sys.stderr)
+                    print(f"{len(storm.asked)} jobs, {dict(storm.made)}", file=sys.stderr)
                 time.sleep(PAUSE_S)  # faults come at any moment of what goes on
         for each in submitting:
             each.result()
         storm.thaw(everything=True)
+        storm.restart_controller()
         rig.until_up()
 
         def calm():
             with rig.client() as client:
                 return not client.queue() and not any(n["jobs"] for n in client.nodes())
 
-        rig.until(calm, "jobs are left", within_s=300)
+        rig.until(calm, "jobs are left", within_s=300 + jobs)
         rig.until(lambda: not rig.strays(MARK), "a task is left")
         return storm.check()
     finally:

@@ -179,6 +179,23 @@ def test_a_frozen_node_is_lost_and_returns_without_its_old_job(make_rig):
     assert rig.wait(rig.shell("true", nodes=2))["state"] == "done"
 
 
+def test_a_node_with_tasks_of_a_lost_job_takes_no_other_job(make_rig):
+    rig = make_rig(2, slots=1)
+    rig.start()
+    rig.until_up()
+    stubborn = f"trap '' TERM; {RAN}; while :; do sleep 0.1; done # stubborn"
+    lost = rig.shell(stubborn, nodes=2, pmi="pmi1")
+    rig.until(lambda: starts_of(rig, lost), "the job does not begin")
+    rig.kill(CONTROLLER)
+    rig.kill("n2")
+    rig.start(CONTROLLER, "n2")
+    after = rig.submit("/bin/true", nodes=2)
+    assert rig.wait(lost)["state"] == "node lost"
+    job = rig.wait(after)
+    assert (job["state"], job["starts"]) == ("done", 1), job["reason"]
+    nothing_is_left(rig, "# stubborn")
+
+
 def test_a_second_controller_is_refused(make_rig):
     rig = make_rig(1)
     rig.start()

@@ -1,7 +1,9 @@
-"""Runs the commands of docs/domain.md in their order."""
+"""Runs the commands of docs/domain.md in their order. tests/live/test_slurm_live.py runs
+its batch script."""
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -50,13 +52,16 @@ def shell(tmp_path):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root")
 def test_the_commands_of_the_guide_run_in_their_order(shell):
-    blocks = re.findall(r"^```\n((?:.*\n)*?)```$", PAGE, re.MULTILINE)
-    assert len(blocks) == 3
-    for block in blocks:
-        for line in block.splitlines():
+    blocks = re.findall(r"^```(?!bash)(.*)\n((?:.*\n)*?)```$", PAGE, re.MULTILINE)
+    assert [language for language, _ in blocks] == ["", "python", "", ""]
+    for language, block in blocks:
+        for line in () if language else block.splitlines():
             done = shell(line)
             assert (done.returncode != 0) == (line == FAILS), (line, done.stderr)
-        if block is blocks[0]:  # the private domain would end by itself
+        if language:
+            done = shell(f"python -c {shlex.quote(block)}")
+            assert re.fullmatch(r"\[.*\]\ndone 0 cosched-4.out\n", done.stdout), done.stderr
+            # The private domain would end by itself.
             done = shell("cosched cluster down --end-jobs")
             assert done.returncode == 0, done.stderr
             # The domain of the lab counts its jobs from 1.

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -276,3 +277,31 @@ def test_the_domain_ends_and_keeps_the_jobs_that_wait(make_rig):
     rig.start()
     assert rig.output(rig.wait(waiting)) == "later\n"
     rig.kill("controller", signal.SIGTERM)
+
+
+def test_cancelled_job_leaves_no_shared_memory_and_foreign_files_stay(pair, tmp_path):
+    mark = f"sm_segment.{tmp_path.name}.{os.getpid()}"
+    own, foreign = Path("/dev/shm", mark), Path("/dev/shm", f"{mark}.foreign")
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import mmap, os, sys, time\n"
+        "with open(os.open(sys.argv[1], os.O_RDWR | os.O_CREAT, 0o600), 'r+b') as file:\n"
+        "    file.truncate(4096)\n"
+        "    kept = mmap.mmap(file.fileno(), 0)\n"
+        "print('mapped', flush=True)\n"
+        "time.sleep(100)\n"
+    )
+    foreign.touch(mode=0o600)
+    try:
+        script = f"{sys.executable} {program} {own}"
+        number = pair.shell(f"{script}; true", output="mapped.out")
+        output = pair.work / "mapped.out"
+        pair.until(lambda: output.exists() and output.read_text(), "maps nothing")
+        with pair.client() as client:
+            client.cancel(number)
+        assert pair.wait(number)["state"] == "cancelled"
+        assert not own.exists()
+        assert foreign.exists()
+    finally:
+        own.unlink(missing_ok=True)
+        foreign.unlink()

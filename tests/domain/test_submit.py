@@ -6,7 +6,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,48 +13,15 @@ import pytest
 from cosched import Client, Job
 from cosched.core.errors import CoschedError
 from tests.domain.rig import WITHIN_S
+from tests.domain.user import BIN, User
+from tests.live.conftest import LiveNode
 from tests.run.conftest import INSTALLED
+from tests.tools.json_fields import differences, sections
 
 pytestmark = pytest.mark.mpi_job
 
-BIN = Path(sys.executable).parent
 HERE = Path(__file__).parent
 HIDING = str(HERE / "hiding.py")
-
-
-class User:
-    """Runs cosched's commands in a domain."""
-
-    def __init__(self, rig):
-        self.rig = rig
-        self.environ = {
-            **{k: v for k, v in os.environ.items() if not k.startswith("COSCHED_")},
-            "COSCHED_RUN_DIR": str(rig.paths.run_dir),
-            "COSCHED_RUNS": "off",
-            "PATH": f"{BIN}:{os.environ['PATH']}",
-        }
-
-    def start(self, *words, **environ):
-        return subprocess.Popen(
-            [BIN / "cosched", *words],
-            cwd=self.rig.work,
-            env={**self.environ, **environ},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def run(self, *words, **environ):
-        """Returns status, stdout and stderr."""
-        with self.start(*words, **environ) as process:
-            out, err = process.communicate(timeout=2 * WITHIN_S)
-        return process.returncode, out, err
-
-    def submit(self, *words, **environ):
-        """Returns the number of a job that was submitted."""
-        status, out, err = self.run("submit", *words, **environ)
-        assert (status, err) == (0, ""), err
-        return int(re.fullmatch(r"job (\d+)\n", out)[1])
 
 
 @pytest.fixture(scope="module")
@@ -310,3 +276,60 @@ def test_program_that_one_node_lacks_is_one_line(make_rig):
     assert (status, out) == (125, "")
     assert err == ("cosched submit: job 1: failed: n2: local/prog: no such program\n")
     assert user.run("submit", "--wait", "true")[0] == 0
+
+
+# -- with the nodes' schedulers ------------------------------------------------------------
+
+
+@pytest.mark.live
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for the nodes' daemons")
+def test_ranks_register_with_their_nodes_daemons(make_rig, program, open_folder):
+    rig = make_rig(2, folder=open_folder)
+    nodes = [LiveNode(rig.paths.run_dir, name) for name in ("n1", "n2")]
+    try:
+        for node in nodes:
+            node.up()
+        rig.start()
+        rig.until_up()
+        user = User(rig)
+        number = user.submit("--nodes", "2", "--ppn", "2", str(program[0]), "5")
+        name = f"{program[0].name}-{number}"
+
+        def tasks():
+            return [len((node.job(name) or {"tasks": ()})["tasks"]) for node in nodes]
+
+        rig.until(lambda: tasks() == [2, 2], "ranks have not registered")
+        status, out, err = user.run("why", str(number))
+        assert (status, err) == (0, "")
+        assert out.startswith(f"job {number}: running on n1, n2\n\n")
+        assert all(f"0.{name} on {node}: " in out for node in ("n1", "n2"))
+        assert user.run("output", "-f", str(number)) == (0, "4 ranks, sum 6\n", "")
+        assert rig.wait(number)["state"] == "done"
+    finally:
+        for node in nodes:
+            node.close()
+
+
+# -- JSON ----------------------------------------------------------------------------------
+
+
+def test_json_has_the_documented_fields(user):
+    documented = sections()
+
+    def check(section, *words, status=0):
+        found, out, err = user.run(words[0], "--json", *words[1:])
+        assert found == status, err
+        assert differences(documented[section], json.loads(out)) == ([], [])
+        return json.loads(out)
+
+    number = check("cosched submit", "submit", "--hold", "--error", "e", "true")
+    assert number["state"] == "held"
+    check("cosched submit", "why", str(number["job"]))
+    check("cosched queue", "queue", "--all")
+    found = user.run("cluster", "status", "--json")[1]
+    told = documented["cosched cluster status"]
+    assert differences(told, json.loads(found)) == ([], [])
+    for word in ("hold", "unhold"):
+        check(f"cosched {word}", word, str(number["job"]))
+    user.rig.wait(number["job"])
+    check("cosched cancel", "cancel", str(number["job"]), status=1)

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from cosched.lab import life, slurm
+from benchmarks.experiments.startup.live import read_live
+from cosched.lab import life, slurm, slurm_conf
 from tests.places import ROOT
 
 BIN = Path(sys.executable).parent
@@ -124,9 +125,58 @@ def test_bench_slurm_gang_arm_runs_jobs(start, run_dir, tmp_path):
         finish(start(*words))
         found = json.loads((tmp_path / "found.json").read_text())["arms"]
         assert found["slurm-gang"]["repeats"][0]["failure"] is None
-        assert found["slurm-gang"]["makespan_s"] > 2 * slurm.SLICE_S
+        assert found["slurm-gang"]["makespan_s"] > 2 * slurm_conf.SLICE_S
         assert found["slurm-gang"]["repeats"][0]["outside_load"] is None
         assert slurm.down(run_dir / "r", os.environ) is True
         assert not conf.parent.exists()
     finally:
         life.down(run_dir / "r")
+
+
+def test_starts_over_slow_links_stand_beside_the_emulator(tmp_path):
+    words = ["--nodes", "2", "--repeat", "1", "--rate", "2000000", "--out", str(tmp_path)]
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.experiments.startup_live", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 7
+    assert len(read_live(tmp_path)) == 3
+
+
+def test_workload_runs_through_the_queue_of_a_domain(tmp_path):
+    workload = ROOT / "benchmarks/workloads/lab/wavefront4-short.toml"
+    words = ["--workload", workload, "--repeats", "1", "--json", tmp_path / "runs.json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.micro.together", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    runs = json.loads((tmp_path / "runs.json").read_text())["runs"]
+    assert [run["way"] for run in runs] == ["queue", "kernel", "cosched"]
+    assert all(len(run["responses_s"]) == 4 for run in runs)
+
+
+def test_each_job_of_a_busy_domain_runs_once(tmp_path):
+    words = ["--jobs", "60", "--seconds", "0.1", "--nodes", "2", "--per-node", "4"]
+    words += ["--json", tmp_path / "found.json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.micro.throughput", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert found["jobs"] == 60
+    assert 0 < found["jobs_per_s"] <= found["submissions_per_s"]
+    assert found["controller_cpu_s"] > 0
+    assert found["agent_mib"] > 1
+    assert len(done.stdout.splitlines()) == len(found)

@@ -122,12 +122,17 @@ class Machine:
         self._keeper.communicate("")
 
 
+def skip_in_tmp():
+    """Skips a test that replaces /tmp if it needs something there."""
+    if Path("/tmp") in (*Path(sys.executable).parents, *Path(__file__).parents):
+        pytest.skip("the interpreter or this tree is in /tmp, which this test replaces")
+
+
 @pytest.fixture
 def machine():
     if shutil.which("nsenter") is None or shutil.which("setpriv") is None:
         pytest.skip("needs nsenter and setpriv of util-linux")
-    if Path("/tmp") in (*Path(sys.executable).parents, *Path(__file__).parents):
-        pytest.skip("the interpreter or this tree is in /tmp, which this test replaces")
+    skip_in_tmp()
     made = Machine(f"u{os.getpid()}")
     yield made
     made.close()

@@ -16,6 +16,7 @@ from tests.places import ROOT
 #: A room imports only rooms of a lower rank.
 RANK = {
     "cosched.tables": 0,
+    "cosched.documents": 1,
     "cosched.core": 0,
     "cosched.shm": 1,
     "cosched.linux": 1,

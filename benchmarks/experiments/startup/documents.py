@@ -9,7 +9,6 @@ be emulated.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 
 from benchmarks.experiments.verdicts import Measured, over_cases
 from cosched.core.errors import CoschedError
+from cosched.documents import read_json
 from cosched.tables import table
 
 FORMAT = "cosched-startup-figure-1"
@@ -72,7 +72,7 @@ def document(
 
 def read(path: Path) -> dict[str, Any]:
     """Reads a figure. Raises CoschedError for another file."""
-    found = json.loads(path.read_text())
+    found = read_json(path)
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise CoschedError(f"{path}: is no figure of this experiment")
     return found

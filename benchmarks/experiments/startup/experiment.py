@@ -105,7 +105,7 @@ def main(words: Sequence[str] | None = None) -> None:
                 stem.with_suffix(".json").write_text(json.dumps(made, indent=1) + "\n")
             found = read(stem.with_suffix(".json"))
             stem.with_suffix(".txt").write_text(text(found))
-            draw(found, stem.with_suffix(".svg"), live.get(figure))
+            draw(found, stem.with_suffix(".svg"))
             print(text(found), flush=True)
         if options.docs is not None:
             paths = {name: options.out / f"{name}.json" for name in TITLES}

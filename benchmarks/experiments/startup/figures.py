@@ -19,8 +19,8 @@ COLOURS = {
 }
 
 
-def draw(found: Document, path: Path, live: Document | None = None) -> None:
-    """Draws a figure; live points are crosses in the colour of their series."""
+def draw(found: Document, path: Path) -> None:
+    """Draws a figure."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -31,10 +31,6 @@ def draw(found: Document, path: Path, live: Document | None = None) -> None:
     figure, axes = plt.subplots(figsize=(6, 3.6), layout="constrained")
     for series in all_series(found):
         _line(axes, found, series)
-    for series in all_series(live) if live else ():
-        places = xs(live, series) if live else []
-        heights = [_height(live, series, x) for x in places] if live else []
-        axes.plot(places, heights, "x", color=_colour(series), label=f"{series}, live")
     if found["logarithmic"]:
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")

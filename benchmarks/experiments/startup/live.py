@@ -1,7 +1,8 @@
 """Sets live figures beside the emulator. Pure but for the emulation itself.
 
 A live figure is a document (``documents``) with ``live`` true, in ``live-FIGURE.json``. The
-emulator gets each point's start and the costs that were calibrated live.
+emulator gets each point's start and the costs that were calibrated live; a point may have
+some of its own.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ def read_live(folder: Path) -> dict[str, Document]:
 
 def beside(document: Document) -> Iterator[Beside]:
     """Emulates each point of a live figure."""
-    costs = Costs(**document["costs"])
     for point in document["points"]:
+        costs = Costs(**{**document["costs"], **point.get("costs", {})})
         run = StartupRun(**point["run"], costs=costs)
         emulated = QUANTITIES[document["quantity"]](carry_out(run))
         live = over_cases(point["values"].values())

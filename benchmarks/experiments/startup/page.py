@@ -79,4 +79,4 @@ def write(
         (folder / file_name(figure, "txt")).write_text(text(document))
         if figure in PICTURED:
             picture = folder / "figures" / file_name(figure, "svg")
-            draw(document, picture, live.get(figure))
+            draw(document, picture)

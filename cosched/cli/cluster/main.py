@@ -11,7 +11,7 @@ import click
 
 from cosched.cli.groups import Group
 from cosched.cli.options import (
-    asked_run_dir_option,
+    domain_dir_option,
     hosts_option,
     json_option,
     run_dir_option,
@@ -36,6 +36,7 @@ def command() -> None:
       cosched cluster up --hosts n1,n2,n3 --jobs-per-node 2
       cosched cluster status
       cosched cluster drain n3 --reason "new disk"
+      cosched cluster reload
       cosched cluster down
     """
 
@@ -86,8 +87,9 @@ def up(
 ) -> None:
     """Start a controller, and an agent on each node.
 
-    Without --hosts and --lab this machine is the only node. The controller runs on the
-    first node. Members on other machines read the same run directory.
+    Inside a Slurm allocation srun starts the agents, one on each of its nodes. Otherwise,
+    without --hosts and --lab, this machine is the only node. The controller runs on the
+    first node, in an allocation on this machine. All read the same run directory.
 
     \b
     Examples:
@@ -96,10 +98,16 @@ def up(
       cosched cluster up --hosts n1,n2 --queue fcfs
     """
     from cosched.cluster import up as starting
+    from cosched.cluster.slurm.allocation import find_allocation
 
     if hosts and in_lab:
         raise click.UsageError("--hosts and --lab cannot be combined.")
     paths = DomainPaths(run_dir)
+    allocation = None
+    if not hosts and not in_lab:
+        allocation = find_allocation(os.environ, os.uname().nodename)
+    if allocation is not None and port is None:
+        port = allocation.port
     if port is None:
         port = PORT if hosts or in_lab else starting.free_ports()
     if in_lab:
@@ -111,9 +119,15 @@ def up(
         places = starting.lab_places(lab, port + 1)
     elif hosts:
         places = starting.host_places(hosts, port + 1, shell)
+    elif allocation is not None:
+        from cosched.cluster.slurm.step import allocation_places
+
+        places = allocation_places(allocation, port + 1)
     else:
         places = starting.local_places(port + 1)
     first = places[0].address.rpartition(":")[0]
+    if allocation is not None:
+        first = allocation.here
     nodes = {place.name: place.address for place in places}
     wanted = DomainConfig(
         run_dir.name,
@@ -124,9 +138,16 @@ def up(
     )
     if config is not None:
         wanted = replace(load_config(config), controller=wanted.controller, nodes=nodes)
+    if allocation is not None:  # other users share its nodes
+        run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     _refuse_second(paths)
     starting.write_domain(paths, wanted)
-    starting.start_domain(paths, places)
+    if allocation is not None:
+        from cosched.cluster.slurm.step import start_in_allocation
+
+        start_in_allocation(paths, allocation, os.environ)
+    else:
+        starting.start_domain(paths, places)
     names = ", ".join(nodes) if len(nodes) <= 4 else f"{len(nodes)} nodes"
     click.echo(f"domain {wanted.name} is up: {names}")
 
@@ -168,7 +189,7 @@ def down(end_jobs: bool, run_dir: Path) -> None:
 
 
 @command.command()
-@asked_run_dir_option
+@domain_dir_option
 @json_option
 def status(run_dir: Path, as_json: bool) -> None:
     """List the nodes and their jobs.
@@ -205,7 +226,7 @@ def status(run_dir: Path, as_json: bool) -> None:
 @command.command()
 @click.argument("names", nargs=-1, required=True, metavar="NODE...")
 @click.option("--reason", default="", help="Shown by cosched cluster status.")
-@asked_run_dir_option
+@domain_dir_option
 def drain(names: tuple[str, ...], reason: str, run_dir: Path) -> None:
     """Keep new jobs away from nodes; their jobs run on.
 
@@ -221,7 +242,7 @@ def drain(names: tuple[str, ...], reason: str, run_dir: Path) -> None:
 
 @command.command()
 @click.argument("names", nargs=-1, required=True, metavar="NODE...")
-@asked_run_dir_option
+@domain_dir_option
 def undrain(names: tuple[str, ...], run_dir: Path) -> None:
     """Let jobs start on nodes again.
 
@@ -233,6 +254,26 @@ def undrain(names: tuple[str, ...], run_dir: Path) -> None:
 
     with Client.connect(run_dir, _node()) as client:
         client.undrain(names)
+
+
+@command.command()
+@domain_dir_option
+def reload(run_dir: Path) -> None:
+    """Let the controller read domain.toml again.
+
+    It takes these settings at once: queue.policy, queue.default_time, queue.grace,
+    life.lost_after and life.prepare. Jobs that run or wait keep their limits. All other
+    settings need a restart. A file with a mistake changes nothing. A controller that gets
+    SIGHUP does the same.
+
+    \b
+    Example:
+      cosched cluster reload
+    """
+    from cosched.cluster.client import Client
+
+    with Client.connect(run_dir, _node()) as client:
+        click.echo(client.reload()["text"])
 
 
 @command.command()

@@ -19,6 +19,8 @@ from cosched.tables import table
 
 _HEAD = ("job", "name", "user", "nodes", "ranks", "state", "start", "reason")
 _NAME_MOST = 20
+#: A longer table takes seconds and helps no one.
+_ROWS_MOST = 1000
 #: More jobs than a domain returns.
 _ALL = 1 << 31
 _DAY_S = 86400
@@ -57,10 +59,21 @@ def command(
         click.echo(json.dumps({"jobs": jobs}))
     elif jobs:
         now_s = time.time()
-        rows = [_row(job, now_s) for job in jobs]
+        rows = [_row(job, now_s) for job in shown(jobs)]
         click.echo("\n".join(table(_HEAD, rows, "><<>><<<", gap=1)))
+        if len(rows) < len(jobs):
+            click.echo(f"({len(jobs) - len(rows)} more jobs: --json)")
     else:
         click.echo("no jobs")
+
+
+def shown(jobs: Sequence[JobInfo]) -> Sequence[JobInfo]:
+    """Returns the jobs for the table: the first ones in the queue, and the latest of the
+    others."""
+    live = [job["job"] for job in jobs if job["ended_ns"] is None][:_ROWS_MOST]
+    ended = [job["job"] for job in jobs if job["ended_ns"] is not None]
+    kept = {*live, *ended[max(0, len(ended) + len(live) - _ROWS_MOST) :]}
+    return [job for job in jobs if job["job"] in kept]
 
 
 def _row(job: JobInfo, now_s: float) -> Sequence[str]:

@@ -15,15 +15,22 @@ from cosched.jobs.tasks import Reports
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """A job that is to be sent to the domain of a run directory."""
+    """A job that is to be sent to the domain of a run directory. source: a descriptor that
+    is its standard input while it runs; None: it has another one."""
 
     job: Job
     run_dir: Path
+    source: int | None = None
 
-    def submit(self) -> JobInfo:
-        """Submits the job; returns it as the domain has it."""
+    def submit(self) -> int:
+        """Submits the job; returns its number."""
         with self._connect_or_start() as client:
-            return client.job(client.submit(self.job, _REPORTS))
+            return client.submit(self.job, _REPORTS)
+
+    def look_up(self, number: int) -> JobInfo:
+        """Returns a job as the domain has it."""
+        with self._connect() as client:
+            return client.job(number)
 
     def run_to_end(self, *, copy: bool) -> JobInfo:
         """Submits the job and returns it once it has ended. copy: copies its output."""
@@ -37,7 +44,7 @@ class Sending:
             with self._connect() as client:
                 return client.submit(submission)
 
-        return run_to_end(self._connect, submit, sizes, _say)
+        return run_to_end(self._connect, submit, sizes, self.source, say)
 
     def _connect(self) -> Client:
         return Client.connect(self.run_dir)
@@ -54,13 +61,14 @@ class Sending:
             return self._connect()
 
 
-def _say(line: str) -> None:
+def say(line: str) -> None:
+    """Prints a line of cosched submit."""
     print(f"cosched submit: {line}", file=sys.stderr)
 
 
 def _note(line: str) -> None:
     if sys.stderr.isatty():
-        _say(line)
+        say(line)
 
 
-_REPORTS = Reports(lambda line: _say(f"warning: {line}"), _note)
+_REPORTS = Reports(lambda line: say(f"warning: {line}"), _note)

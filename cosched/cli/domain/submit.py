@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import json
-import sys
 from pathlib import Path
 
 import click
 
 from cosched.cli.options import complete_paths, domain_dir_option, json_option
 from cosched.cli.run.choices import run_time
+from cosched.cluster.submission import FROM_CLIENT
 from cosched.core.units import NS_PER_S, parse_bytes
 from cosched.jobs.job import Job
 
 _USUAL = Job(())
+_NO_INPUT = "none"
 
 
 @click.command(
@@ -51,10 +52,18 @@ _USUAL = Job(())
 )
 @click.option("--error", metavar="FILE", help="Standard error goes there instead.")
 @click.option(
-    "--input", default=_USUAL.input, metavar="FILE", help="Standard input of rank 0."
+    "--input",
+    metavar="FILE",
+    help="Standard input of rank 0: a file, none, or - for that of --wait.  [default: -"
+    " with --wait, otherwise none]",
 )
 @click.option("--label", is_flag=True, help="Begin each line of output with its rank.")
 @click.option("--bind", is_flag=True, help="Keep each rank on one CPU.")
+@click.option(
+    "--exclusive/--share",
+    help="Whether the job has its nodes alone, if the domain lets nodes take several jobs."
+    " Where a node takes one job, each job has its nodes alone.  [default: share]",
+)
 @click.option("--hold", is_flag=True, help="Let the job wait until cosched unhold.")
 @click.option("--requeue", is_flag=True, help="Start it again if a node is lost.")
 @click.option(
@@ -94,9 +103,10 @@ def command(
     name: str | None,
     output: str | None,
     error: str | None,
-    input: str,
+    input: str | None,
     label: bool,
     bind: bool,
+    exclusive: bool,
     hold: bool,
     requeue: bool,
     mpi: str | None,
@@ -113,7 +123,8 @@ def command(
     rank may start jobs of its own. The job gets this environment and this directory.
 
     --wait copies the job's output to standard output and standard error, unless --json is
-    given. An interrupt cancels the job. A second one only ends this command.
+    given. Rank 0 reads the standard input of this command; in a loop that reads, use
+    --input none. An interrupt cancels the job. A second one only ends this command.
 
     \b
     Examples:
@@ -121,18 +132,29 @@ def command(
       cosched submit --nodes 2 --ppn 4 --time 2h python app.py
       cosched submit --name step1 --output step1.txt -- ./script.sh --fast
       cosched submit --wait -n 2 ./app
+      cosched submit --wait -n 2 ./app < data
+      cosched submit --wait --input none -n 2 ./app &
+      cosched submit --exclusive -n 4 ./benchmark
       cosched submit --hold --json ./app
     """
     if not argv:
         raise click.UsageError("Missing PROGRAM.", ctx)
     if memory is not None and no_shim:
         raise click.UsageError("--memory needs coscheduling.", ctx)
-    from cosched.cli.domain.sending import Sending
+    from cosched.cli.domain.sending import Sending, say
+    from cosched.cli.domain.waiting import exit_status, own_input, private_files, report_end
 
+    source = None
+    if waits and input in (None, FROM_CLIENT):
+        if requeue and input is not None:
+            raise click.UsageError(
+                "--input - cannot be read again: leave out --requeue.", ctx
+            )
+        source = None if requeue else own_input()
+    elif input == FROM_CLIENT:
+        raise click.UsageError("--input - needs --wait.", ctx)
     with contextlib.ExitStack() as stack:
         if waits and not as_json and output is None and error is None:
-            from cosched.cli.domain.waiting import private_files
-
             output, error = stack.enter_context(private_files())
         job = Job(
             argv,
@@ -143,25 +165,30 @@ def command(
             name=name or "",
             output=_USUAL.output if output is None else output,
             error=error or "",
-            input=input,
+            input=_input_of_job(input, source),
             label=label,
             bind=bind,
             held=hold,
+            exclusive=exclusive,
             requeue=requeue,
             mpi=mpi,
             shim=not no_shim,
             memory_bytes=0 if memory is None else parse_bytes(memory, "--memory"),
         )
-        sending = Sending(job, run_dir)
+        sending = Sending(job, run_dir, source)
         if waits:
             ended = sending.run_to_end(copy=not as_json)
-            if as_json:
-                click.echo(json.dumps(ended))
-            elif ended["reason"]:
-                line = f"job {ended['job']}: {ended['state']}: {ended['reason']}"
-                print(f"cosched submit: {line}", file=sys.stderr)
-            status = ended["status"] or 0
-            return status & 0xFF or min(status, 1)
-        info = sending.submit()
-        click.echo(json.dumps(info) if as_json else f"job {info['job']}")
+            if not as_json:
+                return report_end(ended, say)
+            click.echo(json.dumps(ended))
+            return exit_status(ended)
+        number = sending.submit()
+        click.echo(json.dumps(sending.look_up(number)) if as_json else f"job {number}")
         return 0
+
+
+def _input_of_job(given: str | None, source: int | None) -> str:
+    """Returns the input for the job. source: this command's input, if that is it."""
+    if source is not None:
+        return FROM_CLIENT
+    return _USUAL.input if given in (None, FROM_CLIENT, _NO_INPUT) else str(given)

@@ -17,10 +17,32 @@ from typing import Any
 from cosched.cluster.answers import JobInfo
 from cosched.core.errors import CoschedError
 from cosched.jobs.client import Client
+from cosched.jobs.feeding import Feeder
 from cosched.jobs.following import Tail, size_of, wait_patiently
 from cosched.linux.homes import cache_home
 
-_ENDING = (signal.SIGINT, signal.SIGTERM)
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def own_input() -> int | None:
+    """Returns the descriptor of this command's standard input; None if it has none."""
+    try:
+        return None if sys.stdin is None else sys.stdin.fileno()
+    except (OSError, ValueError):
+        return None
+
+
+def report_end(ended: JobInfo, complain: Callable[[str], None]) -> int:
+    """Complains if the job failed; returns its status as one that a process can have."""
+    if ended["reason"]:
+        complain(f"job {ended['job']}: {ended['state']}: {ended['reason']}")
+    return exit_status(ended)
+
+
+def exit_status(ended: JobInfo) -> int:
+    """Returns the job's status as one that a process can have."""
+    status = ended["status"] or 0
+    return status & 0xFF or min(status, 1)
 
 
 class Interrupted(BaseException):
@@ -28,8 +50,8 @@ class Interrupted(BaseException):
 
 
 class Interrupts:
-    """Within it the first SIGINT or SIGTERM raises Interrupted, once ``arm`` was called.
-    The second one ends this process."""
+    """Within it the first signal that should end this process raises Interrupted, once
+    ``arm`` was called. The second one ends this process. Ignored signals stay ignored."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -37,7 +59,13 @@ class Interrupts:
         self._old: dict[int, Any] = {}
 
     def __enter__(self) -> Interrupts:
-        self._old = {number: signal.signal(number, self._take) for number in _ENDING}
+        self._old = {
+            number: signal.signal(number, self._take)
+            for number in _ENDING
+            if signal.getsignal(number) is not signal.SIG_IGN
+        }
+        # In the background a read of the terminal then fails, and stops nothing.
+        self._old[signal.SIGTTIN] = signal.signal(signal.SIGTTIN, signal.SIG_IGN)
         return self
 
     def __exit__(
@@ -95,12 +123,14 @@ def run_to_end(
     connect: Callable[[], Client],
     submit: Callable[[], int],
     sizes: Sizes | None,
+    source: int | None,
     complain: Callable[[str], None],
 ) -> JobInfo:
     """Submits a job and returns it once it has ended; copies its output meanwhile.
 
-    sizes: None if the output is not copied. complain: takes a line for the user. SIGINT and
-    SIGTERM cancel the job.
+    sizes: None if the output is not copied. source: a descriptor that is the job's standard
+    input; None: it has another one. complain: takes a line for the user. SIGINT, SIGTERM
+    and SIGHUP cancel the job.
     """
     with Interrupts() as interrupts:
         number = submit()
@@ -110,7 +140,10 @@ def run_to_end(
                 interrupts.arm()
                 if sizes is not None:
                     tails = _tails(connect, number, sizes)
-                return _wait(connect, number, tails)
+                with contextlib.ExitStack() as stack:
+                    if source is not None:
+                        stack.enter_context(Feeder(connect, number, source, complain))
+                    return _wait(connect, number, tails)
             except (Interrupted, BrokenPipeError) as why:
                 complain(f"job {number}: is being cancelled")
                 with connect() as client, contextlib.suppress(CoschedError):

@@ -6,32 +6,46 @@ import json
 import os
 import textwrap
 import time
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
+from click.core import ParameterSource
+from click.shell_completion import CompletionItem
 
 from cosched.cli.options import (
     asked_run_dir_option,
+    complete_domain_jobs,
     complete_jobs,
     json_option,
     nodes_option,
 )
+from cosched.cluster.answers import JobInfo
 from cosched.core.errors import CoschedError
 from cosched.core.node.messages import Cause
 from cosched.core.units import NS_PER_S, parse_duration
+from cosched.launch.environment import job_label
 from cosched.observe.why.why import Asker, Story, nodes_with_stories, stories
 from cosched.shm.paths import NodePaths
 
 WIDTH = 79
 
 
+def _complete(
+    ctx: click.Context, param: click.Parameter, begun: str
+) -> list[CompletionItem]:
+    """Offers the names of jobs on the nodes and the numbers of jobs of the domain."""
+    return [
+        *complete_jobs(ctx, param, begun),
+        *complete_domain_jobs(ctx, param, begun),
+    ]
+
+
 @click.command("why")
-@click.argument("job", shell_complete=complete_jobs)
+@click.argument("job", shell_complete=_complete)
 @asked_run_dir_option
 @nodes_option
 @click.option("--since", default="1m", metavar="TIME", help="How far back: 30s, 5m, 2h.")
@@ -43,7 +57,9 @@ WIDTH = 79
     help="At most the last N changes on each node; --json has all.",
 )
 @json_option
+@click.pass_context
 def command(
+    ctx: click.Context,
     job: str,
     run_dir: Path,
     nodes: tuple[str, ...],
@@ -55,7 +71,10 @@ def command(
 
     JOB is a job's name, or UID.NAME. Only the job's owner and root may ask. The daemons
     remember their last 4096 events. Older ones come from the traces, if you may read
-    them. A number is a job of the domain, if the domain has one of this number.
+    them.
+
+    A number that is not a job's name is a job of the domain. Then the command also prints
+    its place in the queue, or its nodes.
 
     \b
     Examples:
@@ -64,29 +83,53 @@ def command(
       cosched why 1000.lu --json
       cosched why 12
     """
-    in_domain = _job_of_domain(job, run_dir) if job.isascii() and job.isdecimal() else None
-    if in_domain is not None:
-        text = f"job {job}: {in_domain['why']}"
-        click.echo(json.dumps(in_domain) if as_json else text)
-        return
     places = [NodePaths(run_dir, node) for node in nodes] or nodes_with_stories(run_dir)
-    asker = Asker(job, os.geteuid(), time.time_ns() - parse_duration(since, "--since"))
-    found = stories(places, asker)
+    since_ns = time.time_ns() - parse_duration(since, "--since")
+    asker = Asker(job, os.geteuid(), since_ns)
+    try:
+        found = stories(places, asker)
+    except CoschedError:
+        given = ctx.get_parameter_source("run_dir") is ParameterSource.COMMANDLINE
+        in_domain = None if nodes else _job_of_domain(job, run_dir if given else None)
+        if in_domain is None:
+            raise
+        if as_json:
+            click.echo(json.dumps(in_domain))
+        else:
+            click.echo(_text_in_domain(in_domain, places, asker, last))
+        return
     if as_json:
         click.echo(json.dumps({"nodes": [_document(story) for story in found]}, indent=2))
     else:
-        texts = (story_text(story, asker, last, in_all=True) for story in found)
-        click.echo("\n\n".join(texts))
+        click.echo(_texts(found, asker, last))
 
 
-def _job_of_domain(number: str, run_dir: Path) -> dict[str, Any] | None:
-    """Returns the job of the domain; None if there is no domain or no such job."""
-    from cosched.cluster.client import Client
+def _text_in_domain(
+    job: JobInfo, places: Sequence[NodePaths], asker: Asker, last: int
+) -> str:
+    """Returns the job's line in its domain, and its story on nodes that coschedule it."""
+    line = f"job {job['job']}: {job['why']}"
+    on_nodes = replace(asker, name=f"{job_label(job['name'])}-{job['job']}")
+    try:
+        return f"{line}\n\n{_texts(stories(places, on_nodes), on_nodes, last)}"
+    except CoschedError:  # no node here coschedules it
+        return line
 
+
+def _texts(found: Sequence[Story], asker: Asker, last: int) -> str:
+    return "\n\n".join(story_text(story, asker, last, in_all=True) for story in found)
+
+
+def _job_of_domain(job: str, run_dir: Path | None) -> JobInfo | None:
+    """Returns a job of the domain by its number; None without a domain or such a job."""
+    from cosched.jobs.client import Client
+
+    if not (job.isascii() and job.isdecimal()):
+        return None
     try:
         with Client.connect(run_dir) as client:
-            return dict(msgspec.to_builtins(client.job(int(number))))
-    except CoschedError:  # perhaps a job on the nodes has this name
+            return client.job(int(job))
+    except CoschedError:
         return None
 
 

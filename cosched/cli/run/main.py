@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from cosched.cli.entry import run_cli
 from cosched.cli.groups import current_options
@@ -20,14 +21,15 @@ from cosched.cli.run.choices import choose, run_time
 from cosched.cli.run.plan import plan_json, plan_text
 from cosched.cli.run.site import find_site, this_node
 from cosched.cli.run.start import Start, warn
-from cosched.core.units import parse_bytes
-from cosched.jobs.choices import CARRIERS
+from cosched.core.units import NS_PER_S, parse_bytes
+from cosched.jobs.choices import CARRIERS, Choices
 from cosched.jobs.expected import Lengths
+from cosched.jobs.job import Job
 from cosched.launch.environment import default_job_name
 from cosched.launch.job import Request, resolve
 from cosched.launch.mpi import Places
 from cosched.shm.paths import check_job_name
-from cosched.shm.userdirs import run_dir_to_ask
+from cosched.shm.userdirs import domain_dir_to_ask, run_dir_to_ask
 
 _NOISE_BYTES = 4
 
@@ -60,6 +62,7 @@ Examples:
   cosched-run --wait block -n 4 ./app
   cosched-run --memory 8G -n 4 ./app
   cosched-run --time 1:30:00 -n 4 ./app
+  cosched-run --domain -n 4 ./app
 """
 
 
@@ -127,6 +130,12 @@ Examples:
     help="How long the job runs alone: 90 or 90s, 1:30 (minutes), 2h, 2:00:00 or"
     " 1-12:00:00 (days).  [default: as long as its earlier runs]",
 )
+@click.option(
+    "--domain",
+    is_flag=True,
+    help="Let the agents of the domain start the ranks, on nodes that are free now. If none"
+    " are, the job is refused; cosched submit waits. --time is the job's limit then.",
+)
 @click.option("--waits-only", is_flag=True, help="Apply --wait, but do not coschedule.")
 @click.option("--no-shim", is_flag=True, help="Start the job without cosched.")
 @run_dir_option_with(
@@ -163,6 +172,7 @@ def command(
     register: str,
     memory: str | None,
     time_ns: int | None,
+    domain: bool,
     waits_only: bool,
     no_shim: bool,
     run_dir: Path,
@@ -183,6 +193,8 @@ def command(
     need_bytes = 0 if memory is None else parse_bytes(memory, "--memory")
     if need_bytes and (no_shim or waits_only):
         raise click.UsageError("--memory needs coscheduling.", ctx)
+    if domain:
+        return _run_in_domain(ctx, choices, need_bytes)
     run_dir = run_dir.absolute()
     resolved = resolve(
         Request(argv, ranks, ppn, mpi, root=os.geteuid() == 0),
@@ -207,6 +219,26 @@ def command(
         click.echo(as_planned if as_json else plan_text(resolved, tasks))
         return 0
     return start.carry_out(tasks, account=account, verbose=verbose)
+
+
+def _run_in_domain(ctx: click.Context, choices: Choices, need_bytes: int) -> int:
+    from cosched.cli.run.domain import check_options, run_in_domain
+
+    check_options(ctx)
+    given = ctx.params
+    usual = ctx.get_parameter_source("run_dir") is ParameterSource.DEFAULT
+    run_dir = domain_dir_to_ask(os.environ, os.geteuid()) if usual else given["run_dir"]
+    job = Job(
+        given["argv"],
+        ranks=given["ranks"] or 0,
+        ppn=given["ppn"] or 0,
+        time_s=(given["time_ns"] or 0) / NS_PER_S,
+        name=given["job"] or "",
+        mpi=given["mpi"],
+        shim=not given["no_shim"],
+        memory_bytes=need_bytes,
+    )
+    return run_in_domain(job, run_dir.absolute(), choices, verbose=given["verbose"])
 
 
 def main() -> None:

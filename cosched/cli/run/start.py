@@ -51,7 +51,7 @@ class Start:
             self.choices,
             wanted,
             os.environ,
-            Reports(warn, _note),
+            Reports(warn, note),
             verbose=verbose,
         )
 
@@ -103,7 +103,7 @@ def warn(message: object) -> None:
     print(f"cosched-run: warning: {message}", file=sys.stderr)
 
 
-def _note(line: str) -> None:
+def note(line: str) -> None:
     """Prints progress on a terminal."""
     if sys.stderr.isatty():
         print(f"cosched-run: {line}", file=sys.stderr)

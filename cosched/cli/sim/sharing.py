@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from cosched.core.cluster.symbiosis.datastar import MODELS
 from cosched.core.cluster.symbiosis.matrix import Model, parse_model
 from cosched.core.cluster.symbiosis.scheduler import ORDERS
 from cosched.core.errors import CoschedError
+from cosched.documents import read_json
 from cosched.sim.symbiotic.runs import NAMES, SharingOutcome, SharingRun, carry_out
 from cosched.sim.symbiotic.save import save
 
@@ -38,14 +38,12 @@ def read_model(name: str) -> Model:
     if name in MODELS:
         return MODELS[name]
     try:
-        return parse_model(json.loads(Path(name).read_text(encoding="utf-8")), name)
-    except OSError as error:
+        document = read_json(Path(name))
+    except CoschedError as error:
         raise CoschedError(
-            f"model '{name}': neither {' nor '.join(MODELS)}, nor a file that can be read "
-            f"({error.strerror})"
-        ) from error
-    except ValueError as error:
-        raise CoschedError(f"{name}: is not JSON ({error})") from error
+            f"model '{name}': neither {' nor '.join(MODELS)}, nor a model's file ({error})"
+        ) from None
+    return parse_model(document, name)
 
 
 def placements_option(default: str, help: str) -> Callable[[F], F]:

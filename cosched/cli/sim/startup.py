@@ -33,6 +33,8 @@ tables over the tree, start their tasks, and begin together. Designs:
                 for all that it passes on
   pipelined     the same, but nodes pass on each chunk
   through-root  the same, but all tables go to the root and then down
+  live-old      as a live domain with both old designs: nodes wait for the
+                whole object, and all tables go to the root and then down
 
 The table has the five parts of the dispatch time in milliseconds. A part ends
 when the last node has done it. All combinations of designs, nodes and tasks

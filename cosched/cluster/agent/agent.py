@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import os
-import pwd
 import secrets
 import shutil
 from collections import deque
 from collections.abc import Callable, Coroutine
-from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from cosched.cluster.agent.frames import AnyFrame, Frame, Prepare
+from cosched.cluster.agent.frames import AnyFrame, Frame
 from cosched.cluster.agent.nodejob import Designs, NodeJob
-from cosched.cluster.agent.startup import route_of
+from cosched.cluster.agent.preparing import directory_of, make_directory, prepare
+from cosched.cluster.agent.proofs import Proofs
+from cosched.cluster.agent.startup import Route, route_of
+from cosched.cluster.agent.steps import StepNotes
 from cosched.cluster.agent.stewards import Nursery, Steward
 from cosched.cluster.config import DomainConfig
 from cosched.cluster.desk import Desk, Person
-from cosched.cluster.jobobject import JobObject
+from cosched.cluster.inputs import Inputs, Visitor
+from cosched.cluster.jobobject import JobObject, decode_object
 from cosched.cluster.keys import CONTROLLER, KeyRing
 from cosched.cluster.links import Links
 from cosched.cluster.messages import (
@@ -28,13 +30,16 @@ from cosched.cluster.messages import (
     Chunk,
     End,
     EndNoted,
+    GiveInput,
     Hello,
     HelloAgain,
+    InputTaken,
     Leave,
     Message,
     NodeEnded,
     OfJob,
     Refused,
+    UserLeft,
     UserReply,
     UserRequest,
     Welcome,
@@ -47,16 +52,17 @@ from cosched.core.units import NS_PER_S
 SLOTS = "slots"
 #: Starts whose end came to this node before their first chunk.
 _TOMBSTONES = 1000
-#: How long a user's request may wait for the controller.
-ANSWER_WITHIN_S = 30.0
+#: Messages about jobs that come before the controller's welcome.
+_EARLY = 1000
 
 Start = tuple[int, int]
+World = tuple[int, int, int]
 
 
 class Agent:
     """The agent of the node ``name``. It is the ``Node`` of its jobs.
 
-    log: takes one line about what happened.
+    log: takes one line about what happened. steps: receives the steps of starts.
     """
 
     def __init__(
@@ -66,11 +72,13 @@ class Agent:
         keys: KeyRing,
         paths: DomainPaths,
         log: Callable[[str], None],
+        steps: StepNotes,
     ) -> None:
         self.name = name
         self._config = config
         self._paths = paths
         self._log = log
+        self._steps = steps
         self._links = Links(keys, config.addresses, log)
         self._incarnation = secrets.randbits(48)
         self._controller = 0
@@ -80,12 +88,16 @@ class Agent:
             {SLOTS: Units(tuple(range(self._slots)), config.queue.jobs_per_node)}
         )
         self._designs = Designs(config.startup.object, config.startup.chunk_bytes)
-        self._jobs: dict[Start, NodeJob] = {}
-        self._stewards: dict[Start, Steward] = {}
+        self._jobs: dict[World, NodeJob] = {}
+        self._stewards: dict[World, Steward] = {}
+        self._broken: set[Start] = set()  # the controller waits for the end on this node
         self._ended_early: deque[Start] = deque(maxlen=_TOMBSTONES)
         self._requests: dict[int, tuple[UserRequest, asyncio.Future[bytes]]] = {}
+        self._inputs = Inputs(config.node_names, self.send)
         # Answers to requests of a former life of this agent must not fit new ones.
         self._request = secrets.randbits(48)
+        self._proofs = Proofs()
+        self._early: deque[tuple[str, OfJob]] = deque(maxlen=_EARLY)  # before it joined
         self._tasks: set[asyncio.Task[None]] = set()
         self._nursery: Nursery | None = None
         self._over: asyncio.Future[None] | None = None
@@ -99,7 +111,7 @@ class Agent:
         self._clear_spool()
         self._over = asyncio.get_running_loop().create_future()
         self._nursery = Nursery()
-        desk = Desk(self._paths.agent_socket(self.name), self._ask_controller)
+        desk = Desk(self._paths.agent_socket(self.name), self._receive_user)
         try:
             self._links.listen(self._config.nodes[self.name])
             await desk.open()
@@ -145,13 +157,14 @@ class Agent:
             await asyncio.sleep(self._config.life.beat_ns / NS_PER_S)
 
     def _join(self) -> None:
-        starts = tuple(job.report() for job in self._jobs.values())
+        latest_first = sorted(self._jobs, reverse=True)
+        reports = {world[:2]: self._jobs[world].report() for world in latest_first}
         hello = Hello(
             PROTOCOL,
             self._incarnation,
             self._config.digest(),
             self._inventory.totals,
-            starts,
+            tuple(reports.values()),
         )
         self.send(CONTROLLER, hello)
 
@@ -161,7 +174,9 @@ class Agent:
         try:
             if sender == CONTROLLER and self._take_from_controller(message):
                 return
-            if isinstance(message, OfJob):
+            if isinstance(message, InputTaken):
+                self._inputs.take(message)
+            elif isinstance(message, OfJob):
                 self._take_of_job(sender, message)
             else:
                 self._log(f"{sender} may not send {type(message).__name__}")
@@ -184,7 +199,7 @@ class Agent:
                 if request is not None and not request[1].done():
                     request[1].set_result(message.body)
             case EndNoted():
-                job = self._jobs.get((message.job, message.start))
+                job = self._jobs.get((message.job, message.start, 0))
                 if job is not None:
                     self.forget(job)
             case _:
@@ -195,41 +210,95 @@ class Agent:
         if message.controller == self._controller:
             return
         self._controller = message.controller
+        self._proofs.secret = message.secret
         self._log(f"joined the domain {self._config.name}")
         for job in list(self._jobs.values()):
-            if job.route.place == 0:
+            if job.route.heads_job:
                 job.report_end_again()
         for request, _ in self._requests.values():
             self.send(CONTROLLER, request)
+        while self._early:
+            sender, early = self._early.popleft()
+            self._take(sender, cast(AnyMessage, early))
 
     def _take_of_job(self, sender: str, message: OfJob) -> None:
+        if not self._proofs.secret:
+            self._early.append((sender, message))
+            return
         start = (message.job, message.start)
-        job = self._jobs.get(start)
+        head = self._jobs.get((*start, 0))
+        if isinstance(message, End) and message.direct and sender == CONTROLLER:
+            self._end_directly(start, message)
+        elif head is not None and head.worlds.concern(sender, message):
+            head.worlds.take(sender, message)
+        else:
+            self._take_of_world(sender, message)
+
+    def _take_of_world(self, sender: str, message: OfJob) -> None:
+        start = (message.job, message.start)
+        world = (*start, message.world)
+        job = self._jobs.get(world)
         if job is None and isinstance(message, Chunk) and start not in self._ended_early:
             route = route_of(message, self._config.node_names)
             if sender not in (route.parent, CONTROLLER):
                 raise CoschedError(f"job {message.job}: is not this node's parent")
-            job = self._jobs[start] = NodeJob(route, self, self._designs)
+            job = self._jobs[world] = NodeJob(route, self, self._designs)
         if job is not None:
             job.take(sender, message)
+        elif isinstance(message, GiveInput):  # the job has ended
+            self.send(sender, InputTaken(message.number, 0, False, ""))
         elif isinstance(message, End) and sender == CONTROLLER:
             self._ended_early.append(start)
             self.send(CONTROLLER, NodeEnded(*start))
 
+    def _end_directly(self, start: Start, message: End) -> None:
+        """Ends all worlds of a start whose tree is broken; nothing of it begins later."""
+        self._ended_early.append(start)
+        self._broken.add(start)
+        for job in self._worlds_of(start):
+            job.take(CONTROLLER, message)
+        self._check_broken(start)
+
+    def _worlds_of(self, start: Start) -> list[NodeJob]:
+        return [job for job in self._jobs.values() if job.key == start]
+
+    def _check_broken(self, start: Start) -> None:
+        if start in self._broken and not self._worlds_of(start):
+            self._broken.discard(start)
+            self.send(CONTROLLER, NodeEnded(*start))
+
     # --- what jobs need -------------------------------------------------------------------
 
+    @property
+    def slots(self) -> int:
+        return self._slots
+
     def send(self, to: str, message: Message) -> None:
-        self._links.send(to, message)
+        if to == self.name:
+            asyncio.get_running_loop().call_soon(self._take_own, message)
+        else:
+            self._links.send(to, message)
+
+    def _take_own(self, message: Message) -> None:
+        self._take(self.name, cast(AnyMessage, message))
+
+    def open_object(self, route: Route, data: bytes) -> JobObject:
+        if not route.world:
+            return decode_object(self._proofs.open(route, data))
+        first = self._jobs.get((route.job, route.start, 0))
+        if first is None:
+            raise CoschedError("the tasks that the job began with have ended here")
+        return first.object_of_world(route, data)
 
     def make_steward(self, job: NodeJob, found: JobObject) -> Callable[[Frame], None]:
         assert self._nursery is not None
         place = job.route.place
         if len(found.counts) != job.route.tree.size:
             raise CoschedError("the job object does not fit its tree")
-        count = found.counts[place]
-        assigned = self._inventory.assign(_number(job.key), count, {SLOTS: 1})
+        slots = self._assign(job, found.counts[place])
+        directory = directory_of(self._paths.spool(self.name), job.route)
         try:
-            directory = self._make_directory(job.key, found)
+            make_directory(directory, found)
             steward = Steward(
                 self._nursery.make(),
                 lambda frame: self._take_frame(job, frame),
@@ -237,57 +306,38 @@ class Agent:
                 self._log,
             )
         except CoschedError:
-            self._inventory.release(_number(job.key))
+            self._release(job)
             raise
-        self._stewards[job.key] = steward
-        slots = [task[SLOTS][0] for task in assigned]
-        steward.send(self._prepare(job, found, directory, slots))
+        self._stewards[job.identity] = steward
+        cpus = tuple((self._cpus[slot % len(self._cpus)],) for slot in slots)
+        frame = prepare(
+            job.route,
+            found,
+            directory,
+            cpus if found.bind else (),
+            self._environ_of_node(),
+        )
+        steward.send(frame)
         self._spawn(steward.run())
         return steward.send
 
-    def _prepare(
-        self, job: NodeJob, found: JobObject, directory: Path, slots: list[int]
-    ) -> Prepare:
-        cpus = tuple((self._cpus[slot % len(self._cpus)],) for slot in slots)
-        return Prepare(
-            name=f"{found.name}.{job.key[0]}.{job.key[1]}",
-            uid=found.uid,
-            gid=found.gid,
-            groups=_groups(found.uid, found.gid),
-            argv=found.argv,
-            environ={**found.environ, **self._environ_of_node()},
-            cwd=found.cwd,
-            umask=found.umask,
-            place=job.route.place,
-            hosts=job.route.hosts,
-            counts=found.counts,
-            cpus=cpus if found.bind else (),
-            pmi=found.pmi,
-            pmix_library=found.pmix_library,
-            directory=str(directory),
-            input=found.input,
-            output=found.output,
-            error=found.error,
-            label=found.label,
-            grace_s=found.grace_s,
-        )
+    def _assign(self, job: NodeJob, tasks: int) -> list[int]:
+        """Assigns slots to the tasks of a submitted job. Tasks that it spawns use its nodes
+        without slots of their own: the controller does not count them."""
+        if job.route.world:
+            return []
+        assigned = self._inventory.assign(_number(job.key), tasks, {SLOTS: 1})
+        return [task[SLOTS][0] for task in assigned]
+
+    def _release(self, job: NodeJob) -> None:
+        if not job.route.world:
+            self._inventory.release(_number(job.key))
 
     def _environ_of_node(self) -> dict[str, str]:
         """Returns the node's name for its tasks where its scheduler daemon has it, too.
         Otherwise they look for a daemon by the host's name."""
         daemon = self._paths.node(self.name) / "register.sock"
         return {"COSCHED_NODE": self.name} if daemon.exists() else {}
-
-    def _make_directory(self, start: Start, found: JobObject) -> Path:
-        directory = self._paths.spool(self.name) / f"{start[0]}.{start[1]}"
-        try:
-            directory.parent.mkdir(mode=0o711, exist_ok=True)
-            directory.mkdir(mode=0o700)
-            if os.geteuid() == 0:
-                os.chown(directory, found.uid, found.gid)
-        except OSError as error:
-            raise CoschedError(f"{directory}: {error.strerror}") from None
-        return directory
 
     def _clear_spool(self) -> None:
         """Removes the files of jobs that an earlier life of the agent had."""
@@ -298,21 +348,30 @@ class Agent:
             job.take_frame(frame)
         except CoschedError as error:
             self._log(f"job {job.key[0]}: {error}")
+            job.fail(str(error))
 
     def _steward_ended(self, job: NodeJob) -> None:
-        del self._stewards[job.key]
-        self._inventory.release(_number(job.key))
-        directory = self._paths.spool(self.name) / f"{job.key[0]}.{job.key[1]}"
+        del self._stewards[job.identity]
+        self._release(job)
+        directory = directory_of(self._paths.spool(self.name), job.route)
         shutil.rmtree(directory, ignore_errors=True)
         job.steward_ended()
 
     def close_steward(self, job: NodeJob) -> None:
-        self._stewards[job.key].close()
+        self._stewards[job.identity].close()
 
     def forget(self, job: NodeJob) -> None:
-        self._jobs.pop(job.key, None)
+        self._jobs.pop(job.identity, None)
+        self._check_broken(job.key)
+
+    def note(self, job: NodeJob, step: str) -> None:
+        if not job.route.world:
+            self._steps.note(job.key, step)
 
     # --- users ----------------------------------------------------------------------------
+
+    def _receive_user(self, person: Person) -> Visitor:
+        return Visitor(person, self._inputs, self._ask_controller)
 
     async def _ask_controller(self, person: Person, body: bytes) -> bytes:
         """Passes a user's request on; returns the controller's answer."""
@@ -323,6 +382,10 @@ class Agent:
         self.send(CONTROLLER, request)
         try:
             return await answer
+        except asyncio.CancelledError:
+            if self._over is not None and not self._over.done():
+                self.send(CONTROLLER, UserLeft(request.number))
+            raise
         finally:
             self._requests.pop(request.number, None)
 
@@ -331,11 +394,3 @@ def _number(start: Start) -> int:
     """Returns a number for the inventory: a job may be started again while its former
     start still ends."""
     return start[0] << 20 | start[1]
-
-
-def _groups(uid: int, gid: int) -> tuple[int, ...]:
-    try:
-        name = pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return (gid,)
-    return tuple(os.getgrouplist(name, gid))

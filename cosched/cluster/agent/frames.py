@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from cosched.cluster.messages import LONGEST, Failure
+from cosched.cluster.pmi.questions import Answer, Command, Question
 from cosched.core.errors import CoschedError
 
 _LENGTH = struct.Struct("!I")
@@ -27,15 +28,18 @@ class Frame(msgspec.Struct, frozen=True, array_like=True, tag=True):
 class Prepare(Frame, frozen=True):
     """Make the tasks of the job, waiting at their gates. The first frame.
 
-    first: the rank of this node's first task. CPUs: of each task; empty: any. counts: the
-    tasks of all nodes, by place. hosts: the nodes' names, by place.
+    world: 0, or which of the worlds that the job spawned. given: values that a spawned
+    world can read. CPUs: of each task; empty: any. counts: the tasks of all nodes, by
+    place. hosts: the nodes' names, by place.
     """
 
     name: str
     uid: int
     gid: int
     groups: tuple[int, ...]
-    argv: tuple[str, ...]
+    world: int
+    commands: tuple[Command, ...]
+    given: dict[str, str]
     environ: dict[str, str]
     cwd: str
     umask: int
@@ -76,8 +80,9 @@ class EndTasks(Frame, frozen=True):
 
 
 class WriteOutput(Frame, frozen=True):
-    """Write what tasks of the node ``place`` wrote (only at the root)."""
+    """Write what tasks of the node ``place`` of a world wrote (only at the job's root)."""
 
+    world: int
     place: int
     stream: int
     data: bytes
@@ -87,6 +92,20 @@ class AddCredit(Frame, frozen=True):
     """So many bytes of this node's output are written."""
 
     written: int
+
+
+class WriteInput(Frame, frozen=True):
+    """Write this into the standard input of rank 0 (only at the root). last: end it."""
+
+    data: bytes
+    last: bool
+
+
+class TaskAnswered(Frame, frozen=True):
+    """The answer to the question ``number``."""
+
+    number: int
+    answer: Answer
 
 
 # --- from the steward ---------------------------------------------------------------------
@@ -116,10 +135,26 @@ class TasksWrote(Frame, frozen=True):
 
 
 class OutputWritten(Frame, frozen=True):
-    """So many bytes of the node ``place`` are written (only at the root)."""
+    """So many bytes of the node ``place`` of a world are written (only at the job's
+    root)."""
 
+    world: int
     place: int
     written: int
+
+
+class InputWritten(Frame, frozen=True):
+    """So many bytes of input are written. open: whether rank 0 takes more."""
+
+    written: int
+    open: bool
+
+
+class TaskAsked(Frame, frozen=True):
+    """A task asks the job's root. number: the question's, on this node."""
+
+    number: int
+    question: Question
 
 
 class TaskEndedBadly(Frame, frozen=True):
@@ -141,11 +176,15 @@ AnyFrame = (
     | EndTasks
     | WriteOutput
     | AddCredit
+    | WriteInput
+    | TaskAnswered
     | TasksWait
     | CannotStart
     | TableReady
     | TasksWrote
     | OutputWritten
+    | InputWritten
+    | TaskAsked
     | TaskEndedBadly
     | TasksEnded
 )

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
+
 from cosched.cluster.agent.frames import (
     AddCredit,
     AnyFrame,
@@ -14,26 +16,37 @@ from cosched.cluster.agent.frames import (
     EndTasks,
     Frame,
     Go,
+    InputWritten,
     OutputWritten,
     SignalTasks,
     TableReady,
+    TaskAnswered,
+    TaskAsked,
     TaskEndedBadly,
     TasksEnded,
     TasksWait,
     TasksWrote,
     WriteOutput,
 )
+from cosched.cluster.agent.input import InputGate
 from cosched.cluster.agent.startup import Dispatch, Route, TableExchanges
-from cosched.cluster.jobobject import JobObject, decode_object
+from cosched.cluster.agent.steps import PREPARED
+from cosched.cluster.agent.streams import LONGEST_OUTPUT
+from cosched.cluster.agent.worlds import Worlds
+from cosched.cluster.jobobject import JobObject, decode_world
 from cosched.cluster.keys import CONTROLLER
 from cosched.cluster.messages import (
+    ENDED,
+    Answered,
+    Ask,
     Began,
     Chunk,
     Credit,
     End,
     Failure,
+    GiveInput,
+    InputTaken,
     Message,
-    NodeEnded,
     OfJob,
     Order,
     Output,
@@ -45,6 +58,7 @@ from cosched.cluster.messages import (
     Tables,
     TaskFailed,
 )
+from cosched.cluster.submission import FROM_CLIENT
 from cosched.core.cluster.startup.gate import (
     Ordered,
     Prepared,
@@ -59,10 +73,17 @@ NOT_STARTED = 125
 
 
 class Node(Protocol):
-    """Does for a job what the whole agent can do."""
+    """Does for a job what the whole agent can do. slots: the number on each node."""
+
+    @property
+    def slots(self) -> int: ...
 
     def send(self, to: str, message: Message) -> None:
         """Sends a message to a member of the domain."""
+
+    def open_object(self, route: Route, data: bytes) -> JobObject:
+        """Returns the job object. Raises CoschedError if it is not the controller's, and
+        for a spawned world without tasks of its job on this node."""
 
     def make_steward(self, job: NodeJob, found: JobObject) -> Callable[[Frame], None]:
         """Assigns resources and starts the job's steward; returns how to reach it. Raises
@@ -73,6 +94,9 @@ class Node(Protocol):
 
     def forget(self, job: NodeJob) -> None:
         """Removes the job and frees its resources."""
+
+    def note(self, job: NodeJob, step: str) -> None:
+        """Notes that the start has reached a step (``agent.steps``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +114,17 @@ class _Ends:
     children: set[Place]
     tasks: bool = False  #: this node's tasks are gone
     steward: bool = False  #: this node's steward is gone
-    direct: bool = False  #: the tree is broken: report to the controller
+    direct: bool = False  #: the tree is broken: the agent reports to the controller
     failure: Failure | None = None
     reported: bool = False
 
 
 class NodeJob:
-    """One start of a job on this node. It is the ``Surroundings`` of its start."""
+    """One world of a start of a job on this node; world 0 is the job as it was submitted.
+
+    It is the ``Surroundings`` of its start, and at the job's root the ``Head`` of the other
+    worlds.
+    """
 
     def __init__(self, route: Route, node: Node, designs: Designs) -> None:
         self.route = route
@@ -105,17 +133,25 @@ class NodeJob:
         self._dispatch = Dispatch(route, self, designs.object)
         self._tables = TableExchanges(route, self, designs.chunk_bytes)
         self._steward: Callable[[Frame], None] | None = None
+        self._input: InputGate | None = None
+        self._found: JobObject | None = None
+        self.worlds = Worlds(route, self, node.slots, designs.chunk_bytes)
         self._ends = _Ends(set(route.children))
 
     @property
     def key(self) -> tuple[int, int]:
-        """The start that this is."""
+        """The start that this belongs to."""
         return self.route.job, self.route.start
+
+    @property
+    def identity(self) -> tuple[int, int, int]:
+        """The start and the world that this is."""
+        return *self.key, self.route.world
 
     def report(self) -> StartReport:
         """Returns the start for the controller's recovery."""
-        stage = "ended" if self._ends.reported else self._dispatch.stage.value
-        return StartReport(*self.key, stage, self.since_ns, root=self.route.place == 0)
+        stage = ENDED if self._ends.reported else self._dispatch.stage.value
+        return StartReport(*self.key, stage, self.since_ns, root=self.route.heads_job)
 
     # --- messages -------------------------------------------------------------------------
 
@@ -145,25 +181,35 @@ class NodeJob:
             case Credit():
                 self._expect_parent(sender)
                 self._carry_credit(message)
+            case GiveInput():
+                self._take_input(sender, message)
             case SendSignal():
                 self._expect_parent(sender)
                 self._pass_down(message)
+                self.worlds.signal(message)
                 self.send_to_steward(SignalTasks(message.number))
             case End():
                 self._take_end(sender, message)
             case TaskFailed():
                 self._child(sender)
-                self._fail(message.failure)
+                self.task_failed(message.failure)
+            case Answered():
+                self._expect_root(sender)
+                self.send_to_steward(TaskAnswered(message.number, message.answer))
             case SubtreeEnded():
                 self._ends.children.discard(self._child(sender))
                 self._note_failure(message.failure)
-                self._check_end()
+                self.check_end()
             case _:
                 raise CoschedError(f"{type(message).__name__} is not for an agent")
 
     def _expect_parent(self, sender: str) -> None:
         if sender not in (self.route.parent, CONTROLLER):
             raise CoschedError(f"job {self.route.job}: {sender} is not this node's parent")
+
+    def _expect_root(self, sender: str) -> None:
+        if sender != self.route.root:
+            raise CoschedError(f"job {self.route.job}: {sender} is not its root")
 
     def _child(self, sender: str) -> Place:
         place = self.route.place_of(sender)
@@ -182,6 +228,7 @@ class NodeJob:
         route = self.route
         match frame:
             case TasksWait():
+                self.note(PREPARED)
                 self._dispatch.take(Prepared())
             case CannotStart():
                 self._ends.tasks = True
@@ -189,38 +236,64 @@ class NodeJob:
             case TableReady():
                 self._tables.table_ready(frame.table)
             case TasksWrote():
+                if len(frame.data) > LONGEST_OUTPUT:
+                    raise CoschedError("a steward sent too much output at once")
                 output = Output(*self.key, route.place, frame.stream, frame.data)
                 self._carry_output(output)
             case OutputWritten():
-                self._carry_credit(Credit(*self.key, frame.place, frame.written))
+                self._note_written(frame)
+            case InputWritten():
+                if self._input is not None:
+                    self._input.wrote(frame)
+            case TaskAsked():
+                self.send(route.root, Ask(*self.key, frame.number, frame.question))
             case TaskEndedBadly():
-                self._fail(frame.failure)
+                self.task_failed(frame.failure)
             case TasksEnded():
                 self._ends.tasks = True
-                self._check_end()
+                self._close_input()
+                self.check_end()
             case _:
                 raise CoschedError(f"a steward does not send {type(frame).__name__}")
 
     def steward_ended(self) -> None:
         """Notes that the steward's process is gone."""
         self._ends.steward = True
+        self._close_input()
         if not self._ends.tasks:
             self._ends.tasks = True
             here = self.route.hosts[self.route.place]
-            self._fail(Failure(1, f"the steward of the job on {here} was killed"))
-        self._check_end()
+            self.task_failed(Failure(1, f"the steward of the job on {here} was killed"))
+        self.check_end()
+
+    def object_of_world(self, route: Route, data: bytes) -> JobObject:
+        """Returns the object of a world that this job has spawned. Only the new programs
+        come with it: the user is that of the object that the controller sent. Raises
+        CoschedError if the world is not one of this job's root."""
+        if self._found is None or route.root != self.route.root:
+            raise CoschedError("is not a world of a job on this node")
+        return decode_world(data).complete(self._found)
 
     # --- the surroundings of the start ----------------------------------------------------
 
     def send(self, to: str, message: Message) -> None:
+        if self.route.world and isinstance(message, OfJob):
+            message = msgspec.structs.replace(message, world=self.route.world)
         self._node.send(to, message)
 
     def read_object(self, data: bytes) -> None:
         try:
-            self._steward = self._node.make_steward(self, decode_object(data))
+            found = self._found = self._node.open_object(self.route, data)
+            self._steward = self._node.make_steward(self, found)
         except CoschedError as error:
             self._ends.tasks = self._ends.steward = True
             self._cannot_start(str(error), again=True)
+            return
+        if not self.route.heads_job:
+            return
+        self.worlds.begin(found)
+        if found.input == FROM_CLIENT:
+            self._input = InputGate(found.uid, self.send, self.send_to_steward)
 
     def send_to_steward(self, frame: Frame) -> None:
         if self._steward is not None and not self._ends.steward:
@@ -229,21 +302,40 @@ class NodeJob:
     def open_gate(self) -> None:
         self.since_ns = time.time_ns()
         self.send_to_steward(Go())
-        if self.route.place == 0:
+        if self.route.heads_job:
             self.send(CONTROLLER, Began(*self.key, self.since_ns))
 
     def discard(self, reason: str) -> None:
         self._note_failure(Failure(NOT_STARTED, reason or "the start was given up"))
         self._end_own_tasks(reason)
-        self._check_end()
+        self.check_end()
 
-    # --- output ---------------------------------------------------------------------------
+    def note(self, step: str) -> None:
+        self._node.note(self, step)
+
+    # --- input and output -----------------------------------------------------------------
+
+    def _take_input(self, sender: str, message: GiveInput) -> None:
+        if self._input is not None:
+            self._input.take(sender, message)
+        else:
+            self.send(sender, InputTaken(message.number, 0, False, ""))
+
+    def _close_input(self) -> None:
+        if self._input is not None:
+            self._input.close()
 
     def _carry_output(self, output: Output) -> None:
-        if self.route.place == 0:
-            self.send_to_steward(WriteOutput(output.place, output.stream, output.data))
+        if self.route.heads_job:
+            self.send_to_steward(WriteOutput(0, output.place, output.stream, output.data))
         else:
             self.send(self.route.parent, output)
+
+    def _note_written(self, frame: OutputWritten) -> None:
+        if frame.world == 0:
+            self._carry_credit(Credit(*self.key, frame.place, frame.written))
+        else:
+            self.worlds.written(frame)
 
     def _carry_credit(self, credit: Credit) -> None:
         if credit.place == self.route.place:
@@ -257,13 +349,19 @@ class NodeJob:
         here = self.route.hosts[self.route.place]
         self._note_failure(Failure(NOT_STARTED, f"{here}: {reason}"))
         self._dispatch.take(PrepareFailed(self.route.place, f"{here}: {reason}", again))
-        self._check_end()
+        self.check_end()
 
-    def _fail(self, failure: Failure) -> None:
+    def fail(self, reason: str) -> None:
+        """Ends the whole job; this node has found the reason."""
+        here = self.route.hosts[self.route.place]
+        self.task_failed(Failure(1, f"{here}: {reason}"))
+
+    def task_failed(self, failure: Failure) -> None:
         """Passes a task's failure to the root, which ends the job."""
         self._note_failure(failure)
-        if self.route.place == 0:
+        if self.route.heads_job:
             self._pass_down(End(*self.key, failure.reason, direct=False))
+            self.worlds.end(failure.reason)
             self._end_own_tasks(failure.reason)
         else:
             self.send(self.route.parent, TaskFailed(*self.key, failure))
@@ -273,38 +371,43 @@ class NodeJob:
 
     def _take_end(self, sender: str, message: End) -> None:
         self._expect_parent(sender)
+        if message.direct and self._ends.reported:  # its end is stored
+            self._node.forget(self)
+            return
         self._note_failure(Failure(128 + 15, message.reason))
         if message.direct:
             self._ends.direct = True
             self._ends.children.clear()
+            self.worlds.close()
         else:
             self._pass_down(message)
+            self.worlds.end(message.reason)
         self._end_own_tasks(message.reason)
         if self._steward is None:
             self._ends.tasks = self._ends.steward = True
-        self._check_end()
+        self.check_end()
 
     def _end_own_tasks(self, reason: str) -> None:
         self.send_to_steward(EndTasks(reason))
 
-    def _check_end(self) -> None:
+    def check_end(self) -> None:
         """Reports the end once the subtree's tasks, and this node's steward, are gone."""
         ends = self._ends
         if not ends.tasks or ends.reported:
             return
-        if (ends.children and self.route.place == 0) and not ends.direct:
+        others = bool(ends.children) or not self.worlds.empty
+        if others and self.route.heads_job and not ends.direct:
             return  # the root's steward still writes output of the others
+        self.worlds.close()
         if not ends.steward:
             self._node.close_steward(self)
             return
         if ends.children:
             return
         ends.reported = True
-        if ends.direct:
-            self.send(CONTROLLER, NodeEnded(*self.key))
-        else:
+        if not ends.direct:
             self.send(self.route.parent, SubtreeEnded(*self.key, ends.failure))
-        if self.route.place != 0 or ends.direct:
+        if not self.route.heads_job or ends.direct:
             self._node.forget(self)
 
     def report_end_again(self) -> None:

@@ -33,7 +33,9 @@ class Nursery:
         """Serves until the agent and all stewards have ended."""
         adopt_orphans()
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the agent decides
+        # The agent decides. Slurm and systemd send SIGTERM to all processes at once.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
         signal.set_wakeup_fd(self._ends_write, warn_on_full_buffer=False)
         poller = select.poll()
         poller.register(self._requests, select.POLLIN)

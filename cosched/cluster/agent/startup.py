@@ -6,9 +6,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import msgspec
+
+from cosched.cluster.agent import steps
 from cosched.cluster.agent.frames import DeliverTables, Frame
 from cosched.cluster.keys import CONTROLLER
 from cosched.cluster.messages import (
+    LONGEST,
     Chunk,
     Message,
     Order,
@@ -20,6 +24,11 @@ from cosched.core.cluster.queue.nodes import Intervals
 from cosched.core.cluster.startup import gate, relay, tables
 from cosched.core.cluster.startup.tree import Place, Tree
 from cosched.core.errors import CoschedError
+
+#: The longest table of one node, in bytes, and of all nodes of a job together. A message
+#: has less than two tables more than a chunk, so none is longer than a link carries.
+LONGEST_TABLE = LONGEST // 4
+LONGEST_TABLES = LONGEST - (LONGEST >> 4)
 
 
 class Surroundings(Protocol):
@@ -40,10 +49,17 @@ class Surroundings(Protocol):
     def discard(self, reason: str) -> None:
         """Ends this node's tasks, which have not begun."""
 
+    def fail(self, reason: str) -> None:
+        """Ends the whole job."""
+
+    def note(self, step: str) -> None:
+        """Notes that this start has reached a step (``agent.steps``)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The tree of one start. hosts: the nodes' names, by place."""
+    """The tree of one world of a start. hosts: the nodes' names, by place. root: the job's
+    root, which is also the root of world 0."""
 
     job: int
     start: int
@@ -52,12 +68,22 @@ class Route:
     hosts: tuple[str, ...]
     tree: Tree
     exchange: str
+    world: int
+    root: str
 
     @property
     def parent(self) -> str:
-        """The name of the parent; the controller is the root's."""
+        """The name of the parent: for the job's root the controller, for another world's
+        root the job's root."""
         above = self.tree.parent(self.place)
-        return CONTROLLER if above is None else self.hosts[above]
+        if above is not None:
+            return self.hosts[above]
+        return self.root if self.world else CONTROLLER
+
+    @property
+    def heads_job(self) -> bool:
+        """Whether this is the job's root."""
+        return self.place == 0 and self.world == 0
 
     @property
     def children(self) -> tuple[Place, ...]:
@@ -82,7 +108,8 @@ class Route:
 def route_of(chunk: Chunk, names: tuple[str, ...]) -> Route:
     """Returns the tree that a chunk describes. names: the domain's nodes by number. Raises
     CoschedError for a tree that cannot be."""
-    if any(last >= len(names) or first > last for first, last in chunk.nodes):
+    numbers = (*chunk.nodes, (chunk.root, chunk.root))
+    if any(last >= len(names) or first > last for first, last in numbers):
         raise CoschedError(f"job {chunk.job}: has nodes that the domain lacks")
     hosts = tuple(
         names[number] for first, last in chunk.nodes for number in range(first, last + 1)
@@ -91,7 +118,15 @@ def route_of(chunk: Chunk, names: tuple[str, ...]) -> Route:
     if not 0 <= chunk.place < len(hosts):
         raise CoschedError(f"job {chunk.job}: has no node {chunk.place}")
     return Route(
-        chunk.job, chunk.start, chunk.place, chunk.nodes, hosts, tree, chunk.exchange
+        chunk.job,
+        chunk.start,
+        chunk.place,
+        chunk.nodes,
+        hosts,
+        tree,
+        chunk.exchange,
+        chunk.world,
+        names[chunk.root] if chunk.world else hosts[0],
     )
 
 
@@ -112,8 +147,7 @@ class Dispatch:
         machine = relay.Pipeline if design == "pipeline" else relay.StoreAndForward
         self._relay = machine(route.children)
         self._gate = gate.Gate(route.children)
-        self._chunks: dict[int, bytes] = {}
-        self._count = 0
+        self._chunks: dict[int, Chunk] = {}
         self._reason = ""
 
     @property
@@ -123,17 +157,18 @@ class Dispatch:
 
     def take_chunk(self, chunk: Chunk) -> None:
         """Takes a part of the job object."""
-        self._chunks.setdefault(chunk.number, chunk.data)
-        self._count = chunk.count
+        self._chunks.setdefault(chunk.number, chunk)
         for command in self._relay.handle(relay.ChunkArrived(chunk.number, chunk.count)):
             match command:
                 case relay.SendChunk():
                     self._send_chunk(command.child, command.number)
                 case relay.SendPart():
-                    for number in range(self._count):
+                    for number in range(chunk.count):
                         self._send_chunk(command.child, number)
                 case relay.ReadObject():
-                    whole = b"".join(self._chunks[number] for number in range(self._count))
+                    parts = (self._chunks[number] for number in range(chunk.count))
+                    whole = b"".join(part.data for part in parts)
+                    self._around.note(steps.OBJECT)
                     self._around.read_object(whole)
 
     def take(self, event: gate.Event) -> None:
@@ -154,24 +189,14 @@ class Dispatch:
                     order = Order(route.job, route.start, command.go)
                     self._send(route.hosts[command.child], order)
                 case gate.OpenGate():
+                    self._around.note(steps.GO)
                     self._around.open_gate()
                 case gate.Discard():
                     self._around.discard(self._reason)
 
     def _send_chunk(self, child: Place, number: int) -> None:
-        route = self._route
-        chunk = Chunk(
-            route.job,
-            route.start,
-            child,
-            route.nodes,
-            route.tree.arity,
-            route.exchange,
-            number,
-            self._count,
-            self._chunks[number],
-        )
-        self._send(route.hosts[child], chunk)
+        chunk = msgspec.structs.replace(self._chunks[number], place=child)
+        self._send(self._route.hosts[child], chunk)
 
     def _send(self, to: str, message: Message) -> None:
         self._around.send(to, message)
@@ -181,19 +206,28 @@ class TableExchanges:
     """The exchanges of network tables of one job on one node, which are numbered.
 
     chunk_bytes: tables for one neighbour wait until they have so many bytes, or until no
-    more will follow.
+    more will follow. The old design, through the root, sends them all at once if it can.
     """
 
     def __init__(self, route: Route, around: Surroundings, chunk_bytes: int) -> None:
+        siblings = route.exchange == "siblings"
         self._route = route
         self._around = around
-        self._chunk_bytes = chunk_bytes
+        self._kind = tables.Siblings if siblings else tables.ThroughRoot
+        self._message_bytes = chunk_bytes if siblings else LONGEST_TABLE
         self._own = 0  # the number of this node's next table
         self._open: dict[int, _Exchange] = {}
 
     def table_ready(self, table: bytes) -> None:
-        """Takes this node's table of its next exchange."""
+        """Takes this node's table of its next exchange. Raises CoschedError for one that
+        is too large."""
+        if len(table) > LONGEST_TABLE:
+            raise CoschedError(
+                f"the MPI's table has {len(table)} bytes on one node, more than "
+                f"{LONGEST_TABLE}"
+            )
         number, self._own = self._own, self._own + 1
+        self._around.note(f"{steps.TABLE} {number}")
         exchange = self._exchange(number)
         exchange.data[self._route.place] = table
         self._carry_out(number, exchange.machine.handle(tables.TableReady()))
@@ -213,12 +247,7 @@ class TableExchanges:
 
     def _exchange(self, number: int) -> _Exchange:
         if number not in self._open:
-            kind = (
-                tables.Siblings
-                if self._route.exchange == "siblings"
-                else tables.ThroughRoot
-            )
-            self._open[number] = _Exchange(kind(self._route.tree, self._route.place))
+            self._open[number] = _Exchange(self._kind(self._route.tree, self._route.place))
         return self._open[number]
 
     def _carry_out(self, number: int, commands: tuple[tables.Command, ...]) -> None:
@@ -227,23 +256,40 @@ class TableExchanges:
             if isinstance(command, tables.SendTables):
                 self._queue(number, exchange, command)
             else:
+                self._around.note(f"{steps.TABLES} {number}")
                 everything = tuple(
                     exchange.data[place] for place in range(self._route.tree.size)
                 )
-                self._around.send_to_steward(DeliverTables(everything))
                 del self._open[number]
+                self._deliver(everything)
+
+    def _deliver(self, everything: tuple[bytes, ...]) -> None:
+        size = sum(map(len, everything))
+        if size > LONGEST_TABLES:
+            reason = f"the MPI's tables have {size} bytes, more than {LONGEST_TABLES}"
+            self._around.fail(reason)
+        else:
+            self._around.send_to_steward(DeliverTables(everything))
 
     def _queue(self, number: int, exchange: _Exchange, command: tables.SendTables) -> None:
+        """Sends tables once they fill a message, or if no more will follow."""
         waiting = exchange.outgoing.setdefault(command.to, _Outgoing())
-        waiting.places += command.places
-        waiting.size += sum(len(exchange.data[place]) for place in command.places)
-        if command.last or waiting.size >= self._chunk_bytes:
-            places = tuple(waiting.places)
-            data = tuple(exchange.data[place] for place in places)
-            route = self._route
-            message = Tables(route.job, route.start, number, places, data, command.last)
-            self._around.send(route.hosts[command.to], message)
-            exchange.outgoing[command.to] = _Outgoing()
+        for place in command.places:
+            if waiting.size >= self._message_bytes:
+                self._send(number, exchange, command.to, last=False)
+            waiting.places.append(place)
+            waiting.size += len(exchange.data[place])
+        if command.last or waiting.size >= self._message_bytes:
+            self._send(number, exchange, command.to, last=command.last)
+
+    def _send(self, number: int, exchange: _Exchange, to: Place, *, last: bool) -> None:
+        waiting, route = exchange.outgoing[to], self._route
+        places = tuple(waiting.places)
+        data = tuple(exchange.data[place] for place in places)
+        message = Tables(route.job, route.start, number, places, data, last)
+        waiting.places.clear()
+        waiting.size = 0
+        self._around.send(route.hosts[to], message)
 
 
 @dataclass(slots=True)

@@ -29,29 +29,40 @@ from cosched.cluster.agent.frames import (
     Prepare,
     SignalTasks,
     TableReady,
+    TaskAnswered,
+    TaskAsked,
     TaskEndedBadly,
     TasksEnded,
     TasksWait,
     TasksWrote,
+    WriteInput,
     WriteOutput,
     encode_frame,
     receive_frame,
 )
+from cosched.cluster.agent.input import InputPipe
+from cosched.cluster.agent.leftovers import Files, mapped_files, members, remove_unused
 from cosched.cluster.agent.streams import CREDIT_BYTES, READ_BYTES, Labeler, OutputFiles
 from cosched.cluster.agent.tasks import (
     STDERR,
     Program,
     Task,
+    become_user,
     describe_end,
     discard,
     exit_code,
-    find_program,
+    find_members,
     fork_task,
+    layout_of,
     open_gate,
+    open_input,
 )
 from cosched.cluster.messages import Failure
 from cosched.cluster.pmi.pmi1 import Pmi1Service
-from cosched.cluster.pmi.service import JobLayout, NodeTasks, NoService, Service
+from cosched.cluster.pmi.pmix import PmixService
+from cosched.cluster.pmi.questions import Question
+from cosched.cluster.pmi.service import NoService, Service
+from cosched.cluster.submission import FROM_CLIENT
 from cosched.core.errors import CoschedError
 from cosched.linux.prctl import adopt_orphans
 
@@ -93,10 +104,12 @@ class Steward:
         self._tasks: list[Task] = []
         self._service: Service = NoService()
         self._files: OutputFiles | None = None
+        self._input: InputPipe | None = None
         self._labels: dict[int, Labeler] = {}
         self._credit = CREDIT_BYTES
         self._paused: list[tuple[int, Callable[[], None]]] = []  # outputs without credit
         self._ending = False
+        self._shared_memory: Files = {}  # what the tasks had when they were ended
         self._kill_at: float | None = None
         self._over_at: float | None = None  # the tasks have ended; descendants may linger
         self._agent_lives = True
@@ -107,57 +120,45 @@ class Steward:
     def prepare(self) -> None:
         """Becomes the user and makes the tasks. Raises CoschedError if that fails."""
         job = self._job
-        self._become_user()
-        try:
-            os.chdir(job.cwd)
-        except OSError as error:
-            raise CoschedError(f"{job.cwd}: {error.strerror}") from None
-        path = find_program(job.argv[0], job.environ.get("PATH", os.defpath), job.cwd)
-        if job.place == 0:
+        become_user(job)
+        layout = layout_of(job)
+        members = find_members(job, layout)
+        if job.world == 0 and job.place == 0:
             self._files = OutputFiles(job.output, job.error, job.cwd)
         adopt_orphans()
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._ends_write, warn_on_full_buffer=False)
-        layout = self._layout()
         if job.pmi == PMI1:
             self._service = Pmi1Service(layout, self)
-        for number, rank in enumerate(layout.ranks):
+        for number, member in enumerate(members):
+            rank = member.rank
+            os.chdir(member.cwd)
             program = Program(
-                path,
-                job.argv,
+                member.path,
+                member.argv,
                 job.cpus[number] if job.cpus else (),
                 self._service.inherited(rank),
-                os.path.join(job.cwd, job.input) if rank == 0 else os.devnull,
+                self._standard_input(rank),
             )
             task = fork_task(rank, program)
+            os.close(program.stdin)
             self._tasks.append(task)
             self._service.started(rank, task.pid)
         if job.pmi == PMIX:  # its library starts threads, so the tasks are made before
-            from cosched.cluster.pmi.pmix import PmixService
-
             self._service = PmixService(
                 Path(job.pmix_library), layout, self, Path(job.directory)
             )
         self._watch_all()
         self.report(TasksWait())
 
-    def _become_user(self) -> None:
-        job = self._job
-        os.setsid()
-        os.umask(job.umask)
-        if os.geteuid() == 0:
-            os.setgroups(job.groups)
-            os.setresgid(job.gid, job.gid, job.gid)
-            os.setresuid(job.uid, job.uid, job.uid)
-        elif os.geteuid() != job.uid:
-            raise CoschedError(f"this agent cannot start jobs of user {job.uid}")
-
-    def _layout(self) -> JobLayout:
-        nodes, first = [], 0
-        for host, count in zip(self._job.hosts, self._job.counts, strict=True):
-            nodes.append(NodeTasks(host, first, count))
-            first += count
-        return JobLayout(self._job.name, tuple(nodes), self._job.place)
+    def _standard_input(self, rank: int) -> int:
+        """Opens the standard input of a task; all but rank 0 have an empty one."""
+        if rank != 0:
+            return open_input(os.devnull)
+        if self._job.input != FROM_CLIENT:
+            return open_input(os.path.join(self._job.cwd, self._job.input))
+        self._input = InputPipe(self._selector, self.report)
+        return self._input.reader
 
     def _watch_all(self) -> None:
         self._watch(self._agent.fileno(), self._read_agent)
@@ -167,7 +168,7 @@ class Steward:
         for task in self._tasks:
             for descriptor, stream in task.outputs.items():
                 if self._job.label:
-                    self._labels[descriptor] = Labeler(task.rank)
+                    self._labels[descriptor] = Labeler(self._label(task.rank))
                 self._watch(descriptor, partial(self._read, task, descriptor, stream))
 
     def _watch(self, descriptor: int, call: Callable[[], None]) -> None:
@@ -186,6 +187,7 @@ class Steward:
             self._enforce()
         self._service.close()
         self._sweep()
+        remove_unused(self._shared_memory)
         if self._agent_lives:
             self.report(TasksEnded())
             self.finish()
@@ -258,6 +260,11 @@ class Steward:
                 self._write(frame)
             case AddCredit():
                 self._add_credit(frame.written)
+            case TaskAnswered():
+                self._service.answer(frame.number, frame.answer)
+            case WriteInput():
+                if self._input is not None:
+                    self._input.add(frame)
             case _:
                 raise CoschedError(f"a steward does not take {type(frame).__name__}")
 
@@ -276,6 +283,8 @@ class Steward:
         if self._ending:
             return
         self._ending = True
+        alive = {task.pid for task in self._tasks if task.status is None}
+        self._shared_memory = mapped_files(members(alive))
         for task in self._tasks:
             discard(task)
         self._signal(signal.SIGTERM)
@@ -313,7 +322,7 @@ class Steward:
         problem = os.read(task.failure, READ_BYTES).decode(errors="replace")
         os.close(task.failure)
         if problem:
-            line = f"rank {task.rank}: {self._job.argv[0]}: {problem}"
+            line = f"rank {task.rank}: {task.program}: {problem}"
             self._fail(exit_code(status), line)
         elif status != 0:
             self._fail(exit_code(status), describe_end(task.rank, status))
@@ -322,7 +331,8 @@ class Steward:
     def _fail(self, status: int, reason: str) -> None:
         if not self._ending:
             here = self._job.hosts[self._job.place]
-            self.report(TaskEndedBadly(Failure(status or 1, f"{reason} on {here}")))
+            world = f" in spawned world {self._job.world}" if self._job.world else ""
+            self.report(TaskEndedBadly(Failure(status or 1, f"{reason}{world} on {here}")))
 
     def _sweep(self) -> None:
         """Kills the descendants that are left."""
@@ -345,10 +355,11 @@ class Steward:
             self._selector.unregister(descriptor)
             os.close(descriptor)
             del task.outputs[descriptor]
-            self._labels.pop(descriptor, None)
-            return
-        if descriptor in self._labels:
+            data = self._labels.pop(descriptor).rest() if self._job.label else b""
+        elif self._job.label:
             data = self._labels[descriptor].label(data)
+        if not data:
+            return
         self._credit -= len(data)
         self.report(TasksWrote(stream, data))
         if self._credit <= 0:
@@ -371,12 +382,15 @@ class Steward:
     def _write(self, frame: WriteOutput) -> None:
         assert self._files is not None
         self._files.write(frame.stream, frame.data)
-        self.report(OutputWritten(frame.place, len(frame.data)))
+        self.report(OutputWritten(frame.world, frame.place, len(frame.data)))
 
     # --- what the PMI service reports -----------------------------------------------------
 
     def table_ready(self, table: bytes) -> None:
         self.report(TableReady(table))
+
+    def asked(self, number: int, question: Question) -> None:
+        self.report(TaskAsked(number, question))
 
     def aborted(self, rank: int, status: int, message: str) -> None:
         self._fail(status, message)
@@ -385,7 +399,13 @@ class Steward:
         return
 
     def unsupported(self, rank: int, what: str) -> None:
-        self._warn(f"rank {rank}: {what} is not supported in a domain")
+        self.refused(rank, f"{what} is not supported in a domain")
+
+    def refused(self, rank: int, what: str) -> None:
+        self._warn(f"rank {self._label(rank)}: {what}")
+
+    def _label(self, rank: int) -> str:
+        return f"{self._job.world}:{rank}" if self._job.world else str(rank)
 
     def _warn(self, line: str) -> None:
         self.report(TasksWrote(STDERR, f"cosched: {line}\n".encode()))

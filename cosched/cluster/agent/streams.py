@@ -10,22 +10,40 @@ from cosched.core.errors import CoschedError
 #: A node may send so many bytes before the root has written them.
 CREDIT_BYTES = 1 << 20
 READ_BYTES = 1 << 16
+#: A labeled line that grows to this many bytes is written in parts.
+LONGEST_LINE = 1 << 16
+#: The longest output that a steward sends at once: read bytes, with labels of lines.
+LONGEST_OUTPUT = 1 << 20
 
 
 class Labeler:
-    """Puts ``[RANK] `` in front of each line of one stream of one task."""
+    """Puts ``[LABEL] `` in front of each line of one stream of one task.
 
-    def __init__(self, rank: int) -> None:
-        self._label = f"[{rank}] ".encode()
-        self._at_start = True
+    It returns whole lines only, so that lines of several tasks do not mix. A task may write
+    its lines in pieces: Python without buffers writes each line's end by itself.
+    """
+
+    def __init__(self, label: str) -> None:
+        self._label = f"[{label}] ".encode()
+        self._kept: list[bytes] = []  # the pieces of a line that has no end yet
+        self._kept_bytes = 0
 
     def label(self, data: bytes) -> bytes:
-        """Returns the data with labels; a line may come in pieces."""
-        pieces = []
-        for line in data.splitlines(keepends=True):
-            pieces.append(self._label + line if self._at_start else line)
-            self._at_start = line.endswith(b"\n")
-        return b"".join(pieces)
+        """Returns the lines that are complete now; it divides a line that is too long."""
+        end = data.rfind(b"\n") + 1
+        lines = self._take(data[:end]) if end else b""
+        self._kept.append(data[end:])
+        self._kept_bytes += len(data) - end
+        return lines if self._kept_bytes < LONGEST_LINE else lines + self.rest()
+
+    def rest(self) -> bytes:
+        """Returns the line that has no end, with an end; empty if there is none."""
+        return self._take(b"\n") if self._kept_bytes else b""
+
+    def _take(self, data: bytes) -> bytes:
+        text = b"".join((*self._kept, data))
+        self._kept, self._kept_bytes = [], 0
+        return b"".join(self._label + line + b"\n" for line in text.split(b"\n")[:-1])
 
 
 class OutputFiles:

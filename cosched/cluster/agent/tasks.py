@@ -1,4 +1,5 @@
-"""Makes a task: a process that waits at its gate and then becomes the user's program."""
+"""Makes the tasks of a node: processes that wait at their gates and then become the user's
+programs."""
 
 from __future__ import annotations
 
@@ -11,11 +12,19 @@ from typing import NoReturn
 
 import msgspec
 
+from cosched.cluster.agent.frames import Prepare
+from cosched.cluster.pmi.questions import Command
+from cosched.cluster.pmi.service import JobLayout, NodeTasks
 from cosched.core.errors import CoschedError
 from cosched.linux.prctl import die_with_parent
 
 STDOUT, STDERR = 1, 2
 _LENGTH = struct.Struct("!I")
+#: Signals that the steward, or Python, takes otherwise than a program expects.
+_DEFAULTS = (
+    *(signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ),
+    *(signal.SIGINT, signal.SIGTERM),
+)
 #: The exit status for a program that cannot be executed, as a shell reports it.
 CANNOT_EXECUTE = 126
 
@@ -26,6 +35,7 @@ class Task:
     status, None while it lives."""
 
     rank: int
+    program: str  #: as it was named
     pid: int
     gate: int
     outputs: dict[int, int] = field(default_factory=dict)  #: descriptor: stream
@@ -41,16 +51,82 @@ class Program:
     argv: Sequence[str]
     cpus: Sequence[int]
     inherited: Sequence[int]  #: descriptors that it keeps
-    input: str  #: the file that is its standard input
+    stdin: int  #: its standard input; the maker of the task closes it
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A task of this node. path: the file of its program."""
+
+    rank: int
+    path: str
+    argv: tuple[str, ...]
+    cwd: str
+
+
+def become_user(job: Prepare) -> None:
+    """Gives this process the rights of the job's user, and a session of its own. Raises
+    CoschedError if it may not have them."""
+    os.setsid()
+    os.umask(job.umask)
+    if os.geteuid() == 0:
+        os.setgroups(job.groups)
+        os.setresgid(job.gid, job.gid, job.gid)
+        os.setresuid(job.uid, job.uid, job.uid)
+    elif os.geteuid() != job.uid:
+        raise CoschedError(f"this agent cannot start jobs of user {job.uid}")
+
+
+def layout_of(job: Prepare) -> JobLayout:
+    """Returns where the ranks of the job are."""
+    nodes, first = [], 0
+    for host, count in zip(job.hosts, job.counts, strict=True):
+        nodes.append(NodeTasks(host, first, count))
+        first += count
+    programs = tuple(command.ranks for command in job.commands)
+    given = job.given if job.world else None
+    return JobLayout(job.name, tuple(nodes), job.place, programs, given)
+
+
+def find_members(job: Prepare, layout: JobLayout) -> list[Member]:
+    """Returns the tasks of this node. Raises CoschedError for a directory or a program that
+    is not there."""
+    here = {layout.program_of(rank) for rank in layout.ranks}
+    cwds = {each: _directory(job, job.commands[each]) for each in here}
+    paths = {each: _find(job, job.commands[each], cwds[each]) for each in sorted(here)}
+    members = []
+    for rank in layout.ranks:
+        program = layout.program_of(rank)
+        argv = job.commands[program].argv
+        members.append(Member(rank, paths[program], argv, cwds[program]))
+    return members
+
+
+def _directory(job: Prepare, command: Command) -> str:
+    return os.path.join(job.cwd, command.cwd) if command.cwd else job.cwd
+
+
+def _find(job: Prepare, command: Command, cwd: str) -> str:
+    try:
+        os.chdir(cwd)
+    except OSError as error:
+        raise CoschedError(f"{cwd}: {error.strerror}") from None
+    search_path = job.environ.get("PATH", os.defpath)
+    if command.path:
+        search_path = command.path + os.pathsep + search_path
+    return find_program(command.argv[0], search_path, cwd)
+
+
+def open_input(path: str) -> int:
+    """Opens a file as standard input. Raises CoschedError if that fails."""
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise CoschedError(f"input {path}: {error.strerror}") from None
 
 
 def fork_task(rank: int, program: Program) -> Task:
-    """Makes the process of a task, which waits at its gate. Raises CoschedError if its
-    standard input cannot be opened."""
-    try:
-        stdin = os.open(program.input, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError as error:
-        raise CoschedError(f"input {program.input}: {error.strerror}") from None
+    """Makes the process of a task, which waits at its gate."""
     gate_read, gate = os.pipe2(os.O_CLOEXEC)
     out, out_write = os.pipe2(os.O_CLOEXEC)
     err, err_write = os.pipe2(os.O_CLOEXEC)
@@ -60,13 +136,17 @@ def fork_task(rank: int, program: Program) -> Task:
     if pid == 0:
         os.close(gate)  # or the gate would not close with the steward
         _become_program(
-            program, steward, (stdin, out_write, err_write), gate_read, failure_write
+            program,
+            steward,
+            (program.stdin, out_write, err_write),
+            gate_read,
+            failure_write,
         )
-    for theirs in (gate_read, out_write, err_write, failure_write, stdin):
+    for theirs in (gate_read, out_write, err_write, failure_write):
         os.close(theirs)
     for readable in (out, err, failure):
         os.set_blocking(readable, False)
-    return Task(rank, pid, gate, {out: STDOUT, err: STDERR}, failure)
+    return Task(rank, program.argv[0], pid, gate, {out: STDOUT, err: STDERR}, failure)
 
 
 def open_gate(task: Task, environ: Mapping[str, str]) -> None:
@@ -126,7 +206,7 @@ def _become_program(
         signal.set_wakeup_fd(-1)
         die_with_parent(signal.SIGKILL, steward)
         os.setpgid(0, 0)
-        for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):
+        for number in _DEFAULTS:
             signal.signal(number, signal.SIG_DFL)
         for target, descriptor in enumerate(standard):
             os.dup2(descriptor, target)

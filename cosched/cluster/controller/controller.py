@@ -4,33 +4,44 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
-from cosched.cluster.config import DomainConfig
+from cosched.cluster.config import DomainConfig, load_config
 from cosched.cluster.controller.jobs import Jobs
 from cosched.cluster.controller.members import Member, Members, NodeState
 from cosched.cluster.controller.recovery import Recovery
+from cosched.cluster.controller.reloading import Change, compare
 from cosched.cluster.controller.requests import Requests
 from cosched.cluster.desk import Desk, Person
-from cosched.cluster.keys import KeyRing
+from cosched.cluster.inputs import Inputs, Visitor
+from cosched.cluster.keys import CONTROLLER, KeyRing, load_keys
 from cosched.cluster.links import Links
 from cosched.cluster.messages import (
     AnyMessage,
     Beat,
     Hello,
     HelloAgain,
+    InputTaken,
     Leave,
     Message,
     OfJob,
     Refused,
+    UserLeft,
     UserReply,
     UserRequest,
     Welcome,
 )
 from cosched.cluster.paths import DomainPaths
+from cosched.cluster.seal import make_secret
 from cosched.cluster.store import JobStore
+from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
+
+#: How long users may ask for the end of jobs whose nodes have gone for good.
+ANSWERS_WITHIN_S = 2.0
 
 
 class Controller:
@@ -47,6 +58,7 @@ class Controller:
         idle_s: float | None = None,
     ) -> None:
         self._config = config
+        self._keys = keys
         self._paths = paths
         self._log = log
         self._store = store
@@ -57,10 +69,15 @@ class Controller:
             if name in self._members.by_name:
                 self._members.by_name[name].agent = incarnation
         self._jobs = Jobs(config, store, self._members, self._send, log)
-        self._requests = Requests(config, self._jobs, store, self._members, self.end_domain)
+        self._requests = Requests(
+            config, self._jobs, store, self._members, self.end_domain, self.reload
+        )
+        self._inputs = Inputs(config.node_names, self._send)
         self._recovery: Recovery | None = None
         self._early: list[tuple[str, OfJob]] = []  # messages that came during the recovery
         self._tasks: set[asyncio.Task[None]] = set()
+        #: answers that are not sent yet, by agent and by the request's number
+        self._answering: dict[str, dict[int, asyncio.Task[None]]] = {}
         self._failed: asyncio.Future[None] | None = None
         self._idle_s = idle_s
         self._busy_at = time.monotonic()
@@ -73,7 +90,8 @@ class Controller:
         loop = asyncio.get_running_loop()
         self._failed = loop.create_future()
         loop.set_exception_handler(self._stop_on_error)
-        desk = Desk(self._paths.controller_socket, self._requests.answer)
+        loop.add_signal_handler(signal.SIGHUP, self._reload_by_signal)
+        desk = Desk(self._paths.controller_socket, self._receive_user)
         try:
             self._links.listen(self._config.controller)
             await desk.open()
@@ -91,6 +109,27 @@ class Controller:
             for task in self._tasks:
                 task.cancel()
             self._links.close()
+
+    def reload(self) -> Change:
+        """Reads domain.toml again; returns what has changed. Raises CoschedError for a
+        mistake in it; nothing has changed then."""
+        wanted = load_config(self._paths.config)
+        keys = load_keys(self._paths.keys, CONTROLLER, wanted.members)
+        change = compare(self._config, wanted)
+        if keys != self._keys:
+            change = replace(change, restart=(*change.restart, "keys"))
+        self._config = change.config
+        self._members.configure(change.config)
+        self._jobs.configure(change.config)
+        self._requests.configure(change.config)
+        self._log(f"{self._paths.config}: {change.text}")
+        return change
+
+    def _reload_by_signal(self) -> None:
+        try:
+            self.reload()
+        except CoschedError as error:
+            self._log(f"nothing is changed: {error}")
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
@@ -119,6 +158,21 @@ class Controller:
         if self._failed is not None and not self._failed.done():
             self._failed.set_result(None)
 
+    async def end_without_nodes(self, reason: str) -> None:
+        """Ends the domain because its nodes have gone: their jobs are lost, and the others
+        cannot start. Users who wait for a job still get its end. Does nothing if the domain
+        has ended already."""
+        if self._failed is None or self._failed.done():
+            return
+        answers_s = ANSWERS_WITHIN_S if self._jobs.records.live else 0.0
+        for member in self._members.by_number:
+            if member.answers:
+                self._lose(member, reason)
+        for number in list(self._jobs.records.live):
+            self._jobs.cancel(number)
+        await asyncio.sleep(answers_s)
+        self.end_domain()
+
     def _send(self, to: str, message: Message) -> None:
         self._links.send(to, message)
 
@@ -137,21 +191,39 @@ class Controller:
                 if message.controller != self._incarnation or not member.answers:
                     self._send(sender, HelloAgain())
             case UserRequest():
-                task = asyncio.create_task(self._answer(sender, message))
-                self._tasks.add(task)
-                task.add_done_callback(self._finished)
+                self._begin_answer(sender, message)
+            case UserLeft():
+                self._withdraw(sender, message.number)
+            case InputTaken():
+                self._inputs.take(message)
             case OfJob():
                 if self._recovery is not None:
                     self._early.append((sender, message))
                 elif member.answers:
-                    self._jobs.take(sender, message)
+                    self._jobs.starts.take(sender, message)
             case _:
                 self._log(f"{sender} may not send {type(message).__name__}")
+
+    def _receive_user(self, person: Person) -> Visitor:
+        return Visitor(person, self._inputs, self._requests.answer)
+
+    def _begin_answer(self, sender: str, request: UserRequest) -> None:
+        self._withdraw(sender, request.number)  # a request is sent again after a restart
+        task = asyncio.create_task(self._answer(sender, request))
+        self._answering.setdefault(sender, {})[request.number] = task
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
 
     async def _answer(self, sender: str, request: UserRequest) -> None:
         person = Person(request.uid, request.gid)
         body = await self._requests.answer(person, request.body)
+        self._answering[sender].pop(request.number, None)
         self._send(sender, UserReply(request.number, body))
+
+    def _withdraw(self, sender: str, number: int) -> None:
+        task = self._answering.get(sender, {}).pop(number, None)
+        if task is not None:
+            task.cancel()
 
     # --- nodes ----------------------------------------------------------------------------
 
@@ -168,6 +240,10 @@ class Controller:
             elif member.answers:
                 self._lose(member, "its agent has restarted")
             self._store.save_agent(member.name, hello.incarnation)
+            for number in list(self._answering.get(member.name, ())):
+                self._withdraw(member.name, number)  # the former agent's
+        if member.agent != hello.incarnation or not member.secret:
+            member.secret = make_secret()
         new = not member.answers
         member.agent = hello.incarnation
         member.slots = (
@@ -177,7 +253,7 @@ class Controller:
         member.state = NodeState.DRAINED if member.drained else NodeState.UP
         member.reason = member.reason if member.drained else ""
         beat_s = self._config.life.beat_ns / NS_PER_S
-        self._send(member.name, Welcome(self._incarnation, beat_s))
+        self._send(member.name, Welcome(self._incarnation, beat_s, member.secret))
         if not recovering:
             self._end_strays(member)
         if new:
@@ -188,10 +264,18 @@ class Controller:
             self._recover()
 
     def _end_strays(self, member: Member) -> None:
-        for report in member.starts:
-            start = self._jobs.active.get(report.job)
-            if start is None or start.record.start != report.start:
-                self._jobs.end_stray(member.name, report.job, report.start)
+        starts = self._jobs.starts.active
+        self._jobs.strays.replace(
+            member.name,
+            {
+                (report.job, report.start)
+                for report in member.starts
+                if report.has_tasks
+                and not (
+                    report.job in starts and starts[report.job].record.start == report.start
+                )
+            },
+        )
 
     def _lose(self, member: Member, reason: str) -> None:
         self._log(f"node {member.name} is lost: {reason}")
@@ -216,7 +300,7 @@ class Controller:
 
     def _check_idle(self) -> None:
         now = time.monotonic()
-        if self._jobs.records:
+        if self._jobs.records.live:
             self._busy_at = now
         elif self._idle_s is not None and now >= self._busy_at + self._idle_s:
             self._log(f"no job for {self._idle_s:g} s")
@@ -228,4 +312,4 @@ class Controller:
         recovery.resolve()
         early, self._early = self._early, []
         for sender, message in early:
-            self._jobs.take(sender, message)
+            self._jobs.starts.take(sender, message)

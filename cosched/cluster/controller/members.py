@@ -7,7 +7,9 @@ from enum import Enum
 
 from cosched.cluster.config import DomainConfig
 from cosched.cluster.messages import PROTOCOL, Hello, StartReport
+from cosched.cluster.submission import Submission
 from cosched.core.cluster.queue.nodes import Intervals
+from cosched.core.errors import CoschedError
 
 
 class NodeState(Enum):
@@ -25,7 +27,7 @@ class Member:
 
     received_ns: when its last message came, by a monotonic clock. agent: the incarnation of
     its agent; 0: it never joined. restarted: its agent is another one than before the
-    controller's own restart.
+    controller's own restart. secret: shared with this life of the agent.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Member:
     received_ns: int = 0
     agent: int = 0
     restarted: bool = False
+    secret: bytes = field(default=b"", repr=False)
     slots: int = 0
     starts: tuple[StartReport, ...] = field(default=())
 
@@ -58,6 +61,10 @@ class Members:
         self.by_number = [Member(name, at) for at, name in enumerate(config.node_names)]
         self.by_name = {member.name: member for member in self.by_number}
 
+    def configure(self, config: DomainConfig) -> None:
+        """Takes changed settings; the nodes are the same."""
+        self._config = config
+
     @property
     def all(self) -> Intervals:
         """All nodes of the domain, up or not."""
@@ -68,6 +75,13 @@ class Members:
         """The tasks that each node takes of a job; 0 as long as no node has joined."""
         known = [member.slots for member in self.by_number if member.slots]
         return self._config.slots or min(known, default=0)
+
+    def counts(self, job: Submission) -> tuple[int, ...]:
+        """Returns the tasks of a job on each of its nodes. Raises CoschedError if the
+        domain can never run it."""
+        if not self.slots:
+            raise CoschedError("no node has joined the domain yet; try again")
+        return job.counts(self.slots, len(self.by_number))
 
     def problem(self, hello: Hello) -> str | None:
         """Returns why an agent cannot join; None if it can."""

@@ -11,8 +11,9 @@ from collections.abc import Callable
 
 from cosched.cluster.controller.jobs import Jobs
 from cosched.cluster.controller.members import Member, Members
-from cosched.cluster.messages import Message, Order, StartReport
+from cosched.cluster.messages import ENDED, Message, Order, StartReport
 from cosched.cluster.store import Record, State
+from cosched.core.cluster.startup.gate import Stage
 
 
 class Recovery:
@@ -48,11 +49,11 @@ class Recovery:
         for record in self._open:
             self._resolve(record)
         self._open.clear()
-        known = {(n, start.record.start) for n, start in self._jobs.active.items()}
+        known = {(n, start.record.start) for n, start in self._jobs.starts.active.items()}
         for member in self._members.by_number:
             for report in member.starts:
-                if (report.job, report.start) not in known:
-                    self._jobs.end_stray(member.name, report.job, report.start)
+                if (report.job, report.start) not in known and report.has_tasks:
+                    self._jobs.strays.end(member.name, report.job, report.start)
         self._jobs.thaw()
 
     def _resolve(self, record: Record) -> None:
@@ -60,12 +61,12 @@ class Recovery:
         members = [self._members.by_name[name] for name in hosts]
         root = _report(members[0], record)
         gone = [member.name for member in members if not member.answers or member.restarted]
-        if root is None or (gone and root.stage != "ended"):
+        if root is None or (gone and root.has_tasks):
             name = gone[0] if gone else hosts[0]
             reason = f"node {name} lost it while the controller was away"
             self._jobs.give_up(record, State.NODE_LOST, reason)
             return
-        went = root.stage in ("gone", "ended")
+        went = root.stage in (Stage.GONE.value, ENDED)
         if went:
             record.started_ns = root.since_ns or record.started_ns
             record.state = State.RUNNING

@@ -9,9 +9,12 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
+
 from cosched.cluster.config import DomainConfig
 from cosched.cluster.controller.jobs import Jobs
 from cosched.cluster.controller.members import Members, NodeState
+from cosched.cluster.controller.reloading import Change
 from cosched.cluster.controller.starts import expand
 from cosched.cluster.desk import Person
 from cosched.cluster.store import JobStore, Record, State
@@ -39,12 +42,14 @@ class Requests:
         store: JobStore,
         members: Members,
         end_domain: Callable[[], None],
+        reload: Callable[[], Change],
     ) -> None:
         self._config = config
         self._jobs = jobs
         self._store = store
         self._members = members
         self._end_domain = end_domain
+        self._reload_settings = reload
         self._allowance = Allowance(BURST_NS)
         self._handlers: dict[str, _Handler] = {
             "submit": self._submit,
@@ -57,15 +62,20 @@ class Requests:
             "nodes": self._nodes,
             "drain": self._drain,
             "undrain": self._undrain,
+            "reload": self._reload,
             "down": self._down,
         }
+
+    def configure(self, config: DomainConfig) -> None:
+        """Takes changed settings."""
+        self._config = config
 
     async def answer(self, person: Person, body: bytes) -> bytes:
         """Returns ``{"ok": ...}``, or ``{"error": ...}`` with one line."""
         try:
             request = json.loads(body)
             handler = self._handlers[request["do"]]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             return json.dumps({"error": "not a request of this version"}).encode()
         began_ns = time.monotonic_ns()
         try:
@@ -91,6 +101,9 @@ class Requests:
         submission = decode_submission(json.dumps(request.get("job")).encode())
         if os.geteuid() not in (0, person.uid):
             raise CoschedError("this domain runs only the jobs of the user who started it")
+        # A later change of the default must not change what this user expects.
+        time_ns = submission.time_ns or self._config.queue.default_time_ns
+        submission = msgspec.structs.replace(submission, time_ns=time_ns)
         now_ns = self._jobs.clock.now_ns()
         state = State.HELD if submission.held else State.QUEUED
         record = Record(0, person.uid, person.gid, submission, now_ns, state)
@@ -98,31 +111,38 @@ class Requests:
 
     async def _queue(self, _person: Person, request: dict[str, Any]) -> Any:
         starts = self._forecast()
-        records: list[Record] = list(self._jobs.records.values())
-        if request.get("ended"):
+        records: list[Record] = list(self._jobs.records.live.values())
+        ended = request.get("ended", 0)
+        if not isinstance(ended, int) or ended < 0:
+            raise CoschedError(f"ended '{ended}': is not a number of jobs")
+        if ended:
             live = {record.number for record in records}
-            latest = self._store.latest(min(int(request["ended"]), JOBS_MOST))
+            latest = self._store.latest(min(ended, JOBS_MOST))
             records += [record for record in latest if record.number not in live]
         records.sort(key=lambda record: record.number)
         return [self._describe(record, starts) for record in records[:JOBS_MOST]]
 
     async def _job(self, _person: Person, request: dict[str, Any]) -> Any:
-        number = _number(request)
-        record = self._jobs.records.get(number) or self._store.find(number)
-        if record is None:
-            raise CoschedError(f"job {number}: there is no such job")
+        record = self._jobs.records.known(_number(request))
         found = self._describe(record, self._forecast())
         found["why"] = self._why(record, found["expected_ns"])
         return found
 
     async def _wait(self, _person: Person, request: dict[str, Any]) -> Any:
-        record = await self._jobs.wait(_number(request))
+        records, number = self._jobs.records, _number(request)
+        match request.get("until", "ended"):
+            case "ended":
+                record = await records.wait(number)
+            case "running":
+                record = await records.wait_running(number)
+            case until:
+                raise CoschedError(f"until '{until}': must be running or ended")
         return self._describe(record, {})
 
     def _each(self, action: Callable[[int], None]) -> _Handler:
         async def handle(person: Person, request: dict[str, Any]) -> Any:
             number = _number(request)
-            record = self._jobs.live(number)
+            record = self._jobs.records.get(number)
             if person.uid != record.uid and not self._is_operator(person):
                 raise CoschedError(f"job {number}: belongs to another user")
             action(number)
@@ -138,7 +158,7 @@ class Requests:
     def _describe(self, record: Record, starts: dict[int, int]) -> dict[str, Any]:
         job = record.submission
         try:
-            counts = self._jobs.counts(record)
+            counts = self._members.counts(record.submission)
         except CoschedError:
             counts = ()
         return {
@@ -177,8 +197,9 @@ class Requests:
     def _why_it_waits(self, record: Record, expected_ns: int | None) -> str:
         if self._jobs.frozen:
             return "waits: the controller has restarted and asks the nodes"
-        needs = len(self._jobs.counts(record))
-        free = self._jobs.queue.free
+        needs = len(self._members.counts(record.submission))
+        alone = record.submission.exclusive
+        free = self._jobs.queue.free_for(exclusive=alone)
         up = sum(member.state is NodeState.UP for member in self._members.by_number)
         before = sum(
             job.number != record.number and job.submit_ns <= record.submitted_ns
@@ -197,7 +218,7 @@ class Requests:
 
     async def _nodes(self, _person: Person, _request: dict[str, Any]) -> Any:
         jobs: dict[str, list[int]] = {}
-        for start in self._jobs.active.values():
+        for start in self._jobs.starts.active.values():
             for host in start.hosts:
                 jobs.setdefault(host, []).append(start.record.number)
         return [
@@ -231,10 +252,15 @@ class Requests:
                 self._jobs.node_joined(member)
         return {}
 
+    async def _reload(self, person: Person, _request: dict[str, Any]) -> Any:
+        self._expect_operator(person)
+        change = self._reload_settings()
+        return {"changed": change.changed, "restart": change.restart, "text": change.text}
+
     async def _down(self, person: Person, request: dict[str, Any]) -> Any:
         """Ends the domain once the user has the answer."""
         self._expect_operator(person)
-        running = sorted(self._jobs.active)
+        running = sorted(self._jobs.starts.active)
         if running and not request.get("end_jobs"):
             raise CoschedError(
                 f"{len(running)} jobs run; to end them too: cosched cluster down --end-jobs"
@@ -242,14 +268,16 @@ class Requests:
         for number in running:
             self._jobs.cancel(number)
         for number in running:
-            await self._jobs.wait(number)
+            await self._jobs.records.wait(number)
         asyncio.get_running_loop().call_soon(self._end_domain)
         return {"ended_jobs": running}
 
     def _named(self, request: dict[str, Any]) -> list[Any]:
         names = request.get("names") or []
+        if not isinstance(names, list):
+            raise CoschedError("names: must be a list of nodes")
         for name in names:
-            if name not in self._members.by_name:
+            if not isinstance(name, str) or name not in self._members.by_name:
                 raise CoschedError(f"node {name}: is not in this domain")
         return [self._members.by_name[name] for name in names]
 

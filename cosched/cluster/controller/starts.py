@@ -1,17 +1,26 @@
-"""Keeps the starts that the controller has sent to nodes, until their nodes are done."""
+"""Describes one start of a job: its state in the controller, and its messages."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from cosched.cluster.config import DomainConfig
+from cosched.cluster.config import StartupSettings
 from cosched.cluster.jobobject import JobObject, cut, encode_object
-from cosched.cluster.messages import Chunk, Failure
+from cosched.cluster.messages import Chunk, Failure, Message
+from cosched.cluster.seal import Tied, seal
 from cosched.cluster.store import Record, State
 
 _NAME_LENGTH = 16
+
+
+class Outbox(Protocol):
+    """Sends a message to a member of the domain."""
+
+    def __call__(self, to: str, message: Message) -> None: ...
 
 
 @dataclass(slots=True)
@@ -86,10 +95,13 @@ def expand(path: str, record: Record) -> str:
     return path.replace("%j", str(record.number)).replace("%x", name)
 
 
-def chunks(record: Record, found: JobObject, config: DomainConfig) -> list[Chunk]:
-    """Returns the messages with the job object, for the root."""
-    startup = config.startup
-    parts = cut(encode_object(found), startup.chunk_bytes)
+def chunks(
+    record: Record, found: JobObject, startup: StartupSettings, secrets: Sequence[bytes]
+) -> list[Chunk]:
+    """Returns the messages with the sealed job object, for the root. secrets: of the job's
+    nodes, by place."""
+    tied = Tied(record.number, record.start, record.nodes, startup.arity, startup.tables)
+    parts = cut(seal(encode_object(found), tied, secrets), startup.chunk_bytes)
     return [
         Chunk(
             record.number,
@@ -100,6 +112,7 @@ def chunks(record: Record, found: JobObject, config: DomainConfig) -> list[Chunk
             startup.tables,
             number,
             len(parts),
+            record.nodes[0][0],
             part,
         )
         for number, part in enumerate(parts)

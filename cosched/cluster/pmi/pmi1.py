@@ -15,6 +15,8 @@ from itertools import groupby
 
 import msgspec
 
+from cosched.cluster.pmi.pmi1_spawn import BEGIN, SpawnReader
+from cosched.cluster.pmi.questions import Answer, Lookup, Publish, Question, Unpublish
 from cosched.cluster.pmi.service import Events, JobLayout, Service
 
 _KVS_NAME_MAX = 256
@@ -23,6 +25,8 @@ _VALUE_MAX = 1024
 _LINE_MAX = 1 << 16
 _READ_BYTES = 4096
 _GET = b"cmd=get "
+#: Requests whose refusal is explained to the user. Programs may try names.
+_EXPLAINED = {"spawn": "MPI_Comm_spawn", "publish": "MPI_Publish_name"}
 
 
 @dataclass(slots=True)
@@ -32,7 +36,8 @@ class _Client:
     theirs: socket.socket  #: open until the task's process exists
     number: int  #: of the task's descriptor
     buffer: bytearray = field(default_factory=bytearray)
-    spawning: bool = False  #: inside a request of several lines
+    spawn: SpawnReader | None = None  #: inside a request of several lines
+    waits: str = ""  #: for the root's answer to this request
     initialised: bool = False
     finalized: bool = False
 
@@ -48,14 +53,19 @@ class Pmi1Service(Service):
             ours, theirs = socket.socketpair()
             self._clients[rank] = _Client(rank, ours, theirs, theirs.fileno())
         self._in_barrier: set[int] = set()
-        self._known: dict[str, str] = {"PMI_process_mapping": process_mapping(layout)}
+        self._known: dict[str, str] = {
+            **(layout.given or {}),
+            "PMI_process_mapping": process_mapping(layout),
+        }
         self._new: dict[str, str] = {}
 
     def environment(self, rank: int) -> dict[str, str]:
+        spawned = {} if self._layout.given is None else {"PMI_SPAWNED": "1"}
         return {
             "PMI_FD": str(self._clients[rank].number),
             "PMI_RANK": str(rank),
             "PMI_SIZE": str(self._layout.size),
+            **spawned,
         }
 
     def inherited(self, rank: int) -> tuple[int, ...]:
@@ -76,6 +86,17 @@ class Pmi1Service(Service):
             self._known.update(msgspec.msgpack.decode(table, type=dict[str, str]))
         for client in self._clients.values():
             self._answer(client, "cmd=barrier_out rc=0")
+
+    def answer(self, number: int, answer: Answer) -> None:
+        client = self._clients[number]
+        request, client.waits = client.waits, ""
+        if answer.error:
+            if request in _EXPLAINED:
+                self._events.refused(number, f"{_EXPLAINED[request]}: {answer.error}")
+            self._answer(client, f"cmd={request}_result rc=-1 msg=failed")
+        else:
+            port = f" port={answer.value}" if answer.value else ""
+            self._answer(client, f"cmd={request}_result rc=0 msg=success{port}")
 
     def ended(self, rank: int) -> None:
         client = self._clients[rank]
@@ -110,13 +131,8 @@ class Pmi1Service(Service):
         return bool(data)
 
     def _handle(self, client: _Client, line: str) -> None:
-        if client.spawning:
-            client.spawning = line.strip() != "endcmd"
-            return
-        if line.startswith("mcmd="):
-            client.spawning = True
-            self._events.unsupported(client.rank, "MPI_Comm_spawn")
-            self._answer(client, "cmd=spawn_result rc=-1 msg=not_supported")
+        if client.spawn is not None or line == BEGIN:
+            self._spawn(client, line)
             return
         words = dict(word.partition("=")[::2] for word in line.split(" ") if word)
         handler = _HANDLERS.get(words.get("cmd", ""))
@@ -142,7 +158,8 @@ class Pmi1Service(Service):
         )
 
     def _appnum(self, client: _Client, _words: Mapping[str, str], _line: str) -> None:
-        self._answer(client, "cmd=appnum appnum=0")
+        program = self._layout.program_of(client.rank)
+        self._answer(client, f"cmd=appnum appnum={program}")
 
     def _universe(self, client: _Client, _words: Mapping[str, str], _line: str) -> None:
         self._answer(client, f"cmd=universe_size size={self._layout.size}")
@@ -170,6 +187,33 @@ class Pmi1Service(Service):
             self._in_barrier.clear()
             new, self._new = self._new, {}
             self._events.table_ready(msgspec.msgpack.encode(new))
+
+    def _spawn(self, client: _Client, line: str) -> None:
+        client.spawn = client.spawn or SpawnReader()
+        try:
+            question = client.spawn.take(line)
+        except ValueError as error:
+            reason = f"rank {client.rank}: a PMI request that makes no sense: {error}"
+            self._events.aborted(client.rank, 1, reason)
+            return
+        if question is not None:
+            client.spawn = None
+            self._ask(client, "spawn", question)
+
+    def _publish(self, client: _Client, words: Mapping[str, str], line: str) -> None:
+        port = line.partition(" port=")[2]
+        self._ask(client, "publish", Publish(words.get("service", ""), port))
+
+    def _lookup(self, client: _Client, words: Mapping[str, str], _line: str) -> None:
+        self._ask(client, "lookup", Lookup(words.get("service", "")))
+
+    def _unpublish(self, client: _Client, words: Mapping[str, str], _line: str) -> None:
+        self._ask(client, "unpublish", Unpublish(words.get("service", "")))
+
+    def _ask(self, client: _Client, request: str, question: Question) -> None:
+        """Asks the job's root. A task waits for each answer, so its rank is the number."""
+        client.waits = request
+        self._events.asked(client.rank, question)
 
     def _finalize(self, client: _Client, _words: Mapping[str, str], _line: str) -> None:
         client.finalized = True
@@ -201,6 +245,9 @@ _HANDLERS: Mapping[str, Callable[[Pmi1Service, _Client, Mapping[str, str], str],
     "get_my_kvsname": Pmi1Service._kvs_name,
     "put": Pmi1Service._put,
     "barrier_in": Pmi1Service._barrier,
+    "publish_name": Pmi1Service._publish,
+    "lookup_name": Pmi1Service._lookup,
+    "unpublish_name": Pmi1Service._unpublish,
     "finalize": Pmi1Service._finalize,
     "abort": Pmi1Service._abort,
 }

@@ -20,6 +20,7 @@ from cosched.cluster.pmi.pmix_facts import (
 )
 from cosched.cluster.pmi.pmix_library import PmixLibrary
 from cosched.cluster.pmi.pmix_server import Fence, PmixServer
+from cosched.cluster.pmi.questions import Answer
 from cosched.cluster.pmi.service import Events, JobLayout, Service
 from cosched.core.errors import CoschedError
 
@@ -40,11 +41,7 @@ class PmixService(Service):
         try:
             self._start(directory)
         except OSError as error:
-            self._server.close()
             raise CoschedError(f"{error.filename}: {error.strerror}") from None
-        except CoschedError:
-            self._server.close()
-            raise
 
     def environment(self, rank: int) -> dict[str, str]:
         return {
@@ -64,13 +61,20 @@ class PmixService(Service):
     def deliver(self, tables: Sequence[bytes]) -> None:
         self._server.complete(self._fences.popleft(), b"".join(tables))
 
+    def answer(self, number: int, answer: Answer) -> None:
+        return
+
     def ended(self, rank: int) -> None:
         self._server.take_reports()  # the task's last reports came before its end
         if rank in self._inside:
             self.task_aborted(rank, 1, f"rank {rank} ended without MPI_Finalize")
 
     def close(self) -> None:
-        self._server.close()
+        """Leaves the library's server running until the process ends.
+
+        Its orderly end can wait for ever if tasks were killed inside an operation: the
+        library's thread then waits for its own mutex.
+        """
 
     def _start(self, directory: Path) -> None:
         layout = self._layout

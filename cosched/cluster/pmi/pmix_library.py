@@ -88,7 +88,6 @@ typedef struct {
 
 const char *PMIx_Error_string(pmix_status_t);
 pmix_status_t PMIx_server_init(pmix_server_module_t *, pmix_info_t *, size_t ninfo);
-pmix_status_t PMIx_server_finalize(void);
 pmix_status_t PMIx_generate_regex(const char *, char **);
 pmix_status_t PMIx_generate_ppn(const char *, char **);
 pmix_status_t PMIx_server_register_nspace(
@@ -107,6 +106,15 @@ void PMIx_Data_array_destruct(pmix_data_array_t *);
 
 _FFI = FFI()
 _FFI.cdef(_DECLARATIONS)
+# cffi parses the name of a type once, which is slow: here, before a steward is forked.
+for _name in (
+    *("client_fn", "abort_fn", "fence_fn", "modex_fn", "publish_fn", "lookup_fn"),
+    *("spawn_fn", "connect_fn", "group_fn", "log_fn", "pmix_release_cbfunc_t"),
+    *("pmix_server_module_t *", "pmix_proc_t *", "pmix_data_array_t *", "char[]"),
+    *("char ***", "char **", "void *", "uintptr_t"),
+    *("bool *", "uint16_t *", "uint32_t *"),
+):
+    _FFI.typeof(_name)
 
 #: The newest function that we call.
 _NEWEST = "PMIx_Info_list_start"
@@ -144,10 +152,6 @@ class PmixLibrary:
                 self._lib.PMIx_server_init(module, infos.array, infos.size),
                 "cannot start a server",
             )
-
-    def stop_server(self) -> None:
-        """Ends the server and removes its files."""
-        self._lib.PMIx_server_finalize()
 
     def register_job(self, name: str, local: int, facts: Sequence[Fact]) -> None:
         """Makes a job known; ``local``: the number of its tasks on this node."""

@@ -61,7 +61,6 @@ class PmixServer:
         self._reports = reports
         self._waiting: deque[Callable[[], None]] = deque()
         self.bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._runs = False
         self._tables: dict[int, Any] = {}  # libpmix reads them until it releases them
         self._last_table = 0
         self._release = self._ffi.callback("pmix_release_cbfunc_t", self._release_table)
@@ -84,7 +83,6 @@ class PmixServer:
             "group": self._callback("group_fn", self._group),
             "log": self._ffi.callback("log_fn", self._log),
         }
-        self._runs = True
         self._library.start_server(
             self._ffi.new("pmix_server_module_t *", self._callbacks), facts
         )
@@ -111,15 +109,6 @@ class PmixServer:
             self._release,
             self._ffi.cast("void *", self._last_table),
         )
-
-    def close(self) -> None:
-        """Ends the server."""
-        if self._runs:
-            self._runs = False
-            self._library.stop_server()
-        if self.bell >= 0:
-            os.close(self.bell)
-            self.bell = -1
 
     # --- in libpmix's thread --------------------------------------------------------------
 

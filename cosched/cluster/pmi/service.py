@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Protocol
+
+from cosched.cluster.pmi.questions import Answer, Question
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +25,21 @@ class NodeTasks:
 class JobLayout:
     """The nodes of a job, by place in its tree; ``place``: this node's.
 
-    name: unique for this start of the job (letters, digits, '.', '-').
+    name: unique for this start of the job (letters, digits, '.', '-'). programs: the ranks
+    that each program has; empty for one program. given: values that the parents of a
+    spawned world put for it; None if the job was submitted.
     """
 
     name: str
     nodes: tuple[NodeTasks, ...]
     place: int
+    programs: tuple[int, ...] = ()
+    given: Mapping[str, str] | None = None
+
+    def program_of(self, rank: int) -> int:
+        """Returns the number of the rank's program: its MPI_APPNUM."""
+        before = list(accumulate(self.programs))
+        return bisect_right(before, rank) if before else 0
 
     @property
     def size(self) -> int:
@@ -56,8 +69,14 @@ class Events(Protocol):
     def finalized(self, rank: int) -> None:
         """The rank left MPI properly."""
 
+    def asked(self, number: int, question: Question) -> None:
+        """A task asks the job's root; the answer has the same number."""
+
     def unsupported(self, rank: int, what: str) -> None:
         """The rank asked for something that is not served; what: one line."""
+
+    def refused(self, rank: int, what: str) -> None:
+        """The rank did not get what it asked for; what: one line."""
 
 
 class Service(ABC):
@@ -85,6 +104,10 @@ class Service(ABC):
         """Takes the tables of all nodes, by place, for the oldest open exchange."""
 
     @abstractmethod
+    def answer(self, number: int, answer: Answer) -> None:
+        """Takes the answer of the job's root to a question."""
+
+    @abstractmethod
     def ended(self, rank: int) -> None:
         """Notes that the task's process is gone."""
 
@@ -109,6 +132,9 @@ class NoService(Service):
         return {}
 
     def deliver(self, tables: Sequence[bytes]) -> None:
+        return
+
+    def answer(self, number: int, answer: Answer) -> None:
         return
 
     def ended(self, rank: int) -> None:

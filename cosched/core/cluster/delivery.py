@@ -9,6 +9,10 @@ A process has a new ``session`` in each life. Messages are numbered within a ``s
 When the peer begins a new life, this side begins a new stream and drops what was meant for
 the former life.
 
+A message that is sent again too early costs a slow link as much as the message itself. So
+large messages get more time, and all get twice as long as confirmations took lately. A
+confirmation repeats the attempt that arrived: if it was the first one, nothing was lost.
+
 Invariants, as long as both processes live and some envelopes arrive: each message is
 delivered once, in the order in which it was sent.
 """
@@ -21,6 +25,8 @@ from dataclasses import dataclass
 #: A message is sent again after this, and then after twice as long, up to the longest wait.
 RESEND_NS = 300_000_000
 RESEND_MOST_NS = 2_000_000_000
+#: More time for each byte of a message: the slowest link that is expected has 1 Mbit/s.
+RESEND_BYTE_NS = 8_000
 #: Confirmations that no message carries wait for more to confirm.
 CONFIRM_NS = 50_000_000
 #: Messages under way, and messages that came too early; a peer beyond this is given up.
@@ -31,15 +37,21 @@ FORMER = 64
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """A message under way. number: 0 for a plain message. confirms: the highest number of
-    the receiver's stream up to which all messages are here."""
+    """A message under way.
+
+    number: 0 for a plain message. attempt: how often it was sent before. confirms: the
+    highest number of the receiver's stream up to which all messages are here. of_attempt:
+    the attempt that brought the last of these.
+    """
 
     session: int
     stream: int
     number: int
+    attempt: int
     of_session: int
     of_stream: int
     confirms: int
+    of_attempt: int
     data: bytes
 
 
@@ -50,13 +62,15 @@ class Delivery:
         self._session = session
         self._stream = 1
         self._next = 1
-        self._unconfirmed: deque[Envelope] = deque()
+        self._unconfirmed: deque[tuple[int, Envelope]] = deque()  # since when
         self._resend_ns: int | None = None
-        self._wait_ns = RESEND_NS
+        self._attempt = 0  # of the oldest message without confirmation
+        self._confirmed_in_ns = 0  # how long confirmations took lately
         self._peer_session = 0
         self._former: deque[int] = deque(maxlen=FORMER)  # sessions of the peer
         self._peer_stream = 0
         self._expected = 1
+        self._arrived_attempt = 0
         self._early: dict[int, bytes] = {}
         self._confirm_ns: int | None = None
 
@@ -72,9 +86,9 @@ class Delivery:
             self._begin_stream()
         envelope = self._envelope(self._next, data)
         self._next += 1
-        self._unconfirmed.append(envelope)
+        self._unconfirmed.append((now_ns, envelope))
         if self._resend_ns is None:
-            self._resend_ns = now_ns + self._wait_ns
+            self._resend_ns = now_ns + self._wait_ns()
         return envelope
 
     def send_plain(self, data: bytes) -> Envelope:
@@ -102,15 +116,14 @@ class Delivery:
         while self._expected in self._early:
             ready.append(self._early.pop(self._expected))
             self._expected += 1
+            self._arrived_attempt = envelope.attempt
         return ready, again
 
     def due(self, now_ns: int) -> list[Envelope]:
         """Returns what must be sent by now: an old message again, or a confirmation."""
         found = []
         if self._resend_ns is not None and self._resend_ns <= now_ns:
-            self._wait_ns = min(2 * self._wait_ns, RESEND_MOST_NS)
-            self._resend_ns = now_ns + self._wait_ns
-            found.append(self._refreshed(self._unconfirmed[0]))
+            found.append(self._send_again(now_ns))
         if self._confirm_ns is not None and self._confirm_ns <= now_ns:
             found.append(self._envelope(0, b""))
         return found
@@ -137,40 +150,53 @@ class Delivery:
         self._next = 1
         self._unconfirmed.clear()
         self._resend_ns = None
-        self._wait_ns = RESEND_NS
+        self._attempt = 0
 
     def _note_confirmed(self, envelope: Envelope, now_ns: int) -> list[Envelope]:
         if (envelope.of_session, envelope.of_stream) != (self._session, self._stream):
             return []
         waiting = self._unconfirmed
-        progress = False
-        while waiting and waiting[0].number <= envelope.confirms:
-            waiting.popleft()
-            progress = True
+        since_ns = None
+        while waiting and waiting[0][1].number <= envelope.confirms:
+            since_ns, _ = waiting.popleft()
+        if since_ns is None:
+            return []
+        lost = self._attempt > 0 and envelope.of_attempt > 0
+        if not lost:
+            faded_ns = self._confirmed_in_ns - self._confirmed_in_ns // 8
+            self._confirmed_in_ns = max(now_ns - since_ns, faded_ns)
+        self._attempt = 0
         if not waiting:
             self._resend_ns = None
-            self._wait_ns = RESEND_NS
             return []
-        if not progress:
-            return []
-        resent_before = self._wait_ns > RESEND_NS
-        self._wait_ns = RESEND_NS
-        self._resend_ns = now_ns + RESEND_NS
-        # Several were lost in a row: send the next one without waiting for its time.
-        return [self._refreshed(waiting[0])] if resent_before else []
+        if lost:  # perhaps several in a row: send the next one without waiting for its time
+            return [self._send_again(now_ns)]
+        self._resend_ns = now_ns + self._wait_ns()
+        return []
 
-    def _refreshed(self, envelope: Envelope) -> Envelope:
-        return self._envelope(envelope.number, envelope.data)
+    def _wait_ns(self) -> int:
+        """Returns how long the oldest message may take."""
+        usual_ns = max(RESEND_NS, 2 * self._confirmed_in_ns)
+        wait_ns = min(usual_ns << self._attempt, RESEND_MOST_NS)
+        return wait_ns + RESEND_BYTE_NS * len(self._unconfirmed[0][1].data)
 
-    def _envelope(self, number: int, data: bytes) -> Envelope:
+    def _send_again(self, now_ns: int) -> Envelope:
+        self._attempt += 1
+        self._resend_ns = now_ns + self._wait_ns()
+        _, oldest = self._unconfirmed[0]
+        return self._envelope(oldest.number, oldest.data, self._attempt)
+
+    def _envelope(self, number: int, data: bytes, attempt: int = 0) -> Envelope:
         """Each envelope carries the confirmation."""
         self._confirm_ns = None
         return Envelope(
             self._session,
             self._stream,
             number,
+            attempt,
             self._peer_session,
             self._peer_stream,
             self._expected - 1,
+            self._arrived_attempt,
             data,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,8 +10,9 @@ from cosched.core.cluster.malleable.execution import EXECUTIONS
 from cosched.core.cluster.malleable.messages import MalleableJob
 from cosched.core.cluster.malleable.settings import Control
 from cosched.core.errors import CoschedError
+from cosched.documents import read_json
 from cosched.sim.engine import Progress, no_progress
-from cosched.sim.logs.fit import LogModel, generate_like, model_of
+from cosched.sim.logs.fit import generate_like, model_of
 from cosched.sim.logs.log_models import MODELS
 from cosched.sim.logs.swf import read_swf
 from cosched.sim.malleable.driver import MalleableSchedule
@@ -71,19 +71,9 @@ class Source:
                 Path(self.name), machine=self.machine, skip_bad=self.skip_bad
             ).workload
         else:
-            model = MODELS[self.name] if self.name in MODELS else _read_model(self.name)
+            model = MODELS.get(self.name) or model_of(read_json(Path(self.name)), self.name)
             log = generate_like(model, self.count, self.seed, self.machine)
         return malleable(log, percent, EXECUTIONS[execution]), log.machine
-
-
-def _read_model(name: str) -> LogModel:
-    try:
-        document = json.loads(Path(name).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise CoschedError(f"{name}: cannot be read ({error.strerror})") from error
-    except ValueError as error:
-        raise CoschedError(f"{name}: not JSON ({error})") from error
-    return model_of(document, name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 from cosched.core.errors import CoschedError
 from cosched.core.node.knowledge import LENGTHS_MAX, Expectation
 from cosched.core.node.settings import LENGTH_MAX_NS
 from cosched.core.units import NS_PER_S
+from cosched.documents import read_json
 from cosched.sim.nodes.model import Cluster, Program
 from cosched.sim.nodes.runs import alone_s
 
@@ -29,12 +28,7 @@ def read_lengths(path: Path, names: Iterable[str]) -> dict[str, Expectation]:
     length of an earlier run in seconds, or a list of them. Other jobs are unknown. Raises
     CoschedError with one line for a file that is wrong, or that names another job.
     """
-    try:
-        read: Any = json.loads(path.read_text())
-    except OSError as error:
-        raise CoschedError(f"{path}: cannot be read: {error.strerror}") from None
-    except ValueError as error:
-        raise CoschedError(f"{path}: not JSON: {error}") from None
+    read = read_json(path)
     if not isinstance(read, dict):
         raise CoschedError(f'{path}: must be an object such as {{"solver": [12.5, 13]}}')
     lengths_s = {key: _lengths(path, key, value) for key, value in read.items()}

@@ -11,7 +11,6 @@ A calibration is a TOML file. Keys that it lacks have the defaults::
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -19,11 +18,7 @@ from typing import Any
 from cosched.core.config.kinds import suggest
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S, NS_PER_US
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from cosched.documents import read_toml
 
 FORMAT = "cosched-startup-1"
 
@@ -90,12 +85,7 @@ class Costs:
 
 def read_costs(path: Path) -> Costs:
     """Reads a calibration. CoschedError names the file and what is wrong in it."""
-    try:
-        document = tomllib.loads(path.read_text())
-    except OSError as error:
-        raise CoschedError(f"{path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise CoschedError(f"{path}: {error}") from None
+    document = read_toml(path)
     try:
         return _parse(document)
     except CoschedError as error:

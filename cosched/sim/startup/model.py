@@ -51,6 +51,7 @@ DESIGNS = {
     "new": Design(StoreAndForward, Siblings),
     "pipelined": Design(Pipeline, Siblings, in_chunks=True),
     "through-root": Design(Pipeline, ThroughRoot),
+    "live-old": Design(StoreAndForward, ThroughRoot),
 }
 
 

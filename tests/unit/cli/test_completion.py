@@ -6,11 +6,14 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
 from cosched.cli.main import COMMANDS
 from cosched.cli.tools.completion import SHELLS
+from tests.tools.desk import FakeDesk
 
 MODULES = {"cosched": "cosched.cli.main", "cosched-run": "cosched.cli.run.main"}
 
@@ -81,3 +84,20 @@ def test_tcsh_completes_program_as_path(tmp_path, line):
     (tmp_path / "programs").mkdir()
     variables = {"HOW": "tcsh_complete", "COMMAND_LINE": line}
     assert ask("cosched-run", variables, tmp_path) == ["programs/"]
+
+
+@pytest.mark.parametrize("command", ["cancel", "output", "why"])
+def test_bash_completes_numbers_of_the_domains_jobs(command):
+    with tempfile.TemporaryDirectory(prefix="cosched-t-") as run_dir:
+        desk = FakeDesk(Path(run_dir))
+        for number in (3, 12, 13):
+            desk.job(number)
+        variables = {
+            "HOW": "bash_complete",
+            "COMP_WORDS": f"cosched {command} 1",
+            "COMP_CWORD": "2",
+            "COSCHED_RUN_DIR": run_dir,
+        }
+        offered = [line.partition(",")[2] for line in ask("cosched", variables)]
+        desk.close()
+    assert offered == ["12", "13"]

@@ -75,6 +75,12 @@ def test_submit_takes_the_options_of_the_program_as_they_are(desk):
     assert desk.submissions[0]["argv"] == ["sh", "--wait", "-n", "4"]
 
 
+def test_submit_sends_whether_a_job_is_exclusive(desk):
+    for words in ((), ("--share",), ("--exclusive",)):
+        run("submit", *words, "true")
+    assert [sent["exclusive"] for sent in desk.submissions] == [False, False, True]
+
+
 def test_submit_with_json_prints_the_job(desk):
     assert json.loads(run("submit", "--json", "true").stdout) == desk.jobs[1]
 
@@ -117,6 +123,12 @@ def test_variables_that_are_no_text_are_left_out_with_a_warning(desk, monkeypatc
         (("-n", "0", "true"), 2, "cosched submit: Invalid value for '-n'"),
         (("--time", "soon", "true"), 2, "cosched submit: Invalid value for '--time'"),
         (("--memory", "much", "true"), 1, "cosched: --memory: 'much'"),
+        (("--input", "-", "true"), 2, "cosched submit: --input - needs --wait."),
+        (
+            ("--wait", "--requeue", "--input", "-", "true"),
+            2,
+            "cosched submit: --input - cannot be read again",
+        ),
         (("--memory", "1G", "--no-shim", "true"), 2, "cosched submit: --memory needs"),
         (("sh", os.fsdecode(b"\xff")), 1, r"cosched: '\udcff': is not UTF-8"),
         (("--nodes", "2", "mpiexec", "./a"), 1, "cosched: mpiexec starts ranks itself"),
@@ -188,7 +200,7 @@ def test_status_that_a_process_cannot_have_is_not_success(desk):
     assert run_cli(cosched, ["submit", "--wait", "true"]) == 1
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signal_cancels_the_job(desk, number):
     desk.release.clear()
     with cosched_run("submit", "--wait", "true") as process:
@@ -201,6 +213,18 @@ def test_signal_cancels_the_job(desk, number):
         "cosched submit: job 1: is being cancelled",
         "cosched submit: job 1: cancelled: cancelled",
     ]
+
+
+def test_ignored_signal_cancels_nothing(desk):
+    desk.release.clear()
+    words = [sys.executable, "-m", "cosched.cli.main", "submit", "--wait", "true"]
+    with subprocess.Popen(["nohup", *words], stdout=-1, stderr=-1) as process:
+        until(lambda: {"do": "wait", "job": 1} in desk.asked)
+        process.send_signal(signal.SIGHUP)
+        time.sleep(0.2)
+        desk.release.set()
+        assert process.wait(30) == 0
+    assert not any(request["do"] == "cancel" for request in desk.asked)
 
 
 def test_second_signal_leaves_at_once(desk):
@@ -315,6 +339,27 @@ def test_output_follows_until_the_job_has_ended(desk):
     assert process.returncode == 0
 
 
+def test_why_explains_a_job_of_the_domain(desk, capsys, tmp_path):
+    desk.job(12, why="waits: 1 nodes free, needs 2; expected 14:02:00")
+    line = "waits: 1 nodes free, needs 2; expected 14:02:00"
+    assert run("why", "12").stdout == f"job 12: {line}\n"
+    assert json.loads(run("why", "12", "--json").stdout) == desk.jobs[12]
+    assert run_cli(cosched, ["why", "twelve"]) == 1
+    assert "job twelve: not found on any node" in capsys.readouterr().err
+    assert run_cli(cosched, ["why", "12", "--run-dir", str(tmp_path)]) == 1
+    assert "job 12: not found on any node" in capsys.readouterr().err
+
+
+def test_table_of_very_many_jobs_is_cut(desk):
+    for number in range(1, 1201):
+        desk.job(number, ended_ns=None if number > 600 else 1)
+    lines = run("queue", "--all").stdout.splitlines()
+    assert len(lines) == 1 + 1000 + 1
+    assert lines[-1] == "(200 more jobs: --json)"
+    assert lines[1].split()[0] == "201"
+    assert lines[-2].split()[0] == "1200"
+
+
 # -- Python --------------------------------------------------------------------------------
 
 
@@ -349,3 +394,35 @@ def test_package_has_no_other_names():
 
     with pytest.raises(AttributeError, match="has no attribute 'Clent'"):
         package.Clent  # noqa: B018
+
+
+# -- cosched-run --domain ------------------------------------------------------------------
+
+
+def test_run_in_a_domain_sends_a_job_that_starts_at_once(desk, monkeypatch):
+    from cosched.cli.run.main import command
+
+    words = ("--domain", "-n", "3", "--ppn", "2", "--job", "mine", "--mpi", "none")
+    words += ("--time", "90", "--wait", "block", "true")
+    done = CliRunner().invoke(command, words, catch_exceptions=False)
+    assert (done.exit_code, done.stderr) == (0, "")
+    (sent,) = desk.submissions
+    assert (sent["ranks"], sent["ppn"], sent["name"]) == (3, 2, "mine")
+    assert (sent["time_ns"], sent["at_once"]) == (90 * 10**9, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("--hosts", "a,b"), "--domain cannot be combined with --hosts."),
+        (("--dry-run",), "--domain cannot be combined with --dry-run."),
+        (("--register", "init"), "--domain cannot be combined with --register init."),
+        (("--account",), "--domain cannot be combined with --account."),
+    ],
+)
+def test_run_in_a_domain_refuses_what_it_cannot_do(desk, capsys, words, line):
+    from cosched.cli.run.main import command
+
+    assert run_cli(command, ["--domain", *words, "true"]) == 2
+    assert capsys.readouterr().err.startswith(f"cosched-run: {line}")
+    assert not desk.submissions

@@ -5,9 +5,17 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosched.core.cluster.delivery import CONFIRM_NS, RESEND_NS, WINDOW, Delivery
+from cosched.core.cluster.delivery import (
+    CONFIRM_NS,
+    RESEND_BYTE_NS,
+    RESEND_NS,
+    WINDOW,
+    Delivery,
+)
 
 MS = 1_000_000
+#: A small message without confirmation is sent again by then.
+LATE_NS = RESEND_NS + MS
 
 
 def meet(a, b, now=0):
@@ -23,7 +31,7 @@ def test_messages_arrive_in_order_and_are_confirmed_together():
         ready, _ = b.receive(a.send(b"%d" % number, 0), 0)
         got += ready
     assert got == [b"0", b"1", b"2"]
-    assert a.wake_ns == RESEND_NS
+    assert a.wake_ns == RESEND_NS + RESEND_BYTE_NS
     assert b.due(CONFIRM_NS - 1) == []
     (confirmation,) = b.due(CONFIRM_NS)
     assert a.receive(confirmation, CONFIRM_NS) == ([], [])
@@ -35,7 +43,7 @@ def test_a_message_confirms_what_came_before():
     a, b = Delivery(1), Delivery(2)
     b.receive(a.send(b"question", 0), 0)
     a.receive(b.send(b"answer", 1), 1)
-    assert b.wake_ns == 1 + RESEND_NS
+    assert b.wake_ns == 1 + RESEND_NS + 6 * RESEND_BYTE_NS
     assert a.wake_ns == 1 + CONFIRM_NS
 
 
@@ -43,8 +51,61 @@ def test_a_lost_message_is_sent_again_and_the_later_ones_wait_for_it():
     a, b = Delivery(1), Delivery(2)
     a.send(b"lost", 0)
     assert b.receive(a.send(b"second", 0), 0) == ([], [])
-    (again,) = a.due(RESEND_NS)
-    assert b.receive(again, RESEND_NS) == ([b"lost", b"second"], [])
+    (again,) = a.due(LATE_NS)
+    assert b.receive(again, LATE_NS) == ([b"lost", b"second"], [])
+
+
+def test_a_large_message_gets_the_time_that_a_slow_link_needs():
+    a = Delivery(1)
+    a.send(bytes(100_000), 0)
+    assert a.wake_ns == RESEND_NS + 100_000 * RESEND_BYTE_NS
+
+
+def test_late_messages_are_not_sent_again_one_by_one():
+    a, b = Delivery(1), Delivery(2)
+    meet(a, b)
+    late = [a.send(b"%d" % number, 0) for number in range(5)]
+    (again,) = a.due(LATE_NS)
+    now = LATE_NS
+    for number, envelope in enumerate(late):
+        now += 10 * MS
+        assert b.receive(envelope, now) == ([b"%d" % number], [])
+        assert a.receive(b.send_plain(b""), now) == ([], [])
+    assert b.receive(again, now) == ([], [])
+    a.send(b"next", now)
+    slow = 2 * (LATE_NS + 10 * MS)  # the first confirmation took half as long
+    assert now + slow - 300 * MS < a.wake_ns <= now + slow + 100 * MS
+
+
+def test_one_freeze_of_the_peer_is_soon_forgotten():
+    a, b = Delivery(1), Delivery(2)
+    meet(a, b)
+    now = 0
+    for pause_s in (1.5, *[0.001] * 30):
+        envelope = a.send(b"x", now)
+        now += int(pause_s * 1e9)
+        b.receive(envelope, now)
+        a.receive(b.send_plain(b""), now)
+    a.send(b"x", now)
+    assert a.wake_ns == now + RESEND_NS + RESEND_BYTE_NS
+
+
+def test_several_lost_messages_follow_each_other_at_once():
+    a, b = Delivery(1), Delivery(2)
+    meet(a, b)
+    for number in range(3):
+        a.send(b"%d" % number, 0)
+    (again,) = a.due(LATE_NS)
+    got = []
+    while True:
+        ready, _ = b.receive(again, LATE_NS)
+        got += ready
+        _, more = a.receive(b.send_plain(b""), LATE_NS)
+        if not more:
+            break
+        (again,) = more
+    assert got == [b"0", b"1", b"2"]
+    assert a.wake_ns is None
 
 
 def test_a_message_that_comes_twice_is_delivered_once():
@@ -59,7 +120,7 @@ def test_a_peer_in_a_new_life_gets_only_new_messages():
     meet(a, old)
     a.send(b"for the old life", 0)
     new = Delivery(3)
-    (late,) = a.due(RESEND_NS)
+    (late,) = a.due(LATE_NS)
     new.receive(late, RESEND_NS)  # too early: the first of its stream may be lost
     assert a.receive(new.send_plain(b"hello"), RESEND_NS) == ([b"hello"], [])
     assert a.wake_ns is None

@@ -150,6 +150,9 @@ def test_rows_never_give_a_node_to_more_jobs_than_they_are(data, policy, rows):
                 n for n, nodes in running.items() if count(common(nodes, ((node, node),)))
             ]
             assert len(here) <= rows
+        for scheduler in (row.scheduler for row in queue.rows):
+            waiting = [job.size * job.walltime_ns for job in scheduler.queue]
+            assert scheduler.waiting_ns == sum(waiting)
         for job in queue.waiting:
             for row in queue.rows:
                 assert row.scheduler.queue or job.size > row.scheduler.free

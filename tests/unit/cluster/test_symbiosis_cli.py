@@ -119,7 +119,7 @@ def test_a_log_against_easy_without_sharing(tmp_path):
     ("arguments", "words"),
     [
         (["pairs", "--model", "absent"], "model 'absent': neither datastar nor npb"),
-        (["pairs", "--model", "file"], "file: is not JSON"),
+        (["pairs", "--model", "file"], "file: not JSON"),
         (["stream", "--model", "none.json"], "none.json: has no object 'applications'"),
         (["stream", "--placements", "best"], "'best' is none of whole, packed, split"),
         (["stream", "--large", "9"], "wants 9 halves of nodes; the machine has 4 nodes"),

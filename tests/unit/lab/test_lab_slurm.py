@@ -10,12 +10,14 @@ from cosched.bench.run.arms import Arm
 from cosched.bench.run.launcher import SLURM_JOB, Launcher
 from cosched.bench.run.site import Site
 from cosched.bench.workload.file import JobInstance, JobSpec
-from cosched.lab import slurm
+from cosched.lab import slurm, slurm_conf
 from cosched.launch.family import Family
 
 
 def test_configuration_uses_gang_scheduling():
-    text = slurm.slurm_conf(Path("/r/lab/slurm"), [("lab1", 1), ("lab2", 2)])
+    text = slurm_conf.slurm_conf(
+        Path("/r/lab/slurm"), [("lab1", 1), ("lab2", 2)], slurm_conf.GANG
+    )
     keys = dict(line.split("=", 1) for line in text.splitlines() if " " not in line)
     assert keys["SlurmctldHost"] == "lab1"
     assert (keys["PreemptMode"], keys["SchedulerTimeSlice"]) == ("GANG", "5")
@@ -25,6 +27,17 @@ def test_configuration_uses_gang_scheduling():
     assert {line.partition("=")[0] for line in private} == {
         *("SlurmdSpoolDir", "TmpFS", "SlurmdPidFile", "SlurmdLogFile"),
     }
+
+
+def test_configuration_for_sites_lets_jobs_run_at_once():
+    text = slurm_conf.slurm_conf(
+        Path("/r/lab/slurm"), [("lab1", 4)], slurm_conf.SHARINGS["shared"]
+    )
+    lines = text.splitlines()
+    assert "SelectTypeParameters=CR_Core_Memory" in lines
+    assert "PreemptMode=OFF" in lines
+    assert any("OverSubscribe=FORCE:3" in line for line in lines)
+    assert "SchedulerTimeSlice" not in text
 
 
 def test_script_reports_the_steps_status(tmp_path):
@@ -74,3 +87,7 @@ def test_missing_lab_or_slurm_is_one_line(tmp_path, capsys):
     assert slurm.conf_path(tmp_path) is None
     assert slurm.main(["down", "--run-dir", str(tmp_path)]) == 0
     assert capsys.readouterr().out == "no slurm was up\n"
+    assert slurm.main(["status", "--run-dir", str(tmp_path)]) == 1
+    assert capsys.readouterr().err == (
+        f"slurm-lab: no Slurm is up in {tmp_path}: run 'scripts/slurm-lab up'\n"
+    )

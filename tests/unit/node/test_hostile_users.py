@@ -47,7 +47,12 @@ from cosched.shm import userdirs
 from cosched.shm.objects import SHM
 from cosched.shm.paths import NodePaths
 from cosched.shm.region import JobRegion, NodeRegion
-from cosched.shm.userdirs import make_node_directory, own_run_dir, run_dir_to_ask
+from cosched.shm.userdirs import (
+    domain_dir_to_ask,
+    make_node_directory,
+    own_run_dir,
+    run_dir_to_ask,
+)
 from tests.fakes import eventually
 from tests.unit.linux.fake_cgroups import FakeKernel
 
@@ -708,11 +713,11 @@ def places(tmp_path, monkeypatch):
 def daemons():
     opened = []
 
-    def up(run_dir, node="n"):
-        (run_dir / node).mkdir(parents=True, mode=0o700)
+    def up(run_dir, node="n", name="control.sock"):
+        (run_dir / node).mkdir(parents=True, mode=0o700, exist_ok=True)
         run_dir.chmod(0o700)
         opened.append(socket.socket(socket.AF_UNIX))
-        opened[-1].bind(str(run_dir / node / "control.sock"))
+        opened[-1].bind(str(run_dir / node / name))
         opened[-1].listen()
         return opened[-1]
 
@@ -743,6 +748,17 @@ def test_daemons_of_other_nodes_do_not_count(places, daemons):
     assert to_ask(places, node="m") == system
     assert to_ask(places, node="n") == own
     assert to_ask(places, node="o") == own
+
+
+def test_domain_may_be_elsewhere_than_the_daemons(places, daemons):
+    own, system = places
+    daemons(own)
+    assert domain_dir_to_ask({}, os.geteuid(), system) == own
+    daemons(system, "domain", "controller.sock")
+    assert domain_dir_to_ask({}, os.geteuid(), system) == system
+    assert to_ask(places) == own
+    daemons(own, "n", "agent.sock")
+    assert domain_dir_to_ask({}, os.geteuid(), system) == own
 
 
 def test_directory_of_another_user_is_not_trusted(places, daemons, monkeypatch):

@@ -309,7 +309,7 @@ def test_json_instead_of_the_table(tmp_path):
         (("--chunk", "big"), "--chunk"),
         (("--object", "1X"), "--object"),
         (("--link", "0"), "--link"),
-        (("--costs", "absent.toml"), "absent.toml: No such file"),
+        (("--costs", "absent.toml"), "absent.toml: cannot be read: No such file"),
         (("--out", "absent/x"), "its folder cannot be written"),
         (("--json", "--out", "x"), "cannot be combined"),
     ],

@@ -82,6 +82,15 @@ class NodesJoined:
 
 
 @dataclass(frozen=True, slots=True)
+class SettingsChanged:
+    """An operator wants another policy, or another grace for jobs that start later."""
+
+    now_ns: int
+    policy: Policy
+    grace_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class EndJob:
     """End a running job; its end will be reported."""
 
@@ -97,6 +106,7 @@ Event = (
     | NodesLost
     | NodesDrained
     | NodesJoined
+    | SettingsChanged
 )
 Command = queue.Command | EndJob
 
@@ -165,6 +175,10 @@ class DomainQueue:
                 return ()
             case NodesJoined():
                 self._scheduler.admit(event.nodes)
+                return ()
+            case SettingsChanged():
+                self._grace_ns = event.grace_ns
+                self._scheduler.adopt(event.policy)
                 return ()
 
     def _passed_on(self, event: queue.Event) -> tuple[Command, ...]:

@@ -8,7 +8,7 @@ together are seen together. Times are nanoseconds; ``now_ns`` never goes backwar
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cosched.core.cluster.queue.nodes import Intervals
 
@@ -19,13 +19,15 @@ JobId = int  #: a job's number in its domain
 class Job:
     """A request for nodes as it stands in the queue.
 
-    size: nodes. walltime_ns: the run time that its user requested.
+    size: nodes. walltime_ns: the run time that its user requested. exclusive: its nodes
+    have no other job.
     """
 
     number: JobId
     size: int
     walltime_ns: int
     submit_ns: int
+    exclusive: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

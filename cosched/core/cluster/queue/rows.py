@@ -4,31 +4,48 @@ Each row is the whole domain with a queue of its own, and a job runs within one 
 jobs of a row never share a node, and a node has as many places as there are rows.
 
 A job joins the row in which it probably starts soonest. A prediction can be wrong, so a job
-that waits moves to a row that can start it at once and in which no job waits.
+that waits moves to a row that can start it at once and in which no job waits. An exclusive
+job runs in all rows at once (``exclusive``).
 
-Invariants, after every tick: those of ``DomainQueue`` in each row; a job is in one row; no
-job waits while an empty row has nodes for it.
+Invariants, after every tick: those of ``DomainQueue`` in each row. A job is in one row, or
+exclusive and in all. No job waits while an empty row has enough unreserved nodes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from cosched.core.cluster.queue.domain import (
     Command,
     DomainQueue,
+    EndJob,
     Event,
     JobCancelled,
     JobFailedToStart,
     JobRecovered,
+    NodesDrained,
+    NodesJoined,
+    NodesLost,
+    SettingsChanged,
 )
+from cosched.core.cluster.queue.exclusive import ExclusiveJobs, soonest_free
 from cosched.core.cluster.queue.messages import (
     Job,
     JobEnded,
     JobId,
     JobSubmitted,
+    StartJob,
     Ticked,
     WakeAt,
 )
-from cosched.core.cluster.queue.nodes import Intervals
+from cosched.core.cluster.queue.nodes import (
+    Intervals,
+    common,
+    count,
+    union,
+    without,
+)
+from cosched.core.cluster.queue.planner import arrival
 from cosched.core.cluster.queue.scheduler import Policy
 from cosched.core.errors import CoschedError
 
@@ -39,6 +56,9 @@ class SharedQueue:
     def __init__(self, nodes: Intervals, policy: Policy, grace_ns: int, rows: int) -> None:
         self._rows = [DomainQueue(nodes, policy, grace_ns) for _ in range(rows)]
         self._row: dict[JobId, DomainQueue] = {}
+        self._exclusive = ExclusiveJobs()
+        self._service = nodes
+        self._nodes: dict[JobId, Intervals] = {}  # those of each running job
         self._wakes: dict[int, int | None] = {}
         self._wake_ns: int | None = None
 
@@ -49,14 +69,20 @@ class SharedQueue:
 
     @property
     def waiting(self) -> list[Job]:
-        """Returns the waiting jobs of all rows by arrival."""
-        jobs = [job for row in self._rows for job in row.scheduler.queue]
-        return sorted(jobs, key=lambda job: (job.submit_ns, job.number))
+        """Returns all waiting jobs by arrival."""
+        return sorted([*self._sharing(), *self._exclusive.waiting], key=arrival)
 
-    @property
-    def free(self) -> int:
-        """Returns the number of free nodes in the row that has most."""
-        return max(row.scheduler.free for row in self._rows)
+    def __contains__(self, number: JobId) -> bool:
+        return number in self._row or number in self._exclusive
+
+    def free_for(self, *, exclusive: bool) -> int:
+        """Returns the number of nodes that a job could have now: those of the row that has
+        most, or those without any job."""
+        if not self._runs_alone(exclusive):
+            return max(row.scheduler.free for row in self._rows)
+        return count(self._service) - len(
+            [n for n in self._node_ends(0) if common(self._service, ((n, n),))]
+        )
 
     def handle(self, event: Event) -> tuple[Command, ...]:
         """Takes one event and returns the commands. Raises CoschedError for a job that does
@@ -65,83 +91,211 @@ class SharedQueue:
             case Ticked():
                 return self._tick(event.now_ns)
             case JobSubmitted():
-                row = self._soonest(event.job, event.now_ns)
-                commands = row.handle(event)
-                self._row[event.job.number] = row
-                return commands
+                return self._submit(event)
             case JobRecovered():
                 return self._recover(event)
-            case JobCancelled():
-                row = self._row_of(event.number)
-                if row.scheduler.job(event.number) is not None:
-                    del self._row[event.number]
-                return row.handle(event)
-            case JobFailedToStart():
-                row = self._row_of(event.number)
-                commands = row.handle(event)
-                if row.scheduler.job(event.number) is None:
-                    del self._row[event.number]
-                return commands
-            case JobEnded():
-                commands = self._row_of(event.number).handle(event)
-                del self._row[event.number]
-                return commands
-            case _:
-                return tuple(command for row in self._rows for command in row.handle(event))
+            case JobCancelled() | JobFailedToStart() | JobEnded():
+                if event.number in self._exclusive:
+                    return self._handle_exclusive(event)
+                return self._handle_sharing(event)
+            case NodesLost() | NodesDrained() | NodesJoined():
+                return self._change_service(event)
+            case SettingsChanged():
+                return self._in_all_rows(event)
 
-    def _row_of(self, number: JobId) -> DomainQueue:
+    # --- jobs -----------------------------------------------------------------------------
+
+    def _submit(self, event: JobSubmitted) -> tuple[Command, ...]:
+        job = event.job
+        if job.number in self:
+            raise CoschedError(f"job {job.number} was submitted before and has not ended")
+        if self._runs_alone(job.exclusive):
+            self._rows[0].scheduler.check(job)
+            self._exclusive.add(job)
+            return ()
+        row = self._soonest(job, event.now_ns)
+        commands = row.handle(event)
+        self._row[job.number] = row
+        return commands
+
+    def _handle_sharing(
+        self, event: JobCancelled | JobFailedToStart | JobEnded
+    ) -> tuple[Command, ...]:
+        number = event.number
         if number not in self._row:
             raise CoschedError(f"job {number}: neither waits nor runs")
-        return self._row[number]
+        row = self._row[number]
+        waits = row.scheduler.job(number) is not None
+        commands = row.handle(event)
+        if isinstance(event, JobCancelled) and not waits:
+            return commands
+        self._nodes.pop(number, None)
+        if row.scheduler.job(number) is None:
+            del self._row[number]
+        return commands
+
+    def _handle_exclusive(
+        self, event: JobCancelled | JobFailedToStart | JobEnded
+    ) -> tuple[Command, ...]:
+        waiting = self._exclusive.find(event.number)
+        if waiting is not None:
+            if not isinstance(event, JobCancelled):
+                raise CoschedError(f"job {event.number}: does not run")
+            self._exclusive.waiting.remove(waiting)
+            return ()
+        if isinstance(event, JobCancelled):
+            return self._in_all_rows(event)
+        again = isinstance(event, JobFailedToStart) and event.requeue
+        again = again and event.number not in self._exclusive.ending
+        self._in_all_rows(JobEnded(event.now_ns, event.number))
+        job = self._exclusive.end(event.number)
+        del self._nodes[event.number]
+        if again:
+            self._exclusive.add(job)
+        return ()
 
     def _recover(self, event: JobRecovered) -> tuple[Command, ...]:
-        for row in self._rows:
-            if row.scheduler.are_free(event.nodes):
-                commands = row.handle(event)
-                self._row[event.job.number] = row
-                return commands
-        raise CoschedError(f"job {event.job.number}: its nodes are not free")
+        job = event.job
+        free = [row for row in self._rows if row.scheduler.are_free(event.nodes)]
+        alone = self._runs_alone(job.exclusive)
+        if not free or (alone and len(free) < len(self._rows)):
+            raise CoschedError(f"job {job.number}: its nodes are not free")
+        if alone:
+            self._exclusive.running[job.number] = job
+            commands = self._in_all_rows(event)
+        else:
+            commands = free[0].handle(event)
+            self._row[job.number] = free[0]
+        self._nodes[job.number] = event.nodes
+        return commands
+
+    def _runs_alone(self, exclusive: bool) -> bool:
+        """Returns whether a job must run in all rows: one row never shares a node."""
+        return exclusive and len(self._rows) > 1
 
     def _soonest(self, job: Job, now_ns: int) -> DomainQueue:
         def start_ns(row: DomainQueue) -> int:
             queue = row.scheduler
-            waiting = sum(other.size * other.walltime_ns for other in queue.queue)
-            return queue.guess_ns(job.size, now_ns) + waiting // max(1, queue.capacity)
+            waiting_ns = queue.waiting_ns // max(1, queue.capacity)
+            return queue.guess_ns(job.size, now_ns) + waiting_ns
 
         return min(self._rows, key=start_ns)
 
+    def _sharing(self) -> list[Job]:
+        return [job for row in self._rows for job in row.scheduler.queue]
+
+    # --- nodes ----------------------------------------------------------------------------
+
+    def _change_service(
+        self, event: NodesLost | NodesDrained | NodesJoined
+    ) -> tuple[Command, ...]:
+        # Reserved nodes are out of service in the rows, which must see the change.
+        self._reserve((), event.now_ns)
+        if isinstance(event, NodesJoined):
+            self._service = union(self._service, event.nodes)
+        else:
+            self._service = without(self._service, event.nodes)
+        return self._in_all_rows(event)
+
+    def _in_all_rows(self, event: Event) -> tuple[Command, ...]:
+        return self._once(command for row in self._rows for command in row.handle(event))
+
+    def _once(self, commands: Iterable[Command]) -> tuple[Command, ...]:
+        """Drops repeated orders to end: all rows have the exclusive jobs."""
+        kept = []
+        for command in commands:
+            if isinstance(command, EndJob) and command.number in self._exclusive.running:
+                if command.number in self._exclusive.ending:
+                    continue
+                self._exclusive.ending.add(command.number)
+            kept.append(command)
+        return tuple(kept)
+
+    def _reserve(self, nodes: Intervals, now_ns: int) -> None:
+        """Keeps exactly these nodes from the jobs of the rows."""
+        old, self._exclusive.reserved = self._exclusive.reserved, nodes
+        back, taken = without(old, nodes), without(nodes, old)
+        for row in self._rows:
+            if back:
+                row.handle(NodesJoined(now_ns, back))
+            if taken:
+                row.handle(NodesDrained(now_ns, taken))
+
+    def _node_ends(self, now_ns: int) -> dict[int, int]:
+        """Returns when each node that has jobs is expected to be free."""
+        ends = {number: end_ns for row in self._rows for number, end_ns in row.ends()}
+        found: dict[int, int] = {}
+        for number, nodes in self._nodes.items():
+            end_ns = max(now_ns, ends[number])
+            for first, last in nodes:
+                for node in range(first, last + 1):
+                    found[node] = max(end_ns, found.get(node, 0))
+        return found
+
+    # --- decisions ------------------------------------------------------------------------
+
     def _tick(self, now_ns: int) -> tuple[Command, ...]:
-        commands: list[Command] = []
+        commands = self._serve_exclusive(now_ns)
         for row in self._rows:
             commands += self._tick_row(row, now_ns)
         commands += self._move(now_ns)
+        commands += self._serve_exclusive(now_ns)  # it may be their turn now
         wake_ns = min((at for at in self._wakes.values() if at is not None), default=None)
         if wake_ns != self._wake_ns:
             self._wake_ns = wake_ns
             commands.append(WakeAt(wake_ns))
         return tuple(commands)
 
+    def _serve_exclusive(self, now_ns: int) -> list[Command]:
+        """Starts exclusive jobs in their order, and reserves nodes for the next."""
+        commands: list[Command] = []
+        while self._exclusive.waiting:
+            job = self._exclusive.next(self._sharing(), count(self._service))
+            if job is None:
+                break
+            nodes, free = soonest_free(job.size, self._service, self._node_ends(now_ns))
+            if not free:
+                self._reserve(nodes, now_ns)
+                return commands
+            self._reserve((), now_ns)
+            self._exclusive.start(job)
+            self._nodes[job.number] = nodes
+            self._in_all_rows(JobRecovered(now_ns, job, nodes, now_ns))
+            commands.append(StartJob(job, nodes))
+        self._reserve((), now_ns)
+        return commands
+
     def _tick_row(self, row: DomainQueue, now_ns: int) -> list[Command]:
         commands: list[Command] = []
-        for command in row.handle(Ticked(now_ns)):
+        for command in self._once(row.handle(Ticked(now_ns))):
             if isinstance(command, WakeAt):
-                self._wakes[id(row)] = command.at_ns
-            else:
-                commands.append(command)
+                self._wakes[self._rows.index(row)] = command.at_ns
+                continue
+            if isinstance(command, StartJob):
+                self._nodes[command.job.number] = command.nodes
+            commands.append(command)
         return commands
 
     def _move(self, now_ns: int) -> list[Command]:
         """Moves waiting jobs to rows without waiting jobs that start them now."""
         commands: list[Command] = []
-        for job in self.waiting if len(self._rows) > 1 else []:
+        idle = self._idle_rows()
+        for job in sorted(self._sharing(), key=arrival) if idle else []:
             old = self._row[job.number]
-            for row in self._rows:
-                empty = not row.scheduler.queue and job.size <= row.scheduler.free
-                if row is not old and empty:
+            for row in idle:
+                if row is not old and job.size <= row.scheduler.free:
                     old.handle(JobCancelled(now_ns, job.number))
                     row.handle(JobSubmitted(now_ns, job))
                     self._row[job.number] = row
                     commands += self._tick_row(row, now_ns)
                     commands += self._tick_row(old, now_ns)
+                    idle = self._idle_rows()
                     break
         return commands
+
+    def _idle_rows(self) -> list[DomainQueue]:
+        """Returns the rows with free nodes and without waiting jobs; none of one row."""
+        if len(self._rows) == 1:
+            return []
+        rows = ((row, row.scheduler) for row in self._rows)
+        return [row for row, queue in rows if queue.free and not queue.queue]

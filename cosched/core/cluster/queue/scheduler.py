@@ -70,6 +70,8 @@ class QueueScheduler:
         self._ledger = Ledger(nodes, overrun_ns)
         self.planner = policy.backfill(self._ledger, policy.order)
         self._waiting: set[JobId] = set()
+        #: The node time that the waiting jobs have asked for.
+        self.waiting_ns = 0
         self._wake_ns: int | None = None
 
     @property
@@ -97,6 +99,15 @@ class QueueScheduler:
         each before it takes the next."""
         return self.planner.ready(now_ns, rules)
 
+    def adopt(self, policy: Policy) -> None:
+        """Lets another policy decide from now on; running jobs keep their nodes."""
+        old = self.planner
+        self.planner = policy.backfill(self._ledger, policy.order)
+        self.planner.counts = old.counts
+        for job in old.queue:
+            self.planner.submit(job)
+        self.planner.resize()
+
     def job(self, number: JobId) -> Job | None:
         """Returns a waiting job; None if no such job waits."""
         if number not in self._waiting:
@@ -105,12 +116,12 @@ class QueueScheduler:
 
     def remove(self, job: Job) -> None:
         """Removes a waiting job that will not start."""
-        self._waiting.remove(job.number)
+        self._note_gone(job)
         self.planner.remove(job)
 
     def occupy_exactly(self, job: Job, nodes: Intervals, since_ns: int) -> None:
         """Notes a job that runs on these nodes already."""
-        self._check(job)
+        self.check(job)
         self._ledger.occupy_exactly(job, nodes, since_ns)
         self.planner.resize()
 
@@ -127,7 +138,7 @@ class QueueScheduler:
 
     def occupy(self, job: Job, now_ns: int) -> Intervals:
         """Gives an offered job its nodes; returns them."""
-        self._waiting.remove(job.number)
+        self._note_gone(job)
         return self._ledger.occupy(job, now_ns)
 
     def restart(self, job: Job, now_ns: int) -> Intervals:
@@ -137,7 +148,7 @@ class QueueScheduler:
     def restore(self, job: Job) -> None:
         """Takes the nodes of a job that holds them without running; it waits again."""
         self.planner.end(*self._ledger.release(job.number))
-        self._waiting.add(job.number)
+        self._note_waiting(job)
         self.planner.restore(job)
 
     def are_free(self, nodes: Intervals) -> bool:
@@ -178,11 +189,19 @@ class QueueScheduler:
         return ()
 
     def _submit(self, job: Job) -> None:
-        self._check(job)
-        self._waiting.add(job.number)
+        self.check(job)
+        self._note_waiting(job)
         self.planner.submit(job)
 
-    def _check(self, job: Job) -> None:
+    def _note_waiting(self, job: Job) -> None:
+        self._waiting.add(job.number)
+        self.waiting_ns += job.size * job.walltime_ns
+
+    def _note_gone(self, job: Job) -> None:
+        self._waiting.remove(job.number)
+        self.waiting_ns -= job.size * job.walltime_ns
+
+    def check(self, job: Job) -> None:
         """Raises CoschedError for a job that can never run, or that is here already."""
         number = job.number
         if not 1 <= job.size <= self._ledger.total:

@@ -132,6 +132,8 @@ class ThroughRoot(Exchange):
         children = tree.children(self._place)
         if parent is not None and sender != parent:
             return (SendTables(parent, self._subtree(), last=True),)
+        if parent in self._open:
+            return ()  # the full set comes in several messages
         everything = range(tree.size)
         down = (SendTables(child, everything, last=True) for child in children)
         return (*down, PublishTables())

@@ -29,7 +29,9 @@ class Tree:
             )
 
     def parent(self, place: Place) -> Place | None:
-        """Returns the parent; None for the root."""
+        """Returns the parent; None for the root. Raises CoschedError for no place."""
+        if not 0 <= place < self.size:
+            raise CoschedError(f"a tree of {self.size} nodes has no node {place}")
         return (place - 1) // self.arity if place else None
 
     def children(self, place: Place) -> range:

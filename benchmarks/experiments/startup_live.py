@@ -1,0 +1,323 @@
+"""Starts jobs by live agents over slow links, and sets the times beside the emulator.
+
+The nodes of a lab share this machine's CPUs, so the links are made so slow that their time
+counts and that of the CPUs hardly does. Each node's link sends so many bytes a second as
+--rate allows. The tasks of a node put a table of 3,200 bytes, which is that of 128 tasks in
+the paper. The job object has 200 KB.
+
+Starts of two nodes calibrate the emulator: the speed of a link, and the CPU time of a
+message. The time to start a node's tasks is not emulated: each point gets the median that
+was measured there. The folder gets live-FIGURE.json, which ``dev bench startup --redraw``
+puts into its page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rich.progress import Progress
+
+from benchmarks.experiments.endings import in_one_line
+from benchmarks.experiments.startup.documents import Point, document
+from benchmarks.experiments.startup.live import beside
+from benchmarks.experiments.startup.plans import TITLES
+from cosched.bench.workload.build import build_program
+from cosched.cluster.agent.steps import (
+    OBJECT,
+    PREPARED,
+    TABLE,
+    TABLES,
+    StepNote,
+    read_steps,
+)
+from cosched.cluster.client import Client, make_submission
+from cosched.cluster.config import PORT, DomainConfig, StartupSettings
+from cosched.cluster.paths import DomainPaths
+from cosched.cluster.up import lab_places, start_domain, stop_domain, write_domain
+from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S
+from cosched.lab import life
+from cosched.lab.lab import Lab
+from cosched.lab.plan import plan_crowded_nodes
+from cosched.launch.mpi import Places, find_mpi
+from cosched.launch.program import Program
+from cosched.linux.namespaces import network_of
+from cosched.sim.startup.costs import Costs
+
+SOURCE = Path(__file__).parents[1] / "programs" / "exchange.c"
+OBJECT_BYTES = 200_000
+#: The job object without padding.
+PLAIN_BYTES = 600
+TABLE_BYTES = 128 * 25
+_PAD = 50_000
+#: More than a packet, and so little that no message of a chunk passes at once.
+BURST_BYTES = 3000
+QUEUE_BYTES = 64 << 20
+#: The exchanges of the program (exchange.c): with MPI_Init, and once all nodes are ready.
+FIRST, LAST = 0, 2
+CALIBRATED_AT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A design: live (``StartupSettings``), and its name in the emulator."""
+
+    design: str
+    object: str
+    tables: str
+    chunk_bytes: int
+
+
+WAYS = {
+    "old": Way("live-old", "store-and-forward", "through-root", 1 << 20),
+    "new": Way("new", "store-and-forward", "siblings", 1 << 20),
+    "pipelined": Way("pipelined", "pipeline", "siblings", 16 << 10),
+    "4 KB": Way("pipelined", "pipeline", "siblings", 4 << 10),
+}
+#: The series of each figure by way, and its quantity.
+FIGURES: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "fig9a": ("total", {"old": "old", "new": "new", "pipelined": "pipelined"}),
+    "fig10b": ("tables", {"pipelined": "16 KB", "4 KB": "4 KB"}),
+    "fig11c": ("object", {"new": "new", "pipelined": "pipelined"}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The times of one start, in seconds. prepare: the median of the nodes, from the whole
+    job object to tasks that wait. hop: from the root's job object to the last node's."""
+
+    total: float
+    object: float
+    tables: float
+    prepare: float
+    hop: float
+
+
+def times_of(steps: Sequence[StepNote], submitted_ns: int) -> Started:
+    """Returns the times of one start. steps: its own, of all its nodes."""
+    at: dict[str, dict[str, int]] = {}
+    for each in steps:
+        at.setdefault(each.step, {})[each.node] = each.at_ns
+    have, first, last = at[OBJECT], at[f"{TABLES} {FIRST}"], at[f"{TABLES} {LAST}"]
+    prepared = [at[PREPARED][node] - have[node] for node in have]
+    return Started(
+        total=(max(first.values()) - submitted_ns) / NS_PER_S,
+        object=(max(have.values()) - submitted_ns) / NS_PER_S,
+        tables=(max(last.values()) - min(at[f"{TABLE} {LAST}"].values())) / NS_PER_S,
+        prepare=statistics.median(prepared) / NS_PER_S,
+        hop=(max(have.values()) - min(have.values())) / NS_PER_S,
+    )
+
+
+class Starter:
+    """Starts jobs in a domain that is up. The first node has the controller alone."""
+
+    def __init__(self, lab: Lab, program: Path, steps: Path) -> None:
+        self._client = Client.connect(lab.run_dir, lab.nodes[0].name)
+        self._client.drain([lab.nodes[0].name], "the controller's")
+        self._program = program
+        self._steps = steps
+
+    def start(self, nodes: int, object_bytes: int, table_bytes: int) -> Started:
+        """Runs one job and returns its times."""
+        environ = dict(os.environ)
+        size = object_bytes - sum(len(k) + len(v) + 5 for k, v in environ.items())
+        for number, at in enumerate(range(0, size - PLAIN_BYTES, _PAD)):
+            environ[f"PAD{number}"] = "x" * min(_PAD, size - PLAIN_BYTES - at)
+        submission = make_submission(
+            [str(self._program), str(table_bytes)],
+            environ=environ,
+            cwd="/",
+            nodes=nodes,
+            ppn=1,
+            pmi="pmi1",
+            output=os.devnull,
+        )
+        os.truncate(self._steps, 0)
+        submitted_ns = time.time_ns()
+        number = self._client.submit(submission)
+        job = self._client.wait(number)
+        if job["status"] != 0:
+            raise CoschedError(f"a start on {nodes} nodes failed: {job['reason']}")
+        steps = [each for each in read_steps(self._steps) if each.job == number]
+        return times_of(steps, submitted_ns)
+
+
+@contextmanager
+def domain(lab: Lab, way: Way, program: Path) -> Iterator[Starter]:
+    """Runs a domain of all nodes of a lab with one design."""
+    paths, places = DomainPaths(lab.run_dir), lab_places(lab, PORT + 1)
+    first = lab.nodes[0]
+    config = DomainConfig(
+        "paced",
+        f"{first.address}:{PORT}",
+        {place.name: place.address for place in places},
+        slots=1,
+        startup=StartupSettings(2, way.chunk_bytes, way.object, way.tables),
+    )
+    config = replace(config, life=replace(config.life, prepare_ns=600 * NS_PER_S))
+    write_domain(paths, config)
+    steps = lab.run_dir / "steps.jsonl"
+    start_domain(paths, places, steps=steps)
+    try:
+        yield Starter(lab, program, steps)
+    finally:
+        stop_domain(paths, first.name, end_jobs=True)
+        shutil.rmtree(paths.directory)
+
+
+def pace(lab: Lab, rate: int) -> None:
+    """Lets each node's link send at most ``rate`` bytes a second."""
+    from pyroute2 import IPRoute
+
+    for node in lab.nodes:
+        with network_of(node.keeper_pid), IPRoute() as inside:
+            (index,) = inside.link_lookup(ifname="eth0")
+            bucket = {"rate": rate, "burst": BURST_BYTES, "limit": QUEUE_BYTES}
+            inside.tc("add", "tbf", index, 0x10000, **bucket)
+
+
+def calibrate(starter: Starter, repeats: int) -> Costs:
+    """Returns the emulator's costs by starts of two nodes."""
+    large = [starter.start(CALIBRATED_AT, OBJECT_BYTES, 1) for _ in range(repeats)]
+    small = [starter.start(CALIBRATED_AT, 0, 1) for _ in range(repeats)]
+    hop_s = statistics.median(each.hop for each in large)
+    # The child's table goes up, and the root's goes down: each is sent and received.
+    message_s = statistics.median(each.tables for each in small) / 4
+    return Costs(
+        link_mb_s=OBJECT_BYTES / (hop_s - 2 * message_s) / 1e6,
+        latency_us=0.0,
+        message_us=message_s * 1e6,
+        overhead_bytes=0.0,
+        codec_ns=0.0,
+        assign_us=0.0,
+        assign_task_us=0.0,
+    )
+
+
+def emulated(figure: str, way: Way, nodes: int) -> dict[str, Any]:
+    """Returns the arguments of the start to emulate."""
+    alone = figure == "fig10b"  # its exchange begins on all nodes at once
+    return {
+        "design": way.design,
+        "nodes": nodes,
+        "tasks": 1,
+        "chunk_bytes": way.chunk_bytes,
+        "object_bytes": 0 if alone else OBJECT_BYTES,
+        "table_bytes": TABLE_BYTES,
+        "order": "paper" if alone else "live",
+    }
+
+
+def measure(run_dir: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """Returns the live figures."""
+    places = Places(Path(sys.executable).parent, os.environ)
+    mpi = find_mpi(Program((), None, ""), "mpich", places)
+    if mpi.mpicc is None:
+        raise CoschedError(f"no mpicc beside {mpi.mpiexec}")
+    program = build_program(SOURCE, mpi.mpicc, os.environ)
+    planned = plan_crowded_nodes(max(options.nodes) + 1, 1, life.usable_siblings())
+    lab = life.make_lab(run_dir, planned, daemons=False)
+    try:
+        pace(lab, options.rate)
+        return _measure(lab, program, options)
+    finally:
+        life.down(run_dir)
+
+
+def _measure(lab: Lab, program: Path, options: argparse.Namespace) -> dict[str, Any]:
+    found: dict[tuple[str, int], list[Started]] = {}
+    costs = Costs()
+    steps = options.repeat * len(WAYS) * len(options.nodes)
+    with Progress(transient=True, disable=not sys.stderr.isatty()) as progress:
+        task = progress.add_task("starts", total=steps)
+        for number, (name, way) in enumerate(WAYS.items()):
+            with domain(lab, way, program) as starter:
+                if number == 0:
+                    costs = calibrate(starter, options.repeat)
+                for _ in range(options.repeat):
+                    for nodes in options.nodes:
+                        started = starter.start(nodes, OBJECT_BYTES, TABLE_BYTES)
+                        found.setdefault((name, nodes), []).append(started)
+                        progress.advance(task)
+    return {figure: figure_of(figure, found, costs, options.rate) for figure in FIGURES}
+
+
+def figure_of(
+    figure: str,
+    found: Mapping[tuple[str, int], Sequence[Started]],
+    costs: Costs,
+    rate: int,
+) -> dict[str, Any]:
+    """Returns a live figure. found: the starts by the name of the way and nodes. rate: of
+    the links, in bytes a second."""
+    quantity, series = FIGURES[figure]
+    made = document(
+        TITLES[figure],
+        [],
+        "scripts/dev bench startup_live",
+        quantity=quantity,
+        costs=asdict(costs),
+        rate=rate,
+    )
+    made["live"] = True
+    for (name, nodes), started in found.items():
+        if name not in series:
+            continue
+        values = {str(i): getattr(each, quantity) for i, each in enumerate(started, 1)}
+        point = asdict(Point(series[name], nodes, values))
+        prepare_s = statistics.median(each.prepare for each in started)
+        point["run"] = emulated(figure, WAYS[name], nodes)
+        point["costs"] = {"start_us": prepare_s * 1e6}
+        made["points"].append(point)
+    return made
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        prog="scripts/dev bench startup_live",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="example: %(prog)s --out FOLDER --nodes 8,16 --repeat 5",
+    )
+    add = parser.add_argument
+    add("--nodes", default="8,16,31", help="(8,16,31)")
+    add("--repeat", type=int, default=3, help="starts of each point (3)")
+    add("--rate", type=int, default=250_000, help="bytes a second of a link (250000)")
+    add("--out", type=Path, required=True, help="folder for live-FIGURE.json")
+    options = parser.parse_args(words)
+    try:
+        options.nodes = [int(nodes) for nodes in options.nodes.split(",")]
+    except ValueError:
+        parser.error(f"--nodes: '{options.nodes}' are no numbers")
+    if min(*options.nodes, options.repeat, options.rate) < 1:
+        parser.error("--nodes, --repeat and --rate: 1 or more")
+    with in_one_line("startup_live"):
+        options.out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="cosched-paced-") as folder:
+            figures = measure(Path(folder) / "run", options)
+        for figure, made in figures.items():
+            path = options.out / f"live-{figure}.json"
+            path.write_text(json.dumps(made, indent=1) + "\n")
+            for row in beside(made):
+                print(
+                    f"{figure:7} {row.series:10} {row.x:3}  live {row.live.middle:7.3f} s  "
+                    f"emulated {row.emulated:7.3f} s  {row.off:+.0%}"
+                )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+"""How many jobs a second a domain and Slurm accept, and how many short jobs they run.
+
+Both queue the same jobs, /bin/true on one node each, on the same nodes of a lab: the domain
+by its Python client and by ``cosched submit``, Slurm by ``sbatch``. The nodes share the
+CPUs of this machine, so the figures show the work of both, not what a real cluster does.
+Each way is measured while the other one is up and idle. Needs root and Debian's Slurm.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from cosched.cluster.client import Client, make_submission
+from cosched.cluster.config import PORT, DomainConfig
+from cosched.cluster.paths import DomainPaths
+from cosched.cluster.up import lab_places, start_domain, stop_domain, write_domain
+from cosched.core.errors import CoschedError
+from cosched.lab import life, slurm
+from cosched.lab.lab import Lab
+from cosched.lab.plan import plan_crowded_nodes
+from cosched.lab.slurm_conf import SHARED
+
+_POLL_S = 0.05
+
+
+class Bench:
+    """Sends jobs to the domain and to the Slurm of a lab."""
+
+    def __init__(self, lab: Lab, conf: Path, folder: Path) -> None:
+        self._enter = lab.enter_argv(lab.nodes[0].name, str(folder))
+        self._client = Client.connect(lab.run_dir, lab.nodes[0].name)
+        self._environ = {
+            **os.environ,
+            "SLURM_CONF": str(conf),
+            "COSCHED_RUN_DIR": str(lab.run_dir),
+            "COSCHED_NODE": lab.nodes[0].name,
+        }
+        (folder / "true.sh").write_text("#!/bin/sh\nexec /bin/true\n")
+
+    def by_client(self) -> None:
+        """Submits a job by the Python client."""
+        job = make_submission(
+            ["/bin/true"], environ={}, cwd="/", pmi="none", output="/dev/null"
+        )
+        self._client.submit(job)
+
+    def by_command(self) -> None:
+        """Submits a job by ``cosched submit``."""
+        words = (sys.executable, "-m", "cosched.cli.main", "submit", "--no-shim")
+        self._run(*words, "--output", "/dev/null", "/bin/true")
+
+    def by_sbatch(self) -> None:
+        """Submits a job by ``sbatch``."""
+        self._run("sbatch", "--quiet", "--nodes=1", "--output=/dev/null", "true.sh")
+
+    def domain_is_empty(self) -> bool:
+        """Whether all jobs of the domain have ended."""
+        return not self._client.queue()
+
+    def slurm_is_empty(self) -> bool:
+        """Whether all jobs of Slurm have ended."""
+        return not self._run("squeue", "--noheader")
+
+    def _run(self, *words: str) -> str:
+        done = subprocess.run(
+            [*self._enter, *words],
+            env=self._environ,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise CoschedError(f"{words[0]} failed: {done.stderr.strip()[-200:]}")
+        return done.stdout
+
+
+def measure(run_dir: Path, nodes: int, jobs: int) -> dict[str, dict[str, float]]:
+    """Returns the submissions and the jobs a second of each way."""
+    planned = plan_crowded_nodes(nodes, 1, life.usable_siblings())
+    lab = life.make_lab(run_dir, planned, daemons=False)
+    with contextlib.ExitStack() as up:
+        up.callback(life.down, run_dir)
+        conf = slurm.up(run_dir, os.environ, SHARED)
+        up.callback(slurm.down, run_dir, os.environ)
+        paths, places = DomainPaths(run_dir), lab_places(lab, PORT + 1)
+        addresses = {place.name: place.address for place in places}
+        controller = f"{lab.nodes[0].address}:{PORT}"
+        write_domain(paths, DomainConfig("jobs", controller, addresses, 1))
+        start_domain(paths, places)
+        up.callback(stop_domain, paths, lab.nodes[0].name, end_jobs=True)
+        bench = Bench(lab, conf, run_dir)
+        return {
+            "client": _time(bench.by_client, bench.domain_is_empty, jobs),
+            "cosched submit": _time(bench.by_command, bench.domain_is_empty, jobs),
+            "sbatch": _time(bench.by_sbatch, bench.slurm_is_empty, jobs),
+        }
+
+
+def _time(
+    submit: Callable[[], None], is_empty: Callable[[], bool], jobs: int
+) -> dict[str, float]:
+    began = time.monotonic()
+    for _ in range(jobs):
+        submit()
+    accepted = time.monotonic()
+    while not is_empty():
+        time.sleep(_POLL_S)
+    ended = time.monotonic()
+    return {
+        "submissions_per_s": jobs / (accepted - began),
+        "jobs_per_s": jobs / (ended - began),
+    }
+
+
+def main() -> None:
+    """Runs the benchmark."""
+    options = argparse.ArgumentParser(
+        prog="scripts/dev bench submissions",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="example: scripts/dev bench submissions --nodes 4 --jobs 200",
+    )
+    options.add_argument("--nodes", type=int, default=4, help="(4)")
+    options.add_argument("--jobs", type=int, default=200, help="(200)")
+    options.add_argument("--json", type=Path, metavar="FILE")
+    given = options.parse_args()
+    try:
+        with tempfile.TemporaryDirectory(prefix="cosched-submissions-") as folder:
+            found = measure(Path(folder) / "run", given.nodes, given.jobs)
+    except CoschedError as error:
+        sys.exit(f"submissions: {error}")
+    print(f"{given.jobs} jobs of /bin/true on {given.nodes} nodes")
+    print("way             submissions/s  jobs/s")
+    for way, rates in found.items():
+        print(f"{way:14}  {rates['submissions_per_s']:13.1f}  {rates['jobs_per_s']:6.1f}")
+    if given.json:
+        given.json.write_text(json.dumps(found, indent=1))
+
+
+if __name__ == "__main__":
+    main()

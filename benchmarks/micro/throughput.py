@@ -1,0 +1,226 @@
+"""How many jobs a second go through a domain, and what that costs its members.
+
+All jobs are submitted at once, each is one task that sleeps. At the end each one must have
+run once. Meanwhile ``cosched queue`` runs again and again. The nodes are those of a lab.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import itertools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from cosched.cluster.client import Client, make_submission
+from cosched.cluster.config import PORT, DomainConfig, QueueSettings
+from cosched.cluster.paths import DomainPaths
+from cosched.cluster.up import lab_places, start_domain, stop_domain, write_domain
+from cosched.core.errors import CoschedError
+from cosched.lab import life
+from cosched.lab.lab import Lab
+from cosched.lab.plan import plan_crowded_nodes
+
+SUBMITTERS = 4
+#: ``cosched queue`` runs so long after it has ended.
+PAUSE_S = 1.0
+ENVIRON = {"PATH": os.defpath}
+MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Plan:
+    """jobs: how many there are. seconds: how long each sleeps. per_node: how many share a
+    node."""
+
+    jobs: int
+    seconds: float
+    nodes: int
+    per_node: int
+
+
+@contextmanager
+def domain(run_dir: Path, plan: Plan) -> Iterator[Lab]:
+    """Starts a lab with a domain on all of its nodes."""
+    planned = plan_crowded_nodes(plan.nodes, 1, life.usable_siblings())
+    lab = life.make_lab(run_dir, planned, daemons=False)
+    try:
+        paths, places = DomainPaths(run_dir), lab_places(lab, PORT + 1)
+        addresses = {place.name: place.address for place in places}
+        queue = QueueSettings(jobs_per_node=plan.per_node)
+        controller = f"{lab.nodes[0].address}:{PORT}"
+        write_domain(paths, DomainConfig("throughput", controller, addresses, 1, queue))
+        start_domain(paths, places)
+        try:
+            yield lab
+        finally:
+            stop_domain(paths, lab.nodes[0].name, end_jobs=True)
+    finally:
+        life.down(run_dir)
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Of the members of one kind: CPU seconds, and the most memory that one ever had."""
+
+    cpu_s: float
+    memory_mib: float
+
+
+def usage(run_dir: Path, module: str) -> Usage:
+    """Returns the usage of the members that ``module`` runs."""
+    seconds, most = 0.0, 0
+    words = (f"cosched_daemons.{module}\0".encode(), f"{run_dir}\0".encode())
+    for place in Path("/proc").iterdir():
+        try:
+            line = (place / "cmdline").read_bytes() if place.name.isdecimal() else b""
+            if line and all(word in line for word in words):
+                fields = (place / "stat").read_text().rpartition(")")[2].split()
+                seconds += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+                status = (place / "status").read_text()
+                most = max(most, int(status.partition("VmHWM:")[2].split()[0]) * 1024)
+        except OSError:
+            continue  # it has ended
+    return Usage(seconds, most / MIB)
+
+
+def machine_cpu_s() -> float:
+    """Returns the CPU seconds that all processes of this machine have had."""
+    user, nice, system = map(int, Path("/proc/stat").read_text().split()[1:4])
+    return (user + nice + system) / os.sysconf("SC_CLK_TCK")
+
+
+class Observer:
+    """Runs ``cosched queue`` again and again within its context. delays_s: how long each
+    run took."""
+
+    def __init__(self, run_dir: Path, node: str) -> None:
+        self.delays_s: list[float] = []
+        self._command = [sys.executable, "-m", "cosched.cli.main", "queue"]
+        self._environ = {
+            **os.environ,
+            "COSCHED_RUN_DIR": str(run_dir),
+            "COSCHED_NODE": node,
+        }
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._look)
+
+    def __enter__(self) -> Observer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        while not self.delays_s or not self._over.wait(PAUSE_S):
+            began = time.monotonic()
+            subprocess.run(
+                self._command, env=self._environ, stdout=subprocess.DEVNULL, check=True
+            )
+            self.delays_s.append(time.monotonic() - began)
+
+
+def submit_all(lab: Lab, plan: Plan, ran: Path) -> list[int]:
+    """Submits all jobs; returns their numbers. Each adds its number to the file ``ran``."""
+    script = f"echo $COSCHED_DOMAIN_JOB >> {ran}; exec sleep {plan.seconds}"
+    left = itertools.count()
+
+    def submit(_: int) -> list[int]:
+        numbers = []
+        with Client.connect(lab.run_dir, lab.nodes[0].name) as client:
+            while next(left) < plan.jobs:
+                submission = make_submission(
+                    ["/bin/sh", "-c", script], environ=ENVIRON, cwd="/", output="/dev/null"
+                )
+                numbers.append(client.submit(submission))
+        return numbers
+
+    with ThreadPoolExecutor(SUBMITTERS) as pool:
+        return sorted(itertools.chain(*pool.map(submit, range(SUBMITTERS))))
+
+
+def check(client: Client, numbers: list[int], ran: Path) -> list[str]:
+    """Returns one line for each job that was lost, failed or ran twice."""
+    runs = collections.Counter(map(int, ran.read_text().split()))
+    problems = []
+    for number in numbers:
+        job = client.job(number)
+        if job["state"] != "done" or job["starts"] != 1:
+            problems.append(f"job {number}: {job['state']}, {job['starts']} starts")
+        if runs[number] != 1:
+            problems.append(f"job {number}: ran {runs[number]} times")
+    return problems + [f"job {number}: is unknown" for number in runs.keys() - {*numbers}]
+
+
+def measure(run_dir: Path, plan: Plan) -> dict[str, float]:
+    """Runs all jobs; returns the figures. Raises CoschedError if one is lost."""
+    ran = run_dir.parent / "ran"
+    with domain(run_dir, plan) as lab:
+        node = lab.nodes[0].name
+        before = {kind: usage(run_dir, kind) for kind in ("controller", "agent")}
+        with Observer(run_dir, node) as observer, Client.connect(run_dir, node) as client:
+            began, cpu_s = time.monotonic(), machine_cpu_s()
+            numbers = submit_all(lab, plan, ran)
+            submitted = time.monotonic()
+            for number in numbers:
+                client.wait(number)
+            ended, cpu_s = time.monotonic(), machine_cpu_s() - cpu_s
+            problems = check(client, numbers, ran)
+        after = {kind: usage(run_dir, kind) for kind in before}
+    if problems:
+        raise CoschedError("; ".join(problems[:10]))
+    return {
+        "jobs": len(numbers),
+        "submissions_per_s": len(numbers) / (submitted - began),
+        "jobs_per_s": len(numbers) / (ended - began),
+        "jobs_per_s_at_most": plan.nodes * plan.per_node / plan.seconds,
+        "seconds": ended - began,
+        "controller_cpu_s": after["controller"].cpu_s - before["controller"].cpu_s,
+        "controller_mib": after["controller"].memory_mib,
+        "agents_cpu_s": after["agent"].cpu_s - before["agent"].cpu_s,
+        "agent_mib": after["agent"].memory_mib,
+        "machine_cpu_s": cpu_s,
+        "queue_s_greatest": max(observer.delays_s),
+    }
+
+
+def main() -> None:
+    """Runs the benchmark."""
+    options = argparse.ArgumentParser(
+        prog="scripts/dev bench throughput",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="example: scripts/dev bench throughput --jobs 10000 --nodes 8 --per-node 16",
+    )
+    options.add_argument("--jobs", type=int, default=1000, help="(1000)")
+    options.add_argument("--seconds", type=float, default=1.0, help="of each job (1)")
+    options.add_argument("--nodes", type=int, default=8, help="(8)")
+    options.add_argument("--per-node", type=int, default=16, help="jobs at a time (16)")
+    options.add_argument("--json", type=Path, metavar="FILE")
+    given = options.parse_args()
+    plan = Plan(given.jobs, given.seconds, given.nodes, given.per_node)
+    try:
+        with tempfile.TemporaryDirectory(prefix="cosched-throughput-") as folder:
+            found = measure(Path(folder) / "run", plan)
+    except CoschedError as error:
+        sys.exit(f"throughput: {error}")
+    for name, value in found.items():
+        print(f"{name:20} {value:10.2f}")
+    if given.json:
+        given.json.write_text(json.dumps(found, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,231 @@
+"""What a domain gains if its nodes take several jobs.
+
+queue    one job a node at a time
+kernel   several jobs a node, without the shim: the kernel shares the CPUs
+cosched  several jobs a node, coscheduled by the nodes' daemons
+
+All jobs of the workload file go to the queue at their times, on all nodes of a lab, in
+three ways. The ways take turns, and begin with another one in each round. Times are seconds
+from a job's submission to its end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rich.progress import Progress
+
+from benchmarks.experiments.endings import in_one_line
+from cosched.bench.workload.build import build_program
+from cosched.bench.workload.file import JobInstance, Workload, load_workload
+from cosched.cluster.config import PORT, DomainConfig, QueueSettings
+from cosched.cluster.paths import DomainPaths
+from cosched.cluster.up import lab_places, start_domain, stop_domain, write_domain
+from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S
+from cosched.jobs.client import Client
+from cosched.jobs.job import Job
+from cosched.lab import life
+from cosched.lab.lab import Lab
+from cosched.lab.plan import plan_nodes
+from cosched.launch.mpi import Places, find_mpi
+from cosched.launch.program import Program
+
+NODES = 2
+WORKLOAD = Path(__file__).parents[1] / "workloads/lab/wavefront4.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How jobs share the nodes."""
+
+    several: bool
+    shim: bool
+
+
+WAYS = {
+    "queue": Way(several=False, shim=True),
+    "kernel": Way(several=True, shim=False),
+    "cosched": Way(several=True, shim=True),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a workload. responses_s: of its jobs, in order of submission."""
+
+    way: str
+    responses_s: tuple[float, ...]
+    makespan_s: float
+
+    @property
+    def mean_s(self) -> float:
+        """The mean response."""
+        return statistics.fmean(self.responses_s)
+
+
+class Bench:
+    """Runs a workload on a lab by each way. several: the jobs that a node takes."""
+
+    def __init__(self, lab: Lab, workload: Workload, several: int, mpi: str) -> None:
+        self._lab = lab
+        self._workload = workload
+        self._several = several
+        self._mpi = mpi
+        places = Places(Path(sys.executable).parent, os.environ)
+        found = find_mpi(Program((), None, ""), mpi, places)
+        if found.mpicc is None:
+            raise CoschedError(f"no mpicc beside {found.mpiexec}")
+        self._programs = {
+            spec.source: build_program(spec.source, found.mpicc, os.environ)
+            for spec in workload.jobs
+            if spec.source is not None
+        }
+
+    def run(self, name: str) -> Run:
+        """Runs the workload once."""
+        way = WAYS[name]
+        with self._domain(self._several if way.several else 1) as client:
+            jobs = [
+                (each.start_s, client.prepare(self._job(each, shim=way.shim)))
+                for each in self._workload.instances()
+            ]
+            began_s = time.monotonic()
+            numbers = []
+            for start_s, prepared in jobs:
+                time.sleep(max(0.0, began_s + start_s - time.monotonic()))
+                numbers.append(client.submit(prepared))
+            ended = [client.wait(number) for number in numbers]
+        for job in ended:
+            if job["status"] != 0:
+                raise CoschedError(f"{name}: job {job['name']} failed: {job['reason']}")
+        ends_ns = [job["ended_ns"] or 0 for job in ended]
+        submitted_ns = [job["submitted_ns"] for job in ended]
+        responses = zip(ends_ns, submitted_ns, strict=True)
+        return Run(
+            name,
+            tuple((end - begin) / NS_PER_S for end, begin in responses),
+            (max(ends_ns) - min(submitted_ns)) / NS_PER_S,
+        )
+
+    def _job(self, each: JobInstance, *, shim: bool) -> Job:
+        spec = each.spec
+        program = self._programs.get(spec.source) if spec.source else None
+        return Job(
+            [str(program), *spec.args] if program else list(spec.command),
+            nodes=len(self._lab.nodes),
+            ppn=-(-spec.ranks // len(self._lab.nodes)),
+            time_s=3600,
+            name=each.name.replace(".", "-"),
+            output=os.devnull,
+            mpi=self._mpi,
+            shim=shim,
+            environ={**os.environ, **spec.env},
+            cwd=str(spec.cwd or Path.cwd()),
+        )
+
+    @contextmanager
+    def _domain(self, jobs_per_node: int) -> Iterator[Client]:
+        lab = self._lab
+        paths, places = DomainPaths(lab.run_dir), lab_places(lab, PORT + 1)
+        config = DomainConfig(
+            "together",
+            f"{lab.nodes[0].address}:{PORT}",
+            {place.name: place.address for place in places},
+            queue=QueueSettings("fcfs", jobs_per_node),
+        )
+        write_domain(paths, config)
+        start_domain(paths, places)
+        try:
+            with Client.connect(lab.run_dir, lab.nodes[0].name) as client:
+                yield client
+        finally:
+            stop_domain(paths, lab.nodes[0].name, end_jobs=True)
+            shutil.rmtree(paths.directory)
+
+
+def measure(run_dir: Path, options: argparse.Namespace) -> list[Run]:
+    """Returns all runs."""
+    workload = load_workload(options.workload)
+    lab = life.make_lab(run_dir, plan_nodes(NODES, 1, life.usable_siblings()))
+    try:
+        bench = Bench(lab, workload, options.several, options.mpi)
+        names, found = list(WAYS), []
+        with Progress(transient=True, disable=not sys.stderr.isatty()) as progress:
+            task = progress.add_task("runs", total=options.repeats * len(names))
+            for number in range(options.repeats):
+                for at in range(len(names)):
+                    found.append(bench.run(names[(number + at) % len(names)]))
+                    progress.advance(task)
+        return found
+    finally:
+        life.down(run_dir)
+
+
+def summary(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
+    """Returns for each way the medians, and its ratios to the others' in the same round."""
+    by_way = {name: [run for run in runs if run.way == name] for name in WAYS}
+    found = {}
+    for name, own in by_way.items():
+        row = {
+            "mean_s": statistics.median(run.mean_s for run in own),
+            "least_s": min(run.mean_s for run in own),
+            "most_s": max(run.mean_s for run in own),
+            "makespan_s": statistics.median(run.makespan_s for run in own),
+        }
+        for other in ("queue", "kernel"):
+            pairs = zip(own, by_way[other], strict=True)
+            row[f"to_{other}"] = statistics.median(a.mean_s / b.mean_s for a, b in pairs)
+        found[name] = row
+    return found
+
+
+def text(found: Mapping[str, Mapping[str, float]]) -> str:
+    """Returns the table."""
+    lines = ["way      mean response (least - most)  makespan  to queue  to kernel"]
+    lines += [
+        f"{name:8} {row['mean_s']:9.2f} s ({row['least_s']:.2f} - {row['most_s']:.2f})"
+        f"  {row['makespan_s']:9.2f} s  {row['to_queue']:8.2f}  {row['to_kernel']:9.2f}"
+        for name, row in found.items()
+    ]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Runs the benchmark."""
+    options = argparse.ArgumentParser(
+        prog="scripts/dev bench together",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="example: scripts/dev bench together --several 2 --repeats 5",
+    )
+    options.add_argument("--workload", type=Path, default=WORKLOAD, help="(wavefront4)")
+    options.add_argument("--several", type=int, default=2, help="jobs a node takes (2)")
+    options.add_argument("--repeats", type=int, default=3, help="(3)")
+    options.add_argument("--mpi", default="mpich", help="mpich, openmpi or a path (mpich)")
+    options.add_argument("--json", type=Path, metavar="FILE")
+    given = options.parse_args()
+    if min(given.several, given.repeats) < 1:
+        options.error("--several and --repeats: 1 or more")
+    with in_one_line("together"), tempfile.TemporaryDirectory(prefix="cosched-t-") as tmp:
+        runs = measure(Path(tmp) / "run", given)
+        found = summary(runs)
+        print(text(found))
+        if given.json:
+            rows = {"runs": [asdict(run) for run in runs], "summary": found}
+            given.json.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""Starts the job of cosched-run in a domain, at once, by its agents."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
+
+import click
+
+from cosched.cli.domain.waiting import (
+    Sizes,
+    own_input,
+    private_files,
+    report_end,
+    run_to_end,
+)
+from cosched.cli.run.start import note, warn
+from cosched.cluster.submission import FROM_CLIENT
+from cosched.jobs.choices import Choices
+from cosched.jobs.client import Client
+from cosched.jobs.job import Job
+from cosched.jobs.tasks import Reports
+
+#: Options of cosched-run that belong to the MPI's own launcher, or to its start.
+_WITHOUT = (
+    ("hosts", "--hosts"),
+    ("waits_only", "--waits-only"),
+    ("account", "--account"),
+    ("dry_run", "--dry-run"),
+    ("as_json", "--json"),
+)
+
+
+def check_options(ctx: click.Context) -> None:
+    """Raises UsageError for options that have no meaning in a domain."""
+    given = [option for name, option in _WITHOUT if ctx.params[name]]
+    if ctx.params["register"] != "start":
+        given.append("--register init")
+    if given:
+        raise click.UsageError(f"--domain cannot be combined with {given[0]}.", ctx)
+
+
+def run_in_domain(job: Job, run_dir: Path, choices: Choices, *, verbose: bool) -> int:
+    """Runs the job as if its ranks ran here; returns its exit status. Raises CoschedError
+    if the domain cannot start it at once."""
+
+    def connect() -> Client:
+        return Client.connect(run_dir)
+
+    source = own_input()
+    with private_files() as (output, error):
+        job = dataclasses.replace(
+            job,
+            output=output,
+            error=error,
+            input=FROM_CLIENT if source is not None else job.input,
+            at_once=True,
+        )
+        with connect() as client:
+            submission = client.prepare(job, Reports(warn, note), choices)
+
+        def submit() -> int:
+            with connect() as client:
+                number = client.submit(submission)
+                if verbose:
+                    _say(f"job {number} on {', '.join(client.job(number)['hosts'])}")
+                return number
+
+        ended = run_to_end(connect, submit, Sizes(0, 0), source, _say)
+        return report_end(ended, _say)
+
+
+def _say(line: str) -> None:
+    print(f"cosched-run: {line}", file=sys.stderr)

@@ -1,0 +1,97 @@
+"""Removes the shared memory that MPI libraries leave when their tasks are killed.
+
+A library that is not finalized leaves its files in /dev/shm, and they take memory. A file
+is removed if it has the name of such a file, if a task of the job had it mapped, if it
+belongs to the job's user and no other user may open it, and if no process maps it any more.
+
+Limits: files of a node whose tasks died all at once are not known, so they stay.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Collection, Iterable, Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+
+SHARED_MEMORY = Path("/dev/shm")
+#: Names of MPICH, Open MPI and UCX.
+NAMES = (
+    "mpich_shm_*",
+    "mpich_shar_tmp*",
+    "sm_segment.*",
+    "vader_segment.*",
+    "osc_rdma.*",
+    "ucx_shm_*",
+)
+
+#: Device and inode of each file.
+Files = dict[Path, tuple[int, int]]
+
+
+def members(groups: Collection[int]) -> list[int]:
+    """Returns the processes in these process groups."""
+    found = []
+    for pid in _processes() if groups else ():
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if os.getpgid(pid) in groups:
+                found.append(pid)
+    return found
+
+
+def mapped_files(pids: Iterable[int]) -> Files:
+    """Returns the files of MPI libraries that these processes have mapped."""
+    found: Files = {}
+    for pid in pids:
+        for path in _mapped_paths(pid):
+            if path.parent == SHARED_MEMORY and _is_of_mpi(path.name):
+                with contextlib.suppress(OSError):
+                    status = path.lstat()
+                    found[path] = (status.st_dev, status.st_ino)
+    return found
+
+
+def remove_unused(files: Files) -> list[Path]:
+    """Removes the files that are still the same, belong to this user alone and are mapped
+    by no process; returns them."""
+    if not files:
+        return []
+    used = {path for pid in _processes() for path in _mapped_paths(pid)}
+    removed = []
+    for path, identity in files.items():
+        with contextlib.suppress(OSError):
+            status = path.lstat()
+            ours = (
+                (status.st_dev, status.st_ino) == identity
+                and stat.S_ISREG(status.st_mode)
+                and status.st_uid == os.geteuid()
+                and not status.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+            )
+            if ours and path not in used:
+                path.unlink()
+                removed.append(path)
+    return removed
+
+
+def _is_of_mpi(name: str) -> bool:
+    return any(fnmatch(name, pattern) for pattern in NAMES)
+
+
+def _processes() -> Iterator[int]:
+    for name in os.listdir("/proc"):
+        if name.isdecimal():
+            yield int(name)
+
+
+def _mapped_paths(pid: int) -> set[Path]:
+    """Returns the files in shared memory that a process maps; none if it is gone, or if it
+    belongs to another user."""
+    try:
+        text = Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape")
+    except OSError:
+        return set()
+    words = (line.split(maxsplit=5) for line in text.splitlines())
+    places = (parts[5] for parts in words if len(parts) == 6)
+    return {Path(place) for place in places if place.startswith(f"{SHARED_MEMORY}/")}

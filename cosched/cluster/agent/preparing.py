@@ -1,0 +1,72 @@
+"""Makes a steward's first frame from the job object, and the directory of its files."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Mapping
+from pathlib import Path
+
+from cosched.cluster.agent.frames import Prepare
+from cosched.cluster.agent.startup import Route
+from cosched.cluster.jobobject import JobObject
+from cosched.core.errors import CoschedError
+
+
+def directory_of(spool: Path, route: Route) -> Path:
+    """Returns the directory for the files of one world of a job."""
+    return spool / f"{route.job}.{route.start}.{route.world}"
+
+
+def make_directory(directory: Path, found: JobObject) -> None:
+    """Makes the directory for the job's user. Raises CoschedError if that fails."""
+    try:
+        directory.parent.mkdir(mode=0o711, exist_ok=True)
+        directory.mkdir(mode=0o700)
+        if os.geteuid() == 0:
+            os.chown(directory, found.uid, found.gid)
+    except OSError as error:
+        raise CoschedError(f"{directory}: {error.strerror}") from None
+
+
+def prepare(
+    route: Route,
+    found: JobObject,
+    directory: Path,
+    cpus: tuple[tuple[int, ...], ...],
+    environ_of_node: Mapping[str, str],
+) -> Prepare:
+    """Returns the frame with which the job's steward makes this node's tasks."""
+    world = f".{route.world}" if route.world else ""
+    return Prepare(
+        name=f"{found.name}.{route.job}.{route.start}{world}",
+        uid=found.uid,
+        gid=found.gid,
+        groups=_groups(found.uid, found.gid),
+        world=route.world,
+        commands=found.commands,
+        given=found.spawned.given if found.spawned else {},
+        environ={**found.environ, **environ_of_node},
+        cwd=found.cwd,
+        umask=found.umask,
+        place=route.place,
+        hosts=route.hosts,
+        counts=found.counts,
+        cpus=cpus,
+        pmi=found.pmi,
+        pmix_library=found.pmix_library,
+        directory=str(directory),
+        input=found.input,
+        output=found.output,
+        error=found.error,
+        label=found.label,
+        grace_s=found.grace_s,
+    )
+
+
+def _groups(uid: int, gid: int) -> tuple[int, ...]:
+    try:
+        name = pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return (gid,)
+    return tuple(os.getgrouplist(name, gid))

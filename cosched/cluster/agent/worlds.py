@@ -1,0 +1,256 @@
+"""Keeps the worlds that a job has spawned and the names that it has published, at its root.
+
+A world has a tree of its own, over nodes of the job, and starts as a job does: its tasks
+wait at their gates until all of them are made. The job's root is to a world's root what the
+controller is to the job's.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from cosched.cluster.agent.frames import Frame, OutputWritten, WriteOutput
+from cosched.cluster.agent.startup import Route
+from cosched.cluster.jobobject import JobObject, WorldObject, cut, encode_object
+from cosched.cluster.messages import (
+    Answered,
+    Ask,
+    Chunk,
+    Credit,
+    End,
+    Failure,
+    Message,
+    OfJob,
+    Order,
+    Output,
+    SendSignal,
+    StartFailed,
+    SubtreeEnded,
+    SubtreePrepared,
+    TaskFailed,
+)
+from cosched.cluster.pmi.questions import Answer, Command, Lookup, Publish, Spawn, Unpublish
+from cosched.core.cluster.startup.tree import Place
+from cosched.core.cluster.startup.worlds import Block, Part, place_world
+from cosched.core.errors import CoschedError
+
+#: What a world's root sends to the job's root.
+_FROM_WORLD = (SubtreePrepared, StartFailed, TaskFailed, SubtreeEnded, Output)
+#: The names of a job, so that a program without end cannot fill the agent's memory.
+NAMES_MOST = 10_000
+
+
+class Head(Protocol):
+    """Does for worlds what their job can do at its root."""
+
+    def send(self, to: str, message: Message) -> None:
+        """Sends a message to a member of the domain."""
+
+    def send_to_steward(self, frame: Frame) -> None:
+        """Sends a frame to the steward that writes the job's output."""
+
+    def task_failed(self, failure: Failure) -> None:
+        """Ends the job, because a task failed."""
+
+    def check_end(self) -> None:
+        """Ends the job if nothing of it is left."""
+
+
+@dataclass(slots=True)
+class _World:
+    """A world. waits: the question for it, until that is answered."""
+
+    root: str
+    blocks: tuple[Block, ...]
+    asker: str
+    waits: Ask | None
+
+
+class Names:
+    """The names of one job, each with its port."""
+
+    def __init__(self) -> None:
+        self._ports: dict[str, str] = {}
+
+    def answer(self, question: Publish | Lookup | Unpublish) -> Answer:
+        """Returns the answer to a question about names."""
+        name = question.name
+        if isinstance(question, Publish):
+            return self._publish(name, question.port)
+        if name not in self._ports:
+            return Answer(f"the name '{name}' is not published in this job")
+        if isinstance(question, Lookup):
+            return Answer(value=self._ports[name])
+        del self._ports[name]
+        return Answer()
+
+    def _publish(self, name: str, port: str) -> Answer:
+        if name in self._ports:
+            return Answer(f"the name '{name}' is published already")
+        if len(self._ports) >= NAMES_MOST:
+            return Answer(f"the job has published {NAMES_MOST} names; unpublish some")
+        self._ports[name] = port
+        return Answer()
+
+
+class Worlds:
+    """The worlds and published names of one job. slots: the number on each node."""
+
+    def __init__(self, route: Route, head: Head, slots: int, chunk_bytes: int) -> None:
+        self._route = route
+        self._head = head
+        self._slots = slots
+        self._chunk_bytes = chunk_bytes
+        self._found: JobObject | None = None
+        self._worlds: dict[int, _World] = {}
+        self._last = 0
+        self._names = Names()
+
+    @property
+    def empty(self) -> bool:
+        """Whether no task of any world is left."""
+        return not self._worlds
+
+    def begin(self, found: JobObject) -> None:
+        """Takes questions from now on."""
+        self._found = found
+
+    def close(self) -> None:
+        """Takes no question any more, and forgets worlds whose nodes end directly."""
+        self._found = None
+        self._worlds.clear()
+
+    def end(self, reason: str) -> None:
+        """Lets all worlds end, and starts no other."""
+        self._found = None
+        for number in self._worlds:
+            self._send(number, End(*self._start, reason, direct=False))
+
+    def signal(self, message: SendSignal) -> None:
+        """Passes a signal on to all worlds."""
+        for number in self._worlds:
+            self._send(number, message)
+
+    def written(self, frame: OutputWritten) -> None:
+        """Lets the tasks of a node go on writing."""
+        if frame.world in self._worlds:
+            self._send(frame.world, Credit(*self._start, frame.place, frame.written))
+
+    def concern(self, sender: str, message: OfJob) -> bool:
+        """Returns whether a message is for the job's root as such."""
+        if isinstance(message, Ask):
+            return True
+        world = self._worlds.get(message.world)
+        return (
+            world is not None and world.root == sender and isinstance(message, _FROM_WORLD)
+        )
+
+    def take(self, sender: str, message: OfJob) -> None:
+        """Takes a message that concerns the root. Raises CoschedError for one of a node
+        that the job does not have."""
+        number = message.world
+        match message:
+            case Ask():
+                self._take_question(sender, message)
+            case SubtreePrepared():
+                self._answer_spawn(number, Answer())
+                self._send(number, Order(*self._start, go=True))
+            case StartFailed():
+                self._answer_spawn(number, Answer(message.reason))
+            case TaskFailed():
+                self._head.task_failed(message.failure)
+            case SubtreeEnded():
+                self._answer_spawn(number, Answer("the start was given up"))
+                del self._worlds[number]
+                self._head.check_end()
+            case Output():
+                self._head.send_to_steward(
+                    WriteOutput(number, message.place, message.stream, message.data)
+                )
+
+    @property
+    def _start(self) -> tuple[int, int]:
+        return self._route.job, self._route.start
+
+    def _send(self, number: int, message: Message) -> None:
+        """Sends a message to a world's root."""
+        self._head.send(
+            self._worlds[number].root, msgspec.structs.replace(message, world=number)
+        )
+
+    def _take_question(self, sender: str, message: Ask) -> None:
+        if sender not in self._route.hosts:
+            raise CoschedError(f"job {message.job}: {sender} is not one of its nodes")
+        question = message.question
+        if self._found is None:
+            self._reply(sender, message, Answer("the job ends"))
+        elif not isinstance(question, Spawn):
+            self._reply(sender, message, self._names.answer(question))
+        else:
+            try:
+                self._spawn(sender, message, question, self._found)
+            except CoschedError as error:
+                self._reply(sender, message, Answer(str(error)))
+
+    def _spawn(self, sender: str, ask: Ask, question: Spawn, job: JobObject) -> None:
+        parts = [Part(each.ranks, self._places(each)) for each in question.commands]
+        blocks = place_world(parts, self._free(job))
+        found = WorldObject(tuple(block.ranks for block in blocks), question)
+        self._last += 1
+        root = self._route.hosts[blocks[0].place]
+        self._worlds[self._last] = _World(root, blocks, sender, ask)
+        for chunk in self._chunks(found, blocks):
+            self._send(self._last, chunk)
+
+    def _places(self, command: Command) -> tuple[Place, ...]:
+        hosts = self._route.hosts
+        for host in command.hosts:
+            if host not in hosts:
+                raise CoschedError(f"{host}: is not a node of this job")
+        return tuple(
+            place
+            for place, host in enumerate(hosts)
+            if not command.hosts or host in command.hosts
+        )
+
+    def _free(self, job: JobObject) -> list[int]:
+        """Returns the free slots of each of the job's nodes."""
+        used = Counter(dict(enumerate(job.counts)))
+        for world in self._worlds.values():
+            for block in world.blocks:
+                used[block.place] += block.ranks
+        return [self._slots - used[place] for place in range(len(job.counts))]
+
+    def _chunks(self, found: WorldObject, blocks: tuple[Block, ...]) -> list[Chunk]:
+        route = self._route
+        numbers = [n for first, last in route.nodes for n in range(first, last + 1)]
+        nodes = tuple((numbers[block.place],) * 2 for block in blocks)
+        parts = cut(encode_object(found), self._chunk_bytes)
+        return [
+            Chunk(
+                *self._start,
+                0,
+                nodes,
+                route.tree.arity,
+                route.exchange,
+                number,
+                len(parts),
+                numbers[0],
+                part,
+            )
+            for number, part in enumerate(parts)
+        ]
+
+    def _answer_spawn(self, number: int, answer: Answer) -> None:
+        """Answers the question for a world, once."""
+        world = self._worlds[number]
+        if world.waits is not None:
+            self._reply(world.asker, world.waits, answer)
+            world.waits = None
+
+    def _reply(self, to: str, ask: Ask, answer: Answer) -> None:
+        self._head.send(to, Answered(*self._start, ask.number, answer, world=ask.world))

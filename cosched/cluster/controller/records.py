@@ -1,0 +1,93 @@
+"""Keeps the records of the jobs that have not ended. Each change is stored at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cosched.cluster.controller.clock import DomainClock
+from cosched.cluster.controller.waits import Waits
+from cosched.cluster.store import JobStore, Record, State
+from cosched.core.errors import CoschedError
+
+#: The longest reason of an end, in characters.
+REASON_LENGTH = 2000
+
+
+class Records:
+    """The jobs of a domain. live: those that have not ended, by number.
+
+    log: takes one line about each end.
+    """
+
+    def __init__(
+        self, store: JobStore, clock: DomainClock, log: Callable[[str], None]
+    ) -> None:
+        self.live: dict[int, Record] = {}
+        self._store = store
+        self._clock = clock
+        self._log = log
+        self._waits = Waits()
+
+    def add(self, record: Record) -> tuple[Record, bool]:
+        """Stores a job; returns it with its number, and whether it is new here. A job that
+        was sent twice is stored once."""
+        number = self._store.add(record.submission.token, record)
+        if number in self.live:
+            return self.live[number], False
+        stored = self._store.find(number)
+        assert stored is not None
+        if not stored.state.over:
+            self.live[number] = stored
+        return stored, True
+
+    def restore(self, record: Record) -> None:
+        """Takes a stored job that has not ended, after a restart."""
+        self.live[record.number] = record
+        self._waits.note(record)
+
+    def get(self, number: int) -> Record:
+        """Returns a job that has not ended. Raises CoschedError for another."""
+        record = self.known(number)
+        if record.state.over:
+            raise CoschedError(f"job {number}: has ended ({record.state.value})")
+        return record
+
+    def known(self, number: int) -> Record:
+        """Returns a job, ended or not. Raises CoschedError if there is none."""
+        record = self.live.get(number) or self._store.find(number)
+        if record is None:
+            raise CoschedError(f"job {number}: there is no such job")
+        return record
+
+    async def wait(self, number: int) -> Record:
+        """Returns a job once it has ended."""
+        record = self.known(number)
+        return record if record.state.over else await self._waits.until_ended(number)
+
+    async def wait_running(self, number: int) -> Record:
+        """Returns a job once it runs or has ended."""
+        record = self.known(number)
+        there = record.state.over or record.state is State.RUNNING
+        return record if there else await self._waits.until_running(number)
+
+    def save(self, record: Record, state: State | None = None) -> None:
+        """Stores what has changed, and the state if one is given."""
+        record.state = state or record.state
+        self._store.save(record)
+        self._waits.note(record)
+
+    def finish(self, record: Record, state: State, status: int | None, reason: str) -> None:
+        """Stores the end of a job. status: None if no task of it has ended."""
+        record.status = 128 + 15 if status is None else status
+        record.reason = reason = _one_line(reason)
+        record.ended_ns = self._clock.now_ns()
+        self.save(record, state)
+        del self.live[record.number]
+        self._log(f"job {record.number}: {state.value}{': ' + reason if reason else ''}")
+
+
+def _one_line(reason: str) -> str:
+    """Returns what a node reported, fit for a log: it may have come from a user."""
+    line = " ".join(reason.split())
+    shown = "".join(each if each.isprintable() else "?" for each in line)
+    return shown if len(shown) <= REASON_LENGTH else f"{shown[:REASON_LENGTH]}..."

@@ -1,0 +1,237 @@
+"""Carries out starts of jobs: sends them to their nodes, and ends them.
+
+A step is stored before it has an effect: a start before its first message, the order to go
+before it is sent, and an end before the nodes may forget it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from cosched.cluster.config import DomainConfig
+from cosched.cluster.controller.clock import DomainClock
+from cosched.cluster.controller.members import Members
+from cosched.cluster.controller.records import Records
+from cosched.cluster.controller.starts import ActiveStart, Outbox, chunks, job_object
+from cosched.cluster.controller.strays import Strays
+from cosched.cluster.messages import (
+    Began,
+    End,
+    EndNoted,
+    Failure,
+    NodeEnded,
+    OfJob,
+    Order,
+    StartFailed,
+    SubtreeEnded,
+    SubtreePrepared,
+    TaskFailed,
+)
+from cosched.cluster.store import Record, State
+from cosched.core.cluster.queue.domain import Why
+from cosched.core.cluster.queue.nodes import Intervals
+from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S
+
+#: A job whose start failed through its nodes is tried so often.
+ATTEMPTS = 3
+_STATE_OF = {
+    Why.CANCELLED: State.CANCELLED,
+    Why.WALLTIME: State.TIMEOUT,
+    Why.NODE_LOST: State.NODE_LOST,
+}
+_REASON_OF = {
+    Why.CANCELLED: "cancelled",
+    Why.WALLTIME: "its time is over",
+    Why.NODE_LOST: "a node was lost",
+}
+
+
+class Starts:
+    """The starts that nodes have. active: by the number of the job.
+
+    on_over: called when the end of a start is stored; it gets whether the job waits again.
+    """
+
+    def __init__(
+        self,
+        config: DomainConfig,
+        members: Members,
+        records: Records,
+        clock: DomainClock,
+        strays: Strays,
+        send: Outbox,
+        log: Callable[[str], None],
+        on_over: Callable[[ActiveStart, bool], None],
+    ) -> None:
+        self.active: dict[int, ActiveStart] = {}
+        self._config = config
+        self._members = members
+        self._records = records
+        self._clock = clock
+        self._strays = strays
+        self._send = send
+        self._log = log
+        self._on_over = on_over
+
+    def configure(self, config: DomainConfig) -> None:
+        """Takes changed settings, for starts from now on."""
+        self._config = config
+
+    # --- orders of the controller ---------------------------------------------------------
+
+    def begin(self, record: Record, nodes: Intervals) -> None:
+        """Starts a job on these nodes."""
+        record.start += 1
+        record.nodes = nodes
+        self._records.save(record, State.STARTING)
+        hosts = self._members.names(nodes)
+        start = self.active[record.number] = ActiveStart(record, hosts)
+        grace_s = self._config.queue.grace_ns / NS_PER_S
+        try:
+            counts = self._members.counts(record.submission)
+            found = job_object(record, counts, grace_s)
+            secrets = [self._members.by_name[host].secret for host in hosts]
+            messages = chunks(record, found, self._config.startup, secrets)
+        except CoschedError as error:
+            start.failure = Failure(125, str(error))
+            start.ending = State.FAILED
+            asyncio.get_running_loop().call_soon(self._over, start)
+            return
+        for message in messages:
+            self._send(start.root, message)
+        start.timer = asyncio.get_running_loop().call_later(
+            self._config.life.prepare_ns / NS_PER_S, self._late, start
+        )
+
+    def recover(self, record: Record, hosts: list[str]) -> None:
+        """Takes a start that nodes have, after a restart."""
+        self.active[record.number] = ActiveStart(record, hosts)
+
+    def end(self, number: int, why: Why) -> None:
+        """Ends a job's tasks; its end will be reported."""
+        if why is Why.NODE_LOST:
+            return  # ``node_lost`` breaks its tree
+        start = self.active[number]
+        start.ending = start.ending or _STATE_OF[why]
+        end = End(start.record.number, start.record.start, _REASON_OF[why], direct=False)
+        self._send(start.root, end)
+
+    def node_lost(self, name: str) -> None:
+        """Ends the starts on a node that does not answer."""
+        for start in list(self.active.values()):
+            if name in start.hosts:
+                # The queue has not ordered this for a job that ends already.
+                self._break_tree(start, State.NODE_LOST, f"node {name} was lost")
+                self._node_is_done(start, name)
+
+    # --- messages of agents ---------------------------------------------------------------
+
+    def take(self, sender: str, message: OfJob) -> None:
+        """Handles a message about a start."""
+        start = self.active.get(message.job)
+        if start is None or start.record.start != message.start:
+            self._take_about_unknown(sender, message)
+            return
+        if isinstance(message, NodeEnded):
+            self._node_is_done(start, sender)
+            return
+        if sender != start.root:
+            self._log(f"job {message.job}: {sender} is not its root")
+            return
+        match message:
+            case SubtreePrepared():
+                self._prepared(start)
+            case Began():
+                start.record.started_ns = message.since_ns
+                self._records.save(start.record)
+            case StartFailed():
+                start.failure = start.failure or Failure(125, message.reason)
+                start.lost = start.lost or message.again
+            case TaskFailed():
+                start.failure = start.failure or message.failure
+            case SubtreeEnded():
+                start.failure = start.failure or message.failure
+                self._over(start)
+            case _:
+                self._log(f"{sender}: {type(message).__name__} is not for the controller")
+
+    def _take_about_unknown(self, sender: str, message: OfJob) -> None:
+        """Answers for a start that is not active: its end is stored, or it must end."""
+        if isinstance(message, SubtreeEnded):
+            self._send(sender, EndNoted(message.job, message.start))
+        if isinstance(message, SubtreeEnded | NodeEnded):
+            self._strays.ended(sender, message.job, message.start)
+        else:
+            self._strays.end(sender, message.job, message.start)
+
+    def _prepared(self, start: ActiveStart) -> None:
+        if start.timer is not None:
+            start.timer.cancel()
+        if start.ending is not None or start.failure is not None:
+            return  # its end is on the way
+        if not start.went:
+            start.record.started_ns = self._clock.now_ns()
+            self._records.save(start.record, State.RUNNING)
+        self._send(start.root, Order(start.record.number, start.record.start, go=True))
+
+    # --- ends -----------------------------------------------------------------------------
+
+    def _late(self, start: ActiveStart) -> None:
+        """Gives up a start whose nodes do not report."""
+        reason = f"the start took more than {self._config.life.prepare_ns // NS_PER_S} s"
+        start.lost = True
+        self._break_tree(start, State.FAILED, reason)
+
+    def _break_tree(self, start: ActiveStart, state: State, reason: str) -> None:
+        """Ends a job without its tree: each node reports for itself."""
+        start.lost = start.lost or state is State.NODE_LOST
+        start.ending = start.ending or state
+        start.failure = start.failure or Failure(128 + 9, reason)
+        if start.waits_for is None:
+            start.waits_for = set(start.hosts)
+            number, which = start.record.number, start.record.start
+            for host in start.hosts:
+                self._send(host, End(number, which, reason, direct=True))
+
+    def _node_is_done(self, start: ActiveStart, host: str) -> None:
+        if start.waits_for is not None:
+            start.waits_for.discard(host)
+            if not start.waits_for:
+                self._over(start)
+
+    def _over(self, start: ActiveStart) -> None:
+        """Stores the end of a start, and reports it."""
+        record = start.record
+        if self.active.get(record.number) is not start:
+            return
+        del self.active[record.number]
+        if start.timer is not None:
+            start.timer.cancel()
+        which = record.start
+        again = _starts_again(start)
+        if again:
+            record.started_ns = None
+            self._records.save(record, State.QUEUED)
+        else:
+            self._record_end(start)
+        self._send(start.root, EndNoted(record.number, which))
+        self._on_over(start, again)
+
+    def _record_end(self, start: ActiveStart) -> None:
+        failure = start.failure
+        state = start.ending or (State.DONE if failure is None else State.FAILED)
+        if failure is None and state is not State.DONE:
+            failure = Failure(128 + 15, state.value)
+        status = 0 if failure is None else failure.status
+        reason = "" if failure is None else failure.reason
+        self._records.finish(start.record, state, status, reason)
+
+
+def _starts_again(start: ActiveStart) -> bool:
+    if start.ending in (State.CANCELLED, State.TIMEOUT) or not start.lost:
+        return False
+    if start.went:
+        return start.record.submission.requeue
+    return start.record.start < ATTEMPTS and not start.record.submission.at_once

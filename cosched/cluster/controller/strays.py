@@ -1,0 +1,56 @@
+"""Keeps the starts that nodes still have although their end is stored already."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cosched.cluster.controller.starts import Outbox
+from cosched.cluster.messages import End
+
+_REASON = "the controller does not have this start"
+
+
+class Strays:
+    """Ends such starts. A node takes no job until its last one is gone.
+
+    on_change: called with a node's name when it gets its first one, or loses its last one.
+    """
+
+    def __init__(self, send: Outbox, on_change: Callable[[str], None]) -> None:
+        self._send = send
+        self._on_change = on_change
+        self._of_node: dict[str, set[tuple[int, int]]] = {}
+
+    def on(self, node: str) -> bool:
+        """Returns whether a node has any."""
+        return node in self._of_node
+
+    def replace(self, node: str, starts: set[tuple[int, int]]) -> None:
+        """Takes all that a node has, and ends them."""
+        if not starts:
+            self.forget(node)
+        elif node in self._of_node:
+            self._of_node[node] = set()
+        for job, start in starts:
+            self.end(node, job, start)
+
+    def end(self, node: str, job: int, start: int) -> None:
+        """Ends a start on a node."""
+        first = node not in self._of_node
+        self._of_node.setdefault(node, set()).add((job, start))
+        self._send(node, End(job, start, _REASON, direct=True))
+        if first:
+            self._on_change(node)
+
+    def ended(self, node: str, job: int, start: int) -> None:
+        """Notes that a node does not have a start any more."""
+        left = self._of_node.get(node)
+        if left is not None:
+            left.discard((job, start))
+            if not left:
+                self.forget(node)
+
+    def forget(self, node: str) -> None:
+        """Forgets those of a node: it is lost, or has none."""
+        if self._of_node.pop(node, None) is not None:
+            self._on_change(node)

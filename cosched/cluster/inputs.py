@@ -1,0 +1,131 @@
+"""Passes standard input on: from a user at a member's desk to the root of the user's job.
+
+A user gives input in pieces, each with its place in the whole. A piece is answered when
+rank 0 has room for more, so a user has one piece under way. After a broken connection the
+same piece may be given again. When a user leaves, the job's input ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from collections.abc import Awaitable, Callable, Collection
+from typing import Annotated
+
+import msgspec
+
+from cosched.cluster.desk import Person
+from cosched.cluster.messages import GiveInput, InputTaken, Message, Natural
+from cosched.core.errors import CoschedError
+
+#: The longest piece, in bytes.
+PIECE_MOST = 1 << 20
+#: For ``GiveInput.at``: behind all that came before.
+AT_END = -1
+
+
+class _Request(msgspec.Struct, frozen=True):
+    """Input for a job. node: its root."""
+
+    job: Natural
+    start: Natural
+    node: str
+    at: Annotated[int, msgspec.Meta(ge=-1, lt=1 << 62)]
+    data: bytes
+    last: bool = False
+
+
+class _What(msgspec.Struct, frozen=True):
+    do: str = ""
+
+
+_what = msgspec.json.Decoder(_What)
+_request = msgspec.json.Decoder(_Request)
+
+
+class Inputs:
+    """Input under way from this member. nodes: the names of the domain's nodes."""
+
+    def __init__(
+        self, nodes: Collection[str], send: Callable[[str, Message], None]
+    ) -> None:
+        self._nodes = nodes
+        self._send = send
+        # Answers to a former life of this member must not fit.
+        self._number = secrets.randbits(48)
+        self._open: dict[int, asyncio.Future[InputTaken]] = {}
+
+    def take(self, message: InputTaken) -> None:
+        """Takes the answer of a job's root."""
+        answer = self._open.get(message.number)
+        if answer is not None and not answer.done():
+            answer.set_result(message)
+
+    async def give(self, person: Person, request: _Request) -> InputTaken:
+        """Passes a piece on; returns the root's answer. Raises CoschedError if it cannot
+        be given."""
+        if request.node not in self._nodes:
+            raise CoschedError(f"node {request.node}: is not in this domain")
+        if len(request.data) > PIECE_MOST or request.at < 0:
+            raise CoschedError(f"input: a piece has at most {PIECE_MOST} bytes")
+        self._number += 1
+        number = self._number
+        self._open[number] = asyncio.get_running_loop().create_future()
+        self._pass(person, request, number, request.at)
+        try:
+            answer = await self._open[number]
+        finally:
+            del self._open[number]
+        if answer.problem:
+            raise CoschedError(answer.problem)
+        return answer
+
+    def end(self, person: Person, request: _Request) -> None:
+        """Ends the input to which the request belongs, after all that was given."""
+        end = msgspec.structs.replace(request, data=b"", last=True)
+        self._pass(person, end, 0, AT_END)
+
+    def _pass(self, person: Person, request: _Request, number: int, at: int) -> None:
+        message = GiveInput(
+            request.job, request.start, number, person.uid, at, request.data, request.last
+        )
+        self._send(request.node, message)
+
+
+class Visitor:
+    """Answers one user's connection: passes input on, and all other requests to
+    ``answer``. It is the ``Caller`` of a desk."""
+
+    def __init__(
+        self,
+        person: Person,
+        inputs: Inputs,
+        answer: Callable[[Person, bytes], Awaitable[bytes]],
+    ) -> None:
+        self._person = person
+        self._inputs = inputs
+        self._answer = answer
+        self._given: dict[tuple[int, int], _Request] = {}  # input that has not ended
+
+    async def answer(self, body: bytes) -> bytes:
+        """Returns the answer to one request."""
+        try:
+            if _what.decode(body).do != "input":
+                return await self._answer(self._person, body)
+            request = _request.decode(body)
+        except (msgspec.MsgspecError, RecursionError):  # the domain refuses it
+            return await self._answer(self._person, body)
+        try:
+            self._given[request.job, request.start] = request
+            taken = await self._inputs.give(self._person, request)
+        except CoschedError as error:
+            return json.dumps({"error": str(error)}).encode()
+        if request.last or not taken.open:
+            del self._given[request.job, request.start]
+        return json.dumps({"ok": {"taken": taken.taken, "open": taken.open}}).encode()
+
+    def leave(self) -> None:
+        """Ends the input that the user has left open."""
+        for request in self._given.values():
+            self._inputs.end(self._person, request)

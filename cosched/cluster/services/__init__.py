@@ -1,0 +1,1 @@
+"""Runs members of a domain as processes."""

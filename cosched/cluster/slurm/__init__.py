@@ -1,0 +1,1 @@
+"""Starts a domain inside a Slurm allocation: srun starts the agents as a job step."""

@@ -1,0 +1,45 @@
+"""Describes the Slurm allocation in which a command runs, by its environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cosched.core.errors import CoschedError
+from cosched.core.hostlist import expand_hosts
+
+# Two ports a job, below those that the kernel gives away by itself.
+_FIRST_PORT = 10_000
+_PAIRS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """The nodes of a Slurm job. here: the name of this machine; it is one of ``nodes`` in a
+    batch script, and may be another machine under salloc."""
+
+    job: int
+    nodes: tuple[str, ...]
+    here: str
+
+    @property
+    def port(self) -> int:
+        """The controller's port; agents have the next one. Jobs rarely have the same."""
+        return _FIRST_PORT + 2 * (self.job % _PAIRS)
+
+
+def find_allocation(environ: Mapping[str, str], hostname: str) -> Allocation | None:
+    """Returns the allocation that ``environ`` describes; None outside of Slurm."""
+    job, nodes = environ.get("SLURM_JOB_ID"), environ.get("SLURM_JOB_NODELIST")
+    if not job or not nodes:
+        return None
+    if not job.isdecimal():
+        raise CoschedError(f"SLURM_JOB_ID is '{job}': not the number of a job")
+    names = expand_hosts(nodes)
+    return Allocation(int(job), names, _here(environ, hostname, names))
+
+
+def _here(environ: Mapping[str, str], hostname: str, names: tuple[str, ...]) -> str:
+    """Returns Slurm's name of this machine if it has one, otherwise its host name."""
+    candidates = (environ.get("SLURMD_NODENAME", ""), hostname, hostname.partition(".")[0])
+    return next((name for name in candidates if name in names), hostname)

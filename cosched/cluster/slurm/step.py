@@ -1,0 +1,184 @@
+"""Starts the agents of an allocation by srun, as one job step, and the controller here.
+
+Each task of the step writes one line to srun, which puts the task's number in front. READY:
+its agent listens. ABSENT: its node does not see the run directory. FAILED: a reason
+follows. The tasks are numbered as the nodes. The controller ends with srun, so the domain
+ends with the step. Slurm may not end what has left the tree of the batch script.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import selectors
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cosched.cluster.member import READY
+from cosched.cluster.paths import DomainPaths
+from cosched.cluster.slurm.allocation import Allocation
+from cosched.cluster.up import CONTROLLER_MODULE, WITHIN_S, Place, start_member, wait_joined
+from cosched.core.errors import CoschedError
+
+STEP_MODULE = "cosched_daemons.stepagent"
+ABSENT = "absent"
+FAILED = "failed"
+_READ_BYTES = 1 << 16
+
+
+def allocation_places(allocation: Allocation, port: int) -> tuple[Place, ...]:
+    """Returns the nodes of the allocation; srun reaches them."""
+    return tuple(Place(name, f"{name}:{port}") for name in allocation.nodes)
+
+
+def mark_path(paths: DomainPaths) -> Path:
+    """Returns the file by which the nodes recognise the run directory."""
+    return paths.directory / "step.mark"
+
+
+def log_path(paths: DomainPaths) -> Path:
+    """Returns the file of srun's messages."""
+    return paths.directory / "step.log"
+
+
+def step_words(
+    srun: str, allocation: Allocation, paths: DomainPaths, mark: str
+) -> list[str]:
+    """Returns the command that starts one agent on each node.
+
+    The step overlaps with the job's other steps and has all CPUs and memory of the job.
+    Options are given where Slurm would take them from the environment of the batch script.
+    """
+    count = len(allocation.nodes)
+    return [
+        srun,
+        *(f"--jobid={allocation.job}", f"--nodes={count}", f"--ntasks={count}"),
+        *("--ntasks-per-node=1", "--distribution=block", "--overlap", "--mem=0"),
+        *("--cpu-bind=none", "--mpi=none", "--export=ALL", "--input=none"),
+        *("--kill-on-bad-exit=0", "--no-kill", "--wait=0"),
+        *("--label", "--chdir=/", "--job-name=cosched-agents"),
+        *("--", sys.executable, "-m", STEP_MODULE),
+        *("--run-dir", str(paths.run_dir), "--mark", mark),
+    ]
+
+
+def start_in_allocation(
+    paths: DomainPaths, allocation: Allocation, environ: Mapping[str, str]
+) -> None:
+    """Starts the step and the controller of a domain that is written, and waits until all
+    nodes have joined. Ends what it has started if one fails."""
+    for name in allocation.nodes:
+        paths.node(name).mkdir(mode=0o755, exist_ok=True)
+    with contextlib.ExitStack() as started:
+        step = _start_step(paths, allocation, environ)
+        started.callback(step.end)
+        controller = start_member(
+            Place(allocation.here, ""),
+            CONTROLLER_MODULE,
+            ["--run-dir", str(paths.run_dir), "--with", str(step.process.pid)],
+            paths.controller_log,
+        )
+        started.callback(controller.end)
+        controller.wait_ready()
+        step.wait_ready()
+        wait_joined(paths, allocation.nodes)
+        started.pop_all()
+    step.leave()
+    controller.leave()
+
+
+def _start_step(
+    paths: DomainPaths, allocation: Allocation, environ: Mapping[str, str]
+) -> Step:
+    srun = shutil.which("srun", path=environ.get("PATH"))
+    if srun is None:
+        raise CoschedError(
+            f"srun not found in job {allocation.job} of Slurm; add Slurm's commands to"
+            " PATH, or name the nodes with --hosts"
+        )
+    mark = secrets.token_hex(8)
+    mark_path(paths).write_text(mark)
+    with log_path(paths).open("wb") as log:
+        process = subprocess.Popen(
+            step_words(srun, allocation, paths, mark),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            start_new_session=True,
+            cwd="/",
+        )
+    return Step(process, allocation.nodes, paths)
+
+
+@dataclass(slots=True)
+class Step:
+    """A step that was started. nodes: by the numbers of its tasks."""
+
+    process: subprocess.Popen[bytes]
+    nodes: tuple[str, ...]
+    paths: DomainPaths
+    _missing: set[str] = field(default_factory=set)
+
+    def wait_ready(self, within_s: float = WITHIN_S) -> None:
+        """Raises CoschedError if an agent fails, the step ends or the time is over."""
+        self._missing = set(self.nodes)
+        deadline = time.monotonic() + within_s
+        rest = b""
+        assert self.process.stdout is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.process.stdout, selectors.EVENT_READ)
+            while self._missing:
+                if not selector.select(max(0.0, deadline - time.monotonic())):
+                    raise CoschedError(self._problem(f"within {within_s:g} s"))
+                data = os.read(self.process.stdout.fileno(), _READ_BYTES)
+                if not data:
+                    raise CoschedError(self._problem("before the step ended"))
+                *lines, rest = (rest + data).split(b"\n")
+                for line in lines:
+                    self._take(line.decode(errors="replace"))
+
+    def _take(self, line: str) -> None:
+        number, _, text = line.strip().partition(": ")
+        if not number.isdecimal() or int(number) >= len(self.nodes):
+            return  # of Slurm itself
+        node = self.nodes[int(number)]
+        what, _, reason = text.partition(" ")
+        if what == READY:
+            self._missing.discard(node)
+        elif what == ABSENT:
+            raise CoschedError(
+                f"{node} does not see {self.paths.run_dir} of this node; name a directory"
+                " that all nodes share: export COSCHED_RUN_DIR=$HOME/.cosched/$SLURM_JOB_ID"
+            )
+        elif what == FAILED:
+            raise CoschedError(f"{node}: agent: {reason}")
+
+    def _problem(self, when: str) -> str:
+        """Returns one line about the nodes that are not ready."""
+        missing = [name for name in self.nodes if name in self._missing]
+        names = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
+        log = log_path(self.paths)
+        lines = log.read_text(errors="replace").strip().splitlines()
+        errors = [line for line in lines if "error" in line] or lines
+        said = f"; {errors[-1]}" if errors else ""
+        count = f"{len(missing)} of {len(self.nodes)} nodes"
+        return f"{count} did not answer {when}: {names}{said} (log: {log})"
+
+    def end(self) -> None:
+        """Ends the step; srun forwards the end to its tasks."""
+        self.process.terminate()
+        self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+    def leave(self) -> None:
+        """Lets it run on without this process."""
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        self.process.returncode = 0  # or its end would be awaited

@@ -1,0 +1,58 @@
+"""Reads lists of host names as Slurm and its relatives write them: ``n[1-3,07],login``.
+
+Leading zeros of a range's first number are kept: ``n[08-10]`` is n08, n09 and n10. A name
+may have several pairs of brackets.
+"""
+
+from __future__ import annotations
+
+import re
+
+from cosched.core.errors import CoschedError
+
+#: A list of more names is a mistake.
+MOST_HOSTS = 1 << 20
+_WORD = re.compile(r"(?:[^][,\s]|\[[^][\s]*\])+")
+_RANGE = re.compile(r"([0-9]+)(?:-([0-9]+))?")
+
+
+def expand_hosts(text: str) -> tuple[str, ...]:
+    """Returns the names in their order. Raises CoschedError for a list that does not parse
+    or names a host twice."""
+    names: list[str] = []
+    for word in _split(text):
+        found = [""]
+        for part in re.split(r"(\[[^]]*\])", word):
+            ends = _numbers(part[1:-1], text) if part.startswith("[") else [part]
+            if len(names) + len(found) * len(ends) > MOST_HOSTS:
+                raise CoschedError(f"'{text[:60]}' names more than {MOST_HOSTS} hosts")
+            found = [head + end for head in found for end in ends]
+        names += found
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise CoschedError(f"'{text}' names {twice} twice")
+    return tuple(names)
+
+
+def _split(text: str) -> list[str]:
+    words, at = [], 0
+    while at <= len(text):
+        match = _WORD.match(text, at)
+        if match is None or (match.end() < len(text) and text[match.end()] != ","):
+            raise CoschedError(f"'{text}' is not a list of hosts such as n[1-3,7],n9")
+        words.append(match[0])
+        at = match.end() + 1
+    return words
+
+
+def _numbers(text: str, whole: str) -> list[str]:
+    found: list[str] = []
+    for part in text.split(","):
+        match = _RANGE.fullmatch(part)
+        if match is None:
+            raise CoschedError(f"'{whole}': '{part}' is not a number or a range")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if not first <= last < first + MOST_HOSTS:
+            raise CoschedError(f"'{whole}': the range '{part}' has no end")
+        found += [f"{number:0{len(match[1])}}" for number in range(first, last + 1)]
+    return found

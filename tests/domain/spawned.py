@@ -1,0 +1,45 @@
+"""Does what its parent named: a program that tests spawn."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+from mpi4py import MPI
+
+
+def node():
+    """Returns the node's name from the agent, an ancestor of this process."""
+    pid = os.getpid()
+    while True:
+        words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+        if "--node" in words:
+            return words[words.index("--node") + 1]
+        pid = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[1]
+
+
+what = sys.argv[1]
+parent = MPI.Comm.Get_parent()
+world = MPI.COMM_WORLD
+if what == "places":
+    parent.gather((node(), os.getcwd()), root=0)
+elif what == "nested":
+    child = MPI.COMM_SELF.Spawn(sys.executable, [__file__, "answer"])
+    parent.send(child.recv(source=0) + " twice", dest=0)
+    child.Disconnect()
+elif what == "answer":
+    parent.send("spawned", dest=0)
+elif what == "exit":
+    if world.rank == 1:
+        os._exit(3)
+    time.sleep(97.4)
+elif what == "abort":
+    if world.rank == 1:
+        world.Abort(6)
+    time.sleep(97.4)
+parent.Disconnect()
+if what == "sleep":
+    time.sleep(97.4)
+if what == "late":
+    time.sleep(1)
+    print(f"rank {world.rank} ends late", flush=True)

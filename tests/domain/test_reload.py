@@ -1,0 +1,68 @@
+"""Lets a controller read domain.toml again."""
+
+import signal
+from dataclasses import replace
+
+import pytest
+
+from tests.domain.user import User
+
+pytestmark = pytest.mark.mpi_job
+
+
+@pytest.fixture
+def user(make_rig):
+    rig = make_rig(1)
+    rig.start()
+    rig.until_up()
+    return User(rig)
+
+
+def write(rig, **queue):
+    rig.write_config(replace(rig.config, queue=replace(rig.config.queue, **queue)))
+
+
+def test_reload_is_for_jobs_that_are_submitted_later(user):
+    running = user.submit("sleep", "100")
+    user.rig.until_state(running, "running")
+    waiting = user.submit("true")
+    write(user.rig, policy="fcfs", default_time_ns=60 * 10**9, jobs_per_node=2)
+    line = (
+        "changed: queue.policy, queue.default_time; "
+        "needs a restart of the domain: queue.jobs_per_node\n"
+    )
+    assert user.run("cluster", "reload") == (0, line, "")
+    with user.rig.client() as client:
+        later = user.submit("true")
+        assert client.job(later)["time_ns"] == 60 * 10**9
+        assert (
+            client.job(waiting)["time_ns"] == client.job(running)["time_ns"] == 3600 * 10**9
+        )
+        assert client.job(running)["state"] == "running"
+    user.run("cancel", str(running))
+    assert user.rig.wait(waiting)["state"] == "done"
+
+
+def test_file_with_a_mistake_changes_nothing(user):
+    text = user.rig.paths.config.read_text()
+    user.rig.paths.config.write_text(text.replace('"easy"', '"fcfs"') + "beet = 1\n")
+    status, out, err = user.run("cluster", "reload")
+    assert (status, out) == (1, "")
+    assert err.startswith(f"cosched: {user.rig.paths.config}: life.beet: no such setting")
+    assert len(err.splitlines()) == 1
+    user.rig.paths.config.write_text(text)
+    assert user.run("cluster", "reload")[1] == "nothing has changed\n"
+
+
+def test_sighup_does_the_same(user):
+    write(user.rig, policy="wfp")
+    user.rig.members["controller"].send_signal(signal.SIGHUP)
+    line = "changed: queue.policy"
+    user.rig.until(lambda: line in user.rig.log("controller"), "has not read it")
+    assert user.rig.wait(user.submit("true"))["state"] == "done"
+
+
+def test_new_keys_need_a_restart(user):
+    other = user.rig.paths.keys / "n1.public"
+    other.write_text(user.rig.paths.keys.joinpath("controller.public").read_text())
+    assert "needs a restart of the domain: keys" in user.run("cluster", "reload")[1]

@@ -1,0 +1,47 @@
+"""Runs cosched's commands as a user of a domain."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.domain.rig import WITHIN_S
+
+BIN = Path(sys.executable).parent
+
+
+class User:
+    """Runs cosched's commands in a domain."""
+
+    def __init__(self, rig):
+        self.rig = rig
+        self.environ = {
+            **{k: v for k, v in os.environ.items() if not k.startswith("COSCHED_")},
+            "COSCHED_RUN_DIR": str(rig.paths.run_dir),
+            "COSCHED_RUNS": "off",
+            "PATH": f"{BIN}:{os.environ['PATH']}",
+        }
+
+    def start(self, *words, stdin=subprocess.DEVNULL, text=True, **environ):
+        return subprocess.Popen(
+            [BIN / "cosched", *words],
+            cwd=self.rig.work,
+            env={**self.environ, **environ},
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=text,
+        )
+
+    def run(self, *words, **environ):
+        """Returns status, stdout and stderr."""
+        with self.start(*words, **environ) as process:
+            out, err = process.communicate(timeout=2 * WITHIN_S)
+        return process.returncode, out, err
+
+    def submit(self, *words, **environ):
+        """Returns the number of a job that was submitted."""
+        status, out, err = self.run("submit", *words, **environ)
+        assert (status, err) == (0, ""), err
+        return int(re.fullmatch(r"job (\d+)\n", out)[1])

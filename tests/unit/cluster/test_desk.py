@@ -1,0 +1,104 @@
+"""A desk answers requests line by line, and one user cannot fill its memory."""
+
+import asyncio
+import json
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import pytest
+
+from cosched.cluster.desk import BYTES_PER_USER, Desk, Person
+from cosched.cluster.inputs import Inputs, Visitor
+from cosched.cluster.submission import LONGEST_REQUEST
+
+
+class Echo:
+    """Answers with the length of the request."""
+
+    async def answer(self, body):
+        return json.dumps(len(body)).encode()
+
+    def leave(self):
+        pass
+
+
+@asynccontextmanager
+async def desk(folder):
+    found = Desk(folder / "desk.sock", lambda person: Echo())
+    await found.open()
+    try:
+        yield found
+    finally:
+        await found.close()
+
+
+@asynccontextmanager
+async def caller(folder):
+    reader, writer = await asyncio.open_unix_connection(folder / "desk.sock", limit=1 << 20)
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+
+
+async def ask(connection, body):
+    reader, writer = connection
+    writer.write(body)
+    return json.loads(await asyncio.wait_for(reader.readline(), 20))
+
+
+def test_requests_of_each_length_are_answered_in_turn(tmp_path):
+    async def check():
+        async with desk(tmp_path), caller(tmp_path) as connection:
+            for size in (1, 2, 65_536, 65_537, 1_000_000, LONGEST_REQUEST, 3):
+                assert await ask(connection, b"x" * (size - 1) + b"\n") == size
+
+    asyncio.run(check())
+
+
+def test_request_that_is_too_long_is_refused(tmp_path):
+    async def check():
+        async with desk(tmp_path), caller(tmp_path) as connection:
+            answer = await ask(connection, b"x" * (LONGEST_REQUEST + 1))
+            assert answer == {"error": "the request is too long"}
+
+    asyncio.run(check())
+
+
+def test_unfinished_requests_of_a_user_are_bounded_together(tmp_path):
+    async def check():
+        size = LONGEST_REQUEST - 100
+        async with desk(tmp_path) as found, AsyncExitStack() as stack:
+            for _ in range(BYTES_PER_USER // size):
+                _, writer = await stack.enter_async_context(caller(tmp_path))
+                writer.write(b"x" * size)
+                await writer.drain()
+            one_more = await stack.enter_async_context(caller(tmp_path))
+            answer = await ask(one_more, b"x" * size + b"\n")
+            assert answer == {"error": "the request is too long"}
+            assert sum(found._bytes.values()) <= BYTES_PER_USER
+        async with desk(tmp_path) as found, caller(tmp_path) as connection:
+            assert await ask(connection, b"x\n") == 2
+            await asyncio.sleep(0.01)
+            assert not found._bytes
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"x":' + b"[" * 100_000,
+        json.dumps(
+            {"do": "input", "job": 2**70, "start": 1, "node": "n1", "at": 0, "data": ""}
+        ).encode(),
+        json.dumps(
+            {"do": "input", "job": 1, "start": 1, "node": "n1", "at": -(2**70), "data": ""}
+        ).encode(),
+    ],
+)
+def test_odd_input_goes_to_the_domain_which_refuses_it(body):
+    async def refuse(person, body):
+        return b"refused"
+
+    visitor = Visitor(Person(7, 7), Inputs({"n1"}, lambda *_: None), refuse)
+    assert asyncio.run(visitor.answer(body)) == b"refused"

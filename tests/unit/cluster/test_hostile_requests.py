@@ -1,0 +1,104 @@
+"""Requests of a hostile user are answered by one line; the controller goes on."""
+
+import asyncio
+import json
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cosched.cluster.config import DomainConfig
+from cosched.cluster.controller.jobs import Jobs
+from cosched.cluster.controller.members import Members, NodeState
+from cosched.cluster.controller.requests import Requests
+from cosched.cluster.desk import Person
+from cosched.cluster.store import JobStore
+
+USER = Person(4711, 4711)
+OTHER = Person(4712, 4712)
+JOB = {"token": "t", "name": "a", "argv": ["/bin/true"], "environ": {}, "cwd": "/"}
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=3), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+
+
+@pytest.fixture
+def requests(tmp_path):
+    config = DomainConfig("test", "127.0.0.1:1", {"n1": "127.0.0.1:2"}, 4)
+    store = JobStore(tmp_path / "jobs.sqlite")
+    members = Members(config)
+    jobs = Jobs(config, store, members, lambda *_: None, lambda _: None)
+    yield Requests(config, jobs, store, members, lambda: None, reload=None)
+    store.close()
+
+
+def ask(requests, person, **request):
+    body = request.pop("body", None) or json.dumps(request).encode()
+
+    async def answer():
+        return await asyncio.wait_for(requests.answer(person, body), 5)
+
+    return json.loads(asyncio.run(answer()))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"ranks": 10**12},
+        {"nodes": 10**12, "ppn": 1},
+        {"ranks": 4 * 10**9, "nodes": 4 * 10**9},
+        {"time_ns": 2**70},
+        {"time_ns": 10**400},
+        {"ranks": -(10**30)},
+        {"umask": -1},
+        {"token": ""},
+        {"token": "x" * 1000},
+        {"argv": ["/bin/true", "a\0b"]},
+        {"environ": {"A=B": "c"}},
+        {"output": "\0"},
+        {"output": "\ud800"},
+    ],
+)
+def test_submission_that_cannot_be_is_refused(requests, more):
+    assert "error" in ask(requests, USER, do="submit", job={**JOB, **more})
+
+
+@pytest.mark.parametrize("ended", ["x", -1, 1e400, [], {}, 1.5])
+def test_odd_number_of_ended_jobs_is_refused(requests, ended):
+    assert "error" in ask(requests, USER, do="queue", ended=ended)
+
+
+def test_deeply_nested_request_is_refused(requests):
+    assert "error" in ask(requests, USER, body=b"[" * 1_000_000)
+
+
+@settings(
+    max_examples=200,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    st.sampled_from(
+        ["queue", "job", "cancel", "hold", "unhold", "nodes", "drain", "submit"]
+    ),
+    st.dictionaries(
+        st.sampled_from(["job", "ended", "names", "until", "reason"]), anything
+    ),
+    st.sampled_from([USER, Person(0, 0)]),
+)
+def test_each_request_has_an_answer(requests, what, more, person):
+    assert ask(requests, person, **{"do": what, **more}).keys() <= {"ok", "error"}
+
+
+def test_token_of_another_user_gives_no_job(requests, monkeypatch):
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    requests._members.by_number[0].state = NodeState.UP
+    assert ask(requests, USER, do="submit", job=JOB) == {"ok": {"job": 1}}
+    assert ask(requests, USER, do="submit", job=JOB) == {"ok": {"job": 1}}
+    assert "taken" in ask(requests, OTHER, do="submit", job=JOB)["error"]

@@ -1,0 +1,118 @@
+"""Input of rank 0: pieces in order at the root's agent, and the pipe of its steward."""
+
+import os
+import selectors
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cosched.cluster.agent.frames import InputWritten, WriteInput
+from cosched.cluster.agent.input import WAITING_MOST, InputGate, InputPipe
+from cosched.cluster.inputs import AT_END
+from cosched.cluster.messages import GiveInput, InputTaken
+
+
+class Root:
+    """An InputGate of a job of user 7, and what it sends."""
+
+    def __init__(self):
+        self.answers, self.frames = [], []
+        self.gate = InputGate(7, lambda _, answer: self.answers.append(answer), self.write)
+
+    def write(self, frame):
+        self.frames.append(frame)
+
+    def give(self, number, at, data, *, uid=7, last=False):
+        self.gate.take("n2", GiveInput(1, 1, number, uid, at, data, last))
+
+    def written(self):
+        return b"".join(frame.data for frame in self.frames)
+
+
+def test_piece_is_answered_when_it_is_written():
+    root = Root()
+    root.give(1, 0, b"abcd")
+    root.gate.wrote(InputWritten(3, True))
+    assert root.answers == []
+    root.gate.wrote(InputWritten(1, True))
+    assert root.answers == [InputTaken(1, 4, True, "")]
+
+
+def test_end_of_the_job_answers_all():
+    root = Root()
+    root.give(1, 0, b"abcd")
+    root.gate.close()
+    root.give(2, 4, b"efgh")
+    assert root.answers == [InputTaken(1, 0, False, ""), InputTaken(2, 0, False, "")]
+    assert root.written() == b"abcd"
+
+
+def test_input_of_another_user_is_refused():
+    root = Root()
+    root.give(1, 0, b"bad", uid=8)
+    root.give(2, 0, b"good", uid=0)
+    assert root.answers == [InputTaken(1, 0, True, "job 1: belongs to another user")]
+    assert root.written() == b"good"
+
+
+def test_gap_and_input_that_heaps_up_are_refused():
+    root = Root()
+    root.give(1, 5, b"late")
+    assert root.answers[0].problem == "job 1: its input before byte 5 is missing"
+    root.give(2, 0, b"x" * (WAITING_MOST + 1))
+    root.give(3, WAITING_MOST + 1, b"y")
+    assert root.answers[1].problem.endswith("has not read the input that came before")
+    assert len(root.written()) == WAITING_MOST + 1
+
+
+@given(st.binary(max_size=60), st.data())
+def test_pieces_given_again_arrive_once(data, draw):
+    root, at = Root(), 0
+    while at < len(data):
+        begin = draw.draw(st.integers(0, at))
+        end = draw.draw(st.integers(begin, len(data)))
+        root.give(1, begin, data[begin:end])
+        at = max(at, end)
+    root.give(2, AT_END, b"", last=True)
+    assert root.written() == data
+    assert root.frames[-1].last
+
+
+class Rank:
+    """The reader of an InputPipe, and what the steward reports."""
+
+    def __init__(self):
+        self.selector = selectors.DefaultSelector()
+        self.frames = []
+        self.pipe = InputPipe(self.selector, self.frames.append)
+
+    def run(self):
+        """Does what the steward's loop does when the pipe has room."""
+        for key, _ in self.selector.select(0):
+            key.data()
+
+
+def test_pipe_takes_what_it_has_room_for_and_the_rest_later():
+    rank, data = Rank(), os.urandom(1 << 20)
+    rank.pipe.add(WriteInput(data, False))
+    rank.pipe.add(WriteInput(b"", True))
+    read = b""
+    while more := os.read(rank.pipe.reader, 1 << 16):
+        read += more
+        rank.run()
+    assert read == data
+    assert sum(frame.written for frame in rank.frames) == len(data)
+    assert not rank.frames[-1].open
+    assert not rank.selector.get_map()
+
+
+def test_reader_that_leaves_ends_the_input():
+    rank = Rank()
+    rank.pipe.add(WriteInput(b"x" * (1 << 20), False))
+    os.close(rank.pipe.reader)
+    rank.run()
+    assert not rank.frames[-1].open
+    assert not rank.selector.get_map()
+    count = len(rank.frames)
+    rank.pipe.add(WriteInput(b"more", True))
+    assert len(rank.frames) == count

@@ -1,0 +1,67 @@
+"""A new domain.toml: what is taken at once, and what needs a restart."""
+
+from dataclasses import fields, replace
+
+import pytest
+
+from cosched.cluster.config import (
+    DomainConfig,
+    LifeSettings,
+    QueueSettings,
+    StartupSettings,
+)
+from cosched.cluster.controller.reloading import compare
+from cosched.core.errors import CoschedError
+
+OLD = DomainConfig("d", "a:1", {"n1": "a:2", "n2": "a:3"})
+
+
+def test_live_settings_are_taken_and_named():
+    new = replace(
+        OLD, queue=QueueSettings("fcfs", 1, 5, 6), life=LifeSettings(10**9, 3 * 10**9)
+    )
+    change = compare(OLD, new)
+    assert change.config == new
+    assert change.text == (
+        "changed: queue.policy, queue.default_time, queue.grace, life.lost_after"
+    )
+
+
+def test_other_settings_stay_and_need_a_restart():
+    new = replace(
+        OLD,
+        controller="a:9",
+        nodes={"n2": "a:3", "n1": "a:2"},
+        slots=3,
+        queue=QueueSettings(jobs_per_node=2),
+        startup=StartupSettings(chunk_bytes=1),
+    )
+    change = compare(OLD, new)
+    assert (change.config, change.changed) == (OLD, ())
+    assert change.text == (
+        "needs a restart of the domain: controller, nodes, slots, queue.jobs_per_node, "
+        "startup.chunk"
+    )
+
+
+def test_same_file_changes_nothing():
+    assert compare(OLD, OLD).text == "nothing has changed"
+
+
+def test_live_part_must_fit_the_part_that_stays():
+    life = LifeSettings(beat_ns=10**8, lost_after_ns=10**9)
+    with pytest.raises(CoschedError, match="at least twice the old"):
+        compare(OLD, replace(OLD, life=life))
+
+
+def test_each_setting_is_compared():
+    tables = {"queue": QueueSettings, "startup": StartupSettings, "life": LifeSettings}
+    for name, kind in tables.items():
+        for field in fields(kind):
+            value = getattr(kind(), field.name)
+            other = f"{value}x" if isinstance(value, str) else value * 2
+            new = replace(OLD, **{name: replace(kind(), **{field.name: other})})
+            if field.name == "beat_ns":
+                continue  # tested above
+            change = compare(OLD, new)
+            assert len(change.changed) + len(change.restart) == 1, field.name

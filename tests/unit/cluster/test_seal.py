@@ -1,0 +1,60 @@
+"""A job object that the controller did not seal for a node's start is refused."""
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from cosched.cluster.agent.proofs import Proofs
+from cosched.cluster.agent.startup import Route
+from cosched.cluster.seal import Tied, make_secret, seal, unseal
+from cosched.core.cluster.startup.tree import Tree
+from cosched.core.errors import CoschedError
+
+TIED = Tied(7, 1, ((0, 2),), 2, "siblings")
+SECRETS = [make_secret() for _ in range(3)]
+SEALED = seal(b"object", TIED, SECRETS)
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_each_node_gets_the_object(place):
+    assert unseal(SEALED, TIED, place, SECRETS[place]) == b"object"
+
+
+@pytest.mark.parametrize(
+    "tied",
+    [
+        replace(TIED, job=8),
+        replace(TIED, start=2),
+        replace(TIED, nodes=((0, 1), (3, 3))),
+        replace(TIED, arity=3),
+        replace(TIED, exchange="through-root"),
+    ],
+)
+def test_object_of_another_start_is_refused(tied):
+    with pytest.raises(CoschedError, match="not the one that the controller sent"):
+        unseal(SEALED, tied, 1, SECRETS[1])
+
+
+def test_changed_objects_and_foreign_proofs_are_refused():
+    data, proofs = msgspec.msgpack.decode(SEALED)
+    for forged in (
+        msgspec.msgpack.encode([b"evil", proofs]),
+        msgspec.msgpack.encode([data, b""]),
+        msgspec.msgpack.encode([data, proofs[16:] + proofs[:16]]),
+        seal(b"evil", TIED, [SECRETS[0]] * 3),
+        SEALED[:-1],
+        b"\xc1",
+    ):
+        with pytest.raises(CoschedError):
+            unseal(forged, TIED, 1, SECRETS[1])
+
+
+def test_start_that_comes_again_is_refused():
+    proofs = Proofs()
+    proofs.secret = SECRETS[1]
+    hosts = ("n1", "n2", "n3")
+    route = Route(7, 1, 1, TIED.nodes, hosts, Tree(3, 2), TIED.exchange, 0, hosts[0])
+    assert proofs.open(route, SEALED) == b"object"
+    with pytest.raises(CoschedError, match="was here before"):
+        proofs.open(route, SEALED)

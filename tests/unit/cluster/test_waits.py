@@ -1,0 +1,63 @@
+"""Requests that wait for a job leave nothing behind when their users leave."""
+
+import asyncio
+import json
+
+import pytest
+
+from cosched.cluster.config import DomainConfig
+from cosched.cluster.controller.controller import Controller
+from cosched.cluster.controller.waits import Waits
+from cosched.cluster.keys import load_keys, make_keys
+from cosched.cluster.messages import PROTOCOL, Hello, UserLeft, UserRequest
+from cosched.cluster.paths import DomainPaths
+from cosched.cluster.store import JobStore, Record, State
+from cosched.cluster.submission import Submission
+
+JOB = Submission(token="t", name="a", argv=("/bin/true",), environ={}, cwd="/")
+
+
+def test_wait_of_a_user_who_left_is_removed():
+    async def leave():
+        waits = Waits()
+        task = asyncio.create_task(waits.until_ended(1))
+        await asyncio.sleep(0)
+        assert waits._for_end[1]
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not waits._for_end[1]
+
+    asyncio.run(leave())
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_controller_forgets_requests_of_users_who_left(tmp_path, restarted):
+    config = DomainConfig("test", "127.0.0.1:1", {"n1": "127.0.0.1:2"}, 4)
+    make_keys(tmp_path / "keys", config.members)
+    keys = load_keys(tmp_path / "keys", "controller", config.members)
+    store = JobStore(tmp_path / "jobs.sqlite")
+    store.add("t", Record(0, 7, 7, JOB, 0, State.HELD))
+    controller = Controller(config, keys, DomainPaths(tmp_path), store, print)
+    controller._jobs.restore(store.live()[0])
+    controller._links.send = lambda *_: None
+
+    async def leave():
+        body = json.dumps({"do": "wait", "job": 1}).encode()
+        for number in range(3):
+            controller._take("n1", UserRequest(number, 7, 7, body))
+        await asyncio.sleep(0.01)
+        assert len(controller._tasks) == 3
+        controller._lose(controller._members.by_name["n1"], "a test")
+        await asyncio.sleep(0.01)
+        assert len(controller._tasks) == 3  # the node may come back
+        if restarted:
+            controller._take("n1", Hello(PROTOCOL, 8, config.digest(), {"slots": 4}, ()))
+        else:
+            for number in range(3):
+                controller._take("n1", UserLeft(number))
+        await asyncio.sleep(0.01)
+        assert not controller._tasks
+
+    asyncio.run(leave())
+    store.close()
