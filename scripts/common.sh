@@ -38,6 +38,12 @@ need_packages() {
     fi
 }
 
+# need_slurm: installs the Slurm of Debian that labs run.
+need_slurm() {
+    need_packages slurmctld=slurmctld slurmd=slurmd slurm-client=srun munge=munged \
+        "slurm-wlm-basic-plugins=/usr/lib/*/slurm-wlm/mpi_pmi2.so"
+}
+
 # make_venv NAME EXTRAS: the environment $root/NAME with this project installed (editable)
 # and its extras; made again when pyproject.toml, setup.py or the C sources change.
 make_venv() {

@@ -20,22 +20,19 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from rich.progress import Progress
 
+from benchmarks.domain_lab import crowded_domain
 from cosched.bench.workload.build import build_program
 from cosched.cli.run.site import find_site
 from cosched.cluster.client import Client, make_submission
-from cosched.cluster.config import PORT, DomainConfig
-from cosched.cluster.paths import DomainPaths
 from cosched.cluster.pmi.pmix_installation import find_installation
-from cosched.cluster.up import lab_places, start_domain, stop_domain, write_domain
 from cosched.core.errors import CoschedError
-from cosched.lab import life, slurm
+from cosched.lab import slurm
 from cosched.lab.lab import Lab
-from cosched.lab.plan import plan_crowded_nodes
 from cosched.lab.slurm_conf import SHARED
 from cosched.launch.family import Family, Mpi
 from cosched.launch.job import Job, Request, resolve
@@ -54,7 +51,7 @@ class Bench:
     def __init__(self, lab: Lab, mpi: Mpi, program: Path) -> None:
         self._lab = lab
         self._mpi = mpi
-        self._program = program
+        self.program = program
         self._client = Client.connect(lab.run_dir, lab.nodes[0].name)
         self._library = ""
         if mpi.family is Family.OPENMPI:
@@ -68,8 +65,8 @@ class Bench:
         output = self._lab.run_dir / "launch.out"
         output.unlink(missing_ok=True)
         submission = make_submission(
-            [str(self._program)],
-            environ={**os.environ, **self._transport(self._job(nodes, tasks))},
+            [str(self.program)],
+            environ={**os.environ, **self.transport(nodes, tasks)},
             cwd="/",
             nodes=nodes,
             ppn=tasks,
@@ -95,10 +92,10 @@ class Bench:
             raise CoschedError(f"mpiexec failed: {done.stderr.strip()[-200:]}")
         return float(done.stdout.split()[-1]) - began
 
-    def _transport(self, job: Job) -> dict[str, str]:
+    def transport(self, nodes: int, tasks: int) -> dict[str, str]:
         """Returns the variables that choose the transport which mpiexec gets as options."""
         if self._mpi.family is not Family.OPENMPI:
-            return job.own_environment()
+            return self._job(nodes, tasks).own_environment()
         return {
             "OMPI_MCA_pml": "ob1",
             "OMPI_MCA_btl": "tcp,self",
@@ -110,39 +107,48 @@ class Bench:
         ways."""
         hosts = tuple(node.name for node in self._lab.nodes[:nodes])
         request = Request(
-            (str(self._program),), nodes * tasks, tasks, str(self._mpi.mpiexec), root=True
+            (str(self.program),), nodes * tasks, tasks, str(self._mpi.mpiexec), root=True
         )
         places = Places(Path(sys.executable).parent, os.environ)
         return resolve(request, find_site(self._lab.run_dir, hosts), places)
 
 
 class Srun:
-    """Starts ``program`` by srun in an allocation of all nodes of the lab.
+    """Starts the program of ``bench`` by srun in an allocation of all nodes of the lab.
 
-    conf: ``slurm.conf`` of the Slurm that is up. tasks: the most on a node.
+    conf: ``slurm.conf`` of the Slurm that is up. tasks: the most on a node. Raises
+    CoschedError if this Slurm cannot start the MPI.
     """
 
-    def __init__(self, lab: Lab, conf: Path, mpi: Mpi, program: Path, tasks: int) -> None:
+    def __init__(self, lab: Lab, conf: Path, bench: Bench, mpi: Mpi, tasks: int) -> None:
         self._enter = lab.enter_argv(lab.nodes[0].name, "/")
         self._environ = {**os.environ, "SLURM_CONF": str(conf)}
         self._type = "pmix" if mpi.family is Family.OPENMPI else "pmi2"
-        self._program = program
+        self._bench = bench
+        known = self._run(("srun", "--mpi=list"), {}).split()
+        if self._type not in known:
+            raise CoschedError(
+                f"srun cannot start {mpi.title}: this Slurm lacks the MPI type "
+                f"'{self._type}' (scripts/slurm-lab names its packages)"
+            )
         words = ["salloc", "--no-shell", "--quiet", "--job-name=launch", "--mem-per-cpu=1"]
-        self._run(*words, f"--nodes={len(lab.nodes)}", f"--ntasks-per-node={tasks}")
-        self._job = self._run("squeue", "--noheader", "--format=%A").strip()
+        words += [f"--nodes={len(lab.nodes)}", f"--ntasks-per-node={tasks}"]
+        self._run(words, {})
+        self._job = self._run(("squeue", "--noheader", "--format=%A"), {}).strip()
 
     def __call__(self, nodes: int, tasks: int) -> float:
         """Returns the seconds until the last rank left MPI_Init."""
+        transport = self._bench.transport(nodes, tasks)
         began = time.time()
         words = ["srun", f"--jobid={self._job}", "--overlap", f"--mpi={self._type}"]
         words += [f"--nodes={nodes}", f"--ntasks={nodes * tasks}"]
-        words += [f"--ntasks-per-node={tasks}", str(self._program)]
-        return float(self._run(*words).split()[-1]) - began
+        words += [f"--ntasks-per-node={tasks}", str(self._bench.program)]
+        return float(self._run(words, transport).split()[-1]) - began
 
-    def _run(self, *words: str) -> str:
+    def _run(self, words: Sequence[str], environ: Mapping[str, str]) -> str:
         done = subprocess.run(
             [*self._enter, *words],
-            env=self._environ,
+            env={**self._environ, **environ},
             capture_output=True,
             text=True,
             check=False,
@@ -165,23 +171,14 @@ def measure(
     if mpi.mpicc is None:
         raise CoschedError(f"no mpicc beside {mpi.mpiexec}")
     program = build_program(SOURCE, mpi.mpicc, os.environ)
-    planned = plan_crowded_nodes(max(nodes), 1, life.usable_siblings())
-    lab = life.make_lab(run_dir, planned, daemons=False)
     with contextlib.ExitStack() as up:
-        up.callback(life.down, run_dir)
-        paths, places = DomainPaths(run_dir), lab_places(lab, PORT + 1)
-        first = lab.nodes[0]
-        addresses = {place.name: place.address for place in places}
-        config = DomainConfig("launch", f"{first.address}:{PORT}", addresses, SLOTS)
-        write_domain(paths, config)
-        start_domain(paths, places)
-        up.callback(stop_domain, paths, first.name, end_jobs=True)
+        lab = up.enter_context(crowded_domain(run_dir, max(nodes), SLOTS))
         bench = Bench(lab, mpi, program)
         ways: dict[str, Start] = {"agents": bench.by_agents, "mpiexec": bench.by_mpiexec}
         if by_slurm:
             conf = slurm.up(run_dir, os.environ, SHARED, SLOTS)
             up.callback(slurm.down, run_dir, os.environ)
-            ways["srun"] = Srun(lab, conf, mpi, program, max(tasks))
+            ways["srun"] = Srun(lab, conf, bench, mpi, max(tasks))
         return _measure(ways, nodes, tasks, repeats)
 
 

@@ -19,14 +19,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from benchmarks.domain_lab import crowded_domain
 from cosched.cluster.client import Client, make_submission
-from cosched.cluster.config import PORT, DomainConfig
-from cosched.cluster.paths import DomainPaths
-from cosched.cluster.up import lab_places, start_domain, stop_domain, write_domain
 from cosched.core.errors import CoschedError
-from cosched.lab import life, slurm
+from cosched.lab import slurm
 from cosched.lab.lab import Lab
-from cosched.lab.plan import plan_crowded_nodes
 from cosched.lab.slurm_conf import SHARED
 
 _POLL_S = 0.05
@@ -85,18 +82,10 @@ class Bench:
 
 def measure(run_dir: Path, nodes: int, jobs: int) -> dict[str, dict[str, float]]:
     """Returns the submissions and the jobs a second of each way."""
-    planned = plan_crowded_nodes(nodes, 1, life.usable_siblings())
-    lab = life.make_lab(run_dir, planned, daemons=False)
     with contextlib.ExitStack() as up:
-        up.callback(life.down, run_dir)
+        lab = up.enter_context(crowded_domain(run_dir, nodes, 1))
         conf = slurm.up(run_dir, os.environ, SHARED)
         up.callback(slurm.down, run_dir, os.environ)
-        paths, places = DomainPaths(run_dir), lab_places(lab, PORT + 1)
-        addresses = {place.name: place.address for place in places}
-        controller = f"{lab.nodes[0].address}:{PORT}"
-        write_domain(paths, DomainConfig("jobs", controller, addresses, 1))
-        start_domain(paths, places)
-        up.callback(stop_domain, paths, lab.nodes[0].name, end_jobs=True)
         bench = Bench(lab, conf, run_dir)
         return {
             "client": _time(bench.by_client, bench.domain_is_empty, jobs),

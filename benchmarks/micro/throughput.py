@@ -16,20 +16,15 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.domain_lab import crowded_domain
 from cosched.cluster.client import Client, make_submission
-from cosched.cluster.config import PORT, DomainConfig, QueueSettings
-from cosched.cluster.paths import DomainPaths
-from cosched.cluster.up import lab_places, start_domain, stop_domain, write_domain
+from cosched.cluster.config import QueueSettings
 from cosched.core.errors import CoschedError
-from cosched.lab import life
 from cosched.lab.lab import Lab
-from cosched.lab.plan import plan_crowded_nodes
 
 SUBMITTERS = 4
 #: ``cosched queue`` runs so long after it has ended.
@@ -47,26 +42,6 @@ class Plan:
     seconds: float
     nodes: int
     per_node: int
-
-
-@contextmanager
-def domain(run_dir: Path, plan: Plan) -> Iterator[Lab]:
-    """Starts a lab with a domain on all of its nodes."""
-    planned = plan_crowded_nodes(plan.nodes, 1, life.usable_siblings())
-    lab = life.make_lab(run_dir, planned, daemons=False)
-    try:
-        paths, places = DomainPaths(run_dir), lab_places(lab, PORT + 1)
-        addresses = {place.name: place.address for place in places}
-        queue = QueueSettings(jobs_per_node=plan.per_node)
-        controller = f"{lab.nodes[0].address}:{PORT}"
-        write_domain(paths, DomainConfig("throughput", controller, addresses, 1, queue))
-        start_domain(paths, places)
-        try:
-            yield lab
-        finally:
-            stop_domain(paths, lab.nodes[0].name, end_jobs=True)
-    finally:
-        life.down(run_dir)
 
 
 @dataclass(frozen=True)
@@ -167,7 +142,8 @@ def check(client: Client, numbers: list[int], ran: Path) -> list[str]:
 def measure(run_dir: Path, plan: Plan) -> dict[str, float]:
     """Runs all jobs; returns the figures. Raises CoschedError if one is lost."""
     ran = run_dir.parent / "ran"
-    with domain(run_dir, plan) as lab:
+    queue = QueueSettings(jobs_per_node=plan.per_node)
+    with crowded_domain(run_dir, plan.nodes, 1, queue) as lab:
         node = lab.nodes[0].name
         before = {kind: usage(run_dir, kind) for kind in ("controller", "agent")}
         with Observer(run_dir, node) as observer, Client.connect(run_dir, node) as client:

@@ -30,6 +30,8 @@ from cosched.shm.paths import default_run_dir
 
 READY_WITHIN_S = 30.0
 POLL_S = 0.1
+#: Numbers that the first job of a lab may have; Slurm counts from 1 again at 67,108,863.
+JOBS = 60_000_000
 DAEMONS = ("munged", "slurmctld", "slurmd", "srun", "sbatch")
 
 
@@ -67,7 +69,7 @@ def up(
         raise CoschedError("a Slurm is up already: run 'scripts/slurm-lab down' first")
     try:
         counted = [(node.name, cpus or len(node.cpus)) for node in lab.nodes]
-        text = slurm_conf(folder, counted, sharing)
+        text = slurm_conf(folder, counted, sharing, int(time.time()) % JOBS + 1)
         return _start(lab, folder, environ, text)
     except BaseException:
         try:

@@ -53,8 +53,14 @@ SHARED = Sharing(
 SHARINGS = {sharing.partition: sharing for sharing in (GANG, SHARED)}
 
 
-def slurm_conf(folder: Path, nodes: Sequence[tuple[str, int]], sharing: Sharing) -> str:
-    """Returns the configuration. ``nodes``: name and number of CPUs of each.
+def slurm_conf(
+    folder: Path, nodes: Sequence[tuple[str, int]], sharing: Sharing, first_job: int
+) -> str:
+    """Returns the configuration. ``nodes``: name and number of CPUs of each. ``first_job``:
+    number of the first job.
+
+    MPICH names its shared memory after the number of its job. All labs of a machine share
+    ``/dev/shm``, so each lab needs other numbers.
 
     TmpFS is a folder a node, since the nodes of a lab share /tmp and PMIx makes a folder of
     the same name on each.
@@ -76,6 +82,7 @@ def slurm_conf(folder: Path, nodes: Sequence[tuple[str, int]], sharing: Sharing)
         "ProctrackType=proctrack/linuxproc",
         "TaskPlugin=task/none",
         "MpiDefault=pmi2",
+        f"FirstJobId={first_job}",
         "PreemptType=preempt/none",
         *sharing.lines,
         "SlurmdParameters=config_overrides",

@@ -16,10 +16,11 @@ from cosched.launch.family import Family
 
 def test_configuration_uses_gang_scheduling():
     text = slurm_conf.slurm_conf(
-        Path("/r/lab/slurm"), [("lab1", 1), ("lab2", 2)], slurm_conf.GANG
+        Path("/r/lab/slurm"), [("lab1", 1), ("lab2", 2)], slurm_conf.GANG, 7
     )
     keys = dict(line.split("=", 1) for line in text.splitlines() if " " not in line)
     assert keys["SlurmctldHost"] == "lab1"
+    assert keys["FirstJobId"] == "7"
     assert (keys["PreemptMode"], keys["SchedulerTimeSlice"]) == ("GANG", "5")
     assert "NodeName=lab2 CPUs=2 RealMemory=1000" in text.splitlines()
     assert "OverSubscribe=FORCE:" in text
@@ -31,7 +32,7 @@ def test_configuration_uses_gang_scheduling():
 
 def test_configuration_for_sites_lets_jobs_run_at_once():
     text = slurm_conf.slurm_conf(
-        Path("/r/lab/slurm"), [("lab1", 4)], slurm_conf.SHARINGS["shared"]
+        Path("/r/lab/slurm"), [("lab1", 4)], slurm_conf.SHARINGS["shared"], 7
     )
     lines = text.splitlines()
     assert "SelectTypeParameters=CR_Core_Memory" in lines
