@@ -102,6 +102,13 @@ class Bench:
             "OMPI_MCA_btl_tcp_if_include": self._lab.network,
         }
 
+    def slurm_environ(self) -> dict[str, str]:
+        """Returns the environment of Slurm's daemons: they load the MPI's own libpmix."""
+        environ = dict(os.environ)
+        if self._library:
+            environ["LD_LIBRARY_PATH"] = str(Path(self._library).parent)
+        return environ
+
     def _job(self, nodes: int, tasks: int) -> Job:
         """Returns the job as mpiexec starts it; the ranks use the same transport in both
         ways."""
@@ -122,7 +129,7 @@ class Srun:
 
     def __init__(self, lab: Lab, conf: Path, bench: Bench, mpi: Mpi, tasks: int) -> None:
         self._enter = lab.enter_argv(lab.nodes[0].name, "/")
-        self._environ = {**os.environ, "SLURM_CONF": str(conf)}
+        self._environ = {**bench.slurm_environ(), "SLURM_CONF": str(conf)}
         self._type = "pmix" if mpi.family is Family.OPENMPI else "pmi2"
         self._bench = bench
         known = self._run(("srun", "--mpi=list"), {}).split()
@@ -176,7 +183,7 @@ def measure(
         bench = Bench(lab, mpi, program)
         ways: dict[str, Start] = {"agents": bench.by_agents, "mpiexec": bench.by_mpiexec}
         if by_slurm:
-            conf = slurm.up(run_dir, os.environ, SHARED, SLOTS)
+            conf = slurm.up(run_dir, bench.slurm_environ(), SHARED, SLOTS)
             up.callback(slurm.down, run_dir, os.environ)
             ways["srun"] = Srun(lab, conf, bench, mpi, max(tasks))
         return _measure(ways, nodes, tasks, repeats)
