@@ -46,7 +46,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Usage:
-    """Of the members of one kind: CPU seconds, and the most memory that one ever had."""
+    """CPU seconds of the members of one kind, and the largest memory that one had."""
 
     cpu_s: float
     memory_mib: float

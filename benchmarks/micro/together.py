@@ -1,4 +1,4 @@
-"""What a domain gains if its nodes take several jobs.
+"""Measures the gain of a domain whose nodes take several jobs.
 
 queue    one job a node at a time
 kernel   several jobs a node, without the shim: the kernel shares the CPUs

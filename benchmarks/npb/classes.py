@@ -139,7 +139,7 @@ MG = {
 
 @dataclass(frozen=True, slots=True)
 class FourierTransform:
-    """FT. ``edges``: of the grid along x, y and z; a checksum for each iteration."""
+    """FT. ``edges``: grid points along x, y and z; a checksum for each iteration."""
 
     edges: tuple[int, int, int]
     checksums: tuple[complex, ...]

@@ -1,8 +1,8 @@
 """IS, integer sort: ranks keys by buckets (report RNR-94-007, section 2.2).
 
-Each iteration counts keys by bucket, adds the counts up over all ranks, gives each rank a
-run of buckets that holds its share of the keys, sends every key to the rank of its bucket,
-and ranks the keys there. Two keys change between iterations, so that the published ranks
+Each iteration counts keys by bucket and adds the counts up over all ranks. Each rank gets a
+run of buckets that holds its share of the keys. Every key is sent to the rank of its bucket
+and ranked there. Two keys change between iterations, so that the published ranks
 of five test keys move in a known way. Any number of ranks up to that of buckets.
 """
 

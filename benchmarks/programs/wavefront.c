@@ -75,7 +75,7 @@ struct domain {
     struct axis rows, columns; /* along j and along i */
     ptrdiff_t row, plane;      /* doubles from (k, j, i) to the next j, the next k */
     double omega;
-    double inverse[FIELDS][FIELDS]; /* of the diagonal block 6 I + C; symmetric */
+    double inverse[FIELDS][FIELDS]; /* inverse of the diagonal block 6 I + C; symmetric */
     double *u, *f;
     double *packed; /* one column of a plane, or one face */
     uint64_t messages, bytes;

@@ -9,9 +9,8 @@ schedule in memory; and with the schedule written to disk (ours as npz and CSV).
 
 AccaSim 1.1.3 (PyPI) needs two things put in order: ``collections.Mapping``, which Python
 3.10 removed, and a memory request in every line, which most logs lack. It treats a
-reservation differently from the definition of EASY (once its time has come, later jobs
-start as if there were none), so the two schedules are not the same; both mean waits are
-printed.
+reservation differently from the definition of EASY: once its time has come, later jobs
+start as if there were none. So the two schedules differ, and both mean waits are printed.
 
 AccaSim gets an environment of its own, made for the run with pip, unless ``--accasim``
 names the python of one that has it.

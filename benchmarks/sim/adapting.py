@@ -28,7 +28,7 @@ FIXED_S = (0.5, 1.0, 2.0, 4.0, 8.0)
 #: Between the jobs that nodes have seen before and the same again.
 LATER_S = 400.0
 NODES = 2
-SEED = 1  # of the ranks' starts
+SEED = 1  # draws the ranks' starts
 
 
 @dataclass(frozen=True, slots=True)

@@ -192,7 +192,7 @@ def complete_jobs(
     ctx: click.Context, _param: click.Parameter, begun: str
 ) -> list[CompletionItem]:
     """Offers the jobs that run or wait in the run directory of the command line, or in
-    the usual one; none where its daemons cannot be asked."""
+    the usual one; none where its daemons do not answer."""
     from cosched.observe.status import gather
 
     try:

@@ -37,7 +37,7 @@ class JobInfo(_Job, total=False):
     empty ``error`` means the same file.
     """
 
-    why: str  #: one line: what it does or waits for; only in the answer about one job
+    why: str  #: one line about its work or its wait; only in the answer about one job
 
 
 class NodeInfo(TypedDict):

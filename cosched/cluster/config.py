@@ -26,8 +26,8 @@ _LARGEST_CHUNK = 1 << 20
 @dataclass(frozen=True, slots=True)
 class QueueSettings:
     """policy: a name of ``POLICIES``. jobs_per_node: how many jobs may share a node.
-    default_time_ns: the time limit of a job without one. grace_ns: what a job may take
-    above its limit, and its tasks between SIGTERM and SIGKILL."""
+    default_time_ns: the time limit of a job without one. grace_ns: the time that a job may
+    take above its limit, and its tasks between SIGTERM and SIGKILL."""
 
     policy: str = "easy"
     jobs_per_node: int = 1
@@ -37,8 +37,9 @@ class QueueSettings:
 
 @dataclass(frozen=True, slots=True)
 class StartupSettings:
-    """arity: children of a node in a job's tree. chunk_bytes: of the job object and of the
-    tables. object, tables: the new or the old design, for comparison."""
+    """arity: children of a node in a job's tree. chunk_bytes: the size of a
+    piece of the job object or of a table. object, tables: the new or the old design, for
+    comparison."""
 
     arity: int = 8
     chunk_bytes: int = 64 << 10

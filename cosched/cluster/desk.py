@@ -59,7 +59,7 @@ class Desk:
         self._receive = receive
         self._server: asyncio.Server | None = None
         self._open: dict[int, int] = {}
-        self._bytes: dict[int, int] = {}  # of each user's requests, by uid
+        self._bytes: dict[int, int] = {}  # length of each user's requests, by uid
         self._serving: set[asyncio.Task[None]] = set()
         self._answering: set[asyncio.Future[None]] = set()
 

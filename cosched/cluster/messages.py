@@ -46,7 +46,7 @@ class OfJob(OfWorld, frozen=True):
     start: int
 
 
-# --- an agent and the controller: who is there --------------------------------------------
+# --- an agent and the controller: membership ----------------------------------------------
 
 
 #: The stage of a start whose tasks are gone.
@@ -180,7 +180,7 @@ class Credit(OfJob, frozen=True):
 
 
 class GiveInput(OfJob, frozen=True):
-    """Standard input for rank 0, from a member to the root. number: of the answer; 0: none.
+    """Standard input for rank 0, from a member to the root. number: the answer's; 0: none.
     uid: the user that gives it. at: how many bytes are before it; -1: all that came."""
 
     number: int

@@ -49,7 +49,7 @@ def make_secret() -> bytes:
 
 
 def seal(data: bytes, tied: Tied, secrets: Sequence[bytes]) -> bytes:
-    """Returns an object with its proofs. secrets: of the job's nodes, by place."""
+    """Returns an object with its proofs. secrets: each node's secret, by place."""
     proofs = [_proof(data, tied, place, secret) for place, secret in enumerate(secrets)]
     return _encoder.encode(_Sealed(data, b"".join(proofs)))
 

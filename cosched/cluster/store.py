@@ -115,8 +115,8 @@ class JobStore:
             raise self._broken(error) from None
 
     def add(self, token: str, record: Record) -> int:
-        """Stores a new job and returns its number; of a token that was stored before, the
-        number that it has. Raises CoschedError if that job belongs to another user."""
+        """Stores a new job and returns its number. A token that was stored before keeps its
+        number. Raises CoschedError if that job belongs to another user."""
         select = "SELECT number, uid FROM jobs WHERE token = ?"
         found = self._run(select, (token,)).fetchone()
         if found is not None:

@@ -18,8 +18,8 @@ _RETRY_S = 0.5
 
 
 class Tail:
-    """Copies what is added to a file. The file may not exist yet. start: what it had
-    before, which is not copied."""
+    """Copies what is added to a file. The file may not exist yet. start: its size before;
+    bytes up to there are not copied."""
 
     def __init__(self, path: Path, to: BinaryIO, start: int = 0) -> None:
         self.path = path
@@ -34,7 +34,7 @@ class Tail:
 
     def copy(self) -> None:
         """Copies all that is there. Raises OSError if the file cannot be read, or if
-        nobody reads the copy."""
+        no process reads the copy."""
         if self._file is None:
             try:
                 self._file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)

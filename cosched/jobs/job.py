@@ -23,8 +23,8 @@ class Job:
     take no other job meanwhile.
 
     mpi: a prefix, an mpiexec, ``mpich``, ``openmpi``, ``none``; by default the one that the
-    program uses. shim: whether it takes part in coscheduling. memory_bytes: what it needs
-    on each node. environ, cwd: by default those of this process.
+    program uses. shim: whether it takes part in coscheduling. memory_bytes: its need on
+    each node. environ, cwd: by default those of this process.
     """
 
     argv: Sequence[str]

@@ -31,8 +31,8 @@ NO_MPI = "none"
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What is around a job. environ: without an outer job. run_dir: of the nodes' scheduler
-    daemons. lab: the nodes, if they are those of a lab."""
+    """The surroundings of a job. environ: without an outer job. run_dir: the scheduler
+    daemons' directory. lab: the nodes, if they are those of a lab."""
 
     environ: Mapping[str, str]
     run_dir: Path

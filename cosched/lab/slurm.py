@@ -55,7 +55,7 @@ def up(
     """Starts a Slurm on the lab that is up and returns its ``slurm.conf``.
 
     ``environ``: the environment of its commands and daemons. ``cpus``: how many it counts
-    on each node; None: those that the node has.
+    on each node; None: as many as the node has.
     """
     lab = _lab(run_dir)
     missing = [name for name in DAEMONS if shutil.which(name) is None]

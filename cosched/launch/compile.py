@@ -130,7 +130,7 @@ def build_once(target: Path, build: Callable[[Path], Path]) -> Path:
                 shutil.rmtree(left)  # from a build that was killed
             with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=folder) as scratch:
                 made = build(Path(scratch))
-                made.chmod(0o755)  # whatever the umask is
+                made.chmod(0o755)  # under any umask
                 made.replace(target)
     except OSError as error:
         raise CoschedError(

@@ -1,7 +1,7 @@
 """Kicks CPUs, so that the kernel applies new shares at once.
 
 A write to a weight does not make the kernel choose a task. If all tasks compute, it chooses
-at the next tick (4 ms at 250 Hz), and perhaps not the newly scheduled class: a class that
+at the next tick (4 ms at 250 Hz). That may not be the newly scheduled class: a class that
 had a whole tick at 1% must first wait until the others have had their share. Without kicks
 a computing job runs 4 ms after its switch in the median and 8 ms at worst.
 

@@ -1,4 +1,4 @@
-"""Reads memory from /proc: of the machine, its pressure, and of processes.
+"""Reads from /proc the memory of the machine and of processes, and the pressure.
 
 The memory of a job is the sum of the anonymous pages of its processes, and the greatest
 shared memory of one process, because the ranks of a node map the same segments. Pages of

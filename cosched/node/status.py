@@ -1,4 +1,4 @@
-"""Builds the answer to ``status``: what a scheduler daemon reports about its node.
+"""Builds the answer to ``status``: the report of a scheduler daemon about its node.
 
 Names carry their units. docs/dev/formats.md describes the fields.
 """

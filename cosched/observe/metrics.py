@@ -21,7 +21,7 @@ from cosched.core.node.messages import Branch, Refusal
 from cosched.node.sockets.client import request
 from cosched.shm.paths import NodePaths
 
-#: The daemon is asked at most once in this time, however often Prometheus asks.
+#: The daemon gets at most one question in this time, however often Prometheus asks.
 FRESH_S = 0.5
 
 SWITCHES = {

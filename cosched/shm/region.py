@@ -4,10 +4,10 @@ A region is a POSIX shared-memory object of mode 0600 that holds one of the two 
 of ``include/cosched/layout.h``. The scheduler daemon creates it. Other processes attach:
 that checks magic, kind, ABI version and size, within a time limit.
 
-Limits: a job region belongs to the job's user, who can write anything into it. Its values
-are hints: slots are checked against the bounds, and identities come from the kernel. The
-user can also truncate it. A process that called ``survive_torn_regions`` then reads zeros,
-and ``Region.torn`` is true.
+Limits: a job region belongs to the job's user, and the user can write anything into it.
+Its values are hints: slots are checked against the bounds, and identities come from the
+kernel. The user can also truncate it. A process that called ``survive_torn_regions`` then
+reads zeros, and ``Region.torn`` is true.
 """
 
 from __future__ import annotations

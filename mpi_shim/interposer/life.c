@@ -91,8 +91,8 @@ static void enter(void) {
         cosched_pmpi.Comm_set_attr(MPI_COMM_SELF, key, NULL);
     if (cosched_state_environment.task.job == NULL)
         return; /* COSCHED_WAIT alone: no job to register with */
-    /* The ranks join before they register: on one of several nodes a task may wait long for
-     * memory, and the others would take it for a rank without the shim. */
+    /* The ranks join before they register. A task may wait long for memory of its node, and the
+     * other ranks would take it for a rank without the shim. */
     if (cosched_state.carrier == COSCHED_CARRIER_SHADOW)
         cosched_shadow_open();
     attach();

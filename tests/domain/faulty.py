@@ -1,7 +1,7 @@
 """Runs a member of a domain whose messages are dropped, doubled and delayed.
 
-usage: faulty.py SEED MODULE ARGUMENTS. Of a hundred envelopes four are dropped, two are
-sent twice and four come late, after others. SIGUSR1 cuts its links for a while: it sends
+usage: faulty.py SEED MODULE ARGUMENTS. It drops 4% of the envelopes, sends 2% twice and
+delivers 4% late, after others. SIGUSR1 cuts its links for a while: it sends
 nothing at all.
 """
 

@@ -2,9 +2,9 @@
 
 usage: python -m tests.domain.storm [--jobs N] [--faults N] [--nodes N] [--seed N]
 
-Faults: a member is killed and started again; a member is frozen for a while; the links of a
-member are cut for a while; the disk of the job store is full for a moment (as root); and,
-all the time, messages are dropped, doubled and delayed. Each task writes one line into a
+Faults: a member is killed and started again, or frozen for a while. The links of a member
+are cut for a while. The disk of the job store is full for a moment (as root). All the time
+messages are dropped, doubled and delayed. Each task writes one line into a
 file of its own start. In the end each job is over; each one that is done ran as a whole,
 once; none ran a second time unless it allows it; no node is busy and no task is left.
 """

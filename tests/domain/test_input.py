@@ -182,7 +182,7 @@ def terminal(user):
 
 
 class Terminal:
-    """What a person sees and types. seen: what was shown and not yet waited for."""
+    """A person's terminal. seen: the text that was shown and not yet waited for."""
 
     def __init__(self, descriptor):
         self._descriptor = descriptor

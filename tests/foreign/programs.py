@@ -186,7 +186,7 @@ def _scalapack_result(output: str, _: Path) -> list[str]:
 
 
 def scalapack(flavour: str, name: str) -> Foreign:
-    """``flavour``: mpich or openmpi. ``name``: of the test and of its input file."""
+    """``flavour``: mpich or openmpi. ``name``: the test's and its input file's."""
     program = SCALAPACK / f"{flavour}-tests" / f"xd{name.lower()}"
     data = f"{name}.dat"
     return Foreign(

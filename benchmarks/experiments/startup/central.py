@@ -31,7 +31,7 @@ from cosched.core.cluster.startup.central import CentralManager, PartitionedMana
 from cosched.core.cluster.startup.jobobject import WINDOWS, Submission, encode_object
 from cosched.core.cluster.startup.matching import NodeOffer, Request
 
-#: Of a node: enough for the most tasks of the paper.
+#: A node's resources: enough for the largest number of tasks in the paper.
 UNITS = {"cores": Units(tuple(range(128))), WINDOWS: Units(tuple(range(256)))}
 TOTALS = {name: len(units.numbers) for name, units in UNITS.items()}
 #: A process schedules on about this many nodes in all, so that short times are medians.

@@ -1,6 +1,6 @@
 /* FT's one-dimensional transforms (NASA report RNR-94-007, section 2.2): Stockham's
- * algorithm on sixteen lines at a time, copied out of the array, so that each step of a
- * butterfly is a loop over neighbours in memory and strides of powers of two do no harm. */
+ * algorithm on sixteen lines at a time. The lines are copied out of the array. Each step of a
+ * butterfly is then a loop over neighbours in memory, and powers of two as strides do no harm. */
 #include "ft.h"
 
 #include <string.h>

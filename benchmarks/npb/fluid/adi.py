@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from benchmarks.npb.link import Link
 
 AXES = (0, 1, 2)
-LEAST_POINTS = 3  # of a cell along an axis
+LEAST_POINTS = 3  # a cell's points along an axis
 Array = NDArray[np.float64]
 
 

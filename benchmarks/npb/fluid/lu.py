@@ -2,9 +2,9 @@
 RNR-94-007, chapter 3).
 
 The ranks form a grid over x and y; each holds columns of the whole height. A sweep with
-the lower triangle starts in one corner of the cube and runs as a wavefront: a rank solves
-a plane when the edges of its western and southern neighbours' planes have come, and sends
-on its own. The upper triangle runs the other way. Many small messages: two a plane and
+the lower triangle starts in one corner of the cube and runs as a wavefront. A rank solves
+a plane when it has the edges of its western and southern neighbours' planes, and then sends
+its own edges. The upper triangle runs the other way. Many small messages: two a plane and
 neighbour in each iteration. Any number of ranks whose columns are three points wide.
 """
 

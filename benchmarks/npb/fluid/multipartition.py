@@ -1,8 +1,8 @@
-"""Which rank holds which cells when lines are swept along every axis.
+"""Assigns cells to ranks for sweeps along every axis.
 
-Multi-partitioning: the grid is cut into cells such that, of the cells at one place along
-an axis, each rank has equally many, so that all work at every stage of a sweep, and that
-all neighbours up an axis of one rank's cells belong to one rank. A square number of ranks
+Multi-partitioning cuts the grid into cells. At each place along an axis every rank has the
+same number of cells, so all ranks work at every stage of a sweep. All neighbours up an axis
+of one rank's cells belong to one rank. A square number of ranks
 q^2 cuts the cube q times along each axis, as the published programs do. They allow no
 other; here, any other number p cuts x and y p times and leaves z whole.
 """

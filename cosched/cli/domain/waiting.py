@@ -108,7 +108,7 @@ def private_files() -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What the outputs held before the job, so that it is not copied."""
+    """Sizes of the outputs before the job; the bytes up to there are not copied."""
 
     output: int
     error: int

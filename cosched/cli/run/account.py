@@ -16,7 +16,7 @@ def print_account(
 ) -> None:
     """Prints some lines on stderr about this user's ``job`` since ``began_wall_ns``.
 
-    nodes: the job's nodes that can be asked from here. of: the number of all its nodes.
+    nodes: the job's nodes that answer here. of: the number of all its nodes.
     """
     if not nodes:
         print(

@@ -65,7 +65,7 @@ def _resolves(host: str) -> bool:
 def check_hosts(
     site: Site, run_dir: Path, name: str, most: int | None, need_bytes: int
 ) -> None:
-    """Raises CoschedError unless all daemons that can be asked accept the job."""
+    """Raises CoschedError unless all daemons within reach accept the job."""
     from cosched.launch.nodes import check_nodes
 
     hint = "cosched up" if site.agent is None else "cosched lab exec {node} cosched up"
@@ -81,7 +81,7 @@ def check_hosts(
 
 
 def local_nodes(site: Site, run_dir: Path) -> list[NodePaths]:
-    """Returns the job's nodes whose daemons can be asked from here."""
+    """Returns the job's nodes whose daemons answer here."""
     if site.agent is not None:
         return [NodePaths(run_dir, node) for node in site.names]
     host = os.uname().nodename

@@ -109,9 +109,9 @@ Placements:
 Backfill is EASY. A stream resembles the paper's: 100 jobs of half a node or of
 four halves, at most twelve of them queued.
 
-Prints for each placement the makespan; the makespan of whole and of packed / this
-one; the mean wait; the speed of jobs, 1 on whole nodes; and the share of jobs
-that ran slower than on whole nodes. All are means over the streams.
+Prints for each placement the makespan, the makespan of whole and of packed / this
+one, and the mean wait. Two more columns are the speed of jobs, 1 on whole nodes,
+and the share of jobs that ran slower than there. All are means over the streams.
 
 \b
 Examples:

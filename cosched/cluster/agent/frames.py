@@ -29,8 +29,8 @@ class Prepare(Frame, frozen=True):
     """Make the tasks of the job, waiting at their gates. The first frame.
 
     world: 0, or which of the worlds that the job spawned. given: values that a spawned
-    world can read. CPUs: of each task; empty: any. counts: the tasks of all nodes, by
-    place. hosts: the nodes' names, by place.
+    world can read. CPUs: each task's CPUs; empty: any. counts: the number of tasks on
+    each node, by place. hosts: the nodes' names, by place.
     """
 
     name: str

@@ -1,8 +1,8 @@
 """Removes the shared memory that MPI libraries leave when their tasks are killed.
 
 A library that is not finalized leaves its files in /dev/shm, and they take memory. A file
-is removed if it has the name of such a file, if a task of the job had it mapped, if it
-belongs to the job's user and no other user may open it, and if no process maps it any more.
+is removed under four conditions. It has the name of such a file, and a task of the job had
+it mapped. It belongs to the job's user, and no other user may open it. No process maps it.
 
 Limits: files of a node whose tasks died all at once are not known, so they stay.
 """

@@ -109,7 +109,7 @@ class Steward:
         self._credit = CREDIT_BYTES
         self._paused: list[tuple[int, Callable[[], None]]] = []  # outputs without credit
         self._ending = False
-        self._shared_memory: Files = {}  # what the tasks had when they were ended
+        self._shared_memory: Files = {}  # the tasks' files when they were ended
         self._kill_at: float | None = None
         self._over_at: float | None = None  # the tasks have ended; descendants may linger
         self._agent_lives = True

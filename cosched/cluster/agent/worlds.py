@@ -38,7 +38,7 @@ from cosched.core.cluster.startup.tree import Place
 from cosched.core.cluster.startup.worlds import Block, Part, place_world
 from cosched.core.errors import CoschedError
 
-#: What a world's root sends to the job's root.
+#: The messages from a world's root to the job's root.
 _FROM_WORLD = (SubtreePrepared, StartFailed, TaskFailed, SubtreeEnded, Output)
 #: The names of a job, so that a program without end cannot fill the agent's memory.
 NAMES_MOST = 10_000

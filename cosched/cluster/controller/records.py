@@ -14,7 +14,7 @@ REASON_LENGTH = 2000
 
 
 class Records:
-    """The jobs of a domain. live: those that have not ended, by number.
+    """The jobs of a domain. live: jobs that have not ended, by number.
 
     log: takes one line about each end.
     """

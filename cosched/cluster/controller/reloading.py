@@ -13,7 +13,7 @@ from typing import Any
 from cosched.cluster.config import DomainConfig
 from cosched.core.errors import CoschedError
 
-#: What the controller takes at once, by table.
+#: The settings that the controller takes at once, by table.
 _LIVE = {
     "queue": ("policy", "default_time_ns", "grace_ns"),
     "life": ("lost_after_ns", "prepare_ns"),
@@ -23,8 +23,8 @@ _UNITS = ("_ns", "_bytes")
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The change to a new domain.toml. config: what is in use from now on. changed: the
-    settings that differ from before. restart: those that need a restart."""
+    """The change to a new domain.toml. config: the settings in use from now on. changed:
+    settings that differ from before. restart: settings that need a restart."""
 
     config: DomainConfig
     changed: tuple[str, ...]

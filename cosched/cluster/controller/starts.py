@@ -98,8 +98,8 @@ def expand(path: str, record: Record) -> str:
 def chunks(
     record: Record, found: JobObject, startup: StartupSettings, secrets: Sequence[bytes]
 ) -> list[Chunk]:
-    """Returns the messages with the sealed job object, for the root. secrets: of the job's
-    nodes, by place."""
+    """Returns the messages with the sealed job object, for the root. secrets: each
+    node's secret, by place."""
     tied = Tied(record.number, record.start, record.nodes, startup.arity, startup.tables)
     parts = cut(seal(encode_object(found), tied, secrets), startup.chunk_bytes)
     return [

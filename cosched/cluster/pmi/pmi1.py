@@ -34,7 +34,7 @@ class _Client:
     rank: int
     ours: socket.socket
     theirs: socket.socket  #: open until the task's process exists
-    number: int  #: of the task's descriptor
+    number: int  #: the task's descriptor
     buffer: bytearray = field(default_factory=bytearray)
     spawn: SpawnReader | None = None  #: inside a request of several lines
     waits: str = ""  #: for the root's answer to this request

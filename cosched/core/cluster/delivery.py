@@ -64,7 +64,7 @@ class Delivery:
         self._next = 1
         self._unconfirmed: deque[tuple[int, Envelope]] = deque()  # since when
         self._resend_ns: int | None = None
-        self._attempt = 0  # of the oldest message without confirmation
+        self._attempt = 0  # counts sends of the oldest message without confirmation
         self._confirmed_in_ns = 0  # how long confirmations took lately
         self._peer_session = 0
         self._former: deque[int] = deque(maxlen=FORMER)  # sessions of the peer
@@ -104,7 +104,7 @@ class Delivery:
         self._meet(envelope)
         again = self._note_confirmed(envelope, now_ns)
         if envelope.stream != self._peer_stream:
-            return [], again  # of a former stream
+            return [], again  # it belongs to a former stream
         if envelope.number == 0:
             return ([envelope.data] if envelope.data else []), again
         if self._confirm_ns is None:

@@ -12,10 +12,10 @@ threads, so its width is all its CPUs.
 
 Weights use the whole range of the kernel: 100% of the widest job is the greatest weight.
 Only ratios count between classes. This reduces rounding. It also helps on kernels with CFS
-(before 6.6), which charge each tick at the current weight and keep that charge when the
-weight rises: classes that went from weight 1 to 100 waited for seconds. If jobs differ much
-in width, the smallest weights reach the lower bound. On cgroup v2 a job of one CPU beside a
-job of 256 CPUs has 1 instead of 0.4.
+(before 6.6). They charge each tick at the current weight and keep that charge when the
+weight rises, so classes that went from weight 1 to 100 waited for seconds. If jobs differ
+much in width, the smallest weights reach the lower bound. On cgroup v2 a job of one CPU
+beside a job of 256 CPUs has 1 instead of 0.4.
 
 A quota is percent times width of the period, at least 1 ms, the kernel's minimum. With a
 period of 100 ms that is exactly 1% of one CPU.

@@ -132,7 +132,7 @@ def _spans(account: Account, *, cut: bool) -> Iterator[Span]:
 def _in_lanes(spans: Iterable[Span]) -> list[Span]:
     """Returns the spans in order, each in the lowest lane that is free."""
     found: list[Span] = []
-    ends_ns: list[int] = []  # of the last span in each lane
+    ends_ns: list[int] = []  # the end of the last span in each lane
     for span in sorted(spans, key=lambda span: (span.begin_ns, span.job)):
         free = (n for n, end_ns in enumerate(ends_ns) if end_ns <= span.begin_ns)
         lane = next(free, len(ends_ns))

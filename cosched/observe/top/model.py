@@ -77,7 +77,7 @@ class JobRow:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """All figures. ``agreement``: of all jobs on more than one node together."""
+    """All figures. ``agreement``: for all jobs on more than one node together."""
 
     elapsed_s: float
     nodes: tuple[NodeRow, ...]

@@ -38,8 +38,8 @@ class LogModel:
     """A model of a log.
 
     machine: nodes. per_hour: jobs that arrive in each hour of the day, midnight first.
-    sizes: the share of the jobs with 1, 2, 4, ... nodes. shape, scale_s: of the run
-    times' Weibull distribution.
+    sizes: the share of the jobs with 1, 2, 4, ... nodes. shape, scale_s: the run times'
+    Weibull distribution.
     """
 
     name: str

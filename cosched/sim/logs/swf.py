@@ -31,7 +31,7 @@ from cosched.sim.logs.workload import Workload
 FIELDS = 18
 GZIP_MAGIC = b"\x1f\x8b"
 PARTIAL = (b"2", b"3", b"4")  #: to be continued; the last part, completed or killed
-COLUMN_LIMIT = 2**63  # of a column of eight-byte integers
+COLUMN_LIMIT = 2**63  # a column holds eight-byte integers
 
 
 class Fault(str, Enum):

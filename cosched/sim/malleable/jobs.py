@@ -75,8 +75,8 @@ STEN = (
 )
 #: Table 1 has 3857 s for N=1024 too, which must be a slip: with so little work GE would
 #: complete 7 jobs an hour on 64 nodes, but Table 3 has less than 2. Two figures of the
-#: paper give the run time: the throughput of IDEAL-ONLY when it is never idle (1.78 an hour
-#: at 90% utilisation), and the arrivals that Low-Imp-FR serves at beta 1 (3.0 an hour).
+#: paper give the run time. IDEAL-ONLY, never idle, completes 1.78 jobs an hour at 90%
+#: utilisation. Low-Imp-FR serves 3.0 arrivals an hour at beta 1.
 GE = (
     _grid("GE", 128, 6, 177),
     _grid("GE", 256, 8, 768),

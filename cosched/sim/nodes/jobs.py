@@ -47,9 +47,9 @@ class SimulatedJob:
         self.launched_ns = 0
         self.registered = 0
         self.ranks: Ranks | None = None  # until all have registered
-        self.start_ns: int | None = None  # of the program, after the launch
+        self.start_ns: int | None = None  # the program begins, after the launch
         self.end_ns: int | None = None
-        self.version = 0  # of the expected end of the part
+        self.version = 0  # counts changes of the part's expected end
         self.scheduled = np.zeros(ranks, dtype=np.bool_)  # as published
         self.on = np.zeros(ranks, dtype=np.bool_)  # as the ranks run
         self.epoch = np.zeros(ranks, dtype=np.int64)

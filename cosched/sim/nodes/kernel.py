@@ -74,7 +74,7 @@ class _Job:
         self.ranks = [_Rank(self, node, place) for place, node in enumerate(nodes)]
         self.steps_left = program.steps
         self.launching = program.launch_ns > 0
-        self.legs_left = 0  # of the present message
+        self.legs_left = 0  # legs left of the present message
         self.out = len(self.ranks)  # ranks that have not ended the step, or its leg
         self.end_ns: int | None = None
         if program.pattern is Pattern.WAVEFRONT:

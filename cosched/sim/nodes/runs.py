@@ -80,8 +80,8 @@ class NodesOutcome:
 
     @property
     def efficiency(self) -> float:
-        """Node-seconds that the jobs need alone / node-seconds until the last one ended,
-        of the nodes with most to do."""
+        """Node-seconds that the jobs need alone / node-seconds until the last one ended.
+        It counts the nodes with most to do."""
         cluster = self.run.cluster
         work = np.zeros(cluster.nodes)
         for program, alone_s in zip(self.run.programs, self.alone_s, strict=True):

@@ -38,7 +38,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a run. figures: of ``metrics.summarise``; counts: of the planner."""
+    """The result of a run. figures: from ``metrics.summarise``; counts: the planner's."""
 
     run: Run
     machine: int

@@ -60,7 +60,7 @@ class StartupRun:
     """A start of a job with ``tasks`` tasks on each of its nodes.
 
     design: a name of ``DESIGNS``. order: a name of ``ORDERS``. object_bytes: the size of
-    the job object, needed by all nodes. node_bytes: what the object has beyond that for
+    the job object, needed by all nodes. node_bytes: the size of the part for
     each node alone. table_bytes: the size of a task's entry in the network table.
     """
 

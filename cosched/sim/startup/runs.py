@@ -17,7 +17,7 @@ from cosched.sim.startup.model import PAPERS_ORDER, Stage, StartupRun
 @dataclass(frozen=True, slots=True)
 class StartupOutcome:
     """The result of a run. times: by place. sent_s: when the manager had written the job
-    object. messages, bytes: those that all nodes sent."""
+    object. messages, bytes: the sum over all nodes."""
 
     run: StartupRun
     times: Sequence[NodeTimes]

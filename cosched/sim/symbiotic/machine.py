@@ -51,8 +51,8 @@ class Running:
 class SharedMachine:
     """Feeds a stream of jobs to a scheduler and runs them on shared nodes.
 
-    submit_ns, start_ns, end_ns: of each job, by its place in the stream. halves: the node
-    halves of each job.
+    submit_ns, start_ns, end_ns: each job's times, by its place in the stream. halves: the
+    node halves of each job.
     """
 
     def __init__(

@@ -64,8 +64,8 @@ class SharingRun:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """The result of one placement. submit_ns, start_ns, end_ns, halves: of each job, by
-    its place in the stream."""
+    """The result of one placement. submit_ns, start_ns, end_ns, halves: one for each job,
+    by its place in the stream."""
 
     submit_ns: array[int]
     start_ns: array[int]
@@ -77,8 +77,8 @@ class Shared:
 
 @dataclass(frozen=True, slots=True)
 class SharingOutcome:
-    """The result of a run; figures by placement. nodes: of the machine. skipped: bad lines
-    of the log, by fault."""
+    """The result of a run; figures by placement. nodes: the machine's. skipped: bad lines
+    by fault."""
 
     run: SharingRun
     nodes: int

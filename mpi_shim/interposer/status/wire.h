@@ -44,7 +44,7 @@ struct cosched_wire {
     void *user;
     cosched_count user_count;
     MPI_Datatype user_type; /* MPI_DATATYPE_NULL: contiguous */
-    size_t bytes;           /* the user's bytes; of a receive, its capacity */
+    size_t bytes;           /* the user's bytes; in a receive, its capacity */
     unsigned char *block;   /* the status byte, then the data */
     void *heap;             /* the copy to free, or NULL */
     unsigned char byte;     /* TYPED: the status byte, so the wire must not move */

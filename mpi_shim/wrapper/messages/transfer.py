@@ -13,8 +13,8 @@ element of the receiver. For the same reason a long message is never sent as byt
 
 A message without a byte (see ``carries_status``) goes to mpi4py as the user specified it.
 
-In every function ``raw`` is mpi4py's own method, called with a message specification;
-``carries`` is whether the message has a status byte; ``beside`` is the operation of a
+In every function ``raw`` is mpi4py's own method, called with a message specification.
+``carries`` is whether the message has a status byte. ``beside`` is the operation of a
 message whose status travels beside it, if any.
 """
 

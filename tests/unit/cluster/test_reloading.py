@@ -1,4 +1,4 @@
-"""A new domain.toml: what is taken at once, and what needs a restart."""
+"""Some settings of a new domain.toml are taken at once; others need a restart."""
 
 from dataclasses import fields, replace
 

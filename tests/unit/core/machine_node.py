@@ -38,7 +38,7 @@ class Node:
 
     settings: Settings = FREE
     now_ns: int = 10 * NS_PER_S
-    wall_ahead_ns: int = 0  #: of the wall clock before the monotonic one
+    wall_ahead_ns: int = 0  #: the wall clock's lead over the monotonic one
     published: dict = field(default_factory=dict)
     members: dict = field(default_factory=dict)
     shares: dict = field(default_factory=dict)

@@ -49,7 +49,7 @@ class Uses:
         )
 
     def mpi(self, mpi, family=None):
-        """family: of the library of the program; None: it does not show its MPI."""
+        """family: the program's library; None: it does not show its MPI."""
         self.patch.setattr(
             serving, "inspect", lambda argv, _, path: Program(argv, path, "true", family)
         )

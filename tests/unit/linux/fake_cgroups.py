@@ -1,8 +1,8 @@
 """A kernel's cgroup and /proc files in a directory, with the rules that matter here.
 
-Groups get their files when they are made; a group that holds processes or groups cannot
-be removed; in version 2 a group hands down only controllers that it has, and not while it
-holds processes; a move is seen in /proc/PID/cgroup; a write replaces what a file held.
+Groups get their files when they are made. A group that holds processes or groups cannot
+be removed. In version 2 a group hands down only controllers that it has, and not while it
+holds processes. A move is seen in /proc/PID/cgroup. A write replaces a file's content.
 """
 
 from __future__ import annotations

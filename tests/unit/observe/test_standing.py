@@ -1,4 +1,4 @@
-"""Checks the first line of cosched why: what a job does now."""
+"""Checks the first line of cosched why: the job's state now."""
 
 from __future__ import annotations
 

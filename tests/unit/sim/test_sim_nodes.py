@@ -355,7 +355,7 @@ def test_a_job_that_is_launched_later_waits_for_its_turn():
 def test_a_launch_is_interrupted_at_the_end_of_its_turn():
     launched = jobs(2, Pattern.NONE, work_s=0.5, launch_ns=19 * NS_PER_S // 10)
     (start, _), (other, _) = starts_and_ends_s(launched, gang_slice_ns=NS_PER_S)
-    own_s = (1.9 - 0.99 - 0.01) / 0.99  # of the second turn of each
+    own_s = (1.9 - 0.99 - 0.01) / 0.99  # in each one's second turn
     assert start == pytest.approx(2.0 + own_s, abs=0.005)
     assert other == pytest.approx(3.0 + own_s - 0.01, abs=0.005)
 

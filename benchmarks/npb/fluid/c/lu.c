@@ -38,8 +38,8 @@ NPB_INLINE void apply(int axis, double flux, double viscous, double extra, const
 struct weights {
     double flux[3], viscous[3], extra[3];
     double diagonal; /* in all diagonal elements */
-    double friction; /* of the momenta, from all three directions */
-    double heat;     /* of the energy */
+    double friction; /* friction of momenta in all three directions */
+    double heat;     /* heat conduction */
 };
 
 static struct weights weigh(const struct npb_fluid_cell *cell, double direction)

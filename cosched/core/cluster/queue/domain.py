@@ -1,11 +1,15 @@
-"""Runs the queue of a live domain: what real jobs, users and nodes add to a queue.
+"""Runs the queue of a live domain, with real jobs, users and nodes.
 
 Jobs are cancelled, fail to start, exceed their walltime, and run on while the controller is
 away. Nodes are lost, drained and return. ``DomainQueue`` translates all this for its
 ``QueueScheduler``, which decides as it does for the jobs of a log.
 
-Invariants, after every event: no node belongs to two jobs; no job starts on a node that is
-out of service; a cancelled job does not start; each job is ordered to end at most once.
+Invariants, after every event:
+
+- No node belongs to two jobs.
+- No job starts on a node that is out of service.
+- A cancelled job does not start.
+- Each job is ordered to end at most once.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from cosched.core.cluster.queue.planner import arrival
 class ExclusiveJobs:
     """The exclusive jobs of a domain.
 
-    waiting: by arrival. running: by number. ending: those that were ordered to end.
+    waiting: by arrival. running: by number. ending: jobs that were ordered to end.
     reserved: nodes that are kept free for the first one.
     """
 

@@ -30,7 +30,7 @@ Observe: TypeAlias = Callable[[str, "str | None"], float]
 class Round:
     """One round and the state of the learner after it.
 
-    throughput: of the schedule, by the matrix. error: the learner's mean error over all
+    throughput: the schedule's, by the matrix. error: the learner's mean error over all
     pairs. refuted: the number of applications whose label the observations contradict.
     """
 
