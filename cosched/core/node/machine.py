@@ -15,6 +15,9 @@ Yoo and Jette, "A Coscheduling Technique for Symmetric Multiprocessor Clusters",
 No node commands another one. A job comes to run on all its nodes at once because a message
 from a scheduled peer pulls a switch here.
 
+``switching.decisions`` has the table of these requests: which jobs keep their CPUs, and in
+which order the others follow.
+
 Additions to the paper, and the files that hold them:
 
     groups    several jobs are scheduled at once if they fit side by side
@@ -27,6 +30,7 @@ Additions to the paper, and the files that hold them:
               job that needs many CPUs gets them from jobs in their slices
     fairness  bounds on the CPU time from which a newcomer's account starts
     modes     a job's owner may suspend, release or raise it
+    steering  a driver of several nodes may give a job a turn
 
 The paper discards a refused request, and the task asks again with each message. Here a task
 asks once an epoch; the job's epoch is raised when the reason of the refusal may be gone.
@@ -45,11 +49,10 @@ Invariants after every event:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
-from cosched.core.node.fairness import bound_accounts, restart_account, start_account
-from cosched.core.node.groups import Group
-from cosched.core.node.guarantee import begin_period, begin_periods
+from cosched.core.node.fairness import bound_accounts, start_account
+from cosched.core.node.guarantee import begin_period
 from cosched.core.node.job import JobState, submission_key
 from cosched.core.node.knowledge import Ended
 from cosched.core.node.messages import (
@@ -68,7 +71,6 @@ from cosched.core.node.messages import (
     PublishStatus,
     Refusal,
     RefuseRequest,
-    SetAlarm,
     SettingsChanged,
     ShutdownRequested,
     SliceEnded,
@@ -79,28 +81,25 @@ from cosched.core.node.messages import (
     TurnGiven,
 )
 from cosched.core.node.modes import (
-    CAUSES,
     add_task,
-    change_mode,
     create_class,
     destroy_class,
     remove_task,
     set_class_cpus,
 )
 from cosched.core.node.prospect import Prospect
-from cosched.core.node.pulls import Objection, objection, protected_until_ns
 from cosched.core.node.settings import Settings
-from cosched.core.node.switch import (
-    discard,
-    keep_guaranteed,
-    keep_others,
-    keep_running,
-    keep_unfinished,
-    make_room,
-    publish_contention,
-    rearm,
-    reschedule,
+from cosched.core.node.steering import choose_mode, give_turn
+from cosched.core.node.switching.alarm import GmetAlarm
+from cosched.core.node.switching.decisions import (
+    bring_in,
+    end_turns,
+    jobs_to_end,
+    settle,
+    settle_after_exit,
 )
+from cosched.core.node.switching.pulls import Objection, objection
+from cosched.core.node.switching.switch import discard, publish_contention
 from cosched.core.node.table import NodeSnapshot, ProcessTable
 
 
@@ -108,11 +107,10 @@ class NodeScheduler:
     """Decides which jobs of a node are scheduled. Deterministic; it has no clock."""
 
     def __init__(self, settings: Settings) -> None:
-        self.settings = settings
         self.counters: Counter[Branch] = Counter()
         self._table = ProcessTable(settings)
         self._orders: OrderTimer | None = None
-        self._alarm_ns: int | None = None
+        self._alarm = GmetAlarm()
 
     def handle(self, event: Event) -> tuple[Command, ...]:
         """Takes one event; returns the commands for the driver, in order."""
@@ -128,11 +126,11 @@ class NodeScheduler:
             case MessageTrapped():
                 commands = self._trap(event)
             case TurnGiven():
-                commands = self._give_turn(event)
+                commands = self._count(*give_turn(self._table, event))
             case ModeChosen():
-                commands = self._choose_mode(event)
+                commands = self._count(*choose_mode(self._table, event))
             case AlarmRang():
-                commands = self._end_gmet(event)
+                commands = self._ring_alarm(event)
             case SettingsChanged():
                 commands = self._change_settings(event)
             case KnowledgeReplaced():
@@ -143,7 +141,7 @@ class NodeScheduler:
             *commands,
             *publish_contention(self._table),
             *self._order_timer(event),
-            *self._set_alarm(event.now_ns),
+            *self._alarm.set(self._table, event.now_ns),
         )
 
     # -- CMDDWN: destroy the classes ------------------------------------------------------
@@ -177,7 +175,7 @@ class NodeScheduler:
         self.counters[Branch.REG_NEW_TASK] += 1
         job.tasks[event.task] = event.cpus
         commands = self._update_cpus(job) + add_task(job, event.task)
-        return commands + self._settle(event, Cause.FREED)
+        return commands + settle(self._table, event, Cause.FREED)
 
     def _register_job(self, event: TaskRegistered) -> list[Command]:
         self.counters[Branch.REG_NEW_JOB] += 1
@@ -200,7 +198,7 @@ class NodeScheduler:
         commands = create_class(job) + add_task(job, event.task)
         # Its tasks read a status from the first moment on.
         commands.append(PublishStatus(job.key, job.epoch, False, Cause.FIRST))
-        return commands + self._settle(event, Cause.FIRST)
+        return commands + settle(self._table, event, Cause.FIRST)
 
     def _register_again(
         self, job: JobState, before: Task, event: TaskRegistered
@@ -214,7 +212,7 @@ class NodeScheduler:
         commands += self._update_cpus(job)
         # A container's runtime may have moved its processes out of the class.
         commands += add_task(job, event.task)
-        return commands + self._settle(event, Cause.FREED) if moved else commands
+        return commands + settle(self._table, event, Cause.FREED) if moved else commands
 
     def _update_cpus(self, job: JobState) -> list[Command]:
         """Takes over the CPUs of the job's tasks, which have changed."""
@@ -239,7 +237,7 @@ class NodeScheduler:
         if job.tasks:
             self.counters[Branch.OUT_TASK] += 1
             commands += self._update_cpus(job)
-            return commands + self._settle(event, Cause.FREED)
+            return commands + settle(self._table, event, Cause.FREED)
         self.counters[Branch.OUT_JOB] += 1
         del self._table.jobs[job.key]
         if job.received_is_complete:
@@ -248,33 +246,20 @@ class NodeScheduler:
                 [Ended(length_ns, expected.kind, job.user, expected.mean_ns)]
             )
         self._table.regroup()
-        return commands + destroy_class(job) + self._settle_after_exit(event)
+        return commands + destroy_class(job) + settle_after_exit(self._table, event)
 
     # -- CMDCSW: schedule the job that has received the least CPU time ---------------------
 
     def _end_slice(self, event: SliceEnded) -> list[Command]:
         table, now_ns = self._table, event.now_ns
         if table.policy.first_takes_over:
-            commands = self._settle(event, Cause.SLICE)
-            self.counters[Branch.CSW_SWITCHED if commands else Branch.CSW_KEPT] += 1
-            return commands
-        ending = [
-            job
-            for group in table.contended()
-            for job in group.scheduled
-            if table.policy.is_over(job, group, now_ns)
-        ]
-        if not ending:
-            self.counters[Branch.CSW_NOTHING_DUE] += 1
-            return []
-        ended = [table.group_of(job) for job in ending] if table.policy.ends_apart else []
-        order = table.order(event)
-        keep = make_room(table, ended, keep_unfinished(table, ending), order, now_ns)
-        commands = reschedule(table, keep, order, now_ns, Cause.SLICE)
-        for job in ending:
-            if job.scheduled:  # it begins another slice
-                job.account(now_ns)
-                job.came_by = Cause.SLICE
+            commands = settle(table, event, Cause.SLICE)
+        else:
+            ending = jobs_to_end(table, now_ns)
+            if not ending:
+                self.counters[Branch.CSW_NOTHING_DUE] += 1
+                return []
+            commands = end_turns(table, ending, event)
         self.counters[Branch.CSW_SWITCHED if commands else Branch.CSW_KEPT] += 1
         return commands
 
@@ -289,7 +274,7 @@ class NodeScheduler:
         if against is not None:
             return self._refuse(job, event.task, against)
         self.counters[Branch.SCH_GRANTED] += 1
-        return self._bring_in(job, event, Cause.PULLED)
+        return bring_in(self._table, job, event, Cause.PULLED)
 
     def _refuse(self, job: JobState, task: Task, why: Objection) -> list[Command]:
         self.counters[Branch(f"sch_refused_{why.reason.value}")] += 1
@@ -301,107 +286,11 @@ class NodeScheduler:
         job.awaits_switch = job.awaits_switch or why.may_end_with_a_switch
         return [refused]
 
-    # -- a turn that is given from outside of the node -------------------------------------
-
-    def _give_turn(self, event: TurnGiven) -> list[Command]:
-        job = self._table.jobs.get(event.job)
-        if job is None:
-            self.counters[Branch.TURN_UNKNOWN] += 1
-            return []
-        if job.scheduled:
-            self.counters[Branch.TURN_HELD] += 1
-            job.account(event.now_ns)  # its slice begins again
-            job.came_by = Cause.GIVEN
-            return []
-        if not job.mode.takes_part or self._table.is_barred(job):
-            self.counters[Branch.TURN_BARRED] += 1
-            return []
-        self.counters[Branch.TURN_GIVEN] += 1
-        return self._bring_in(job, event, Cause.GIVEN)
-
-    # -- the mode that the owner chooses ---------------------------------------------------
-
-    def _choose_mode(self, event: ModeChosen) -> list[Command]:
-        job = self._table.jobs.get(event.job)
-        if job is None:
-            self.counters[Branch.MODE_UNKNOWN] += 1
-            return []
-        if job.mode is event.mode:
-            self.counters[Branch.MODE_KEPT] += 1
-            return []
-        self.counters[Branch.MODE_CHANGED] += 1
-        before = job.mode
-        commands = change_mode(job, event.mode, event.now_ns)
-        self._table.regroup()
-        if event.mode is Mode.COSCHEDULED or event.mode.takes_part > before.takes_part:
-            restart_account(job, before, self._table, event.now_ns)
-            begin_period(job, event.now_ns)
-        if not event.mode.takes_part:
-            return commands + self._settle_after_exit(event)
-        return commands + self._settle(event, CAUSES[event.mode])
-
-    # -- the decision; ``switch`` has the table of its cases -------------------------------
-
-    def _settle(
-        self, event: Event, cause: Cause, room_in: Sequence[Group] = ()
-    ) -> list[Command]:
-        """Reschedules the node after tasks, CPU sets or modes have changed."""
-        table, now_ns = self._table, event.now_ns
-        bound_accounts(table, now_ns)
-        begin_periods(table.jobs.values(), self.settings, now_ns)
-        order = table.order_during_turns(now_ns)
-        if table.policy.first_takes_over:
-            keep = keep_guaranteed(table, now_ns)
-        else:
-            keep = make_room(table, room_in, keep_running(table, now_ns), order, now_ns)
-        commands = reschedule(table, keep, order, now_ns, cause)
-        # Even without a switch, the job for whose sake another was refused may have left.
-        return commands + rearm(table)
-
-    def _settle_after_exit(self, event: Event) -> list[Command]:
-        """Reschedules the node after a job has left or takes part no more."""
-        ends_turns = self._table.policy.exit_ends_turns
-        return self._settle(event, Cause.FREED, self._table.groups if ends_turns else ())
-
-    def _bring_in(self, job: JobState, event: Event, cause: Cause) -> list[Command]:
-        """Schedules the job in the place of its whole group."""
-        keep = [*keep_others(self._table, job), job]
-        return reschedule(self._table, keep, self._table.order(event), event.now_ns, cause)
-
-    # -- the alarm: GMET is over for jobs that were refused because of it ------------------
-
-    def _end_gmet(self, event: AlarmRang) -> list[Command]:
-        self._alarm_ns = None
-        commands: list[Command] = []
-        for job in self._table.by_key():
-            if job.awaits_gmet and event.now_ns >= self._gmet_end_ns(job, event.now_ns):
-                job.awaits_gmet = False
-                commands.append(
-                    PublishStatus(job.key, job.next_epoch(), False, Cause.REARMED)
-                )
-        rearmed = Branch.ALARM_REARMED if commands else Branch.ALARM_EARLY
-        self.counters[rearmed] += 1
-        return commands
-
-    def _gmet_end_ns(self, job: JobState, now_ns: int) -> int:
-        return protected_until_ns(job, self._table, now_ns)[0]
-
-    def _set_alarm(self, now_ns: int) -> list[Command]:
-        ends = [
-            self._gmet_end_ns(job, now_ns) for job in self.jobs.values() if job.awaits_gmet
-        ]
-        next_ns = min(ends, default=None)
-        if next_ns is None or next_ns == self._alarm_ns:
-            return []
-        self._alarm_ns = next_ns
-        return [SetAlarm(next_ns)]
-
-    # -- the settings, the knowledge and the timer -----------------------------------------
+    # -- the settings, the knowledge, the timer and the alarm ------------------------------
 
     def _change_settings(self, event: SettingsChanged) -> list[Command]:
         self.counters[Branch.SETTINGS_CHANGED] += 1
-        self.settings = event.settings
-        self._table.set_policy(event.settings)
+        self._table.change_settings(event.settings)
         if self._table.policy.exit_ends_turns:  # turns may have gone without CPU time
             bound_accounts(self._table, event.now_ns)
         return []
@@ -411,6 +300,16 @@ class NodeScheduler:
         self._table.knowledge.replace(event.ended)
         return []
 
+    def _ring_alarm(self, event: AlarmRang) -> list[Command]:
+        commands = self._alarm.ring(self._table, event.now_ns)
+        return self._count(
+            Branch.ALARM_REARMED if commands else Branch.ALARM_EARLY, commands
+        )
+
+    def _count(self, branch: Branch, commands: list[Command]) -> list[Command]:
+        self.counters[branch] += 1
+        return commands
+
     def _order_timer(self, event: Event) -> list[Command]:
         orders = self._table.policy.order_timer(self._table.contended(), event.now_ns)
         if orders == self._orders:
@@ -419,6 +318,11 @@ class NodeScheduler:
         return [orders]
 
     # -- what the driver reads -------------------------------------------------------------
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force."""
+        return self._table.settings
 
     @property
     def jobs(self) -> Mapping[Job, JobState]:
@@ -453,7 +357,7 @@ class NodeScheduler:
             tuple(job.copy() for job in self._table.jobs.values()),
             self._table.shares,
             self._orders,
-            self._alarm_ns,
+            self._alarm.ends_ns,
             dict(self.counters),
             self._table.knowledge.ended,
         )
@@ -466,7 +370,7 @@ class NodeScheduler:
         machine._table.jobs = {job.key: job.copy() for job in snapshot.jobs}
         machine._table.shares = snapshot.shares
         machine._orders = snapshot.orders
-        machine._alarm_ns = snapshot.alarm_ns
+        machine._alarm = GmetAlarm(snapshot.alarm_ns)
         machine.remember(snapshot.ended)
         machine._table.regroup()
         return machine

@@ -48,6 +48,7 @@ class ProcessTable:
     """The jobs of a node, and the groups in which they compete."""
 
     def __init__(self, settings: Settings) -> None:
+        self.settings = settings
         self.jobs: dict[Job, JobState] = {}
         self.groups: list[Group] = []  #: the groups of the jobs that take part
         self.shares: tuple[Share, ...] = ()  #: as they were last set, by key
@@ -57,8 +58,9 @@ class ProcessTable:
         self._raised: list[JobState] = []
         self._fits: dict[frozenset[Job], bool] = {}  # answers of ``fits``, by the jobs
 
-    def set_policy(self, settings: Settings) -> None:
-        """Takes over the slice policy of these settings."""
+    def change_settings(self, settings: Settings) -> None:
+        """Takes over these settings and their slice policy."""
+        self.settings = settings
         self.policy = choose_policy(settings, self.knowledge)
 
     def tasks_changed(self) -> None:

@@ -295,7 +295,8 @@ def test_restarted_machine_keeps_the_order_of_jobs():
         submitted_ns = restored_submission_key(began_ns, began_ns, restarted.now_ns)
         restarted.register(job, submitted_ns=submitted_ns, adopted=True)
     for node in (there, restarted):
-        order = [job.key for group in node.machine._table.groups for job in group.jobs]
+        jobs = sorted(node.machine.jobs.values(), key=lambda job: job.precedence)
+        order = [job.key for job in jobs]
         assert order == ["zeta", "alpha"]
     assert restarted.running == {"zeta"}
     assert restarted.machine.jobs["alpha"].submitted_ns == 1060 * NS_PER_S

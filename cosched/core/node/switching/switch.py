@@ -1,21 +1,6 @@
-"""Chooses which jobs keep their CPUs at an event, and switches to the chosen jobs.
+"""Switches between jobs, and has the rules by which jobs keep their CPUs.
 
-Every decision is ``reschedule(table, keep, order, ...)``: the jobs in ``keep`` keep or get
-their CPUs, and each further job that fits beside them follows in ``order``.
-
-    event                                 keep                            order
-    a task came or left; a job was        ``keep_running``                during turns
-      resumed or raised
-    a job ended, was suspended or         ``keep_running``; if an exit    during turns
-      released                              ends turns, also ``make_room``
-    CMDCSW: a slice ended                 ``keep_unfinished``; if turns   at turns' ends
-                                            end apart, also ``make_room``
-    CMDSCH: a message pulls a job;        ``keep_others``, and that job   at turns' ends
-      a turn is given to it
-
-The slice policy has both orders: ``order_during_turns``, and ``order`` at turns' ends.
-Under a policy whose first jobs take over at all times, ``keep_guaranteed`` replaces the
-first three rules.
+``decisions`` says which rule holds at which event.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""The decision at each event: which jobs keep their CPUs, and which get them."""
