@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 
 import pytest
 from hypothesis import settings
@@ -12,6 +13,12 @@ settings.register_profile("cosched", deadline=None)
 # run draws new examples and may find new faults.
 settings.register_profile("ci", settings.get_profile("cosched"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "cosched")
+
+# Processes that tests start inherit ignored signals. A session in the background, or under
+# nohup, ignores some: it still does so, but these processes do not.
+for _number in (signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, lambda *_: None)
 
 # No run of a test changes what the developer's own jobs are expected to take, and no
 # earlier run changes the order of a test's jobs.
