@@ -35,6 +35,7 @@ from cosched.lab import slurm
 from cosched.lab.lab import Lab
 from cosched.lab.slurm_conf import SHARED
 from cosched.launch.family import Family, Mpi
+from cosched.launch.given.hosts import Hosts
 from cosched.launch.job import Job, Request, resolve
 from cosched.launch.mpi import Places, find_mpi
 from cosched.launch.program import Program
@@ -117,7 +118,7 @@ class Bench:
             (str(self.program),), nodes * tasks, tasks, str(self._mpi.mpiexec), root=True
         )
         places = Places(Path(sys.executable).parent, os.environ)
-        return resolve(request, find_site(self._lab.run_dir, hosts), places)
+        return resolve(request, find_site(self._lab.run_dir, Hosts(hosts)), places)
 
 
 class Srun:

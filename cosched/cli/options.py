@@ -12,6 +12,7 @@ from click.shell_completion import CompletionItem
 
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S, parse_duration
+from cosched.launch.given.hosts import parse_hosts
 from cosched.shm.userdirs import domain_dir_to_ask, own_run_dir, run_dir_to_ask
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -80,15 +81,17 @@ def lab_nodes_option(function: F) -> F:
 
 
 def hosts_option(help: str = "Run on these nodes instead.") -> Callable[[F], F]:
-    """``--hosts A,B``: the machines that the MPI's launcher starts ranks on."""
+    """``--hosts A,B`` or ``n[1-4]``: the machines on which the MPI starts ranks."""
     return click.option("--hosts", callback=_hosts, metavar="A,B", help=help)
 
 
 def _hosts(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...]:
-    hosts = tuple(host.strip() for host in value.split(",")) if value is not None else ()
-    if not all(hosts) or len(set(hosts)) < len(hosts):
-        raise click.BadParameter(f"'{value}': name hosts as a,b,c, each host once.")
-    return hosts
+    if value is None:
+        return ()
+    try:
+        return parse_hosts(value).names
+    except CoschedError as error:
+        raise click.BadParameter(f"{error}.") from None
 
 
 def run_limit_option(function: F) -> F:

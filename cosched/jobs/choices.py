@@ -20,11 +20,13 @@ class Choices:
     """The choices for a job.
 
     policy: how ranks wait, as the shim reads it. carrier: as asked for, ``auto`` included.
+    needs_all: the job does not run unless each of its nodes coschedules it.
     """
 
     policy: str
     carrier: str
     limits: Limits
+    needs_all: bool = False
 
     def check_carrier(self, carrier: str) -> None:
         """Raises CoschedError unless the operator allows the chosen carrier."""
@@ -41,4 +43,4 @@ def configured_choices(environ: Mapping[str, str], euid: int) -> Choices:
     refusal = refuse_wait(limits, policy)
     if refusal is not None:
         raise CoschedError(refusal)
-    return Choices(policy, config.run.status, limits)
+    return Choices(policy, config.run.status, limits, config.run.require == "all")

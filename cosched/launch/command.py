@@ -18,8 +18,11 @@ from pathlib import Path
 from cosched.core.errors import CoschedError
 from cosched.launch import intel
 from cosched.launch.family import Engine, Family, Mpi
+from cosched.launch.given.front import sets_variables
 
-_INHERITING = ("srun", "jsrun", "aprun", "ibrun", "flux", "mpiexec.gforker")
+#: Launchers of batch systems: they start ranks on the nodes of their job.
+BATCH_LAUNCHERS = ("srun", "jsrun", "aprun", "ibrun", "flux")
+_INHERITING = (*BATCH_LAUNCHERS, "mpiexec.gforker")
 _LAUNCHERS = (
     *("mpiexec", "mpirun", "orterun", "prterun", "prun", "mpiexec.hydra"),
     *("mpirun.hydra", "mpiexec.mpich", "mpirun.mpich", "mpiexec.openmpi"),
@@ -37,7 +40,8 @@ _BY_NAME = {
 class Site:
     """A job's hosts, and the way in which a launcher reaches them.
 
-    ``addresses`` are for the launcher, ``names`` for users and sockets.
+    ``addresses`` are for the launcher, ``names`` for users and sockets. ``slots``: the most
+    ranks on each; () if no list of hosts limits them.
     A virtual site (the lab) has three more fields. ``agent`` starts commands on a host as
     rsh does. ``enter`` runs the launcher itself on the first host. ``network`` is the only
     network that the tasks may use, because shared memory would bypass it.
@@ -50,11 +54,13 @@ class Site:
     enter: tuple[str, ...] = ()
     network: str = ""
     transport_chosen: bool = False
+    slots: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The number of tasks, and the most on each host (None: the engine chooses)."""
+    """The number of tasks, and the most on each host (None: the site or the engine
+    chooses)."""
 
     ranks: int
     per_host: int | None
@@ -68,8 +74,19 @@ class Command:
     environ: Mapping[str, str] = field(default_factory=dict)
 
 
-def make_layout(ranks: int | None, per_host: int | None, hosts: int) -> Layout:
-    """Completes the user's numbers; CoschedError if the ranks do not fit."""
+def make_layout(
+    ranks: int | None, per_host: int | None, hosts: int, slots: Sequence[int] = ()
+) -> Layout:
+    """Completes the user's numbers; CoschedError if the ranks do not fit. slots: the most
+    ranks on each host, unless ``per_host`` gives another number."""
+    if slots and per_host is None:
+        most = sum(slots)
+        if ranks is not None and ranks > most:
+            raise CoschedError(
+                f"{ranks} ranks do not fit into the {most} slots of the hostfile; "
+                "give it more slots, or set --ppn"
+            )
+        return Layout(most if ranks is None else ranks, None)
     if ranks is None:
         ranks = max(hosts, 1) * (per_host or 1)
     if hosts:
@@ -116,14 +133,24 @@ def job_command(
 
 
 def wrapped_command(
-    engine: Engine, argv: Sequence[str], tasks: Mapping[str, str]
+    engine: Engine,
+    argv: Sequence[str],
+    tasks: Mapping[str, str],
+    front: Sequence[str] = (),
 ) -> Command:
-    """Returns the user's launcher command with ``tasks`` in every rank's environment."""
+    """Returns the user's launcher command with ``tasks`` in every rank's environment.
+
+    front: the words in front of the launcher, which start it.
+    """
     if engine is Engine.HYDRA:
-        return Command((argv[0], *_genv(tasks), *argv[1:]))
+        return Command((*front, argv[0], *_genv(tasks), *argv[1:]))
     if engine in (Engine.ORTE, Engine.PRRTE):
-        return Command((argv[0], *_x(tasks), *argv[1:]))
-    return Command(tuple(argv), dict(tasks))
+        return Command((*front, argv[0], *_x(tasks), *argv[1:]))
+    if not sets_variables(front):
+        return Command((*front, *argv), dict(tasks))
+    # Behind it, so that it cannot remove them.
+    added = (f"{name}={value}" for name, value in tasks.items())
+    return Command((*front, "env", *added, *argv))
 
 
 def own_environment(site: Site, mpi: Mpi) -> dict[str, str]:
@@ -152,7 +179,7 @@ def _hydra(site: Site, layout: Layout, tasks: Mapping[str, str]) -> list[str]:
         argv += ["-launcher", "rsh", "-launcher-exec", str(site.agent)]
         argv += ["-localhost", site.addresses[0]]
     if site.addresses:
-        argv += ["-hosts", ",".join(site.addresses)]
+        argv += ["-hosts", ",".join(_hosts_with_slots(site, layout))]
     if layout.per_host is not None:
         argv += ["-ppn", str(layout.per_host)]
     return [*argv, *_genv(tasks), "-n", str(layout.ranks)]
@@ -175,13 +202,24 @@ def _open_mpi(
     if site.agent is not None:
         argv += _open_mpi_agent(engine, site)
     if site.addresses:
-        slots = layout.per_host or 1
-        argv += ["--host", ",".join(f"{a}:{slots}" for a in site.addresses)]
+        argv += ["--host", ",".join(_hosts_with_slots(site, layout, layout.per_host or 1))]
         mapping = "slot"
     else:
         mapping = "slot" if layout.per_host is None else f"ppr:{layout.per_host}:node"
     argv += ["--map-by", f"{mapping}:OVERSUBSCRIBE", "--bind-to", "none"]
     return [*argv, *_x(tasks), "-n", str(layout.ranks)]
+
+
+def _hosts_with_slots(
+    site: Site, layout: Layout, otherwise: int | None = None
+) -> list[str]:
+    """Returns HOST:SLOTS for each host; HOST alone if there is no number for it."""
+    if site.slots and layout.per_host is None:
+        pairs = zip(site.addresses, site.slots, strict=True)
+        return [f"{address}:{slots}" for address, slots in pairs]
+    if otherwise is None:
+        return list(site.addresses)
+    return [f"{address}:{otherwise}" for address in site.addresses]
 
 
 def _open_mpi_agent(engine: Engine, site: Site) -> list[str]:

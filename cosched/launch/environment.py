@@ -16,21 +16,24 @@ from cosched.core.units import NS_PER_US, parse_duration
 #: A process with one of these is a rank; as in mpi_shim/interposer/launch.c.
 RANK_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
 _VARIABLE_OPTIONS = ("-x", "-env", "-genv", "--env", "--genv")
-_LABEL_MAX = 40
+_LABEL_MAX = 34
 #: About the cost of a sleep and a wake-up: the competitive choice.
 BLOCK_SPIN_NS = 20 * NS_PER_US
 _SUFFIX_DIGITS = "0123456789abcdefghijkmnpqrstuvwxyz"
 _SUFFIX_LENGTH = 5
 
 
-def default_job_name(label: str, noise: bytes) -> str:
-    """Returns the program's name with a short suffix that differs from run to run."""
+def default_job_name(label: str, noise: bytes, engine_number: str = "") -> str:
+    """Returns the program's name with a short suffix that differs from run to run.
+
+    engine_number: the number of the batch system's job, which stands between the two.
+    """
     number = int.from_bytes(noise, "little")
     suffix = ""
     for _ in range(_SUFFIX_LENGTH):
         number, digit = divmod(number, len(_SUFFIX_DIGITS))
         suffix += _SUFFIX_DIGITS[digit]
-    return f"{job_label(label)}-{suffix}"
+    return "-".join(filter(None, (job_label(label), engine_number, suffix)))
 
 
 def job_label(text: str) -> str:
@@ -44,17 +47,20 @@ class Part:
     """A job's part in coscheduling: its name, run directory, carrier, memory, age and
     expected length.
 
-    ``memory_bytes``: on each node; 0: unknown. ``submitted_ns``: since 1970; 0: unknown.
+    ``run_dir``: None if each rank looks for the daemons of its node. ``memory_bytes``: on
+    each node; 0: unknown. ``submitted_ns``: since 1970; 0: unknown.
     ``registers_in_init``: the ranks register in MPI_Init, not when they start.
+    ``needs_all``: the job ends in MPI_Init unless each of its nodes coschedules it.
     """
 
     job: str
-    run_dir: Path
+    run_dir: Path | None
     status: str
     memory_bytes: int = 0
     submitted_ns: int = 0
     expectation: Expectation = UNKNOWN
     registers_in_init: bool = False
+    needs_all: bool = False
 
 
 def task_environment(
@@ -73,7 +79,10 @@ def task_environment(
     added = {"COSCHED_WAIT": wait}
     if part is not None:
         added["COSCHED_JOB"] = part.job
-        added["COSCHED_RUN_DIR"] = os.path.abspath(part.run_dir)
+        if part.run_dir is not None:
+            added["COSCHED_RUN_DIR"] = os.path.abspath(part.run_dir)
+        if part.needs_all:
+            added["COSCHED_REQUIRE"] = "all"
         added["COSCHED_STATUS"] = part.status
         if part.registers_in_init or any(name in environ for name in RANK_VARIABLES):
             # To the shim another process has reported already. Without this a launcher with

@@ -27,6 +27,7 @@ from cosched.launch.command import (
 )
 from cosched.launch.environment import presets_preload
 from cosched.launch.family import Engine, Family, Mpi
+from cosched.launch.given.front import split_front
 from cosched.launch.mpi import (
     Places,
     find_compiler,
@@ -52,7 +53,8 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job that can be started. ``layout`` is None behind a user's own launcher.
+    """A job that can be started. ``layout`` is None behind a user's own launcher, whose
+    command line is ``argv``; ``front`` are the words in front of it, such as ``time``.
 
     ``surely_shimmed``: each rank is started with what is put into its environment, as far
     as can be seen.
@@ -69,6 +71,7 @@ class Job:
     standard_abi: bool = False
     surely_shimmed: bool = True
     warnings: tuple[str, ...] = ()
+    front: tuple[str, ...] = ()
 
     @property
     def wrapped(self) -> bool:
@@ -90,7 +93,7 @@ class Job:
     def command(self, tasks: Mapping[str, str]) -> Command:
         """Returns the command that starts the job, with ``tasks`` for every rank."""
         if self.layout is None or self.mpi is None:
-            return wrapped_command(self.engine, self.argv, tasks)
+            return wrapped_command(self.engine, self.argv, tasks, self.front)
         return job_command(
             self.mpi,
             self.site,
@@ -118,13 +121,14 @@ class Job:
 
 def resolve(request: Request, site: Site, places: Places) -> Job:
     """Finds everything that ``request`` needs; CoschedError names what is missing."""
-    if is_launcher(request.argv[0]):
-        return _resolve_wrapped(request, site, places)
+    front, rest = split_front(request.argv)
+    if is_launcher(rest[0]):
+        return _resolve_wrapped(request, front, rest, site, places)
     environ = places.environ
-    first = request.argv[0]
     elsewhere = bool(site.addresses) and site.agent is None
-    path = which(first, environ) if elsewhere else require(first, environ)
-    program = inspect(request.argv, environ, path)
+    for word in (*front[:1], rest[0]):
+        path = which(word, environ) if elsewhere else require(word, environ)
+    program = inspect(rest, environ, path)
     mpi = find_mpi(program, request.mpi, places)
     chosen = any(name in environ for name in TRANSPORT_VARIABLES[mpi.family])
     return Job(
@@ -134,18 +138,31 @@ def resolve(request: Request, site: Site, places: Places) -> Job:
         mpi=mpi,
         mpicc=mpi.mpicc or find_compiler(program, places),
         site=replace(site, transport_chosen=chosen),
-        layout=make_layout(request.ranks, request.per_host, len(site.addresses)),
+        layout=make_layout(
+            request.ranks, request.per_host, len(site.addresses), site.slots
+        ),
         root=request.root,
         standard_abi=program.standard_abi,
     )
 
 
-def _resolve_wrapped(request: Request, site: Site, places: Places) -> Job:
-    word = request.argv[0]
+def starts_ranks_itself(argv: Sequence[str]) -> bool:
+    """Whether ``argv`` is a launcher's command line, perhaps behind ``time`` or ``env``."""
+    return is_launcher(split_front(argv)[1][0])
+
+
+def _resolve_wrapped(
+    request: Request,
+    front: tuple[str, ...],
+    argv: tuple[str, ...],
+    site: Site,
+    places: Places,
+) -> Job:
+    word = argv[0]
     for option, given in (
         ("--ranks", request.ranks is not None),
         ("--ppn", request.per_host is not None),
-        ("--hosts", bool(site.addresses)),
+        ("--hosts or --hostfile", bool(site.addresses)),
         ("--mpi", request.mpi is not None),
     ):
         if given:
@@ -153,8 +170,10 @@ def _resolve_wrapped(request: Request, site: Site, places: Places) -> Job:
                 f"{option} is for jobs that cosched-run starts itself; "
                 f"put it among {word}'s own options, or leave {word} out"
             )
+    if front:
+        require(front[0], places.environ)
     launcher = require(word, places.environ, "launcher")
-    program = _guess_program(request.argv[1:], places.environ)
+    program = _guess_program(argv[1:], places.environ)
     engine = engine_by_name(word)
     family = None
     if engine is None or engine is Engine.ORTE:
@@ -162,9 +181,9 @@ def _resolve_wrapped(request: Request, site: Site, places: Places) -> Job:
         engine, family = version.engine, version.family
     elif engine is Engine.PRRTE:
         family = Family.OPENMPI
-    warnings = tuple(_wrapped_warnings(request.argv, family, program))
+    warnings = tuple(_wrapped_warnings(front, argv, family, program))
     return Job(
-        argv=request.argv,
+        argv=argv,
         label=program.label,
         engine=engine,
         mpi=None,
@@ -174,10 +193,9 @@ def _resolve_wrapped(request: Request, site: Site, places: Places) -> Job:
         root=request.root,
         standard_abi=program.standard_abi,
         # Only one of several programs (a : b) was inspected.
-        surely_shimmed=program.family is not None
-        and ":" not in request.argv
-        and not warnings,
+        surely_shimmed=program.family is not None and ":" not in argv and not warnings,
         warnings=warnings,
+        front=front,
     )
 
 
@@ -193,7 +211,7 @@ def _wrapped_mpicc(
 
 
 def _wrapped_warnings(
-    argv: Sequence[str], family: Family | None, program: Program
+    front: Sequence[str], argv: Sequence[str], family: Family | None, program: Program
 ) -> list[str]:
     warnings = []
     used = program.family
@@ -202,6 +220,8 @@ def _wrapped_warnings(
         warnings.append(
             f"{program.argv[0]} uses {used.title}, but {argv[0]} is {family.title}'s"
         )
+    if any(word.startswith("LD_PRELOAD=") for word in front):
+        warnings.append(f"{front[0]} sets LD_PRELOAD itself; the ranks get cosched's")
     if presets_preload(argv):
         warnings.append(f"{argv[0]} sets LD_PRELOAD itself, which may hide cosched's")
     return warnings

@@ -56,29 +56,28 @@ def check_nodes(
     *,
     uid: int,
     job: str,
-    start_hint: str,
     most: int | None = None,
     need_bytes: int = 0,
-) -> None:
-    """Checks every node; CoschedError if the job cannot run on one of them.
+) -> list[NodePaths]:
+    """Checks every node that has a daemon; returns the others. JobRefused if the job
+    cannot run on one of them.
 
-    The daemon must be up. The user must have no job of that name and fewer than ``most``
-    jobs there. The node needs ``need_bytes`` of memory. ``start_hint``: the command that
-    starts a daemon, with ``{node}`` for the node.
+    The user must have no job of that name and fewer than ``most`` jobs there. The node
+    needs ``need_bytes`` of memory.
     """
+    without = []
     for paths in nodes:
         control = connect(paths)
         if control is None:
-            raise CoschedError(
-                f"node {paths.node}: no daemon answers at {paths.control_socket}; "
-                f"run: {start_hint.format(node=paths.node)}"
-            )
+            without.append(paths)
+            continue
         try:
             status = control.request("status")
             _check_jobs(status, paths.node, uid, job, most)
             _check_memory(status, paths.node, need_bytes)
         finally:
             control.close()
+    return without
 
 
 def lease_node(

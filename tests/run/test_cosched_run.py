@@ -102,7 +102,7 @@ def test_no_shim_sets_no_variables(cosched_run, task):
         (("--unknown", "x"), 2, "--unknown"),
         (("-n", "0", "x"), 2, "0 is not in the range"),
         (("-n", "two", "x"), 2, "'two' is not a valid integer"),
-        (("--hosts", "a,a", "true"), 2, "name hosts as a,b,c, each host once"),
+        (("--hosts", "a,a", "true"), 2, "'a,a' names a twice"),
         (("--json", "true"), 2, "--json needs --dry-run"),
         (("--waits-only", "true"), 2, "--waits-only needs --wait yield, block or auto"),
         (("--waits-only", "--wait", "busy", "true"), 2, "--waits-only needs --wait yield"),

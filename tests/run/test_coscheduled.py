@@ -145,14 +145,10 @@ def test_program_runs_without_access_to_daemons(program, tmp_path):
     assert "not coscheduled" in warnings[-1]
 
 
-def test_named_host_without_daemons_is_an_error(cosched_run, here, any_mpi):
-    done = cosched_run("--hosts", "localhost", "--job", "x", "true")
-    assert done.returncode == 1
-    said = done.stderr.splitlines()[-1]
-    assert said.startswith(
-        f"cosched-run: node {NODE}: no daemon answers at {here.directory}"
-    )
-    assert said.endswith("; run: cosched up")
+def test_named_host_that_is_this_one_gets_private_daemons(cosched_run, here, task):
+    done = cosched_run("--hosts", "localhost", "-v", "-n", "1", task)
+    assert (done.stdout, done.returncode) == ("1 ranks, sum 0\n", 0)
+    assert "registered as task 0" in done.stderr
 
 
 def test_dry_run_starts_nothing(cosched_run, here, task):

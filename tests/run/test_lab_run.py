@@ -98,10 +98,12 @@ def test_host_outside_lab_is_an_error(run, any_mpi):
     )
 
 
-def test_node_without_daemons_is_an_error(run, lab, any_mpi):
+def test_node_without_daemons_is_refused_if_the_job_needs_all(run, lab, any_mpi):
     """The last test, because it stops the daemons."""
     cosched(lab, "down", "--node", "lab2")
-    done = run(*HOSTS, "true")
+    done = run(*HOSTS, "--require-all", "true")
     assert done.returncode == 1
-    assert "node lab2: no daemon answers" in done.stderr
-    assert done.stderr.endswith("; run: cosched lab exec lab2 cosched up\n")
+    assert done.stderr == (
+        "cosched-run: node lab2: no daemon answers, and the job needs all its nodes; "
+        "run: cosched lab exec lab2 cosched up\n"
+    )

@@ -37,6 +37,7 @@ def choose(
     carrier: str | None,
     waits_only: bool,
     no_shim: bool,
+    require_all: bool,
 ) -> Choices:
     """Takes each choice from the options, otherwise from the configuration.
 
@@ -48,10 +49,13 @@ def choose(
         raise click.UsageError("--no-shim cannot be combined with --wait.", ctx)
     if not policy:
         policy = "spin" if no_shim else wait_policy(config.run.wait)
+    if require_all and (no_shim or waits_only):
+        raise click.UsageError("--require-all needs coscheduling.", ctx)
     if waits_only and policy in ("spin", "busy"):
         raise click.UsageError("--waits-only needs --wait yield, block or auto.", ctx)
     limits = limits_for(config.limits, os.geteuid())
     refusal = None if no_shim else refuse_wait(limits, policy)
     if refusal is not None:
         raise CoschedError(refusal)
-    return Choices(policy, carrier or config.run.status, limits)
+    needs_all = require_all or config.run.require == "all"
+    return Choices(policy, carrier or config.run.status, limits, needs_all)

@@ -25,6 +25,8 @@ from cosched.jobs.tasks import Reports
 #: Options of cosched-run that belong to the MPI's own launcher, or to its start.
 _WITHOUT = (
     ("hosts", "--hosts"),
+    ("hostfile", "--hostfile"),
+    ("require_all", "--require-all"),
     ("waits_only", "--waits-only"),
     ("account", "--account"),
     ("dry_run", "--dry-run"),

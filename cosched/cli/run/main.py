@@ -18,6 +18,8 @@ from cosched.cli.options import (
     run_dir_option_with,
 )
 from cosched.cli.run.choices import choose, run_time
+from cosched.cli.run.hosts import choose_hosts
+from cosched.cli.run.placement import local_names, ranks_stay_here
 from cosched.cli.run.plan import plan_json, plan_text
 from cosched.cli.run.site import find_site, this_node
 from cosched.cli.run.start import Start, warn
@@ -26,7 +28,8 @@ from cosched.jobs.choices import CARRIERS, Choices
 from cosched.jobs.expected import Lengths
 from cosched.jobs.job import Job
 from cosched.launch.environment import default_job_name
-from cosched.launch.job import Request, resolve
+from cosched.launch.given.engine_job import engine_job
+from cosched.launch.job import Request, resolve, starts_ranks_itself
 from cosched.launch.mpi import Places
 from cosched.shm.paths import check_job_name
 from cosched.shm.userdirs import domain_dir_to_ask, run_dir_to_ask
@@ -46,8 +49,9 @@ HELP = """\
 Start an MPI program that takes part in coscheduling.
 
 PROGRAM is a program with its arguments, or your own launcher with its command line.
-Streams, signals and the exit status are the launcher's. If this node has no daemons,
-private ones run as long as the job.
+Streams, signals and the exit status are the launcher's. Ranks look for the daemons of the
+node where they run. If all run on this node and it has no daemons, private ones run as
+long as the job. Inside a Slurm job the ranks run on its nodes.
 
 How long your jobs run is recorded in ~/.local/state/cosched/runs.jsonl, to order later
 ones. COSCHED_RUNS=off turns that off, and COSCHED_RUNS=FILE names another file.
@@ -56,7 +60,7 @@ ones. COSCHED_RUNS=off turns that off, and COSCHED_RUNS=FILE names another file.
 Examples:
   cosched-run -n 4 ./app
   cosched-run -n 4 python app.py
-  cosched-run --hosts lab1,lab2 -n 8 --ppn 4 ./app
+  cosched-run --hosts 'n[1-4]' -n 8 --ppn 2 ./app
   cosched-run -- mpiexec -n 4 ./app
   cosched-run -- srun ./app
   cosched-run --wait block -n 4 ./app
@@ -84,7 +88,13 @@ Examples:
     metavar="N",
     help="How many ranks.  [default: 1, or --ppn on each host]",
 )
-@hosts_option("The nodes that they run on.")
+@hosts_option("The nodes that they run on, such as n1,n2 or n[1-4,7].")
+@click.option(
+    "--hostfile",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The same from a file, a host a line: n1, n1:2 or n1 slots=2.",
+)
 @click.option(
     "--ppn", type=click.IntRange(min=1), metavar="K", help="At most K ranks on a host."
 )
@@ -136,6 +146,11 @@ Examples:
     help="Let the agents of the domain start the ranks, on nodes that are free now. If none"
     " are, the job is refused; cosched submit waits. --time is the job's limit then.",
 )
+@click.option(
+    "--require-all",
+    is_flag=True,
+    help="End the job in MPI_Init unless a daemon coschedules it on each of its nodes.",
+)
 @click.option("--waits-only", is_flag=True, help="Apply --wait, but do not coschedule.")
 @click.option("--no-shim", is_flag=True, help="Start the job without cosched.")
 @run_dir_option_with(
@@ -164,6 +179,7 @@ def command(
     argv: tuple[str, ...],
     ranks: int | None,
     hosts: tuple[str, ...],
+    hostfile: Path | None,
     ppn: int | None,
     job: str | None,
     mpi: str | None,
@@ -173,6 +189,7 @@ def command(
     memory: str | None,
     time_ns: int | None,
     domain: bool,
+    require_all: bool,
     waits_only: bool,
     no_shim: bool,
     run_dir: Path,
@@ -186,7 +203,12 @@ def command(
     if as_json and not dry_run:
         raise click.UsageError("--json needs --dry-run.", ctx)
     choices = choose(
-        ctx, wait=wait, carrier=carrier, waits_only=waits_only, no_shim=no_shim
+        ctx,
+        wait=wait,
+        carrier=carrier,
+        waits_only=waits_only,
+        no_shim=no_shim,
+        require_all=require_all,
     )
     if job is not None:
         check_job_name(job)
@@ -196,17 +218,23 @@ def command(
     if domain:
         return _run_in_domain(ctx, choices, need_bytes)
     run_dir = run_dir.absolute()
+    engine = engine_job(os.environ)
+    usual = None if starts_ranks_itself(argv) else engine
+    chosen = choose_hosts(ctx, hosts, hostfile, usual)
     resolved = resolve(
-        Request(argv, ranks, ppn, mpi, root=os.geteuid() == 0),
-        find_site(run_dir, hosts),
+        Request(argv, ranks or chosen.ranks, ppn, mpi, root=os.geteuid() == 0),
+        find_site(run_dir, chosen.hosts),
         Places(Path(sys.executable).parent, os.environ),
     )
     for warning in resolved.warnings:
         warn(warning)
+    number = "" if engine is None else engine.label
     start = Start(
         resolved,
-        job or default_job_name(resolved.label, os.urandom(_NOISE_BYTES)),
+        job or default_job_name(resolved.label, os.urandom(_NOISE_BYTES), number),
+        run_dir if _is_named(ctx) else None,
         run_dir,
+        ranks_stay_here(resolved, engine, local_names(os.uname().nodename)),
         need_bytes,
         time_ns,
         Lengths(warn),
@@ -219,6 +247,12 @@ def command(
         click.echo(as_planned if as_json else plan_text(resolved, tasks))
         return 0
     return start.carry_out(tasks, account=account, verbose=verbose)
+
+
+def _is_named(ctx: click.Context) -> bool:
+    """Whether the user named a run directory."""
+    usual = ctx.get_parameter_source("run_dir") is ParameterSource.DEFAULT
+    return not usual or bool(os.environ.get("COSCHED_RUN_DIR"))
 
 
 def _run_in_domain(ctx: click.Context, choices: Choices, need_bytes: int) -> int:

@@ -8,8 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cosched.cli.run.placement import local_names
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.launch.command import Site
+from cosched.launch.given.hosts import Hosts
 from cosched.shm.paths import NodePaths
 
 if TYPE_CHECKING:
@@ -23,8 +25,9 @@ def this_node() -> str:
     return os.environ.get("COSCHED_NODE") or os.uname().nodename
 
 
-def find_site(run_dir: Path, hosts: tuple[str, ...]) -> Site:
+def find_site(run_dir: Path, chosen: Hosts) -> Site:
     """Returns the lab's nodes if the hosts are such, otherwise the hosts as named."""
+    hosts = chosen.names
     if not hosts:
         return Site()
     lab = None
@@ -42,6 +45,7 @@ def find_site(run_dir: Path, hosts: tuple[str, ...]) -> Site:
                 agent=lab.agent,
                 enter=tuple(lab.enter_argv(nodes[0].name)),
                 network=lab.network,
+                slots=chosen.slots,
             )
     for host in hosts:
         if _LAB_HOST.fullmatch(host) and not _resolves(host):
@@ -49,7 +53,7 @@ def find_site(run_dir: Path, hosts: tuple[str, ...]) -> Site:
                 f"host '{host}': no such host, and no lab is up in {run_dir}; "
                 "run: cosched lab up"
             )
-    return Site(names=hosts, addresses=hosts)
+    return Site(names=hosts, addresses=hosts, slots=chosen.slots)
 
 
 def _resolves(host: str) -> bool:
@@ -64,29 +68,27 @@ def _resolves(host: str) -> bool:
 
 def check_hosts(
     site: Site, run_dir: Path, name: str, most: int | None, need_bytes: int
-) -> None:
-    """Raises CoschedError unless all daemons within reach accept the job."""
+) -> list[str]:
+    """Raises JobRefused unless all daemons that can be asked accept the job. Returns the
+    nodes without a daemon, as far as that shows here."""
     from cosched.launch.nodes import check_nodes
 
-    hint = "cosched up" if site.agent is None else "cosched lab exec {node} cosched up"
-    check_nodes(
+    without = check_nodes(
         local_nodes(site, run_dir),
         connect,
         uid=os.geteuid(),
         job=name,
         most=most,
         need_bytes=need_bytes,
-        start_hint=hint,
     )
+    return [paths.node for paths in without]
 
 
 def local_nodes(site: Site, run_dir: Path) -> list[NodePaths]:
     """Returns the job's nodes whose daemons answer here."""
     if site.agent is not None:
         return [NodePaths(run_dir, node) for node in site.names]
-    host = os.uname().nodename
-    local = {host, host.partition(".")[0], "localhost", "127.0.0.1"}
-    here = not site.names or local.intersection(site.names)
+    here = not site.names or local_names(os.uname().nodename).intersection(site.names)
     return [NodePaths(run_dir, this_node())] if here else []
 
 

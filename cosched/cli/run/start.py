@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from cosched.cli.run.plan import headline
 from cosched.cli.run.site import check_hosts, lease_here, local_nodes
+from cosched.core.errors import CoschedError
 from cosched.jobs.choices import Choices
 from cosched.jobs.expected import Lengths
 from cosched.jobs.tasks import Reports, rank_environment
@@ -20,13 +21,20 @@ from cosched.launch.job import Job
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A job that is to be started. need_bytes: memory on each node, 0 for any. time_ns: the
-    user's estimate of its run time; None: that of its earlier runs in ``lengths``.
-    registers_in_init: the ranks register in MPI_Init, not when they start."""
+    """A job that is to be started.
+
+    named_run_dir: the run directory that the user named; None: the usual one of each node.
+    run_dir: the one of this node. stays_here: all ranks run on this node. need_bytes:
+    memory on each node, 0 for any. time_ns: the user's estimate of its run time; None: that
+    of its earlier runs in ``lengths``. registers_in_init: the ranks register in MPI_Init,
+    not when they start.
+    """
 
     job: Job
     name: str
+    named_run_dir: Path | None
     run_dir: Path
+    stays_here: bool
     need_bytes: int
     time_ns: int | None
     lengths: Lengths
@@ -39,12 +47,13 @@ class Start:
         if part:
             wanted = Part(
                 self.name,
-                self.run_dir,
+                self._run_dir_of_ranks(),
                 "",
                 self.need_bytes,
                 submission_ns(os.environ, time.time_ns()),
                 self.lengths.expectation(self.job, self.time_ns),
                 self.registers_in_init,
+                self.choices.needs_all,
             )
         return rank_environment(
             self.job,
@@ -63,11 +72,11 @@ class Start:
         if "COSCHED_JOB" in tasks:
             jobs_per_user = self.choices.limits.jobs_per_user
             wanted = (self.run_dir, self.name, jobs_per_user, self.need_bytes)
-            if self.job.site.names:
-                check_hosts(self.job.site, *wanted)
-            else:
-                lease = lease_here(*wanted, warn)
+            if self.stays_here:
+                lease = lease_here(*wanted, self._take_failure)
                 tasks = tasks if lease else {}
+            else:
+                self._check_nodes(check_hosts(self.job.site, *wanted))
         if verbose:
             print(f"cosched-run: {headline(self.job, self.name, tasks)}", file=sys.stderr)
         began_wall_ns = time.time_ns()
@@ -82,6 +91,29 @@ class Start:
             if status_word == 0:
                 self.lengths.add(self.job, self.name, nodes, began_wall_ns)
         return exit_like(status_word)
+
+    def _run_dir_of_ranks(self) -> Path | None:
+        virtual = self.job.site.agent is not None
+        return self.run_dir if self.stays_here or virtual else self.named_run_dir
+
+    def _take_failure(self, message: str) -> None:
+        """Reports that this node coschedules nothing; an error if the job needs it."""
+        if self.choices.needs_all:
+            raise CoschedError(f"{message}, and the job needs all its nodes")
+        warn(message)
+
+    def _check_nodes(self, without: Sequence[str]) -> None:
+        """Raises CoschedError for nodes without a daemon if the job needs them. Otherwise
+        rank 0 names them."""
+        if not without or not self.choices.needs_all or not self.job.site.names:
+            return
+        node = without[0]
+        lab = self.job.site.agent is not None
+        where = f"cosched lab exec {node} " if lab else ""
+        raise CoschedError(
+            f"node {node}: no daemon answers, and the job needs all its nodes; "
+            f"run: {where}cosched up"
+        )
 
 
 def _run(job: Job, tasks: Mapping[str, str]) -> int:

@@ -134,6 +134,13 @@ KEYS = (
         "auto",
         "How the sender's status travels.",
     ),
+    Key(
+        "run",
+        "require",
+        one_of("any", "all"),
+        "any",
+        "Which nodes of a job must have a daemon.",
+    ),
     Key("limits", "slice_min", DURATION, None, "Shortest slice.", operator=True),
     Key("limits", "slice_max", DURATION, None, "Longest slice.", operator=True),
     Key("limits", "gmet_max", DURATION, None, "Longest guaranteed time.", operator=True),

@@ -97,6 +97,7 @@ class RunConfig:
 
     wait: str
     status: str
+    require: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +158,11 @@ def config_of(merged: Mapping[str, Setting]) -> Config:
             trace_bytes=value("node.trace"),
         ),
         metrics=MetricsConfig(listen=value("metrics.listen")),
-        run=RunConfig(wait=value("run.wait"), status=value("run.status")),
+        run=RunConfig(
+            wait=value("run.wait"),
+            status=value("run.status"),
+            require=value("run.require"),
+        ),
         limits=Limits(
             slice_min_ns=value("limits.slice_min"),
             slice_max_ns=value("limits.slice_max"),

@@ -98,7 +98,7 @@ def test_cosched_run_help_fits_80_columns():
         (["sim", "symbiosis", "strem"], "did you mean 'stream'?"),
         (["up", "--slyce", "1s"], "--slice"),
         (["bench", "w.toml", "--json", "--out", "x"], "--json and --out cannot be"),
-        (["bench", "w.toml", "--hosts", "a,a"], "name hosts as a,b,c, each host once"),
+        (["bench", "w.toml", "--hosts", "a,a"], "'a,a' names a twice"),
         (["up", "--slice", "soon"], "slice: 'soon' is not a duration"),
         (["up", "--slice", "0.1ms"], "too short"),
         (["up", "--order", "rst"], "'rst' is not one of 'rest', 'age', "),

@@ -118,3 +118,37 @@ def test_missing_compiler_is_an_error_only_when_it_is_needed(machine, tmp_path):
     job = resolve(Request(("./mpich-app",)), Site(), machine)
     with pytest.raises(CoschedError, match="no mpicc beside"):
         job.require_mpicc()
+
+
+def test_words_in_front_of_a_launcher_stay_there(machine, tmp_path):
+    fakes.executable(tmp_path / "path/taskset", "#!/bin/sh\n")
+    argv = ("taskset", "-c", "0", "mpiexec.openmpi", "-n", "2", "./open-app")
+    job = resolve(Request(argv), Site(), machine)
+    assert job.wrapped
+    assert job.label == "open-app"
+    assert job.command({"A": "b"}).argv == (
+        *argv[:4],
+        *("-x", "A=b", "-n", "2", "./open-app"),
+    )
+
+
+def test_words_in_front_of_a_program_run_once_a_rank(machine, tmp_path):
+    fakes.executable(tmp_path / "path/nice", "#!/bin/sh\n")
+    job = resolve(Request(("nice", "./open-app"), ranks=2), Site(), machine)
+    assert job.mpi.family is Family.OPENMPI
+    assert job.label == "open-app"
+    assert job.command({}).argv[-4:] == ("-n", "2", "nice", "./open-app")
+
+
+def test_slots_of_a_hostfile_limit_the_ranks(machine):
+    site = Site(("a", "b"), ("a", "b"), slots=(2, 1))
+    job = resolve(Request(("./mpich-app",)), site, machine)
+    assert job.layout == Layout(3, None)
+    command = " ".join(job.command({}).argv)
+    assert "-hosts a:2,b:1 -n 3 ./mpich-app" in command
+    job = resolve(Request(("./open-app",), ranks=2), site, machine)
+    assert "--host a:2,b:1 --map-by slot" in " ".join(job.command({}).argv)
+    with pytest.raises(CoschedError, match="4 ranks do not fit into the 3 slots"):
+        resolve(Request(("./open-app",), ranks=4), site, machine)
+    job = resolve(Request(("./mpich-app",), per_host=2), site, machine)
+    assert "-hosts a,b -ppn 2 -n 4" in " ".join(job.command({}).argv)

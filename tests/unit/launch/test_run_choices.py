@@ -29,13 +29,14 @@ def settings(tmp_path, monkeypatch):
     return operator.write_text
 
 
-def run(wait=None, carrier=None, waits_only=False, no_shim=False):
+def run(wait=None, carrier=None, waits_only=False, no_shim=False, require_all=False):
     return choose(
         click.Context(click.Command("cosched-run")),
         wait=wait,
         carrier=carrier,
         waits_only=waits_only,
         no_shim=no_shim,
+        require_all=require_all,
     )
 
 

@@ -1,0 +1,43 @@
+"""Chooses the hosts of a job that cosched-run starts itself: those that the user names,
+otherwise those of the batch job in which it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from cosched.cli.run.start import warn
+from cosched.core.errors import CoschedError
+from cosched.launch.given.engine_job import EngineJob
+from cosched.launch.given.hosts import Hosts, read_hostfile
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The hosts, and the number of ranks that the batch job asked for on them, if any."""
+
+    hosts: Hosts
+    ranks: int | None = None
+
+
+def choose_hosts(
+    ctx: click.Context,
+    named: tuple[str, ...],
+    hostfile: Path | None,
+    engine: EngineJob | None,
+) -> Chosen:
+    """Returns the hosts; none if the ranks run here. engine: the batch job whose hosts are
+    used by default. Raises UsageError for two lists, CoschedError for a bad hostfile."""
+    if named and hostfile is not None:
+        raise click.UsageError("--hosts and --hostfile cannot be combined.", ctx)
+    if hostfile is not None:
+        return Chosen(read_hostfile(hostfile))
+    if named or engine is None:
+        return Chosen(Hosts(named))
+    try:
+        return Chosen(Hosts(engine.nodes()), engine.ranks)
+    except CoschedError as error:
+        warn(f"SLURM_JOB_NODELIST: {error}; the ranks run where mpiexec starts them")
+        return Chosen(Hosts())

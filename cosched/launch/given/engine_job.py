@@ -1,0 +1,55 @@
+"""Reads from the environment which batch job a command runs in: of Slurm, Flux or PBS."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cosched.core.hostlist import expand_hosts
+
+_ID_MAX = 20
+
+
+@dataclass(frozen=True, slots=True)
+class EngineJob:
+    """A job of the site's batch system.
+
+    number: the engine's name for it, with the step if the command runs in one. node_list:
+    its nodes as Slurm writes them; "" if the engine does not say. ranks: the number of
+    tasks that the job asked for; None if it asked for none.
+    """
+
+    engine: str
+    number: str
+    node_list: str = ""
+    ranks: int | None = None
+
+    @property
+    def label(self) -> str:
+        """The number as a part of a job's name."""
+        return re.sub(r"[^A-Za-z0-9._]+", "-", self.number).strip("-.")[:_ID_MAX]
+
+    def nodes(self) -> tuple[str, ...]:
+        """Returns the names of its nodes. Raises CoschedError for a list that does not
+        parse."""
+        return expand_hosts(self.node_list) if self.node_list else ()
+
+
+def engine_job(environ: Mapping[str, str]) -> EngineJob | None:
+    """Returns the job that ``environ`` describes; None outside of a batch job."""
+    number = environ.get("SLURM_JOB_ID")
+    if number:
+        step = environ.get("SLURM_STEP_ID", "")
+        tasks = environ.get("SLURM_NTASKS", "")
+        return EngineJob(
+            "slurm",
+            f"{number}.{step}" if step.isdecimal() else number,
+            environ.get("SLURM_JOB_NODELIST", ""),
+            int(tasks) if tasks.isdecimal() and int(tasks) else None,
+        )
+    if environ.get("FLUX_JOB_ID"):
+        return EngineJob("flux", environ["FLUX_JOB_ID"])
+    if environ.get("PBS_JOBID"):
+        return EngineJob("pbs", environ["PBS_JOBID"].partition(".")[0])
+    return None

@@ -1,0 +1,91 @@
+"""Reads the hosts of a job: a list such as ``n[1-4,7]``, or a hostfile.
+
+A hostfile has a host a line, as for MPICH (``n1:2``) or Open MPI (``n1 slots=2``), and
+comments behind ``#``. A host that stands there several times without a number has one slot
+a line: PBS writes its nodes so.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from cosched.core.errors import CoschedError
+from cosched.core.hostlist import expand_hosts
+
+#: Words behind a host that do not change the number of its ranks.
+_IGNORED = re.compile(r"(max[-_]slots|binding|ifname|user|username)=\S+")
+_SLOTS = re.compile(r"(?:slots|cpu|cpus)=([0-9]+)")
+_HOST = re.compile(r"([^\s:=^]+)(?::([0-9]+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """The hosts of a job, in order. slots: the most ranks on each; () if not limited."""
+
+    names: tuple[str, ...] = ()
+    slots: tuple[int, ...] = ()
+
+
+def parse_hosts(text: str) -> Hosts:
+    """Returns the hosts of ``a,b`` or ``n[1-4,7]``. Raises CoschedError for a list that
+    does not parse or names a host twice."""
+    return Hosts(expand_hosts(re.sub(r"\s*,\s*", ",", text.strip())))
+
+
+def read_hostfile(path: Path) -> Hosts:
+    """Returns the hosts of a hostfile. Raises CoschedError, with file and line."""
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not a text"
+        raise CoschedError(f"hostfile {path}: cannot be read ({reason})") from None
+    return parse_hostfile(text, str(path))
+
+
+def parse_hostfile(text: str, name: str) -> Hosts:
+    """Returns the hosts of the text of a hostfile; ``name``: the file, for errors."""
+    found: dict[str, int | None] = {}
+    repeated: dict[str, int] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        try:
+            hosts, slots = _read_line(words)
+        except CoschedError as error:
+            raise CoschedError(f"hostfile {name}:{number}: {error}") from None
+        for host in hosts:
+            if host in found and (slots is not None or found[host] is not None):
+                raise CoschedError(
+                    f"hostfile {name}:{number}: host '{host}' stands there twice, with a "
+                    "number of slots; write one line for it"
+                )
+            found[host] = slots
+            repeated[host] = repeated.get(host, 0) + 1
+    if not found:
+        raise CoschedError(f"hostfile {name}: no host in it")
+    if all(slots is None for slots in found.values()) and max(repeated.values()) == 1:
+        return Hosts(tuple(found))
+    return Hosts(
+        tuple(found),
+        tuple(repeated[host] if slots is None else slots for host, slots in found.items()),
+    )
+
+
+def _read_line(words: list[str]) -> tuple[tuple[str, ...], int | None]:
+    """Returns the hosts of a line and the slots of each; None if it names no number."""
+    match = _HOST.fullmatch(words[0])
+    if match is None:
+        raise CoschedError(f"'{words[0]}' is not a host, such as n1, n1:2 or n[1-4]:2")
+    slots = None if match[2] is None else int(match[2])
+    for word in words[1:]:
+        number = _SLOTS.fullmatch(word)
+        if number is not None:
+            slots = int(number[1])
+        elif not _IGNORED.fullmatch(word):
+            raise CoschedError(f"'{word}' is not known; write slots=N")
+    if slots == 0:
+        raise CoschedError(f"host '{words[0]}' has no slots; leave it out")
+    return expand_hosts(match[1].rpartition("@")[2]), slots
