@@ -15,10 +15,10 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.metadata import version
 from typing import Any
 
 from cosched.core.config.kinds import OFF
-from cosched.core.config.limits import bounded, limits_for, refuse_settings
 from cosched.core.config.schema import TRACE_BYTES
 from cosched.core.config.values import Limits
 from cosched.core.errors import CoschedError
@@ -27,7 +27,6 @@ from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import (
     AlarmRang,
     KnowledgeReplaced,
-    SettingsChanged,
     ShutdownRequested,
     SliceEnded,
     TurnGiven,
@@ -42,6 +41,7 @@ from cosched.node.children.metrics_process import MetricsProcess
 from cosched.node.children.timer_process import TimerProcess
 from cosched.node.driver import Driver, clocks
 from cosched.node.effects import Effects
+from cosched.node.live_settings import LiveSettings
 from cosched.node.loop import Loop
 from cosched.node.memory_meter import MemoryMeter, MemoryTerms
 from cosched.node.owners import Owners
@@ -51,7 +51,7 @@ from cosched.node.records.history import HistoryWriter
 from cosched.node.records.recorder import Recorder
 from cosched.node.service.remains import remove_remains
 from cosched.node.sockets.complaints import Complaints
-from cosched.node.sockets.control import ControlSocket
+from cosched.node.sockets.control import ControlSocket, Held
 from cosched.node.sockets.registration import (
     RegistrationSocket,
 )
@@ -117,6 +117,7 @@ class SchedulerDaemon:
         self.recorder = Recorder(paths.node, self.machine, self.jobs)
         self.history = HistoryWriter(paths.node, self.recorder, classes.cpu_ns)
         self.started_ns = time.monotonic_ns()
+        self._version = version("cosched")  # an upgrade does not change a running daemon
         self._loop = Loop()
         self._alarm_ns = 0
         self._idle_since_ns = self.started_ns + PRIVATE_GRACE_NS - PRIVATE_LINGER_NS
@@ -142,6 +143,7 @@ class SchedulerDaemon:
             set_alarm=self._set_alarm,
         )
         self.driver = Driver(self.machine, effects, self.recorder)
+        self.settings = LiveSettings(self.driver, options.limits, settings)
         self._members = Members(
             self.driver, self.jobs, self._loop, self.history, self._note_activity
         )
@@ -155,6 +157,7 @@ class SchedulerDaemon:
     def _view(self) -> NodeView:
         return NodeView(
             node=self.paths.node,
+            version=self._version,
             started_ns=self.started_ns,
             private=self.options.private,
             priority=self.options.priority,
@@ -167,6 +170,7 @@ class SchedulerDaemon:
             gate=self.gate,
             recorder=self.recorder,
             history=self.history,
+            lent=self.settings.lent,
         )
 
     # -- life -----------------------------------------------------------------------
@@ -200,7 +204,7 @@ class SchedulerDaemon:
             mode=mode,
             readers={"status": self._status},
             writers={
-                "set": self._set,
+                "set": self.settings.set,
                 "relearn": self._relearn,
                 "turn": self._give_turn,
                 "down": self._down,
@@ -211,6 +215,7 @@ class SchedulerDaemon:
                 "history": self.history.answer,
                 **self._owners.handlers(),
             },
+            held={"borrow": self.settings.borrow, "forget": self._forget},
             on_lease_end=self._note_activity,
             complaints=complaints,
         )
@@ -321,21 +326,6 @@ class SchedulerDaemon:
     def _why(self, request: Mapping[str, Any], uid: int) -> Mapping[str, Any]:
         return explain(self.recorder, request, uid)
 
-    def _set(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        assignments = request.get("settings")
-        if not isinstance(assignments, dict) or not assignments:
-            raise CoschedError("nothing to set; give settings such as slice=0.5s")
-        settings = self.machine.settings.changed(
-            {str(name): str(value) for name, value in assignments.items()}
-        )
-        settings = bounded(self.options.limits, settings)
-        limits = limits_for(self.options.limits, os.geteuid())
-        refusal = refuse_settings(limits, settings)
-        if refusal is not None:
-            raise CoschedError(refusal)
-        self.driver.feed(SettingsChanged(**clocks(), settings=settings))
-        return {"settings": settings.texts(), "warnings": settings.warnings()}
-
     def _relearn(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         """Replaces what the node learned by the jobs that ended since a time."""
         since_wall_ns = request.get("since_wall_ns", 0)
@@ -344,6 +334,13 @@ class SchedulerDaemon:
         ended = tuple(self.history.ended(since_wall_ns)[-REMEMBERED:])
         self.driver.feed(KnowledgeReplaced(**clocks(), ended=ended))
         return {"ended": len(ended)}
+
+    def _forget(self, request: Mapping[str, Any], _pid: int) -> Held:
+        """Does as ``_relearn``; all that was learned returns with the holder's end."""
+        return Held(self._relearn(request), self._remember)
+
+    def _remember(self) -> None:
+        self._relearn({})
 
     def _give_turn(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         job = str(request.get("job"))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -30,10 +31,12 @@ from cosched.shm.region import CARRIERS, NodeRegion
 class NodeView:
     """The parts of a daemon that a status is read from.
 
-    chosen: why the daemon has this class scheduler, a text for people.
+    chosen: why the daemon has this class scheduler, a text for people. lent: the settings
+    on loan, each with the pid of its holder.
     """
 
     node: str
+    version: str
     started_ns: int
     private: bool
     priority: str
@@ -46,6 +49,7 @@ class NodeView:
     gate: MemoryGate
     recorder: Recorder
     history: HistoryWriter
+    lent: Mapping[str, int]
 
 
 def node_status(
@@ -61,6 +65,7 @@ def node_status(
     prospects = view.machine.prospects(now_ns)
     return {
         "node": view.node,
+        "version": view.version,
         "pid": os.getpid(),
         "wall_ns": time.time_ns(),
         "uptime_s": (now_ns - view.started_ns) / NS_PER_S,
@@ -107,7 +112,11 @@ def _settings_status(view: NodeView) -> dict[str, Any]:
         "slice_s": settings.slice_ns / NS_PER_S,
         "gmet_s": settings.gmet_within_ns(settings.slice_ns) / NS_PER_S,
         "align": settings.align,
-        "warnings": list(settings.warnings()),
+        "lent": dict(view.lent),
+        "warnings": [
+            *settings.warnings(),
+            *(f"{name} is on loan to process {pid}" for name, pid in view.lent.items()),
+        ],
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,22 @@ def request(paths: NodePaths, op: str, **arguments: Any) -> dict[str, Any]:
     """Makes one request on a new connection; returns the answer."""
     with ControlClient(paths) as client:
         return client.request(op, **arguments)
+
+
+class HeldChanges(ExitStack):
+    """Changes of nodes that last until this context closes, or until this process ends."""
+
+    def hold(self, paths: NodePaths, op: str, **arguments: Any) -> dict[str, Any]:
+        """Makes a change (``borrow``, ``forget``) on one node; returns the answer."""
+        client = self.enter_context(ControlClient(paths))
+        answer = client.request(op, **arguments)
+        self.callback(_give_back, client)
+        return answer
+
+
+def _give_back(client: ControlClient) -> None:
+    with suppress(NoDaemon):  # the changes ended with the daemon
+        client.request("give_back")
 
 
 def nodes_in(run_dir: Path) -> list[NodePaths]:

@@ -2,6 +2,7 @@
 
 Each request and each answer is one JSON object on one line. All users who may connect may
 read. Root and the daemon's own user may change settings. A job's owner may change that job.
+Some changes last as long as the connection: ``give_back`` or its end undoes them.
 
 A client harms only itself. An invalid request gets an error. An unfinished line gets no
 answer. A client that does not read loses its answer. A user with many requests waits
@@ -15,6 +16,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,18 @@ Handler = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 OwnerHandler = Callable[[Mapping[str, Any], int], Mapping[str, Any]]
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The answer to a client that holds a change, and the function that undoes it."""
+
+    answer: Mapping[str, Any]
+    undo: Callable[[], None]
+
+
+#: Also takes the client's pid from the kernel.
+HeldHandler = Callable[[Mapping[str, Any], int], Held]
+
+
 class ControlSocket:
     """Serves requests ``{"op": NAME, ...}`` from a table of handlers.
 
@@ -53,6 +67,7 @@ class ControlSocket:
         readers: Mapping[str, Handler],
         writers: Mapping[str, Handler],
         owners: Mapping[str, OwnerHandler],
+        held: Mapping[str, HeldHandler],
         on_lease_end: Callable[[], None],
         complaints: Complaints,
         line_ns: int = LINE_NS,
@@ -62,6 +77,7 @@ class ControlSocket:
         self._readers = readers
         self._writers = writers
         self._owners = owners
+        self._held = held
         self._on_lease_end = on_lease_end
         self._complaints = complaints
         self._line_ns = line_ns
@@ -175,15 +191,22 @@ class ControlSocket:
                 client.lease = True
                 self.leases += 1
             return {"ok": True}
+        if operation == "give_back":
+            client.give_back()
+            return {"ok": True}
         try:
             if operation in self._readers:
                 return self._readers[operation](request)
             if operation in self._owners:
                 return self._owners[operation](request, client.uid)
-            if operation in self._writers:
+            if operation in (*self._writers, *self._held):
                 if client.uid not in (0, os.geteuid()):
                     return {"error": f"'{operation}' is for root and the daemon's own user"}
-                return self._writers[operation](request)
+                if operation in self._writers:
+                    return self._writers[operation](request)
+                held = self._held[operation](request, client.pid)
+                client.undo.append(held.undo)
+                return held.answer
         except CoschedError as error:
             return {"error": str(error)}
         except OSError as error:  # out of descriptors; a later request may succeed
@@ -194,6 +217,7 @@ class ControlSocket:
     def _drop(self, client: _Client) -> None:
         self._unwatch(client)
         client.connection.close()
+        client.give_back()
         if client.lease:
             self.leases -= 1
             self._on_lease_end()
@@ -227,14 +251,22 @@ class _Client:
     """A connection and its user.
 
     pending: received bytes of unfinished lines. unread: the rest of the answer. watched:
-    the loop watches it. timed: a time limit runs, from line_since_ns. lease: it has one."""
+    the loop watches it. timed: a time limit runs, from line_since_ns. lease: it has one.
+    undo: undoes the changes that it holds, in their order."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
-        self.uid = peer_of(connection).uid
+        peer = peer_of(connection)
+        self.uid, self.pid = peer.uid, peer.pid
         self.pending = b""
         self.unread = NOTHING
         self.watched = False
         self.timed = False
         self.line_since_ns = 0
         self.lease = False
+        self.undo: list[Callable[[], None]] = []
+
+    def give_back(self) -> None:
+        """Undoes the changes that the client holds, the last one first."""
+        while self.undo:
+            self.undo.pop()()

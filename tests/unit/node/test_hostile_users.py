@@ -81,6 +81,7 @@ def served(tmp_path):
         },
         writers={},
         owners={"whose": lambda request, uid: {"uid": uid, "job": str(request.get("job"))}},
+        held={},
         on_lease_end=lambda: None,
         complaints=Complaints(),
         line_ns=2_000_000_000,
