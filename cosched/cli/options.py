@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -92,6 +93,23 @@ def _hosts(_: click.Context, __: click.Parameter, value: str | None) -> tuple[st
         return parse_hosts(value).names
     except CoschedError as error:
         raise click.BadParameter(f"{error}.") from None
+
+
+def set_with_option(function: F) -> F:
+    """``--set-with COMMAND``, as words: changes the settings of nodes out of reach."""
+
+    def words(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str, ...]:
+        try:
+            return tuple(shlex.split(text or ""))
+        except ValueError as error:
+            raise CoschedError(f"--set-with: '{text}': {error}") from error
+
+    return click.option(
+        "--set-with",
+        callback=words,
+        metavar="COMMAND",
+        help="Runs 'cosched config set' on all --hosts that cannot be reached from here.",
+    )(function)
 
 
 def run_limit_option(function: F) -> F:

@@ -5,19 +5,18 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from cosched.bench.results.results import Activity
 from cosched.bench.run.arms import Arm
 from cosched.bench.run.interrupts import shielded
-from cosched.bench.run.remote import RemoteSettings
 from cosched.bench.run.site import Site
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.node.messages import Branch
 from cosched.core.node.settings import USUAL
 from cosched.lab import life
-from cosched.node.sockets.client import request
+from cosched.node.sockets.client import HeldChanges, request
 from cosched.shm.paths import NodePaths
 
 #: The settings that a bench may change.
@@ -110,28 +109,28 @@ def _restart(site: Site, answers: Answers, mode: str) -> None:
 def past_forgotten(site: Site) -> Iterator[None]:
     """Makes the nodes forget, during the block, the jobs that ended before it.
 
-    The nodes that ``remembering`` names do not forget.
+    The nodes that ``remembering`` names do not forget. If this process dies, the nodes
+    remember again.
     """
-    _relearn(site, time.time_ns())
+    now_ns = time.time_ns()
+    held = HeldChanges()
     try:
+        for host in site.hosts:
+            with suppress(CoschedError):
+                held.hold(NodePaths(site.run_dir, host), "forget", since_wall_ns=now_ns)
         yield
     finally:
         with shielded():
-            _relearn(site, 0)
+            held.close()
 
 
 def remembering(site: Site) -> tuple[str, ...]:
     """Returns the hosts that a bench cannot make forget ended jobs: their daemons cannot be
     reached from here, or belong to another user."""
-    return _relearn(site, 0)
-
-
-def _relearn(site: Site, since_wall_ns: int) -> tuple[str, ...]:
-    """Makes the nodes learn from the jobs since then alone; returns hosts that refuse."""
     refusing = []
     for host in site.hosts:
         try:
-            request(NodePaths(site.run_dir, host), "relearn", since_wall_ns=since_wall_ns)
+            request(NodePaths(site.run_dir, host), "relearn")
         except CoschedError:
             refusing.append(host)
     return tuple(refusing)
@@ -139,13 +138,20 @@ def _relearn(site: Site, since_wall_ns: int) -> tuple[str, ...]:
 
 @contextmanager
 def settings_changed(site: Site, changes: Mapping[str, str]) -> Iterator[None]:
-    """Changes the nodes' settings during the block, as ``cosched config set`` does."""
+    """Changes the nodes' settings during the block, as ``cosched config set --hold`` does.
+
+    The changes are held: if this process dies, the nodes' earlier settings return.
+    """
     if not changes:
         yield
         return
     if site.remote is not None:
-        with _changed_remotely(site.remote, changes):
+        remotely = site.remote.hold(changes)
+        try:
             yield
+        finally:
+            with shielded():
+                remotely.give_back()
         return
     before = ask(site)
     reached = {paths.node for paths in before}
@@ -156,25 +162,14 @@ def settings_changed(site: Site, changes: Mapping[str, str]) -> Iterator[None]:
             "command for it with --set-with, or run 'cosched config set' there, and the "
             "bench without --slice, --gmet, --align and the arms gang, messages and paper"
         )
+    held = HeldChanges()
     try:
         for paths in before:
-            request(paths, "set", settings=dict(changes))
+            held.hold(paths, "borrow", settings=dict(changes))
         yield
     finally:
         with shielded():
-            for paths, answer in before.items():
-                _put_back(paths, answer["settings"], changes)
-
-
-@contextmanager
-def _changed_remotely(remote: RemoteSettings, changes: Mapping[str, str]) -> Iterator[None]:
-    before = {name: remote.now[name] for name in changes}
-    try:
-        remote.change(changes)
-        yield
-    finally:
-        with shielded():
-            remote.change(before)
+            held.close()
 
 
 def _put_back(paths: NodePaths, before: Mapping[str, Any], changes: Iterable[str]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from pathlib import Path
 
@@ -22,8 +21,8 @@ from cosched.cli.options import (
     lab_nodes_option,
     run_dir_option,
     run_limit_option,
+    set_with_option,
 )
-from cosched.core.errors import CoschedError
 
 HELP = """\
 Run a workload with and without cosched, and compare.
@@ -103,11 +102,7 @@ Exit status: 0, or 1 if a job of any run failed.
 @click.option("--slice", "slice_", metavar="TIME|auto", help="Slice during the bench.")
 @click.option("--gmet", metavar="TIME|auto", help="GMET during the bench.")
 @click.option("--align", type=click.Choice(["on", "off"]), help="Align during the bench.")
-@click.option(
-    "--set-with",
-    metavar="COMMAND",
-    help="Runs 'cosched config set' on all --hosts that cannot be reached from here.",
-)
+@set_with_option
 @click.option(
     "--seen",
     type=click.IntRange(0),
@@ -138,7 +133,7 @@ def command(
     slice_: str | None,
     gmet: str | None,
     align: str | None,
-    set_with: str | None,
+    set_with: tuple[str, ...],
     seen: int,
     dom: int | None,
     run_limit: float,
@@ -158,7 +153,7 @@ def command(
             mpi=mpi,
             settings=_given(slice=slice_, gmet=gmet, align=align),
             limit_s=run_limit,
-            set_with=_words(set_with or ""),
+            set_with=set_with,
             shared_cpus=shared_cpus,
         ),
         dom=dom,
@@ -177,14 +172,6 @@ def command(
         raise
     write_outcome(json_file, outcome.text, outcome.document)
     return EXIT_FAILURE if outcome.failed else 0
-
-
-def _words(text: str) -> tuple[str, ...]:
-    """Splits a command as a shell does."""
-    try:
-        return tuple(shlex.split(text))
-    except ValueError as error:
-        raise CoschedError(f"--set-with: '{text}': {error}") from error
 
 
 def _given(**settings: str | None) -> dict[str, str]:

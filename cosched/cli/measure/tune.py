@@ -21,6 +21,7 @@ from cosched.cli.options import (
     lab_nodes_option,
     run_dir_option,
     run_limit_option,
+    set_with_option,
 )
 from cosched.cli.sim.calibrate import calibration_option
 from cosched.core.errors import CoschedError
@@ -80,6 +81,7 @@ _FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
 @json_file_option("Also write everything to FILE, as JSON ('-': as --json).")
 @lab_nodes_option
 @hosts_option()
+@set_with_option
 @click.option("--mpi", metavar="MPI", help="As for cosched-run.")
 @run_limit_option
 @click.option("--simulate", is_flag=True, help="Simulate the nodes, in virtual time.")
@@ -98,6 +100,7 @@ def command(
     json_file: Path | None,
     nodes: int,
     hosts: tuple[str, ...],
+    set_with: tuple[str, ...],
     mpi: str | None,
     run_limit: float,
     simulate: bool,
@@ -114,6 +117,7 @@ def command(
             hosts=hosts,
             mpi=mpi,
             limit_s=run_limit,
+            set_with=set_with,
         ),
         slices=_times(slices, "--slices", parse_slice),
         gmets=_times(gmets, "--gmets", parse_gmet),

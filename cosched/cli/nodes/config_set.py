@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import select
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from cosched.core.config.kinds import suggest
 from cosched.core.config.schema import BY_PATH, LIVE, Key
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.node.settings import Settings
-from cosched.node.sockets.client import nodes_in, request
+from cosched.node.sockets.client import HeldChanges, nodes_in, request
 from cosched.observe.status import no_daemons
 from cosched.shm.paths import NodePaths
 
@@ -23,9 +25,14 @@ from cosched.shm.paths import NodePaths
 @asked_run_dir_option
 @nodes_option
 @click.option("--save", is_flag=True, help="Also write them into the configuration file.")
+@click.option("--hold", is_flag=True, help="Undo the changes when standard input ends.")
 @click.argument("settings", nargs=-1, metavar="[NAME=VALUE...]")
 def command(
-    run_dir: Path, nodes: tuple[str, ...], save: bool, settings: tuple[str, ...]
+    run_dir: Path,
+    nodes: tuple[str, ...],
+    save: bool,
+    hold: bool,
+    settings: tuple[str, ...],
 ) -> None:
     """Change settings on all live nodes of this machine, or on some.
 
@@ -35,16 +42,23 @@ def command(
     be set. Keys that daemons read only when they start apply from the next 'cosched
     up'. The file is /etc/cosched.toml for root, else ~/.config/cosched/config.toml.
 
+    With --hold the command waits for the end of its input, or its own end by any
+    signal. Then the settings of before return. 'cosched bench' and 'tune' change nodes
+    in this way.
+
     \b
     Examples:
       cosched config set slice=0.5s gmet=0.1s
       cosched config set --node lab1 align=off
       cosched config set order=age
       cosched config set --save slice=1s run.wait=block
+      ssh n1 cosched config set --hold slice=5s
     """
+    if hold and save:
+        raise click.UsageError("--hold and --save cannot be combined.")
     if not settings:
-        if save:
-            raise click.UsageError("--save needs NAME=VALUE.")
+        if save or hold:
+            raise click.UsageError(f"--{'save' if save else 'hold'} needs NAME=VALUE.")
         if not _print_live(run_dir, nodes):
             raise no_daemons(run_dir, os.geteuid())
         return
@@ -58,6 +72,9 @@ def command(
             "--save, then restart them"
         )
     Settings().changed(live)  # raises before any node is changed
+    if hold:
+        _hold(run_dir, nodes, live)
+        return
     saved = _save(values) if save else None
     reached = _set_live(run_dir, nodes, live) if live else 0
     if saved is not None:
@@ -108,6 +125,39 @@ def _set_live(run_dir: Path, nodes: tuple[str, ...], live: Mapping[str, str]) ->
     return reached
 
 
+def _hold(run_dir: Path, nodes: tuple[str, ...], live: Mapping[str, str]) -> None:
+    """Changes the nodes that are up until standard input ends."""
+    if _input_has_ended():
+        raise CoschedError(
+            "--hold: standard input has ended already, so nothing can be held; a shell's "
+            "background command or 'ssh -n' has no input"
+        )
+    with HeldChanges() as held:
+        reached = 0
+        for paths in _places(run_dir, nodes):
+            try:
+                answer = held.hold(paths, "borrow", settings=dict(live))
+            except NoDaemon:
+                if nodes:
+                    raise
+                continue
+            reached += 1
+            _print_node(paths.node, answer["settings"])
+        if not reached:
+            raise no_daemons(run_dir, os.geteuid())
+        while os.read(sys.stdin.fileno(), 65536):
+            pass
+
+
+def _input_has_ended() -> bool:
+    """Returns whether nothing more can come; what came already is read."""
+    fd = sys.stdin.fileno()
+    while select.select([fd], [], [], 0)[0]:
+        if not os.read(fd, 65536):
+            return True
+    return False
+
+
 def _unused(settings: Mapping[str, str], live: Mapping[str, str]) -> Iterator[str]:
     """Yields a line for each of the ``live`` settings that changes nothing."""
     for name, reason in Settings().changed(dict(settings)).without_effect.items():
@@ -139,9 +189,13 @@ def _ask(
     run_dir: Path, nodes: tuple[str, ...], op: str, **arguments: Any
 ) -> Iterator[tuple[NodePaths, dict[str, Any]]]:
     """Yields the answer of each node that is up; a named node must be up."""
-    for paths in [NodePaths(run_dir, node) for node in nodes] or nodes_in(run_dir):
+    for paths in _places(run_dir, nodes):
         try:
             yield paths, request(paths, op, **arguments)
         except NoDaemon:
             if nodes:
                 raise
+
+
+def _places(run_dir: Path, nodes: tuple[str, ...]) -> list[NodePaths]:
+    return [NodePaths(run_dir, node) for node in nodes] or nodes_in(run_dir)

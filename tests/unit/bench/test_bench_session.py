@@ -261,17 +261,21 @@ def test_bench_with_other_lengths_seen_is_not_continued(learning, tmp_path):
 def test_nodes_forget_ended_jobs_during_coscheduled_runs(bench, monkeypatch):
     asked = []
 
-    def relearn(paths, operation, since_wall_ns):
-        asked.append((paths.node, operation, since_wall_ns))
+    class Changes(daemons.HeldChanges):
+        def hold(self, paths, op, since_wall_ns):
+            asked.append((paths.node, op))
+            assert since_wall_ns >= began_ns
+            self.callback(asked.append, "given back")
 
     monkeypatch.setattr(daemons, "ask", lambda _site: {})
-    monkeypatch.setattr(daemons, "request", relearn)
+    monkeypatch.setattr(
+        daemons, "request", lambda paths, op: asked.append((paths.node, op))
+    )
+    monkeypatch.setattr(daemons, "HeldChanges", Changes)
     began_ns = time.time_ns()
     outcome = bench.run(arms="kernel,cosched", repeats=1)
     node = os.uname().nodename
-    first, forget, restore = asked
-    assert first == restore == (node, "relearn", 0)
-    assert forget[2] >= began_ns
+    assert asked == [(node, "relearn"), (node, "forget"), "given back"]
     assert outcome.document["remembering"] == []
     assert "earlier jobs" not in outcome.text
 
