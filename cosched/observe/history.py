@@ -33,6 +33,8 @@ class JobSummary:
         its nodes, or released.
     expected_s: how long it was expected to be scheduled; None if that is unknown.
     cpu_s, switches, granted, refused, trapped, waited_s: sums.
+    unfinished: its ranks that ended without MPI_Finalize; None if that is unknown.
+    came_to_mpi: whether one of its ranks called MPI_Init.
     """
 
     job: str
@@ -57,6 +59,8 @@ class JobSummary:
     trapped: int
     waited_s: float
     expected_s: float | None
+    unfinished: int | None
+    came_to_mpi: bool
 
 
 def gather(
@@ -127,11 +131,16 @@ def _identity(path: Path) -> tuple[Path, int, int]:
 
 
 def saved_places(state: Path | None) -> list[Place]:
-    """Returns the histories of private daemons in the user's state directory."""
+    """Returns the histories in a state directory that this process may read.
+
+    Other users' daemons return the user's own jobs when they are asked.
+    """
     if state is None:
         return []
     return [
-        Place(path.parent, "history", 0) for path in sorted(state.glob("*/history.jsonl"))
+        Place(path.parent, "history", 0)
+        for path in sorted(state.glob("*/history.jsonl"))
+        if os.access(path, os.R_OK)
     ]
 
 
@@ -165,6 +174,7 @@ def summary(run: Sequence[JobRecord]) -> JobSummary:
     for record in run:
         refused.update({reason.value: n for reason, n in record.refused.items()})
     cpu = [record.cpu_s for record in run if record.cpu_s is not None]
+    ends = [record.unfinished for record in run if record.unfinished is not None]
     fraction, together_s = _together(run)
     return JobSummary(
         job=first.job,
@@ -189,6 +199,8 @@ def summary(run: Sequence[JobRecord]) -> JobSummary:
         trapped=sum(record.trapped for record in run),
         waited_s=sum(record.waited_s for record in run),
         expected_s=max(record.expected_s for record in run) or None,
+        unfinished=sum(ends) if len(ends) == len(run) else None,
+        came_to_mpi=any(record.launch_s < record.response_s for record in run),
     )
 
 

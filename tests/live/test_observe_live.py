@@ -179,6 +179,7 @@ def test_history_ended_job_is_recorded(node, run_dir):
     eventually(lambda: node.job("a") is None, "the end of a")
     (job,) = answers(run_dir, "history", "--job", "a")["jobs"]
     assert job["tasks"] == 2
+    assert job["unfinished"] == 1  # the other one left as MPI_Finalize does
     assert not job["partial"]
     assert job["switches"] == 1
     assert 0 < job["scheduled_s"] < job["response_s"]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pwd
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -14,8 +16,10 @@ import click
 
 from cosched.cli.options import asked_run_dir_option, json_option, nodes_option
 from cosched.core.errors import CoschedError
+from cosched.core.trace.history import JobRecord
 from cosched.core.units import NS_PER_S, parse_duration
-from cosched.node.records.history import state_directory
+from cosched.node.records.history import SITE_STATE, state_directory
+from cosched.observe.columns import COLUMNS, as_csv, read_columns, shown
 from cosched.observe.history import (
     JobSummary,
     document,
@@ -26,12 +30,9 @@ from cosched.observe.history import (
 )
 from cosched.shm.paths import NodePaths, default_run_dir
 from cosched.shm.userdirs import SYSTEM_RUN_DIR
-from cosched.tables import table
 
-_COLUMNS = (
-    *("ended", "job", "nodes", "response"),
-    *("expected", "ran", "together", "alone~", "CPU"),
-)
+#: The columns without --format.
+_USUAL = "ended,job,nodes,response,expected,ran,together,alone,cpu"
 
 
 def _number_of_jobs(_: click.Context, __: click.Parameter, text: str) -> int:
@@ -44,30 +45,97 @@ def _number_of_jobs(_: click.Context, __: click.Parameter, text: str) -> int:
     raise click.BadParameter(f"'{text}' is not a number of jobs.")
 
 
+def _moment(option: str, text: str, now_ns: int) -> int:
+    """Reads ``2h`` (so long ago) or a local date such as 2026-11-24T08:30; in ns since
+    1970."""
+    with contextlib.suppress(CoschedError):
+        return now_ns - parse_duration(text, option)
+    try:
+        return round(datetime.fromisoformat(text).timestamp() * NS_PER_S)
+    except (ValueError, OverflowError):
+        raise CoschedError(
+            f"{option}: '{text}' is neither a duration, such as 2h or 7d, nor a date, such "
+            "as 2026-11-24 or 2026-11-24T08:30"
+        ) from None
+
+
+def _uids(users: str | None) -> set[int]:
+    """Returns the numbers of users that are named, with commas between them."""
+    return {_uid(word.strip()) for word in users.split(",")} if users else set()
+
+
+def _uid(text: str) -> int:
+    if text.isdecimal():
+        return int(text)
+    try:
+        return pwd.getpwnam(text).pw_uid
+    except KeyError:
+        raise CoschedError(f"--user: no user '{text}' on this machine") from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The jobs that the options select; no ``uids`` or ``nodes``: of all of them."""
+
+    job: str | None
+    uids: frozenset[int]
+    nodes: Sequence[str]
+    since_wall_ns: int
+    until_wall_ns: int
+
+    def read(self, run_dir: Path) -> list[JobSummary]:
+        """Returns these jobs, in the order in which they ended."""
+        names = self.nodes or sorted(p.name for p in run_dir.glob("*/") if p.is_dir())
+        usual = run_dir in (default_run_dir({}, os.geteuid()), SYSTEM_RUN_DIR)
+        saved = saved_places(state_directory(os.environ)) if usual else []
+        saved += saved_places(SITE_STATE) if run_dir == SYSTEM_RUN_DIR else []
+        places = [NodePaths(run_dir, name) for name in names]
+        kept = filter(self._has, gather(places, self.since_wall_ns, saved))
+        found = sorted(map(summary, runs(kept)), key=lambda one: one.ended_wall_ns)
+        return [one for one in found if one.ended_wall_ns <= self.until_wall_ns]
+
+    def _has(self, record: JobRecord) -> bool:
+        return (
+            self.job in (None, record.name, record.job)
+            and (not self.nodes or record.node in self.nodes)
+            and (not self.uids or record.uid in self.uids)
+        )
+
+
 @click.command("history")
 @asked_run_dir_option
 @click.option("--job", help="Only jobs of this name, or UID.NAME.")
+@click.option("-u", "--user", "users", metavar="A,B", help="Only jobs of these users.")
+@click.option("--me", is_flag=True, help="Only jobs of yours.")
 @nodes_option
 @click.option(
     "--since",
     default="30d",
     metavar="TIME",
-    help="Only jobs that ended in the last TIME: 30m, 2h, 7d.",
+    help="Only jobs that ended after TIME: 30m, 2h, 7d ago, or a date.",
 )
+@click.option("--until", metavar="TIME", help="Only jobs that ended before TIME.")
 @click.option(
     "--last",
     callback=_number_of_jobs,
     default="30",
     metavar="N",
-    help="At most the last N jobs; --json has all.",
+    help="At most the last N jobs; --json and --csv have all.",
 )
+@click.option("--format", "format_", metavar="A,B", help="Show these columns.")
+@click.option("--csv", "in_csv", is_flag=True, help="Print CSV.")
 @json_option
 def command(
     run_dir: Path,
     job: str | None,
+    users: str | None,
+    me: bool,
     nodes: tuple[str, ...],
     since: str,
+    until: str | None,
     last: int,
+    format_: str | None,
+    in_csv: bool,
     as_json: bool,
 ) -> None:
     """Show jobs that have ended, and how their time was spent.
@@ -75,7 +143,7 @@ def command(
     A job that shares its CPUs has no run time of its own. The columns:
 
     \b
-      response   from the job's start to its end
+      response   from the job's start to its end (sacct: elapsed)
       expected   how long it was expected to be scheduled, from earlier runs
       ran        how long it was scheduled (the mean of its nodes)
       together   the part of that in which it was scheduled on all nodes at once
@@ -83,65 +151,52 @@ def command(
       CPU        the CPU time of all its processes
 
     * after the name: the daemon saw only a part of the job. Users see their own jobs,
-    root sees all.
+    root sees all. With --format:
+
+    \b
+      job key user uid ranks nodes nodelist began ended
+      response expected ran waited suspended detached together alone cpu
+      switches granted refused trapped exit
+
+    waited is the time in which other jobs had the CPUs. exit is ok if all ranks came to
+    MPI_Finalize, or '2 died'. The words start, end, elapsed, scheduled of sacct are
+    understood. --csv prints times in seconds and dates in ISO 8601.
 
     \b
     Examples:
       cosched history
       cosched history --job lu --since 2h
+      cosched history -u anna --since 2026-11-01 --csv
+      cosched history --me --format job,ranks,elapsed,ran,waited,exit
       cosched history --json
     """
-    since_wall_ns = time.time_ns() - parse_duration(since, "--since")
-    usual = run_dir in (default_run_dir({}, os.geteuid()), SYSTEM_RUN_DIR)
-    saved = saved_places(state_directory(os.environ)) if usual else []
-    records = gather(_places(run_dir, nodes), since_wall_ns, saved)
-    kept = [
-        record
-        for record in records
-        if job in (None, record.name, record.job) and (not nodes or record.node in nodes)
-    ]
-    found = sorted((summary(run) for run in runs(kept)), key=lambda s: s.ended_wall_ns)
+    if in_csv and as_json:
+        raise click.UsageError("--csv and --json cannot be combined.")
+    if me and users:
+        raise click.UsageError("--me and --user cannot be combined.")
+    columns = read_columns(_USUAL if format_ is None else format_)
+    now_ns = time.time_ns()
+    wanted = _Wanted(
+        job,
+        frozenset({os.geteuid()} if me else _uids(users)),
+        nodes,
+        _moment("--since", since, now_ns),
+        now_ns if until is None else _moment("--until", until, now_ns),
+    )
+    if wanted.until_wall_ns < wanted.since_wall_ns:
+        raise CoschedError(f"--until: {until} is before --since {since}")
+    found = wanted.read(run_dir)
     if as_json:
         click.echo(json.dumps({"jobs": [document(one) for one in found]}, indent=2))
+    elif in_csv:
+        click.echo(as_csv(tuple(COLUMNS) if format_ is None else columns, found), nl=False)
     elif found:
-        click.echo(_table(found, last))
+        lines = shown(columns, found[-last:])
+        if len(found) > last:
+            lines.insert(1, f"({len(found) - last} earlier; --last, --json)")
+        click.echo("\n".join(lines))
     else:
         which = f" of the name {job}" if job else ""
-        raise CoschedError(f"no job{which} has ended in {run_dir} in the last {since}")
-
-
-def _places(run_dir: Path, nodes: Sequence[str]) -> list[NodePaths]:
-    names = nodes or sorted(path.name for path in run_dir.glob("*/") if path.is_dir())
-    return [NodePaths(run_dir, name) for name in names]
-
-
-def _table(found: Sequence[JobSummary], last: int) -> str:
-    lines = table(_COLUMNS, map(_row, found[-last:]), "><>>>>>>>", gap=1)
-    if len(found) > last:
-        lines.insert(1, f"({len(found) - last} earlier; --last, --json)")
-    return "\n".join(lines)
-
-
-def _row(one: JobSummary) -> tuple[str, ...]:
-    ended = datetime.fromtimestamp(one.ended_wall_ns / NS_PER_S).astimezone()
-    name = one.name if one.uid == os.geteuid() else one.job
-    return (
-        f"{ended:%m-%d %H:%M:%S}",
-        name + ("*" if one.partial else ""),
-        str(len(one.nodes)),
-        _time(one.response_s),
-        "-" if one.expected_s is None else _time(one.expected_s),
-        _time(one.scheduled_s),
-        "-" if one.together is None else f"{one.together:.0%}",
-        _time(one.alone_s),
-        "-" if one.cpu_s is None else _time(one.cpu_s),
-    )
-
-
-def _time(seconds: float) -> str:
-    """Formats a time in at most seven characters."""
-    if seconds < 100:
-        return f"{seconds:.2f}s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}h{minutes:02}m" if hours else f"{minutes}m{rest:02}s"
+        which += f" of {users}" if users else ""
+        times = f"--since {since}" + (f" --until {until}" if until else "")
+        raise CoschedError(f"no job{which} has ended in {run_dir} ({times})")

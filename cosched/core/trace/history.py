@@ -33,6 +33,8 @@ class JobRecord:
         program without MPI.
     cpu_s: CPU time of all its processes; None if it is unknown.
     switches: how often it was scheduled. granted, refused: its requests.
+    unfinished: tasks that called MPI_Init and ended without MPI_Finalize; None in records
+        of earlier versions.
     trapped, sent, received: messages. waited_s: time in calls that wait, a sum over tasks.
     intervals_us: when it was scheduled, (start, end) after its beginning; the last ones. No
         interval is missing from complete_from_us on.
@@ -61,6 +63,7 @@ class JobRecord:
     switches: int
     granted: int
     refused: dict[Refusal, int] = field(default_factory=dict)
+    unfinished: int | None = None
     trapped: int
     sent: int
     received: int

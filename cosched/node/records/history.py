@@ -33,6 +33,8 @@ from cosched.shm.region import CARRIERS
 log = logging.getLogger(__name__)
 
 HISTORY_BYTES = 4 * 1024 * 1024
+#: The state directory of the systemd unit (StateDirectory=cosched).
+SITE_STATE = Path("/var/lib/cosched")
 #: Records kept in memory for users who may not read the file.
 RECENT_RECORDS = 1000
 #: The most bytes of records in one answer.
@@ -44,9 +46,12 @@ def history_place(
 ) -> Place:
     """Returns the place of a node's history: the node's directory.
 
-    Private daemons in the usual run directory, which is below /tmp, use the user's state
-    directory instead, because it outlives /tmp.
+    Two kinds of daemons use a directory that outlives a boot: the daemons of a systemd unit
+    with a state directory, and private daemons in the usual run directory (below /tmp).
     """
+    site = environ.get("STATE_DIRECTORY", "").partition(":")[0]
+    if site and not private:
+        return Place(Path(site) / paths.node, "history", HISTORY_BYTES)
     state = state_directory(environ)
     if private and paths.run_dir == default_run_dir({}, euid) and state is not None:
         return Place(state / paths.node, "history", HISTORY_BYTES)
@@ -69,6 +74,7 @@ class _Tally:
     counters: Counter[str] = field(default_factory=Counter)
     cpu_ns: int | None = None
     partial: bool = False
+    unfinished: int = 0
     in_mpi: set[int] = field(default_factory=set)  # the ranks that called MPI_Init
     in_mpi_ns: int | None = None  # when the last of them did so, CLOCK_MONOTONIC
 
@@ -137,6 +143,11 @@ class HistoryWriter:
         tally.counters.update(job.region.counters(task.slot))
         used_ns = self._cpu_ns(job.key)
         tally.cpu_ns = tally.cpu_ns if used_ns is None else used_ns
+
+    def task_died(self, job: LiveJob, task: LiveTask) -> None:
+        """Notes that a task ended by itself; one that was in MPI has not finalized it."""
+        if not task.launched:
+            self._tally(job).unfinished += 1
 
     def left(self, key: str) -> dict[str, int]:
         """Returns the sums of the counters of the tasks that left a running job."""
@@ -223,6 +234,7 @@ def _record(node: str, job: LiveJob, tally: _Tally, account: Account) -> JobReco
         switches=account.switches,
         granted=account.granted,
         refused=dict(account.refused),
+        unfinished=tally.unfinished,
         trapped=counters["trapped"],
         sent=counters["sent"],
         received=counters["received"],

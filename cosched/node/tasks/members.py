@@ -66,7 +66,7 @@ class Members:
         if before is not None and before.pid == pid:
             return self._jobs.renew_task(job, pid, claim)
         task = self._jobs.add_task(job, pid, pidfd, claim)
-        self._loop.watch(task.pidfd, lambda: self.leave(job, pid))
+        self._loop.watch(task.pidfd, lambda: self._has_ended(job, pid))
         if before is not None:
             self._loop.unwatch(before.pidfd)
             self._jobs.remove_task(job, before.pid)
@@ -116,6 +116,13 @@ class Members:
         elif request.code == lib.COSCHED_CMDOUT:
             self.leave(job, task.pid)
 
+    def _has_ended(self, job: LiveJob, pid: int) -> None:
+        """Removes a task whose process has ended; its CMDOUT may not be read yet."""
+        self.take_requests(job)
+        if pid in job.tasks:
+            self._history.task_died(job, job.tasks[pid])
+            self.leave(job, pid)
+
     def leave(self, job: LiveJob, pid: int) -> None:
         """Removes a task, and its job after the last task."""
         task = job.tasks[pid]
@@ -159,7 +166,7 @@ class Members:
             origin = Origin(_submission_key(job), job.expectation)
             back = 0
             for pid, task in list(job.tasks.items()):
-                self._loop.watch(task.pidfd, lambda j=job, p=pid: self.leave(j, p))  # type: ignore[misc]
+                self._loop.watch(task.pidfd, lambda j=job, p=pid: self._has_ended(j, p))  # type: ignore[misc]
                 try:
                     cpus = frozenset(os.sched_getaffinity(pid))
                 except OSError:

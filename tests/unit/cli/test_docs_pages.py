@@ -86,15 +86,25 @@ def test_troubleshooting_quotes_existing_messages():
             assert fragment in text, f"'{quoted}': '{fragment}' is not in any source"
 
 
-def test_systemd_accepts_the_unit(tmp_path):
+def test_systemd_accepts_the_unit_as_it_is_installed(tmp_path):
     if shutil.which("systemd-analyze") is None:
         pytest.skip("no systemd-analyze on this machine")
-    unit = (ROOT / "daemons/cosched.service").read_text()
-    assert "/usr/local/bin/coschedd" in unit
-    path = tmp_path / "cosched.service"
-    path.write_text(unit.replace("/usr/local/bin", str(Path(sys.executable).parent)))
+    assert "/usr/local/bin/coschedd" in (ROOT / "daemons/cosched.service").read_text()
+    (block,) = re.findall(
+        r"^```sh\n(sed .*?)^```", (DOCS / "cluster.md").read_text(), re.M | re.S
+    )
+    for theirs, ours in (
+        ("/opt/cosched/lib/systemd/system", ROOT / "daemons"),
+        ("/etc/systemd/system", tmp_path),
+        ("/opt/cosched/bin", Path(sys.executable).parent),
+        ("systemctl ", ": "),
+    ):
+        assert theirs in block
+        block = block.replace(theirs, str(ours))
+    (tmp_path / "work").mkdir()
+    subprocess.run(["sh", "-ec", block], check=True, cwd=tmp_path / "work", timeout=60)
     run = subprocess.run(
-        ["systemd-analyze", "verify", path],
+        ["systemd-analyze", "verify", tmp_path / "cosched.service"],
         capture_output=True,
         text=True,
         timeout=60,

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import os
 import re
 from collections import Counter
 from dataclasses import replace
+from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 
@@ -44,7 +48,8 @@ from cosched.core.trace.history import (
 )
 from cosched.core.units import NS_PER_S, NS_PER_US
 from cosched.node.records.bounded_file import Place
-from cosched.node.records.history import history_place, state_directory
+from cosched.node.records.history import SITE_STATE, history_place, state_directory
+from cosched.observe.columns import COLUMNS
 from cosched.observe.history import gather, in_words, read_place, runs, summary
 from cosched.shm.paths import NodePaths
 from tests.unit.core.trace_histories import CHOICES, JOBS, SETTINGS, run_choices
@@ -286,6 +291,80 @@ def test_history_shows_expected_lengths(tmp_path):
     assert [job["expected_s"] for job in shown] == [5432.1, None]
 
 
+def test_columns_are_those_that_are_asked_for(run_dir):
+    words = ("--format", "job,user,ranks,start,elapsed,scheduled,waited,exit")
+    head, row, _ = run_history(run_dir, *words).output.splitlines()
+    assert head.split() == [
+        "job",
+        "user",
+        "ranks",
+        "began",
+        "response",
+        "ran",
+        "waited",
+        "exit",
+    ]
+    assert row.split()[-5:] == ["22:13:20", "10.00s", "6.00s", "4.00s", "-"]
+
+
+def test_csv_has_plain_values_of_all_columns(run_dir):
+    lines = [
+        record(name="c,d", job="0.c,d", uid=54321, unfinished=2, expected_s=9.5),
+        record(name="e", job="0.e", unfinished=0),
+    ]
+    (run_dir / "n2/history.jsonl").unlink()
+    (run_dir / "n1/history.jsonl").write_bytes(b"".join(map(encode_record, lines)))
+    first, second = csv.DictReader(io.StringIO(run_history(run_dir, "--csv").output))
+    assert list(first) == list(COLUMNS)
+    ended = datetime.fromisoformat(first["ended"])
+    assert ended.timestamp() == BEGAN / NS_PER_S + 10
+    assert (first["job"], first["user"], first["uid"]) == ("c,d", "54321", "54321")
+    assert (first["ran"], first["expected"], first["exit"]) == ("6.000", "9.500", "2 died")
+    assert (second["expected"], second["exit"], second["nodelist"]) == ("", "ok", "n1")
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (("-u", "54321"), ["mine"]),
+        (("--user", "root,54321"), ["a", "late", "mine"]),
+        (("--me",), ["a", "late"]),
+        (("--since", "2023-11-14T22:14:00+00:00"), ["late"]),
+        (("--until", "2023-11-14T22:14:00+00:00"), ["a", "mine"]),
+    ],
+)
+def test_jobs_are_chosen_by_user_and_time(tmp_path, words, names, monkeypatch):
+    (tmp_path / "n1").mkdir()
+    later = BEGAN + 60 * NS_PER_S
+    lines = [
+        record(),
+        record(name="late", job="0.late", began_wall_ns=later, ended_wall_ns=later),
+        record(name="mine", job="54321.mine", uid=54321),
+    ]
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    (tmp_path / "n1/history.jsonl").write_bytes(b"".join(map(encode_record, lines)))
+    shown = json.loads(run_history(tmp_path, *words, "--json").output)["jobs"]
+    assert sorted(job["name"] for job in shown) == names
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--format", "job,elapse"), "'elapse' is not a column; did you mean 'elapsed'?"),
+        (("--format", "job,job"), "names a column twice"),
+        (("--format", ""), "'' is not a column; the columns are job, key"),
+        (("-u", "no-such-user"), "no user 'no-such-user' on this machine"),
+        (("--since", "yesterday"), "'yesterday' is neither a duration"),
+        (("--since", "1d", "--until", "2d"), "--until: 2d is before --since 1d"),
+    ],
+)
+def test_bad_choice_is_one_line(run_dir, words, message):
+    result = run_history(run_dir, *words)
+    assert isinstance(result.exception, CoschedError)
+    assert message in str(result.exception)
+    assert "\n" not in str(result.exception)
+
+
 def test_history_reports_that_it_is_empty(run_dir):
     result = run_history(run_dir, "--job", "nosuch")
     assert isinstance(result.exception, CoschedError)
@@ -353,7 +432,7 @@ def test_record_in_file_and_memory_counts_once(run_dir):
     assert len(gather(nodes[1:], 0, saved)) == 4
 
 
-def test_history_place_of_private_daemons():
+def test_history_place_outlives_a_boot():
     usual = NodePaths(Path("/tmp/cosched-1000"), "n1")
     own = NodePaths(Path("/scratch/mine"), "n1")
     home = {"HOME": "/home/u"}
@@ -366,6 +445,9 @@ def test_history_place_of_private_daemons():
     assert place(usual, True, {}) == usual.directory
     assert place(usual, False, home) == usual.directory
     assert place(own, True, home) == own.directory
+    site = {"STATE_DIRECTORY": "/var/lib/cosched:/other"}
+    assert place(NodePaths(Path("/run/cosched"), "n1"), False, site) == SITE_STATE / "n1"
+    assert place(usual, True, site | home) == Path("/home/u/.local/state/cosched/n1")
     assert state_directory({"XDG_STATE_HOME": "relative", "HOME": ""}) is None
 
 

@@ -1,0 +1,157 @@
+"""Defines the columns in which ended jobs are listed, for people and for spreadsheets."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import pwd
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from cosched.core.config.kinds import suggest
+from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S
+from cosched.observe.history import JobSummary
+from cosched.tables import table
+
+#: A table for people has this in the place of an unknown value.
+UNKNOWN = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of values. ``shown``: as people read them; ``plain``: as programs do."""
+
+    align: str
+    shown: Callable[[Any], str]
+    plain: Callable[[Any], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: its kind, and its value for a job; None if that is unknown. ``title``: its
+    head for people, if it is not its name."""
+
+    kind: Kind
+    value: Callable[[JobSummary], Any]
+    title: str = ""
+
+
+def short_time(seconds: float) -> str:
+    """Formats a time in at most seven characters."""
+    if seconds < 100:
+        return f"{seconds:.2f}s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02}m" if hours else f"{minutes}m{rest:02}s"
+
+
+def user_name(uid: int) -> str:
+    """Returns the user's name, or the number of a user without one."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _local(wall_ns: int) -> datetime:
+    return datetime.fromtimestamp(wall_ns // NS_PER_S).astimezone()
+
+
+_TEXT = Kind("<", str, str)
+_COUNT = Kind(">", str, str)
+_SECONDS = Kind(">", short_time, lambda seconds: f"{seconds:.3f}")
+_SHARE = Kind(">", lambda share: f"{share:.0%}", lambda share: f"{share:.4f}")
+_DATE = Kind(
+    ">",  # only columns on the left are cut
+    lambda wall_ns: f"{_local(wall_ns):%m-%d %H:%M:%S}",
+    lambda wall_ns: _local(wall_ns).isoformat(),
+)
+
+
+def _name(one: JobSummary) -> str:
+    """Marks a job that a daemon saw only in part, and names another user's by its key."""
+    return (one.name if one.uid == os.geteuid() else one.job) + ("*" if one.partial else "")
+
+
+def _exit(one: JobSummary) -> str | None:
+    if one.unfinished is None or one.partial or not one.came_to_mpi:
+        return None
+    return f"{one.unfinished} died" if one.unfinished else "ok"
+
+
+COLUMNS = {
+    "job": Column(Kind("<", _name, lambda one: one.name), lambda one: one),
+    "key": Column(_TEXT, lambda one: one.job),
+    "user": Column(_TEXT, lambda one: user_name(one.uid)),
+    "uid": Column(_COUNT, lambda one: one.uid),
+    "ranks": Column(_COUNT, lambda one: one.tasks),
+    "nodes": Column(_COUNT, lambda one: len(one.nodes)),
+    "nodelist": Column(_TEXT, lambda one: " ".join(one.nodes)),
+    "began": Column(_DATE, lambda one: one.began_wall_ns),
+    "ended": Column(_DATE, lambda one: one.ended_wall_ns),
+    "response": Column(_SECONDS, lambda one: one.response_s),
+    "expected": Column(_SECONDS, lambda one: one.expected_s),
+    "ran": Column(_SECONDS, lambda one: one.scheduled_s),
+    "waited": Column(_SECONDS, lambda one: one.unscheduled_s),
+    "suspended": Column(_SECONDS, lambda one: one.suspended_s),
+    "detached": Column(_SECONDS, lambda one: one.released_s),
+    "together": Column(_SHARE, lambda one: one.together),
+    "alone": Column(_SECONDS, lambda one: one.alone_s, "alone~"),
+    "cpu": Column(_SECONDS, lambda one: one.cpu_s, "CPU"),
+    "switches": Column(_COUNT, lambda one: one.switches),
+    "granted": Column(_COUNT, lambda one: one.granted),
+    "refused": Column(_COUNT, lambda one: sum(one.refused.values())),
+    "trapped": Column(_COUNT, lambda one: one.trapped),
+    "exit": Column(_COUNT, _exit),
+}
+#: The words of sacct for the same.
+_ALIASES = {
+    **{"jobname": "job", "jobid": "key", "ntasks": "ranks", "nnodes": "nodes"},
+    **{"start": "began", "end": "ended", "elapsed": "response", "scheduled": "ran"},
+    "totalcpu": "cpu",
+}
+
+
+def read_columns(text: str) -> tuple[str, ...]:
+    """Reads names with commas between them, in any case; also the words of sacct. Raises
+    CoschedError for a name that is no column."""
+    words = [name.strip().lower() for name in text.split(",")]
+    names = tuple(_ALIASES.get(word, word) for word in words)
+    for name in names:
+        if name not in COLUMNS:
+            hint = suggest(name, [*COLUMNS, *_ALIASES])
+            hint = hint or f"; the columns are {', '.join(COLUMNS)}"
+            raise CoschedError(f"--format: '{name}' is not a column{hint}")
+    if len(set(names)) < len(names):
+        raise CoschedError(f"--format: '{text}' names a column twice")
+    return names
+
+
+def shown(names: Sequence[str], found: Iterable[JobSummary]) -> list[str]:
+    """Returns a table for people, its head first."""
+    chosen = [COLUMNS[name] for name in names]
+    head = [column.title or name for name, column in zip(names, chosen, strict=True)]
+    rows = [
+        [
+            UNKNOWN if (value := c.value(one)) is None else c.kind.shown(value)
+            for c in chosen
+        ]
+        for one in found
+    ]
+    return table(head, rows, "".join(column.kind.align for column in chosen), gap=1)
+
+
+def as_csv(names: Sequence[str], found: Iterable[JobSummary]) -> str:
+    """Returns the columns as CSV with a head: times in seconds, dates as ISO 8601, nothing
+    for an unknown value."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    for one in found:
+        values = ((COLUMNS[name].kind, COLUMNS[name].value(one)) for name in names)
+        writer.writerow(["" if v is None else kind.plain(v) for kind, v in values])
+    return text.getvalue()
