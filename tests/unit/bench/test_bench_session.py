@@ -460,7 +460,7 @@ def test_command_fails_if_a_job_did(bench, capsys):
     [
         (["--arms", "none"], 1, "cosched: --arms: 'none' is not an arm; "),
         (["--arms", "srpt"], 1, "cosched: --arms: 'srpt' is calculated from the runs of"),
-        (["--hosts", "a,,b"], 2, "cosched bench: Invalid value for '--hosts': 'a,,b': "),
+        (["--hosts", "a,,b"], 2, "cosched bench: Invalid value for '--hosts': 'a,,b' is"),
         (["--repeat", "0"], 2, "cosched bench: Invalid value for '--repeat': "),
         (["--out", "/nonexistent/x"], 1, "cosched: /nonexistent/x: its folder cannot be "),
         (["--set-with", "pdsh 'x"], 1, "cosched: --set-with: 'pdsh 'x': No closing"),
