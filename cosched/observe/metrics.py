@@ -2,7 +2,7 @@
 units, ``_total`` for counters, one metric with labels for several kinds of one thing.
 
 Counters start at 0 with the daemon, whose start is ``cosched_start_time_seconds``. The
-counters of a job end with the job.
+counters of a job end with the job. Jobs have few labels (series.py).
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from importlib.metadata import version
 from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -18,7 +17,9 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from cosched.core.node.messages import Branch, Refusal
+from cosched.core.units import NS_PER_S
 from cosched.node.sockets.client import request
+from cosched.observe.series import JobLabels, Labels
 from cosched.shm.paths import NodePaths
 
 #: The daemon gets at most one question in this time, however often Prometheus asks.
@@ -31,7 +32,9 @@ SWITCHES = {
 }
 REFUSALS = {reason.value: f"sch_refused_{reason.value}" for reason in Refusal}
 # Not "job": Prometheus adds a label of that name to every sample.
-_JOB = ("job_name", "uid")
+_JOB = ("job_name", "uid", "lane")
+#: Nodes report which jobs had the CPUs at the last multiple of this by the wall clock.
+MARK_NS = 30 * NS_PER_S
 #: Task counters whose sum is a job's metric: name, counter, size of the unit, help.
 _TASK_SUMS = (
     ("messages_sent", "sent", 1, "Messages that carried a status"),
@@ -44,6 +47,7 @@ _TASK_SUMS = (
 )
 
 Status = Mapping[str, Any]
+Labelled = tuple[Status, Labels]
 
 
 class NodeCollector(Collector):
@@ -53,6 +57,7 @@ class NodeCollector(Collector):
         self._paths = paths
         self._lock = threading.Lock()
         self._asked_s = 0.0
+        self._labels = JobLabels()
         self._status: Status = {}
 
     def describe(self) -> Iterable[Metric]:
@@ -63,24 +68,35 @@ class NodeCollector(Collector):
         """Returns the metrics now; raises CoschedError if the daemon does not answer."""
         with self._lock:
             if time.monotonic() - self._asked_s > FRESH_S or not self._status:
-                self._status = request(self._paths, "status")
+                since_wall_ns = last_mark_ns(time.time_ns())
+                self._status = request(self._paths, "status", since_wall_ns=since_wall_ns)
                 self._asked_s = time.monotonic()
+            labelled = list(self._labels.label(self._status["jobs"], self._asked_s))
             status = self._status
-        return metrics_of(status, time.time())
+        return metrics_of(status, time.time(), labelled)
 
 
-def metrics_of(status: Status, now_s: float) -> Iterator[Metric]:
-    """Returns all metrics of a status that was read at ``now_s`` (seconds since 1970)."""
+def last_mark_ns(wall_ns: int) -> int:
+    """Returns the last moment of which all nodes report the scheduled jobs."""
+    return wall_ns - wall_ns % MARK_NS
+
+
+def metrics_of(status: Status, now_s: float, jobs: Iterable[Labelled]) -> Iterator[Metric]:
+    """Returns all metrics of a status that was read at ``now_s`` (seconds since 1970).
+
+    ``jobs``: those of the status that have series, with their labels.
+    """
     yield from _node_metrics(status, now_s)
     yield from _decision_metrics(status["counters"])
     yield from _timer_metrics(status["timer"])
     yield from _expectation_metrics(status["expectations"])
-    yield from _job_metrics(status["jobs"])
+    yield from _job_metrics(jobs)
+    yield _marks(status, jobs)
 
 
 def _node_metrics(status: Status, now_s: float) -> Iterator[Metric]:
     classes, settings = status["class_scheduler"], status["settings"]
-    yield _one("cosched_build_info", "Version", labels={"version": version("cosched")})
+    yield _one("cosched_build_info", "Version", labels={"version": status["version"]})
     yield _one(
         "cosched_node_info",
         "Node, and what enforces the shares",
@@ -89,6 +105,9 @@ def _node_metrics(status: Status, now_s: float) -> Iterator[Metric]:
             "class_scheduler": classes["name"],
             "mode": classes["mode"],
         },
+    )
+    yield _one(
+        "cosched_settings_lent", "Settings on loan to a bench", len(settings["lent"])
     )
     start_s = now_s - status["uptime_s"]
     yield _one("cosched_start_time_seconds", "Start of the scheduler daemon", start_s)
@@ -155,7 +174,22 @@ def _expectation_metrics(expectations: Mapping[str, float]) -> Iterator[Metric]:
     yield _counter("cosched_expected_jobs_seconds", about, expectations["scheduled_s"])
 
 
-def _job_metrics(jobs: Iterable[Status]) -> Iterator[Metric]:
+def _marks(status: Status, jobs: Iterable[Labelled]) -> Metric:
+    """Returns whether each job had the CPUs at the last mark before the status was read."""
+    mark_ns = last_mark_ns(status["wall_ns"])
+    family = GaugeMetricFamily(
+        "cosched_job_scheduled_mark",
+        "1 if the job had the CPUs at the last full 30 s of the wall clock",
+        labels=_JOB,
+    )
+    for job, labels in jobs:
+        spans = status["scheduled"].get(job["key"], ())
+        on = [from_ns <= mark_ns < (to_ns or status["wall_ns"]) for from_ns, to_ns in spans]
+        family.add_metric(labels, float(any(on)))
+    return family
+
+
+def _job_metrics(jobs: Iterable[Labelled]) -> Iterator[Metric]:
     gauges = {
         "scheduled": GaugeMetricFamily(
             "cosched_job_scheduled", "1 while the job has the CPUs", labels=_JOB
@@ -177,8 +211,7 @@ def _job_metrics(jobs: Iterable[Status]) -> Iterator[Metric]:
     refused = CounterMetricFamily(
         "cosched_job_requests_refused", "Requests of it, refused", labels=[*_JOB, "reason"]
     )
-    for job in jobs:
-        who = [job["name"], str(job["uid"])]
+    for job, who in jobs:
         gauges["scheduled"].add_metric(who, float(job["scheduled"]))
         if job["share_percent"] is not None:
             gauges["share"].add_metric(who, job["share_percent"] / 100)

@@ -29,6 +29,7 @@ pytestmark = [
 ]
 
 DASHBOARD = json.loads((ROOT / "docs/grafana/cosched.json").read_text())
+RULES = ROOT / "docs/prometheus/cosched.rules.yml"
 PAGE = (ROOT / "docs/metrics.md").read_text()
 #: What Grafana puts there: four scrapes, and all of a variable's values.
 VARIABLES = {"$__rate_interval": "4s", "$instance": ".*", "$job": ".*"}
@@ -40,17 +41,16 @@ def free_address():
         return f"127.0.0.1:{server.getsockname()[1]}"
 
 
-def block(language):
-    """The page's one block in a language."""
-    (text,) = re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
-    return text
+def blocks(language):
+    """The page's blocks in a language."""
+    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
 
 
 def expressions():
     asked = [target["expr"] for p in DASHBOARD["panels"] for target in p["targets"]]
     for name, value in VARIABLES.items():
         asked = [expression.replace(name, value) for expression in asked]
-    return asked + block("promql").splitlines()
+    return asked + [line for text in blocks("promql") for line in text.splitlines()]
 
 
 class Prometheus:
@@ -58,10 +58,11 @@ class Prometheus:
 
     def __init__(self, directory, target):
         config = directory / "prometheus.yml"
-        text = block("yaml")
+        (text,) = blocks("yaml")
         assert "127.0.0.1:9434" in text
         assert "scrape_interval: 5s" in text
         text = text.replace("127.0.0.1:9434", target)
+        shutil.copy(RULES, directory)
         config.write_text(text.replace("scrape_interval: 5s", "scrape_interval: 1s"))
         self.address = free_address()
         self.log = directory / "log"
@@ -129,6 +130,19 @@ def test_each_dashboard_expression_has_data(prometheus):
     except AssertionError:
         assert without_data() == []
         raise
+
+
+def test_rules_are_evaluated_without_error(prometheus):
+    def rules():
+        groups = prometheus.ask("/api/v1/rules")["groups"]
+        found = [rule for group in groups for rule in group["rules"]]
+        return found if all(rule["health"] != "unknown" for rule in found) else []
+
+    found = eventually(rules, "the rules are evaluated", 2 * WITHIN_S)
+    assert {rule["health"] for rule in found} == {"ok"}
+    alerts = [rule for rule in found if rule["type"] == "alerting"]
+    assert len(alerts) > 5
+    assert not [rule["name"] for rule in alerts if rule["state"] == "firing"]
 
 
 def test_no_label_is_hidden_by_prometheus(prometheus):

@@ -4,17 +4,33 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
+from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from cosched.core.node.messages import Branch, Refusal
-from cosched.observe.metrics import REFUSALS, metrics_of
+from cosched.launch.environment import default_job_name
+from cosched.observe.metrics import MARK_NS, REFUSALS, metrics_of
+from cosched.observe.series import (
+    LANES,
+    MOST_NAMES,
+    OTHER,
+    JobLabels,
+    lane_of,
+    name_of_runs,
+)
 from tests.places import ROOT
 from tests.unit.observe.top_samples import job, status, task
 
+RULES = ROOT / "docs/prometheus/cosched.rules.yml"
+RULES_TEST = Path(__file__).parent / "cosched.rules.test.yml"
 DASHBOARD = ROOT / "docs/grafana/cosched.json"
 #: PromQL words in front of a bracket or a brace, and labels.
 NAMES = re.compile(r"\bcosched_\w+")
@@ -26,7 +42,8 @@ class Fixed(Collector):
         self.node = node
 
     def collect(self):
-        return metrics_of(self.node, NOW_S)
+        jobs = list(JobLabels().label(self.node["jobs"], NOW_S))
+        return metrics_of(self.node, NOW_S, jobs)
 
 
 @pytest.fixture
@@ -121,6 +138,131 @@ def test_docs_page_names_every_metric_and_no_other(families):
     assert documented == {s.name for family in families.values() for s in family.samples}
 
 
+# -- the labels of jobs ------------------------------------------------------------------
+
+
+@given(
+    st.from_regex(r"[a-z][a-z.]{0,30}[a-z]", fullmatch=True),
+    st.binary(min_size=8, max_size=8),
+    st.sampled_from(["", "4711", "4711.0"]),
+)
+def test_runs_of_a_program_have_one_name(program, noise, number):
+    assert name_of_runs(default_job_name(program, noise, number)) == program
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("lu-a1b2c", "lu"),
+        ("lu.B.4-a1b2c", "lu.B"),
+        ("lu-4711.0", "lu"),
+        ("lu-4711-a1b2c", "lu"),
+        ("wavefront", "wavefront"),
+        ("12345", "12345"),
+        ("-abcde", "-abcde"),
+        ("a-bcde", "a-bcde"),
+    ],
+)
+def test_number_and_suffix_are_cut_off(name, short):
+    assert name_of_runs(name) == short
+
+
+def many_jobs(count, name="lu-{:05}", uid=7):
+    return [job(name.format(n), [], uid=uid) for n in range(count)]
+
+
+def test_runs_at_once_have_lanes_of_their_own():
+    labels = [one for _, one in JobLabels().label(many_jobs(LANES + 5), NOW_S)]
+    assert len(labels) == LANES == len(set(labels))
+    assert {(name, uid) for name, uid, _ in labels} == {("lu", "7")}
+
+
+def test_lane_is_the_same_on_all_nodes():
+    jobs = many_jobs(3)
+    (alone,) = (one for _, one in JobLabels().label(jobs[1:2], NOW_S))
+    assert alone in [one for _, one in JobLabels().label(jobs, NOW_S)]
+
+
+def test_names_are_bounded_and_forgotten_later():
+    labels, seen = JobLabels(), set()
+    for n in range(1000):
+        name = "".join(chr(ord("a") + int(digit)) for digit in str(n))
+        seen |= {one for _, one in labels.label([job(f"x{name}", [])], NOW_S + n)}
+    assert len({name for name, _, _ in seen}) == MOST_NAMES + 1
+    assert OTHER in {name for name, _, _ in seen}
+    ((_, (name, _, _)),) = labels.label([job("new", [])], NOW_S + 10_000)
+    assert name == "new"
+
+
+def test_mark_is_the_state_at_a_moment_common_to_all_nodes():
+    jobs = [job(name, []) for name in "abcd"]
+    mark_ns = 7 * MARK_NS
+    spans = {
+        "7.a": [[mark_ns - 5, mark_ns + 5]],
+        "7.b": [[mark_ns - 5, mark_ns], [mark_ns + 1, None]],
+        "7.c": [[mark_ns, None]],
+    }
+    node = {**status("n1", jobs, scheduled=spans), "wall_ns": mark_ns + MARK_NS - 1}
+    registry = CollectorRegistry()
+    registry.register(Fixed(node))
+    found = {
+        name: registry.get_sample_value(
+            "cosched_job_scheduled_mark",
+            {"job_name": name, "uid": "7", "lane": str(lane_of(f"7.{name}"))},
+        )
+        for name in "abcd"
+    }
+    assert found == {"a": 1, "b": 0, "c": 1, "d": 0}
+
+
+# -- the rules of alerts -----------------------------------------------------------------
+
+
+def promtool(*words):
+    if shutil.which("promtool") is None:
+        pytest.skip("no promtool: apt-get install prometheus")
+    done = subprocess.run(
+        ["promtool", *words], capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def rules_test(folder, rules):
+    (folder / "rules.yml").write_text(rules)
+    text = RULES_TEST.read_text().replace("RULES", str(folder / "rules.yml"))
+    (folder / "test.yml").write_text(text)
+    return str(folder / "test.yml")
+
+
+def test_rules_are_valid_and_alert_in_time(tmp_path):
+    promtool("check", "rules", str(RULES))
+    promtool("test", "rules", rules_test(tmp_path, RULES.read_text()))
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [("(min by (job_name", "(max by (job_name"), ("> 10 * rate", "> 1000 * rate")],
+)
+def test_wrong_rule_is_noticed(tmp_path, right, wrong):
+    rules = RULES.read_text()
+    assert right in rules
+    with pytest.raises(AssertionError, match="FAILED"):
+        promtool("test", "rules", rules_test(tmp_path, rules.replace(right, wrong)))
+
+
+def test_rules_read_existing_metrics(families):
+    exist = {s.name for family in families.values() for s in family.samples}
+    named = set(re.findall(r"\bcosched_\w+", RULES.read_text()))
+    assert named
+    assert named <= exist
+
+
+def test_docs_page_describes_each_alert():
+    alerts = re.findall(r"alert: (\w+)", RULES.read_text())
+    page = (ROOT / "docs/metrics.md").read_text()
+    assert re.findall(r"^\| `(Cosched\w+)` \|", page, re.M) == alerts
+
+
 # -- the dashboard -----------------------------------------------------------------------
 
 
@@ -147,7 +289,8 @@ def test_dashboard_reads_existing_metrics(families):
             for group in re.findall(r"by \(([^)]*)\)", expression)
             for label in group.split(",")
         ]
-        assert set(used) <= labels | {"instance"}, expression
+        # Prometheus itself makes these two.
+        assert set(used) <= labels | {"instance", "job"}, expression
         assert expression.count("(") == expression.count(")")
         counters = re.findall(r"(\w+)\((cosched_\w+_total)", expression)
         assert all(function == "rate" for function, _ in counters), expression

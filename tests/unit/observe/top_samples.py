@@ -43,6 +43,7 @@ def job(name, tasks, *, uid=7, scheduled=True, scheduled_s=0.0, cpus=(0,), **mor
 def status(node, jobs, *, scheduled=None, counters=(), pid=100, cpu_s=0.0, waiting=()):
     return {
         "node": node,
+        "version": "1.2.3",
         "pid": pid,
         "wall_ns": 0,
         "uptime_s": 5.0,
@@ -52,7 +53,7 @@ def status(node, jobs, *, scheduled=None, counters=(), pid=100, cpu_s=0.0, waiti
         "class_scheduler": {"name": "cgroup1", "mode": "proportional", "chosen": ""},
         "settings": {
             **{"slice": "2s", "gmet": "100ms", "align": True},
-            **{"slice_s": 2.0, "gmet_s": 0.1, "warnings": []},
+            **{"slice_s": 2.0, "gmet_s": 0.1, "lent": {}, "warnings": []},
         },
         "timer": {
             "pid": 101,
