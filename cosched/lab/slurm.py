@@ -19,12 +19,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
 from cosched.lab.lab import Lab, require_root
 from cosched.lab.plan import mark_prefix
-from cosched.lab.slurm_conf import GANG, SHARINGS, Sharing, slurm_conf
+from cosched.lab.slurm_conf import GANG, SHARINGS, Sharing, checked_jobs, slurm_conf
 from cosched.linux.namespaces import bears_mark
 from cosched.shm.paths import default_run_dir
 
@@ -225,6 +226,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="scripts/slurm-lab", description=__doc__)
     parser.add_argument("command", choices=("up", "down", "status"))
     parser.add_argument("--partition", choices=SHARINGS, default=GANG.partition)
+    parser.add_argument("--jobs", type=int, help="jobs that a CPU takes")
     parser.add_argument("--cpus", type=int)
     parser.add_argument(
         "--run-dir", type=Path, default=default_run_dir(os.environ, os.geteuid())
@@ -233,6 +235,8 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         if options.command == "up":
             sharing = SHARINGS[options.partition]
+            if options.jobs is not None:
+                sharing = replace(sharing, jobs=checked_jobs(options.jobs))
             conf = up(options.run_dir, os.environ, sharing, options.cpus)
             print(f"slurm is up: SLURM_CONF={conf}")
         elif options.command == "status":

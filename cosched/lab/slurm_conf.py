@@ -8,14 +8,18 @@ docs/cluster.md describes it for sites.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from cosched.core.errors import CoschedError
 
 SLICE_S = 5
 #: Memory of a node in MiB, and what a job gets for a CPU if it does not say.
 NODE_MIB = 1000
 CPU_MIB = 100
+MOST_JOBS = NODE_MIB // CPU_MIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,19 @@ SHARED = Sharing(
     ),
 )
 SHARINGS = {sharing.partition: sharing for sharing in (GANG, SHARED)}
+
+
+def partition(conf: Path) -> str:
+    """Returns the name of the partition in a configuration that this module wrote."""
+    found = re.search(r"^PartitionName=(\S+)", conf.read_text(), re.MULTILINE)
+    return found.group(1) if found else ""
+
+
+def checked_jobs(jobs: int) -> int:
+    """Returns the number of jobs that a CPU takes; CoschedError if memory has no room."""
+    if not 1 <= jobs <= MOST_JOBS:
+        raise CoschedError(f"--jobs {jobs}: a CPU takes 1 to {MOST_JOBS}")
+    return jobs
 
 
 def slurm_conf(

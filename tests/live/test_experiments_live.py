@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -129,6 +130,40 @@ def test_bench_slurm_gang_arm_runs_jobs(start, run_dir, tmp_path):
         assert found["slurm-gang"]["repeats"][0]["outside_load"] is None
         assert slurm.down(run_dir / "r", os.environ) is True
         assert not conf.parent.exists()
+    finally:
+        life.down(run_dir / "r")
+
+
+@pytest.mark.skipif(
+    not all(map(shutil.which, slurm.DAEMONS)), reason="scripts/slurm-lab installs Slurm"
+)
+def test_bench_by_slurm_starts_jobs_of_both_arms(start, run_dir, tmp_path):
+    """Four jobs at once, each started by sbatch and srun, with and without cosched."""
+    source = ROOT / "benchmarks/programs/wavefront.c"
+    workload = tmp_path / "four.toml"
+    workload.write_text(
+        f'[[job]]\nname = "w"\nsource = "{source}"\nargs = "--preset short"\n'
+        "ranks = 2\ncount = 4\n"
+    )
+    words = ["cosched.cli.main", "bench", workload, "--by-slurm", "--repeat", "1"]
+    words += ["--arms", "kernel,cosched", "--no-warm-up"]
+    words += ["--out", tmp_path / "found.json"]
+    life.up(run_dir / "r", 2, 1)
+    try:
+        refused = start(*words)
+        _, complaint = refused.communicate(timeout=60)
+        assert refused.returncode == 1
+        assert complaint.startswith("cosched: --by-slurm: no Slurm lets jobs of the lab")
+        slurm.up(run_dir / "r", os.environ, replace(slurm_conf.SHARED, jobs=4))
+        text, _ = finish(start(*words))
+        assert "started by Slurm" in text
+        found = json.loads((tmp_path / "found.json").read_text())
+        for arm in ("kernel", "cosched"):
+            (run,) = found["arms"][arm]["repeats"]
+            assert run["failure"] is None
+            assert run["outside_load"] is None
+            assert len(run["jobs"]) == 4
+        assert found["arms"]["cosched"]["repeats"][0]["activity"]["tasks"] == 8
     finally:
         life.down(run_dir / "r")
 

@@ -31,6 +31,39 @@ COSCHED_RUN = module_command("cosched.cli.run.main")
 SLURM_JOB = module_command("cosched.bench.run.slurm_job")
 
 
+#: The wait in front of a step under gang scheduling; see slurm_job.py.
+GANG_SETTLE_S = 2.5
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmJobs:
+    """Makes the commands that run jobs on the Slurm of the lab (slurm_job.py).
+
+    ``settle_s``: how long a job waits before its step.
+    """
+
+    site: Site
+    family: Family | None
+    settle_s: float = 0.0
+
+    def argv(
+        self,
+        instance: JobInstance,
+        program: tuple[str, ...],
+        front: tuple[str, ...] = (),
+    ) -> tuple[str, ...]:
+        """Returns the command of one job. ``front``: the words before ``srun``."""
+        spec, hosts = instance.spec, self.site.hosts
+        nodes = min(spec.ranks, len(hosts))
+        if spec.ppn is not None:
+            nodes = -(-spec.ranks // spec.ppn)
+        mpi = "pmix" if self.family is Family.OPENMPI else "pmi2"
+        options = ["--run-dir", str(self.site.run_dir), "--job", instance.name]
+        options += ["--nodes", str(nodes), "--ranks", str(spec.ranks)]
+        options += ["--settle", f"{self.settle_s:g}"]
+        return (*SLURM_JOB, *options, "--", *front, "srun", f"--mpi={mpi}", *program)
+
+
 @dataclass(frozen=True, slots=True)
 class Launcher:
     """Starts every job of a bench.
@@ -41,6 +74,8 @@ class Launcher:
     ``mpi``: the value of ``--mpi``.
     ``family``: the family of the jobs' MPI, if known.
     ``command``: cosched-run, or a substitute.
+    ``by_slurm``: the lab's Slurm, which then starts the jobs of every arm; None: the MPI's
+        own launcher.
     """
 
     site: Site
@@ -49,6 +84,8 @@ class Launcher:
     mpi: str | None = None
     command: tuple[str, ...] = COSCHED_RUN
     family: Family | None = None
+
+    by_slurm: SlurmJobs | None = None
 
     def submission(
         self, instance: JobInstance, arm: Arm, runs: Path | None = None
@@ -60,8 +97,13 @@ class Launcher:
         spec = instance.spec
         program = self.programs[spec.name]
         if arm is Arm.SLURM_GANG:
-            return self._submission(instance, self._slurm_job(instance, program), runs)
+            gang = SlurmJobs(self.site, self.family, GANG_SETTLE_S)
+            return self._submission(instance, gang.argv(instance, program), runs)
         options = [*arm.options, "--job", instance.name]
+        if self.by_slurm is not None:
+            front = (*self.command, *options, "--")
+            argv = self.by_slurm.argv(instance, program, front)
+            return self._submission(instance, argv, runs)
         if not is_launcher(program[0]):
             hosts = self.site.hosts[spec.first - 1 :]
             ppn = spec.ppn or -(-spec.ranks // len(hosts))
@@ -75,19 +117,9 @@ class Launcher:
         place = spec.place(len(self.site.hosts))
         return self.site.hosts[place.start : place.stop]
 
-    def _slurm_job(
-        self, instance: JobInstance, program: tuple[str, ...]
-    ) -> tuple[str, ...]:
-        spec, site = instance.spec, self.site
-        nodes = min(spec.ranks, len(site.hosts))
-        if spec.ppn is not None:
-            nodes = -(-spec.ranks // spec.ppn)
-        mpi = "pmix" if self.family is Family.OPENMPI else "pmi2"
-        return (
-            *SLURM_JOB,
-            *("--run-dir", str(site.run_dir), "--job", instance.name, "--mpi", mpi),
-            *("--nodes", str(nodes), "--ranks", str(spec.ranks), "--", *program),
-        )
+    def sees_cpu_time(self, arm: Arm) -> bool:
+        """Returns whether the jobs' CPU time is known; Slurm's daemons start its tasks."""
+        return arm is not Arm.SLURM_GANG and self.by_slurm is None
 
     def _submission(
         self, instance: JobInstance, argv: tuple[str, ...], runs: Path | None

@@ -123,7 +123,7 @@ class Session:
             gang_slice_s = _gang_slice_s(before)
             stack.enter_context(daemons.settings_changed(site, setup.arm.settings))
             gang = self._gang(gang_slice_s) if setup.arm is Arm.GANG else None
-            told = site.cpus if setup.arm is not Arm.SLURM_GANG else None
+            told = site.cpus if self.launcher.sees_cpu_time(setup.arm) else None
             meter = LoadSampler(told, daemons.pids(before)) if told else None
             sample = meter.sample() if meter else None
             with SpeedProbe(whole_cores(site.cpus or frozenset())) as speed:

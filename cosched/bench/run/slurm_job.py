@@ -1,13 +1,14 @@
 """Runs one job on a lab's Slurm and returns its exit status when it ends.
 
-``srun`` alone does not work. A job starts suspended if another job has the nodes. Slurm
-then refuses srun's request for a step, and srun repeats it ever more rarely, for minutes.
-A batch script is suspended with its job. So the script sleeps longer than Slurm's 2 s
-between SIGTSTP and SIGSTOP and requests its step while it runs. ``sbatch --wait`` checks
-for the job's end only every few seconds, so the script reports its end through a FIFO.
+``srun`` alone does not work under gang scheduling. A job starts suspended if another job
+has the nodes. Slurm then refuses srun's request for a step, and srun repeats it ever more
+rarely, for minutes. A batch script is suspended with its job. So the script sleeps longer
+than Slurm's 2 s between SIGTSTP and SIGSTOP and requests its step while it runs. ``sbatch
+--wait`` checks for the job's end only every few seconds, so the script reports its end
+through a FIFO.
 
-Limits: the sleep of 2.5 s is part of the job's response. The job's CPU time is unknown
-here, because Slurm's daemons start its tasks.
+Limits: that sleep is part of the job's response. The job's CPU time is unknown here,
+because Slurm's daemons start its tasks.
 """
 
 from __future__ import annotations
@@ -26,15 +27,12 @@ from cosched.core.errors import CoschedError
 from cosched.lab.lab import Lab
 from cosched.lab.slurm import conf_path, run_inside
 
-#: Longer than Slurm takes to suspend a job that must wait.
-SETTLE_S = 2.5
 
-
-def batch_script(command: Sequence[str], mpi: str, end: Path) -> str:
-    """Returns the job's script: sleep, run the step, report its exit status."""
-    step = shlex.join(["srun", f"--mpi={mpi}", *command])
+def batch_script(command: Sequence[str], settle_s: float, end: Path) -> str:
+    """Returns the job's script: sleep, run the command, report its exit status."""
+    sleep = f"sleep {settle_s:g}\n" if settle_s else ""
     report = f"echo $? > {shlex.quote(str(end))}"
-    return f"#!/bin/sh\nsleep {SETTLE_S:g}\n{step}\n{report}\n"
+    return f"#!/bin/sh\n{sleep}{shlex.join(command)}\n{report}\n"
 
 
 def run_job(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
@@ -49,7 +47,7 @@ def run_job(options: argparse.Namespace, environ: Mapping[str, str]) -> int:
     with tempfile.TemporaryDirectory(prefix="cosched-slurm-") as folder:
         end, output, script = (Path(folder, name) for name in ("end", "output", "script"))
         os.mkfifo(end)
-        script.write_text(batch_script(options.command, options.mpi, end))
+        script.write_text(batch_script(options.command, options.settle, end))
         words = ["sbatch", "--parsable", f"--job-name={options.job}", f"--output={output}"]
         words += [f"--nodes={options.nodes}", f"--ntasks={options.ranks}"]
         words += [f"--chdir={os.getcwd()}", str(script)]
@@ -71,8 +69,8 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--job", required=True)
     parser.add_argument("--nodes", type=int, required=True)
     parser.add_argument("--ranks", type=int, required=True)
-    parser.add_argument("--mpi", required=True, help="srun's name for how ranks meet")
-    parser.add_argument("command", nargs="+")
+    parser.add_argument("--settle", type=float, default=0.0, help="seconds to wait before")
+    parser.add_argument("command", nargs="+", help="its srun")
 
     def end(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -81,7 +79,7 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         return run_job(parser.parse_args(words), os.environ)
     except CoschedError as error:
-        print(f"slurm-gang: {error}", file=sys.stderr)
+        print(f"slurm job: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 128 + signal.SIGTERM

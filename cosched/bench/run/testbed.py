@@ -15,7 +15,7 @@ from typing import Any
 
 from cosched.bench.results.document import arrivals_document, spec_document
 from cosched.bench.run import daemons
-from cosched.bench.run.launcher import COSCHED_RUN, Launcher
+from cosched.bench.run.launcher import COSCHED_RUN, Launcher, SlurmJobs
 from cosched.bench.run.record import RunRecord
 from cosched.bench.run.remote import RemoteSettings
 from cosched.bench.run.session import Session
@@ -24,6 +24,8 @@ from cosched.bench.workload.build import build_program
 from cosched.bench.workload.file import JobSpec, Workload
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings
+from cosched.lab.slurm import conf_path
+from cosched.lab.slurm_conf import SHARED, partition
 from cosched.launch.family import Mpi
 from cosched.launch.mpi import Places, find_mpi
 from cosched.launch.program import inspect, which
@@ -35,7 +37,8 @@ class TestbedOptions:
 
     ``hosts``: empty for the lab. ``settings``: changes for the whole bench. ``limit_s``:
     for one run. ``set_with``: see remote.py; empty if all daemons can be reached.
-    ``shared_cpus``: measure even if nodes of the lab share CPUs.
+    ``shared_cpus``: measure even if nodes of the lab share CPUs. ``slurm``: the Slurm of
+    the lab starts the jobs of every arm.
     """
 
     run_dir: Path
@@ -48,6 +51,7 @@ class TestbedOptions:
     cosched_run: tuple[str, ...] = COSCHED_RUN
     set_with: tuple[str, ...] = ()
     shared_cpus: bool = False
+    slurm: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,7 @@ class Testbed:
     sessions: Mapping[str, Session]
     nodes: Sequence[Mapping[str, Any]]
     remembering: tuple[str, ...]
+    slurm: bool = False
 
     def context(self) -> dict[str, Any]:
         """Returns the conditions of the runs, for the document."""
@@ -72,6 +77,7 @@ class Testbed:
             "mpi": _describe_mpi(self.mpi),
             "lab": self.site.lab,
             "hosts": list(self.site.hosts),
+            **({"started by": "slurm"} if self.slurm else {}),
             "settings": self.nodes[0]["settings"] if self.nodes else None,
             "nodes": list(self.nodes),
         }
@@ -115,6 +121,8 @@ class Testbed:
         parts.append(
             f"{len(self.site.hosts)} nodes{' of the lab' if self.site.lab else ''}"
         )
+        if self.slurm:
+            parts.append("started by Slurm")
         if self.nodes:
             settings = self.nodes[0]["settings"]
             parts.append(f"slice {settings['slice']}")
@@ -139,9 +147,12 @@ def open_testbed(
     ]
     with ExitStack() as stack:
         site = stack.enter_context(_open_site(options))
+        if options.slurm:
+            check_slurm(site, workloads)
         stack.enter_context(daemons.settings_changed(site, options.settings))
         folder = TemporaryDirectory(prefix="cosched-bench-")
         record = RunRecord(Path(stack.enter_context(folder), "runs.jsonl"))
+        family = mpi.family if mpi else None
         sessions = {
             workload.title: Session(
                 workload,
@@ -151,7 +162,8 @@ def open_testbed(
                     environ,
                     options.mpi,
                     options.cosched_run,
-                    mpi.family if mpi else None,
+                    family,
+                    SlurmJobs(site, family) if options.slurm else None,
                 ),
                 record,
                 options.limit_s,
@@ -161,7 +173,8 @@ def open_testbed(
         if len(sessions) < len(workloads):
             raise CoschedError("two of the workloads have the same title; rename one")
         nodes = daemons.describe(daemons.ask(site))
-        yield Testbed(site, mpi, sessions, nodes, daemons.remembering(site))
+        remembering = daemons.remembering(site)
+        yield Testbed(site, mpi, sessions, nodes, remembering, options.slurm)
 
 
 def _check_fit(workload: Workload, options: TestbedOptions) -> None:
@@ -177,6 +190,22 @@ def _check_fit(workload: Workload, options: TestbedOptions) -> None:
             raise CoschedError(
                 f"{workload.origin}, job '{spec.name}': {spec.ranks} ranks do not fit "
                 f"on {left} nodes at ppn = {spec.ppn}; raise ppn or leave it out"
+            )
+
+
+def check_slurm(site: Site, workloads: Sequence[Workload]) -> None:
+    """CoschedError unless the lab's Slurm can start these jobs on these nodes."""
+    conf = conf_path(site.run_dir)
+    if conf is None or partition(conf) != SHARED.partition:
+        raise CoschedError(
+            "--by-slurm: no Slurm lets jobs of the lab share CPUs: run 'cosched lab up', "
+            f"then 'scripts/slurm-lab up --partition {SHARED.partition}'"
+        )
+    for spec in (spec for workload in workloads for spec in workload.jobs):
+        if spec.first > 1:
+            raise CoschedError(
+                f"--by-slurm: job '{spec.name}' has first = {spec.first}, and Slurm "
+                "chooses the nodes itself"
             )
 
 

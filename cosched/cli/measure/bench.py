@@ -68,6 +68,7 @@ Examples:
   cosched bench mine.toml --hosts n1,n2 --arms kernel,cosched --repeat 5
   cosched bench mine.toml --slice 2s --gmet 300ms --out result.json
   cosched bench mine.toml --repeat 9 --resume runs.jsonl
+  cosched bench mine.toml --by-slurm --arms kernel,cosched
   cosched bench stream.toml --seen 3 --arms batch,kernel,cosched,srpt,las
   cosched bench mine.toml --hosts n1,n2 --slice 5s \\
       --set-with 'pdsh -w n1,n2 cosched config set'
@@ -88,6 +89,11 @@ Exit status: 0, or 1 if a job of any run failed.
 @hosts_option()
 @click.option(
     "--shared-cpus", is_flag=True, help="Measure also in a lab whose nodes share CPUs."
+)
+@click.option(
+    "--by-slurm",
+    is_flag=True,
+    help="The Slurm of the lab starts the jobs of every arm, by sbatch and srun.",
 )
 @click.option("--arms", default="batch,kernel,cosched", help="Ways to run the workload.")
 @click.option(
@@ -126,6 +132,7 @@ def command(
     cores_per_node: int,
     hosts: tuple[str, ...],
     shared_cpus: bool,
+    by_slurm: bool,
     arms: str,
     repeats: int,
     json_file: Path | None,
@@ -155,6 +162,7 @@ def command(
             limit_s=run_limit,
             set_with=set_with,
             shared_cpus=shared_cpus,
+            slurm=by_slurm,
         ),
         dom=dom,
         warm_up=not no_warm_up,

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from cosched.bench.run import slurm_job
+from cosched.bench.run import slurm_job, testbed
 from cosched.bench.run.arms import Arm
-from cosched.bench.run.launcher import SLURM_JOB, Launcher
+from cosched.bench.run.launcher import SLURM_JOB, Launcher, SlurmJobs
 from cosched.bench.run.site import Site
-from cosched.bench.workload.file import JobInstance, JobSpec
+from cosched.bench.workload.file import JobInstance, JobSpec, Workload
+from cosched.core.errors import CoschedError
 from cosched.lab import slurm, slurm_conf
 from cosched.launch.family import Family
 
@@ -42,13 +43,10 @@ def test_configuration_for_sites_lets_jobs_run_at_once():
 
 
 def test_script_reports_the_steps_status(tmp_path):
-    """Run by a shell in which srun is what it starts."""
-    (tmp_path / "srun").write_text('#!/bin/sh\nshift\nexec "$@"\n')
-    (tmp_path / "srun").chmod(0o755)
     (tmp_path / "sleep").write_text("#!/bin/sh\necho slept $1\n")
     (tmp_path / "sleep").chmod(0o755)
     end = tmp_path / "an end"
-    script = slurm_job.batch_script(["sh", "-c", "echo 'a  b'; exit 7"], "pmi2", end)
+    script = slurm_job.batch_script(["sh", "-c", "echo 'a  b'; exit 7"], 2.5, end)
     done = subprocess.run(
         ["/bin/sh", "-c", script],
         env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
@@ -68,8 +66,9 @@ def test_slurm_arm_submits_to_slurm(family, mpi):
     launcher = Launcher(site, {"a": ("./app", "-x")}, {"HOME": "/h"}, family=family)
     made = launcher.submission(JobInstance("a.1", JobSpec("a", 3)), Arm.SLURM_GANG)
     assert made.argv == (
-        *(*SLURM_JOB, "--run-dir", "/run/x", "--job", "a.1", "--mpi", mpi),
-        *("--nodes", "2", "--ranks", "3", "--", "./app", "-x"),
+        *(*SLURM_JOB, "--run-dir", "/run/x", "--job", "a.1"),
+        *("--nodes", "2", "--ranks", "3", "--settle", "2.5", "--"),
+        *("srun", f"--mpi={mpi}", "./app", "-x"),
     )
     own = {"COSCHED_RUN_DIR": "/run/x", "COSCHED_RUNS": "off"}
     assert made.env == {"HOME": "/h", **own}
@@ -78,11 +77,60 @@ def test_slurm_arm_submits_to_slurm(family, mpi):
     assert made.argv[made.argv.index("--nodes") + 1] == "1"
 
 
+def test_slurm_starts_jobs_of_every_arm_behind_cosched_run():
+    site = Site(Path("/run/x"), ("lab1", "lab2"), None, lab=True)
+    launcher = Launcher(
+        site,
+        {"a": ("./app", "-x")},
+        {},
+        command=("cosched-run",),
+        by_slurm=SlurmJobs(site, Family.MPICH),
+    )
+    common = (*SLURM_JOB, "--run-dir", "/run/x", "--job", "a.1", "--nodes", "2")
+    for arm, options in ((Arm.KERNEL, ("--no-shim",)), (Arm.COSCHED, ())):
+        made = launcher.submission(JobInstance("a.1", JobSpec("a", 2)), arm)
+        assert made.argv == (
+            *(*common, "--ranks", "2", "--settle", "0", "--"),
+            *("cosched-run", *options, "--job", "a.1", "--"),
+            *("srun", "--mpi=pmi2", "./app", "-x"),
+        )
+        assert not launcher.sees_cpu_time(arm)
+
+
+@pytest.mark.parametrize(
+    ("written", "first", "line"),
+    [
+        (None, 1, "no Slurm lets jobs of the lab share CPUs"),
+        (slurm_conf.GANG, 1, "no Slurm lets jobs of the lab share CPUs"),
+        (slurm_conf.SHARED, 2, "job 'a' has first = 2, and Slurm chooses the nodes"),
+    ],
+)
+def test_slurm_that_cannot_start_the_jobs_is_one_line(tmp_path, written, first, line):
+    folder = slurm.directory(tmp_path)
+    folder.mkdir(parents=True)
+    if written:
+        text = slurm_conf.slurm_conf(folder, [("lab1", 1)], written, 1)
+        (folder / "slurm.conf").write_text(text)
+    site = Site(tmp_path, ("lab1",), None, lab=True)
+    workload = Workload("w", "", (JobSpec("a", 1, first=first),))
+    with pytest.raises(CoschedError, match=f"--by-slurm: {line}"):
+        testbed.check_slurm(site, [workload])
+
+
+def test_jobs_of_a_cpu_are_bounded_by_memory(capsys):
+    assert slurm_conf.checked_jobs(4) == 4
+    for jobs in ("0", "11"):
+        assert slurm.main(["up", "--partition", "shared", "--jobs", jobs]) == 1
+        assert capsys.readouterr().err == (
+            f"slurm-lab: --jobs {jobs}: a CPU takes 1 to 10\n"
+        )
+
+
 def test_missing_lab_or_slurm_is_one_line(tmp_path, capsys):
     words = ["--run-dir", str(tmp_path), "--job", "a", "--nodes", "2", "--ranks", "2"]
-    assert slurm_job.main([*words, "--mpi", "pmi2", "true"]) == 1
+    assert slurm_job.main([*words, "true"]) == 1
     assert capsys.readouterr().err == (
-        f"slurm-gang: no Slurm is up on a lab in {tmp_path}: run 'cosched lab up', then "
+        f"slurm job: no Slurm is up on a lab in {tmp_path}: run 'cosched lab up', then "
         "'scripts/slurm-lab up'\n"
     )
     assert slurm.conf_path(tmp_path) is None
