@@ -65,7 +65,7 @@ class Machine:
 
     def _command(self, files: Path) -> list[str]:
         accelerators = ["-accel", "tcg,thread=multi"]
-        if _has_kvm():
+        if has_kvm():
             accelerators = ["-accel", "kvm", "-cpu", "host"]
         signals = "off" if self.interactive else "on"
         return [
@@ -140,7 +140,7 @@ def find_kernel(given: Path | None = None) -> Path:
     return kernels[-1]
 
 
-def _has_kvm() -> bool:
+def has_kvm() -> bool:
     """Returns whether KVM works; some hosts have /dev/kvm on a CPU without support."""
     flags = Path("/proc/cpuinfo").read_text()
     able = re.search(r"^flags\b.*\b(vmx|svm)\b", flags, re.MULTILINE)

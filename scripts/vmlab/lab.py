@@ -1,0 +1,210 @@
+"""Makes, finds and ends a lab of virtual machines.
+
+The lab's folder holds its state, key, consoles, the share that the nodes read (``share``),
+and their home (``home``). Everything ends with ``down``; only the caches stay.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import psutil
+
+from cosched.core.errors import CoschedError
+from cosched.lab.files import locked
+from cosched.linux.namespaces import ProcessId, end_processes
+from scripts.vmlab import debian, opt
+from scripts.vmlab.machine import Hardware, Nodes, free_port
+from scripts.vmlab.plan import Shape, hosts_file, plan_guests
+from scripts.vmlab.remote import USER, Remote
+
+DEFAULT = Path("/run/cosched-vm-lab")
+USER_ID = 1000
+BOOT_WITHIN_S = 240.0
+END_WITHIN_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRecord:
+    """One node. address: in the nodes' network; port: for the host's ssh."""
+
+    name: str
+    address: str
+    port: int
+    qemu: ProcessId
+
+
+@dataclass(frozen=True, slots=True)
+class VmLab:
+    """A lab that is up."""
+
+    folder: Path
+    shape: Shape
+    nodes: tuple[NodeRecord, ...]
+
+    @classmethod
+    def load(cls, folder: Path) -> VmLab:
+        """Returns the lab in a folder; CoschedError if none is up there."""
+        lab = read_state(folder)
+        if lab is None:
+            raise CoschedError(f"no lab is up in {folder}: run 'scripts/vm-lab up'")
+        dead = [node.name for node in lab.nodes if not node.qemu.alive()]
+        if dead:
+            raise CoschedError(
+                f"the machine of {', '.join(dead)} has stopped: run 'scripts/vm-lab down'"
+            )
+        return lab
+
+    def remote(self, name: str) -> Remote:
+        """Returns the way into a node."""
+        for node in self.nodes:
+            if node.name == name:
+                return Remote(self.folder, node.name, node.port)
+        names = ", ".join(node.name for node in self.nodes)
+        raise CoschedError(f"no node '{name}'; the nodes are {names}")
+
+    @property
+    def remotes(self) -> tuple[Remote, ...]:
+        """Returns the ways into all nodes, the first first."""
+        return tuple(self.remote(node.name) for node in self.nodes)
+
+
+def up(
+    folder: Path, cache: Path, shape: Shape, fresh: bool, report: Callable[[str], None]
+) -> VmLab:
+    """Boots a lab; removes everything if a node does not come up.
+
+    ``fresh``: the nodes have cosched's sources, and cosched is not installed.
+    """
+    require_root()
+    shape.check(psutil.virtual_memory().available >> 20)
+    with locked(folder, create=True):
+        if read_state(folder) is not None:
+            raise CoschedError(
+                f"a lab is up already in {folder}: run 'scripts/vm-lab down' first"
+            )
+        image, disk = make_disks(cache, fresh, report)
+        try:
+            _write_files(folder, shape)
+            return _boot(Hardware(shape, image, disk, folder), report)
+        except BaseException:
+            _end(folder)
+            raise
+
+
+def make_disks(
+    cache: Path, fresh: bool, report: Callable[[str], None]
+) -> tuple[debian.Image, Path]:
+    """Returns the image and the disk of /opt, and makes what the cache does not have."""
+    require_root()
+    debian.require_tools()
+    log = cache / "log"
+    image = debian.image(cache, log, report)
+    return image, opt.disk(cache, image, fresh, log)
+
+
+def _write_files(folder: Path, shape: Shape) -> None:
+    folder.chmod(0o700)
+    share, home = folder / "share", folder / "home"
+    share.mkdir()
+    home.mkdir()
+    key = folder / "key"
+    debian.run(
+        ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], folder / "log"
+    )
+    shutil.copy(key.with_suffix(".pub"), share)
+    (share / "hosts").write_text(hosts_file(plan_guests(shape.nodes)))
+    own = home / USER
+    (own / ".ssh").mkdir(parents=True, mode=0o700)
+    shutil.copy(key.with_suffix(".pub"), own / ".ssh" / "authorized_keys")
+    for place in (own, own / ".ssh", own / ".ssh" / "authorized_keys"):
+        os.chown(place, USER_ID, USER_ID)
+
+
+def _boot(hardware: Hardware, report: Callable[[str], None]) -> VmLab:
+    folder, shape = hardware.folder, hardware.shape
+    nodes = Nodes(hardware)
+    records: list[NodeRecord] = []
+    try:
+        for guest in plan_guests(shape.nodes):
+            port = free_port()
+            process = nodes.start(guest, port)
+            records.append(NodeRecord(guest.name, guest.address, port, process))
+            lab = VmLab(folder, shape, tuple(records))
+            write_state(lab)
+        nodes.wait(BOOT_WITHIN_S, report)
+    finally:
+        nodes.close()
+    return lab
+
+
+def down(folder: Path) -> bool:
+    """Ends the lab and removes its folder; False if there was none."""
+    require_root()
+    if not folder.exists():
+        return False
+    with locked(folder):
+        was_up = read_state(folder) is not None
+        _end(folder)
+    return was_up
+
+
+def _end(folder: Path) -> None:
+    lab = read_state(folder)
+    if lab is not None:
+        _close_connections(lab)
+        qemus = [node.qemu for node in lab.nodes]
+        end_processes(lambda: [qemu for qemu in qemus if qemu.alive()], END_WITHIN_S)
+    shutil.rmtree(folder)
+
+
+def _close_connections(lab: VmLab) -> None:
+    for master in lab.folder.glob("ssh.*.*"):
+        words = ["ssh", "-o", f"ControlPath={master}", "-O", "exit", "127.0.0.1"]
+        subprocess.run(words, stderr=subprocess.DEVNULL, check=False)
+
+
+def write_state(lab: VmLab) -> None:
+    """Replaces the state file in one step."""
+    path = _state(lab.folder)
+    fresh = path.with_suffix(".new")
+    content = {"shape": asdict(lab.shape), "nodes": [asdict(node) for node in lab.nodes]}
+    fresh.write_text(json.dumps(content) + "\n")
+    fresh.replace(path)
+
+
+def read_state(folder: Path) -> VmLab | None:
+    """Reads the state of a lab; None if there is none."""
+    path = _state(folder)
+    try:
+        content = json.loads(path.read_text())
+        nodes = tuple(
+            NodeRecord(
+                str(node["name"]),
+                str(node["address"]),
+                int(node["port"]),
+                ProcessId(**node["qemu"]),
+            )
+            for node in content["nodes"]
+        )
+        return VmLab(folder, Shape(**content["shape"]), nodes)
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise CoschedError(f"{path} is not the state of a lab; remove {folder}") from error
+
+
+def _state(folder: Path) -> Path:
+    return folder / "lab.json"
+
+
+def require_root() -> None:
+    """CoschedError unless this process may share files with the nodes as any user."""
+    if os.geteuid() != 0:
+        raise CoschedError("the lab needs root, to share a home with its nodes: use sudo")

@@ -1,0 +1,1 @@
+"""Tests in a lab of virtual machines; scripts/dev vmlab runs them, in minutes each."""

@@ -1,0 +1,116 @@
+"""A lab of virtual machines with Slurm, as tests use it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from cosched.bench.run.interrupts import interruptible
+from scripts.vmlab import debian, lab, slurm
+from scripts.vmlab.cli import default_cache
+from scripts.vmlab.plan import Shape
+
+#: A step under software emulation takes some ten times as long as elsewhere.
+WITHIN_S = 400
+UNIT = "/opt/cosched/lib/systemd/system/cosched.service"
+INSTALL_UNIT = (
+    f"sed 's|/usr/local/bin|/opt/cosched/bin|' {UNIT} "
+    "> /etc/systemd/system/cosched.service && "
+    "systemctl daemon-reload && systemctl enable --now cosched.service"
+)
+
+
+class Site:
+    """Nodes with Slurm, in a lab of the tests' own."""
+
+    def __init__(self, folder, nodes, fresh=False):
+        self.folder = folder
+        self.lab = lab.up(folder, default_cache(), Shape(nodes), fresh, print)
+        try:
+            slurm.up(self.lab)
+        except BaseException:
+            self.close()
+            raise
+        self.home = folder / "home" / "user"
+
+    def close(self):
+        lab.down(self.folder)
+
+    def root(self, node, script):
+        """Runs a script as root in a node; returns its output."""
+        return self._run(self.lab.remote(node), "root", script)
+
+    def everywhere(self, script):
+        """Runs a script as root in all nodes at once; returns each output by node."""
+        remotes = self.lab.remotes
+        with ThreadPoolExecutor(len(remotes)) as pool:
+            outputs = pool.map(lambda remote: self._run(remote, "root", script), remotes)
+            return dict(zip([remote.name for remote in remotes], outputs, strict=True))
+
+    def user(self, script, node="n1"):
+        """Runs a script as the ordinary user in the shared home; returns its output."""
+        return self._run(self.lab.remote(node), "user", script)
+
+    def _run(self, remote, user, script):
+        done = remote.run(["bash", "-lec", script], user, within_s=WITHIN_S)
+        assert done.returncode == 0, (script, done.stdout, done.stderr)
+        return done.stdout
+
+    def write(self, name, text):
+        """Writes a program into the user's home."""
+        (self.home / name).write_text(text)
+        (self.home / name).chmod(0o755)
+
+    def read(self, name):
+        return (self.home / name).read_text()
+
+    def copy(self, source):
+        shutil.copy(source, self.home)
+
+    def until(self, condition, what):
+        deadline = time.monotonic() + WITHIN_S
+        while not condition():
+            assert time.monotonic() < deadline, what
+            time.sleep(1)
+
+    def share_configuration(self):
+        """Gives each node the slurm.conf of n1."""
+        text = self.root("n1", "cat /etc/slurm/slurm.conf")
+        for remote in self.lab.remotes[1:]:
+            remote.check(["tee", "/etc/slurm/slurm.conf"], input=text)
+
+    def start_cosched(self):
+        """Installs the unit in all nodes as docs/cluster.md has it, and starts it."""
+        self.everywhere(INSTALL_UNIT)
+
+    def stop_cosched(self):
+        self.everywhere("systemctl disable --now cosched.service")
+
+
+def opened(folder, nodes, fresh=False):
+    """Yields a site; skips where none can be made."""
+    try:
+        lab.require_root()
+        debian.require_tools()
+    except lab.CoschedError as error:
+        pytest.skip(str(error))
+    with interruptible():  # no machine outlives a test run that is ended
+        site = Site(folder, nodes, fresh)
+        try:
+            yield site
+        finally:
+            site.close()
+
+
+def program(site, name):
+    """Compiles a program of these tests with the host's MPICH, which is the nodes' own."""
+    mpicc = shutil.which("mpicc.mpich")
+    if mpicc is None:
+        pytest.skip("no mpicc.mpich: apt-get install libmpich-dev")
+    source = Path(__file__).with_name(f"{name}.c")
+    subprocess.run([mpicc, "-O2", "-o", site.home / name, source], check=True)
