@@ -10,7 +10,6 @@ import base64
 import contextlib
 import json
 import os
-import secrets
 import select
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -227,7 +226,7 @@ def make_submission(
     """Returns a submission with a new token, by default in this process's directory.
     ``more``: further fields of ``Submission``."""
     return Submission(
-        token=secrets.token_hex(_TOKEN_BYTES),
+        token=os.urandom(_TOKEN_BYTES).hex(),
         name=name or os.path.basename(argv[0]) or "job",
         argv=tuple(argv),
         environ=dict(environ),

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from cosched.core.errors import CoschedError
 from cosched.jobs.choices import Choices
-from cosched.jobs.expected import Lengths
 from cosched.jobs.job import Job
 from cosched.jobs.tasks import Reports, rank_environment
 from cosched.launch.command import TRANSPORT_VARIABLES, Site, is_launcher
@@ -140,6 +139,8 @@ def _rank_environment(
 ) -> dict[str, str]:
     if not job.shim:
         return {}
+    from cosched.jobs.expected import Lengths
+
     part = Part(
         job_label(job.name or found.label),
         around.run_dir,

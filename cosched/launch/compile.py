@@ -14,9 +14,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -120,6 +118,9 @@ def build_once(target: Path, build: Callable[[Path], Path]) -> Path:
     """
     if target.is_file():
         return target
+    import shutil  # most starts compile nothing
+    import tempfile
+
     folder = target.parent
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -16,7 +16,6 @@ import os
 import shlex
 import stat
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -218,6 +217,8 @@ def _fingerprint(show: str, libraries: Sequence[Path], flags: Sequence[str]) -> 
 
 
 def _compile(build: ShimBuild, scratch: Path, progress: Progress) -> Path:
+    from concurrent.futures import ThreadPoolExecutor  # most starts compile nothing
+
     extra = SANITIZE_FLAGS if build.sanitize else ()
     shm, interposer = _source_folders()
     includes = (f"-I{interposer}", f"-I{shm / 'include'}")

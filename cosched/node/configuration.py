@@ -26,11 +26,6 @@ from cosched.core.config.values import Config, Problem
 from cosched.core.errors import CoschedError
 from cosched.linux.homes import config_home
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 _TOML_PLACE = re.compile(r"(.*?) ?\(at (?:line (\d+), column \d+|end of document)\)", re.S)
 
 OPERATOR_FILE = Path("/etc/cosched.toml")
@@ -104,6 +99,12 @@ def examine_file(path: Path, *, operator: bool) -> tuple[Config, list[Problem]]:
 
 def read_text(text: str, name: str, *, operator: bool) -> tuple[Layer, list[Problem]]:
     """The text of a file; ``name`` says in errors where it stands."""
+    # Most users have no file.
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+
     try:
         document: dict[str, Any] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

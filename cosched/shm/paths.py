@@ -6,7 +6,6 @@ and passes it down.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -55,6 +54,8 @@ class NodePaths:
     def tag(self) -> str:
         """Distinguishes this node's regions and classes from those of other run
         directories."""
+        import hashlib  # which most clients do not need
+
         digest = hashlib.sha256(str(self.directory).encode()).hexdigest()
         return f"{self.node}-{digest[:8]}"
 

@@ -142,7 +142,14 @@ def command(
     if memory is not None and no_shim:
         raise click.UsageError("--memory needs coscheduling.", ctx)
     from cosched.cli.domain.sending import Sending, say
-    from cosched.cli.domain.waiting import exit_status, own_input, private_files, report_end
+
+    if waits:  # other submissions begin sooner without it
+        from cosched.cli.domain.waiting import (
+            exit_status,
+            own_input,
+            private_files,
+            report_end,
+        )
 
     source = None
     if waits and input in (None, FROM_CLIENT):

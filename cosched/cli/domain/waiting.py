@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,6 +92,9 @@ class Interrupts:
 @contextlib.contextmanager
 def private_files() -> Iterator[tuple[str, str]]:
     """Yields names for a job's two outputs, in a directory that is removed at the end."""
+    import shutil
+    import tempfile
+
     parent = cache_home(os.environ) / "cosched" / "output"
     try:
         parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -7,7 +7,6 @@ with the mistake and the right form. ``write`` returns the TOML value.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
@@ -51,6 +50,8 @@ class Kind:
 
 def suggest(word: str, known: Iterable[str]) -> str:
     """Returns ``; did you mean 'x'?`` if a known word is close, otherwise an empty text."""
+    import difflib  # only a mistake needs it
+
     close = difflib.get_close_matches(word, list(known), n=1)
     return f"; did you mean '{close[0]}'?" if close else ""
 

@@ -1,0 +1,109 @@
+"""Commands that start jobs import nothing heavy before they have sent it.
+
+A job of a second may not wait for imports. So this test reads which modules are there, and
+not how long that takes.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from cosched.cluster.paths import DomainPaths
+from tests.unit.launch import launch_fakes as fakes
+
+#: Packages of others, and parts of Python, that such a command never needs.
+HEAVY = {
+    *("asyncio", "bz2", "concurrent", "elftools", "logging", "lzma", "numpy"),
+    *("mpi4py", "pdb", "psutil", "pyroute2", "rich", "secrets", "shutil", "sqlite3"),
+    *("ssl", "tempfile", "textual", "tomli", "tomlkit", "tomllib", "zmq"),
+    *("cosched.cluster.config", "cosched.cluster.up", "cosched.core.cluster"),
+    *("cosched.lab", "cosched.core.trace", "cosched.observe", "cosched.sim"),
+}
+#: Runs a command and prints the modules that it has imported.
+SCRIPT = """
+import sys
+from {module} import main
+try:
+    main()
+except SystemExit as end:
+    print("\\n" + "\\n".join(sys.modules))
+    raise
+"""
+
+
+def modules_of(module, *words, environ):
+    """Returns the modules that a command has imported when it ends."""
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT.format(module=module), *words],
+        capture_output=True,
+        text=True,
+        env={"PATH": os.environ["PATH"], **environ},
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    return set(done.stdout.split())
+
+
+def heavy(modules):
+    return {name for name in modules for root in HEAVY if f"{name}.".startswith(f"{root}.")}
+
+
+@pytest.fixture
+def home(tmp_path):
+    """The environment of a user with an MPI and without files of cosched's."""
+    fakes.launcher(tmp_path / "bin/mpiexec", fakes.HYDRA)
+    fakes.executable(tmp_path / "app", fakes.elf(["libmpi.so.12"]))
+    fakes.executable(tmp_path / "script", "#!/bin/sh\n")
+    places = {"HOME": str(tmp_path), "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
+    return tmp_path, places
+
+
+@pytest.fixture
+def domain(home):
+    """A socket that takes each submission as job 1, in a run directory."""
+    paths = DomainPaths(home[0] / "run")
+    paths.directory.mkdir(parents=True)
+    with socket.socket(socket.AF_UNIX) as desk:
+        desk.bind(str(paths.controller_socket))
+        desk.listen()
+
+        def serve():
+            connection, _ = desk.accept()
+            with connection, connection.makefile("rb") as stream:
+                for line in stream:
+                    assert json.loads(line)["do"] == "submit"
+                    connection.sendall(b'{"ok": {"job": 1}}\n')
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield str(paths.run_dir)
+        thread.join()
+
+
+@pytest.mark.parametrize("job", ["script", "-n 2 --no-shim app"], ids=["script", "ranks"])
+def test_submit_imports_nothing_heavy(home, domain, job):
+    folder, environ = home
+    *options, program = job.split()
+    words = ("submit", "--run-dir", domain, *options, str(folder / program))
+    found = modules_of("cosched.cli.main", *words, environ=environ)
+    assert "cosched.jobs.client" in found
+    assert heavy(found) == set()
+
+
+def test_cosched_run_imports_nothing_heavy(home):
+    folder, environ = home
+    words = ("--dry-run", "--no-shim", "-n", "2", str(folder / "app"))
+    found = modules_of("cosched.cli.run.main", *words, environ=environ)
+    assert "cosched.launch.job" in found
+    assert heavy(found) == set()
+
+
+def test_modules_that_compile_the_shim_are_light():
+    script = "import sys, cosched.launch.shim; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+    assert heavy(done.stdout.decode().split()) == set()
