@@ -1,11 +1,15 @@
 """Schedules one job in a process of its own, and prints the cost of that as JSON.
 
 usage: python -m benchmarks.experiments.startup.central DESIGN NODES TASKS cpu|memory
+       python -m benchmarks.experiments.startup.central WAY NODES WORKERS workers
 
 cpu: CPU time from the request of a job until its job object can be sent; for few nodes the
 median of several new managers. A probe, always the same computation, runs before and after,
 since the speed of a virtual machine changes: ``probes`` is the time in units of the probe's
 (``probe_s``).
+
+workers: seconds until workers have chosen the nodes of a job of 32 tasks a node
+(``workers``).
 
 memory: bytes that are allocated then, less those before the request; and the growth of the
 process.
@@ -26,10 +30,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.experiments.startup.workers import choose_s
 from cosched.core.cluster.startup.assignment import Units
 from cosched.core.cluster.startup.central import CentralManager, PartitionedManager
 from cosched.core.cluster.startup.jobobject import WINDOWS, Submission, encode_object
-from cosched.core.cluster.startup.matching import NodeOffer, Request
+from cosched.core.cluster.startup.matching import Matcher, NodeOffer, Request
 
 #: A node's resources: enough for the largest number of tasks in the paper.
 UNITS = {"cores": Units(tuple(range(128))), WINDOWS: Units(tuple(range(256)))}
@@ -128,13 +133,25 @@ def memory(design: str, nodes: int, tasks: int) -> dict[str, Any]:
     }
 
 
+def workers(way: str, nodes: int, number: int) -> dict[str, Any]:
+    """Returns the time in which so many workers choose the nodes of a job."""
+    matcher = Matcher()
+    for at in range(nodes):
+        matcher.join(NodeOffer(f"n{at:05}", TOTALS, LABELS))
+    request = submission(nodes, 32).request
+    before_s = probe()
+    took_s = choose_s(matcher, request, way, number)
+    probe_s = (before_s + probe()) / 2
+    return {"cpu_s": took_s, "probes": took_s / probe_s, "probe_s": probe_s}
+
+
 def _resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
 
 
 def main(words: list[str]) -> None:
     design, nodes, tasks, what = words
-    measure = {"cpu": cpu, "memory": memory}[what]
+    measure = {"cpu": cpu, "memory": memory, "workers": workers}[what]
     print(json.dumps(measure(design, int(nodes), int(tasks))))
 
 

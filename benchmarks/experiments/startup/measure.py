@@ -27,6 +27,8 @@ def measure(figure: str, repeat: int, report: Report) -> tuple[list[Point], list
     """
     memory = figure.startswith("fig7")
     what, key = ("memory", "memory_bytes") if memory else ("cpu", "probes")
+    if figure == "fig6":
+        what = "workers"
     cases = cases_of(figure)
     points = [Point(design, _x(figure, nodes, tasks)) for design, nodes, tasks in cases]
     runs = []

@@ -15,6 +15,8 @@ ALL_COSTS_UP_TO = 496
 NODES = (2, 8, 16, 31, 62, 124, 248, 496, 1024, 2048, 4096, 8192, 16384)
 TASKS = (1, 2, 4, 8, 16, 32, 64, 128)
 LARGEST = 16384
+WORKERS = (1, 2, 3, 4)
+SHARED_BY_WORKERS = 10_000  #: nodes
 #: The clusters of the paper.
 SMALLER, LARGER = 248, 496
 
@@ -36,6 +38,10 @@ SECONDS, MILLISECONDS, MEGABYTES = 1.0, 1e3, 1e-6
 TITLES = {
     title.figure: title
     for title in (
+        Title(
+            "fig6", "Time to choose 10,000 nodes, by blocks", "workers", "ms", MILLISECONDS,
+            logarithmic=False,
+        ),
         Title("fig7", "Memory of the central part, 496 nodes", "tasks", "MB", MEGABYTES),
         Title(
             "fig7-16k", "Memory of the central part, 16,384 nodes", "tasks", "MB", MEGABYTES
@@ -67,7 +73,7 @@ TITLES = {
         Title("fig11c", "Job object of 200 KB", "nodes", "ms", MILLISECONDS),
     )
 }  # fmt: skip
-MEASURED = ("fig7", "fig7-16k", "fig8a", "fig8b", "fig8-16k")
+MEASURED = ("fig6", "fig7", "fig7-16k", "fig8a", "fig8b", "fig8-16k")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +104,11 @@ def chunk_of(nodes: int) -> int:
 
 
 def cases_of(figure: str) -> list[tuple[str, int, int]]:
-    """Returns design, nodes and tasks of each case of a measured figure."""
+    """Returns design, nodes and tasks of each case of a measured figure. Of Fig. 6: the way
+    in which workers share the choice of nodes, the nodes and the workers."""
+    if figure == "fig6":
+        ways = ("threads", "cores")
+        return [(way, SHARED_BY_WORKERS, number) for way in ways for number in WORKERS]
     swept: dict[str, Sequence[tuple[int, int]]] = {
         "fig7": [(LARGER, tasks) for tasks in TASKS],
         "fig7-16k": [(LARGEST, tasks) for tasks in TASKS],

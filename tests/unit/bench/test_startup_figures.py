@@ -32,6 +32,7 @@ from benchmarks.experiments.startup.plans import (
     points_of,
 )
 from benchmarks.experiments.startup.quantities import QUANTITIES
+from benchmarks.experiments.startup.workers import makespan_s
 from benchmarks.experiments.verdicts import DIRECTION, NO, UNDECIDED, Measured
 from cosched.core.cluster.startup.jobobject import encode_object
 from cosched.core.errors import CoschedError
@@ -59,7 +60,7 @@ def test_emulated_figures_have_the_papers_axes(figure):
 
 
 def test_measured_figures_have_the_papers_axes():
-    for figure in MEASURED:
+    for figure in set(MEASURED) - {"fig6"}:
         cases = cases_of(figure)
         assert {design for design, _, _ in cases} == {"old", "new"}
         assert max(tasks for _, _, tasks in cases) <= 128
@@ -93,6 +94,18 @@ def test_new_design_is_constant_in_tasks_and_old_is_not():
     assert found["object_bytes"] == objects["new", 100]
     found = central.cpu("new", 20, 3)
     assert found["probes"] == pytest.approx(found["cpu_s"] / found["probe_s"], rel=0.5)
+
+
+@pytest.mark.parametrize("way", ["threads", "cores"])
+def test_workers_choose_the_nodes_of_a_job(way):
+    found = central.workers(way, 600, 3)
+    assert 0 < found["cpu_s"] < 5
+
+
+def test_workers_take_blocks_in_turn():
+    assert makespan_s([3, 1, 1, 1], 2) == 3
+    assert makespan_s([1, 1, 1, 3], 2) == 4
+    assert makespan_s([1, 2], 1) == 3
 
 
 def test_case_runs_in_a_new_process():
@@ -228,7 +241,7 @@ def as_the_paper_says():
 
 def test_claims_hold_on_the_papers_figures():
     for claim in claims(as_the_paper_says()):
-        if claim.paper and claim.figure != "4.2":
+        if claim.paper and claim.figure != "6":
             assert claim.verdict == DIRECTION or claim.verdict.startswith("within"), claim
     assert [aim.verdict for aim in aims(as_the_paper_says())] == ["met", "met"]
 

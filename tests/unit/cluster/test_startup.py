@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cosched.core.cluster.startup import gate, relay, tables
 from cosched.core.cluster.startup.assignment import Inventory, Units
-from cosched.core.cluster.startup.matching import Matcher, NodeOffer, Request
+from cosched.core.cluster.startup.matching import Matcher, NodeOffer, Request, first_of
 from cosched.core.cluster.startup.tree import Tree
 from cosched.core.errors import CoschedError
 
@@ -294,6 +294,8 @@ def test_a_counted_job_always_gets_its_units(steps, dom):
             del running[ended]
         request = Request(wanted, tasks, (("cores", 1), ("ports", 2)), exclusive=exclusive)
         selected = matcher.select(request)
+        matches = (block.match() for block in matcher.blocks(request, 2))
+        assert first_of(matches, wanted) == selected
         if selected is None:
             continue
         matcher.take(job, selected, request)

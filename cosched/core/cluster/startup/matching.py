@@ -4,11 +4,14 @@ Stage 1 finds the nodes that are *capable* of the job by what never changes: lab
 numbers of their resources. It runs once a request, until nodes join or leave. Stage 2 takes
 capable nodes with enough free *capacity*, and runs again whenever a job ends. Neither has a
 loop over tasks, so the work does not grow with the tasks of a node.
+
+Workers can share the work of stage 2 (section 4.2, Fig. 6). Each matches blocks of nodes
+and changes nothing. The master joins their results in the order of the blocks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from cosched.core.errors import CoschedError
@@ -89,6 +92,31 @@ class _Node:
 
 
 @dataclass(frozen=True, slots=True)
+class Block:
+    """Some nodes that a worker matches with a request."""
+
+    _nodes: tuple[_Node, ...]
+    _request: Request
+
+    def match(self) -> tuple[str, ...]:
+        """Returns its nodes that can run the job now."""
+        needed, exclusive = self._request.on_a_node, self._request.exclusive
+        return tuple(
+            node.offer.name for node in self._nodes if node.has_room(needed, exclusive)
+        )
+
+
+def first_of(matches: Iterable[tuple[str, ...]], nodes: int) -> tuple[str, ...] | None:
+    """Returns the first nodes of all blocks, in their order; None if there are too few."""
+    found: list[str] = []
+    for match in matches:
+        found += match
+        if len(found) >= nodes:
+            return tuple(found[:nodes])
+    return None
+
+
+@dataclass(frozen=True, slots=True)
 class _Taken:
     nodes: tuple[str, ...]
     request: Request
@@ -143,6 +171,13 @@ class Matcher:
                 if len(found) == request.nodes:
                     return tuple(found)
         return None
+
+    def blocks(self, request: Request, size: int) -> list[Block]:
+        """Returns stage 2 as blocks of at most ``size`` nodes; ``first_of`` ends it."""
+        capable = self._find_capable(request)
+        return [
+            Block(capable[at : at + size], request) for at in range(0, len(capable), size)
+        ]
 
     def take(self, job: int, nodes: tuple[str, ...], request: Request) -> None:
         """Counts a job on selected nodes, or on those that it had before a restart."""
