@@ -14,7 +14,8 @@ Invariants, after every event:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from enum import Enum
 from heapq import heappop, heappush
 
@@ -95,6 +96,16 @@ class SettingsChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class SharingChanged:
+    """An operator wants ``rows`` jobs on a node at most. walltimes_ns: from now on, of the
+    jobs that wait or run. No running job gets a shorter one."""
+
+    now_ns: int
+    rows: int
+    walltimes_ns: Mapping[JobId, int]
+
+
+@dataclass(frozen=True, slots=True)
 class EndJob:
     """End a running job; its end will be reported."""
 
@@ -116,9 +127,19 @@ Command = queue.Command | EndJob
 
 
 @dataclass(slots=True)
-class _Running:
+class Running:
+    """A running job. limit_ns: when it must end. ending: it was ordered to end."""
+
     job: Job
-    ending: bool = False  #: it was ordered to end
+    since_ns: int
+    limit_ns: int
+    ending: bool = False
+
+    def at_least(self, walltime_ns: int) -> Running:
+        """Returns it with this walltime if that is longer; its limit moves, too."""
+        more_ns = max(0, walltime_ns - self.job.walltime_ns)
+        job = replace(self.job, walltime_ns=self.job.walltime_ns + more_ns)
+        return replace(self, job=job, limit_ns=self.limit_ns + more_ns)
 
 
 class DomainQueue:
@@ -135,7 +156,7 @@ class DomainQueue:
         overrun_ns: int = OVERRUN_NS,
     ) -> None:
         self._scheduler = QueueScheduler(nodes, policy, overrun_ns)
-        self._running: dict[JobId, _Running] = {}
+        self._running: dict[JobId, Running] = {}
         self._limits: list[tuple[int, JobId]] = []  # heap: when walltime and grace are over
         self._grace_ns = grace_ns
         self._planned_ns: int | None = None  # the wake-up that the scheduler wants
@@ -145,6 +166,15 @@ class DomainQueue:
     def scheduler(self) -> QueueScheduler:
         """Returns the queue's scheduler, for reading."""
         return self._scheduler
+
+    def running(self, number: JobId) -> Running:
+        """Returns a running job, for reading."""
+        return self._running[number]
+
+    def adopt(self, running: Running, nodes: Intervals) -> None:
+        """Takes a job of another queue, which runs on these nodes. They must be free."""
+        self._scheduler.occupy_exactly(running.job, nodes, running.since_ns)
+        self._keep(replace(running))
 
     def ends(self) -> list[tuple[JobId, int]]:
         """Returns the running jobs and when they are expected to end, in ns."""
@@ -213,8 +243,12 @@ class DomainQueue:
         return tuple(commands)
 
     def _note_start(self, job: Job, since_ns: int) -> None:
-        self._running[job.number] = _Running(job)
-        heappush(self._limits, (since_ns + job.walltime_ns + self._grace_ns, job.number))
+        limit_ns = since_ns + job.walltime_ns + self._grace_ns
+        self._keep(Running(job, since_ns, limit_ns))
+
+    def _keep(self, running: Running) -> None:
+        self._running[running.job.number] = running
+        heappush(self._limits, (running.limit_ns, running.job.number))
 
     def _is_over(self, limit: tuple[int, JobId]) -> bool:
         """Returns whether a limit has no effect: its job ended, or must end already."""

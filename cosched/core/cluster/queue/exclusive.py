@@ -25,14 +25,12 @@ class ExclusiveJobs:
     """The exclusive jobs of a domain.
 
     waiting: by arrival. running: by number. ending: jobs that were ordered to end.
-    reserved: nodes that are kept free for the first one.
     """
 
     def __init__(self) -> None:
         self.waiting: list[Job] = []
         self.running: dict[JobId, Job] = {}
         self.ending: set[JobId] = set()
-        self.reserved: Intervals = ()
 
     def __contains__(self, number: JobId) -> bool:
         return number in self.running or self.find(number) is not None

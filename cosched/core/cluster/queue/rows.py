@@ -7,6 +7,9 @@ A job joins the row in which it probably starts soonest. A prediction can be wro
 that waits moves to a row that can start it at once and in which no job waits. An exclusive
 job runs in all rows at once (``exclusive``).
 
+The number of rows can change (``SharingChanged``). Jobs that fit in no row then run on in
+closed rows, which take no job. Until they end, no job starts on their nodes.
+
 Invariants, after every tick: those of ``DomainQueue`` in each row. A job is in one row, or
 exclusive and in all. No job waits while an empty row has enough unreserved nodes.
 """
@@ -14,6 +17,7 @@ exclusive and in all. No job waits while an empty row has enough unreserved node
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from cosched.core.cluster.queue.domain import (
     Command,
@@ -26,7 +30,9 @@ from cosched.core.cluster.queue.domain import (
     NodesDrained,
     NodesJoined,
     NodesLost,
+    Running,
     SettingsChanged,
+    SharingChanged,
 )
 from cosched.core.cluster.queue.exclusive import ExclusiveJobs, soonest_free
 from cosched.core.cluster.queue.messages import (
@@ -54,12 +60,17 @@ class SharedQueue:
     """Decides when the jobs of a live domain start whose nodes take ``rows`` jobs each."""
 
     def __init__(self, nodes: Intervals, policy: Policy, grace_ns: int, rows: int) -> None:
-        self._rows = [DomainQueue(nodes, policy, grace_ns) for _ in range(rows)]
+        self._all = nodes
+        self._policy = policy
+        self._grace_ns = grace_ns
+        self._rows = [self._new_row() for _ in range(rows)]  # the closed ones are last
+        self._open = rows
         self._row: dict[JobId, DomainQueue] = {}
         self._exclusive = ExclusiveJobs()
         self._service = nodes
+        self._withheld: Intervals = ()  # in service, but the rows must not use them
         self._nodes: dict[JobId, Intervals] = {}  # those of each running job
-        self._wakes: dict[int, int | None] = {}
+        self._wakes: dict[DomainQueue, int | None] = {}
         self._wake_ns: int | None = None
 
     @property
@@ -79,12 +90,12 @@ class SharedQueue:
         """Returns the number of nodes that a job could have now: those of the row that has
         most, or those without any job."""
         if not self._runs_alone(exclusive):
-            return max(row.scheduler.free for row in self._rows)
+            return max(row.scheduler.free for row in self._rows[: self._open])
         return count(self._service) - len(
             [n for n in self._node_ends(0) if common(self._service, ((n, n),))]
         )
 
-    def handle(self, event: Event) -> tuple[Command, ...]:
+    def handle(self, event: Event | SharingChanged) -> tuple[Command, ...]:
         """Takes one event and returns the commands. Raises CoschedError for a job that does
         not exist; nothing has changed then."""
         match event:
@@ -101,7 +112,11 @@ class SharedQueue:
             case NodesLost() | NodesDrained() | NodesJoined():
                 return self._change_service(event)
             case SettingsChanged():
+                self._policy, self._grace_ns = event.policy, event.grace_ns
                 return self._in_all_rows(event)
+            case SharingChanged():
+                self._change_sharing(event)
+                return ()
 
     # --- jobs -----------------------------------------------------------------------------
 
@@ -113,8 +128,11 @@ class SharedQueue:
             self._rows[0].scheduler.check(job)
             self._exclusive.add(job)
             return ()
-        row = self._soonest(job, event.now_ns)
-        commands = row.handle(event)
+        return self._join_row(job, event.now_ns)
+
+    def _join_row(self, job: Job, now_ns: int) -> tuple[Command, ...]:
+        row = self._soonest(job, now_ns)
+        commands = row.handle(JobSubmitted(now_ns, job))
         self._row[job.number] = row
         return commands
 
@@ -130,8 +148,12 @@ class SharedQueue:
         if isinstance(event, JobCancelled) and not waits:
             return commands
         self._nodes.pop(number, None)
-        if row.scheduler.job(number) is None:
+        again = row.scheduler.job(number)
+        if again is None:
             del self._row[number]
+        elif row in self._rows[self._open :]:
+            row.handle(JobCancelled(event.now_ns, number))
+            self._join_row(again, event.now_ns)
         return commands
 
     def _handle_exclusive(
@@ -156,9 +178,10 @@ class SharedQueue:
 
     def _recover(self, event: JobRecovered) -> tuple[Command, ...]:
         job = event.job
-        free = [row for row in self._rows if row.scheduler.are_free(event.nodes)]
+        rows = self._rows[: self._open]
+        free = [row for row in rows if row.scheduler.are_free(event.nodes)]
         alone = self._runs_alone(job.exclusive)
-        if not free or (alone and len(free) < len(self._rows)):
+        if not free or (alone and len(free) < len(rows)):
             raise CoschedError(f"job {job.number}: its nodes are not free")
         if alone:
             self._exclusive.running[job.number] = job
@@ -171,7 +194,7 @@ class SharedQueue:
 
     def _runs_alone(self, exclusive: bool) -> bool:
         """Returns whether a job must run in all rows: one row never shares a node."""
-        return exclusive and len(self._rows) > 1
+        return exclusive and self._open > 1
 
     def _soonest(self, job: Job, now_ns: int) -> DomainQueue:
         def start_ns(row: DomainQueue) -> int:
@@ -179,18 +202,84 @@ class SharedQueue:
             waiting_ns = queue.waiting_ns // max(1, queue.capacity)
             return queue.guess_ns(job.size, now_ns) + waiting_ns
 
-        return min(self._rows, key=start_ns)
+        return min(self._rows[: self._open], key=start_ns)
 
     def _sharing(self) -> list[Job]:
         return [job for row in self._rows for job in row.scheduler.queue]
+
+    # --- rows -----------------------------------------------------------------------------
+
+    def _new_row(self) -> DomainQueue:
+        return DomainQueue(self._all, self._policy, self._grace_ns)
+
+    def _change_sharing(self, event: SharingChanged) -> None:
+        """Makes all rows again: puts the running jobs and then the waiting ones into them.
+        So exclusive jobs find that they run in all rows, or that there is only one."""
+        walltimes = event.walltimes_ns
+        running = [
+            (self._row.get(number, self._rows[0]).running(number), nodes)
+            for number, nodes in self._nodes.items()
+        ]
+        waiting = self.waiting
+        self._open = event.rows
+        self._rows = [self._new_row() for _ in range(event.rows)]
+        self._row.clear()
+        self._wakes.clear()
+        self._withheld = ()
+        self._exclusive = ExclusiveJobs()
+        for each, nodes in sorted(running, key=lambda pair: not pair[0].job.exclusive):
+            self._place(each.at_least(walltimes.get(each.job.number, 0)), nodes)
+        self._in_all_rows(NodesDrained(event.now_ns, without(self._all, self._service)))
+        for job in waiting:
+            walltime_ns = walltimes.get(job.number, job.walltime_ns)
+            self._submit(JobSubmitted(event.now_ns, replace(job, walltime_ns=walltime_ns)))
+
+    def _place(self, running: Running, nodes: Intervals) -> None:
+        """Puts a running job into the first row that has its nodes free, otherwise into a
+        closed one. Exclusive jobs come first."""
+        job = running.job
+        if self._runs_alone(job.exclusive):
+            for row in self._rows:
+                row.adopt(running, nodes)
+            self._exclusive.running[job.number] = job
+            if running.ending:
+                self._exclusive.ending.add(job.number)
+            return
+        free = (row for row in self._rows if row.scheduler.are_free(nodes))
+        row = self._row[job.number] = next(free, None) or self._close_row()
+        row.adopt(running, nodes)
+
+    def _close_row(self) -> DomainQueue:
+        """Adds a closed row; like all others it has the exclusive jobs."""
+        row = self._new_row()
+        for number in self._exclusive.running:
+            row.adopt(self._rows[0].running(number), self._nodes[number])
+        self._rows.append(row)
+        return row
+
+    def _crowded(self) -> Intervals:
+        """Returns the nodes of the jobs in closed rows."""
+        closed = self._rows[self._open :]
+        found: Intervals = ()
+        for number, row in self._row.items():
+            if row in closed:
+                found = union(found, self._nodes[number])
+        return found
+
+    def _drop_empty_rows(self) -> None:
+        used = set(self._row.values()) if self._rows[self._open :] else set()
+        for row in self._rows[self._open :]:
+            if row not in used:
+                self._rows.remove(row)
+                self._wakes.pop(row, None)
 
     # --- nodes ----------------------------------------------------------------------------
 
     def _change_service(
         self, event: NodesLost | NodesDrained | NodesJoined
     ) -> tuple[Command, ...]:
-        # Reserved nodes are out of service in the rows, which must see the change.
-        self._reserve((), event.now_ns)
+        # Withheld nodes are out of service in the rows, which must see the change.
+        self._withhold((), event.now_ns)
         if isinstance(event, NodesJoined):
             self._service = union(self._service, event.nodes)
         else:
@@ -212,8 +301,14 @@ class SharedQueue:
         return tuple(kept)
 
     def _reserve(self, nodes: Intervals, now_ns: int) -> None:
+        """Keeps these nodes from the jobs of the rows, and those of closed rows."""
+        if self._rows[self._open :]:
+            nodes = common(union(nodes, self._crowded()), self._service)
+        self._withhold(nodes, now_ns)
+
+    def _withhold(self, nodes: Intervals, now_ns: int) -> None:
         """Keeps exactly these nodes from the jobs of the rows."""
-        old, self._exclusive.reserved = self._exclusive.reserved, nodes
+        old, self._withheld = self._withheld, nodes
         back, taken = without(old, nodes), without(nodes, old)
         for row in self._rows:
             if back:
@@ -235,6 +330,7 @@ class SharedQueue:
     # --- decisions ------------------------------------------------------------------------
 
     def _tick(self, now_ns: int) -> tuple[Command, ...]:
+        self._drop_empty_rows()
         commands = self._serve_exclusive(now_ns)
         for row in self._rows:
             commands += self._tick_row(row, now_ns)
@@ -269,7 +365,7 @@ class SharedQueue:
         commands: list[Command] = []
         for command in self._once(row.handle(Ticked(now_ns))):
             if isinstance(command, WakeAt):
-                self._wakes[self._rows.index(row)] = command.at_ns
+                self._wakes[row] = command.at_ns
                 continue
             if isinstance(command, StartJob):
                 self._nodes[command.job.number] = command.nodes
@@ -295,7 +391,7 @@ class SharedQueue:
 
     def _idle_rows(self) -> list[DomainQueue]:
         """Returns the rows with free nodes and without waiting jobs; none of one row."""
-        if len(self._rows) == 1:
+        if self._open == 1:
             return []
-        rows = ((row, row.scheduler) for row in self._rows)
+        rows = ((row, row.scheduler) for row in self._rows[: self._open])
         return [row for row, queue in rows if queue.free and not queue.queue]

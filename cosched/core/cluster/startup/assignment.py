@@ -27,21 +27,21 @@ Assignment = tuple[Mapping[str, tuple[int, ...]], ...]
 class Pool:
     """The units of one resource on one node, and how many jobs use each."""
 
-    __slots__ = ("_jobs", "_uses")
+    __slots__ = ("_uses", "jobs")
 
     def __init__(self, units: Units) -> None:
-        self._jobs = units.jobs
+        self.jobs = units.jobs  #: that a unit can serve; a lower number ends no use
         self._uses = dict.fromkeys(sorted(units.numbers), 0)
 
     @property
     def total(self) -> int:
         """How many units jobs can use at a time."""
-        return len(self._uses) * self._jobs
+        return len(self._uses) * self.jobs
 
     def free(self) -> list[int]:
         """Returns the units that a further job can use: the least used ones first, and of
         these the lowest ones."""
-        uses, most = self._uses, self._jobs
+        uses, most = self._uses, self.jobs
         units = [unit for unit, used in uses.items() if used < most]
         if most > 1:
             units.sort(key=uses.__getitem__)  # equals stay in ascending order
@@ -69,6 +69,11 @@ class Inventory:
     def jobs(self) -> Mapping[int, Assignment]:
         """The assignments of the jobs on the node, for recovery."""
         return dict(self._jobs)
+
+    def share(self, jobs: int) -> None:
+        """Lets each unit serve so many jobs from now on."""
+        for pool in self._pools.values():
+            pool.jobs = jobs
 
     def assign(self, job: int, tasks: int, per_task: Mapping[str, int]) -> Assignment:
         """Assigns units to each task: the least used ones, and of these the lowest numbers.
