@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -58,6 +59,14 @@ class LifeSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class SecuritySettings:
+    """root_from: the nodes whose agents may vouch for root, besides those on the
+    controller's host."""
+
+    root_from: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class DomainConfig:
     """A domain. controller: ``HOST:PORT``; nodes: name and ``HOST:PORT`` of each, in the
     order of their numbers. slots: tasks that a node takes a job; 0: one for each CPU."""
@@ -69,6 +78,7 @@ class DomainConfig:
     queue: QueueSettings = field(default_factory=QueueSettings)
     startup: StartupSettings = field(default_factory=StartupSettings)
     life: LifeSettings = field(default_factory=LifeSettings)
+    security: SecuritySettings = field(default_factory=SecuritySettings)
 
     @property
     def node_names(self) -> tuple[str, ...]:
@@ -84,6 +94,13 @@ class DomainConfig:
     def members(self) -> tuple[str, ...]:
         """The names of the controller and all nodes."""
         return (CONTROLLER, *self.nodes)
+
+    def may_vouch(self, member: str, uid: int, gid: int) -> bool:
+        """Returns whether a member may vouch for a user with these ids. Otherwise the thief
+        of one node's key could act as root on all nodes."""
+        if 0 not in (uid, gid) or member in (CONTROLLER, *self.security.root_from):
+            return True
+        return _host(self.nodes[member]) == _host(self.controller)
 
     def digest(self) -> str:
         """Returns a short text that differs for members that do not fit together."""
@@ -114,6 +131,7 @@ def parse_config(document: Mapping[str, Any]) -> DomainConfig:
         queue=_queue(table.table("queue")),
         startup=_startup(table.table("startup")),
         life=_life(table.table("life")),
+        security=_security(table.table("security")),
     )
     table.finish()
     if not config.nodes:
@@ -121,6 +139,9 @@ def parse_config(document: Mapping[str, Any]) -> DomainConfig:
     for name in config.nodes:
         if name == CONTROLLER or not _NAME.fullmatch(name):
             raise CoschedError(f"nodes: '{name}' cannot be the name of a node")
+    for name in config.security.root_from:
+        if name not in config.nodes:
+            raise CoschedError(f"security.root_from: '{name}' is not in [nodes]")
     return config
 
 
@@ -141,6 +162,7 @@ def write_config(config: DomainConfig) -> str:
         f'\n[life]\nbeat = "{life.beat_ns // 1_000_000}ms"\n'
         f'lost_after = "{life.lost_after_ns // 1_000_000}ms"\n'
         f'prepare = "{life.prepare_ns // 1_000_000}ms"\n'
+        f"\n[security]\nroot_from = {json.dumps(config.security.root_from)}\n"
     )
 
 
@@ -183,6 +205,16 @@ def _life(table: _Table) -> LifeSettings:
     return settings
 
 
+def _security(table: _Table) -> SecuritySettings:
+    settings = SecuritySettings(table.texts("root_from"))
+    table.finish()
+    return settings
+
+
+def _host(address: str) -> str:
+    return address.rpartition(":")[0]
+
+
 def _address(text: str, what: str) -> str:
     host, _, port = text.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
@@ -211,6 +243,12 @@ class _Table:
                 f"{self._path(key)}: '{value}' is none of {', '.join(known)}"
             )
         return value
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        value = self._get(key, [])
+        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+            raise CoschedError(f"{self._path(key)}: must be a list of texts")
+        return tuple(value)
 
     def number(self, key: str, usual: int, *, least: int) -> int:
         value = self._get(key, usual)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from cosched.cluster.keys import CONTROLLER
 from cosched.cluster.submission import LONGEST_REQUEST
 
 #: Connections of one user at a time.
@@ -30,10 +31,12 @@ _PEER = struct.Struct("3i")
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """The user of a connection, by SO_PEERCRED."""
+    """The user of a connection, by SO_PEERCRED. member: where the connection is: the
+    controller, or the node whose agent vouches for it."""
 
     uid: int
     gid: int
+    member: str = CONTROLLER
 
 
 class _TooLong(Exception):

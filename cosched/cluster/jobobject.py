@@ -18,7 +18,8 @@ class JobObject(msgspec.Struct, frozen=True, array_like=True):
     name: unique, for the PMI. counts: the tasks on each node, by place. pmi: pmi1, pmix or
     none; pmix_library: the library of the job's own MPI. bind: whether tasks are bound to
     their CPUs. error: empty for the same file as output. grace_s: between SIGTERM and
-    SIGKILL. spawned: the request for this world, if it was spawned.
+    SIGKILL. jobs_per_node: how many jobs may share a node now. spawned: the request for
+    this world, if it was spawned.
     """
 
     name: str
@@ -37,6 +38,7 @@ class JobObject(msgspec.Struct, frozen=True, array_like=True):
     error: str
     label: bool
     grace_s: float
+    jobs_per_node: int = 1
     spawned: Spawn | None = None
 
     @property

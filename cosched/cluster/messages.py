@@ -18,7 +18,7 @@ from cosched.core.cluster.startup.tree import Place
 from cosched.core.errors import CoschedError
 
 #: Peers of another version are refused.
-PROTOCOL = 3
+PROTOCOL = 4
 #: The longest message, in bytes; a longer one is refused.
 LONGEST = 64 << 20
 
@@ -71,7 +71,8 @@ class StartReport(msgspec.Struct, frozen=True, array_like=True):
 
 class Hello(Message, frozen=True):
     """An agent joins. incarnation: differs for each life of the agent. config: the digest
-    of its domain.toml. totals: its countable resources."""
+    of its domain.toml. totals: what it has for
+    each job."""
 
     protocol: int
     incarnation: Natural

@@ -18,18 +18,19 @@ def user(make_rig):
     return User(rig)
 
 
-def write(rig, **queue):
-    rig.write_config(replace(rig.config, queue=replace(rig.config.queue, **queue)))
+def write(rig, config=None, **queue):
+    config = config or rig.config
+    rig.write_config(replace(config, queue=replace(config.queue, **queue)))
 
 
 def test_reload_is_for_jobs_that_are_submitted_later(user):
     running = user.submit("sleep", "100")
     user.rig.until_state(running, "running")
     waiting = user.submit("true")
-    write(user.rig, policy="fcfs", default_time_ns=60 * 10**9, jobs_per_node=2)
+    config = replace(user.rig.config, slots=3)
+    write(user.rig, config, policy="fcfs", default_time_ns=60 * 10**9)
     line = (
-        "changed: queue.policy, queue.default_time; "
-        "needs a restart of the domain: queue.jobs_per_node\n"
+        "changed: queue.policy, queue.default_time; needs a restart of the domain: slots\n"
     )
     assert user.run("cluster", "reload") == (0, line, "")
     with user.rig.client() as client:
@@ -41,6 +42,23 @@ def test_reload_is_for_jobs_that_are_submitted_later(user):
         assert client.job(running)["state"] == "running"
     user.run("cancel", str(running))
     assert user.rig.wait(waiting)["state"] == "done"
+
+
+def test_more_and_fewer_jobs_share_a_node(user):
+    first, second = (user.submit("-n", "4", "sleep", "100") for _ in range(2))
+    user.rig.until_state(first, "running")
+    assert user.rig.state(second) == "queued"
+    write(user.rig, jobs_per_node=2)
+    assert user.run("cluster", "reload")[1] == "changed: queue.jobs_per_node\n"
+    user.rig.until_state(second, "running")
+    write(user.rig, jobs_per_node=1)
+    assert user.run("cluster", "reload")[1] == "changed: queue.jobs_per_node\n"
+    third = user.submit("true")
+    user.run("cancel", str(second))
+    user.rig.wait(second)
+    assert [user.rig.state(job) for job in (first, third)] == ["running", "queued"]
+    user.run("cancel", str(first))
+    assert user.rig.wait(third)["state"] == "done"
 
 
 def test_file_with_a_mistake_changes_nothing(user):

@@ -16,7 +16,13 @@ from cosched.cli.options import (
     json_option,
     run_dir_option,
 )
-from cosched.cluster.config import PORT, DomainConfig, QueueSettings, load_config
+from cosched.cluster.config import (
+    PORT,
+    DomainConfig,
+    QueueSettings,
+    SecuritySettings,
+    load_config,
+)
 from cosched.cluster.paths import DomainPaths
 from cosched.core.cluster.queue.scheduler import POLICIES
 from cosched.core.errors import CoschedError
@@ -135,6 +141,8 @@ def up(
         nodes,
         slots,
         QueueSettings(policy=policy, jobs_per_node=jobs_per_node),
+        # A lab's nodes are one machine with one root.
+        security=SecuritySettings(tuple(nodes) if in_lab else ()),
     )
     if config is not None:
         wanted = replace(load_config(config), controller=wanted.controller, nodes=nodes)

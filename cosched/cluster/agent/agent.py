@@ -12,7 +12,12 @@ from typing import Any, cast
 
 from cosched.cluster.agent.frames import AnyFrame, Frame
 from cosched.cluster.agent.nodejob import Designs, NodeJob
-from cosched.cluster.agent.preparing import directory_of, make_directory, prepare
+from cosched.cluster.agent.preparing import (
+    directory_of,
+    environ_of_node,
+    make_directory,
+    prepare,
+)
 from cosched.cluster.agent.proofs import Proofs
 from cosched.cluster.agent.startup import Route, route_of
 from cosched.cluster.agent.steps import StepNotes
@@ -84,9 +89,7 @@ class Agent:
         self._controller = 0
         self._cpus = sorted(os.sched_getaffinity(0))
         self._slots = config.slots or len(self._cpus)
-        self._inventory = Inventory(
-            {SLOTS: Units(tuple(range(self._slots)), config.queue.jobs_per_node)}
-        )
+        self._inventory = Inventory({SLOTS: Units(tuple(range(self._slots)))})
         self._designs = Designs(config.startup.object, config.startup.chunk_bytes)
         self._jobs: dict[World, NodeJob] = {}
         self._stewards: dict[World, Steward] = {}
@@ -163,7 +166,7 @@ class Agent:
             PROTOCOL,
             self._incarnation,
             self._config.digest(),
-            self._inventory.totals,
+            {SLOTS: self._slots},
             tuple(reports.values()),
         )
         self.send(CONTROLLER, hello)
@@ -279,6 +282,9 @@ class Agent:
         else:
             self._links.send(to, message)
 
+    def may_vouch(self, member: str, uid: int, gid: int) -> bool:
+        return self._config.may_vouch(member, uid, gid)
+
     def _take_own(self, message: Message) -> None:
         self._take(self.name, cast(AnyMessage, message))
 
@@ -295,7 +301,7 @@ class Agent:
         place = job.route.place
         if len(found.counts) != job.route.tree.size:
             raise CoschedError("the job object does not fit its tree")
-        slots = self._assign(job, found.counts[place])
+        slots = self._assign(job, found.counts[place], found.jobs_per_node)
         directory = directory_of(self._paths.spool(self.name), job.route)
         try:
             make_directory(directory, found)
@@ -315,29 +321,24 @@ class Agent:
             found,
             directory,
             cpus if found.bind else (),
-            self._environ_of_node(),
+            environ_of_node(self.name, self._paths),
         )
         steward.send(frame)
         self._spawn(steward.run())
         return steward.send
 
-    def _assign(self, job: NodeJob, tasks: int) -> list[int]:
+    def _assign(self, job: NodeJob, tasks: int, jobs_per_node: int) -> list[int]:
         """Assigns slots to the tasks of a submitted job. Tasks that it spawns use its nodes
         without slots of their own: the controller does not count them."""
         if job.route.world:
             return []
+        self._inventory.share(jobs_per_node)
         assigned = self._inventory.assign(_number(job.key), tasks, {SLOTS: 1})
         return [task[SLOTS][0] for task in assigned]
 
     def _release(self, job: NodeJob) -> None:
         if not job.route.world:
             self._inventory.release(_number(job.key))
-
-    def _environ_of_node(self) -> dict[str, str]:
-        """Returns the node's name for its tasks where its scheduler daemon has it, too.
-        Otherwise they look for a daemon by the host's name."""
-        daemon = self._paths.node(self.name) / "register.sock"
-        return {"COSCHED_NODE": self.name} if daemon.exists() else {}
 
     def _clear_spool(self) -> None:
         """Removes the files of jobs that an earlier life of the agent had."""

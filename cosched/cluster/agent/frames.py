@@ -36,7 +36,6 @@ class Prepare(Frame, frozen=True):
     name: str
     uid: int
     gid: int
-    groups: tuple[int, ...]
     world: int
     commands: tuple[Command, ...]
     given: dict[str, str]

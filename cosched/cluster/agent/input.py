@@ -17,17 +17,17 @@ WAITING_MOST = 4 * PIECE_MOST
 class InputGate:
     """Puts the pieces of input in order and answers each once it is written.
 
-    uid: the job's user. reply: sends an answer to a member. write: sends a frame to the
-    steward.
+    may_give: returns whether a user (by uid) of a member may give input to the job. reply:
+    sends an answer to a member. write: sends a frame to the steward.
     """
 
     def __init__(
         self,
-        uid: int,
+        may_give: Callable[[str, int], bool],
         reply: Callable[[str, InputTaken], None],
         write: Callable[[Frame], None],
     ) -> None:
-        self._uid = uid
+        self._may_give = may_give
         self._reply = reply
         self._write = write
         self._passed = 0  # bytes that the steward got
@@ -38,7 +38,7 @@ class InputGate:
     def take(self, sender: str, message: GiveInput) -> None:
         """Takes a piece, of which some may have come before."""
         at = self._passed if message.at == AT_END else message.at
-        problem = self._problem(message, at)
+        problem = self._problem(sender, message, at)
         if problem:
             self._reply(sender, InputTaken(message.number, self._taken, True, problem))
             return
@@ -60,8 +60,8 @@ class InputGate:
         self._open = False
         self._answer()
 
-    def _problem(self, message: GiveInput, at: int) -> str:
-        if message.uid not in (0, self._uid):
+    def _problem(self, sender: str, message: GiveInput, at: int) -> str:
+        if not self._may_give(sender, message.uid):
             return f"job {message.job}: belongs to another user"
         if at > self._passed:
             return f"job {message.job}: its input before byte {at} is missing"

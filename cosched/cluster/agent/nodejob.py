@@ -81,6 +81,9 @@ class Node(Protocol):
     def send(self, to: str, message: Message) -> None:
         """Sends a message to a member of the domain."""
 
+    def may_vouch(self, member: str, uid: int, gid: int) -> bool:
+        """Returns whether a member may vouch for a user with these ids."""
+
     def open_object(self, route: Route, data: bytes) -> JobObject:
         """Returns the job object. Raises CoschedError if it is not the controller's, and
         for a spawned world without tasks of its job on this node."""
@@ -293,7 +296,11 @@ class NodeJob:
             return
         self.worlds.begin(found)
         if found.input == FROM_CLIENT:
-            self._input = InputGate(found.uid, self.send, self.send_to_steward)
+
+            def may_give(member: str, uid: int) -> bool:
+                return uid in (0, found.uid) and self._node.may_vouch(member, uid, uid)
+
+            self._input = InputGate(may_give, self.send, self.send_to_steward)
 
     def send_to_steward(self, frame: Frame) -> None:
         if self._steward is not None and not self._ends.steward:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import pwd
 from collections.abc import Mapping
 from pathlib import Path
 
 from cosched.cluster.agent.frames import Prepare
 from cosched.cluster.agent.startup import Route
 from cosched.cluster.jobobject import JobObject
+from cosched.cluster.paths import DomainPaths
 from cosched.core.errors import CoschedError
 
 
@@ -29,6 +29,13 @@ def make_directory(directory: Path, found: JobObject) -> None:
         raise CoschedError(f"{directory}: {error.strerror}") from None
 
 
+def environ_of_node(name: str, paths: DomainPaths) -> dict[str, str]:
+    """Returns the node's name for its tasks where its scheduler daemon has it, too.
+    Otherwise they look for a daemon by the host's name."""
+    daemon = paths.node(name) / "register.sock"
+    return {"COSCHED_NODE": name} if daemon.exists() else {}
+
+
 def prepare(
     route: Route,
     found: JobObject,
@@ -42,7 +49,6 @@ def prepare(
         name=f"{found.name}.{route.job}.{route.start}{world}",
         uid=found.uid,
         gid=found.gid,
-        groups=_groups(found.uid, found.gid),
         world=route.world,
         commands=found.commands,
         given=found.spawned.given if found.spawned else {},
@@ -62,11 +68,3 @@ def prepare(
         label=found.label,
         grace_s=found.grace_s,
     )
-
-
-def _groups(uid: int, gid: int) -> tuple[int, ...]:
-    try:
-        name = pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return (gid,)
-    return tuple(os.getgrouplist(name, gid))

@@ -4,6 +4,7 @@ programs."""
 from __future__ import annotations
 
 import os
+import pwd
 import signal
 import struct
 from collections.abc import Mapping, Sequence
@@ -70,11 +71,20 @@ def become_user(job: Prepare) -> None:
     os.setsid()
     os.umask(job.umask)
     if os.geteuid() == 0:
-        os.setgroups(job.groups)
+        os.setgroups(_groups(job.uid, job.gid))  # here: a directory service may be slow
         os.setresgid(job.gid, job.gid, job.gid)
         os.setresuid(job.uid, job.uid, job.uid)
     elif os.geteuid() != job.uid:
         raise CoschedError(f"this agent cannot start jobs of user {job.uid}")
+
+
+def _groups(uid: int, gid: int) -> list[int]:
+    """Returns the groups of a user; of one without a name, only ``gid``."""
+    try:
+        name = pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return [gid]
+    return os.getgrouplist(name, gid)
 
 
 def layout_of(job: Prepare) -> JobLayout:

@@ -215,7 +215,7 @@ class Controller:
         task.add_done_callback(self._finished)
 
     async def _answer(self, sender: str, request: UserRequest) -> None:
-        person = Person(request.uid, request.gid)
+        person = Person(request.uid, request.gid, sender)
         body = await self._requests.answer(person, request.body)
         self._answering[sender].pop(request.number, None)
         self._send(sender, UserReply(request.number, body))
@@ -246,9 +246,7 @@ class Controller:
             member.secret = make_secret()
         new = not member.answers
         member.agent = hello.incarnation
-        member.slots = (
-            next(iter(hello.totals.values()), 0) // self._config.queue.jobs_per_node
-        )
+        member.slots = next(iter(hello.totals.values()), 0)
         member.starts = hello.starts
         member.state = NodeState.DRAINED if member.drained else NodeState.UP
         member.reason = member.reason if member.drained else ""

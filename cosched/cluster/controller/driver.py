@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from cosched.cluster.controller.clock import DomainClock
-from cosched.core.cluster.queue.domain import EndJob, Event
+from cosched.core.cluster.queue.domain import EndJob, Event, SharingChanged
 from cosched.core.cluster.queue.messages import StartJob, Ticked, WakeAt
 from cosched.core.cluster.queue.rows import SharedQueue
 from cosched.core.units import NS_PER_S
@@ -31,7 +31,7 @@ class QueueDriver:
         self._timer: asyncio.TimerHandle | None = None
         self._pass: asyncio.Handle | None = None
 
-    def handle(self, event: Event) -> None:
+    def handle(self, event: Event | SharingChanged) -> None:
         """Takes an event, and makes a pass once the events of this moment are in."""
         self._feed(event)
         self._soon()
@@ -55,7 +55,7 @@ class QueueDriver:
         self._pass = None
         self._feed(Ticked(self._clock.now_ns()))
 
-    def _feed(self, event: Event) -> None:
+    def _feed(self, event: Event | SharingChanged) -> None:
         for command in self._queue.handle(event):
             if isinstance(command, WakeAt):
                 self._wake(command.at_ns)

@@ -25,6 +25,7 @@ from cosched.core.cluster.queue.domain import (
     NodesJoined,
     NodesLost,
     SettingsChanged,
+    SharingChanged,
 )
 from cosched.core.cluster.queue.messages import Job, JobEnded, JobSubmitted, StartJob
 from cosched.core.cluster.queue.rows import SharedQueue
@@ -80,12 +81,19 @@ class Jobs:
         self._driver.thaw()
 
     def configure(self, config: DomainConfig) -> None:
-        """Takes changed settings. Jobs keep their limits."""
+        """Takes changed settings. No job that runs gets a shorter limit."""
+        shared = config.queue.jobs_per_node != self._config.jobs_per_node
         self._config = config.queue
         self.starts.configure(config)
         policy = POLICIES[config.queue.policy]
         now_ns = self.clock.now_ns()
         self._driver.handle(SettingsChanged(now_ns, policy, config.queue.grace_ns))
+        if shared:
+            live = self.records.live
+            walltimes = {number: self._walltime_ns(live[number]) for number in live}
+            self._driver.handle(
+                SharingChanged(now_ns, config.queue.jobs_per_node, walltimes)
+            )
 
     # --- users' wishes --------------------------------------------------------------------
 
@@ -113,19 +121,22 @@ class Jobs:
                 reason += f", {others} jobs wait"
             if self.frozen:
                 reason = "cannot start at once: the controller asks the nodes; try again"
-            self._driver.handle(JobCancelled(self.clock.now_ns(), record.number))
-            self.records.finish(record, State.CANCELLED, None, reason)
+            self._withdraw(record, reason)
 
     def cancel(self, number: int) -> None:
         """Ends a job, or takes it from the queue."""
         record = self.records.get(number)
         if record.state is State.HELD:
             self.records.finish(record, State.CANCELLED, None, "cancelled")
-            return
-        waits = record.state is State.QUEUED
-        self._driver.handle(JobCancelled(self.clock.now_ns(), number))
-        if waits:
-            self.records.finish(record, State.CANCELLED, None, "cancelled")
+        elif record.state is State.QUEUED:
+            self._withdraw(record, "cancelled")
+        else:
+            self._driver.handle(JobCancelled(self.clock.now_ns(), number))
+
+    def _withdraw(self, record: Record, reason: str) -> None:
+        """Ends a job that waits in the queue."""
+        self.records.finish(record, State.CANCELLED, None, reason)
+        self._driver.handle(JobCancelled(self.clock.now_ns(), record.number))
 
     def hold(self, number: int) -> None:
         """Keeps a waiting job from starting. Raises CoschedError if it has started."""
@@ -134,14 +145,14 @@ class Jobs:
             return
         if record.state is not State.QUEUED:
             raise CoschedError(f"job {number}: has started; only a waiting job can be held")
-        self.records.save(record, State.HELD)
+        self.records.save(record, state=State.HELD)
         self._driver.handle(JobCancelled(self.clock.now_ns(), number))
 
     def unhold(self, number: int) -> None:
         """Lets a held job wait in the queue again."""
         record = self.records.get(number)
         if record.state is State.HELD:
-            self.records.save(record, State.QUEUED)
+            self.records.save(record, state=State.QUEUED)
             self._enqueue(record, len(self._members.counts(record.submission)))
 
     # --- nodes ----------------------------------------------------------------------------
@@ -193,7 +204,7 @@ class Jobs:
         self.records.restore(record)
         starting = record.state is State.STARTING and not record.submission.at_once
         if starting or record.submission.requeue:
-            self.records.save(record, State.QUEUED)
+            self.records.save(record, state=State.QUEUED)
             self._enqueue(record, self._size(record))
         else:
             self.records.finish(record, state, None, reason)
@@ -228,8 +239,16 @@ class Jobs:
             return len(self._members.by_number)
 
     def _job(self, record: Record, size: int) -> Job:
+        return Job(
+            record.number,
+            size,
+            self._walltime_ns(record),
+            record.submitted_ns,
+            exclusive=record.submission.exclusive,
+        )
+
+    def _walltime_ns(self, record: Record) -> int:
         asked_ns = record.submission.time_ns or self._config.default_time_ns
-        alone = record.submission.exclusive
         # While a job waits for its turn on shared nodes, its time passes.
-        walltime_ns = asked_ns * (1 if alone else self._config.jobs_per_node)
-        return Job(record.number, size, walltime_ns, record.submitted_ns, exclusive=alone)
+        alone = record.submission.exclusive
+        return asked_ns * (1 if alone else self._config.jobs_per_node)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 from cosched.cluster.controller.clock import DomainClock
 from cosched.cluster.controller.waits import Waits
@@ -70,18 +72,24 @@ class Records:
         there = record.state.over or record.state is State.RUNNING
         return record if there else await self._waits.until_running(number)
 
-    def save(self, record: Record, state: State | None = None) -> None:
-        """Stores what has changed, and the state if one is given."""
-        record.state = state or record.state
-        self._store.save(record)
+    def save(self, record: Record, **changes: Any) -> None:
+        """Stores changed fields of a record, and then changes them. Raises CoschedError if
+        they cannot be stored; nothing has changed then."""
+        self._store.save(replace(record, **changes))
+        for name, value in changes.items():
+            setattr(record, name, value)
         self._waits.note(record)
 
     def finish(self, record: Record, state: State, status: int | None, reason: str) -> None:
         """Stores the end of a job. status: None if no task of it has ended."""
-        record.status = 128 + 15 if status is None else status
-        record.reason = reason = _one_line(reason)
-        record.ended_ns = self._clock.now_ns()
-        self.save(record, state)
+        reason = _one_line(reason)
+        self.save(
+            record,
+            state=state,
+            status=128 + 15 if status is None else status,
+            reason=reason,
+            ended_ns=self._clock.now_ns(),
+        )
         del self.live[record.number]
         self._log(f"job {record.number}: {state.value}{': ' + reason if reason else ''}")
 

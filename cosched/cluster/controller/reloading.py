@@ -15,8 +15,9 @@ from cosched.core.errors import CoschedError
 
 #: The settings that the controller takes at once, by table.
 _LIVE = {
-    "queue": ("policy", "default_time_ns", "grace_ns"),
+    "queue": ("policy", "jobs_per_node", "default_time_ns", "grace_ns"),
     "life": ("lost_after_ns", "prepare_ns"),
+    "security": ("root_from",),
 }
 _UNITS = ("_ns", "_bytes")
 
@@ -48,6 +49,7 @@ def compare(old: DomainConfig, new: DomainConfig) -> Change:
         old,
         queue=_with_live(old, new, "queue"),
         life=_with_live(old, new, "life"),
+        security=_with_live(old, new, "security"),
     )
     if config.life.lost_after_ns < 2 * config.life.beat_ns:
         raise CoschedError(
@@ -68,7 +70,7 @@ def _differences(old: DomainConfig, new: DomainConfig) -> Iterator[str]:
     """Yields the names of the settings that differ, as domain.toml has them."""
     for field in fields(old):
         one, other = getattr(old, field.name), getattr(new, field.name)
-        if field.name in ("queue", "startup", "life"):
+        if field.name in ("queue", "startup", "life", "security"):
             for part in fields(one):
                 if getattr(one, part.name) != getattr(other, part.name):
                     yield f"{field.name}.{_plain(part.name)}"

@@ -28,6 +28,8 @@ from cosched.node.sockets.pacing import Allowance
 BURST_NS = 5 * NS_PER_S
 #: The most jobs of an answer.
 JOBS_MOST = 20_000
+#: Requests that all users may send: they change nothing.
+_READING = ("queue", "job", "wait", "nodes")
 
 _Handler = Callable[[Person, dict[str, Any]], Awaitable[Any]]
 
@@ -76,12 +78,14 @@ class Requests:
             request = json.loads(body)
             handler = self._handlers[request["do"]]
         except (ValueError, KeyError, TypeError, RecursionError):
-            return json.dumps({"error": "not a request of this version"}).encode()
+            return _refusal("not a request of this version")
         began_ns = time.monotonic_ns()
         try:
+            if request["do"] not in _READING:
+                self._expect_known(person)
             result = await handler(person, request)
         except CoschedError as error:
-            return json.dumps({"error": str(error)}).encode()
+            return _refusal(str(error))
         if request["do"] != "wait":
             await self._pace(person, began_ns)
         return json.dumps({"ok": result}).encode()
@@ -281,12 +285,27 @@ class Requests:
                 raise CoschedError(f"node {name}: is not in this domain")
         return [self._members.by_name[name] for name in names]
 
+    def _expect_known(self, person: Person) -> None:
+        if not self._is_known(person):
+            raise CoschedError(
+                f"root's requests from node {person.member} are refused: send them on the "
+                "controller's machine, or add the node to security.root_from in domain.toml"
+            )
+
+    def _is_known(self, person: Person) -> bool:
+        return self._config.may_vouch(person.member, person.uid, person.gid)
+
     def _is_operator(self, person: Person) -> bool:
-        return person.uid in (0, os.geteuid())
+        return person.uid in (0, os.geteuid()) and self._is_known(person)
 
     def _expect_operator(self, person: Person) -> None:
         if not self._is_operator(person):
             raise CoschedError("only root, or the user of the controller, may do this")
+
+
+def _refusal(reason: str) -> bytes:
+    """Returns the answer to a request that is refused."""
+    return json.dumps({"error": reason}).encode()
 
 
 def _number(request: dict[str, Any]) -> int:

@@ -83,15 +83,14 @@ class Starts:
 
     def begin(self, record: Record, nodes: Intervals) -> None:
         """Starts a job on these nodes."""
-        record.start += 1
-        record.nodes = nodes
-        self._records.save(record, State.STARTING)
+        self._records.save(
+            record, state=State.STARTING, start=record.start + 1, nodes=nodes
+        )
         hosts = self._members.names(nodes)
         start = self.active[record.number] = ActiveStart(record, hosts)
-        grace_s = self._config.queue.grace_ns / NS_PER_S
         try:
             counts = self._members.counts(record.submission)
-            found = job_object(record, counts, grace_s)
+            found = job_object(record, counts, self._config.queue)
             secrets = [self._members.by_name[host].secret for host in hosts]
             messages = chunks(record, found, self._config.startup, secrets)
         except CoschedError as error:
@@ -144,8 +143,7 @@ class Starts:
             case SubtreePrepared():
                 self._prepared(start)
             case Began():
-                start.record.started_ns = message.since_ns
-                self._records.save(start.record)
+                self._records.save(start.record, started_ns=message.since_ns)
             case StartFailed():
                 start.failure = start.failure or Failure(125, message.reason)
                 start.lost = start.lost or message.again
@@ -172,8 +170,9 @@ class Starts:
         if start.ending is not None or start.failure is not None:
             return  # its end is on the way
         if not start.went:
-            start.record.started_ns = self._clock.now_ns()
-            self._records.save(start.record, State.RUNNING)
+            self._records.save(
+                start.record, state=State.RUNNING, started_ns=self._clock.now_ns()
+            )
         self._send(start.root, Order(start.record.number, start.record.start, go=True))
 
     # --- ends -----------------------------------------------------------------------------
@@ -212,8 +211,7 @@ class Starts:
         which = record.start
         again = _starts_again(start)
         if again:
-            record.started_ns = None
-            self._records.save(record, State.QUEUED)
+            self._records.save(record, state=State.QUEUED, started_ns=None)
         else:
             self._record_end(start)
         self._send(start.root, EndNoted(record.number, which))

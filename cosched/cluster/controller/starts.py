@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from cosched.cluster.config import StartupSettings
+from cosched.cluster.config import QueueSettings, StartupSettings
 from cosched.cluster.jobobject import JobObject, cut, encode_object
 from cosched.cluster.messages import Chunk, Failure, Message
 from cosched.cluster.seal import Tied, seal
 from cosched.cluster.store import Record, State
+from cosched.core.units import NS_PER_S
 
 _NAME_LENGTH = 16
 
@@ -49,7 +50,7 @@ class ActiveStart:
         return self.record.state is State.RUNNING
 
 
-def job_object(record: Record, counts: tuple[int, ...], grace_s: float) -> JobObject:
+def job_object(record: Record, counts: tuple[int, ...], queue: QueueSettings) -> JobObject:
     """Returns the job object of a record. counts: the tasks on each node.
 
     COSCHED_JOB names the job to the nodes' schedulers. Its number is added: the name must
@@ -77,7 +78,8 @@ def job_object(record: Record, counts: tuple[int, ...], grace_s: float) -> JobOb
         output=expand(job.output, record),
         error=expand(job.error, record),
         label=job.label,
-        grace_s=grace_s,
+        grace_s=queue.grace_ns / NS_PER_S,
+        jobs_per_node=queue.jobs_per_node,
     )
 
 

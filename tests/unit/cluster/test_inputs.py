@@ -17,7 +17,11 @@ class Root:
 
     def __init__(self):
         self.answers, self.frames = [], []
-        self.gate = InputGate(7, lambda _, answer: self.answers.append(answer), self.write)
+        self.gate = InputGate(
+            lambda member, uid: member == "n2" and uid in (0, 7),
+            lambda _, answer: self.answers.append(answer),
+            self.write,
+        )
 
     def write(self, frame):
         self.frames.append(frame)
@@ -51,7 +55,9 @@ def test_input_of_another_user_is_refused():
     root = Root()
     root.give(1, 0, b"bad", uid=8)
     root.give(2, 0, b"good", uid=0)
-    assert root.answers == [InputTaken(1, 0, True, "job 1: belongs to another user")]
+    assert root.answers == [
+        InputTaken(1, 0, True, "job 1: its user is another one than at n2")
+    ]
     assert root.written() == b"good"
 
 

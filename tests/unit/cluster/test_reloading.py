@@ -8,6 +8,7 @@ from cosched.cluster.config import (
     DomainConfig,
     LifeSettings,
     QueueSettings,
+    SecuritySettings,
     StartupSettings,
 )
 from cosched.cluster.controller.reloading import compare
@@ -18,12 +19,13 @@ OLD = DomainConfig("d", "a:1", {"n1": "a:2", "n2": "a:3"})
 
 def test_live_settings_are_taken_and_named():
     new = replace(
-        OLD, queue=QueueSettings("fcfs", 1, 5, 6), life=LifeSettings(10**9, 3 * 10**9)
+        OLD, queue=QueueSettings("fcfs", 2, 5, 6), life=LifeSettings(10**9, 3 * 10**9)
     )
     change = compare(OLD, new)
     assert change.config == new
     assert change.text == (
-        "changed: queue.policy, queue.default_time, queue.grace, life.lost_after"
+        "changed: queue.policy, queue.jobs_per_node, queue.default_time, queue.grace, "
+        "life.lost_after"
     )
 
 
@@ -33,14 +35,12 @@ def test_other_settings_stay_and_need_a_restart():
         controller="a:9",
         nodes={"n2": "a:3", "n1": "a:2"},
         slots=3,
-        queue=QueueSettings(jobs_per_node=2),
         startup=StartupSettings(chunk_bytes=1),
     )
     change = compare(OLD, new)
     assert (change.config, change.changed) == (OLD, ())
     assert change.text == (
-        "needs a restart of the domain: controller, nodes, slots, queue.jobs_per_node, "
-        "startup.chunk"
+        "needs a restart of the domain: controller, nodes, slots, startup.chunk"
     )
 
 
@@ -55,11 +55,16 @@ def test_live_part_must_fit_the_part_that_stays():
 
 
 def test_each_setting_is_compared():
-    tables = {"queue": QueueSettings, "startup": StartupSettings, "life": LifeSettings}
+    tables = {
+        "queue": QueueSettings,
+        "startup": StartupSettings,
+        "life": LifeSettings,
+        "security": SecuritySettings,
+    }
     for name, kind in tables.items():
         for field in fields(kind):
             value = getattr(kind(), field.name)
-            other = f"{value}x" if isinstance(value, str) else value * 2
+            other = f"{value}x" if isinstance(value, str) else (value or ("n1",)) * 2
             new = replace(OLD, **{name: replace(kind(), **{field.name: other})})
             if field.name == "beat_ns":
                 continue  # tested above

@@ -1,0 +1,89 @@
+"""An agent vouches for root only where the configuration allows it."""
+
+import asyncio
+import json
+
+import pytest
+
+from cosched.cluster.config import DomainConfig, SecuritySettings, parse_config
+from cosched.cluster.controller.jobs import Jobs
+from cosched.cluster.controller.members import Members
+from cosched.cluster.controller.requests import Requests
+from cosched.cluster.desk import Person
+from cosched.cluster.keys import CONTROLLER
+from cosched.cluster.store import JobStore
+from cosched.core.errors import CoschedError
+
+NODES = {"n1": "10.0.0.1:2", "n2": "10.0.0.2:2", "n3": "10.0.0.3:2"}
+CONFIG = DomainConfig(
+    "test", "10.0.0.1:1", NODES, 4, security=SecuritySettings(root_from=("n3",))
+)
+JOB = {"token": "t", "name": "a", "argv": ["/bin/true"], "environ": {}, "cwd": "/"}
+REFUSED = "root's requests from node n2 are refused"
+
+
+@pytest.mark.parametrize(
+    ("member", "allowed"),
+    [(CONTROLLER, True), ("n1", True), ("n2", False), ("n3", True)],
+    ids=["kernel", "same host", "another host", "named"],
+)
+def test_member_may_vouch_for_root_and_its_group(member, allowed):
+    assert CONFIG.may_vouch(member, 0, 0) is allowed
+    assert CONFIG.may_vouch(member, 1000, 0) is allowed
+    assert CONFIG.may_vouch(member, 0, 1000) is allowed
+    assert CONFIG.may_vouch(member, 1000, 1000)
+
+
+@pytest.fixture
+def ask(tmp_path):
+    store = JobStore(tmp_path / "jobs.sqlite")
+    members = Members(CONFIG)
+    for member in members.by_number:
+        member.slots = 4
+    jobs = Jobs(CONFIG, store, members, lambda *_: None, lambda _: None)
+    requests = Requests(CONFIG, jobs, store, members, lambda: None, reload=None)
+
+    def answer(person, **request):
+        body = json.dumps(request).encode()
+        return json.loads(asyncio.run(requests.answer(person, body)))
+
+    yield answer
+    store.close()
+
+
+def test_root_of_another_node_may_read_and_change_nothing(ask):
+    user = Person(1000, 1000, "n2")
+    assert ask(user, do="submit", job=JOB) == {"ok": {"job": 1}}
+    root = Person(0, 0, "n2")
+    assert [job["job"] for job in ask(root, do="queue")["ok"]] == [1]
+    for request in (
+        {"do": "submit", "job": {**JOB, "token": "r"}},
+        {"do": "cancel", "job": 1},
+        {"do": "hold", "job": 1},
+        {"do": "unhold", "job": 1},
+        {"do": "drain", "names": ["n1"]},
+        {"do": "undrain", "names": ["n1"]},
+        {"do": "reload"},
+        {"do": "down"},
+    ):
+        assert ask(root, **request)["error"].startswith(REFUSED), request
+    assert ask(user, do="job", job=1)["ok"]["state"] == "queued"
+
+
+@pytest.mark.parametrize("member", [CONTROLLER, "n1", "n3"])
+def test_root_submits_where_its_node_may_vouch(ask, member):
+    assert ask(Person(0, 0, member), do="submit", job=JOB) == {"ok": {"job": 1}}
+    assert ask(Person(0, 0, member), do="cancel", job=1) == {"ok": {"job": 1}}
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ("n1", "security.root_from: must be a list of texts"),
+        (["n9"], "security.root_from: 'n9' is not in \\[nodes\\]"),
+    ],
+)
+def test_mistake_in_the_setting_is_named(value, problem):
+    document = {"controller": "a:1", "nodes": NODES, "security": {"root_from": value}}
+    with pytest.raises(CoschedError, match=problem):
+        parse_config(document)
