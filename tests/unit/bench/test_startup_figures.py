@@ -389,7 +389,7 @@ def test_measured_figure_is_made(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "words", [["fig6"], ["fig7", "--repeat", "0"], ["fig9a", "--jobs", "0"]]
+    "words", [["fig5"], ["fig7", "--repeat", "0"], ["fig9a", "--jobs", "0"]]
 )
 def test_wrong_usage(words, capsys, tmp_path):
     with pytest.raises(SystemExit) as ended:

@@ -55,9 +55,7 @@ def test_input_of_another_user_is_refused():
     root = Root()
     root.give(1, 0, b"bad", uid=8)
     root.give(2, 0, b"good", uid=0)
-    assert root.answers == [
-        InputTaken(1, 0, True, "job 1: its user is another one than at n2")
-    ]
+    assert root.answers == [InputTaken(1, 0, True, "job 1: belongs to another user")]
     assert root.written() == b"good"
 
 
