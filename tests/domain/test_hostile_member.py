@@ -3,11 +3,11 @@
 import asyncio
 import os
 
-from cosched.cluster.jobobject import JobObject, encode_object
+from cosched.core.cluster.startup.jobobject import JobObject, encode_object
 from cosched.cluster.keys import load_keys
 from cosched.cluster.links import Links
 from cosched.cluster.messages import Chunk, Order
-from cosched.cluster.seal import Tied, seal
+from cosched.core.cluster.startup.seal import Tied, seal
 
 NODES = ((0, 1),)
 

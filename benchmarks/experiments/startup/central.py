@@ -33,8 +33,16 @@ from typing import Any
 from benchmarks.experiments.startup.workers import choose_s
 from cosched.core.cluster.startup.assignment import Units
 from cosched.core.cluster.startup.central import CentralManager, PartitionedManager
-from cosched.core.cluster.startup.jobobject import WINDOWS, Submission, encode_object
+from cosched.core.cluster.startup.jobobject import encode_object
 from cosched.core.cluster.startup.matching import Matcher, NodeOffer, Request
+from cosched.core.cluster.startup.placement import (
+    WINDOWS,
+    CentralObject,
+    Placement,
+    Submission,
+    encode_central,
+)
+from cosched.core.cluster.startup.seal import seal
 
 #: A node's resources: enough for the largest number of tasks in the paper.
 UNITS = {"cores": Units(tuple(range(128))), WINDOWS: Units(tuple(range(256)))}
@@ -42,6 +50,7 @@ TOTALS = {name: len(units.numbers) for name, units in UNITS.items()}
 #: A process schedules on about this many nodes in all, so that short times are medians.
 ROUND_NODES, MOST_ROUNDS = 4096, 15
 LABELS = frozenset({"infiniband"})
+SECRET = bytes(32)
 
 Manager = CentralManager | PartitionedManager
 
@@ -71,12 +80,19 @@ def submission(nodes: int, tasks: int) -> Submission:
         number=1,
         uid=1000,
         gid=100,
-        groups=(100, 101, 102),
         argv=("./application", "--input", "data"),
         environ={f"VARIABLE_{number:02}": "x" * 50 for number in range(60)},
         cwd="/home/user/run",
         request=Request(nodes, tasks, (("cores", 1), (WINDOWS, 1)), LABELS),
     )
+
+
+def sendable(made: Placement | CentralObject) -> bytes:
+    """Returns what is sent. The new design's is sealed for each node, as in a live domain;
+    the old one, from before, is not."""
+    if isinstance(made, CentralObject):
+        return encode_central(made)
+    return seal(encode_object(made.object()), made.tied, [SECRET] * made.tree.size)
 
 
 def cpu(design: str, nodes: int, tasks: int) -> dict[str, Any]:
@@ -90,7 +106,7 @@ def cpu(design: str, nodes: int, tasks: int) -> dict[str, Any]:
         began_s = time.process_time()
         made = manager.place(job)
         assert made is not None
-        data = encode_object(made)
+        data = sendable(made)
         took_s.append(time.process_time() - began_s)
         probes_s.append((before_s + probe()) / 2)
         ratios.append(took_s[-1] / probes_s[-1])
@@ -122,7 +138,7 @@ def memory(design: str, nodes: int, tasks: int) -> dict[str, Any]:
     job = submission(nodes, tasks)
     made = manager.place(job)
     assert made is not None
-    data = encode_object(made)
+    data = sendable(made)
     allocated, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     return {

@@ -25,7 +25,7 @@ from cosched.cluster.agent.stewards import Nursery, Steward
 from cosched.cluster.config import DomainConfig
 from cosched.cluster.desk import Desk, Person
 from cosched.cluster.inputs import Inputs, Visitor
-from cosched.cluster.jobobject import JobObject, decode_object
+from cosched.core.cluster.startup.jobobject import JobObject, decode_object
 from cosched.cluster.keys import CONTROLLER, KeyRing
 from cosched.cluster.links import Links
 from cosched.cluster.messages import (

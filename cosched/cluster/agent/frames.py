@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from cosched.cluster.messages import LONGEST, Failure
-from cosched.cluster.pmi.questions import Answer, Command, Question
+from cosched.core.cluster.startup.questions import Answer, Command, Question
 from cosched.core.errors import CoschedError
 
 _LENGTH = struct.Struct("!I")

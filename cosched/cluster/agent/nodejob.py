@@ -33,7 +33,7 @@ from cosched.cluster.agent.startup import Dispatch, Route, TableExchanges
 from cosched.cluster.agent.steps import PREPARED
 from cosched.cluster.agent.streams import LONGEST_OUTPUT
 from cosched.cluster.agent.worlds import Worlds
-from cosched.cluster.jobobject import JobObject, decode_world
+from cosched.core.cluster.startup.jobobject import JobObject, decode_world
 from cosched.cluster.keys import CONTROLLER
 from cosched.cluster.messages import (
     ENDED,

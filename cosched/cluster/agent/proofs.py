@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from cosched.cluster.agent.startup import Route
-from cosched.cluster.seal import Tied, unseal
+from cosched.core.cluster.startup.seal import Tied, unseal
 from cosched.core.errors import CoschedError
 
 #: The starts that are remembered, so that no member can repeat one.

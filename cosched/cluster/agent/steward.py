@@ -60,7 +60,7 @@ from cosched.cluster.agent.tasks import (
 from cosched.cluster.messages import Failure
 from cosched.cluster.pmi.pmi1 import Pmi1Service
 from cosched.cluster.pmi.pmix import PmixService
-from cosched.cluster.pmi.questions import Question
+from cosched.core.cluster.startup.questions import Question
 from cosched.cluster.pmi.service import NoService, Service
 from cosched.cluster.submission import FROM_CLIENT
 from cosched.core.errors import CoschedError

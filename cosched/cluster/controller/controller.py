@@ -35,13 +35,14 @@ from cosched.cluster.messages import (
     Welcome,
 )
 from cosched.cluster.paths import DomainPaths
-from cosched.cluster.seal import make_secret
 from cosched.cluster.store import JobStore
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 
 #: How long users may ask for the end of jobs whose nodes have gone for good.
 ANSWERS_WITHIN_S = 2.0
+#: Shared by the controller and one life of an agent, to prove job objects.
+SECRET_BYTES = 32
 
 
 class Controller:
@@ -243,7 +244,7 @@ class Controller:
             for number in list(self._answering.get(member.name, ())):
                 self._withdraw(member.name, number)  # the former agent's
         if member.agent != hello.incarnation or not member.secret:
-            member.secret = make_secret()
+            member.secret = secrets.token_bytes(SECRET_BYTES)
         new = not member.answers
         member.agent = hello.incarnation
         member.slots = next(iter(hello.totals.values()), 0)

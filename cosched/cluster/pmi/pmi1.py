@@ -16,7 +16,7 @@ from itertools import groupby
 import msgspec
 
 from cosched.cluster.pmi.pmi1_spawn import BEGIN, SpawnReader
-from cosched.cluster.pmi.questions import Answer, Lookup, Publish, Question, Unpublish
+from cosched.core.cluster.startup.questions import Answer, Lookup, Publish, Question, Unpublish
 from cosched.cluster.pmi.service import Events, JobLayout, Service
 
 _KVS_NAME_MAX = 256

@@ -6,7 +6,7 @@ for each word. The first part also has the values that the new tasks can read.
 
 from __future__ import annotations
 
-from cosched.cluster.pmi.questions import Command, Spawn
+from cosched.core.cluster.startup.questions import Command, Spawn
 
 BEGIN = "mcmd=spawn"
 _END = "endcmd"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Protocol
 
-from cosched.cluster.pmi.questions import Answer, Question
+from cosched.core.cluster.startup.questions import Answer, Question
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from cosched.core.cluster.startup.jobobject import COUNT_BYTES
 from cosched.core.cluster.startup.relay import Pipeline, StoreAndForward
+from cosched.core.cluster.startup.seal import PROOF_BYTES
 from cosched.core.cluster.startup.tables import Exchange, Siblings, ThroughRoot
 from cosched.core.cluster.startup.tree import Place, Tree
 from cosched.core.errors import CoschedError
@@ -60,8 +62,9 @@ class StartupRun:
     """A start of a job with ``tasks`` tasks on each of its nodes.
 
     design: a name of ``DESIGNS``. order: a name of ``ORDERS``. object_bytes: the size of
-    the job object, needed by all nodes. node_bytes: the size of the part for
-    each node alone. table_bytes: the size of a task's entry in the network table.
+    the job object, needed by all nodes, without the count and the proof that it has for
+    each node. node_bytes: the size of a further part for each node alone. table_bytes: the
+    size of a task's entry in the network table.
     """
 
     design: str
@@ -117,7 +120,8 @@ class StartupRun:
     def object_of(self, place: Place) -> int:
         """Returns the bytes of the object, or of its part, that a node gets."""
         central = self.way.exchange is None
-        shared = self.object_bytes + (self.nodes * self.node_table_bytes if central else 0)
+        for_each = COUNT_BYTES + PROOF_BYTES + (self.node_table_bytes if central else 0)
+        shared = self.object_bytes + self.nodes * for_each
         trimmed = self.way.relay is StoreAndForward and self.divisible_bytes
         nodes = self.tree.below(place) if trimmed else self.nodes
         return shared + nodes * self.divisible_bytes

@@ -34,7 +34,6 @@ from benchmarks.experiments.startup.plans import (
 from benchmarks.experiments.startup.quantities import QUANTITIES
 from benchmarks.experiments.startup.workers import makespan_s
 from benchmarks.experiments.verdicts import DIRECTION, NO, UNDECIDED, Measured
-from cosched.core.cluster.startup.jobobject import encode_object
 from cosched.core.errors import CoschedError
 from cosched.sim.startup.costs import Costs
 from cosched.sim.startup.model import StartupRun
@@ -82,7 +81,9 @@ def test_costs_cover_the_papers_bandwidth():
 def test_new_design_is_constant_in_tasks_and_old_is_not():
     objects = {
         (design, tasks): len(
-            encode_object(central.MANAGERS[design](20).place(central.submission(20, tasks)))
+            central.sendable(
+                central.MANAGERS[design](20).place(central.submission(20, tasks))
+            )
         )
         for design in ("old", "new")
         for tasks in (1, 100)

@@ -3,7 +3,7 @@
 import pytest
 
 from cosched.cluster.pmi.pmi1_spawn import BEGIN, SpawnReader
-from cosched.cluster.pmi.questions import Command, Spawn
+from cosched.core.cluster.startup.questions import Command, Spawn
 
 FIRST = """mcmd=spawn
 nprocs=2

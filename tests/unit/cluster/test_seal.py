@@ -7,12 +7,12 @@ import pytest
 
 from cosched.cluster.agent.proofs import Proofs
 from cosched.cluster.agent.startup import Route
-from cosched.cluster.seal import Tied, make_secret, seal, unseal
+from cosched.core.cluster.startup.seal import Tied, seal, unseal
 from cosched.core.cluster.startup.tree import Tree
 from cosched.core.errors import CoschedError
 
 TIED = Tied(7, 1, ((0, 2),), 2, "siblings")
-SECRETS = [make_secret() for _ in range(3)]
+SECRETS = [bytes([number]) * 32 for number in range(3)]
 SEALED = seal(b"object", TIED, SECRETS)
 
 

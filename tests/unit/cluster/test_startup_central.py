@@ -12,17 +12,22 @@ from cosched.core.cluster.queue.nodes import count, from_numbers
 from cosched.core.cluster.startup.assignment import Inventory, Units
 from cosched.core.cluster.startup.central import CentralManager, PartitionedManager
 from cosched.core.cluster.startup.jobobject import (
-    ENTRY,
-    CentralObject,
-    JobObject,
-    Submission,
+    COUNT_BYTES,
     decode_object,
     encode_object,
-    job_object,
-    node_table,
 )
 from cosched.core.cluster.startup.matching import NodeOffer, Request
+from cosched.core.cluster.startup.placement import (
+    ENTRY,
+    Placement,
+    Submission,
+    decode_central,
+    encode_central,
+    node_table,
+)
+from cosched.core.cluster.startup.seal import PROOF_BYTES, seal
 from cosched.core.errors import CoschedError
+from cosched.sim.startup.model import StartupRun
 
 UNITS = {"cores": Units(tuple(range(16))), "windows": Units(tuple(range(100, 132)))}
 NEEDS = (("cores", 1), ("windows", 2))
@@ -33,7 +38,6 @@ def submission(number, nodes, tasks, needs=NEEDS, **changes):
         number,
         uid=1000,
         gid=100,
-        groups=(100, 101),
         argv=("./app", "-v"),
         environ={"PATH": "/usr/bin"},
         cwd="/home/u",
@@ -68,15 +72,15 @@ def test_central_manager_assigns_as_the_agents_do(steps):
     for number, (nodes, tasks, exclusive, ends) in enumerate(steps):
         if ends and running:
             gone = running.pop(0)
-            both.old.release(gone.number)
-            both.new.release(gone.number)
+            both.old.release(gone.job.number)
+            both.new.release(gone.job.number)
             for node in nodes_of(gone):
-                both.agents[node].release(gone.number)
+                both.agents[node].release(gone.job.number)
         made, counted = both.place(submission(number, nodes, tasks, exclusive=exclusive))
         if counted is None:
             assert made is None
             continue
-        assert made.job == counted
+        assert made.job == counted.object()
         running.append(counted)
         for place, node in enumerate(nodes_of(counted)):
             own = both.agents[node].assign(number, tasks, dict(NEEDS))
@@ -87,8 +91,8 @@ def test_central_manager_assigns_as_the_agents_do(steps):
             assert node_table(counted, place, windows) == whole
 
 
-def nodes_of(job):
-    return [job.node_at(place) for place in range(count(job.nodes))]
+def nodes_of(placed):
+    return [placed.node_at(place) for place in range(count(placed.nodes))]
 
 
 @pytest.mark.parametrize("manager", ["old", "new"])
@@ -124,33 +128,45 @@ def test_part_of_the_old_object_has_the_units_of_a_subtree():
     assert list(left.part(4).units) == [4]
     assert left.table == right.table == made.table
     assert left.assignment(4) == made.assignment(4)
-    assert len(encode_object(left)) < len(encode_object(made))
+    assert len(encode_central(left)) < len(encode_central(made))
 
 
-def test_new_object_does_not_grow():
-    sizes = set()
-    for nodes, tasks in ((1, 1), (6, 1), (6, 8)):
-        _, job = Both().place(submission(1, nodes, tasks, (("cores", 1),)))
-        sizes.add(len(encode_object(job)))
-    assert len(sizes) == 1
+def sent(nodes, tasks):
+    """Returns the bytes of a job object as a live controller sends it."""
+    placed = Placement(submission(1, nodes, tasks), ((0, nodes - 1),), 2)
+    return seal(encode_object(placed.object()), placed.tied, [bytes(32)] * nodes)
 
 
-@pytest.mark.parametrize("which", [0, 1])
-def test_objects_survive_their_encoding(which):
-    made = Both().place(submission(1, 4, 3))[which]
-    kind = (CentralObject, JobObject)[which]
-    assert decode_object(encode_object(made), kind) == made
-    with pytest.raises(CoschedError, match="not a job object"):
-        decode_object(b"\xc1", kind)
-    with pytest.raises(CoschedError, match="not a job object"):
-        decode_object(encode_object(made)[:-3], kind)
+@pytest.mark.parametrize("nodes", [2, 31, 496, 16384])
+def test_object_has_a_count_and_a_proof_for_each_node(nodes):
+    """The emulator's objects have the size of live ones (``cosched.sim.startup``)."""
+    sizes = {tasks: len(sent(nodes, tasks)) for tasks in (1, 32, 127)}
+    assert len({*sizes.values()}) == 1
+    grown = sizes[1] - len(sent(1, 1))
+    each = COUNT_BYTES + PROOF_BYTES
+    emulated = StartupRun("pipelined", nodes, 1).object_of(0)
+    assert emulated - StartupRun("pipelined", 1, 1).object_of(0) == (nodes - 1) * each
+    headers = 16  # MessagePack's lengths of the longer parts
+    assert 0 <= grown - (nodes - 1) * each <= headers
+
+
+def test_objects_survive_their_encoding():
+    old, new = Both().place(submission(1, 4, 3))
+    for made, encode, decode in (
+        (old, encode_central, decode_central),
+        (new.object(), encode_object, decode_object),
+    ):
+        assert decode(encode(made)) == made
+        for damaged in (b"\xc1", encode(made)[:-3]):
+            with pytest.raises(CoschedError, match="not a job object"):
+                decode(damaged)
 
 
 @given(st.sets(st.integers(0, 60)))
 def test_places_are_the_nodes_in_ascending_order(numbers):
     nodes = from_numbers(numbers)
     assert all(one[1] + 1 < other[0] for one, other in pairwise(nodes))
-    job = job_object(submission(1, max(1, len(numbers)), 1), nodes, 2)
+    job = Placement(submission(1, max(1, len(numbers)), 1), nodes, 2)
     for place, node in enumerate(sorted(numbers)):
         assert job.node_at(place) == node
         assert job.place_of(node) == place

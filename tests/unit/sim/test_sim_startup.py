@@ -150,7 +150,7 @@ def test_higher_costs_take_no_less_time(design, each):
 
 def test_one_node_takes_the_sum_of_its_steps():
     costs = Costs(link_mb_s=1, latency_us=7, message_us=3, byte_ns=2, codec_ns=5)
-    run = StartupRun("pipelined", 1, 2, object_bytes=1000, costs=costs)
+    run = StartupRun("pipelined", 1, 2, object_bytes=1000 - 17, costs=costs)
     outcome = carry_out(run)
     message_us = 3 + 2 + (1000 + 64) + 7 + 3 + 2  # handled, sent, handled
     assert outcome.arrivals_s() == [pytest.approx(message_us * 1e-6)]
@@ -177,12 +177,12 @@ def test_siblings_carry_half_of_the_tables_down():
 
 def test_old_object_is_trimmed_on_its_way():
     run = StartupRun("old", 7, 10, object_bytes=500)
-    table = 7 * 10 * 25
-    assert run.object_of(0) == 500 + table + 7 * 80
-    assert run.object_of(1) == 500 + table + 3 * 80
-    assert run.object_of(6) == 500 + table + 80
-    assert StartupRun("pipelined", 7, 10, node_bytes=9).object_of(6) == 4096 + 63
-    assert StartupRun("new", 7, 10, node_bytes=9).object_of(6) == 4096 + 9
+    shared = 7 * 10 * 25 + 7 * 17  # the table; a count and a proof for each node
+    assert run.object_of(0) == 500 + shared + 7 * 80
+    assert run.object_of(1) == 500 + shared + 3 * 80
+    assert run.object_of(6) == 500 + shared + 80
+    assert StartupRun("pipelined", 7, 10, node_bytes=9).object_of(6) == 4096 + 7 * 17 + 63
+    assert StartupRun("new", 7, 10, node_bytes=9).object_of(6) == 4096 + 7 * 17 + 9
 
 
 def test_thousands_of_nodes():

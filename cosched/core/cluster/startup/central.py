@@ -13,17 +13,16 @@ from dataclasses import dataclass, field
 
 from cosched.core.cluster.queue.nodes import from_numbers
 from cosched.core.cluster.startup.assignment import Pool, Units
-from cosched.core.cluster.startup.jobobject import (
+from cosched.core.cluster.startup.matching import Matcher, NodeOffer, Request
+from cosched.core.cluster.startup.placement import (
     WINDOWS,
     CentralObject,
-    JobObject,
+    Placement,
     Submission,
-    job_object,
     node_table,
     pack_units,
     unpack_units,
 )
-from cosched.core.cluster.startup.matching import Matcher, NodeOffer
 from cosched.core.errors import CoschedError
 
 
@@ -34,15 +33,15 @@ class PartitionedManager:
     arity: int = 2
     _matcher: Matcher = field(default_factory=Matcher)
     _numbers: dict[str, int] = field(default_factory=dict)
-    _objects: dict[int, JobObject] = field(default_factory=dict)
+    _placements: dict[int, Placement] = field(default_factory=dict)
 
     def join(self, number: int, offer: NodeOffer) -> None:
         """Adds a node with its number."""
         self._matcher.join(offer)
         self._numbers[offer.name] = number
 
-    def place(self, job: Submission) -> JobObject | None:
-        """Returns the object of a job that can start now, and counts it; None if it waits.
+    def place(self, job: Submission) -> Placement | None:
+        """Returns the nodes of a job that can start now, and counts it; None if it waits.
 
         Raises CoschedError if it could never start.
         """
@@ -56,13 +55,13 @@ class PartitionedManager:
             return None
         self._matcher.take(job.number, found, job.request)
         nodes = from_numbers(map(self._numbers.__getitem__, found))
-        made = self._objects[job.number] = job_object(job, nodes, self.arity)
+        made = self._placements[job.number] = Placement(job, nodes, self.arity)
         return made
 
     def release(self, number: int) -> None:
         """Frees what a job has."""
         self._matcher.release(number)
-        del self._objects[number]
+        del self._placements[number]
 
 
 @dataclass(slots=True)
@@ -72,7 +71,7 @@ class CentralManager:
     arity: int = 2
     _counts: PartitionedManager = field(init=False)
     _pools: dict[int, dict[str, Pool]] = field(default_factory=dict)
-    _objects: dict[int, CentralObject] = field(default_factory=dict)
+    _objects: dict[int, tuple[Placement, CentralObject]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._counts = PartitionedManager(self.arity)
@@ -102,36 +101,37 @@ class CentralManager:
         tables = []
         numbers = (n for first, last in chosen.nodes for n in range(first, last + 1))
         for place, number in enumerate(numbers):
-            taken = _take(self._pools[number], chosen)
+            taken = _take(self._pools[number], job.request)
             units[place] = pack_units([unit for each in taken.values() for unit in each])
             windows = taken.get(WINDOWS)
             if windows:
-                step = len(windows) // chosen.tasks  # a task with several has its first
+                step = len(windows) // job.request.tasks  # a task with several has its first
                 tables.append(node_table(chosen, place, windows[::step]))
-        made = CentralObject(chosen, units, b"".join(tables))
-        self._objects[job.number] = made
+        needs = job.request.per_task
+        made = CentralObject(chosen.object(), self.arity, needs, units, b"".join(tables))
+        self._objects[job.number] = (chosen, made)
         return made
 
     def release(self, number: int) -> None:
         """Frees what a job has."""
         self._counts.release(number)
-        made = self._objects.pop(number)
-        job = made.job
+        placed, made = self._objects.pop(number)
+        request = placed.job.request
         for place, packed in made.units.items():
             flat = unpack_units(packed)
             at = 0
-            for name, each in job.per_task:
-                end = at + each * job.tasks
-                self._pools[job.node_at(place)][name].use(flat[at:end], -1)
+            for name, each in request.per_task:
+                end = at + each * request.tasks
+                self._pools[placed.node_at(place)][name].use(flat[at:end], -1)
                 at = end
 
 
-def _take(pools: Mapping[str, Pool], job: JobObject) -> dict[str, list[int]]:
+def _take(pools: Mapping[str, Pool], request: Request) -> dict[str, list[int]]:
     """Takes the units of a job from a node; returns them by resource, task after task."""
     taken = {}
-    for name, number in job.per_task:
+    for name, number in request.per_task:
         pool = pools[name]
-        units = sorted(pool.free()[: number * job.tasks])
+        units = sorted(pool.free()[: number * request.tasks])
         pool.use(units)
         taken[name] = units
     return taken

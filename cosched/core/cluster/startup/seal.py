@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import secrets as chance
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,8 +18,8 @@ from cosched.core.cluster.queue.nodes import Intervals
 from cosched.core.cluster.startup.tree import Place
 from cosched.core.errors import CoschedError
 
-_PROOF_BYTES = 16
-_SECRET_BYTES = 32
+#: The bytes that an object has for each node.
+PROOF_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +42,10 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(_Sealed)
 
 
-def make_secret() -> bytes:
-    """Returns a secret for the controller and one life of an agent."""
-    return chance.token_bytes(_SECRET_BYTES)
-
-
 def seal(data: bytes, tied: Tied, secrets: Sequence[bytes]) -> bytes:
     """Returns an object with its proofs. secrets: each node's secret, by place."""
-    proofs = [_proof(data, tied, place, secret) for place, secret in enumerate(secrets)]
+    facts = _facts(data, tied)
+    proofs = [_proof(facts, place, secret) for place, secret in enumerate(secrets)]
     return _encoder.encode(_Sealed(data, b"".join(proofs)))
 
 
@@ -61,13 +56,17 @@ def unseal(sealed: bytes, tied: Tied, place: Place, secret: bytes) -> bytes:
         found = _decoder.decode(sealed)
     except msgspec.MsgspecError as error:
         raise CoschedError(f"not a sealed job object: {error}") from None
-    proof = found.proofs[place * _PROOF_BYTES :][:_PROOF_BYTES]
-    if not hmac.compare_digest(proof, _proof(found.data, tied, place, secret)):
+    proof = found.proofs[place * PROOF_BYTES :][:PROOF_BYTES]
+    if not hmac.compare_digest(proof, _proof(_facts(found.data, tied), place, secret)):
         raise CoschedError("the job object is not the one that the controller sent")
     return found.data
 
 
-def _proof(data: bytes, tied: Tied, place: Place, secret: bytes) -> bytes:
+def _facts(data: bytes, tied: Tied) -> bytes:
     digest = hashlib.sha256(data).digest()
-    facts = (tied.job, tied.start, tied.nodes, tied.arity, tied.exchange, place, digest)
-    return hmac.digest(secret, _encoder.encode(facts), "sha256")[:_PROOF_BYTES]
+    facts = (tied.job, tied.start, tied.nodes, tied.arity, tied.exchange, digest)
+    return _encoder.encode(facts)
+
+
+def _proof(facts: bytes, place: Place, secret: bytes) -> bytes:
+    return hmac.digest(secret, facts + place.to_bytes(4, "big"), "sha256")[:PROOF_BYTES]
