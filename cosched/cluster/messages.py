@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 import msgspec
 
-from cosched.core.cluster.startup.questions import Answer, Question
 from cosched.core.cluster.queue.nodes import Intervals
+from cosched.core.cluster.startup.questions import Answer, Question
 from cosched.core.cluster.startup.tree import Place
 from cosched.core.errors import CoschedError
 

@@ -3,10 +3,10 @@
 import asyncio
 import os
 
-from cosched.core.cluster.startup.jobobject import JobObject, encode_object
 from cosched.cluster.keys import load_keys
 from cosched.cluster.links import Links
 from cosched.cluster.messages import Chunk, Order
+from cosched.core.cluster.startup.jobobject import JobObject, encode_object
 from cosched.core.cluster.startup.seal import Tied, seal
 
 NODES = ((0, 1),)

@@ -25,7 +25,6 @@ from cosched.cluster.agent.stewards import Nursery, Steward
 from cosched.cluster.config import DomainConfig
 from cosched.cluster.desk import Desk, Person
 from cosched.cluster.inputs import Inputs, Visitor
-from cosched.core.cluster.startup.jobobject import JobObject, decode_object
 from cosched.cluster.keys import CONTROLLER, KeyRing
 from cosched.cluster.links import Links
 from cosched.cluster.messages import (
@@ -51,6 +50,7 @@ from cosched.cluster.messages import (
 )
 from cosched.cluster.paths import DomainPaths
 from cosched.core.cluster.startup.assignment import Inventory, Units
+from cosched.core.cluster.startup.jobobject import JobObject, decode_object
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 

@@ -33,7 +33,6 @@ from cosched.cluster.agent.startup import Dispatch, Route, TableExchanges
 from cosched.cluster.agent.steps import PREPARED
 from cosched.cluster.agent.streams import LONGEST_OUTPUT
 from cosched.cluster.agent.worlds import Worlds
-from cosched.core.cluster.startup.jobobject import JobObject, decode_world
 from cosched.cluster.keys import CONTROLLER
 from cosched.cluster.messages import (
     ENDED,
@@ -65,6 +64,7 @@ from cosched.core.cluster.startup.gate import (
     PrepareFailed,
 )
 from cosched.core.cluster.startup.gate import SubtreePrepared as ChildPrepared
+from cosched.core.cluster.startup.jobobject import JobObject, decode_world
 from cosched.core.cluster.startup.tree import Place
 from cosched.core.errors import CoschedError
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from cosched.cluster.agent.frames import Prepare
 from cosched.cluster.agent.startup import Route
-from cosched.core.cluster.startup.jobobject import JobObject
 from cosched.cluster.paths import DomainPaths
+from cosched.core.cluster.startup.jobobject import JobObject
 from cosched.core.errors import CoschedError
 
 

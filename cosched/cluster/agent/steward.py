@@ -60,9 +60,9 @@ from cosched.cluster.agent.tasks import (
 from cosched.cluster.messages import Failure
 from cosched.cluster.pmi.pmi1 import Pmi1Service
 from cosched.cluster.pmi.pmix import PmixService
-from cosched.core.cluster.startup.questions import Question
 from cosched.cluster.pmi.service import NoService, Service
 from cosched.cluster.submission import FROM_CLIENT
+from cosched.core.cluster.startup.questions import Question
 from cosched.core.errors import CoschedError
 from cosched.linux.prctl import adopt_orphans
 

@@ -14,8 +14,8 @@ from typing import NoReturn
 import msgspec
 
 from cosched.cluster.agent.frames import Prepare
-from cosched.core.cluster.startup.questions import Command
 from cosched.cluster.pmi.service import JobLayout, NodeTasks
+from cosched.core.cluster.startup.questions import Command
 from cosched.core.errors import CoschedError
 from cosched.linux.prctl import die_with_parent
 

@@ -15,7 +15,6 @@ import msgspec
 
 from cosched.cluster.agent.frames import Frame, OutputWritten, WriteOutput
 from cosched.cluster.agent.startup import Route
-from cosched.core.cluster.startup.jobobject import JobObject, WorldObject, cut, encode_object
 from cosched.cluster.messages import (
     Answered,
     Ask,
@@ -33,7 +32,20 @@ from cosched.cluster.messages import (
     SubtreePrepared,
     TaskFailed,
 )
-from cosched.core.cluster.startup.questions import Answer, Command, Lookup, Publish, Spawn, Unpublish
+from cosched.core.cluster.startup.jobobject import (
+    JobObject,
+    WorldObject,
+    cut,
+    encode_object,
+)
+from cosched.core.cluster.startup.questions import (
+    Answer,
+    Command,
+    Lookup,
+    Publish,
+    Spawn,
+    Unpublish,
+)
 from cosched.core.cluster.startup.tree import Place
 from cosched.core.cluster.startup.worlds import Block, Part, place_world
 from cosched.core.errors import CoschedError

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from cosched.cluster.config import QueueSettings, StartupSettings
-from cosched.core.cluster.startup.jobobject import JobObject, cut, encode_object
 from cosched.cluster.messages import Chunk, Failure, Message
-from cosched.core.cluster.startup.seal import Tied, seal
 from cosched.cluster.store import Record, State
+from cosched.core.cluster.startup.jobobject import JobObject, cut, encode_object
+from cosched.core.cluster.startup.seal import Tied, seal
 from cosched.core.units import NS_PER_S
 
 _NAME_LENGTH = 16

@@ -16,8 +16,14 @@ from itertools import groupby
 import msgspec
 
 from cosched.cluster.pmi.pmi1_spawn import BEGIN, SpawnReader
-from cosched.core.cluster.startup.questions import Answer, Lookup, Publish, Question, Unpublish
 from cosched.cluster.pmi.service import Events, JobLayout, Service
+from cosched.core.cluster.startup.questions import (
+    Answer,
+    Lookup,
+    Publish,
+    Question,
+    Unpublish,
+)
 
 _KVS_NAME_MAX = 256
 _KEY_MAX = 256

@@ -20,8 +20,8 @@ from cosched.cluster.pmi.pmix_facts import (
 )
 from cosched.cluster.pmi.pmix_library import PmixLibrary
 from cosched.cluster.pmi.pmix_server import Fence, PmixServer
-from cosched.core.cluster.startup.questions import Answer
 from cosched.cluster.pmi.service import Events, JobLayout, Service
+from cosched.core.cluster.startup.questions import Answer
 from cosched.core.errors import CoschedError
 
 

@@ -12,7 +12,7 @@ from cosched.core.cluster.startup.tree import Tree
 from cosched.core.errors import CoschedError
 
 TIED = Tied(7, 1, ((0, 2),), 2, "siblings")
-SECRETS = [bytes([number]) * 32 for number in range(3)]
+SECRETS = [bytes([number]) * 32 for number in (1, 2, 3)]
 SEALED = seal(b"object", TIED, SECRETS)
 
 
@@ -48,6 +48,13 @@ def test_changed_objects_and_foreign_proofs_are_refused():
     ):
         with pytest.raises(CoschedError):
             unseal(forged, TIED, 1, SECRETS[1])
+
+
+def test_nothing_is_proved_without_a_secret():
+    with pytest.raises(CoschedError, match="needs a secret"):
+        seal(b"object", TIED, [b""] * 3)
+    with pytest.raises(CoschedError, match="needs a secret"):
+        unseal(SEALED, TIED, 0, b"")
 
 
 def test_start_that_comes_again_is_refused():

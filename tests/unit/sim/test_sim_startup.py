@@ -134,7 +134,8 @@ def test_more_nodes_take_no_less_time(design, arity):
     before = 0.0
     for nodes in range(1, 70):
         total_s = carry_out(StartupRun(design, nodes, 4, arity)).total_s
-        assert total_s >= before, nodes
+        # The order in which messages reach a node differs, and with it some microseconds.
+        assert total_s >= before * 0.999, nodes
         before = total_s
 
 
