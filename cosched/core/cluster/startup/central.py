@@ -105,9 +105,7 @@ class CentralManager:
             units[place] = pack_units([unit for each in taken.values() for unit in each])
             windows = taken.get(WINDOWS)
             if windows:
-                step = (
-                    len(windows) // job.request.tasks
-                )  # of several, the first
+                step = len(windows) // job.request.tasks  # of several, the first
                 tables.append(node_table(chosen, place, windows[::step]))
         needs = job.request.per_task
         made = CentralObject(chosen.object(), self.arity, needs, units, b"".join(tables))
