@@ -45,7 +45,7 @@ def test_reload_is_for_jobs_that_are_submitted_later(user):
 
 
 def test_more_and_fewer_jobs_share_a_node(user):
-    first, second = (user.submit("-n", "4", "sleep", "100") for _ in range(2))
+    first, second = (user.submit("sleep", "100") for _ in range(2))
     user.rig.until_state(first, "running")
     assert user.rig.state(second) == "queued"
     write(user.rig, jobs_per_node=2)
