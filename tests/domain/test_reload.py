@@ -66,7 +66,8 @@ def test_file_with_a_mistake_changes_nothing(user):
     user.rig.paths.config.write_text(text.replace('"easy"', '"fcfs"') + "beet = 1\n")
     status, out, err = user.run("cluster", "reload")
     assert (status, out) == (1, "")
-    assert err.startswith(f"cosched: {user.rig.paths.config}: security.beet: no such setting")
+    mistake = f"cosched: {user.rig.paths.config}: security.beet: no such setting"
+    assert err.startswith(mistake)
     assert len(err.splitlines()) == 1
     user.rig.paths.config.write_text(text)
     assert user.run("cluster", "reload")[1] == "nothing has changed\n"
