@@ -27,6 +27,7 @@ SECTIONS = {
         "up": ("nodes.up", "command", "Start the daemons of this node."),
         "down": ("nodes.down", "command", "Stop the daemons of this node."),
         "config": ("nodes.config", "command", "Show, check and change the configuration."),
+        "doctor": ("nodes.doctor", "command", "Examine nodes; say what to repair."),
     },
     "Domain": {
         "submit": ("domain.submit", "command", "Send a job to the domain's queue."),

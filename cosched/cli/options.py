@@ -95,18 +95,21 @@ def _hosts(_: click.Context, __: click.Parameter, value: str | None) -> tuple[st
         raise click.BadParameter(f"{error}.") from None
 
 
+def shell_words(
+    _: click.Context, parameter: click.Parameter, text: str | None
+) -> tuple[str, ...]:
+    """Reads an option that is a command, split as a shell does."""
+    try:
+        return tuple(shlex.split(text or ""))
+    except ValueError as error:
+        raise CoschedError(f"{parameter.opts[0]}: '{text}': {error}") from error
+
+
 def set_with_option(function: F) -> F:
     """``--set-with COMMAND``, as words: changes the settings of nodes out of reach."""
-
-    def words(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str, ...]:
-        try:
-            return tuple(shlex.split(text or ""))
-        except ValueError as error:
-            raise CoschedError(f"--set-with: '{text}': {error}") from error
-
     return click.option(
         "--set-with",
-        callback=words,
+        callback=shell_words,
         metavar="COMMAND",
         help="Runs 'cosched config set' on all --hosts that cannot be reached from here.",
     )(function)

@@ -24,6 +24,7 @@ SMALL = {
     "cosched replay": ("replay", "--json", str(ROOT / "tests/golden/wavefronts.jsonl")),
     "cosched config show": ("config", "show", "--json"),
     "cosched config check": ("config", "check", "--json", "faulty.toml"),
+    "cosched doctor": ("doctor", "--run-dir", "nowhere", "--json"),
     "cosched lab status": ("lab", "status", "--run-dir", "nowhere", "--json"),
     "cosched sim queue": ("sim", "queue", "a.swf", "--policy", "easy", "--json"),
     "cosched sim share": ("sim", "share", "a.swf", "--json"),

@@ -1,0 +1,186 @@
+"""``cosched doctor``: examines nodes and says what to repair."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from cosched.cli.entry import EXIT_FAILURE
+from cosched.cli.options import asked_run_dir_option, hosts_option, json_option, shell_words
+from cosched.cli.run.site import this_node
+from cosched.core.errors import CoschedError
+from cosched.observe.doctor.asking import Place, answer, ask_nodes
+from cosched.observe.doctor.facts import NodeFacts, Seen, Site
+from cosched.observe.doctor.findings import Finding, good, is_bad, problem, render
+from cosched.observe.doctor.gather import gather_health, gather_node
+from cosched.observe.doctor.judge import document, judge, judge_health
+from cosched.observe.doctor.slurm import read_slurm
+from cosched.shm.paths import NodePaths
+
+SHELL = "ssh -o BatchMode=yes -o ConnectTimeout=10"
+
+
+@click.command("doctor")
+@hosts_option("Examine these nodes; a remote shell reaches them.")
+@click.option(
+    "--shell",
+    default=SHELL,
+    callback=shell_words,
+    metavar="COMMAND",
+    help="The remote shell; host and command follow.",
+)
+@click.option("--health", is_flag=True, help="Only what must be right on a running node.")
+@click.option("--shim", is_flag=True, help="Also run a program with each MPI of this node.")
+@click.option("--strict", is_flag=True, help="A warning counts as a problem.")
+@click.option("-v", "--verbose", is_flag=True, help="Show what is good, too.")
+@click.option("--facts", is_flag=True, hidden=True, help="Answer another doctor.")
+@json_option
+@asked_run_dir_option
+def command(
+    hosts: tuple[str, ...],
+    shell: tuple[str, ...],
+    health: bool,
+    shim: bool,
+    strict: bool,
+    verbose: bool,
+    facts: bool,
+    as_json: bool,
+    run_dir: Path,
+) -> int:
+    """Examine nodes: a line for each finding, with its remedy.
+
+    It looks at kernel, control groups, daemons, clock, run directory, memory and MPIs of
+    each node, at what all nodes must have alike, and at the settings of Slurm that
+    disturb coscheduling. Nothing is changed.
+
+    \b
+      good      as it should be
+      note      works, but you may want to know
+      warning   jobs are coscheduled worse
+      problem   jobs are not coscheduled
+
+    With --hosts the nodes run this cosched too, at the same path. The clocks are
+    compared to fractions of a millisecond. Nodes of the lab need no remote shell.
+
+    --health is for programs that check nodes all the time: it starts no MPI, asks
+    Slurm nothing, and prints only what is not good.
+
+    \b
+    Examples:
+      cosched doctor
+      cosched doctor --hosts 'n[1-4,7]'
+      cosched doctor --hosts n1,n2 --shell 'srun --overlap --jobid=4711 -N1 -w'
+      cosched doctor --shim
+      cosched doctor --health --strict
+
+    Exit status: 0; 1 if there is a problem, with --strict also if there is a warning.
+    """
+    here = NodePaths(run_dir, this_node())
+    if facts:
+        answer(gather_node(here, _python_bin(), os.environ), sys.stdin, sys.stdout)
+        return 0
+    if (health or shim) and hosts:
+        raise click.UsageError("--health and --shim are for this node: without --hosts.")
+    if health and shim:
+        raise click.UsageError("--health and --shim cannot be combined.")
+    if health:
+        site = Site((Seen(here.node, gather_health(here)),))
+        groups = judge_health(site)
+    else:
+        site = _examine(hosts, shell, here)
+        groups = judge(site)
+        if shim:
+            groups["shim"] = list(_check_shims(_only(site)))
+    if as_json:
+        click.echo(json.dumps(document(site, groups), indent=2))
+    elif groups:
+        click.echo(render(groups, all_of_them=verbose or not hosts))
+    found = [finding for findings in groups.values() for finding in findings]
+    return EXIT_FAILURE if is_bad(found, strict=strict) else 0
+
+
+def _examine(hosts: Sequence[str], shell: Sequence[str], here: NodePaths) -> Site:
+    """Collects the facts of the hosts; without hosts of this node."""
+    slurm, silent = None, ""
+    try:
+        slurm = read_slurm()
+    except CoschedError as error:
+        silent = str(error)
+    if not hosts:
+        facts = gather_node(here, _python_bin(), os.environ)
+        return Site((Seen(here.node, facts),), slurm, silent)
+    words = [str(_this_program()), "doctor", "--facts", "--run-dir", str(here.run_dir)]
+    places = _places(hosts, shell, here.run_dir)
+
+    def show(done: int) -> None:
+        if sys.stderr.isatty():
+            end = "\n" if done == len(hosts) else ""
+            click.echo(f"\rasking nodes: {done}/{len(hosts)}{end}", nl=False, err=True)
+
+    return Site(ask_nodes(places, words, show), slurm, silent)
+
+
+def _places(hosts: Sequence[str], shell: Sequence[str], run_dir: Path) -> list[Place]:
+    lab = None
+    if (run_dir / "lab").exists():
+        from cosched.lab.lab import Lab
+
+        lab = Lab.load(run_dir)
+    of_lab = {node.name for node in lab.nodes} if lab is not None else set()
+    found = []
+    for host in hosts:
+        if lab is not None and host in of_lab:
+            found.append(Place(host, tuple(lab.enter_argv(host, "/"))))
+        elif host in (os.uname().nodename, "localhost"):
+            found.append(Place(host))
+        else:
+            found.append(Place(host, (*shell, host)))
+    return found
+
+
+def _check_shims(facts: NodeFacts) -> Iterator[Finding]:
+    """Runs the shim's own check with each MPI of this node."""
+    from cosched.cli.tools import shim_check
+    from cosched.launch.mpi import Places
+    from cosched.launch.shim import make_shim
+    from cosched.launch.target import find_target
+
+    places = Places(_python_bin(), os.environ)
+    for mpi in facts.mpis or ():
+        name = f"{mpi.title} {mpi.version}"
+        try:
+            target = find_target((), mpi.mpiexec, None, places)
+            shim = make_shim(target.build, lambda _done, _total: None)
+            failed = [one for one in shim_check.outcomes(target, shim) if not one.ok]
+        except CoschedError as error:
+            yield problem(
+                "shim", f"{name}: {error}", f"cosched shim build --mpi {mpi.mpiexec}"
+            )
+            continue
+        if failed:
+            text = f"{name}, {failed[0].carrier}: {failed[0].why}"
+            yield problem("shim", text, f"cosched shim check --mpi {mpi.mpiexec}")
+        else:
+            yield good("shim", f"{name}: all calls work with both carriers")
+
+
+def _only(site: Site) -> NodeFacts:
+    (facts,) = site.facts
+    return facts
+
+
+def _this_program() -> Path:
+    """Returns the command ``cosched``.
+
+    ``python -m`` would search the directory in which the remote shell begins."""
+    called = Path(sys.argv[0]).absolute()
+    return called if called.name == "cosched" else _python_bin() / "cosched"
+
+
+def _python_bin() -> Path:
+    return Path(sys.executable).parent

@@ -1,0 +1,147 @@
+"""Asks other nodes for their facts, and measures how far their clocks are from this one.
+
+A node runs ``cosched doctor --facts``. It prints its facts as one line of JSON. Then it
+answers each line that it reads with its wall clock.
+"""
+
+from __future__ import annotations
+
+import selectors
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import IO
+
+import msgspec
+
+from cosched.core.units import NS_PER_S
+from cosched.observe.doctor.facts import NodeFacts, Seen
+
+WITHIN_S = 60.0
+#: Nodes that are asked at a time.
+AT_A_TIME = 32
+#: Questions for the clock; the quickest answer counts.
+ROUNDS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A node, and the words in front of a command that make it run there."""
+
+    name: str
+    enter: tuple[str, ...] = ()
+
+
+def ask_nodes(
+    places: Sequence[Place],
+    words: Sequence[str],
+    answered: Callable[[int], None],
+    within_s: float = WITHIN_S,
+) -> tuple[Seen, ...]:
+    """Runs ``words`` at each place; returns the nodes in the same order.
+
+    ``answered`` is called with the number of nodes that are done. A node that does not
+    answer within the time has a reason instead of facts.
+    """
+    done = 0
+    lock = threading.Lock()
+
+    def ask(place: Place) -> Seen:
+        nonlocal done
+        seen = _ask(place, words, within_s)
+        with lock:
+            done += 1
+            answered(done)
+        return seen
+
+    with ThreadPoolExecutor(AT_A_TIME) as pool:
+        return tuple(pool.map(ask, places))
+
+
+def answer(facts: NodeFacts, questions: IO[str], answers: IO[str]) -> None:
+    """Prints this node's facts, then its clock for each line until ``questions`` end."""
+    print(msgspec.json.encode(facts).decode(), file=answers, flush=True)
+    for _ in questions:
+        print(time.time_ns(), file=answers, flush=True)
+
+
+def _ask(place: Place, words: Sequence[str], within_s: float) -> Seen:
+    try:
+        process = subprocess.Popen(
+            [*place.enter, *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+        )
+    except OSError as error:
+        return Seen(place.name, silent=f"cannot run '{place.enter[0]}': {error.strerror}")
+    talk = _Talk(process, time.monotonic() + within_s)
+    try:
+        line = talk.read_line()
+        if not line:
+            return Seen(place.name, silent=talk.failure())
+        facts = msgspec.json.decode(line, type=NodeFacts)
+        offset_s, error_s = talk.compare_clocks()
+        return Seen(place.name, facts, offset_s=offset_s, within_s=error_s)
+    except (msgspec.MsgspecError, ValueError):
+        return Seen(place.name, silent="its cosched prints other facts; compare versions")
+    except BrokenPipeError:
+        return Seen(place.name, silent=talk.failure())
+    finally:
+        process.kill()
+        process.communicate()
+
+
+class _Talk:
+    """A conversation with one node, which ends at ``deadline_s`` (monotonic)."""
+
+    def __init__(self, process: subprocess.Popen[bytes], deadline_s: float) -> None:
+        self._process = process
+        self._deadline_s = deadline_s
+        self._pending = b""
+
+    def read_line(self) -> bytes:
+        """Returns the next line; nothing if it does not come whole before the deadline."""
+        assert self._process.stdout is not None
+        with selectors.DefaultSelector() as waiting:
+            waiting.register(self._process.stdout, selectors.EVENT_READ)
+            while b"\n" not in self._pending:
+                left_s = self._deadline_s - time.monotonic()
+                if left_s <= 0 or not waiting.select(left_s):
+                    return b""
+                found = self._process.stdout.read(65536)
+                if not found:
+                    return b""
+                self._pending += found
+        line, _, self._pending = self._pending.partition(b"\n")
+        return line
+
+    def compare_clocks(self) -> tuple[float, float]:
+        """Returns how far the node's clock is ahead, and the error of that, in seconds.
+
+        Raises BrokenPipeError if the node stops answering."""
+        assert self._process.stdin is not None
+        best = (0, 1 << 62)
+        for _ in range(ROUNDS):
+            asked_ns = time.time_ns()
+            self._process.stdin.write(b"?\n")
+            line = self.read_line()
+            if not line:
+                raise BrokenPipeError
+            there_ns = int(line)
+            error_ns = (time.time_ns() - asked_ns) // 2
+            best = min(best, (there_ns - asked_ns - error_ns, error_ns), key=lambda b: b[1])
+        return best[0] / NS_PER_S, best[1] / NS_PER_S
+
+    def failure(self) -> str:
+        """Returns why there is no answer: the last line on stderr, or the time."""
+        if time.monotonic() >= self._deadline_s:
+            return "no answer in time"
+        self._process.kill()
+        _, errors = self._process.communicate()
+        lines = errors.decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else f"ended with status {self._process.returncode}"

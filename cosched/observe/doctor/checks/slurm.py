@@ -1,0 +1,123 @@
+"""Judges the settings of Slurm that disturb coscheduling. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cosched.observe.doctor.facts import Partition, SlurmFacts
+from cosched.observe.doctor.findings import Finding, good, note, problem, warning
+
+
+def check_slurm(slurm: SlurmFacts) -> Iterator[Finding]:
+    """Yields a finding for each setting that matters."""
+    config = slurm.config
+    yield _check_gang(config.get("preemptmode", ""))
+    yield _check_select(config)
+    yield from _check_tracking(config)
+    yield from _check_partitions(slurm.partitions)
+
+
+def _check_gang(mode: str) -> Finding:
+    if "GANG" in mode.upper():
+        return problem(
+            "gang",
+            f"PreemptMode={mode}: Slurm suspends jobs that cosched schedules",
+            "PreemptMode=OFF for the cluster; a partition's OFF does not switch it off",
+        )
+    return good("gang", f"PreemptMode={mode or 'OFF'}")
+
+
+def _check_select(config: dict[str, str]) -> Finding:
+    select = config.get("selecttype", "")
+    given = config.get("selecttypeparameters", "")
+    if select not in ("select/cons_tres", "select/cons_res"):
+        return warning(
+            "select",
+            f"SelectType={select}: jobs share whole nodes, not cores",
+            "SelectType=select/cons_tres with CR_Core_Memory",
+        )
+    if "MEMORY" not in given.upper():
+        return warning(
+            "select",
+            f"SelectTypeParameters={given}: Slurm does not count memory, but jobs that "
+            "share CPUs are in memory at once",
+            "SelectTypeParameters=CR_Core_Memory and DefMemPerCPU",
+        )
+    return good("select", f"{select}, {given}")
+
+
+def _check_tracking(config: dict[str, str]) -> Iterator[Finding]:
+    track = config.get("proctracktype", "")
+    if track == "proctrack/cgroup":
+        yield good("tracking", "proctrack/cgroup: each job has a control group of its own")
+    else:
+        yield warning(
+            "tracking",
+            f"ProctrackType={track}: tasks have no control group of their job, so cosched "
+            "moves them out of their group",
+            "ProctrackType=proctrack/cgroup",
+        )
+    plugins = config.get("taskplugin", "")
+    if "affinity" in plugins or "cgroup" in plugins:
+        yield good("tasks", f"TaskPlugin={plugins}: tasks stay on the CPUs of their job")
+    else:
+        yield note(
+            "tasks",
+            f"TaskPlugin={plugins}: tasks are not bound, so jobs of a node compete for all "
+            "of its CPUs",
+            "TaskPlugin=task/cgroup,task/affinity with ConstrainCores=yes",
+        )
+    if "tmpfs" in config.get("jobcontainertype", ""):
+        yield note(
+            "container",
+            "job_container/tmpfs: each job has a /tmp of its own, so private daemons of a "
+            "user's jobs do not meet",
+            "start the site's daemons on all nodes; theirs are in /run/cosched",
+        )
+
+
+def _check_partitions(partitions: tuple[Partition, ...]) -> Iterator[Finding]:
+    shared = [one for one in partitions if one.shared > 1]
+    if not shared:
+        yield warning(
+            "sharing",
+            "no partition lets jobs share CPUs, so there is nothing to coschedule",
+            "OverSubscribe=FORCE:3 for a partition",
+        )
+    alone = [one for one in partitions if one.shared == 1]
+    for one in shared:
+        if not one.forced:
+            yield note(
+                "sharing",
+                f"partition {one.name} shares CPUs only among jobs with --oversubscribe",
+                f"OverSubscribe=FORCE:{one.shared}",
+            )
+        yield _check_limit(one, alone)
+
+
+def _check_limit(one: Partition, alone: list[Partition]) -> Finding:
+    """The clock of a time limit runs while a job waits for its turn."""
+    subject, name = "limits", f"partition {one.name}"
+    if one.most_s is None:
+        return good(subject, f"{name}: jobs share CPUs, without a time limit")
+    limits = [other.most_s for other in alone if other.most_s is not None]
+    longest = max(limits, default=None)
+    if longest is None:
+        return note(
+            subject,
+            f"{name}: {one.shared} jobs may share a CPU, so a job may take "
+            f"{one.shared} times as long as alone, within {_hours(one.most_s)}",
+            "choose MaxTime and DefaultTime for that",
+        )
+    if one.most_s < one.shared * longest:
+        return warning(
+            subject,
+            f"{name}: MaxTime is {_hours(one.most_s)}, but a job that shares CPUs with "
+            f"{one.shared - 1} others may take {one.shared} times as long as elsewhere",
+            f"MaxTime of {_hours(one.shared * longest)} or more",
+        )
+    return good(subject, f"{name}: MaxTime allows for {one.shared} jobs a CPU")
+
+
+def _hours(seconds: float) -> str:
+    return f"{seconds / 3600:.4g} h"

@@ -1,0 +1,178 @@
+"""Collects the facts about this node. Nothing here judges them."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from cosched.core.config.schema import LIVE
+from cosched.core.errors import CoschedError, NoDaemon
+from cosched.launch.family import Family
+from cosched.launch.mpi import Places, find_mpi
+from cosched.launch.program import Program
+from cosched.linux import proc
+from cosched.linux.cgroups.mounts import parse_mountinfo
+from cosched.linux.clock import clock_error_s
+from cosched.linux.memory import machine_memory
+from cosched.node.records.history import SITE_STATE
+from cosched.node.sockets.client import request
+from cosched.observe.doctor.facts import Clock, Daemon, MpiFacts, NodeFacts
+from cosched.shm._native import lib
+from cosched.shm.paths import NodePaths
+from cosched.shm.userdirs import SYSTEM_RUN_DIR
+
+UNIT = "cosched.service"
+_SYSTEMD_S = 10.0
+_SHM = Path("/dev/shm")
+
+
+def gather_health(paths: NodePaths, root: Path = proc.ROOT) -> NodeFacts:
+    """Returns the facts for a health check; it starts no program but systemctl."""
+    return NodeFacts(**_base(paths, root))
+
+
+def gather_node(
+    paths: NodePaths, python_bin: Path, environ: Mapping[str, str], root: Path = proc.ROOT
+) -> NodeFacts:
+    """Returns all facts about this node; those of Slurm are read once for all nodes."""
+    places = Places(python_bin, environ)
+    return NodeFacts(**_base(paths, root), mpis=_mpis(places))
+
+
+def _base(paths: NodePaths, root: Path) -> dict[str, Any]:
+    error_s = clock_error_s()
+    daemon, no_daemon = _daemon(paths)
+    history = SITE_STATE if paths.run_dir == SYSTEM_RUN_DIR else paths.directory
+    return {
+        "node": paths.node,
+        "version": version("cosched"),
+        "abi": int(lib.COSCHED_ABI),
+        "python": platform.python_version(),
+        "kernel": os.uname().release,
+        "cgroup": _cgroup(root),
+        "clock": Clock(synchronised=error_s is not None, error_s=error_s),
+        "run_dir": str(paths.run_dir),
+        "run_dir_problem": _run_dir_problem(paths),
+        "history": str(history),
+        "history_problem": _history_problem(history),
+        "run_dir_free_bytes": _free_bytes(paths.run_dir),
+        "shm_free_bytes": _free_bytes(_SHM),
+        "memory_bytes": machine_memory(root).total_bytes,
+        "swap_bytes": _swap_bytes(root),
+        "unit": _unit(root),
+        "daemon": daemon,
+        "no_daemon": no_daemon,
+    }
+
+
+def _daemon(paths: NodePaths) -> tuple[Daemon | None, str]:
+    try:
+        status = request(paths, "status")
+    except NoDaemon:
+        return None, f"none is up in {paths.run_dir}"
+    except CoschedError as error:
+        return None, str(error).partition(": ")[2] or str(error)
+    return daemon_of(status), ""
+
+
+def daemon_of(status: Mapping[str, Any]) -> Daemon:
+    """Returns the facts of a daemon's status."""
+    settings, timer = status["settings"], status["timer"]
+    texts = {name: settings[name] for name in LIVE if name in settings}
+    return Daemon(
+        # Older daemons do not report it.
+        version=status.get("version", "0.1.0 or older"),
+        class_scheduler=status["class_scheduler"]["name"],
+        mode=status["class_scheduler"]["mode"],
+        priority=status["priority"],
+        settings={**texts, "align": "on" if settings["align"] else "off"},
+        slice_s=settings["slice_s"],
+        gmet_s=settings["gmet_s"],
+        timer_up=bool(timer["pid"]),
+        timer_restarts=timer["restarts"],
+        timer_ticks=timer["ticks"],
+        timer_late_s=timer["late_mean_us"] / 1e6,
+        memory_guarded=status["memory"]["guarded"],
+        memory_pressure_percent=status["memory"]["pressure_percent"],
+    )
+
+
+def _cgroup(root: Path) -> int:
+    """Returns the version of the hierarchy that has the cpu controller; 0 for none."""
+    found = 0
+    for mount in parse_mountinfo(proc.read_text(root / "proc/self/mountinfo") or ""):
+        point = root / mount.point.lstrip("/")
+        if mount.fstype == "cgroup" and "cpu" in mount.super_options:
+            return 1
+        if mount.fstype == "cgroup2":
+            controllers = proc.read_text(point / "cgroup.controllers") or ""
+            found = 2 if "cpu" in controllers.split() else found
+    return found
+
+
+def _run_dir_problem(paths: NodePaths) -> str:
+    try:
+        paths.check_length()
+    except CoschedError as error:
+        return str(error)
+    if paths.run_dir.exists() and not paths.run_dir.is_dir():
+        return f"{paths.run_dir} is not a directory"
+    return ""
+
+
+def _history_problem(directory: Path) -> str:
+    if os.geteuid() == 0 and directory.exists() and not os.access(directory, os.W_OK):
+        return f"{directory} cannot be written, so no history is kept"
+    return ""
+
+
+def _free_bytes(directory: Path) -> int:
+    """Returns the free space for the directory, which need not exist yet."""
+    place = next(one for one in (directory, *directory.parents) if one.exists())
+    return shutil.disk_usage(place).free
+
+
+def _swap_bytes(root: Path) -> int:
+    for line in (proc.read_text(root / "proc/meminfo") or "").splitlines():
+        if line.startswith("SwapTotal:"):
+            return int(line.split()[1]) << 10
+    return 0
+
+
+def _unit(root: Path) -> str:
+    """Returns what systemd reports of the unit; nothing where it does not run."""
+    if not (root / "run/systemd/system").is_dir() or shutil.which("systemctl") is None:
+        return ""
+    done = subprocess.run(
+        ["systemctl", "is-enabled", UNIT],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=_SYSTEMD_S,
+        check=False,
+    )
+    return done.stdout.strip() or "not-found"
+
+
+def _mpis(places: Places) -> tuple[MpiFacts, ...]:
+    found = []
+    for family in Family:
+        try:
+            mpi = find_mpi(Program((), None, ""), family.value, places)
+        except CoschedError:
+            continue
+        found.append(
+            MpiFacts(
+                title=mpi.title,
+                version=mpi.version,
+                mpiexec=str(mpi.mpiexec),
+                mpicc=None if mpi.mpicc is None else str(mpi.mpicc),
+            )
+        )
+    return tuple(found)

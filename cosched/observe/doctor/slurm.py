@@ -1,0 +1,84 @@
+"""Reads Slurm's configuration by ``scontrol``."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+
+from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S, parse_run_time
+from cosched.observe.doctor.facts import Partition, SlurmFacts
+
+WITHIN_S = 20.0
+_LINE = re.compile(r"^(\S+)\s*=[ \t]*(.*?)\s*$", re.MULTILINE)
+_FIELD = re.compile(r"(\w+)=(\S*)")
+_SHARED = re.compile(r"(FORCE|YES)(?::(\d+))?")
+#: What FORCE and YES mean without a number.
+_USUAL_SHARED = 4
+
+
+def read_slurm() -> SlurmFacts | None:
+    """Returns the configuration of this machine's Slurm; None without Slurm.
+
+    Raises CoschedError, one line, if Slurm does not answer.
+    """
+    if shutil.which("scontrol") is None:
+        return None
+    return SlurmFacts(
+        config=parse_config(_scontrol("show", "config")),
+        partitions=parse_partitions(_scontrol("show", "partition", "--oneliner")),
+    )
+
+
+def parse_config(text: str) -> dict[str, str]:
+    """Reads ``scontrol show config``: keys in lower case, the values as they are."""
+    return {name.lower(): value for name, value in _LINE.findall(text)}
+
+
+def parse_partitions(text: str) -> tuple[Partition, ...]:
+    """Reads ``scontrol show partition --oneliner``."""
+    return tuple(
+        _partition(dict(_FIELD.findall(line)))
+        for line in text.splitlines()
+        if line.startswith("PartitionName=")
+    )
+
+
+def _partition(fields: dict[str, str]) -> Partition:
+    sharing = _SHARED.fullmatch(fields.get("OverSubscribe", ""))
+    jobs = int(sharing[2] or _USUAL_SHARED) if sharing else 1
+    return Partition(
+        name=fields["PartitionName"],
+        nodes=fields.get("Nodes", ""),
+        shared=jobs,
+        forced=sharing is not None and sharing[1] == "FORCE",
+        most_s=_seconds(fields.get("MaxTime", "UNLIMITED")),
+    )
+
+
+def _seconds(text: str) -> float | None:
+    try:
+        return parse_run_time(text) / NS_PER_S
+    except CoschedError:  # UNLIMITED, NONE
+        return None
+
+
+def _scontrol(*words: str) -> str:
+    try:
+        done = subprocess.run(
+            ["scontrol", *words],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=WITHIN_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise CoschedError(f"scontrol did not answer in {WITHIN_S:g} s") from None
+    if done.returncode != 0:
+        lines = (done.stderr or done.stdout).strip().splitlines()
+        last = lines[-1].removeprefix("scontrol: ") if lines else "failed"
+        raise CoschedError(f"scontrol: {last}")
+    return done.stdout
