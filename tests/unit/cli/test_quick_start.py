@@ -16,10 +16,11 @@ import pytest
 from cosched.cluster.paths import DomainPaths
 from tests.unit.launch import launch_fakes as fakes
 
-#: Packages of others, and parts of Python, that such a command never needs.
+#: Packages of others, and parts of Python, that such a command never needs. pyelftools is
+#: not here, nor pdb, which it imports: the command reads the program with it.
 HEAVY = {
-    *("asyncio", "bz2", "concurrent", "elftools", "logging", "lzma", "numpy"),
-    *("mpi4py", "pdb", "psutil", "pyroute2", "rich", "secrets", "shutil", "sqlite3"),
+    *("asyncio", "bz2", "concurrent", "logging", "lzma", "numpy"),
+    *("mpi4py", "psutil", "pyroute2", "rich", "secrets", "shutil", "sqlite3"),
     *("ssl", "tempfile", "textual", "tomli", "tomlkit", "tomllib", "zmq"),
     *("cosched.cluster.config", "cosched.cluster.up", "cosched.core.cluster"),
     *("cosched.lab", "cosched.core.trace", "cosched.observe", "cosched.sim"),

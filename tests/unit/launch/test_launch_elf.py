@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -93,30 +91,6 @@ def test_library_is_found_in_the_search_path(tmp_path):
     elf = read_elf(write(tmp_path, fakes.elf(["libx.so"], runpath="${ORIGIN}/lib")))
     assert elf.find("libx.so", {}) == library.resolve()
     assert elf.find("liby.so", {}) is None
-
-
-def test_strings_may_lie_outside_of_the_file(tmp_path):
-    for where in range(4, len(SAMPLE) - 8, 4):
-        huge = SAMPLE[:where] + b"\xff" * 8 + SAMPLE[where + 8 :]
-        read_elf(write(tmp_path, huge))
-        build_id(write(tmp_path, huge))
-
-
-def test_installed_libraries_agree_with_readelf():
-    """Compares with binutils, which comes with the compiler that the shim needs anyway."""
-    readelf = shutil.which("readelf")
-    if readelf is None:
-        pytest.skip("no readelf")
-    libraries = sorted(Path("/usr/lib").glob("*-linux-gnu/lib[a-m]*.so.*"))
-    for path in (Path(sys.executable).resolve(), *libraries[:40]):
-        elf = read_elf(path)
-        said = subprocess.run(
-            [readelf, "-d", "-n", path], capture_output=True, text=True, check=True
-        ).stdout
-        assert list(elf.needed) == re.findall(r"\(NEEDED\).*\[(.*)\]", said), path
-        paths = re.findall(r"\(RUNPATH\).*\[(.*)\]", said)
-        assert ":".join(elf.runpath) == "".join(paths), path
-        assert build_id(path).hex() == "".join(re.findall(r"Build ID: (\w+)", said)), path
 
 
 def test_real_program_agrees_with_ldd():
