@@ -19,6 +19,7 @@ from cosched.core.config.limits import (
 from cosched.core.config.old_names import translate_options
 from cosched.core.errors import CoschedError
 from cosched.linux.descriptors import raise_descriptor_limit
+from cosched.linux.placement import place_tasks
 from cosched.linux.priority import raise_daemon_priority
 from cosched.linux.probe import probe
 from cosched.node.configuration import load
@@ -120,7 +121,7 @@ def serve(options: argparse.Namespace, starter: Starter) -> None:
         for doubt in doubts:
             logging.warning("%s", doubt)
         found = probe(paths.tag, config.node.class_scheduler, config.node.mode)
-        classes = found.scheduler
+        classes = place_tasks(found.scheduler, paths.tag, config.limits.move)
         chosen = "; ".join(f"{name}: {why}" for name, why in found.tried)
         priority = raise_daemon_priority()
         if priority.why:

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
+from cosched.linux.placement import place_tasks
 from cosched.linux.priority import raise_daemon_priority
 from cosched.linux.probe import attach
 from cosched.node.records.log_file import join_log
@@ -60,7 +61,7 @@ def serve(options: argparse.Namespace) -> None:
         if timer.run():
             logging.warning("the scheduler daemon died: back to the kernel's shares")
             classes = attach(paths.tag, options.class_scheduler, options.mode)
-            Guardian(paths, classes).run()
+            Guardian(paths, place_tasks(classes, paths.tag)).run()
     finally:
         lock.release()
 

@@ -7,7 +7,8 @@ module each:
     cgroup1     cpu.shares / cpu.cfs_quota_us in the cpu hierarchy
     dutycycle   SIGSTOP and SIGCONT, for users without rights to control groups
 
-``cosched.linux.probe`` finds the best that works. Two modes:
+``cosched.linux.placement`` gives each task of the first two one of three ways: the group
+that its engine made, a group of our own, or the duty cycle. ``cosched.linux.probe`` finds the best that works. Two modes:
 
     proportional   a share counts only against other classes that want the same CPU;
                    time that a class leaves unused goes to the others
@@ -20,6 +21,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
 from typing import Protocol
 
 from cosched.core.errors import CoschedError
@@ -41,6 +44,30 @@ class ShareRefused(CoschedError):
         self.touched = touched
 
 
+class Way(str, Enum):
+    """How the tasks of a job are steered."""
+
+    IN_PLACE = "in place"
+    """By the shares of the group that an engine gave the job; no task is moved."""
+    MOVED = "moved"
+    """By the shares of a group that cosched made and moved the tasks into."""
+    DUTY_CYCLE = "duty cycle"
+    """By SIGSTOP and SIGCONT."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassPlace:
+    """Where a job's class is, for display.
+
+    groups: the directories of its groups. reason: why it has no class in place. bounded:
+    why a quota bounds it while it is unscheduled, where weights would be usual."""
+
+    ways: tuple[Way, ...]
+    groups: tuple[str, ...]
+    reason: str | None = None
+    bounded: str | None = None
+
+
 class ClassScheduler(Protocol):
     """Gives the classes of one node their shares. One object a scheduler daemon."""
 
@@ -49,7 +76,8 @@ class ClassScheduler(Protocol):
     pulse_period_ns: int | None
     """The time from one call of ``pulse`` to the next; None if it needs no pulses.
 
-    Read it after each call: a pulse is shorter than the wait for the next one."""
+    Read it after each call: a pulse is shorter than the wait for the next one, and the
+    need for pulses comes and goes with the tasks."""
 
     def create(self, job: str, cpus: frozenset[int]) -> None:
         """Makes the job's class, at normal shares, or takes over an existing one.
@@ -92,6 +120,14 @@ class ClassScheduler(Protocol):
 
     def cpu_ns(self, job: str) -> int | None:
         """Returns the CPU time that the class has used; None if unknown."""
+
+    def place(self, job: str) -> ClassPlace:
+        """Returns where the job's class is."""
+
+    def inspect(self) -> None:
+        """Looks for changes that other programs made: groups that ended, tasks that left.
+
+        It logs one line for each, and adapts the classes."""
 
     def pulse(self) -> None:
         """Lets unscheduled jobs run for a moment, so that they can trap messages."""

@@ -37,7 +37,7 @@ from dataclasses import dataclass, field
 from cosched.core.errors import CoschedError
 from cosched.core.node.groups import UNSCHEDULED_PERCENT
 from cosched.linux import pidfd, proc
-from cosched.linux.classes import check_key, check_mode, unknown_class
+from cosched.linux.classes import ClassPlace, Way, check_key, check_mode, unknown_class
 
 log = logging.getLogger(__name__)
 
@@ -131,6 +131,8 @@ class DutyCycle:
         known.pidfds[pid] = fd
         # SIGCONT too: a killed scheduler daemon may have left it stopped.
         known.signal_one(pid, signal.SIGSTOP if known.stopped else signal.SIGCONT)
+        if len(known.pidfds) == 1 and job in self._percents:
+            self._choose()
 
     def remove(self, job: str, pid: int) -> None:
         known = self._jobs.get(job)
@@ -182,6 +184,8 @@ class DutyCycle:
             job
             for job, percent in self._percents.items()
             if any_scheduled and percent <= UNSCHEDULED_PERCENT
+            # The processes of other jobs are steered in another way.
+            and self._jobs[job].pidfds
         }
         # Jobs that were unscheduled before keep their order.
         kept = [job for job in self._waiting if job in waiting]
@@ -229,6 +233,12 @@ class DutyCycle:
     def cpu_ns(self, job: str) -> int | None:
         known = self._jobs.get(job)
         return known.read_cpu_ns() if known is not None else None
+
+    def place(self, job: str) -> ClassPlace:
+        return ClassPlace((Way.DUTY_CYCLE,), ())
+
+    def inspect(self) -> None:
+        """Does nothing: processes cannot leave."""
 
     # -- the way back -----------------------------------------------------------------
 

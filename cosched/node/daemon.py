@@ -67,6 +67,8 @@ from cosched.shm.region import NodeRegion
 log = logging.getLogger(__name__)
 
 HEARTBEAT_NS = 200 * NS_PER_MS
+#: The time between two looks at what other programs did with the classes.
+INSPECT_NS = NS_PER_S
 #: How long private daemons wait for their first job before they end.
 PRIVATE_GRACE_NS = 15 * NS_PER_S
 #: How long private daemons stay after the last job, so that the next job finds them.
@@ -120,6 +122,8 @@ class SchedulerDaemon:
         self._version = version("cosched")  # an upgrade does not change a running daemon
         self._loop = Loop()
         self._alarm_ns = 0
+        self._inspect_ns = 0
+        self._pulsing = False
         self._idle_since_ns = self.started_ns + PRIVATE_GRACE_NS - PRIVATE_LINGER_NS
         self._metrics = None
         if options.metrics != OFF:
@@ -221,8 +225,6 @@ class SchedulerDaemon:
         )
         self._control = control
         self._heartbeat()
-        if self.classes.pulse_period_ns:
-            self._pulse()
         if self._metrics is not None:
             self._metrics.start()
         self.timer.start(on_ready=ready)
@@ -282,14 +284,29 @@ class SchedulerDaemon:
             if job.region.torn:
                 self._members.give_up(job)
         self.recorder.beat()
+        self._tend_classes()
         if self.options.private and self._is_unused():
             self._loop.stop()
         self._loop.call_at(time.monotonic_ns() + HEARTBEAT_NS, self._heartbeat)
 
+    def _tend_classes(self) -> None:
+        """Looks after the classes now and then, and begins pulses when they are needed."""
+        now_ns = time.monotonic_ns()
+        if now_ns >= self._inspect_ns:
+            self._inspect_ns = now_ns + INSPECT_NS
+            try:
+                self.classes.inspect()
+            except (CoschedError, OSError) as error:
+                log.error("classes: %s", error)
+        if not self._pulsing and self.classes.pulse_period_ns is not None:
+            self._pulse()
+
     def _pulse(self) -> None:
-        assert self.classes.pulse_period_ns is not None
         self.classes.pulse()
-        self._loop.call_at(time.monotonic_ns() + self.classes.pulse_period_ns, self._pulse)
+        period_ns = self.classes.pulse_period_ns
+        self._pulsing = period_ns is not None
+        if period_ns is not None:
+            self._loop.call_at(time.monotonic_ns() + period_ns, self._pulse)
 
     def _set_alarm(self, at_ns: int) -> None:
         self._alarm_ns = at_ns

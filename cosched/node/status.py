@@ -17,7 +17,7 @@ from cosched.core.node.machine import NodeScheduler
 from cosched.core.node.messages import Mode
 from cosched.core.node.prospect import Prospect
 from cosched.core.units import NS_PER_S
-from cosched.linux.classes import ClassScheduler
+from cosched.linux.classes import ClassPlace, ClassScheduler
 from cosched.node.admission import MemoryGate
 from cosched.node.children.timer_process import TimerProcess
 from cosched.node.records.history import HistoryWriter
@@ -154,6 +154,15 @@ def _order_status(prospect: Prospect | None) -> dict[str, Any]:
     }
 
 
+def _class_status(place: ClassPlace) -> dict[str, Any]:
+    return {
+        "ways": [way.value for way in place.ways],
+        "groups": list(place.groups),
+        "reason": place.reason,
+        "bounded": place.bounded,
+    }
+
+
 def _job_status(
     view: NodeView, job: LiveJob, now_ns: int, need: Need | None
 ) -> dict[str, Any]:
@@ -171,6 +180,7 @@ def _job_status(
         "state": state_word(state),
         "share_percent": view.machine.shares.get(job.key),
         "slice_s": view.machine.slice_ns(job.key) / NS_PER_S,
+        "class": _class_status(view.classes.place(job.key)),
         "cpus": sorted(state.cpus),
         "epoch": state.epoch,
         "scheduled_s": state.age_ns(now_ns) / NS_PER_S,

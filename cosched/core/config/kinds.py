@@ -39,6 +39,14 @@ _PORT_MAX = 65535
 T = TypeVar("T")
 
 
+class Move(str, Enum):
+    """Whether tasks may be moved into groups of cosched's own."""
+
+    FREE = "free"
+    """Those of ordinary users only if they leave no limit."""
+    NEVER = "never"
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """One kind of value. ``form`` describes it to users."""
@@ -206,6 +214,7 @@ GMET = Kind("duration | auto", _timed(parse_gmet), write_gmet)
 LEAST_SHARE = Kind("PERCENT%/TIME", _parse_share, write_least_share)
 ORDER = _member_of(Order)
 FAIRNESS = _member_of(Fairness)
+MOVE = _member_of(Move)
 SWITCH = Kind("true | false", _parse_switch, bool)
 COUNT = Kind("count", _parse_count, int)
 ADDRESS = Kind("HOST:PORT | off", _parse_address, str)

@@ -17,6 +17,7 @@ from cosched.core.config.kinds import (
     FAIRNESS,
     GMET,
     LEAST_SHARE,
+    MOVE,
     OFF,
     ORDER,
     SLICE,
@@ -25,6 +26,7 @@ from cosched.core.config.kinds import (
     WAIT,
     WAITS,
     Kind,
+    Move,
     one_of,
     some_of,
 )
@@ -161,6 +163,14 @@ KEYS = (
         operator=True,
     ),
     Key("limits", "jobs_per_user", COUNT, None, "Jobs of a user on a node.", operator=True),
+    Key(
+        "limits",
+        "move",
+        MOVE,
+        Move.FREE,
+        "Whether tasks may be moved to other control groups.",
+        operator=True,
+    ),
     Key(
         "limits",
         "private_daemons",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from cosched.core.config.kinds import OFF, WAITS
+from cosched.core.config.kinds import OFF, WAITS, Move
 from cosched.core.config.schema import CARRIERS, TRACE_BYTES
 from cosched.core.node.settings import Fairness, LeastShare, Order, Settings, Span
 from cosched.core.units import NS_PER_S
@@ -102,7 +102,7 @@ class RunConfig:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """[limits]: the operator's limits for users; no limit binds root."""
+    """[limits]: the operator's limits for users; only ``move`` binds root too."""
 
     slice_min_ns: int | None = None
     slice_max_ns: int | None = None
@@ -111,6 +111,7 @@ class Limits:
     waits: tuple[str, ...] = WAITS
     jobs_per_user: int | None = None
     private_daemons: bool = True
+    move: Move = Move.FREE
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +172,7 @@ def config_of(merged: Mapping[str, Setting]) -> Config:
             waits=value("limits.waits"),
             jobs_per_user=value("limits.jobs_per_user"),
             private_daemons=value("limits.private_daemons"),
+            move=value("limits.move"),
         ),
         merged=merged,
     )

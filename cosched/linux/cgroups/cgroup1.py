@@ -20,28 +20,15 @@ from pathlib import Path
 from cosched.core.errors import CoschedError
 from cosched.linux import proc
 from cosched.linux.cgroups.cgroupfs import Hierarchy, hierarchies, own_base
+from cosched.linux.cgroups.controls import Version1
 from cosched.linux.cgroups.groupclasses import GroupClasses, Place
-from cosched.linux.cgroups.shares import CPU_SHARES, UNLIMITED_US
 
 
 class Cgroup1Classes(GroupClasses):
     """The class scheduler over cgroup v1; see ``groupclasses``."""
 
     name = "cgroup1"
-    scale = CPU_SHARES
-    weight_file = "cpu.shares"
-    quota_file = "cpu.cfs_quota_us"
-    usage_file = "cpuacct.usage"
-
-    # A new group's cpu.cfs_period_us is PERIOD_US already.
-
-    @staticmethod
-    def quota_text(quota_us: int) -> str:
-        return "-1" if quota_us == UNLIMITED_US else str(quota_us)
-
-    @staticmethod
-    def usage_ns(text: bytes) -> int:
-        return int(text)
+    controls = Version1()
 
 
 def places(root: Path = proc.ROOT) -> list[Place]:

@@ -29,6 +29,7 @@ from cosched.linux.cgroups.cgroupfs import (
     PREFIX,
     REST,
     Tree,
+    has_delegate_mark,
     hierarchies,
     make_group,
     members,
@@ -37,13 +38,11 @@ from cosched.linux.cgroups.cgroupfs import (
     remove_group,
     write,
 )
+from cosched.linux.cgroups.controls import Version2
 from cosched.linux.cgroups.groupclasses import GroupClasses, Place
-from cosched.linux.cgroups.shares import CPU_WEIGHT, PERIOD_US, UNLIMITED_US
 
 _CONTROLLERS = "cgroup.controllers"
 _SUBTREE = "cgroup.subtree_control"
-# Set by systemd on a group that it leaves to its unit.
-_DELEGATE_ATTRIBUTES = ("trusted.delegate", "user.delegate")
 _CLEAR_ROUNDS = 50
 
 
@@ -112,22 +111,7 @@ class Cgroup2Classes(GroupClasses):
 
     name = "cgroup2"
     tree_type = UnifiedTree
-    scale = CPU_WEIGHT
-    weight_file = "cpu.weight"
-    quota_file = "cpu.max"
-    usage_file = "cpu.stat"
-
-    @staticmethod
-    def quota_text(quota_us: int) -> str:
-        return "max" if quota_us == UNLIMITED_US else f"{quota_us} {PERIOD_US}"
-
-    @staticmethod
-    def usage_ns(text: bytes) -> int:
-        for line in text.splitlines():
-            key, _, value = line.partition(b" ")
-            if key == b"usage_usec":
-                return int(value) * 1000
-        raise OSError(errno.ENODATA, "no usage_usec")
+    controls = Version2()
 
 
 def places(root: Path = proc.ROOT) -> list[Place]:
@@ -169,8 +153,4 @@ def _is_delegated(directory: Path) -> bool:
         return all(
             os.access(path, os.W_OK) for path in (directory, directory / "cgroup.procs")
         )
-    for attribute in _DELEGATE_ATTRIBUTES:
-        with contextlib.suppress(OSError):
-            if os.getxattr(directory, attribute) == b"1":
-                return True
-    return False
+    return has_delegate_mark(directory)

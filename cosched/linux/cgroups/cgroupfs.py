@@ -25,6 +25,8 @@ REST = "cosched.rest"
 """The leaf for the processes of a group that has classes as children (version 2)."""
 
 _PROCS = "cgroup.procs"
+# Set by systemd on a group that it leaves to its unit.
+_DELEGATE_ATTRIBUTES = ("trusted.delegate", "user.delegate")
 # Only root may write trusted.*, on both versions. Any user may write user.* on version 2.
 _ORIGIN_ATTRIBUTES = ("trusted.cosched.origin", "user.cosched.origin")
 # A process may fork while its group is emptied; the next round moves the children.
@@ -156,6 +158,15 @@ def members(directory: Path) -> list[int]:
     """Returns the processes in a group that are visible in this pid namespace."""
     text = proc.read_text(directory / _PROCS) or ""
     return sorted({int(word) for word in text.split()} - {0})
+
+
+def has_delegate_mark(directory: Path) -> bool:
+    """Returns whether systemd has left the group to its unit."""
+    for attribute in _DELEGATE_ATTRIBUTES:
+        with contextlib.suppress(OSError):
+            if os.getxattr(directory, attribute) == b"1":
+                return True
+    return False
 
 
 def why(error: OSError) -> str:

@@ -32,25 +32,33 @@ import contextlib
 import errno
 import os
 import time
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
+from cosched.core.node.groups import UNSCHEDULED_PERCENT
 from cosched.linux import proc
 from cosched.linux.cgroups import freezer
 from cosched.linux.cgroups.cgroupfs import Hierarchy, Tree, members, why, write
+from cosched.linux.cgroups.controls import Controls
+from cosched.linux.cgroups.knobs import Knobs, Setting
 from cosched.linux.cgroups.shares import (
     UNLIMITED_US,
-    WeightScale,
-    in_order,
     normal_weights,
     quotas,
     weights,
     width,
 )
-from cosched.linux.classes import ShareRefused, check_key, check_mode, unknown_class
+from cosched.linux.classes import (
+    ClassPlace,
+    ShareRefused,
+    Way,
+    check_key,
+    check_mode,
+    unknown_class,
+)
 
 # How long ``close`` waits for ending processes, and how often it looks: version 1 reports
 # no event when the last process has gone.
@@ -63,16 +71,9 @@ class _Group:
     """A class that this object made or took over."""
 
     cpus: frozenset[int]
-    knob: int
-    """The descriptor of the file that a switch writes."""
     usage: int | None
     starts: dict[int, int] = field(default_factory=dict)
     """The start times of the added processes, by pid."""
-
-    def close(self) -> None:
-        os.close(self.knob)
-        if self.usage is not None:
-            os.close(self.usage)
 
 
 Place = tuple[tuple[Hierarchy, Path], ...]
@@ -86,12 +87,9 @@ class GroupClasses(ABC):
     name: str
     pulse_period_ns: int | None = None
 
-    # The names that differ between the versions.
+    # What differs between the versions.
     tree_type: type[Tree] = Tree
-    scale: WeightScale
-    weight_file: str
-    quota_file: str
-    usage_file: str
+    controls: Controls
 
     def __init__(self, place: Place, tag: str, mode: str) -> None:
         self.mode = check_mode(mode)
@@ -101,25 +99,43 @@ class GroupClasses(ABC):
         self._groups: dict[str, _Group] = {}
         self._widths: dict[str, int] = {}
         self._percents: dict[str, int] = {}
-        self._written: dict[str, int | None] = {}
+        self._bounded: frozenset[str] = frozenset()
+        self._knobs = Knobs[tuple[str, str]]()
         self._top_weight: int | None = None
         self._restored = False
         self._frozen: set[str] = set()
         self._leftovers: set[str] = set()
 
-    @staticmethod
-    @abstractmethod
-    def quota_text(quota_us: int) -> str:
-        """Returns the text for ``quota_file``; UNLIMITED_US means no quota."""
+    @property
+    def hierarchy(self) -> Hierarchy:
+        """The hierarchy with the cpu controller."""
+        return self._trees[0].hierarchy
 
-    @staticmethod
-    @abstractmethod
-    def usage_ns(text: bytes) -> int:
-        """Returns the CPU time from the text of ``usage_file``."""
+    @property
+    def base(self) -> Path:
+        """The directory in which the tag's groups are."""
+        return self._trees[0].base
+
+    @property
+    def top(self) -> Path:
+        """The directory of the tag's groups."""
+        return self._trees[0].top
+
+    def jobs_on_disk(self) -> list[str]:
+        """Returns the jobs that have a class, from this or another process."""
+        return self._trees[0].jobs()
 
     def where(self) -> str:
         """Returns the directory of the classes, for display."""
-        return str(self._trees[0].top)
+        return str(self.top)
+
+    def has(self, job: str) -> bool:
+        """Returns whether the job has a class here."""
+        return job in self._groups
+
+    def class_directory(self, job: str) -> Path:
+        """Returns the directory of the job's class."""
+        return self._trees[0].path(job)
 
     # -- classes and members ----------------------------------------------------------
 
@@ -135,7 +151,7 @@ class GroupClasses(ABC):
                 tree.make(job)
             self._groups[job] = self._open(job, cpus)
             self._widths[job] = max(1, len(cpus))
-            self._normalise(job, normal_weights(self._widths, self.scale)[job])
+            self._normalise(job, normal_weights(self._widths, self.controls.scale)[job])
         except OSError as error:
             self._forget(job)
             raise CoschedError(f"class {job}: cannot be made: {why(error)}") from None
@@ -147,18 +163,14 @@ class GroupClasses(ABC):
             raise
 
     def _open(self, job: str, cpus: frozenset[int]) -> _Group:
-        knob_file = self.quota_file if self._strict else self.weight_file
+        file = self.controls.quota_file if self._strict else self.controls.weight_file
+        self._knobs.open((job, file), self.class_directory(job) / file)
         usage = None
         # Without a mounted accounting hierarchy the CPU time stays unknown.
         with contextlib.suppress(OSError):
-            usage = os.open(self._trees[-1].path(job) / self.usage_file, os.O_RDONLY)
-        try:
-            knob = os.open(self._trees[0].path(job) / knob_file, os.O_WRONLY)
-        except OSError:
-            if usage is not None:
-                os.close(usage)
-            raise
-        return _Group(cpus, knob, usage)
+            path = self._trees[-1].path(job) / self.controls.usage_file
+            usage = os.open(path, os.O_RDONLY)
+        return _Group(cpus, usage)
 
     def add(self, job: str, pid: int, start_ticks: int | None = None) -> None:
         if job not in self._groups:
@@ -198,11 +210,12 @@ class GroupClasses(ABC):
 
     def _forget(self, job: str) -> None:
         group = self._groups.pop(job, None)
-        if group is not None:
-            group.close()
+        if group is not None and group.usage is not None:
+            os.close(group.usage)
+        for file in (self.controls.weight_file, self.controls.quota_file):
+            self._knobs.close((job, file))
         self._widths.pop(job, None)
         self._percents.pop(job, None)
-        self._written.pop(job, None)
 
     def _remove_leftovers(self) -> None:
         """Removes groups without members; groups with ending processes stay for later."""
@@ -245,37 +258,52 @@ class GroupClasses(ABC):
         self._percents |= {job: p for job, p in percents.items() if job in self._groups}
         return self._write_shares()
 
+    def bound(self, jobs: frozenset[str]) -> None:
+        """Bounds these jobs by a quota too while they are unscheduled, and no others.
+
+        Weights count inside the top only. These jobs compete with jobs outside of it."""
+        if self._strict or jobs == self._bounded:
+            return
+        self._bounded = jobs
+        if self._percents:
+            self._write_shares()
+
     def _write_shares(self) -> frozenset[int]:
         """Writes the shares of all classes: a new width changes the scale of all weights.
 
         Returns the CPUs of the changed classes."""
-        groups, written = self._groups, self._written
-        wanted = self._wanted()
-        text = self.quota_text if self._strict else str
-        touched: frozenset[int] = frozenset()
-        failed: CoschedError | None = None
-        for job, value in in_order(wanted, written):
-            try:
-                os.pwrite(groups[job].knob, text(value).encode(), 0)
-            except OSError as error:
-                failed = failed or self._write_error(job, error)
-                continue  # the other classes must still get their new shares
-            written[job] = value
-            touched |= groups[job].cpus
-        if failed is not None:
-            raise ShareRefused(str(failed), touched)
+        changed, errors = self._knobs.write(self._wanted())
+        touched = frozenset[int]().union(*(self._groups[job].cpus for job, _ in changed))
+        for (job, _), error in errors.items():
+            raise ShareRefused(str(self._write_error(job, error)), touched)
         return touched
 
-    def _wanted(self) -> dict[str, int]:
-        """Returns the weight or quota of each class that has a share."""
+    def _wanted(self) -> dict[tuple[str, str], Setting]:
+        """Returns the values for the control files of each class that has a share."""
         widths = {
             job: width(percent, self._widths[job], len(self._groups[job].starts))
             for job, percent in self._percents.items()
         }
+        files = self.controls
         if self._strict:
-            return quotas(self._percents, widths)
+            limits = quotas(self._percents, widths)
+            return {(job, files.quota_file): self._quota(q) for job, q in limits.items()}
         widest = max(self._widths.values(), default=1)
-        return weights(self._percents, widths, self.scale, widest)
+        shares = weights(self._percents, widths, files.scale, widest)
+        wanted = {(job, files.weight_file): Setting(w, str(w)) for job, w in shares.items()}
+        for job, percent in self._percents.items():
+            key = (job, files.quota_file)
+            waits = job in self._bounded and percent <= UNSCHEDULED_PERCENT
+            if waits:
+                # A kernel without bandwidth control has no such file and no quotas.
+                with contextlib.suppress(FileNotFoundError):
+                    self._knobs.open(key, self.class_directory(job) / files.quota_file)
+            limit = quotas({job: percent}, widths)[job] if waits else UNLIMITED_US
+            wanted[key] = self._quota(limit)
+        return wanted
+
+    def _quota(self, quota_us: int) -> Setting:
+        return Setting(quota_us, self.controls.quota_text(quota_us))
 
     def _write_error(self, job: str, error: OSError) -> CoschedError:
         path = self._trees[0].path(job)
@@ -285,29 +313,29 @@ class GroupClasses(ABC):
 
     def _normalise(self, job: str, weight: int) -> None:
         """Writes the default weight times CPUs, and no quota. OSError passes through."""
-        directory = self._trees[0].path(job)
-        write(directory / self.weight_file, str(weight))
-        unlimited = self.quota_text(UNLIMITED_US)
+        directory, files = self.class_directory(job), self.controls
+        write(directory / files.weight_file, str(weight))
+        unlimited = files.quota_text(UNLIMITED_US)
         if self._strict:
-            write(directory / self.quota_file, unlimited)
+            write(directory / files.quota_file, unlimited)
         else:
             # A kernel without bandwidth control has no such file and no quotas.
             with contextlib.suppress(FileNotFoundError):
-                write(directory / self.quota_file, unlimited)
-        if job in self._groups:
-            self._written[job] = UNLIMITED_US if self._strict else weight
+                write(directory / files.quota_file, unlimited)
+        self._knobs.note((job, files.weight_file), weight)
+        self._knobs.note((job, files.quota_file), UNLIMITED_US)
 
     def _weigh_top(self) -> None:
         cpus = frozenset[int]().union(*(group.cpus for group in self._groups.values()))
-        self._set_top_weight(self.scale.one_cpu * max(1, len(cpus)))
+        self._set_top_weight(self.controls.scale.one_cpu * max(1, len(cpus)))
 
     def _set_top_weight(self, weight: int) -> None:
-        weight = min(weight, self.scale.high)
+        weight = min(weight, self.controls.scale.high)
         if weight == self._top_weight:
             return
         top = self._trees[0].top
         try:
-            write(top / self.weight_file, str(weight))
+            write(top / self.controls.weight_file, str(weight))
         except OSError as error:
             raise CoschedError(f"{top}: its weight cannot be set: {why(error)}") from None
         self._top_weight = weight
@@ -319,7 +347,7 @@ class GroupClasses(ABC):
         if group is None or group.usage is None:
             return None
         try:
-            return self.usage_ns(os.pread(group.usage, 4096, 0))
+            return self.controls.usage_ns(os.pread(group.usage, 4096, 0))
         except OSError:
             return None
 
@@ -333,7 +361,7 @@ class GroupClasses(ABC):
         if not jobs:
             return
         widths = {job: self._widths.get(job) or self._measured_width(job) for job in jobs}
-        normal = normal_weights(widths, self.scale)
+        normal = normal_weights(widths, self.controls.scale)
         failed: CoschedError | None = None
         for job, weight in normal.items():
             try:

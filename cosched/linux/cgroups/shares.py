@@ -23,10 +23,13 @@ period of 100 ms that is exactly 1% of one CPU.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from cosched.core.node.groups import UNSCHEDULED_PERCENT
+
+Key = TypeVar("Key", bound=Hashable)
 
 PERIOD_US = 100_000
 QUOTA_MIN_US = 1_000
@@ -99,19 +102,19 @@ def quotas(percents: Mapping[str, int], widths: Mapping[str, int]) -> dict[str, 
 
 
 def in_order(
-    wanted: Mapping[str, int], written: Mapping[str, int | None]
-) -> list[tuple[str, int]]:
-    """Returns the (job, value) pairs to write: only changes, falling values first.
+    wanted: Mapping[Key, int], written: Mapping[Key, int | None]
+) -> list[tuple[Key, int]]:
+    """Returns the (key, value) pairs to write: only changes, falling values first.
 
     So two jobs never have the scheduled job's share at the same time. A value that was
     never written (None) counts as falling.
     """
-    falling: list[tuple[str, int]] = []
-    rising: list[tuple[str, int]] = []
-    for job, value in wanted.items():
-        old = written[job]
+    falling: list[tuple[Key, int]] = []
+    rising: list[tuple[Key, int]] = []
+    for key, value in wanted.items():
+        old = written[key]
         if old is None or value < old:
-            falling.append((job, value))
+            falling.append((key, value))
         elif value > old:
-            rising.append((job, value))
+            rising.append((key, value))
     return falling + rising

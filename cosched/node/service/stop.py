@@ -10,6 +10,7 @@ from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.node.messages import Mode
 from cosched.linux.classes import NAMES, ClassScheduler
 from cosched.linux.pidfd import open_pidfd
+from cosched.linux.placement import place_tasks
 from cosched.linux.probe import attach
 from cosched.node.service.handover import Patience, await_end, end_orphans
 from cosched.node.service.lock import lock_holder, locked
@@ -101,7 +102,7 @@ def _restore_shares(paths: NodePaths, attach: Attach, *, keep: bool) -> None:
     with contextlib.ExitStack() as steps:
         for name in reversed(NAMES):
             try:
-                classes = attach(paths.tag, name)
+                classes = place_tasks(attach(paths.tag, name), paths.tag)
             except CoschedError:
                 continue  # this machine has no such classes, so none are left
             if not keep:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from cosched.linux.cgroups import cgroup2, cgroupfs, freezer, groupclasses
+from cosched.linux.cgroups.inplace import loans
 
 SELF = 100
 
@@ -41,8 +42,12 @@ class FakeKernel:
         monkeypatch.setattr(os, "mkdir", self._make)
         monkeypatch.setattr(os, "rmdir", self._remove)
         monkeypatch.setattr(os, "pwrite", self._overwrite)
-        for module in (cgroupfs, cgroup2, freezer, groupclasses):
+        for module in (cgroupfs, cgroup2, freezer, groupclasses, loans):
             monkeypatch.setattr(module, "write", self.write)
+        self.attributes: dict[tuple[str, str], bytes] = {}
+        monkeypatch.setattr(os, "setxattr", self._set_attribute)
+        monkeypatch.setattr(os, "getxattr", self._get_attribute)
+        monkeypatch.setattr(os, "removexattr", self._remove_attribute)
 
     # -- building ---------------------------------------------------------------------
 
@@ -77,6 +82,23 @@ class FakeKernel:
         for path in self._mounts:
             self._put(pid, path)
         return pid
+
+    def task(self, pid: int, group: Path, uid: int = 1000) -> int:
+        """A process of a user in one group, with the facts that identify it."""
+        self.spawn(pid)
+        folder = self.root / f"proc/{pid}"
+        (folder / "stat").write_text(f"{pid} (rank) S 1 {'0 ' * 17}{pid} 0\n")
+        (folder / "status").write_text(f"Uid:\t{uid}\t{uid}\t{uid}\t{uid}\n")
+        self.place(pid, group)
+        return pid
+
+    def end(self, pid: int) -> None:
+        """Ends a process: it leaves its groups and /proc."""
+        for group in self._groups.pop(pid).values():
+            self._list(group / "cgroup.procs", [p for p in self.members(group) if p != pid])
+        for file in sorted((self.root / f"proc/{pid}").rglob("*"), reverse=True):
+            file.rmdir() if file.is_dir() else file.unlink()
+        (self.root / f"proc/{pid}").rmdir()
 
     def group(self, path: Path) -> Path:
         """Makes groups like another program."""
@@ -145,6 +167,7 @@ class FakeKernel:
         for child in path.iterdir():
             child.unlink()
         self._rmdir(path)
+        self.attributes = {k: v for k, v in self.attributes.items() if k[0] != str(path)}
 
     def _move(self, path: Path, pid: int) -> None:
         if pid not in self._groups:
@@ -189,9 +212,10 @@ class FakeKernel:
         file.write_text(" ".join(sorted(now)))
         for child in children:
             (child / "cgroup.controllers").write_text(" ".join(sorted(now)))
-            for name in CPU_V2:
-                (child / name).unlink(missing_ok=True)
-            if "cpu" in now:
+            if "cpu" not in now:
+                for name in CPU_V2:
+                    (child / name).unlink(missing_ok=True)
+            elif not (child / "cpu.weight").exists():
                 self._fill(child, CPU_V2)
 
     def _fill_v1(self, path: Path, kind: str) -> None:
@@ -205,6 +229,25 @@ class FakeKernel:
         for name, text in files.items():
             if name not in self.without:
                 (path / name).write_text(text)
+
+    def _set_attribute(self, path: str | Path, name: str, value: bytes) -> None:
+        self._check(path)
+        self.attributes[str(path), name] = value
+
+    def _get_attribute(self, path: str | Path, name: str) -> bytes:
+        self._check(path)
+        if (str(path), name) not in self.attributes:
+            raise OSError(errno.ENODATA, "No data available", str(path))
+        return self.attributes[str(path), name]
+
+    def _remove_attribute(self, path: str | Path, name: str) -> None:
+        self._get_attribute(path, name)
+        del self.attributes[str(path), name]
+
+    @staticmethod
+    def _check(path: str | Path) -> None:
+        if not Path(path).exists():
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(path))
 
     @staticmethod
     def _list(file: Path, pids: list[int]) -> None:
