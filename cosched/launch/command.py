@@ -45,7 +45,8 @@ class Site:
     A virtual site (the lab) has three more fields. ``agent`` starts commands on a host as
     rsh does. ``enter`` runs the launcher itself on the first host. ``network`` is the only
     network that the tasks may use, because shared memory would bypass it.
-    ``transport_chosen``: the user's environment already names a transport.
+    ``transport_chosen``: the user's environment already names a transport. ``binding``: how
+    the user's environment binds ranks to CPUs; empty if it does not.
     """
 
     names: tuple[str, ...] = ()
@@ -55,6 +56,7 @@ class Site:
     network: str = ""
     transport_chosen: bool = False
     slots: tuple[int, ...] = ()
+    binding: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +158,12 @@ def wrapped_command(
 def own_environment(site: Site, mpi: Mpi) -> dict[str, str]:
     """Returns the variables that an MPI's tasks need even without cosched.
 
-    They keep tasks on a virtual site's network and unbound from CPUs.
+    They keep tasks on a virtual site's network, and unbound from CPUs if the user did not
+    choose a binding.
     """
     if mpi.intel:
         virtual = intel.VIRTUAL_TASKS if site.agent is not None else {}
-        return {**intel.TASKS, **virtual}
+        return {**({} if site.binding else intel.TASKS), **virtual}
     if site.agent is None or mpi.family is not Family.MPICH or site.transport_chosen:
         return {}
     return {"UCX_TLS": "tcp,self"}
@@ -170,6 +173,23 @@ def own_environment(site: Site, mpi: Mpi) -> dict[str, str]:
 TRANSPORT_VARIABLES = {
     Family.MPICH: ("UCX_TLS",),
     Family.OPENMPI: ("OMPI_MCA_pml", "OMPI_MCA_btl"),
+}
+
+
+def binding_in(environ: Mapping[str, str], mpi: Mpi) -> str:
+    """Returns how the user's environment binds ranks to CPUs; empty if it does not."""
+    names = intel.BINDING_VARIABLES if mpi.intel else _BINDING_VARIABLES.get(mpi.engine, ())
+    return next((environ[name] for name in names if environ.get(name)), "")
+
+
+#: The variables by which a user chooses the binding, the stronger one first. Hydra binds
+#: nothing by default, so its own variable needs no help.
+_BINDING_VARIABLES = {
+    Engine.ORTE: ("OMPI_MCA_hwloc_base_binding_policy",),
+    Engine.PRRTE: (
+        "PRTE_MCA_hwloc_default_binding_policy",
+        "OMPI_MCA_hwloc_base_binding_policy",
+    ),
 }
 
 
@@ -195,8 +215,10 @@ def _open_mpi(
 ) -> list[str]:
     """Both generations of Open MPI's launcher.
 
-    Ranks are not bound: two jobs bound to one core would share it while other cores are
-    idle, and on virtual nodes every rank would land on core 0.
+    Unless the user's environment binds them, ranks are not bound. Two jobs bound to one
+    core would share it while other cores are idle, and on virtual nodes every rank would
+    land on core 0. PRRTE ignores the user's variable if ranks may share CPUs, so the
+    binding is an option in both cases.
     """
     argv = ["--allow-run-as-root"] if root else []
     if site.agent is not None:
@@ -206,7 +228,7 @@ def _open_mpi(
         mapping = "slot"
     else:
         mapping = "slot" if layout.per_host is None else f"ppr:{layout.per_host}:node"
-    argv += ["--map-by", f"{mapping}:OVERSUBSCRIBE", "--bind-to", "none"]
+    argv += ["--map-by", f"{mapping}:OVERSUBSCRIBE", "--bind-to", site.binding or "none"]
     return [*argv, *_x(tasks), "-n", str(layout.ranks)]
 
 

@@ -14,7 +14,12 @@ from pathlib import Path
 ABI_OPTION = "-mpi_abi"
 _DRIVER = "mpigcc"
 
-#: For the tasks of every job: ranks are not bound (see ``command._open_mpi``).
+#: The variables by which a user chooses how ranks are bound.
+BINDING_VARIABLES = (
+    *("I_MPI_PIN", "I_MPI_PIN_DOMAIN", "I_MPI_PIN_PROCESSOR_LIST"),
+    *("I_MPI_PIN_CELL", "I_MPI_PIN_ORDER", "I_MPI_PIN_MODE"),
+)
+#: For the tasks of other jobs: ranks are not bound (see ``command._open_mpi``).
 TASKS = {"I_MPI_PIN": "off"}
 #: For tasks on virtual nodes, where shared memory would bypass the network.
 VIRTUAL_TASKS = {"I_MPI_FABRICS": "ofi", "FI_PROVIDER": "tcp"}

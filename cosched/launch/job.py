@@ -18,6 +18,7 @@ from cosched.launch.command import (
     Command,
     Layout,
     Site,
+    binding_in,
     engine_by_name,
     is_launcher,
     job_command,
@@ -137,7 +138,7 @@ def resolve(request: Request, site: Site, places: Places) -> Job:
         engine=mpi.engine,
         mpi=mpi,
         mpicc=mpi.mpicc or find_compiler(program, places),
-        site=replace(site, transport_chosen=chosen),
+        site=replace(site, transport_chosen=chosen, binding=binding_in(environ, mpi)),
         layout=make_layout(
             request.ranks, request.per_host, len(site.addresses), site.slots
         ),

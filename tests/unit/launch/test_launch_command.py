@@ -11,6 +11,7 @@ from cosched.core.errors import CoschedError
 from cosched.launch.command import (
     Layout,
     Site,
+    binding_in,
     engine_by_name,
     is_launcher,
     job_command,
@@ -102,6 +103,30 @@ def test_open_mpi_gets_option_for_root(engine):
     assert line(engine, HERE, Layout(1, None), root=True) == (
         f"/opt/bin/mpiexec --allow-run-as-root {FREE} -n 1"
     )
+
+
+POLICIES = {
+    Engine.ORTE: "OMPI_MCA_hwloc_base_binding_policy",
+    Engine.PRRTE: "PRTE_MCA_hwloc_default_binding_policy",
+}
+
+
+@pytest.mark.parametrize(("engine", "variable"), POLICIES.items())
+def test_users_binding_stays(engine, variable):
+    environ = {variable: "core:overload-allowed"}
+    binding = binding_in(environ, mpi(engine))
+    site = replace(HERE, binding=binding)
+    assert line(engine, site, Layout(2, None)).endswith(
+        "--map-by slot:OVERSUBSCRIBE --bind-to core:overload-allowed -n 2"
+    )
+    assert binding_in({variable: ""}, mpi(engine)) == ""
+    assert binding_in(environ, mpi(Engine.HYDRA)) == ""
+
+
+def test_users_pinning_of_intel_mpi_stays():
+    intel = replace(mpi(Engine.HYDRA), intel=True)
+    binding = binding_in({"I_MPI_PIN_DOMAIN": "numa"}, intel)
+    assert own_environment(replace(REAL, binding=binding), intel) == {}
 
 
 def test_hydra_needs_no_option_for_root():
