@@ -7,8 +7,9 @@ module each:
     cgroup1     cpu.shares / cpu.cfs_quota_us in the cpu hierarchy
     dutycycle   SIGSTOP and SIGCONT, for users without rights to control groups
 
-``cosched.linux.placement`` gives each task of the first two one of three ways: the group
-that its engine made, a group of our own, or the duty cycle. ``cosched.linux.probe`` finds the best that works. Two modes:
+``cosched.linux.placement`` steers each task of the first two in one of three ways: in the
+group that its engine made, in a group of our own, or by the duty cycle.
+``cosched.linux.probe`` finds the best that works. Two modes:
 
     proportional   a share counts only against other classes that want the same CPU;
                    time that a class leaves unused goes to the others
@@ -73,11 +74,13 @@ class ClassScheduler(Protocol):
 
     name: str
     mode: str
-    pulse_period_ns: int | None
-    """The time from one call of ``pulse`` to the next; None if it needs no pulses.
 
-    Read it after each call: a pulse is shorter than the wait for the next one, and the
-    need for pulses comes and goes with the tasks."""
+    @property
+    def pulse_period_ns(self) -> int | None:
+        """The time from one call of ``pulse`` to the next; None if it needs no pulses.
+
+        Read it after each call: a pulse is shorter than the wait for the next one, and the
+        need for pulses comes and goes with the tasks."""
 
     def create(self, job: str, cpus: frozenset[int]) -> None:
         """Makes the job's class, at normal shares, or takes over an existing one.

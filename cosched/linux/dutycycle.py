@@ -183,7 +183,8 @@ class DutyCycle:
         waiting = {
             job
             for job, percent in self._percents.items()
-            if any_scheduled and percent <= UNSCHEDULED_PERCENT
+            if any_scheduled
+            and percent <= UNSCHEDULED_PERCENT
             # The processes of other jobs are steered in another way.
             and self._jobs[job].pidfds
         }

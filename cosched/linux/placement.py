@@ -186,13 +186,13 @@ class PlacedClasses:
         for pid, found in choose(staying).items():
             task = self._tasks[pid]
             if isinstance(found, Refusal):
-                task.not_in_place, within = found.reason, ()
+                task.not_in_place = found.reason
             else:
-                task.not_in_place, within = self._borrowed.refusal(found), found
-            if task.not_in_place is None:
+                task.not_in_place = self._borrowed.refusal(found)
+            if not isinstance(found, Refusal) and task.not_in_place is None:
                 if task.way is Way.DUTY_CYCLE:
                     self._leave(task)
-                task.way, task.within, task.not_moved = Way.IN_PLACE, within, None
+                task.way, task.within, task.not_moved = Way.IN_PLACE, found, None
             elif task.way in (None, Way.IN_PLACE):
                 try:
                     self._steer_elsewhere(task)

@@ -73,11 +73,28 @@ def _node_text(status: Status) -> str:
     lines.append(head)
     for row, job in zip(rows, jobs, strict=True):
         lines.append(row)
+        for text in _class_texts(job["class"]):
+            lines += textwrap.wrap(
+                text, 78, initial_indent="    ", subsequent_indent="      "
+            )
         refused = {name: n for name, n in job["refused"].items() if n}
         if refused:
             reasons = ", ".join(f"{name} {n}" for name, n in sorted(refused.items()))
             lines += table((), [(f"refused: {reasons}",)], "<", indent=4)
     return "\n".join(lines)
+
+
+def _class_texts(place: Mapping[str, Any]) -> list[str]:
+    """Returns how a job's tasks are steered, in which groups, and why not otherwise."""
+    ways = " and ".join(place["ways"]) or "none: its tasks run at the kernel's shares"
+    groups = place["groups"]
+    more = f" and {len(groups) - 1} more" if len(groups) > 1 else ""
+    texts = [f"class: {ways}{', ' + groups[0] if groups else ''}{more}"]
+    if place["ways"] != ["in place"] and place["ways"] != ["moved"] and place["reason"]:
+        texts.append(f"since {place['reason']}")
+    if place["bounded"]:
+        texts.append(f"a quota bounds it while it waits, since {place['bounded']}")
+    return texts
 
 
 def _head(status: Status) -> list[str]:

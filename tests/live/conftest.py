@@ -37,10 +37,12 @@ def eventually(condition, what, within_s=DEADLINE_S):
 class FakeTask:
     """A registered process that follows commands; see tests/tools/task.py."""
 
-    def __init__(self, node, job, rank=0, cpu=0, *, memory=0, answered=True):
-        """``memory``: bytes that it declares; ``answered``: its registration is awaited."""
+    def __init__(self, node, job, rank=0, cpu=0, *, memory=0, answered=True, through=()):
+        """``memory``: bytes that it declares; ``answered``: its registration is awaited;
+        ``through``: a command that becomes the task."""
         self.process = subprocess.Popen(
             [
+                *through,
                 *("taskset", "-c", str(cpu), sys.executable),
                 str(TOOLS / "task.py"),
                 str(node.paths.register_socket),

@@ -174,6 +174,18 @@ def why(error: OSError) -> str:
     return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
 
 
+def why_not_moved(pid: int, error: OSError) -> str:
+    """Returns why a process could not be moved, for the user who started it."""
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return (
+            f"process {pid} may not be moved here ({error.strerror}); start it inside "
+            "the part of the cgroup tree that was delegated to you"
+        )
+    if error.errno == errno.EINVAL:
+        return f"process {pid} has real-time priority, which its class may not have"
+    return f"process {pid} cannot be moved here: {why(error)}"
+
+
 # --- one node's groups ---------------------------------------------------------------
 
 

@@ -31,8 +31,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import time
-from abc import ABC
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,13 +39,20 @@ from cosched.core.errors import CoschedError
 from cosched.core.node.groups import UNSCHEDULED_PERCENT
 from cosched.linux import proc
 from cosched.linux.cgroups import freezer
-from cosched.linux.cgroups.cgroupfs import Hierarchy, Tree, members, why, write
+from cosched.linux.cgroups.cgroupfs import (
+    Hierarchy,
+    Tree,
+    members,
+    why,
+    why_not_moved,
+    write,
+)
 from cosched.linux.cgroups.controls import Controls
-from cosched.linux.cgroups.knobs import Knobs, Setting
+from cosched.linux.cgroups.knobs import Knobs, Setting, quota_settings
+from cosched.linux.cgroups.leftovers import Leftovers
 from cosched.linux.cgroups.shares import (
     UNLIMITED_US,
     normal_weights,
-    quotas,
     weights,
     width,
 )
@@ -59,11 +64,6 @@ from cosched.linux.classes import (
     check_mode,
     unknown_class,
 )
-
-# How long ``close`` waits for ending processes, and how often it looks: version 1 reports
-# no event when the last process has gone.
-_CLOSE_PATIENCE_S = 1.0
-_CLOSE_INTERVAL_S = 0.005
 
 
 @dataclass(slots=True)
@@ -81,7 +81,7 @@ Place = tuple[tuple[Hierarchy, Path], ...]
 controller; a second one, if any, accounts CPU time."""
 
 
-class GroupClasses(ABC):
+class GroupClasses:
     """The class scheduler over groups, common to both versions."""
 
     name: str
@@ -104,7 +104,7 @@ class GroupClasses(ABC):
         self._top_weight: int | None = None
         self._restored = False
         self._frozen: set[str] = set()
-        self._leftovers: set[str] = set()
+        self._leftovers = Leftovers(self._trees)
 
     @property
     def hierarchy(self) -> Hierarchy:
@@ -181,7 +181,7 @@ class GroupClasses(ABC):
             for tree in self._trees:
                 tree.move_in(job, pid, start_ticks)
         except OSError as error:
-            raise CoschedError(f"class {job}: {_move_error(pid, error)}") from None
+            raise CoschedError(f"class {job}: {why_not_moved(pid, error)}") from None
         if start_ticks is not None:
             self._groups[job].starts[pid] = start_ticks
             if job in self._percents:
@@ -202,7 +202,7 @@ class GroupClasses(ABC):
         for tree in self._trees:
             tree.empty(job)
         self._leftovers.add(job)
-        self._remove_leftovers()
+        self._leftovers.remove()
         if self._groups:
             self._weigh_top()
         else:
@@ -216,20 +216,6 @@ class GroupClasses(ABC):
             self._knobs.close((job, file))
         self._widths.pop(job, None)
         self._percents.pop(job, None)
-
-    def _remove_leftovers(self) -> None:
-        """Removes groups without members; groups with ending processes stay for later."""
-        failed: CoschedError | None = None
-        for job in sorted(self._leftovers):
-            try:
-                removed = [tree.remove(job) for tree in self._trees]
-            except OSError as error:
-                failed = CoschedError(f"class {job}: cannot be removed: {why(error)}")
-                continue
-            if all(removed):
-                self._leftovers.discard(job)
-        if failed is not None:
-            raise failed
 
     # -- suspension ---------------------------------------------------------------------
 
@@ -284,26 +270,21 @@ class GroupClasses(ABC):
             job: width(percent, self._widths[job], len(self._groups[job].starts))
             for job, percent in self._percents.items()
         }
-        files = self.controls
         if self._strict:
-            limits = quotas(self._percents, widths)
-            return {(job, files.quota_file): self._quota(q) for job, q in limits.items()}
+            return quota_settings(self.controls, self._percents, widths)
+        for job in self._bounded & self._percents.keys():
+            # A kernel without bandwidth control has no such file and no quotas.
+            with contextlib.suppress(FileNotFoundError):
+                file = self.controls.quota_file
+                self._knobs.open((job, file), self.class_directory(job) / file)
+        waiting = {j for j, p in self._percents.items() if p <= UNSCHEDULED_PERCENT}
+        free = dict.fromkeys(self._percents.keys() - (self._bounded & waiting), 100)
         widest = max(self._widths.values(), default=1)
-        shares = weights(self._percents, widths, files.scale, widest)
-        wanted = {(job, files.weight_file): Setting(w, str(w)) for job, w in shares.items()}
-        for job, percent in self._percents.items():
-            key = (job, files.quota_file)
-            waits = job in self._bounded and percent <= UNSCHEDULED_PERCENT
-            if waits:
-                # A kernel without bandwidth control has no such file and no quotas.
-                with contextlib.suppress(FileNotFoundError):
-                    self._knobs.open(key, self.class_directory(job) / files.quota_file)
-            limit = quotas({job: percent}, widths)[job] if waits else UNLIMITED_US
-            wanted[key] = self._quota(limit)
-        return wanted
-
-    def _quota(self, quota_us: int) -> Setting:
-        return Setting(quota_us, self.controls.quota_text(quota_us))
+        shares = weights(self._percents, widths, self.controls.scale, widest)
+        return {
+            (job, self.controls.weight_file): Setting(weight, str(weight))
+            for job, weight in shares.items()
+        } | quota_settings(self.controls, self._percents | free, widths)
 
     def _write_error(self, job: str, error: OSError) -> CoschedError:
         path = self._trees[0].path(job)
@@ -351,8 +332,14 @@ class GroupClasses(ABC):
         except OSError:
             return None
 
-    def pulse(self) -> None:  # noqa: B027
+    def pulse(self) -> None:
         """Does nothing: the kernel gives each class its share."""
+
+    def place(self, job: str) -> ClassPlace:
+        return ClassPlace((Way.MOVED,), (str(self.class_directory(job)),))
+
+    def inspect(self) -> None:
+        """Does nothing: no other program uses these groups."""
 
     # -- the way back -------------------------------------------------------------------
 
@@ -389,39 +376,16 @@ class GroupClasses(ABC):
     def close(self) -> None:
         # A class that cannot be removed must not prevent the removal of the others.
         with contextlib.ExitStack() as steps:
-            steps.callback(self._remove_last)
+            steps.callback(self.tidy)
+            steps.callback(self._leftovers.await_removal)
             for job in {
                 *self._groups,
                 *(job for tree in self._trees for job in tree.jobs()),
             }:
                 steps.callback(self.destroy, job)
 
-    def _remove_last(self) -> None:
-        """Removes the groups that are left after every class has been destroyed."""
-        deadline = time.monotonic() + _CLOSE_PATIENCE_S
-        while self._leftovers and time.monotonic() < deadline:
-            time.sleep(_CLOSE_INTERVAL_S)
-            self._remove_leftovers()
-        if self._leftovers:
-            path = self._trees[0].path(min(self._leftovers))
-            raise CoschedError(
-                f"{path}: still in use; end what runs there, then remove the directory"
-            )
-        self.tidy()
-
     def tidy(self) -> None:
         """Removes the parents of the classes if no process has classes there."""
         for tree in self._trees:
             tree.tidy()
         self._top_weight = None
-
-
-def _move_error(pid: int, error: OSError) -> str:
-    if error.errno in (errno.EACCES, errno.EPERM):
-        return (
-            f"process {pid} may not be moved here ({error.strerror}); start it inside "
-            "the part of the cgroup tree that was delegated to you"
-        )
-    if error.errno == errno.EINVAL:
-        return f"process {pid} has real-time priority, which its class may not have"
-    return f"process {pid} cannot be moved here: {why(error)}"

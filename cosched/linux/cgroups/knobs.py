@@ -7,7 +7,8 @@ from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
-from cosched.linux.cgroups.shares import in_order
+from cosched.linux.cgroups.controls import Controls
+from cosched.linux.cgroups.shares import in_order, quotas
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -17,6 +18,16 @@ class Setting(NamedTuple):
 
     size: int
     text: str
+
+
+def quota_settings(
+    controls: Controls, percents: Mapping[str, int], widths: Mapping[str, int]
+) -> dict[tuple[str, str], Setting]:
+    """Returns the quota of each job, by job and file; a full share has none."""
+    return {
+        (job, controls.quota_file): Setting(quota_us, controls.quota_text(quota_us))
+        for job, quota_us in quotas(percents, widths).items()
+    }
 
 
 class Knobs(Generic[Key]):

@@ -187,7 +187,9 @@ def fractions(
     found: dict[Group, float] = {}
 
     def divide(parent: Group, share: float) -> None:
-        children = sorted({g[: len(parent) + 1] for g in parts if g[: len(parent)] == parent})
+        children = sorted(
+            {g[: len(parent) + 1] for g in parts if g[: len(parent)] == parent}
+        )
         on_cpu = {c: weights[c] / _busy(c, parts) for c in children}
         for child in children:
             got = share * on_cpu[child] / sum(on_cpu.values())

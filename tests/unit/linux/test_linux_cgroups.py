@@ -377,7 +377,7 @@ def test_close_names_the_group_in_use(
     classes = find(kernel)
     classes.create("0.a", ONE)
     kernel.group(base / "cosched-n/0.a/container")
-    monkeypatch.setattr("cosched.linux.cgroups.groupclasses._CLOSE_PATIENCE_S", 0.01)
+    monkeypatch.setattr("cosched.linux.cgroups.leftovers._PATIENCE_S", 0.01)
     with pytest.raises(CoschedError, match=r"cosched-n/0\.a: still in use"):
         classes.close()
 

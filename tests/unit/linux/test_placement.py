@@ -484,7 +484,8 @@ def test_task_without_limits_is_moved(kernel: FakeKernel, version: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "limit"), [(version, limit) for version in LIMITS for limit in LIMITS[version]]
+    ("version", "limit"),
+    [(version, limit) for version in LIMITS for limit in LIMITS[version]],
 )
 def test_users_task_never_leaves_limits(
     kernel: FakeKernel, version: int, limit: tuple[str, str]

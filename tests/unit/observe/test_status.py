@@ -39,9 +39,33 @@ def test_render_shows_jobs_in_columns_with_refusals():
         *("scheduled", "switches", "granted"),
     ]
     assert lines[3].split() == ["solver", "2", "on", "99%", "12.3s", "0", "0"]
-    assert lines[4].split()[1:4] == ["1", "boosted", "-"]
-    assert lines[5] == "    refused: gmet 3"
+    assert lines[4] == "    class: moved, /sys/fs/cgroup/cpu/cosched-n/7.solver"
+    assert lines[5].split()[1:4] == ["1", "boosted", "-"]
+    assert lines[-1] == "    refused: gmet 3"
     assert max(map(len, lines)) <= 80
+
+
+def test_render_names_way_of_each_class():
+    jobs = [job(name, [task(pid)], state="on") for pid, name in enumerate("abc", start=1)]
+    groups = ["/sys/fs/cgroup/s/job_1", "/sys/fs/cgroup/s/job_2"]
+    place = {"groups": groups, "reason": None, "bounded": "job c is elsewhere"}
+    jobs[0]["class"] = {"ways": ["in place"], **place}
+    jobs[1]["class"] = {
+        "ways": ["duty cycle"],
+        "groups": [],
+        "reason": "/ is no job's group; not moved: move = never in [limits]",
+        "bounded": None,
+    }
+    jobs[2]["class"] = {"ways": [], "groups": [], "reason": None, "bounded": None}
+    lines = render([status("n1", jobs)]).splitlines()[3:]
+    texts = [line.strip() for line in lines if line.startswith("    ")]
+    assert texts == [
+        "class: in place, /sys/fs/cgroup/s/job_1 and 1 more",
+        "a quota bounds it while it waits, since job c is elsewhere",
+        "class: duty cycle",
+        "since / is no job's group; not moved: move = never in [limits]",
+        "class: none: its tasks run at the kernel's shares",
+    ]
 
 
 def test_render_without_jobs_shows_warnings_and_waiting_jobs():

@@ -25,6 +25,12 @@ def job(name, tasks, *, uid=7, scheduled=True, scheduled_s=0.0, cpus=(0,), **mor
         "key": f"{uid}.{name}",
         "carrier": "shadow",
         "scheduled": scheduled,
+        "class": {
+            "ways": ["moved"],
+            "groups": [f"/sys/fs/cgroup/cpu/cosched-n/{uid}.{name}"],
+            "reason": "/ is not a group of one job",
+            "bounded": None,
+        },
         "share_percent": 99 if scheduled else 1,
         "cpus": list(cpus),
         "epoch": 1,

@@ -108,7 +108,12 @@ class BorrowedGroups:
         else:
             wanted |= {group for level in self._plan.levels for group in level}
             # Their weights may be too coarse still; the next shares decide.
-            wanted |= {g for g in self._taken if classes.get(g) in self.bounded}
+            rivals = {classes[g] for g in classes if wanted & _outer(g)}
+            wanted |= {
+                group
+                for group in self._taken
+                if classes.get(group) in rivals & self.bounded.keys()
+            }
         for group in self._taken.keys() - wanted:
             self._give_back(group)
         self._needed = wanted
@@ -237,9 +242,10 @@ class BorrowedGroups:
 
     def _wanted(self) -> dict[tuple[Group, str], Setting]:
         files = self._controls
+        weights = {g: loan.weight for g, loan in self._taken.items()} | self._weights
         wanted = {
             (group, files.weight_file): Setting(weight, str(weight))
-            for group, weight in self._weights.items()
+            for group, weight in weights.items()
         }
         for group, part in self._demands().items():
             loan = self._taken.get(group)
@@ -267,6 +273,11 @@ class BorrowedGroups:
         for group in list(self._taken):
             self._drop(group)
         self._percents = {}
+
+
+def _outer(group: Group) -> set[Group]:
+    """Returns the group and all groups around it."""
+    return {group[:length] for length in range(len(group) + 1)}
 
 
 @contextlib.contextmanager

@@ -54,7 +54,9 @@ class Loans:
         OSError passes; CoschedError if another daemon steers the group."""
         known = self._read(directory)
         if known is not None and known[0] != self._tag:
-            raise CoschedError(f"{directory}: another cosched daemon steers it ({known[0]})")
+            raise CoschedError(
+                f"{directory}: another cosched daemon steers it ({known[0]})"
+            )
         if known is not None:
             files = known[1]
         else:
