@@ -172,8 +172,9 @@ def test_quota_of_scheduled_job_is_strict_only() -> None:
 
 def fractions(
     parts: dict[Group, Part], standing: dict[Group, int], scale: WeightScale
-) -> dict[Group, float]:
-    """Each class group's part of CPU 0 if all its tasks spin and nothing else runs.
+) -> tuple[dict[Group, float], set[str]]:
+    """Each class group's part of CPU 0 if all tasks spin and nothing else runs; the jobs
+    that a quota bounds.
 
     A group's weight is divided among the CPUs on which it has runnable tasks, as the kernel
     does it, here evenly. A quota bounds a class to its time."""
@@ -201,7 +202,7 @@ def fractions(
                 found[child] = got
 
     divide((), 1.0)
-    return found
+    return found, bounded
 
 
 def _busy(child: Group, parts: dict[Group, Part]) -> float:
@@ -238,13 +239,14 @@ def test_scheduled_job_gets_nearly_all_cpu_at_every_nesting(
     tree: tuple[dict[Group, Part], dict[Group, int], WeightScale],
 ) -> None:
     parts, standing, scale = tree
-    got = fractions(parts, standing, scale)
+    got, bounded = fractions(parts, standing, scale)
     mine = next(g for g, p in parts.items() if p.scheduled)
     # Time that a bounded job leaves goes to the others, so count what it takes away. A
     # quota is not tied to a CPU: all of it may be used on this one.
     others = sum(share for g, share in got.items() if g != mine)
-    bounded = sum(0.01 * p.members for p in parts.values() if not p.scheduled)
-    assert others <= 0.02 * (len(parts) - 1) * 1.1 + bounded
+    weighed = sum(p.job not in bounded for p in parts.values() if not p.scheduled)
+    quotas = sum(0.01 * p.members for p in parts.values() if p.job in bounded)
+    assert others <= 0.02 * 1.1 * weighed + quotas
 
 
 @given(trees())
