@@ -183,6 +183,7 @@ class PlacedClasses:
             if task.way is not Way.MOVED
         }
         failed: CoschedError | None = None
+        ended: dict[str, _Task] = {}
         for pid, found in choose(staying).items():
             task = self._tasks[pid]
             if isinstance(found, Refusal):
@@ -194,16 +195,23 @@ class PlacedClasses:
                     self._leave(task)
                 task.way, task.within, task.not_moved = Way.IN_PLACE, found, None
             elif task.way in (None, Way.IN_PLACE):
+                if task.way is Way.IN_PLACE:
+                    ended.setdefault(task.job, task)
                 try:
                     self._steer_elsewhere(task)
                 except CoschedError as error:
                     failed = failed or error
+        for task in ended.values():
+            way = task.way.value if task.way is not None else "none"
+            log.warning(
+                "job %s: no longer steered in place, since %s; now: %s",
+                *(task.job, task.not_in_place, way),
+            )
         self._arrange()
         if failed is not None:
             raise failed
 
     def _steer_elsewhere(self, task: _Task) -> None:
-        before = task.way
         self._leave(task)
         task.not_moved = self._why_kept(task)
         if task.not_moved is None:
@@ -211,11 +219,6 @@ class PlacedClasses:
         else:
             task.way = Way.DUTY_CYCLE
             self._duty.add(task.job, task.pid, task.start_ticks)
-        if before is not None and task.way is not None:
-            log.warning(
-                "job %s: task %d is no longer steered in place (%s); now: %s",
-                *(task.job, task.pid, task.not_in_place, task.way.value),
-            )
 
     def _move_in(self, task: _Task) -> None:
         if not self._moved.has(task.job):
@@ -264,20 +267,20 @@ class PlacedClasses:
         return found
 
     def inspect(self) -> None:
-        changed = False
+        changed: set[tuple[str, Group, Group]] = set()
         for task in self._tasks.values():
             if task.way is Way.MOVED:
                 continue
             directory = self._directory_of(task.pid)
             if directory is None or self._group(directory) == task.group:
                 continue  # it is still there, or it has ended and its pidfd reports that
-            log.warning(
-                "job %s: task %d left its group %s for %s",
-                *(task.job, task.pid, path_text(task.group)),
-                path_text(self._group(directory)),
-            )
+            changed.add((task.job, task.group, self._group(directory)))
             task.group = self._group(directory)
-            changed = True
+        for job, old, new in sorted(changed):
+            log.warning(
+                "job %s: tasks left their group %s for %s",
+                *(job, path_text(old), path_text(new)),
+            )
         if changed:
             self._reconcile()
         else:

@@ -16,7 +16,7 @@ from cosched.linux import placement
 from cosched.linux.classes import ShareRefused, Way
 from cosched.linux.placement import PlacedClasses, place_tasks
 from cosched.linux.probe import attach, probe
-from tests.unit.linux.fake_cgroups import FakeKernel
+from tests.unit.linux.fake_cgroups import SELF, FakeKernel
 
 FOUR = frozenset(range(4))
 TAG = "n"
@@ -297,7 +297,7 @@ def test_foreign_task_ends_class_in_place(
     assert "also holds tasks of job 1.c" in str(classes.place("1.a").reason)
     lines = [r.message for r in caplog.records if r.levelno >= logging.WARNING]
     assert len(lines) == 1
-    assert "job 1.a: task 200 is no longer steered in place" in lines[0]
+    assert lines[0].startswith("job 1.a: no longer steered in place, since /")
     # The job that stays in place competes with jobs at other levels: a quota bounds it.
     classes.set_shares({"1.a": 98, "1.b": 1, "1.c": 1})
     assert node.quota(node.job(8)).split()[0] == "1000"
@@ -323,7 +323,7 @@ def test_task_that_leaves_its_group_is_followed(
     assert node.weight(node.job(7)) == NORMAL[node.version]
     lines = [r.message for r in caplog.records]
     assert len(lines) == 1
-    assert lines[0].startswith("job 1.a: task 200 left its group /")
+    assert lines[0].startswith("job 1.a: tasks left their group /")
 
 
 def test_vanished_group_is_one_line(
@@ -440,6 +440,23 @@ def test_missing_controller_is_the_reason(kernel: FakeKernel) -> None:
     assert place.ways == (Way.DUTY_CYCLE,)
     above = mount / "system.slice/slurmstepd.scope/cgroup.subtree_control"
     assert f"the cpu controller is not in {above}" in str(place.reason)
+
+
+def test_group_of_the_daemon_is_no_class(kernel: FakeKernel) -> None:
+    """A user's scope that holds the private daemon: tasks are moved inside of it."""
+    mount = kernel.mount("cgroup2", "/sys/fs/cgroup")
+    hand_down(kernel, mount, "user.slice/run-7.scope")
+    scope = mount / "user.slice/run-7.scope"
+    kernel.place(SELF, scope)
+    node = Node.__new__(Node)
+    node.kernel, node.version, node.mount = kernel, 2, mount
+    classes = node.classes()
+    kernel.task(200, scope, uid=0)
+    classes.create("0.a", FOUR)
+    classes.add("0.a", 200)
+    place = classes.place("0.a")
+    assert place.ways == (Way.MOVED,)
+    assert place.reason == f"{scope} also holds cosched's daemons"
 
 
 # --- who may be moved ---------------------------------------------------------------------

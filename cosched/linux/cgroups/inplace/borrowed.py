@@ -67,7 +67,11 @@ class BorrowedGroups:
 
     def refusal(self, group: Group) -> str | None:
         """Returns why a group cannot serve as a class; None if it can."""
-        file = self.directory(group) / self._controls.weight_file
+        directory = self.directory(group)
+        own = self._hierarchy.directory(self._hierarchy.group_of("self") or "/")
+        if own is not None and directory in (own, *own.parents):
+            return f"{directory} also holds cosched's daemons"
+        file = directory / self._controls.weight_file
         if file.exists():
             usable = os.access(file, os.W_OK)
             return None if usable else f"{file} may not be written by this user"
