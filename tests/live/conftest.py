@@ -37,9 +37,11 @@ def eventually(condition, what, within_s=DEADLINE_S):
 class FakeTask:
     """A registered process that follows commands; see tests/tools/task.py."""
 
-    def __init__(self, node, job, rank=0, cpu=0, *, memory=0, answered=True, through=()):
+    def __init__(
+        self, node, job, rank=0, cpu=0, *, memory=0, answered=True, through=(), uid=0
+    ):
         """``memory``: bytes that it declares; ``answered``: its registration is awaited;
-        ``through``: a command that becomes the task."""
+        ``through``: a command that becomes the task; ``uid``: its user."""
         self.process = subprocess.Popen(
             [
                 *through,
@@ -52,7 +54,7 @@ class FakeTask:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "COSCHED_MEMORY": str(memory)},
+            env={**os.environ, "COSCHED_MEMORY": str(memory), "TASK_UID": str(uid)},
         )
         self.pid = self.process.pid
         if answered:
