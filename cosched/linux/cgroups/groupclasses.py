@@ -87,7 +87,7 @@ class GroupClasses:
     name: str
     pulse_period_ns: int | None = None
 
-    # What differs between the versions.
+    # The version has its own.
     tree_type: type[Tree] = Tree
     controls: Controls
 
