@@ -18,8 +18,8 @@ from cosched.core.config.limits import (
 )
 from cosched.core.config.old_names import translate_options
 from cosched.core.errors import CoschedError
+from cosched.linux.cgroups.placement import place_tasks
 from cosched.linux.descriptors import raise_descriptor_limit
-from cosched.linux.placement import place_tasks
 from cosched.linux.priority import raise_daemon_priority
 from cosched.linux.probe import probe
 from cosched.node.configuration import load

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from cosched.core.errors import CoschedError
-from cosched.linux.placement import place_tasks
+from cosched.linux.cgroups.placement import place_tasks
 from cosched.linux.priority import raise_daemon_priority
 from cosched.linux.probe import attach
 from cosched.node.records.log_file import join_log

@@ -7,8 +7,8 @@ module each:
     cgroup1     cpu.shares / cpu.cfs_quota_us in the cpu hierarchy
     dutycycle   SIGSTOP and SIGCONT, for users without rights to control groups
 
-``cosched.linux.placement`` steers each task of the first two in one of three ways: in the
-group that its engine made, in a group of our own, or by the duty cycle.
+``cosched.linux.cgroups.placement`` steers each task of the first two in one of three ways:
+in the group that its engine made, in a group of our own, or by the duty cycle.
 ``cosched.linux.probe`` finds the best that works. Two modes:
 
     proportional   a share counts only against other classes that want the same CPU;

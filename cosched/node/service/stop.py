@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 from cosched.core.errors import CoschedError, NoDaemon
 from cosched.core.node.messages import Mode
+from cosched.linux.cgroups.placement import place_tasks
 from cosched.linux.classes import NAMES, ClassScheduler
 from cosched.linux.pidfd import open_pidfd
-from cosched.linux.placement import place_tasks
 from cosched.linux.probe import attach
 from cosched.node.service.handover import Patience, await_end, end_orphans
 from cosched.node.service.lock import lock_holder, locked

@@ -12,9 +12,9 @@ import pytest
 
 from cosched.core.config.kinds import Move
 from cosched.core.errors import CoschedError
-from cosched.linux import placement
+from cosched.linux.cgroups import placement
+from cosched.linux.cgroups.placement import PlacedClasses, place_tasks
 from cosched.linux.classes import ShareRefused, Way
-from cosched.linux.placement import PlacedClasses, place_tasks
 from cosched.linux.probe import attach, probe
 from tests.unit.linux.fake_cgroups import SELF, FakeKernel
 

@@ -11,9 +11,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from cosched.linux import placement
+from cosched.linux.cgroups import placement
+from cosched.linux.cgroups.placement import PlacedClasses, place_tasks
 from cosched.linux.classes import Way
-from cosched.linux.placement import PlacedClasses, place_tasks
 from cosched.linux.probe import attach
 from tests.unit.linux.fake_cgroups import FakeKernel
 from tests.unit.linux.test_placement import FakeDuty
