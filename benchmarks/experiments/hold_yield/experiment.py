@@ -36,8 +36,7 @@ from typing import Any
 
 from benchmarks.experiments.endings import in_one_line
 from benchmarks.experiments.hold_yield.report import draw, table
-from cosched.core.cluster.coupling.messages import Scheme
-from cosched.core.cluster.coupling.settings import CouplingSettings
+from cosched.core.cluster.coupling.settings import CouplingSettings, Scheme
 from cosched.core.units import NS_PER_S
 from cosched.sim.coupled.pairs import VICINITY_NS, by_share, by_vicinity
 from cosched.sim.coupled.runs import Coupled, simulate

@@ -18,8 +18,8 @@ from cosched.cli.sim.options import (
     skip_bad_option,
     write_results,
 )
-from cosched.core.cluster.coupling.messages import Scheme, Timing
-from cosched.core.cluster.coupling.settings import CouplingSettings
+from cosched.core.cluster.coupling.groups import Timing
+from cosched.core.cluster.coupling.settings import CouplingSettings, Scheme
 from cosched.core.cluster.queue.scheduler import POLICIES
 from cosched.core.units import parse_duration
 from cosched.sim.coupled.logs import CoupledRun, Pairing, carry_out

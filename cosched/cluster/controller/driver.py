@@ -59,7 +59,7 @@ class QueueDriver:
         for command in self._queue.handle(event):
             if isinstance(command, WakeAt):
                 self._wake(command.at_ns)
-            else:
+            elif isinstance(command, StartJob | EndJob):
                 self._carry_out(command)
 
     def _wake(self, at_ns: int | None) -> None:

@@ -1,7 +1,7 @@
 """Runs several coupled domains in one engine. Messages between them arrive at once.
 
-Each domain is a ``CoupledScheduler``. A request is answered before the clock advances, so
-no two scheduling passes overlap.
+Each domain is a ``CoupledQueue``, the machine that a live domain has. Jobs are prepared in
+no time.
 """
 
 from __future__ import annotations
@@ -9,22 +9,25 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import asdict
 
-from cosched.core.cluster.coupling.messages import (
-    Answered,
-    Ask,
-    Asked,
-    Event,
-    Group,
+import msgspec
+
+from cosched.core.cluster.coupling.engine import (
+    GoJob,
     HoldJob,
     JobAnnounced,
+    JobPrepared,
+    PeerLost,
+    Received,
     ReleaseJob,
-    Reply,
+    Send,
 )
-from cosched.core.cluster.coupling.scheduler import CoupledScheduler
+from cosched.core.cluster.coupling.engine import Why as Released
+from cosched.core.cluster.coupling.groups import Group
+from cosched.core.cluster.coupling.queue import Command, CoupledQueue, Event, PrepareOn
+from cosched.core.cluster.queue.domain import EndJob, JobFailedToStart
 from cosched.core.cluster.queue.messages import StartJob, WakeAt
-from cosched.sim.engine import NEVER, Engine
+from cosched.sim.engine import END, NEVER, Engine
 from cosched.sim.logs.workload import Estimates, Workload
 from cosched.sim.queue.domain import Driver
 
@@ -49,22 +52,19 @@ class Exchange:
             self.domains[name].receive(event)
         self._delivering = False
 
-    def ask(self, by: str, ask: Ask) -> None:
+    def send(self, by: str, send: Send) -> None:
+        """Delivers a message; reports to its sender that the other domain is down."""
         now_ns = self._engine.now_ns
-        if ask.to in self.domains:
-            self.deliver(ask.to, Asked(now_ns, by, ask.request))
+        if send.to in self.domains:
+            self.deliver(send.to, Received(now_ns, by, send.message))
         else:
-            self.deliver(by, Answered(now_ns, None))
-
-    def reply(self, reply: Reply) -> None:
-        self.deliver(reply.to, Answered(self._engine.now_ns, reply.answer))
+            self.deliver(by, PeerLost(now_ns, send.to))
 
 
 class CoupledDomain(Driver):
     """Feeds a workload to one of several domains.
 
     ready_ns: when each job of a group was first ready but could not start, or ``NEVER``.
-    held_node_ns: node-nanoseconds that jobs held idle.
     """
 
     def __init__(
@@ -72,53 +72,65 @@ class CoupledDomain(Driver):
         engine: Engine,
         exchange: Exchange,
         workload: Workload,
-        scheduler: CoupledScheduler,
+        queue: CoupledQueue,
         estimates: Estimates,
         groups: Mapping[int, Group],
     ) -> None:
         super().__init__(engine, workload, estimates)
         self.ready_ns = array("q", [NEVER]) * len(workload)
-        self.held_node_ns = 0
-        self._coupled = scheduler
+        self._queue = queue
         self._exchange = exchange
-        self._hold_ns: dict[int, int] = {}
-        exchange.domains[scheduler.name] = self
-        for index, group in groups.items():
-            scheduler.handle(JobAnnounced(0, index, group))
+        self._prepared: dict[int, PrepareOn] = {}
+        self.name = queue.coupling.name
+        exchange.domains[self.name] = self
+        engine.at(0, END, self._announce, groups)
 
     @property
     def counts(self) -> dict[str, int]:
         """How often each branch of a decision was taken."""
-        return asdict(self._coupled.counts)
+        return dict(msgspec.structs.asdict(self._queue.coupling.counts))
+
+    @property
+    def held_node_ns(self) -> int:
+        """Node-nanoseconds that jobs held idle."""
+        return self._queue.coupling.counts.held_node_ns
+
+    def _announce(self, groups: Mapping[int, Group]) -> None:
+        for index, group in groups.items():
+            submit_ns = self._workload.submit_ns[index]
+            self._feed(JobAnnounced(0, submit_ns, index, group))
 
     def _feed(self, event: Event) -> None:
-        self._exchange.deliver(self._coupled.name, event)
+        self._exchange.deliver(self.name, event)
 
     def receive(self, event: Event) -> None:
         """Carries out the commands that follow from an event here or in another domain."""
-        now_ns = self._engine.now_ns
-        for command in self._coupled.handle(event):
-            if isinstance(command, StartJob):
-                self._end_hold(command.job.number, command.job.size)
-                self._start(command)
-            elif isinstance(command, Ask):
-                self._exchange.ask(self._coupled.name, command)
-            elif isinstance(command, Reply):
-                self._exchange.reply(command)
-            elif isinstance(command, WakeAt):
-                self._wake_at(command)
-            else:
-                index = command.job.number
-                if isinstance(command, ReleaseJob):
-                    self._end_hold(index, command.job.size)
-                    continue
-                if isinstance(command, HoldJob):
-                    self._hold_ns[index] = now_ns
-                if self.ready_ns[index] == NEVER:
-                    self.ready_ns[index] = now_ns
+        for command in self._queue.handle(event):
+            self._carry_out(command)
 
-    def _end_hold(self, index: int, size: int) -> None:
-        """Adds up the node time of the job's hold, if it held nodes."""
-        since_ns = self._hold_ns.pop(index, None)
-        if since_ns is not None:
-            self.held_node_ns += (self._engine.now_ns - since_ns) * size
+    def _carry_out(self, command: Command) -> None:
+        now_ns = self._engine.now_ns
+        match command:
+            case StartJob():
+                self._start(command)
+            case Send():
+                self._exchange.send(self.name, command)
+            case WakeAt():
+                self._wake_at(command)
+            case PrepareOn():
+                self._prepared[command.job.number] = command
+                self._feed(JobPrepared(now_ns, command.job.number))
+            case GoJob():
+                prepared = self._prepared.pop(command.number)
+                self._start(StartJob(prepared.job, prepared.nodes))
+            case EndJob():
+                del self._prepared[command.number]
+                self._feed(JobFailedToStart(now_ns, command.number, requeue=True))
+            case HoldJob():
+                self._note_ready(command.number)
+            case ReleaseJob() if command.why is Released.YIELD:
+                self._note_ready(command.number)
+
+    def _note_ready(self, index: int) -> None:
+        if self.ready_ns[index] == NEVER:
+            self.ready_ns[index] = self._engine.now_ns

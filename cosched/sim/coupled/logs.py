@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from cosched.core.cluster.coupling.messages import Scheme
-from cosched.core.cluster.coupling.settings import CouplingSettings
+from cosched.core.cluster.coupling.settings import CouplingSettings, Scheme
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.sim.coupled.pairs import Mates, by_share, by_vicinity

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from cosched.core.cluster.coupling.messages import Group, Timing
+from cosched.core.cluster.coupling.groups import Group, Timing
 from cosched.core.errors import CoschedError
 from cosched.core.units import NS_PER_S
 from cosched.sim.logs.workload import Workload
@@ -62,7 +62,7 @@ def groups_of(
             tuple(names[place] for place in members),
             timing,
             delay_ns,
-            leader=names[0] if timing is Timing.AFTER else "",
+            leader=names[min(members)] if timing is Timing.AFTER else "",
         )
         for place, index in members.items():
             groups[place][index] = group

@@ -16,9 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from cosched.core.cluster.coupling.messages import Group, Timing
-from cosched.core.cluster.coupling.scheduler import CoupledScheduler
+from cosched.core.cluster.coupling.groups import Group, Rights, Timing
+from cosched.core.cluster.coupling.machine import Coupling as Machine
+from cosched.core.cluster.coupling.queue import CoupledQueue
 from cosched.core.cluster.coupling.settings import CouplingSettings
+from cosched.core.cluster.queue.rows import SharedQueue
 from cosched.core.cluster.queue.scheduler import POLICIES
 from cosched.core.units import NS_PER_S
 from cosched.sim.coupled.domains import CoupledDomain, Exchange
@@ -95,7 +97,7 @@ def simulate(
             engine,
             exchange,
             log,
-            CoupledScheduler(name, ((0, log.machine - 1),), POLICIES[how.policy], own),
+            make_queue(name, log.machine, how.policy, own, names),
             how.estimates,
             its_groups,
         )
@@ -125,6 +127,15 @@ def simulate(
             for log, domain, its_groups in zip(logs, domains, groups, strict=True)
         ),
     )
+
+
+def make_queue(
+    name: str, machine: int, policy: str, settings: CouplingSettings, names: Sequence[str]
+) -> CoupledQueue:
+    """Returns the queue of a simulated domain; the users of all domains are the same."""
+    queue = SharedQueue(((0, machine - 1),), POLICIES[policy], grace_ns=None, rows=1)
+    rights = Rights(same_names=frozenset(names))
+    return CoupledQueue(queue, Machine(name, settings, rights))
 
 
 def _kept(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cosched.core.cluster.coupling.messages import Timing
+from cosched.core.cluster.coupling.groups import Timing
 from cosched.core.units import format_duration
 from cosched.sim.coupled.logs import CoupledOutcome
 from cosched.sim.queue.table import duration, left_out

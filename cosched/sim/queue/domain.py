@@ -100,5 +100,5 @@ class Domain(Driver):
         for command in self._scheduler.handle(event):
             if isinstance(command, StartJob):
                 self._start(command)
-            else:
+            elif isinstance(command, WakeAt):
                 self._wake_at(command)

@@ -9,12 +9,12 @@ from random import Random
 
 from hypothesis import strategies as st
 
-from cosched.core.cluster.coupling.messages import Answered, Asked, Scheme, Timing
-from cosched.core.cluster.coupling.scheduler import CoupledScheduler
-from cosched.core.cluster.coupling.settings import CouplingSettings
-from cosched.core.cluster.queue.scheduler import POLICIES
+from cosched.core.cluster.coupling.engine import Received
+from cosched.core.cluster.coupling.groups import Timing
+from cosched.core.cluster.coupling.settings import CouplingSettings, Scheme
 from cosched.sim.coupled.domains import CoupledDomain, Exchange
 from cosched.sim.coupled.pairs import groups_of
+from cosched.sim.coupled.runs import make_queue
 from cosched.sim.engine import END, SUBMIT, Engine
 from cosched.sim.logs.workload import Estimates
 from tests.unit.cluster.queue_workloads import workload_of
@@ -89,7 +89,7 @@ class SlowExchange(Exchange):
         self._delay = partial(Random(seed).randint, 0, slowest)
 
     def deliver(self, to, event) -> None:
-        if not isinstance(event, (Asked, Answered)):
+        if not isinstance(event, Received):
             super().deliver(to, event)
             return
         now = self._engine.now_ns + self._delay()
@@ -115,11 +115,8 @@ def run(
                 engine,
                 exchange,
                 workload_of(system.jobs[place], machine),
-                CoupledScheduler(
-                    name,
-                    ((0, machine - 1),),
-                    POLICIES[system.policies[place]],
-                    system.settings[place],
+                make_queue(
+                    name, machine, system.policies[place], system.settings[place], names
                 ),
                 Estimates.LOG,
                 groups[place],

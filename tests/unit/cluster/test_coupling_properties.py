@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosched.core.cluster.coupling.messages import Scheme, Timing
-from cosched.core.cluster.coupling.settings import CouplingSettings
+from cosched.core.cluster.coupling.groups import Timing
+from cosched.core.cluster.coupling.settings import CouplingSettings, Patience, Scheme
 from cosched.sim.engine import NEVER
 from tests.unit.cluster.coupled_workloads import RELEASE, System, run, starts, systems
 
@@ -102,7 +102,7 @@ def test_mates_start_within_their_time(count, data, delay):
 def test_promise_causes_a_pass_at_once():
     """The second machine has a node to spare, which a wide job ahead keeps from the mate:
     promised, the mate goes first, and nothing else happens before its time is over."""
-    settings = CouplingSettings(release_ns=9, match_first=True, pause_ns=1)
+    settings = CouplingSettings(release_ns=9, older_first=True, pause_ns=1)
     system = System(
         machines=[1, 2],
         jobs=[[(18, 1, 1, 1)], [(12, 8, 1, 8), (12, 1, 2, 1), (12, 1, 1, 3)]],
@@ -218,8 +218,16 @@ def test_messages_that_cross(count, data, slowest, seed):
     longer than a message takes, or a hold for another domain does not last."""
     system = data.draw(systems(domains=count))
     period = 200 * slowest
+    patience = Patience(
+        resend_ns=4 * slowest,
+        answer_ns=20 * slowest,
+        prepare_ns=40 * slowest,
+        doubt_ns=160 * slowest,
+        retry_ns=10 * slowest,
+    )
     patient = [
-        replace(one, release_ns=period, pause_ns=period // 4) for one in system.settings
+        replace(one, release_ns=period, pause_ns=period // 4, patience=patience)
+        for one in system.settings
     ]
     domains = run(replace(system, settings=patient), 10_000 * period, slowest, seed)
     check_machines(system, domains)
@@ -243,9 +251,9 @@ def test_without_groups_it_is_the_queue_alone(system):
     assert starts(replace(alone, down=frozenset({1})))[0] == starts(alone)[0]
 
 
-def figure_2(release, match_first=False) -> System:
+def figure_2(release, older_first=False) -> System:
     """Figure 2 of the paper: a1 and b2 hold six nodes and wait for b1 and a2."""
-    hold = CouplingSettings(release_ns=release, match_first=match_first)
+    hold = CouplingSettings(release_ns=release, older_first=older_first)
     return System(
         machines=[10, 10],
         jobs=[[(0, 5, 6, 5), (1, 5, 6, 5)], [(0, 5, 6, 5), (1, 5, 6, 5)]],
@@ -259,15 +267,15 @@ def test_hold_and_hold_deadlock_without_release():
     assert starts(figure_2(None)) == [[NEVER, NEVER], [NEVER, NEVER]]
 
 
-@pytest.mark.parametrize("match_first", [False, True])
-def test_a_release_ends_the_deadlock(match_first):
-    assert starts(figure_2(RELEASE, match_first)) == [[14, 9], [9, 14]]
+@pytest.mark.parametrize("older_first", [False, True])
+def test_a_release_ends_the_deadlock(older_first):
+    assert starts(figure_2(RELEASE, older_first)) == [[14, 9], [9, 14]]
 
 
-def taking_turns(match_first: bool) -> System:
+def taking_turns(older_first: bool) -> System:
     """Four pairs, each as large as both machines, that queue in another order in each.
     In the second domain a job that has no mate runs first."""
-    hold = CouplingSettings(release_ns=RELEASE, match_first=match_first)
+    hold = CouplingSettings(release_ns=RELEASE, older_first=older_first)
     return System(
         machines=[1, 1],
         jobs=[[(0, 3, 1, 3)] * 4, [(0, 5, 1, 5)] + [(0, 3, 1, 3)] * 4],
@@ -277,10 +285,10 @@ def taking_turns(match_first: bool) -> System:
     )
 
 
-def test_release_without_match_first_can_starve_pairs():
+def test_release_without_older_first_can_starve_pairs():
     """Lowest priority for one pass is not enough: two jobs alternate in each domain, and
     neither's mate is one of the two that alternate in the other."""
-    begins = starts(taking_turns(match_first=False), until=1000 * RELEASE)
+    begins = starts(taking_turns(older_first=False), until=1000 * RELEASE)
     assert begins == [[NEVER] * 4, [0] + [NEVER] * 4]
-    begins = starts(taking_turns(match_first=True), until=1000 * RELEASE)
+    begins = starts(taking_turns(older_first=True), until=1000 * RELEASE)
     assert NEVER not in itertools.chain(*begins)

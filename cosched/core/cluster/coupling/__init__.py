@@ -1,5 +1,7 @@
 """Starts jobs of several domains together (Tang et al., IPDPS 2011): hold and yield.
 
-``scheduler.CoupledScheduler`` is the state machine of one domain. ``run_job`` is the
-paper's Algorithm 1. ``protocol`` defines the messages between domains.
+``machine.Coupling`` is the state machine of one domain. ``ready`` has the decisions of the
+paper, ``rounds`` the start of a group's jobs on all domains or on none, ``mail`` the
+messages between domains. ``engine`` defines what a domain's batch system must do.
+``queue.CoupledQueue`` connects the machine with our own queue.
 """

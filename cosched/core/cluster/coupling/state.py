@@ -1,112 +1,268 @@
-"""Holds the state of one domain and its changes; makes no decisions.
-
-Each change appends a command for the driver.
-"""
+"""Holds the state of one coupled domain. Plain data: it can be written and read back."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass, field
+from enum import Enum
 
-from cosched.core.cluster.coupling.members import Member, Members
-from cosched.core.cluster.coupling.messages import Command, HoldJob, ReleaseJob
-from cosched.core.cluster.coupling.protocol import DomainName, MateState
-from cosched.core.cluster.coupling.settings import CouplingSettings
-from cosched.core.cluster.queue.messages import Job, JobId, StartJob
-from cosched.core.cluster.queue.planner import NO_RULES, PassRules
-from cosched.core.cluster.queue.scheduler import QueueScheduler
-from cosched.core.errors import CoschedError
+import msgspec
+
+from cosched.core.cluster.coupling.engine import Found
+from cosched.core.cluster.coupling.groups import DomainName, Group, GroupName
+from cosched.core.cluster.coupling.mail.messages import (
+    Addresses,
+    Answer,
+    Cause,
+    Question,
+    RoundId,
+)
+from cosched.core.cluster.queue.messages import JobId
 
 
-@dataclass(slots=True)
-class Counts:
-    """Counts how often each branch was taken."""
+class Stage(str, Enum):
+    """How far a job of a group is in its own domain."""
+
+    UNSUBMITTED = "unsubmitted"  #: announced, not in the queue yet
+    QUEUING = "queuing"
+    READY = "ready"  #: it has nodes, and its mates are asked
+    HOLDING = "holding"  #: it has nodes and waits for its mates
+    PREPARING = "preparing"
+    PREPARED = "prepared"  #: it waits for the decision about its round
+    RUNNING = "running"
+    OVER = "over"
+
+    @property
+    def has_nodes(self) -> bool:
+        """Whether the job has nodes and could be prepared."""
+        return self in (Stage.READY, Stage.HOLDING)
+
+
+class Owed(msgspec.Struct, frozen=True):
+    """An answer that is not ready yet. peer: this domain itself, for its own rounds."""
+
+    peer: DomainName
+    incarnation: int
+    number: int
+
+
+class Member(msgspec.Struct):
+    """This domain's job of a group, from its announcement until it is forgotten.
+
+    older_ns: the wall time of the group's first announcement, as far as it is known here.
+    since_ns: the begin of the stage. asking: the question that it waits for.
+    aside: the epoch of the queue in which it is not offered again.
+
+    round: the round that has its nodes. seen, failed: the newest round, and the newest that
+    failed, of each coordinator. went: the round with which it began. trying: the engine
+    looks for nodes for this round. pin_ns: how long it waits for the next step of the
+    round. vote_ns: when its promise to wait for the decision ends. without: domains that
+    have no job of the group.
+
+    lease_ns: the end of its hold. released_ns: when it last released its nodes.
+    promise_ns: when its promised start is due; promised: for a round that has not gone.
+    due_ns: its earliest start. retry_ns: when it asks again. trouble_ns: since when the
+    domain of a mate does not answer, or does not have the group.
+
+    mates: the numbers of the other jobs, as far as they are known, by domain.
+    ready_ns: when it was first ready. own: it has nodes because it was its turn, not for a
+    round. starting: it begins once it is prepared. cause, cause_at: why it did not begin
+    last time, and which domain said so. alone: why it began without a mate, if it did.
+    """
+
+    number: JobId
+    group: Group
+    digest: str
+    user: str
+    older_ns: int
+    stage: Stage = Stage.UNSUBMITTED
+    since_ns: int = 0
+    size: int = 0
+    asking: int | None = None
+    aside: int = -1
+    round: RoundId | None = None
+    seen: dict[DomainName, RoundId] = {}
+    failed: dict[DomainName, RoundId] = {}
+    went: RoundId | None = None
+    trying: RoundId | None = None
+    owed: Owed | None = None
+    pin_ns: int | None = None
+    vote_ns: int | None = None
+    lease_ns: int | None = None
+    released_ns: int | None = None
+    promise_ns: int | None = None
+    promised: RoundId | None = None
+    without: list[DomainName] = []
+    due_ns: int | None = None
+    retry_ns: int | None = None
+    trouble_ns: int | None = None
+    ready_ns: int | None = None
+    own: bool = False
+    starting: bool = False
+    yields: int = 0
+    asked: int = 0
+    cause: Cause | None = None
+    cause_at: DomainName = ""
+    mates: dict[DomainName, JobId] = {}
+    address: str = ""
+    addresses: Addresses = ()
+    alone: str = ""
+
+    @property
+    def rank(self) -> tuple[int, GroupName]:
+        """Returns the key of the group by age, the same in all domains."""
+        return self.older_ns, self.group.name
+
+    def note_round(self, round_id: RoundId) -> None:
+        """Notes that a round has asked for the job."""
+        self.seen[round_id[0]] = max(round_id, self.seen.get(round_id[0], round_id))
+
+    def note_failed(self, round_id: RoundId) -> None:
+        """Notes that a round has failed."""
+        self.failed[round_id[0]] = max(round_id, self.failed.get(round_id[0], round_id))
+
+    def is_over(self, round_id: RoundId) -> bool:
+        """Returns whether a round has failed, or a later one of its coordinator came."""
+        name = round_id[0]
+        if name in self.failed and round_id <= self.failed[name]:
+            return True
+        return name in self.seen and round_id < self.seen[name]
+
+    @property
+    def is_idle(self) -> bool:
+        """Returns whether the job holds, and nothing is asked about it."""
+        return self.stage is Stage.HOLDING and self.round is None and self.asking is None
+
+    @property
+    def waits(self) -> bool:
+        """Returns whether the job queues, or has nodes and has not begun."""
+        return self.stage not in (Stage.UNSUBMITTED, Stage.RUNNING, Stage.OVER)
+
+
+def is_until(other: RoundId | None, round_id: RoundId) -> bool:
+    """Returns whether ``other`` is this round, or an earlier one of its coordinator."""
+    return other is not None and other[0] == round_id[0] and other <= round_id
+
+
+class Round(msgspec.Struct):
+    """An attempt to start the jobs of a group.
+
+    by: the domain whose job was ready. asked: the domains that take part. invited: those
+    that were asked for nodes.
+    reserved, promised, absent: their answers. ready: open Ready questions of domains whose
+    job is ready. preparing: whether all have nodes. prepared: their addresses. began_ns:
+    the begin of the round, then of its preparation.
+    """
+
+    id: RoundId
+    group: GroupName
+    by: DomainName
+    began_ns: int
+    asked: list[DomainName] = []
+    invited: list[DomainName] = []
+    reserved: list[DomainName] = []
+    promised: list[DomainName] = []
+    absent: dict[DomainName, str] = {}
+    ready: dict[DomainName, Owed] = {}
+    preparing: bool = False
+    prepared: dict[DomainName, str] = {}
+
+    @property
+    def awaited(self) -> list[DomainName]:
+        """Returns the domains that have not answered whether they have nodes."""
+        answered = {*self.reserved, *self.promised, *self.absent}
+        return [name for name in self.asked if name not in answered]
+
+
+class Decision(msgspec.Struct):
+    """A round that goes. open: the domains that have not confirmed it."""
+
+    id: RoundId
+    addresses: Addresses
+    open: list[DomainName]
+
+
+class Open(msgspec.Struct):
+    """A question without an answer. heard_ns: when it was sent first, or when the other
+    domain last was at work on it. next_ns: when it is sent again."""
+
+    to: DomainName
+    question: Question
+    job: JobId | None
+    first_ns: int
+    heard_ns: int
+    next_ns: int
+    times: int = 1
+
+
+class Peer(msgspec.Struct):
+    """What is known of another domain.
+
+    incarnation, floor: of its questions. answers: those given to it, by the number of the
+    question. down: it does not answer, since down_ns.
+    """
+
+    incarnation: int = 0
+    floor: int = 0
+    answers: dict[int, Answer] = {}
+    down: bool = False
+    down_ns: int = 0
+
+
+class Counts(msgspec.Struct):
+    """Counts how often each branch was taken. held_node_ns: nodes times ns held idle.
+    sync_ns: from ready to begin, over all started jobs."""
 
     asked: int = 0
+    resent: int = 0
+    rounds: int = 0
+    rounds_failed: int = 0
+    gone: int = 0
     holds: int = 0
     yields: int = 0
     yields_by_held_cap: int = 0
+    yields_to_older: int = 0
     holds_by_yield_cap: int = 0
     not_due: int = 0
     releases: int = 0
-    started_by_mate: int = 0
     tries: int = 0
-    tries_refused: int = 0  #: too few free nodes, so no pass was made
-    busy: int = 0  #: refused during a pass of this domain
+    tries_refused: int = 0
+    busy: int = 0
     promises: int = 0
     promises_broken: int = 0
+    lapsed: int = 0
+    doubts: int = 0
+    started_alone: int = 0
+    peers_down: int = 0
+    dropped: int = 0  #: messages that were late, repeated or forged
+    refused: int = 0
+    held_node_ns: int = 0
+    sync_ns: int = 0
+    started: int = 0
 
 
-@dataclass(slots=True)
-class DomainState:
-    """The state of one domain. held: held nodes. commands: not handed out yet."""
+class State(msgspec.Struct):
+    """Everything that a coupled domain remembers.
+
+    epoch: grows whenever the queue may offer other jobs. ticked_ns: the time of the last
+    tick. released_ns: when jobs last released nodes. wake_ns: the wake-up that was ordered.
+    recovering: after a restart, until the engine has reported its jobs; found: what it has
+    reported, with the jobs' sizes.
+    """
 
     name: DomainName
-    settings: CouplingSettings
-    queue: QueueScheduler
-    members: Members = field(default_factory=Members)
-    counts: Counts = field(default_factory=Counts)
-    commands: list[Command] = field(default_factory=list)
+    incarnation: int = 1
+    next_number: int = 1
     now_ns: int = 0
-    held: int = 0
-
-    def start(self, job: Job) -> None:
-        """Starts the job now."""
-        nodes = self.queue.occupy(job, self.now_ns)
-        self.members.start(job.number, self.now_ns)
-        self.commands.append(StartJob(job, nodes))
-
-    def hold(self, job: Job) -> None:
-        """Gives the job its nodes without starting it."""
-        nodes = self.queue.occupy(job, self.now_ns)
-        self.held += job.size
-        self.counts.holds += 1
-        self.members[job.number].state = MateState.HOLDING
-        self.commands.append(HoldJob(job, nodes))
-
-    def release(self, member: Member) -> None:
-        """Releases the nodes of a holding job; it waits in the queue again."""
-        job = member.job
-        if job is None:
-            raise CoschedError(f"job {member.number} cannot release nodes: it has none")
-        self.queue.restore(job)
-        self.held -= job.size
-        self.counts.releases += 1
-        member.state = MateState.QUEUING
-        member.own_hold = False
-        self.commands.append(ReleaseJob(job))
-
-    def start_held(self, mate: Member) -> bool:
-        """Starts a holding job; returns False if it does not hold."""
-        if mate.state is not MateState.HOLDING or mate.job is None:
-            return False
-        self.held -= mate.job.size
-        nodes = self.queue.restart(mate.job, self.now_ns)
-        self.counts.started_by_mate += 1
-        self.members.start(mate.number, self.now_ns)
-        self.commands.append(StartJob(mate.job, nodes))
-        return True
-
-    def start_asked(self, job: Job) -> None:
-        """Starts a job because a mate's domain asked for it."""
-        self.counts.started_by_mate += 1
-        self.start(job)
-
-    def rules(
-        self,
-        left_out: Collection[JobId] = (),
-        last: Collection[JobId] = (),
-    ) -> PassRules:
-        """Returns the rules of a pass: promised jobs first, yielded jobs moved forward."""
-        raised: dict[JobId, int] = {}
-        promised: list[JobId] = []
-        for member in self.members.waiting.values():
-            if member.state is not MateState.QUEUING:
-                continue
-            if member.promised_ns is not None:
-                promised.append(member.number)
-            elif self.settings.raise_by and member.yields:
-                raised[member.number] = member.yields * self.settings.raise_by
-        if not (left_out or last or raised or promised):
-            return NO_RULES
-        return PassRules(promised, last, left_out, raised)
+    capacity: int = 0
+    epoch: int = 0
+    ticked_ns: int = 0
+    released_ns: int | None = None
+    wake_ns: int | None = None
+    recovering: bool = False
+    found: dict[JobId, tuple[Found, int]] = {}
+    members: dict[JobId, Member] = {}
+    groups: dict[GroupName, JobId] = {}
+    rounds: dict[GroupName, Round] = {}
+    decisions: dict[GroupName, list[Decision]] = {}
+    questions: dict[int, Open] = {}
+    peers: dict[DomainName, Peer] = {}
+    counts: Counts = msgspec.field(default_factory=Counts)

@@ -20,7 +20,7 @@ if its job was moved up.
 Invariants after every pass: no reservation is in the past. The profile is the free nodes
 minus the reservations, plus the expected ends of running jobs. It is never negative.
 
-Limits: a job starts when its reservation is due; the caller cannot decline it.
+Limits: a job starts when its reservation is due; passes have no other rules.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ from cosched.core.errors import CoschedError
 
 class Conservative(Planner):
     """Conservative backfill; ``order`` ranks the jobs when plans are compressed."""
+
+    takes_rules = False
 
     def __init__(self, ledger: Ledger, order: Order) -> None:
         super().__init__(ledger, order)
@@ -101,7 +103,7 @@ class Conservative(Planner):
         self._given_back.clear()
         self._removed = self._resized = False
         positions: list[int] = []
-        for arrival, number in self._take_due(now_ns):
+        for arrival in self._take_due(now_ns):
             position = bisect_left(self._arrivals, arrival)
             in_order = position == len(positions)
             positions.append(position)
@@ -109,8 +111,7 @@ class Conservative(Planner):
                 self.counts.started_in_order += 1
             else:
                 self.counts.backfilled += 1
-            if (yield self.queue[position]) is False:
-                raise CoschedError(f"job {number} has a reservation and must start")
+            yield self.queue[position]
         for position in reversed(positions):
             del self.queue[position], self._arrivals[position]
 
@@ -118,14 +119,14 @@ class Conservative(Planner):
         self._drop_outdated()
         return self._due[0][0] if self._due else None
 
-    def _take_due(self, now_ns: int) -> list[tuple[int, JobId]]:
-        """Removes the due reservations; returns (arrival, number) of their jobs, sorted."""
+    def _take_due(self, now_ns: int) -> list[int]:
+        """Removes the due reservations; returns the arrivals of their jobs, sorted."""
         due = self._due
         taken = []
         while due and due[0][0] <= now_ns:
             start_ns, arrival, number = heappop(due)
             if self._is_current(start_ns, arrival, number):
-                taken.append((arrival, number))
+                taken.append(arrival)
                 del self._start_ns[number], self._arrival[number]
         return sorted(taken)
 

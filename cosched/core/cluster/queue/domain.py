@@ -23,14 +23,16 @@ from cosched.core.cluster.queue import messages as queue
 from cosched.core.cluster.queue.ledger import OVERRUN_NS
 from cosched.core.cluster.queue.messages import Job, JobId, StartJob, WakeAt
 from cosched.core.cluster.queue.nodes import Intervals, count
+from cosched.core.cluster.queue.planner import PassRules
 from cosched.core.cluster.queue.scheduler import Policy, QueueScheduler
 from cosched.core.errors import CoschedError
 
 
 class Why(Enum):
-    """Why a job must end."""
+    """Why a job must end. withdrawn: it was prepared, and waits in the queue again."""
 
     CANCELLED = "cancelled"
+    WITHDRAWN = "withdrawn"
     NODE_LOST = "node lost"
     WALLTIME = "walltime"
 
@@ -45,7 +47,8 @@ class JobCancelled:
 
 @dataclass(frozen=True, slots=True)
 class JobFailedToStart:
-    """A job did not begin on its nodes, which are free again. requeue: it waits again."""
+    """A job did not begin on its nodes, which are free again. requeue: it waits again.
+    A gated job may also have lost its reservation."""
 
     now_ns: int
     number: JobId
@@ -54,7 +57,8 @@ class JobFailedToStart:
 
 @dataclass(frozen=True, slots=True)
 class JobRecovered:
-    """After a restart the agents report a job that runs since ``since_ns``."""
+    """After a restart the agents report a job that runs since ``since_ns``; a gated job has
+    its nodes since then, and has not begun."""
 
     now_ns: int
     job: Job
@@ -92,7 +96,22 @@ class SettingsChanged:
 
     now_ns: int
     policy: Policy
-    grace_ns: int
+    grace_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RulesChanged:
+    """Passes have these exceptions from the order from now on."""
+
+    now_ns: int
+    rules: PassRules
+
+
+@dataclass(frozen=True, slots=True)
+class ReservationHit:
+    """A node that is reserved for a gated job is lost: release the reservation."""
+
+    number: JobId
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,37 +141,41 @@ Event = (
     | NodesDrained
     | NodesJoined
     | SettingsChanged
+    | RulesChanged
 )
-Command = queue.Command | EndJob
+Command = queue.Command | EndJob | ReservationHit
 
 
 @dataclass(slots=True)
 class Running:
-    """A running job. limit_ns: when it must end. ending: it was ordered to end."""
+    """A running job. limit_ns: when it must end; None: never. ending: it was ordered to
+    end. begun: False if it only has reserved nodes."""
 
     job: Job
     since_ns: int
-    limit_ns: int
+    limit_ns: int | None
     ending: bool = False
+    begun: bool = True
 
     def at_least(self, walltime_ns: int) -> Running:
         """Returns it with this walltime if that is longer; its limit moves, too."""
         more_ns = max(0, walltime_ns - self.job.walltime_ns)
         job = replace(self.job, walltime_ns=self.job.walltime_ns + more_ns)
-        return replace(self, job=job, limit_ns=self.limit_ns + more_ns)
+        limit_ns = None if self.limit_ns is None else self.limit_ns + more_ns
+        return replace(self, job=job, limit_ns=limit_ns)
 
 
 class DomainQueue:
     """Decides when the jobs of a live domain start, and which must end.
 
-    grace_ns: how long a job may run on after its walltime.
+    grace_ns: how long a job may run on after its walltime; None: forever.
     """
 
     def __init__(
         self,
         nodes: Intervals,
         policy: Policy,
-        grace_ns: int,
+        grace_ns: int | None,
         overrun_ns: int = OVERRUN_NS,
     ) -> None:
         self._scheduler = QueueScheduler(nodes, policy, overrun_ns)
@@ -168,13 +191,37 @@ class DomainQueue:
         return self._scheduler
 
     def running(self, number: JobId) -> Running:
-        """Returns a running job, for reading."""
-        return self._running[number]
+        """Returns a running job, or one that has reserved nodes, for reading."""
+        job = self._scheduler.reserved.get(number)
+        if job is None:
+            return self._running[number]
+        end_ns = next(end_ns for each, end_ns in self.ends() if each == number)
+        return Running(job, end_ns - job.walltime_ns, None, begun=False)
 
     def adopt(self, running: Running, nodes: Intervals) -> None:
         """Takes a job of another queue, which runs on these nodes. They must be free."""
+        if not running.begun:
+            self._scheduler.reserve_exactly(running.job, nodes, running.since_ns)
+            return
         self._scheduler.occupy_exactly(running.job, nodes, running.since_ns)
         self._keep(replace(running))
+
+    @property
+    def takes_rules(self) -> bool:
+        """Returns whether passes can have exceptions from the order."""
+        return self._scheduler.planner.takes_rules
+
+    def waits(self, number: JobId) -> bool:
+        """Returns whether a job waits in the queue."""
+        return self._scheduler.waits(number)
+
+    def is_reserved(self, number: JobId) -> bool:
+        """Returns whether a gated job has nodes and has not begun."""
+        return number in self._scheduler.reserved
+
+    def expected_ns(self, size: int, now_ns: int) -> int:
+        """Returns when ``size`` nodes are expected to be free if no job starts."""
+        return self._scheduler.expected_ns(size, now_ns)
 
     def ends(self) -> list[tuple[JobId, int]]:
         """Returns the running jobs and when they are expected to end, in ns."""
@@ -189,11 +236,21 @@ class DomainQueue:
             case queue.JobSubmitted():
                 return self._passed_on(event)
             case queue.JobEnded():
-                self._expect_running(event.number)
-                del self._running[event.number]
+                if event.number not in self._scheduler.reserved:
+                    self._expect_running(event.number)
+                    del self._running[event.number]
                 return self._passed_on(event)
+            case queue.ReservedJobBegan():
+                job = self._scheduler.reserved[event.number]
+                self._note_start(job, event.now_ns)
+                return self._passed_on(event)
+            case queue.ReservedJobReleased():
+                return self._passed_on(event)
+            case RulesChanged():
+                self._scheduler.rules = event.rules
+                return ()
             case JobCancelled():
-                return self._cancel(event.number)
+                return self._cancel(event.number, event.now_ns)
             case JobFailedToStart():
                 self._fail(event)
                 return ()
@@ -201,9 +258,7 @@ class DomainQueue:
                 self._recover(event)
                 return ()
             case NodesLost():
-                hit = self._scheduler.withdraw(event.nodes)
-                ends = (self._end(number, Why.NODE_LOST) for number in hit)
-                return tuple(command for end in ends for command in end)
+                return self._lose(event.nodes)
             case NodesDrained():
                 self._scheduler.withdraw(event.nodes)
                 return ()
@@ -243,17 +298,29 @@ class DomainQueue:
         return tuple(commands)
 
     def _note_start(self, job: Job, since_ns: int) -> None:
-        limit_ns = since_ns + job.walltime_ns + self._grace_ns
+        limit_ns = None
+        if self._grace_ns is not None:
+            limit_ns = since_ns + job.walltime_ns + self._grace_ns
         self._keep(Running(job, since_ns, limit_ns))
 
     def _keep(self, running: Running) -> None:
         self._running[running.job.number] = running
-        heappush(self._limits, (running.limit_ns, running.job.number))
+        if running.limit_ns is not None:
+            heappush(self._limits, (running.limit_ns, running.job.number))
 
     def _is_over(self, limit: tuple[int, JobId]) -> bool:
         """Returns whether a limit has no effect: its job ended, or must end already."""
         running = self._running.get(limit[1])
         return running is None or running.ending
+
+    def _lose(self, nodes: Intervals) -> tuple[Command, ...]:
+        commands: list[Command] = []
+        for number in self._scheduler.withdraw(nodes):
+            if number in self._scheduler.reserved:
+                commands.append(ReservationHit(number))
+            else:
+                commands += self._end(number, Why.NODE_LOST)
+        return tuple(commands)
 
     def _end(self, number: JobId, why: Why) -> tuple[Command, ...]:
         running = self._running.get(number)
@@ -262,15 +329,22 @@ class DomainQueue:
         running.ending = True
         return (EndJob(number, why),)
 
-    def _cancel(self, number: JobId) -> tuple[Command, ...]:
+    def _cancel(self, number: JobId, now_ns: int) -> tuple[Command, ...]:
         waiting = self._scheduler.job(number)
         if waiting is not None:
             self._scheduler.remove(waiting)
+            return ()
+        if number in self._scheduler.reserved:
+            self._scheduler.handle(queue.JobEnded(now_ns, number))
             return ()
         self._expect_running(number)
         return self._end(number, Why.CANCELLED)
 
     def _fail(self, event: JobFailedToStart) -> None:
+        if event.number in self._scheduler.reserved:
+            kind = queue.ReservedJobReleased if event.requeue else queue.JobEnded
+            self._scheduler.handle(kind(event.now_ns, event.number))
+            return
         self._expect_running(event.number)
         running = self._running.pop(event.number)
         self._scheduler.handle(queue.JobEnded(event.now_ns, event.number))
@@ -283,6 +357,9 @@ class DomainQueue:
                 f"job {event.job.number} wants {event.job.size} nodes, but the agents "
                 f"report {count(event.nodes)}"
             )
+        if event.job.gated:
+            self._scheduler.reserve_exactly(event.job, event.nodes, event.since_ns)
+            return
         self._scheduler.occupy_exactly(event.job, event.nodes, event.since_ns)
         self._note_start(event.job, event.since_ns)
 

@@ -8,7 +8,7 @@ the first job beyond its reservation; other jobs may be delayed.
 In order of arrival, a pass skips the jobs that the last pass turned down. They cannot
 start until a job ends or an expected end is put off: the free nodes have not grown, and
 time only brings the shadow time nearer. So a submission costs the same for any length of
-the queue. After a pass with rules, or with a declined job, the next pass reads all jobs.
+the queue. After a pass with rules the next pass reads all jobs.
 
 Limits: if the order changes with time, the reservation may move to another job. A
 reservation is only as good as the walltimes of the running jobs.
@@ -62,7 +62,6 @@ class Easy(Planner):
 
     def ready(self, now_ns: int, rules: PassRules = NO_RULES) -> Offers:
         ledger = self._ledger
-        declined = 0
         if ledger.ends and ledger.ends[0][0] <= now_ns:
             self.counts.overruns += len(ledger.extend(now_ns))
         whole = ledger.capacity == ledger.total
@@ -83,10 +82,8 @@ class Easy(Planner):
                     self._shadow_ns, self._extra = ledger.shadow(job.size)
                     break
                 first += 1
-                if (yield job) is False:
-                    declined += 1
-                else:
-                    positions.append(first - 1)
+                yield job
+                positions.append(first - 1)
             self.counts.started_in_order += len(positions)
             first += 1  # skips the reserved job
         in_order = len(positions)
@@ -98,9 +95,7 @@ class Easy(Planner):
             beyond = now_ns + job.walltime_ns > shadow_ns
             if beyond and size > extra:
                 continue
-            if (yield job) is False:
-                declined += 1
-                continue
+            yield job
             if beyond:
                 extra -= size
             positions.append(position)
@@ -110,8 +105,7 @@ class Easy(Planner):
         self._extra = extra
         self.counts.backfilled += len(positions) - in_order
         drop(queue, ranked, positions)
-        self.counts.declined += declined
-        if self._order.by_arrival and not declined and not rules and whole:
+        if self._order.by_arrival and not rules and whole:
             self._turned_down = len(queue)
 
     def _feasible(self, now_ns: int) -> Sequence[Job]:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from copy import deepcopy
 
-from cosched.core.cluster.queue.messages import JobEnded, JobId, StartJob, Ticked, WakeAt
+from cosched.core.cluster.queue.messages import (
+    JobEnded,
+    JobId,
+    ReserveJob,
+    StartJob,
+    Ticked,
+    WakeAt,
+)
 from cosched.core.cluster.queue.rows import SharedQueue
 
 #: Later jobs get no forecast.
@@ -15,7 +22,8 @@ def forecast(queue: SharedQueue, now_ns: int) -> dict[JobId, int]:
     """Returns the expected start of each waiting job that can start, in ns.
 
     Each job, running or waiting, is expected to take the time that its user requested, and
-    no other job is expected to come. The queue itself does not change.
+    no other job is expected to come. A job that waits for one in another domain is expected
+    to start at its turn. The queue itself does not change.
     """
     future = deepcopy(queue)
     ends = {number: end_ns for row in future.rows for number, end_ns in row.ends()}
@@ -24,7 +32,7 @@ def forecast(queue: SharedQueue, now_ns: int) -> dict[JobId, int]:
     wake_ns: int | None = None
     while True:
         for command in future.handle(Ticked(now_ns)):
-            if isinstance(command, StartJob):
+            if isinstance(command, StartJob | ReserveJob):
                 starts[command.job.number] = now_ns
                 ends[command.job.number] = now_ns + command.job.walltime_ns
             elif isinstance(command, WakeAt):

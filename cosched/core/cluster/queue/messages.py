@@ -20,7 +20,7 @@ class Job:
     """A request for nodes as it stands in the queue.
 
     size: nodes. walltime_ns: the run time that its user requested. exclusive: its nodes
-    have no other job.
+    have no other job. gated: at its turn it gets nodes, but begins only when it is let go.
     """
 
     number: JobId
@@ -28,6 +28,7 @@ class Job:
     walltime_ns: int
     submit_ns: int
     exclusive: bool = field(default=False, kw_only=True)
+    gated: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,22 @@ class JobSubmitted:
 @dataclass(frozen=True, slots=True)
 class JobEnded:
     """A running job's processes are gone; its nodes are free again."""
+
+    now_ns: int
+    number: JobId
+
+
+@dataclass(frozen=True, slots=True)
+class ReservedJobBegan:
+    """A job that had reserved nodes begins on them; its walltime counts from now."""
+
+    now_ns: int
+    number: JobId
+
+
+@dataclass(frozen=True, slots=True)
+class ReservedJobReleased:
+    """A job that had reserved nodes does not need them; it waits in the queue again."""
 
     now_ns: int
     number: JobId
@@ -62,11 +79,19 @@ class StartJob:
 
 
 @dataclass(frozen=True, slots=True)
+class ReserveJob:
+    """It is a gated job's turn: these nodes are reserved for it."""
+
+    job: Job
+    nodes: Intervals
+
+
+@dataclass(frozen=True, slots=True)
 class WakeAt:
     """Tick at this time at the latest; replaces an earlier WakeAt. None: no wake-up."""
 
     at_ns: int | None
 
 
-Event = JobSubmitted | JobEnded | Ticked
-Command = StartJob | WakeAt
+Event = JobSubmitted | JobEnded | ReservedJobBegan | ReservedJobReleased | Ticked
+Command = StartJob | ReserveJob | WakeAt

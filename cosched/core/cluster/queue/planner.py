@@ -3,18 +3,16 @@
 A planner keeps the queue of a domain and offers the jobs that may start. The ledger has
 the running jobs.
 
-A caller may decline an offered job, for example a job that yields because its mate in
-another domain is not ready. The job keeps its place in the queue. The rest of the pass
-ignores it.
+Each pass has rules: exceptions from the order, for example for jobs whose mates in another
+domain are not ready.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import insort
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TypeAlias
 
 from cosched.core.cluster.queue.ledger import Ledger
@@ -30,7 +28,6 @@ class Counts:
     passes_over_newcomers: int = 0  #: passes that continued where the last one stopped
     started_in_order: int = 0
     backfilled: int = 0
-    declined: int = 0  #: offered jobs that the caller declined
     overruns: int = 0  #: running jobs that exceeded their expected end
     reservations_moved_up: int = 0
     plans_made_again: int = 0
@@ -48,7 +45,7 @@ class PassRules:
     first: Sequence[JobId] = ()
     last: Collection[JobId] = ()
     left_out: Collection[JobId] = ()
-    raised: Mapping[JobId, int] = field(default_factory=lambda: MappingProxyType({}))
+    raised: Mapping[JobId, int] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.first or self.last or self.left_out or self.raised)
@@ -76,12 +73,17 @@ class PassRules:
 
 NO_RULES = PassRules()
 
-#: Yields the offered jobs. The caller sends False to decline a job.
-Offers: TypeAlias = "Generator[Job, bool | None, None]"
+#: Yields the offered jobs.
+Offers: TypeAlias = "Iterator[Job]"
 
 
 class Planner(ABC):
-    """Decides which jobs start, at a tick. queue: the waiting jobs, by arrival."""
+    """Decides which jobs start, at a tick. queue: the waiting jobs, by arrival.
+
+    takes_rules: whether passes can have rules.
+    """
+
+    takes_rules = True
 
     def __init__(self, ledger: Ledger, order: Order) -> None:
         self.counts = Counts()
@@ -112,8 +114,8 @@ class Planner(ABC):
     def ready(self, now_ns: int, rules: PassRules = NO_RULES) -> Offers:
         """Yields the jobs to start now, each once, in this order.
 
-        For each job the caller either enters it in the ledger or declines it (sends False)
-        before it takes the next one. The caller takes all of them.
+        The caller enters each job in the ledger before it takes the next one, and takes
+        all of them.
         """
 
     def wake_ns(self) -> int | None:
@@ -136,10 +138,8 @@ class InOrder(Planner):
                 continue  # it waits until nodes return to service
             if job.size > ledger.free:
                 break
-            if (yield job) is False:
-                self.counts.declined += 1
-            else:
-                positions.append(position)
+            yield job
+            positions.append(position)
         self.counts.started_in_order += len(positions)
         drop(self.queue, ranked, positions)
 

@@ -10,6 +10,9 @@ job runs in all rows at once (``exclusive``).
 The number of rows can change (``SharingChanged``). Jobs that fit in no row then run on in
 closed rows, which take no job. Until they end, no job starts on their nodes.
 
+A gated job (``Job.gated``) cannot be exclusive where nodes take several jobs. If it was
+submitted before they did, it shares its nodes from then on.
+
 Invariants, after every tick: those of ``DomainQueue`` in each row. A job is in one row, or
 exclusive and in all. No job waits while an empty row has enough unreserved nodes.
 """
@@ -30,6 +33,7 @@ from cosched.core.cluster.queue.domain import (
     NodesDrained,
     NodesJoined,
     NodesLost,
+    RulesChanged,
     Running,
     SettingsChanged,
     SharingChanged,
@@ -40,6 +44,9 @@ from cosched.core.cluster.queue.messages import (
     JobEnded,
     JobId,
     JobSubmitted,
+    ReservedJobBegan,
+    ReservedJobReleased,
+    ReserveJob,
     StartJob,
     Ticked,
     WakeAt,
@@ -55,11 +62,17 @@ from cosched.core.cluster.queue.planner import arrival
 from cosched.core.cluster.queue.scheduler import Policy
 from cosched.core.errors import CoschedError
 
+_AboutJob = (
+    JobCancelled | JobFailedToStart | JobEnded | ReservedJobBegan | ReservedJobReleased
+)
+
 
 class SharedQueue:
     """Decides when the jobs of a live domain start whose nodes take ``rows`` jobs each."""
 
-    def __init__(self, nodes: Intervals, policy: Policy, grace_ns: int, rows: int) -> None:
+    def __init__(
+        self, nodes: Intervals, policy: Policy, grace_ns: int | None, rows: int
+    ) -> None:
         self._all = nodes
         self._policy = policy
         self._grace_ns = grace_ns
@@ -86,6 +99,30 @@ class SharedQueue:
     def __contains__(self, number: JobId) -> bool:
         return number in self._row or number in self._exclusive
 
+    @property
+    def capacity(self) -> int:
+        """Returns the number of nodes in service."""
+        return count(self._service)
+
+    @property
+    def takes_rules(self) -> bool:
+        """Returns whether passes can have exceptions from the order."""
+        return all(row.takes_rules for row in self._rows)
+
+    def waits(self, number: JobId) -> bool:
+        """Returns whether a job waits in the queue."""
+        if self._exclusive.find(number) is not None:
+            return True
+        return number in self._row and self._row[number].waits(number)
+
+    def is_reserved(self, number: JobId) -> bool:
+        """Returns whether a gated job has nodes and has not begun."""
+        return number in self._row and self._row[number].is_reserved(number)
+
+    def expected_ns(self, size: int, now_ns: int) -> int:
+        """Returns when ``size`` nodes of a row are expected to be free if no job starts."""
+        return min(row.expected_ns(size, now_ns) for row in self._rows)
+
     def free_for(self, *, exclusive: bool) -> int:
         """Returns the number of nodes that a job could have now: those of the row that has
         most, or those without any job."""
@@ -102,10 +139,17 @@ class SharedQueue:
             case Ticked():
                 return self._tick(event.now_ns)
             case JobSubmitted():
+                self._refuse_gated_exclusive(event.job)
                 return self._submit(event)
             case JobRecovered():
                 return self._recover(event)
-            case JobCancelled() | JobFailedToStart() | JobEnded():
+            case (
+                JobCancelled()
+                | JobFailedToStart()
+                | JobEnded()
+                | ReservedJobBegan()
+                | ReservedJobReleased()
+            ):
                 if event.number in self._exclusive:
                     return self._handle_exclusive(event)
                 return self._handle_sharing(event)
@@ -114,9 +158,18 @@ class SharedQueue:
             case SettingsChanged():
                 self._policy, self._grace_ns = event.policy, event.grace_ns
                 return self._in_all_rows(event)
+            case RulesChanged():
+                return self._in_all_rows(event)
             case SharingChanged():
                 self._change_sharing(event)
                 return ()
+
+    def _refuse_gated_exclusive(self, job: Job) -> None:
+        if job.gated and self._runs_alone(job.exclusive):
+            raise CoschedError(
+                f"job {job.number}: an exclusive job cannot wait for jobs of other "
+                "domains where nodes take several jobs"
+            )
 
     # --- jobs -----------------------------------------------------------------------------
 
@@ -124,7 +177,7 @@ class SharedQueue:
         job = event.job
         if job.number in self:
             raise CoschedError(f"job {job.number} was submitted before and has not ended")
-        if self._runs_alone(job.exclusive):
+        if self._runs_alone(job.exclusive) and not job.gated:
             self._rows[0].scheduler.check(job)
             self._exclusive.add(job)
             return ()
@@ -136,16 +189,16 @@ class SharedQueue:
         self._row[job.number] = row
         return commands
 
-    def _handle_sharing(
-        self, event: JobCancelled | JobFailedToStart | JobEnded
-    ) -> tuple[Command, ...]:
+    def _handle_sharing(self, event: _AboutJob) -> tuple[Command, ...]:
         number = event.number
         if number not in self._row:
             raise CoschedError(f"job {number}: neither waits nor runs")
         row = self._row[number]
-        waits = row.scheduler.job(number) is not None
+        runs = row.scheduler.job(number) is None and number not in row.scheduler.reserved
         commands = row.handle(event)
-        if isinstance(event, JobCancelled) and not waits:
+        if isinstance(event, ReservedJobBegan) or (
+            isinstance(event, JobCancelled) and runs
+        ):
             return commands
         self._nodes.pop(number, None)
         again = row.scheduler.job(number)
@@ -156,9 +209,7 @@ class SharedQueue:
             self._join_row(again, event.now_ns)
         return commands
 
-    def _handle_exclusive(
-        self, event: JobCancelled | JobFailedToStart | JobEnded
-    ) -> tuple[Command, ...]:
+    def _handle_exclusive(self, event: _AboutJob) -> tuple[Command, ...]:
         waiting = self._exclusive.find(event.number)
         if waiting is not None:
             if not isinstance(event, JobCancelled):
@@ -367,7 +418,7 @@ class SharedQueue:
             if isinstance(command, WakeAt):
                 self._wakes[row] = command.at_ns
                 continue
-            if isinstance(command, StartJob):
+            if isinstance(command, StartJob | ReserveJob):
                 self._nodes[command.job.number] = command.nodes
             commands.append(command)
         return commands

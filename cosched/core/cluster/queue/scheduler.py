@@ -2,8 +2,8 @@
 
 ``QueueScheduler`` combines an order (``order``), a backfill policy (``planner``, ``easy``,
 ``conservative``) and a ledger of nodes and running jobs (``ledger``). It has no clock; a
-driver supplies the time. It has no state about other domains. ``core.cluster.coupling``
-adds that and makes its own passes with ``offers``, ``occupy``, ``restart`` and ``restore``.
+driver supplies the time. It has no state about other domains; ``core.cluster.coupling``
+adds that. A gated job gets nodes at its turn, and begins when it is let go.
 
 Invariants, after every event: no node belongs to two jobs; every job submitted waits,
 runs or has ended; no job starts before it was submitted.
@@ -14,7 +14,7 @@ et al. (Cluster 2009 and IPDPS 2011) for WFP.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cosched.core.cluster.queue.conservative import Conservative
@@ -27,6 +27,9 @@ from cosched.core.cluster.queue.messages import (
     JobEnded,
     JobId,
     JobSubmitted,
+    ReservedJobBegan,
+    ReservedJobReleased,
+    ReserveJob,
     StartJob,
     Ticked,
     WakeAt,
@@ -37,8 +40,6 @@ from cosched.core.cluster.queue.planner import (
     NO_RULES,
     Counts,
     InOrder,
-    Offers,
-    PassRules,
     Planner,
 )
 from cosched.core.errors import CoschedError
@@ -70,6 +71,9 @@ class QueueScheduler:
         self._ledger = Ledger(nodes, overrun_ns)
         self.planner = policy.backfill(self._ledger, policy.order)
         self._waiting: set[JobId] = set()
+        self._reserved: dict[JobId, Job] = {}
+        #: Exceptions from the order, for all passes until they are changed.
+        self.rules = NO_RULES
         #: The node time that the waiting jobs have asked for.
         self.waiting_ns = 0
         self._wake_ns: int | None = None
@@ -94,10 +98,10 @@ class QueueScheduler:
         """Returns the number of all nodes."""
         return self._ledger.capacity
 
-    def offers(self, now_ns: int, rules: PassRules = NO_RULES) -> Offers:
-        """Makes a pass: yields the jobs that may start. The caller occupies or declines
-        each before it takes the next."""
-        return self.planner.ready(now_ns, rules)
+    @property
+    def reserved(self) -> Mapping[JobId, Job]:
+        """Returns the jobs that have nodes and have not begun, by number."""
+        return self._reserved
 
     def adopt(self, policy: Policy) -> None:
         """Lets another policy decide from now on; running jobs keep their nodes."""
@@ -107,6 +111,10 @@ class QueueScheduler:
         for job in old.queue:
             self.planner.submit(job)
         self.planner.resize()
+
+    def waits(self, number: JobId) -> bool:
+        """Returns whether a job waits in the queue."""
+        return number in self._waiting
 
     def job(self, number: JobId) -> Job | None:
         """Returns a waiting job; None if no such job waits."""
@@ -136,18 +144,20 @@ class QueueScheduler:
         self._ledger.admit(nodes)
         self.planner.resize()
 
-    def occupy(self, job: Job, now_ns: int) -> Intervals:
-        """Gives an offered job its nodes; returns them."""
-        self._note_gone(job)
-        return self._ledger.occupy(job, now_ns)
+    def reserve_exactly(self, job: Job, nodes: Intervals, since_ns: int) -> None:
+        """Notes a gated job that has these nodes and has not begun."""
+        self.occupy_exactly(job, nodes, since_ns)
+        self._reserved[job.number] = job
 
-    def restart(self, job: Job, now_ns: int) -> Intervals:
-        """Starts a job that already holds nodes; returns them."""
-        return self._ledger.restart(job.number, now_ns, job.walltime_ns)
+    def _take_reserved(self, number: JobId) -> Job:
+        job = self._reserved.pop(number, None)
+        if job is None:
+            raise CoschedError(f"job {number}: no nodes are reserved for it")
+        return job
 
-    def restore(self, job: Job) -> None:
-        """Takes the nodes of a job that holds them without running; it waits again."""
-        self.planner.end(*self._ledger.release(job.number))
+    def _release(self, number: JobId) -> None:
+        job = self._take_reserved(number)
+        self.planner.end(*self._ledger.release(number))
         self._note_waiting(job)
         self.planner.restore(job)
 
@@ -183,7 +193,13 @@ class QueueScheduler:
             self._submit(event.job)
         elif isinstance(event, JobEnded):
             expected_ns, size = self._ledger.release(event.number)
+            self._reserved.pop(event.number, None)
             self.planner.end(expected_ns, size)
+        elif isinstance(event, ReservedJobBegan):
+            job = self._take_reserved(event.number)
+            self._ledger.restart(event.number, event.now_ns, job.walltime_ns)
+        elif isinstance(event, ReservedJobReleased):
+            self._release(event.number)
         else:
             raise TypeError(f"not an event of a queue: {event!r}")
         return ()
@@ -214,10 +230,15 @@ class QueueScheduler:
             raise CoschedError(f"job {number} was submitted before and has not ended")
 
     def _tick(self, now_ns: int) -> tuple[Command, ...]:
-        occupy = self.occupy
-        commands: list[Command] = [
-            StartJob(job, occupy(job, now_ns)) for job in self.offers(now_ns)
-        ]
+        commands: list[Command] = []
+        for job in self.planner.ready(now_ns, self.rules):
+            self._note_gone(job)
+            nodes = self._ledger.occupy(job, now_ns)
+            if job.gated:
+                self._reserved[job.number] = job
+                commands.append(ReserveJob(job, nodes))
+            else:
+                commands.append(StartJob(job, nodes))
         wake_ns = self.planner.wake_ns()
         if wake_ns != self._wake_ns:
             self._wake_ns = wake_ns

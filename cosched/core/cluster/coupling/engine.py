@@ -1,0 +1,252 @@
+"""Defines what the coupling of a domain needs of an engine, as events and commands.
+
+An *engine* queues the jobs of a domain and has nodes for them: our own queue
+(``coupling.queue``), or that of another batch system. It treats a job of a group like any
+other, with one exception. When it is the job's turn the engine gives it nodes but does not
+start it, and reports ``JobReady``. From then on it waits for commands:
+
+    PrepareJob   make everything ready, then report JobPrepared or JobFailed
+    GoJob        begin; the job was prepared
+    ReleaseJob   undo: the nodes are free, and the job waits in the queue again
+    TryJob       it may be the job's turn now: report JobReady or JobNotReady
+
+An engine that cannot prepare jobs reports JobPrepared at once. Commands are carried out in
+order. They are repeated after a restart, so each must be harmless the second time.
+
+Before it carries out commands, a driver stores ``Coupling.snapshot()``. After a restart it
+restores the machine, reports each job that the engine has (``JobFound``), and ends this
+with ``RecoveryEnded``. ``now_ns`` is the monotonic clock, which never steps; ``wall_ns`` is
+the clock on the wall, which only orders groups by age and appears in sentences.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from cosched.core.cluster.coupling.groups import DomainName, Group
+from cosched.core.cluster.coupling.mail.messages import Addresses, AnyMessage
+from cosched.core.cluster.queue.messages import JobId, Ticked, WakeAt
+
+
+@dataclass(frozen=True, slots=True)
+class JobAnnounced:
+    """A job of a group will be submitted here by ``user``."""
+
+    now_ns: int
+    wall_ns: int
+    number: JobId
+    group: Group
+    user: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobQueued:
+    """An announced job waits in the engine's queue. size: its nodes."""
+
+    now_ns: int
+    number: JobId
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobReady:
+    """It is a job's turn: the engine keeps nodes for it."""
+
+    now_ns: int
+    number: JobId
+
+
+@dataclass(frozen=True, slots=True)
+class JobNotReady:
+    """The result of TryJob: it is not the job's turn. expected_ns: when it should be, if no
+    other job of a group has nodes; None: unknown. passing: the reason passes soon, without
+    another event; for example, what was prepared for the job still ends."""
+
+    now_ns: int
+    number: JobId
+    expected_ns: int | None = None
+    passing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JobPrepared:
+    """A job can begin in an instant. address: how its mates reach it; may be empty."""
+
+    now_ns: int
+    number: JobId
+    address: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobFailed:
+    """A job that had nodes has lost them; it waits in the queue again."""
+
+    now_ns: int
+    number: JobId
+
+
+@dataclass(frozen=True, slots=True)
+class JobOver:
+    """A job has ended, was cancelled, or failed for good."""
+
+    now_ns: int
+    number: JobId
+
+
+@dataclass(frozen=True, slots=True)
+class QueueMoved:
+    """Something else happened in the queue: jobs that yielded may be offered again."""
+
+    now_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityChanged:
+    """The domain has this many nodes in service."""
+
+    now_ns: int
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A message came. peer: the domain whose key the connection has."""
+
+    now_ns: int
+    peer: DomainName
+    message: AnyMessage
+
+
+@dataclass(frozen=True, slots=True)
+class PeerLost:
+    """The transport reports that another domain cannot be reached."""
+
+    now_ns: int
+    peer: DomainName
+
+
+class Found(str, Enum):
+    """What an engine does with a job after a restart."""
+
+    WAITS = "waits"  #: in its queue; a job that only had nodes waits again
+    PREPARED = "prepared"
+    RUNS = "runs"
+
+
+@dataclass(frozen=True, slots=True)
+class JobFound:
+    """After a restart the engine reports a job. size: its nodes."""
+
+    now_ns: int
+    number: JobId
+    found: Found
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryEnded:
+    """After a restart all jobs are reported; a job that was not is over."""
+
+    now_ns: int
+    wall_ns: int
+
+
+Event = (
+    JobAnnounced
+    | JobQueued
+    | JobReady
+    | JobNotReady
+    | JobPrepared
+    | JobFailed
+    | JobOver
+    | QueueMoved
+    | CapacityChanged
+    | Received
+    | PeerLost
+    | JobFound
+    | RecoveryEnded
+    | Ticked
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TryJob:
+    """Give this job nodes if it could have them now, without any job of another group."""
+
+    number: JobId
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareJob:
+    """Prepare the job on its nodes."""
+
+    number: JobId
+
+
+@dataclass(frozen=True, slots=True)
+class GoJob:
+    """Let the prepared job begin. addresses: those of all jobs of the group that begin."""
+
+    number: JobId
+    addresses: Addresses = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HoldJob:
+    """The job keeps its nodes, idle. Nothing to do."""
+
+    number: JobId
+
+
+class Why(str, Enum):
+    """Why a job gives its nodes back."""
+
+    YIELD = "yield"  #: its mates are not ready, and other jobs go first
+    LEASE = "lease"  #: it has held for the release period
+    ROUND = "round"  #: it had them for a round that failed
+    NOT_DUE = "not due"  #: its leader has not run long enough
+    DOUBT = "doubt"  #: the coordinator did not report its decision in time
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseJob:
+    """Free the job's nodes; end what was prepared; it waits in the queue again."""
+
+    number: JobId
+    why: Why
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send a message to another domain."""
+
+    to: DomainName
+    message: AnyMessage
+
+
+@dataclass(frozen=True, slots=True)
+class PassWanted:
+    """Make a pass: the order of the queue has changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDisputed:
+    """Another domain refused a job's group; reason: one line for its user."""
+
+    number: JobId
+    domain: DomainName
+    reason: str
+
+
+Command = (
+    TryJob
+    | PrepareJob
+    | GoJob
+    | HoldJob
+    | ReleaseJob
+    | Send
+    | PassWanted
+    | GroupDisputed
+    | WakeAt
+)

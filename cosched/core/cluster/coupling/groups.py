@@ -1,0 +1,99 @@
+"""Defines groups of jobs that start together, and who may put jobs into one group.
+
+A group has one job in each of several domains. Each domain announces its job with the whole
+group, so that domains can compare: groups are equal if their digests are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field
+from enum import Enum
+from hashlib import sha256
+from types import MappingProxyType
+
+from cosched.core.errors import CoschedError
+
+DomainName = str
+GroupName = str
+
+
+class Timing(str, Enum):
+    """How the starts of a group's jobs depend on each other."""
+
+    TOGETHER = "together"
+    WITHIN = "within"  #: the starts are at most the delay apart
+    AFTER = "after"  #: the leader has run for the delay, or has ended
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One job in each of several domains.
+
+    members: its domains, including this one. timing, delay_ns: the constraint. leader: the
+    domain whose job starts first, for ``AFTER``. token: a secret that the users of the jobs
+    share; empty: the domains compare their names.
+    """
+
+    name: GroupName
+    members: tuple[DomainName, ...]
+    timing: Timing = Timing.TOGETHER
+    delay_ns: int = 0
+    leader: DomainName = ""
+    token: str = ""
+
+    @property
+    def coordinators(self) -> list[DomainName]:
+        """Returns the domains that may coordinate, in the order that all domains prefer."""
+        return sorted(self.members)
+
+    @property
+    def digest(self) -> str:
+        """Returns a digest of everything in the group; the order of members is free."""
+        parts = [
+            self.name,
+            *sorted(self.members),
+            self.timing.value,
+            str(self.delay_ns),
+            self.leader,
+            self.token,
+        ]
+        sized = "".join(f"{len(part.encode())}:{part}" for part in parts)
+        return sha256(sized.encode()).hexdigest()
+
+    def check(self, number: int, own: DomainName) -> None:
+        """Raises CoschedError if no job of the domain ``own`` can be in such a group."""
+        problem = None
+        if own not in self.members:
+            problem = f"it has no job in domain {own}"
+        elif len(self.members) < 2:
+            problem = "it has one job; name the domain of another"
+        elif len(set(self.members)) < len(self.members):
+            problem = "it names a domain twice; a group has one job in each domain"
+        elif self.timing is Timing.AFTER and self.leader not in self.members:
+            problem = f"its leader '{self.leader}' is not one of its domains"
+        elif self.delay_ns < 0:
+            problem = f"its delay is {self.delay_ns} ns; want 0 or more"
+        if problem is not None:
+            raise CoschedError(f"job {number}, group '{self.name}': {problem}")
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """Which users of other domains may have jobs in groups with users of this one.
+
+    users: for a (domain, user there) the user here. same_names: the domains whose users
+    have the same names here.
+    """
+
+    users: Mapping[tuple[DomainName, str], str] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
+    same_names: Set[DomainName] = frozenset()
+
+    def allow(self, group: Group, own: str, peer: DomainName, theirs: str) -> bool:
+        """Returns whether the user ``own`` may have a job in a group with ``theirs`` of the
+        domain ``peer``. A token was compared with the digest already."""
+        if group.token or self.users.get((peer, theirs)) == own:
+            return True
+        return peer in self.same_names and theirs == own

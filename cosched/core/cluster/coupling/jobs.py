@@ -1,0 +1,237 @@
+"""Changes the stages of this domain's jobs of groups, and orders the engine accordingly.
+
+Makes no decisions. ``Jobs`` is the one place that changes a stage, so that nodes are held,
+released and counted alike on every path.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from cosched.core.cluster.coupling.engine import (
+    Command,
+    GoJob,
+    HoldJob,
+    PassWanted,
+    PrepareJob,
+    ReleaseJob,
+    TryJob,
+    Why,
+)
+from cosched.core.cluster.coupling.groups import Group, GroupName
+from cosched.core.cluster.coupling.mail.messages import Addresses, RoundId
+from cosched.core.cluster.coupling.settings import CouplingSettings
+from cosched.core.cluster.coupling.state import Member, Stage, State
+from cosched.core.cluster.queue.messages import JobId
+from cosched.core.errors import CoschedError
+
+
+class Jobs:
+    """This domain's jobs of groups. waiting: those that queue or have nodes, by submission.
+
+    commands: for the driver, not handed out yet. todo: what must still be done about the
+    present event; always empty between events.
+    """
+
+    def __init__(self, state: State, settings: CouplingSettings) -> None:
+        self.state = state
+        self.settings = settings
+        self.commands: list[Command] = []
+        self.todo: deque[Callable[[], None]] = deque()
+        members = state.members.items()
+        self.waiting = {number: member for number, member in members if member.waits}
+        self._over = deque(
+            sorted(
+                (number for number, member in members if member.stage is Stage.OVER),
+                key=lambda number: state.members[number].since_ns,
+            )
+        )
+
+    # --- finding --------------------------------------------------------------------------
+
+    def get(self, number: JobId) -> Member | None:
+        """Returns a job of a group; None if it is not one."""
+        return self.state.members.get(number)
+
+    def of_group(self, name: GroupName) -> Member | None:
+        """Returns this domain's job of a group, if there is one."""
+        number = self.state.groups.get(name)
+        return None if number is None else self.state.members[number]
+
+    def expect(self, number: JobId) -> Member:
+        """Returns a job of a group; raises CoschedError if it is none."""
+        member = self.state.members.get(number)
+        if member is None:
+            raise CoschedError(f"job {number}: belongs to no group")
+        return member
+
+    @property
+    def held(self) -> int:
+        """Returns the number of held nodes, which are idle."""
+        return sum(
+            member.size
+            for member in self.waiting.values()
+            if member.stage not in (Stage.QUEUING, Stage.READY)
+        )
+
+    @property
+    def has_nodes(self) -> bool:
+        """Returns whether a job of a group has nodes and has not begun."""
+        return any(member.stage is not Stage.QUEUING for member in self.waiting.values())
+
+    @property
+    def promised(self) -> bool:
+        """Returns whether a job has promised its latest start."""
+        return any(
+            member.promised is not None or member.promise_ns is not None
+            for member in self.waiting.values()
+        )
+
+    def others_busy(self, member: Member) -> bool:
+        """Returns whether jobs of other groups have nodes only for a moment."""
+        return any(
+            other is not member
+            and (other.stage in (Stage.READY, Stage.PREPARING) or other.round is not None)
+            for other in self.waiting.values()
+        )
+
+    # --- changes --------------------------------------------------------------------------
+
+    def announce(self, number: JobId, group: Group, user: str, wall_ns: int) -> Member:
+        """Adds a job. Raises CoschedError if it or its group has one here already."""
+        state = self.state
+        group.check(number, state.name)
+        if number in state.members:
+            raise CoschedError(f"job {number} belongs to a group already")
+        other = state.groups.get(group.name)
+        if other is not None:
+            raise CoschedError(
+                f"job {number} cannot join group '{group.name}': job {other} is in it; "
+                "a group has one job in each domain"
+            )
+        member = Member(number, group, group.digest, user, wall_ns, since_ns=state.now_ns)
+        state.members[number] = member
+        state.groups[group.name] = number
+        return member
+
+    def queue(self, member: Member, size: int) -> None:
+        """Notes that a job waits in the engine's queue."""
+        member.size = size
+        self.lost(member)
+
+    def ready(self, member: Member, *, own: bool) -> None:
+        """Notes that a job has nodes. own: because it was its turn."""
+        member.own = own
+        if own:
+            member.retry_ns = None
+        if own and member.ready_ns is None:
+            member.ready_ns = self.state.now_ns
+        self._enter(member, Stage.READY)
+
+    def want_pass(self) -> None:
+        """Lets the engine make a pass: the order of the queue has changed."""
+        self.commands.append(PassWanted())
+
+    def try_(self, member: Member, round_id: RoundId) -> None:
+        """Lets the engine look for nodes now."""
+        self.state.counts.tries += 1
+        member.trying = round_id
+        self.commands.append(TryJob(member.number))
+
+    def hold(self, member: Member) -> None:
+        """Lets a job keep its nodes until its lease ends."""
+        self.state.counts.holds += 1
+        release_ns = self.settings.release_ns
+        if release_ns is not None:
+            # All holds end together, so that a job that needs the nodes of several can try.
+            member.lease_ns = (self.state.now_ns // release_ns + 1) * release_ns
+        self._enter(member, Stage.HOLDING)
+        self.commands.append(HoldJob(member.number))
+
+    def prepare(self, member: Member) -> None:
+        """Lets the engine prepare a job."""
+        member.asking = None
+        self._enter(member, Stage.PREPARING)
+        self.commands.append(PrepareJob(member.number))
+
+    def prepared(self, member: Member, address: str) -> None:
+        """Notes that a job is prepared."""
+        member.address = address
+        self._enter(member, Stage.PREPARED)
+
+    def go(self, member: Member, addresses: Addresses) -> None:
+        """Lets a prepared job begin."""
+        counts = self.state.counts
+        counts.started += 1
+        if member.ready_ns is not None:
+            counts.sync_ns += self.state.now_ns - member.ready_ns
+        member.went = member.round or member.went
+        member.addresses = addresses
+        self._enter(member, Stage.RUNNING)
+        self.waiting.pop(member.number, None)
+        self._clear(member)
+        member.promise_ns = member.due_ns = member.retry_ns = None
+        self.commands.append(GoJob(member.number, addresses))
+
+    def release(self, member: Member, why: Why) -> None:
+        """Frees the nodes of a job; it waits in the queue again."""
+        if why is Why.LEASE:
+            self.state.counts.releases += 1
+            member.released_ns = self.state.released_ns = self.state.now_ns
+        self.commands += [ReleaseJob(member.number, why), PassWanted()]
+        self.lost(member)
+
+    def lost(self, member: Member) -> None:
+        """Notes that a job has no nodes any more; it waits in the queue again."""
+        self._enter(member, Stage.QUEUING)
+        self.waiting[member.number] = member
+        self._clear(member)
+
+    def end(self, member: Member) -> None:
+        """Notes that a job is over."""
+        if member.stage is not Stage.OVER:
+            self._over.append(member.number)
+        self._enter(member, Stage.OVER)
+        self.waiting.pop(member.number, None)
+        self._clear(member)
+        member.promise_ns = member.due_ns = member.retry_ns = None
+
+    def over_before(self, limit_ns: int) -> list[Member]:
+        """Returns the jobs that were over at a time, and drops them from the list."""
+        found = []
+        while self._over:
+            member = self.state.members[self._over[0]]
+            if member.since_ns > limit_ns:
+                break
+            found.append(member)
+            self._over.popleft()
+        return found
+
+    def recover_running(self, member: Member) -> None:
+        """Notes that a job runs, as its engine reports."""
+        self._enter(member, Stage.RUNNING)
+        self.waiting.pop(member.number, None)
+        self._clear(member)
+
+    def forget(self, member: Member) -> None:
+        """Removes a job that was over long ago."""
+        name = member.group.name
+        del self.state.members[member.number]
+        del self.state.groups[name]
+        self.state.rounds.pop(name, None)
+        self.state.decisions.pop(name, None)
+
+    def _clear(self, member: Member) -> None:
+        member.asking = member.round = member.trying = member.owed = None
+        member.pin_ns = member.vote_ns = member.lease_ns = None
+        member.promised = None
+        member.without = []
+        member.starting = member.own = False
+
+    def _enter(self, member: Member, stage: Stage) -> None:
+        now_ns = self.state.now_ns
+        if member.waits and member.stage not in (Stage.QUEUING, Stage.READY):
+            self.state.counts.held_node_ns += (now_ns - member.since_ns) * member.size
+        member.stage = stage
+        member.since_ns = now_ns

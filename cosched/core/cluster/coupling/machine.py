@@ -1,0 +1,347 @@
+"""Runs the coupling of one domain as a pure state machine (Tang et al., IPDPS 2011).
+
+Events come from the engine, which has the jobs and nodes, and from other domains; commands
+go to both (``engine``). Deterministic, without a clock.
+
+The parts: ``ready`` decides about a job that has nodes; ``rounds`` start the jobs of a
+group together; ``mail`` asks and answers other domains; ``recovery`` continues after a
+restart.
+
+Invariants, after every event: a job has nodes only while a question, a round, a hold with
+a lease or a vote with a lease is open for it. The jobs of a group that start together begin
+by one decision. A mate that does not answer delays no other job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from cosched.core.cluster.coupling.engine import (
+    CapacityChanged,
+    Command,
+    Event,
+    JobAnnounced,
+    JobFailed,
+    JobFound,
+    JobNotReady,
+    JobOver,
+    JobPrepared,
+    JobQueued,
+    JobReady,
+    PeerLost,
+    QueueMoved,
+    Received,
+    RecoveryEnded,
+)
+from cosched.core.cluster.coupling.groups import DomainName, Rights, Timing
+from cosched.core.cluster.coupling.jobs import Jobs
+from cosched.core.cluster.coupling.mail.exchange import Exchange
+from cosched.core.cluster.coupling.mail.messages import (
+    Announce,
+    Answer,
+    AnyReply,
+    Cause,
+    NotReady,
+    RoundId,
+)
+from cosched.core.cluster.coupling.mail.post import Post
+from cosched.core.cluster.coupling.mail.replies import Replies
+from cosched.core.cluster.coupling.order import rules, rules_for
+from cosched.core.cluster.coupling.ready import ReadyJobs
+from cosched.core.cluster.coupling.recovery import reconcile, restarted, shift_clock
+from cosched.core.cluster.coupling.rounds.coordinator import Coordinator
+from cosched.core.cluster.coupling.rounds.participant import Participant
+from cosched.core.cluster.coupling.settings import CouplingSettings
+from cosched.core.cluster.coupling.state import Counts, Member, Owed, Stage, State
+from cosched.core.cluster.coupling.timers import Timers
+from cosched.core.cluster.queue.messages import JobId, Ticked
+from cosched.core.cluster.queue.planner import PassRules
+from cosched.core.errors import CoschedError
+
+Stored = dict[str, Any]
+
+
+class Coupling:
+    """Decides when this domain's jobs of groups start."""
+
+    def __init__(
+        self,
+        name: DomainName,
+        settings: CouplingSettings,
+        rights: Rights | None = None,
+        state: State | None = None,
+    ) -> None:
+        self._state = State(name) if state is None else state
+        self._jobs = jobs = Jobs(self._state, settings)
+        self._replies = Replies(jobs)
+        self._post = post = Post(jobs, self._answered, self._back)
+        self._ready = ReadyJobs(jobs, post)
+        self._participant = Participant(jobs, post, self._respond, self._left)
+        self._coordinator = Coordinator(
+            jobs, post, self._participant, self._ready, self._replies.give
+        )
+        self._exchange = Exchange(
+            jobs,
+            rights or Rights(),
+            self._replies,
+            self._ready,
+            self._participant,
+            self._coordinator,
+            self._consider,
+        )
+        self._timers = Timers(
+            jobs, post, self._participant, self._coordinator, self._consider
+        )
+
+    # --- reading --------------------------------------------------------------------------
+
+    @property
+    def name(self) -> DomainName:
+        """Returns the name of this domain."""
+        return self._state.name
+
+    @property
+    def counts(self) -> Counts:
+        """Returns how often each branch was taken."""
+        return self._state.counts
+
+    @property
+    def held(self) -> int:
+        """Returns the number of held nodes, which are idle."""
+        return self._jobs.held
+
+    @property
+    def state(self) -> State:
+        """Returns everything that the domain remembers, for reading."""
+        return self._state
+
+    @property
+    def settings(self) -> CouplingSettings:
+        """Returns the settings in force."""
+        return self._jobs.settings
+
+    @property
+    def waiting(self) -> list[Member]:
+        """Returns the jobs that queue or have nodes, by submission."""
+        return list(self._jobs.waiting.values())
+
+    def rules(self) -> PassRules:
+        """Returns the exceptions from the order of the queue for a pass of the engine."""
+        return rules(self._jobs)
+
+    def rules_for(self, number: JobId) -> PassRules:
+        """Returns the rules of a pass that looks for nodes for one job of a group."""
+        return rules_for(self._jobs, number)
+
+    # --- storing --------------------------------------------------------------------------
+
+    def snapshot(self, wall_ns: int) -> Stored:
+        """Returns the whole state as plain data, with the time of the wall clock."""
+        return {"wall_ns": wall_ns, "state": msgspec.to_builtins(self._state)}
+
+    @classmethod
+    def restore(
+        cls,
+        stored: Stored,
+        settings: CouplingSettings,
+        rights: Rights | None = None,
+    ) -> Coupling:
+        """Returns a machine that continues exactly where the snapshot was taken.
+
+        Raises CoschedError for data that is not a snapshot."""
+        return cls("", settings, rights, _read(stored))
+
+    @classmethod
+    def restart(
+        cls,
+        stored: Stored,
+        settings: CouplingSettings,
+        now_ns: int,
+        wall_ns: int,
+        rights: Rights | None = None,
+    ) -> Coupling:
+        """Returns a machine for a controller that has restarted. It answers no question
+        until the engine has reported its jobs (``JobFound``, ``RecoveryEnded``). Its
+        snapshot must be stored before it sends anything."""
+        state = _read(stored)
+        shift_clock(state, now_ns, wall_ns - stored["wall_ns"])
+        restarted(state)
+        return cls("", settings, rights, state)
+
+    def configure(self, settings: CouplingSettings) -> None:
+        """Takes changed settings. Holds keep their leases."""
+        self._jobs.settings = settings
+
+    # --- events ---------------------------------------------------------------------------
+
+    def handle(self, event: Event) -> tuple[Command, ...]:
+        """Takes one event and returns the commands. Raises CoschedError for a job or group
+        that cannot be; nothing has changed then."""
+        self._state.now_ns = max(self._state.now_ns, event.now_ns)
+        self._take(event)
+        todo = self._jobs.todo
+        while todo:
+            todo.popleft()()
+        self._timers.wake_up()
+        commands = tuple(self._jobs.commands)
+        self._jobs.commands.clear()
+        return commands
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case Received():
+                self._receive(event)
+            case Ticked():
+                self._timers.tick()
+            case QueueMoved():
+                self._state.epoch += 1
+            case CapacityChanged():
+                self._state.capacity = event.nodes
+            case PeerLost():
+                self._post.lose(event.peer)
+            case JobAnnounced():
+                self._announce(event)
+            case JobFound():
+                self._state.found[event.number] = (event.found, event.size)
+            case RecoveryEnded():
+                reconcile(self._jobs, self._post, self._ready)
+            case _:
+                self._take_about_job(event)
+
+    def _take_about_job(
+        self, event: JobQueued | JobReady | JobNotReady | JobPrepared | JobFailed | JobOver
+    ) -> None:
+        member = self._jobs.expect(event.number)
+        match event:
+            case JobQueued():
+                self._state.epoch += 1
+                self._jobs.queue(member, event.size)
+            case JobReady():
+                self._got_nodes(member)
+            case JobNotReady():
+                if member.stage is Stage.QUEUING:
+                    self._participant.got_no_nodes(member, event)
+            case JobPrepared():
+                self._expect(member, Stage.PREPARING)
+                self._participant.prepared(member, event.address)
+                self._ready.tell_followers(member)
+            case JobFailed():
+                self._failed(member)
+            case JobOver():
+                self._over(member)
+
+    def _expect(self, member: Member, stage: Stage) -> None:
+        if member.stage is not stage:
+            raise CoschedError(
+                f"job {member.number}: is {member.stage.value}, expected {stage.value}"
+            )
+
+    def _announce(self, event: JobAnnounced) -> None:
+        member = self._jobs.announce(event.number, event.group, event.user, event.wall_ns)
+        for domain in event.group.members:
+            if domain != self._state.name:
+                self._post.ask(domain, member, Announce())
+
+    def _got_nodes(self, member: Member) -> None:
+        self._expect(member, Stage.QUEUING)
+        own = member.trying is None
+        self._jobs.ready(member, own=own)
+        if own:
+            self._consider(member)
+        else:
+            self._participant.got_nodes(member)
+
+    def _consider(self, member: Member) -> None:
+        """Decides about a job that has nodes."""
+        group = member.group
+        if member.promised is not None:
+            return  # it waits for the decision about its round
+        if not self._jobs.settings.enabled or member.promise_ns is not None:
+            self._ready.start(member)
+        elif group.timing is Timing.AFTER:
+            if group.leader == self._state.name:
+                self._ready.start(member)
+            else:
+                self._ready.ask_leader(member)
+        else:
+            coordinator = self._ready.coordinator(member)
+            if coordinator == self._state.name:
+                self._coordinator.own_ready(member)
+            else:
+                self._ready.ask_coordinator(member, coordinator)
+
+    def _failed(self, member: Member) -> None:
+        """Lets a job that has lost its nodes wait again."""
+        if not member.stage.has_nodes and member.stage not in (
+            Stage.PREPARING,
+            Stage.PREPARED,
+        ):
+            raise CoschedError(f"job {member.number}: has no nodes to lose")
+        owed, starting = member.owed, member.starting
+        self._jobs.lost(member)
+        if starting and member.promise_ns is None:
+            member.promise_ns = self._state.now_ns
+        if owed is not None:
+            self._respond(member, owed, NotReady(Cause.FAILED))
+        self._coordinator.cancel(member)
+        member.aside = self._state.epoch
+        member.retry_ns = self._state.now_ns + self._jobs.settings.patience.retry_ns
+
+    def _over(self, member: Member) -> None:
+        self._state.epoch += 1
+        owed, led = member.owed, member.stage is Stage.RUNNING
+        self._post.withdraw(member.asking)
+        self._jobs.end(member)
+        if owed is not None:
+            self._respond(member, owed, NotReady(Cause.FAILED))
+        self._coordinator.cancel(member)
+        if led:
+            self._ready.tell_followers(member, over=True)
+
+    # --- other domains --------------------------------------------------------------------
+
+    def _receive(self, event: Received) -> None:
+        self._post.heard(event.peer)
+        if isinstance(event.message, Answer):
+            self._post.take(event.peer, event.message)
+        else:
+            self._exchange.asked(event.peer, event.message)
+
+    def _answered(self, opened: Any, reply: AnyReply | None) -> None:
+        self._exchange.answered(opened, reply)
+
+    def _respond(self, member: Member, owed: Owed, reply: AnyReply) -> None:
+        """Gives an answer to another domain, or to this domain's own round."""
+        if owed.peer != self._state.name:
+            self._replies.give(owed, reply)
+            return
+        round_id: RoundId = (owed.peer, owed.incarnation, owed.number)
+        current = self._state.rounds.get(member.group.name)
+        takes: Callable[..., None] = self._coordinator.took
+        if current is not None and current.preparing:
+            takes = self._coordinator.took_prepared
+        self._jobs.todo.append(partial(takes, member, self._state.name, round_id, reply))
+
+    def _left(self, member: Member) -> None:
+        """Decides about a job that keeps its nodes after its round has failed."""
+        self._ready.wait(member, Cause.BUSY, "")
+
+    def _back(self, name: DomainName) -> None:
+        """Lets jobs ask again whose mates' domain is not down any more."""
+        self._state.epoch += 1
+        for member in self._jobs.waiting.values():
+            if name in member.group.members and member.cause is Cause.DOWN:
+                member.trouble_ns = None
+                member.retry_ns = self._state.now_ns
+        self._jobs.todo.append(self._timers.retry)
+
+
+def _read(stored: Stored) -> State:
+    try:
+        return msgspec.convert(stored["state"], State, str_keys=True)
+    except (msgspec.ValidationError, KeyError) as error:
+        raise CoschedError(f"the state of the coupling is damaged: {error}") from error

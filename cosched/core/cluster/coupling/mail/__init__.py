@@ -1,0 +1,1 @@
+"""Asks and answers other domains: messages, repeated questions, answers given once."""

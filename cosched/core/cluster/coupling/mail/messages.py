@@ -1,0 +1,277 @@
+"""Defines the messages between domains about the jobs of a group.
+
+A ``Question`` has the sender, its incarnation and a number; the ``Answer`` repeats the last
+two. A question may arrive twice: the second time it gets the same answer, and nothing is
+done again. ``docs/dev/coupling-protocol.md`` shows who sends what, and when.
+
+A domain of the group is the *coordinator*: the first by name that answers. It starts the
+jobs in *rounds*: all reserve nodes, all prepare, all go. A round is named by its
+coordinator, the incarnation there and a number, so a later round of a coordinator has a
+greater name. Times in messages are durations.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TypeAlias
+
+import msgspec
+
+from cosched.core.cluster.coupling.groups import DomainName, GroupName
+from cosched.core.cluster.queue.messages import JobId
+
+#: The name of a round: (its coordinator, the incarnation there, a number).
+RoundId: TypeAlias = tuple[DomainName, int, int]
+#: How to reach each started job of a group, as its engine reported it.
+Addresses: TypeAlias = tuple[tuple[DomainName, str], ...]
+
+
+class Message(msgspec.Struct, frozen=True, tag=True):
+    """The base of all parts of messages."""
+
+
+# --- what a domain asks -------------------------------------------------------------------
+
+
+class Ping(Message, frozen=True):
+    """Asks for a sign of life."""
+
+
+class Announce(Message, frozen=True):
+    """A job of the group was announced. Answer: Known, Unknown or Refused."""
+
+
+class Ready(Message, frozen=True):
+    """To the coordinator: the sender's job has nodes and would start. older_ns: the wall
+    time of the group's first announcement. Answer: Joined or NotReady."""
+
+    older_ns: int
+
+
+class Reserve(Message, frozen=True):
+    """To a member: give your job nodes now, and keep them for this round. older_ns: the
+    wall time of the group's first announcement. Answer: Reserved, Promised, NotReady,
+    Running or Over."""
+
+    round: RoundId
+    older_ns: int
+
+
+class Prepare(Message, frozen=True):
+    """To a member: make the job so ready that it can begin in an instant.
+    Answer: Prepared or NotReady."""
+
+    round: RoundId
+
+
+class Go(Message, frozen=True):
+    """To a member: the round is decided, the job begins. Answer: Went or Lapsed."""
+
+    round: RoundId
+    addresses: Addresses
+
+
+class Abort(Message, frozen=True):
+    """To a member: the round has failed. Answer: Done."""
+
+    round: RoundId
+
+
+class Outcome(Message, frozen=True):
+    """To the coordinator, from a prepared member that got no decision: what is it?
+    Answer: Decided, Undecided or Aborted."""
+
+    round: RoundId
+
+
+class LeaderStatus(Message, frozen=True):
+    """From a follower to its leader's domain. Answer: Running, Over or NotReady."""
+
+
+class LeaderStarted(Message, frozen=True):
+    """To a follower: the leader has run for ``age_ns``. over: it has ended.
+    Answer: Done."""
+
+    age_ns: int
+    over: bool = False
+
+
+AnyAsk: TypeAlias = (
+    Ping
+    | Announce
+    | Ready
+    | Reserve
+    | Prepare
+    | Go
+    | Abort
+    | Outcome
+    | LeaderStatus
+    | LeaderStarted
+)
+
+
+# --- what a domain answers ----------------------------------------------------------------
+
+
+class Cause(str, Enum):
+    """Why a job is not ready."""
+
+    NODES = "nodes"  #: there are too few free nodes for it
+    BUSY = "busy"  #: jobs of other groups have nodes for a moment
+    UNSUBMITTED = "unsubmitted"
+    DOWN = "down"  #: a mate's domain does not answer
+    UNKNOWN = "unknown"  #: a mate's domain does not have the group
+    RECOVERING = "recovering"  #: a mate's domain restarts
+    REFUSED = "refused"  #: a mate's domain does not accept the group
+    FAILED = "failed"  #: the preparation failed
+
+
+class Recovering(Message, frozen=True):
+    """The domain restarts and cannot answer yet."""
+
+
+class Unknown(Message, frozen=True):
+    """The domain has no job of this group."""
+
+
+class Refused(Message, frozen=True):
+    """The domain does not accept the question; reason: one line."""
+
+    reason: str
+
+
+class Working(Message, frozen=True):
+    """The answer takes its time: the question came again before it was there."""
+
+
+class Done(Message, frozen=True):
+    """It is done."""
+
+
+class Known(Message, frozen=True):
+    """The domain has a job of the same group, with this number."""
+
+    job: JobId
+
+
+class Joined(Message, frozen=True):
+    """The coordinator's round has this job; a Prepare will come."""
+
+    round: RoundId
+
+
+class Reserved(Message, frozen=True):
+    """The job has nodes and keeps them for this round."""
+
+    round: RoundId
+
+
+class Promised(Message, frozen=True):
+    """The job will start in time, once the round goes."""
+
+    round: RoundId
+
+
+class NotReady(Message, frozen=True):
+    """The job cannot start now."""
+
+    cause: Cause
+
+
+class Running(Message, frozen=True):
+    """The job runs already, for ``age_ns``."""
+
+    age_ns: int
+
+
+class Over(Message, frozen=True):
+    """The job has ended, has failed or was cancelled."""
+
+
+class Prepared(Message, frozen=True):
+    """The job waits for Go. For ``lease_ns`` from now it does nothing else. address: how to
+    reach it."""
+
+    round: RoundId
+    lease_ns: int
+    address: str
+
+
+class Went(Message, frozen=True):
+    """The job has begun, or will begin as promised."""
+
+
+class Lapsed(Message, frozen=True):
+    """The job does not wait for this Go any more; its lease is over."""
+
+
+class Decided(Message, frozen=True):
+    """The round goes."""
+
+    addresses: Addresses
+
+
+class Undecided(Message, frozen=True):
+    """The round is not decided yet."""
+
+
+class Aborted(Message, frozen=True):
+    """The round has failed, or never was."""
+
+
+AnyReply: TypeAlias = (
+    Recovering
+    | Unknown
+    | Refused
+    | Working
+    | Done
+    | Known
+    | Joined
+    | Reserved
+    | Promised
+    | NotReady
+    | Running
+    | Over
+    | Prepared
+    | Went
+    | Lapsed
+    | Decided
+    | Undecided
+    | Aborted
+)
+#: Answers that are no result: the same question may get another answer later.
+PASSING = (Recovering, Unknown, Working, Undecided)
+
+
+# --- envelopes ----------------------------------------------------------------------------
+
+
+class Question(Message, frozen=True):
+    """A question about one group.
+
+    sender, incarnation, number: who asks; each restart has a greater incarnation. floor: no
+    question with a smaller number is open any more. digest: that of the group. job, user:
+    the number of the sender's job, and whose it is, as the sender vouches.
+    """
+
+    sender: DomainName
+    incarnation: int
+    number: int
+    floor: int
+    group: GroupName
+    digest: str
+    job: JobId
+    user: str
+    ask: AnyAsk
+
+
+class Answer(Message, frozen=True):
+    """An answer. incarnation, number: those of the question."""
+
+    sender: DomainName
+    incarnation: int
+    number: int
+    reply: AnyReply
+
+
+AnyMessage: TypeAlias = Question | Answer

@@ -1,0 +1,196 @@
+"""Asks other domains: sends questions again until they are answered, and gives up in time.
+
+A domain that does not answer for ``answer_ns`` is *down*. From then on questions to it fail
+at once, so it delays nothing. It is asked from time to time whether it is back; any message
+from it says so, too. A question about a decision (``Go``, ``Outcome``) is never given up:
+it is sent again until its job or its round needs it no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from cosched.core.cluster.coupling.engine import Send
+from cosched.core.cluster.coupling.groups import DomainName
+from cosched.core.cluster.coupling.jobs import Jobs
+from cosched.core.cluster.coupling.mail.messages import (
+    Abort,
+    Answer,
+    AnyAsk,
+    AnyReply,
+    Go,
+    LeaderStarted,
+    Outcome,
+    Ping,
+    Question,
+    Recovering,
+    Undecided,
+    Working,
+)
+from cosched.core.cluster.coupling.state import Member, Open, Peer
+from cosched.core.cluster.queue.messages import JobId
+
+#: Questions that are kept while the other domain is down.
+LASTING = (Go, Outcome, LeaderStarted)
+
+
+class Post:
+    """The open questions of this domain.
+
+    on_reply: gets a question with its answer, or with None if the domain is down. on_back:
+    gets the name of a domain that is not down any more.
+    """
+
+    def __init__(
+        self,
+        jobs: Jobs,
+        on_reply: Callable[[Open, AnyReply | None], None],
+        on_back: Callable[[DomainName], None],
+    ) -> None:
+        self._jobs = jobs
+        self._state = jobs.state
+        self._on_reply = on_reply
+        self._on_back = on_back
+
+    def ask(self, to: DomainName, member: Member, ask: AnyAsk) -> int:
+        """Asks about the group of a job; returns the number of the question."""
+        return self._send(to, member.number, member, ask)
+
+    def _send(
+        self, to: DomainName, job: JobId | None, member: Member | None, ask: AnyAsk
+    ) -> int:
+        state = self._state
+        number = state.next_number
+        state.next_number += 1
+        state.counts.asked += 1
+        question = Question(
+            state.name,
+            state.incarnation,
+            number,
+            next(iter(state.questions), number),  # numbers ascend
+            "" if member is None else member.group.name,
+            "" if member is None else member.digest,
+            -1 if member is None else member.number,
+            "" if member is None else member.user,
+            ask,
+        )
+        now_ns, patience = state.now_ns, self._jobs.settings.patience
+        opened = Open(to, question, job, now_ns, now_ns, now_ns + patience.resend_ns)
+        if self.is_down(to) and not isinstance(ask, (Ping, *LASTING)):
+            self._jobs.todo.append(partial(self._on_reply, opened, None))
+            return number
+        state.questions[number] = opened
+        self._jobs.commands.append(Send(to, question))
+        return number
+
+    def is_down(self, name: DomainName) -> bool:
+        """Returns whether a domain does not answer."""
+        peer = self._state.peers.get(name)
+        return peer is not None and peer.down
+
+    def withdraw(self, number: int | None) -> None:
+        """Forgets a question whose answer nobody needs any more."""
+        if number is not None:
+            self._state.questions.pop(number, None)
+
+    def withdraw_about(self, member: Member, *kinds: type[AnyAsk]) -> None:
+        """Forgets the questions of these kinds about a job's group."""
+        for number, opened in list(self._state.questions.items()):
+            if opened.job == member.number and isinstance(opened.question.ask, kinds):
+                del self._state.questions[number]
+
+    def withdraw_all(self, member: Member) -> None:
+        """Forgets all questions about a job's group."""
+        for number, opened in list(self._state.questions.items()):
+            if opened.job == member.number:
+                del self._state.questions[number]
+
+    def take(self, peer: DomainName, answer: Answer) -> None:
+        """Handles an answer; one to no open question is dropped."""
+        opened = self._state.questions.get(answer.number)
+        late = opened is None or answer.incarnation != self._state.incarnation
+        if opened is None or late or opened.to != peer:
+            self._state.counts.dropped += 1
+            return
+        lasts = isinstance(opened.question.ask, LASTING)
+        if isinstance(answer.reply, Working | Undecided) or (
+            lasts and isinstance(answer.reply, Recovering)
+        ):
+            opened.heard_ns = self._state.now_ns
+            return
+        del self._state.questions[answer.number]
+        self._on_reply(opened, answer.reply)
+
+    def heard(self, name: DomainName) -> None:
+        """Notes a message from a domain: it is not down."""
+        peer = self._state.peers.get(name)
+        if peer is None or not peer.down:
+            return
+        peer.down = False
+        for number, opened in list(self._state.questions.items()):
+            if opened.to == name and isinstance(opened.question.ask, Ping):
+                del self._state.questions[number]
+            elif opened.to == name:
+                opened.heard_ns = self._state.now_ns
+                self._resend(opened)
+        self._on_back(name)
+
+    def lose(self, name: DomainName) -> None:
+        """Notes that a domain is down, and gives up the questions to it."""
+        peer = self._state.peers.setdefault(name, Peer())
+        if not peer.down:
+            peer.down, peer.down_ns = True, self._state.now_ns
+            self._state.counts.peers_down += 1
+            self._send(name, None, None, Ping())
+        for number, opened in list(self._state.questions.items()):
+            if opened.to == name and not isinstance(opened.question.ask, (Ping, *LASTING)):
+                del self._state.questions[number]
+                self._jobs.todo.append(partial(self._on_reply, opened, None))
+
+    def tick(self) -> None:
+        """Sends questions again, and gives up those whose time is over."""
+        now_ns, patience = self._state.now_ns, self._jobs.settings.patience
+        silent = {
+            opened.to
+            for opened in self._state.questions.values()
+            if now_ns >= opened.heard_ns + patience.answer_ns
+        }
+        for name in sorted(silent):
+            if not self.is_down(name):
+                self.lose(name)
+        for number, opened in list(self._state.questions.items()):
+            expired = isinstance(opened.question.ask, Abort) and (
+                now_ns >= opened.first_ns + patience.doubt_ns
+            )
+            if expired:
+                del self._state.questions[number]
+            elif now_ns >= opened.next_ns and self._matters(opened):
+                self._resend(opened)
+
+    def _matters(self, opened: Open) -> bool:
+        """Returns whether to send a question again: a domain that is down is asked only
+        whether it is back while a job waits."""
+        return bool(self._jobs.waiting) or not isinstance(opened.question.ask, Ping)
+
+    def _resend(self, opened: Open) -> None:
+        patience = self._jobs.settings.patience
+        wait_ns = patience.resend_ns
+        if self.is_down(opened.to):
+            wait_ns = patience.probe_ns
+        opened.next_ns = self._state.now_ns + wait_ns
+        opened.times += 1
+        self._state.counts.resent += 1
+        self._jobs.commands.append(Send(opened.to, opened.question))
+
+    def wake_ns(self) -> int | None:
+        """Returns when a question must be sent again or given up."""
+        answer_ns = self._jobs.settings.patience.answer_ns
+        times = [
+            min(opened.next_ns, opened.heard_ns + answer_ns)
+            if not self.is_down(opened.to)
+            else opened.next_ns
+            for opened in self._state.questions.values()
+            if self._matters(opened)
+        ]
+        return min(times, default=None)

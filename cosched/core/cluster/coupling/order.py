@@ -1,0 +1,46 @@
+"""Orders the jobs of groups in the passes of their engine.
+
+Promised jobs come first. A job that has just released its nodes comes last (section IV.E.1
+of the paper). A job that yielded is left out until something else happens in the queue; a
+follower is left out until it is due. Each yield can move a job forward.
+"""
+
+from __future__ import annotations
+
+from cosched.core.cluster.coupling.jobs import Jobs
+from cosched.core.cluster.coupling.state import Stage
+from cosched.core.cluster.queue.messages import JobId
+from cosched.core.cluster.queue.planner import NO_RULES, PassRules
+
+
+def rules(jobs: Jobs) -> PassRules:
+    """Returns the exceptions from the order of the queue for a pass now."""
+    state, settings = jobs.state, jobs.settings
+    since_ns = state.now_ns - settings.pause_ns
+    first: list[JobId] = []
+    last: set[JobId] = set()
+    left_out: set[JobId] = set()
+    raised: dict[JobId, int] = {}
+    for number, member in jobs.waiting.items():
+        if member.stage is not Stage.QUEUING:
+            continue
+        if member.promise_ns is not None:
+            first.append(number)
+        elif member.aside == state.epoch or (member.due_ns or 0) > state.now_ns:
+            left_out.add(number)
+        elif member.released_ns is not None and member.released_ns > since_ns:
+            last.add(number)
+        elif settings.raise_by and member.yields:
+            raised[number] = member.yields * settings.raise_by
+    if not (first or last or left_out or raised):
+        return NO_RULES
+    return PassRules(first, last, left_out, raised)
+
+
+def rules_for(jobs: Jobs, number: JobId) -> PassRules:
+    """Returns the rules of a pass that looks for nodes for one job of a group: the others
+    are left out, unless they have promised their start."""
+    queuing = [each for each in jobs.waiting.values() if each.stage is Stage.QUEUING]
+    first = [each.number for each in queuing if each.promise_ns is not None]
+    others = {each.number for each in queuing} - {number, *first}
+    return PassRules(first, left_out=others)

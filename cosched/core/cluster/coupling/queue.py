@@ -1,0 +1,358 @@
+"""Connects the coupling of a domain with our own queue: the native engine, without nodes.
+
+A job of a group is a job of the queue like any other. At its turn it gets nodes and is
+reported to the coupling. The pass goes on: a mate that does not answer delays no other job.
+When the coupling lets the job yield, its nodes are free again, and a new pass follows.
+
+A driver feeds events of the queue and of other domains, and carries out commands. For a job
+of a group it gets ``PrepareOn`` and then ``GoJob`` in place of ``StartJob``. It reports
+``JobPrepared`` or ``JobFailedToStart``. ``EndJob`` for a prepared job means: end its tasks,
+which have not begun, and report ``JobFailedToStart``.
+
+Limits: the queue needs a backfill policy that takes rules, so not conservative backfill. A
+job that has nodes counts in backfill's plans as if it ran from then on.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, replace
+
+from cosched.core.cluster.coupling import engine
+from cosched.core.cluster.coupling.engine import (
+    CapacityChanged,
+    Found,
+    GoJob,
+    GroupDisputed,
+    HoldJob,
+    JobAnnounced,
+    JobFailed,
+    JobFound,
+    JobNotReady,
+    JobOver,
+    JobPrepared,
+    JobQueued,
+    JobReady,
+    PassWanted,
+    PeerLost,
+    PrepareJob,
+    QueueMoved,
+    Received,
+    RecoveryEnded,
+    ReleaseJob,
+    Send,
+    TryJob,
+)
+from cosched.core.cluster.coupling.machine import Coupling
+from cosched.core.cluster.coupling.state import Member, Stage
+from cosched.core.cluster.queue import domain
+from cosched.core.cluster.queue.domain import (
+    EndJob,
+    JobCancelled,
+    JobFailedToStart,
+    JobRecovered,
+    ReservationHit,
+    RulesChanged,
+    SharingChanged,
+    Why,
+)
+from cosched.core.cluster.queue.messages import (
+    Job,
+    JobEnded,
+    JobId,
+    JobSubmitted,
+    ReservedJobBegan,
+    ReservedJobReleased,
+    ReserveJob,
+    StartJob,
+    Ticked,
+    WakeAt,
+)
+from cosched.core.cluster.queue.nodes import Intervals
+from cosched.core.cluster.queue.planner import PassRules
+from cosched.core.cluster.queue.rows import SharedQueue
+from cosched.core.errors import CoschedError
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareOn:
+    """Prepare the job on these nodes: make its tasks, which wait."""
+
+    job: Job
+    nodes: Intervals
+
+
+QueueEvent = domain.Event | SharingChanged
+Event = QueueEvent | JobAnnounced | JobPrepared | Received | PeerLost | RecoveryEnded
+Command = (
+    StartJob
+    | EndJob
+    | PrepareOn
+    | GoJob
+    | HoldJob
+    | ReleaseJob
+    | Send
+    | GroupDisputed
+    | WakeAt
+)
+
+
+class CoupledQueue:
+    """Decides when the jobs of a coupled domain start. Deterministic, without a clock."""
+
+    def __init__(self, queue: SharedQueue, coupling: Coupling) -> None:
+        if not queue.takes_rules:
+            raise CoschedError(
+                f"domain {coupling.name}: conservative backfill cannot hold or yield; "
+                "choose fcfs, easy or wfp"
+            )
+        self._queue = queue
+        self._coupling = coupling
+        self._orders: deque[engine.Command] = deque()  # of the coupling, to be carried out
+        self._out: list[Command] = []
+        self._now_ns = 0
+        self._jobs: dict[JobId, Job] = {}  # those of groups, until they end
+        self._nodes: dict[JobId, Intervals] = {}  # of reserved jobs
+        self._prepared: set[JobId] = set()  # PrepareOn was sent, GoJob was not
+        self._withdrawn: set[JobId] = set()  # their tasks end, and were not let go
+        self._pass_wanted = False
+        self._queue_wake_ns: int | None = None
+        self._coupling_wake_ns: int | None = None
+        self._wake_ns: int | None = None
+        self._couple(CapacityChanged(0, queue.capacity))
+
+    @property
+    def coupling(self) -> Coupling:
+        """Returns the coupling, for reading."""
+        return self._coupling
+
+    def handle(self, event: Event) -> tuple[Command, ...]:
+        """Takes one event and returns the commands. Raises CoschedError for a job that does
+        not exist, or that cannot be in its group; nothing has changed then."""
+        self._now_ns = max(self._now_ns, event.now_ns)
+        match event:
+            case Ticked():
+                self._tick()
+            case JobAnnounced() | JobPrepared() | Received() | PeerLost() | RecoveryEnded():
+                self._couple(event)
+            case JobSubmitted():
+                self._submit(event)
+            case JobRecovered():
+                self._recover(event)
+            case JobCancelled():
+                self._cancel(event)
+            case JobFailedToStart():
+                self._fail(event)
+            case JobEnded():
+                self._end(event)
+            case _:
+                self._feed(event)
+                self._couple(CapacityChanged(self._now_ns, self._queue.capacity))
+                self._couple(QueueMoved(self._now_ns))
+        self._wake_up()
+        commands = tuple(self._out)
+        self._out.clear()
+        return commands
+
+    # --- jobs -----------------------------------------------------------------------------
+
+    def _member(self, number: JobId) -> Member | None:
+        return self._coupling.state.members.get(number)
+
+    def _submit(self, event: JobSubmitted) -> None:
+        number = event.job.number
+        if self._member(number) is None or not self._coupling.settings.enabled:
+            self._feed(event)
+            self._couple(QueueMoved(self._now_ns))
+            return
+        job = replace(event.job, gated=True)
+        self._feed(JobSubmitted(event.now_ns, job))
+        self._jobs[number] = job
+        if self._coupling.state.recovering:
+            self._couple(JobFound(self._now_ns, number, Found.WAITS, job.size))
+        else:
+            self._couple(JobQueued(self._now_ns, number, job.size))
+
+    def _recover(self, event: JobRecovered) -> None:
+        self._feed(event)
+        number = event.job.number
+        if self._member(number) is None:
+            return
+        self._jobs[number] = replace(event.job, gated=True)
+        found = Found.RUNS
+        if event.job.gated:
+            found = Found.PREPARED
+            self._nodes[number] = event.nodes
+            self._prepared.add(number)
+        self._couple(JobFound(self._now_ns, number, found, event.job.size))
+
+    def _cancel(self, event: JobCancelled) -> None:
+        number = event.number
+        if number in self._prepared or number in self._withdrawn:
+            self._withdrawn.discard(number)
+            self._prepared.add(number)
+            self._out.append(EndJob(number, Why.CANCELLED))
+            self._over(number)
+            return
+        waits = self._queue.waits(number) or self._queue.is_reserved(number)
+        self._feed(event)
+        if waits:
+            self._drop(number)
+            self._over(number)
+
+    def _fail(self, event: JobFailedToStart) -> None:
+        number = event.number
+        if number not in self._jobs:
+            self._feed(event)
+            self._couple(QueueMoved(self._now_ns))
+            return
+        member = self._member(number)
+        over = member is None or member.stage is Stage.OVER
+        again = event.requeue and not over
+        self._feed(replace(event, requeue=again))
+        withdrawn = number in self._withdrawn
+        self._nodes.pop(number, None)
+        self._prepared.discard(number)
+        self._withdrawn.discard(number)
+        if not again:
+            self._jobs.pop(number)
+            self._over(number)
+        elif member is not None and member.stage is Stage.RUNNING:
+            self._couple(JobQueued(self._now_ns, number, self._jobs[number].size))
+        elif not withdrawn:
+            self._couple(JobFailed(self._now_ns, number))
+        self._pass_wanted = True
+
+    def _end(self, event: JobEnded) -> None:
+        self._feed(event)
+        self._drop(event.number)
+        self._over(event.number)
+
+    def _drop(self, number: JobId) -> None:
+        self._jobs.pop(number, None)
+        self._nodes.pop(number, None)
+        self._prepared.discard(number)
+        self._withdrawn.discard(number)
+
+    def _over(self, number: JobId) -> None:
+        member = self._member(number)
+        if member is None or member.stage in (Stage.OVER, Stage.UNSUBMITTED):
+            self._couple(QueueMoved(self._now_ns))
+        else:
+            self._couple(JobOver(self._now_ns, number))
+
+    # --- the queue ------------------------------------------------------------------------
+
+    def _tick(self) -> None:
+        wake_ns = self._coupling_wake_ns
+        if wake_ns is not None and wake_ns <= self._now_ns:
+            self._couple(Ticked(self._now_ns))
+        self._pass_wanted = True
+        while self._pass_wanted:
+            self._pass_wanted = False
+            self._pass(self._coupling.rules())
+
+    def _pass(self, rules: PassRules) -> None:
+        self._feed(RulesChanged(self._now_ns, rules))
+        for job in self._feed(Ticked(self._now_ns)):
+            self._couple(JobReady(self._now_ns, job.number))
+
+    def _feed(self, event: QueueEvent) -> list[Job]:
+        """Feeds the queue; returns the jobs for which it has reserved nodes."""
+        reserved = []
+        hit = []
+        for command in self._queue.handle(event):
+            if isinstance(command, WakeAt):
+                self._queue_wake_ns = command.at_ns
+            elif isinstance(command, ReserveJob):
+                self._nodes[command.job.number] = command.nodes
+                reserved.append(command.job)
+            elif isinstance(command, ReservationHit):
+                hit.append(command.number)
+            else:
+                self._out.append(command)
+        for number in hit:
+            self._lose_reservation(number)
+        return reserved
+
+    def _lose_reservation(self, number: JobId) -> None:
+        if number in self._prepared:
+            self._out.append(EndJob(number, Why.NODE_LOST))
+        elif number not in self._withdrawn:
+            self._feed(ReservedJobReleased(self._now_ns, number))
+            del self._nodes[number]
+            self._couple(JobFailed(self._now_ns, number))
+
+    def _try(self, number: JobId) -> None:
+        """Makes a pass without the other jobs of groups, for a mate's domain."""
+        job = self._jobs[number]
+        queue, now_ns = self._queue, self._now_ns
+        ready = False
+        waits = queue.waits(number)
+        if waits and job.size <= queue.free_for(exclusive=job.exclusive):
+            self._feed(RulesChanged(now_ns, self._coupling.rules_for(number)))
+            for reserved in self._feed(Ticked(now_ns)):
+                ready = ready or reserved.number == number
+                self._couple(JobReady(now_ns, reserved.number))
+        if not ready:
+            expected_ns = queue.expected_ns(job.size, now_ns) if waits else None
+            self._couple(JobNotReady(now_ns, number, expected_ns, passing=not waits))
+
+    # --- the coupling ---------------------------------------------------------------------
+
+    def _couple(self, event: engine.Event) -> None:
+        """Feeds the coupling, and carries out what it orders.
+
+        An order can cause another event; what that orders comes last."""
+        outermost = not self._orders
+        self._orders += self._coupling.handle(event)
+        while outermost and self._orders:
+            self._carry_out(self._orders[0])
+            self._orders.popleft()
+
+    def _carry_out(self, command: engine.Command) -> None:
+        match command:
+            case TryJob():
+                self._try(command.number)
+            case PrepareJob():
+                number = command.number
+                self._prepared.add(number)
+                self._out.append(PrepareOn(self._jobs[number], self._nodes[number]))
+            case GoJob():
+                self._go(command)
+            case ReleaseJob():
+                self._release(command)
+            case PassWanted():
+                self._pass_wanted = True
+            case WakeAt():
+                self._coupling_wake_ns = command.at_ns
+            case _:
+                self._out.append(command)
+
+    def _go(self, command: GoJob) -> None:
+        number = command.number
+        if self._queue.is_reserved(number):
+            self._feed(ReservedJobBegan(self._now_ns, number))
+        self._prepared.discard(number)
+        self._nodes.pop(number, None)
+        self._out.append(command)
+
+    def _release(self, command: ReleaseJob) -> None:
+        number = command.number
+        if number in self._prepared:
+            self._prepared.discard(number)
+            self._withdrawn.add(number)
+            self._out.append(EndJob(number, Why.WITHDRAWN))
+        elif self._queue.is_reserved(number):
+            self._feed(ReservedJobReleased(self._now_ns, number))
+            self._nodes.pop(number, None)
+        self._out.append(command)
+
+    def _wake_up(self) -> None:
+        wanted = [self._queue_wake_ns, self._coupling_wake_ns]
+        if self._pass_wanted:
+            wanted.append(self._now_ns)
+        wake_ns = min((at for at in wanted if at is not None), default=None)
+        if wake_ns != self._wake_ns or self._pass_wanted:
+            self._wake_ns = wake_ns
+            self._out.append(WakeAt(wake_ns))

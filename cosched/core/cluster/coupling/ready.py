@@ -1,0 +1,227 @@
+"""Decides about a job that is ready: ask its mates, start, hold or yield.
+
+This is Algorithm 1 of Tang et al. (IPDPS 2011) with the paper's remote calls replaced by a
+round of the group's jobs (``rounds``):
+
+    all mates can start          they are prepared and begin together      lines 5 to 15
+    a mate is not ready          hold or yield, by the scheme              lines 16 to 24
+    a mate is over or runs       it is not waited for                      line 25
+    its domain is down           start, hold for a time, or yield          lines 34 to 36
+    its domain has no such job   wait ``unknown_ns``, then start           lines 34 to 36
+
+A follower (``Timing.AFTER``) starts alone, once its leader has run long enough. A job that
+promised its start does not ask any more.
+"""
+
+from __future__ import annotations
+
+from zlib import crc32
+
+from cosched.core.cluster.coupling.engine import Why
+from cosched.core.cluster.coupling.groups import DomainName, Timing
+from cosched.core.cluster.coupling.jobs import Jobs
+from cosched.core.cluster.coupling.mail.messages import (
+    AnyReply,
+    Cause,
+    LeaderStarted,
+    LeaderStatus,
+    NotReady,
+    Over,
+    Ready,
+    Recovering,
+    Refused,
+    Running,
+    Unknown,
+)
+from cosched.core.cluster.coupling.mail.post import Post
+from cosched.core.cluster.coupling.settings import Scheme, WhenDown
+from cosched.core.cluster.coupling.state import Member, Stage
+
+#: Causes that pass without an event in this domain's queue.
+PASSES = (Cause.BUSY, Cause.DOWN, Cause.UNKNOWN, Cause.RECOVERING, Cause.FAILED)
+
+
+class ReadyJobs:
+    """This domain's jobs of groups that have nodes of their own."""
+
+    def __init__(self, jobs: Jobs, post: Post) -> None:
+        self._jobs = jobs
+        self._state = jobs.state
+        self._post = post
+
+    def coordinator(self, member: Member) -> DomainName:
+        """Returns the domain that should coordinate a job's group now: the first that
+        answers and has the group."""
+        for name in member.group.coordinators:
+            if name == self._state.name:
+                break
+            if not self._post.is_down(name) and name not in member.without:
+                return name
+        return self._state.name
+
+    def ask_coordinator(self, member: Member, name: DomainName) -> None:
+        """Asks another domain for a round."""
+        member.asked += 1
+        member.asking = self._post.ask(name, member, Ready(member.older_ns))
+
+    def ask_leader(self, member: Member) -> None:
+        """Asks the leader's domain whether a follower may start."""
+        group = member.group
+        member.asked += 1
+        if member.due_ns is not None and self._state.now_ns >= member.due_ns:
+            self.start(member)
+        else:
+            member.asking = self._post.ask(group.leader, member, LeaderStatus())
+
+    def start(self, member: Member, alone: str = "") -> None:
+        """Starts a job that has nodes, without waiting for its mates any more."""
+        if alone:
+            member.alone = alone
+            self._state.counts.started_alone += 1
+        if member.promise_ns is not None and self._state.now_ns > member.promise_ns:
+            self._state.counts.promises_broken += 1
+        member.starting = True
+        self._jobs.prepare(member)
+
+    def absent(
+        self, member: Member, domain: DomainName, reply: AnyReply | None
+    ) -> str | None:
+        """Returns why a job need not wait for a mate that gave this answer, or None if it
+        must; None as an answer means that the domain is down."""
+        settings, now_ns = self._jobs.settings, self._state.now_ns
+        if isinstance(reply, Running | Over):
+            return ""
+        if isinstance(reply, Unknown):
+            limit_ns, reason = settings.unknown_ns, f"{domain} does not have its group"
+        elif reply is None and settings.when_down is WhenDown.START:
+            limit_ns, reason = 0, f"{domain} does not answer"
+        elif reply is None and settings.when_down is WhenDown.HOLD:
+            limit_ns, reason = settings.down_hold_ns, f"{domain} does not answer"
+        else:
+            return None
+        if member.trouble_ns is None:
+            member.trouble_ns = now_ns
+        return reason if now_ns >= member.trouble_ns + limit_ns else None
+
+    def wait(self, member: Member, cause: Cause, domain: DomainName) -> None:
+        """Lets a job with nodes wait for its mates: it holds or yields."""
+        settings = self._jobs.settings
+        member.asking = None
+        member.cause, member.cause_at = cause, domain
+        if cause not in (Cause.DOWN, Cause.UNKNOWN):
+            member.trouble_ns = None
+        if member.stage is Stage.READY:
+            if cause is Cause.REFUSED or self._yields_while_down(cause):
+                self._yield(member)
+            else:
+                down = cause is Cause.DOWN and settings.when_down is WhenDown.HOLD
+                self._hold_or_yield(member, Scheme.HOLD if down else settings.scheme)
+        if cause in PASSES:
+            member.retry_ns = self._retry_ns(member, cause)
+
+    def _yields_while_down(self, cause: Cause) -> bool:
+        return cause is Cause.DOWN and self._jobs.settings.when_down is WhenDown.YIELD
+
+    def _retry_ns(self, member: Member, cause: Cause) -> int:
+        """Returns when to ask again. Domains that got into each other's way differ."""
+        settings, now_ns = self._jobs.settings, self._state.now_ns
+        retry_ns = settings.patience.retry_ns
+        word = f"{self._state.name}/{member.number}/{member.asked}"
+        retry_ns += retry_ns * (crc32(word.encode()) % 1000) // 1000
+        if member.trouble_ns is None:
+            return now_ns + retry_ns
+        limit_ns = settings.unknown_ns if cause is Cause.UNKNOWN else settings.down_hold_ns
+        due_ns = member.trouble_ns + limit_ns
+        return min(now_ns + retry_ns, due_ns) if due_ns > now_ns else now_ns + retry_ns
+
+    def _hold_or_yield(self, member: Member, scheme: Scheme) -> None:
+        settings, counts = self._jobs.settings, self._state.counts
+        by_cap = (
+            scheme is Scheme.YIELD
+            and settings.yield_cap is not None
+            and member.yields >= settings.yield_cap
+        )
+        holds = scheme is Scheme.HOLD or by_cap
+        if holds and self._jobs.promised:
+            holds = False
+        elif holds and (
+            self._jobs.held + member.size > settings.held_cap * self._state.capacity
+        ):
+            counts.yields_by_held_cap += 1
+            holds = False
+        elif holds and self._displaces_older(member):
+            counts.yields_to_older += 1
+            holds = False
+        if holds:
+            counts.holds_by_yield_cap += by_cap
+            self._jobs.hold(member)
+        else:
+            self._yield(member)
+
+    def _displaces_older(self, member: Member) -> bool:
+        """Returns whether nodes were just released, and an older group's job may want
+        them."""
+        settings, state = self._jobs.settings, self._state
+        if not settings.older_first or state.released_ns is None:
+            return False
+        if state.now_ns >= state.released_ns + settings.pause_ns:
+            return False
+        return any(
+            other.stage is Stage.QUEUING
+            and other.aside != state.epoch
+            and other.rank < member.rank
+            for other in self._jobs.waiting.values()
+        )
+
+    def _yield(self, member: Member) -> None:
+        member.yields += 1
+        member.aside = self._state.epoch
+        self._state.counts.yields += 1
+        self._jobs.release(member, Why.YIELD)
+
+    # --- leaders and followers ------------------------------------------------------------
+
+    def took_leader(self, member: Member, reply: AnyReply | None) -> None:
+        """Decides about a follower by the state of its leader."""
+        leader, now_ns = member.group.leader, self._state.now_ns
+        member.asking = None
+        if isinstance(reply, Running):
+            due_ns = now_ns - reply.age_ns + member.group.delay_ns
+            if now_ns < due_ns:
+                self._not_due(member, due_ns)
+                return
+        elif isinstance(reply, NotReady | Recovering | Refused):
+            self._not_due(member, None)
+            return
+        alone = self.absent(member, leader, reply)
+        if alone is None:
+            self.wait(member, Cause.DOWN if reply is None else Cause.UNKNOWN, leader)
+        else:
+            self.start(member, alone)
+
+    def _not_due(self, member: Member, due_ns: int | None) -> None:
+        self._state.counts.not_due += 1
+        member.due_ns = due_ns
+        member.cause, member.cause_at = Cause.UNSUBMITTED, member.group.leader
+        member.aside = self._state.epoch
+        self._jobs.release(member, Why.NOT_DUE)
+
+    def leader_started(self, member: Member, age_ns: int, *, over: bool) -> None:
+        """Notes in a follower's domain that its leader runs."""
+        now_ns = self._state.now_ns
+        due_ns = now_ns if over else now_ns - age_ns + member.group.delay_ns
+        member.due_ns = max(due_ns, now_ns)
+        if member.stage is Stage.QUEUING:
+            member.aside = -1
+            self._jobs.want_pass()
+
+    def tell_followers(self, member: Member, *, over: bool = False) -> None:
+        """Reports to the domains of a leader's followers that it runs, or has ended."""
+        group = member.group
+        if group.timing is not Timing.AFTER or group.leader != self._state.name:
+            return
+        self._post.withdraw_about(member, LeaderStarted)
+        age_ns = 0 if over else self._state.now_ns - member.since_ns
+        for name in group.members:
+            if name != self._state.name:
+                self._post.ask(name, member, LeaderStarted(age_ns, over))

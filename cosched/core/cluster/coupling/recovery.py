@@ -1,0 +1,105 @@
+"""Continues after a restart of a domain's controller.
+
+Decisions and votes survive; the rest is found out again. So a job that had nodes only
+waits in the queue again. A prepared job that has voted waits for the decision on; one that
+has not is released. A job whose start was decided begins, if its engine still has it
+prepared; if not, it starts without its mates as soon as it can. A round that was not
+decided has failed.
+"""
+
+from __future__ import annotations
+
+from cosched.core.cluster.coupling.engine import Found, GoJob, Why
+from cosched.core.cluster.coupling.jobs import Jobs
+from cosched.core.cluster.coupling.mail.messages import Go
+from cosched.core.cluster.coupling.mail.post import Post
+from cosched.core.cluster.coupling.ready import ReadyJobs
+from cosched.core.cluster.coupling.state import Member, Stage, State
+
+
+def restarted(state: State) -> None:
+    """Makes a restored state ready for the reports of the engine."""
+    state.incarnation += 1
+    state.next_number = 1
+    state.recovering = True
+    state.found.clear()
+    state.rounds.clear()
+    state.questions.clear()
+    state.wake_ns = None
+    for peer in state.peers.values():
+        peer.down = False
+    for member in state.members.values():
+        member.asking = member.owed = member.trying = member.retry_ns = None
+        if member.promised is not None:
+            member.promised = member.pin_ns = None
+        member.aside = -1
+
+
+#: The fields of a member that are times of the monotonic clock, or None.
+TIMES = (
+    "pin_ns",
+    "vote_ns",
+    "lease_ns",
+    "released_ns",
+    "promise_ns",
+    "due_ns",
+    "retry_ns",
+    "trouble_ns",
+    "ready_ns",
+)
+
+
+def shift_clock(state: State, now_ns: int, away_ns: int) -> None:
+    """Moves all times of a state to a monotonic clock that shows ``now_ns``.
+
+    away_ns: how long ago the state was stored, by the wall clock. Leases go on meanwhile;
+    a step of the wall clock can neither renew one nor make it longer.
+    """
+    shift_ns = now_ns - state.now_ns - max(0, away_ns)
+    for member in state.members.values():
+        member.since_ns += shift_ns
+        for name in TIMES:
+            at_ns = getattr(member, name)
+            if at_ns is not None:
+                setattr(member, name, at_ns + shift_ns)
+    for peer in state.peers.values():
+        peer.down_ns += shift_ns
+    state.now_ns = state.ticked_ns = now_ns
+
+
+def reconcile(jobs: Jobs, post: Post, ready: ReadyJobs) -> None:
+    """Brings jobs and engine together once the engine has reported all jobs."""
+    state = jobs.state
+    state.recovering = False
+    for member in list(state.members.values()):
+        found = state.found.get(member.number)
+        if found is not None:
+            _reconcile_one(jobs, member, *found)
+        elif member.stage not in (Stage.UNSUBMITTED, Stage.OVER):
+            jobs.end(member)
+        if member.stage is Stage.RUNNING:
+            ready.tell_followers(member)
+    state.found.clear()
+    for name, decisions in state.decisions.items():
+        of_group = jobs.of_group(name)
+        assert of_group is not None
+        for decision in decisions:
+            for domain in decision.open:
+                post.ask(domain, of_group, Go(decision.id, decision.addresses))
+    jobs.want_pass()
+
+
+def _reconcile_one(jobs: Jobs, member: Member, found: Found, size: int) -> None:
+    if found is Found.RUNS:
+        if member.stage is not Stage.RUNNING:
+            jobs.recover_running(member)
+    elif found is Found.PREPARED:
+        if member.stage is Stage.RUNNING:
+            jobs.commands.append(GoJob(member.number, member.addresses))
+        elif member.stage is not Stage.PREPARED or member.round is None:
+            jobs.release(member, Why.ROUND)
+    else:
+        began = member.stage is Stage.RUNNING
+        jobs.queue(member, size)
+        if began:  # its start was decided, and its mates have begun
+            member.promise_ns = jobs.state.now_ns

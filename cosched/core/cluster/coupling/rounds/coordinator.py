@@ -1,0 +1,293 @@
+"""Runs the rounds of the groups whose coordinator this domain is.
+
+A round begins when a job of the group is ready, here or elsewhere. All other jobs are asked
+for nodes. If all have them, all prepare; if all are prepared, the round is decided, and all
+go. If one cannot, the round has failed: its jobs hold or yield.
+
+The decision is stored before any message about it is sent. Until then the coordinator may
+forget the round at any time, for example by a restart; then it has failed. A prepared job
+waits ``doubt_ns`` for the decision. The coordinator decides within half of that time, so
+half of it is left for Go to arrive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cosched.core.cluster.coupling.groups import DomainName, GroupName
+from cosched.core.cluster.coupling.jobs import Jobs
+from cosched.core.cluster.coupling.mail.messages import (
+    Abort,
+    Aborted,
+    AnyReply,
+    Cause,
+    Decided,
+    Go,
+    Joined,
+    NotReady,
+    Prepare,
+    Prepared,
+    Promised,
+    Recovering,
+    Refused,
+    Reserve,
+    Reserved,
+    RoundId,
+    Undecided,
+    Unknown,
+)
+from cosched.core.cluster.coupling.mail.post import Post
+from cosched.core.cluster.coupling.ready import ReadyJobs
+from cosched.core.cluster.coupling.rounds.participant import Participant
+from cosched.core.cluster.coupling.state import Decision, Member, Owed, Round, Stage
+
+
+class Coordinator:
+    """The rounds of this domain's groups. answer: gives an answer to another domain."""
+
+    def __init__(
+        self,
+        jobs: Jobs,
+        post: Post,
+        participant: Participant,
+        ready: ReadyJobs,
+        answer: Callable[[Owed, AnyReply], None],
+    ) -> None:
+        self._jobs = jobs
+        self._state = jobs.state
+        self._post = post
+        self._participant = participant
+        self._ready = ready
+        self._answer = answer
+
+    # --- the begin of a round -------------------------------------------------------------
+
+    def own_ready(self, member: Member) -> None:
+        """Begins a round for a job of this domain that has nodes, or joins one."""
+        state = self._state
+        member.asked += 1
+        current = state.rounds.get(member.group.name)
+        if current is None:
+            current = self._begin(member, state.name)
+            current.asked.append(state.name)
+        if not current.preparing and state.name not in current.reserved:
+            member.round = current.id
+            member.note_round(current.id)
+            current.reserved.append(state.name)
+            self._ask_others(current, member)
+
+    def ready(self, member: Member, by: DomainName, owed: Owed) -> None:
+        """Begins a round because the job of another domain has nodes, or lets it join."""
+        current = self._state.rounds.get(member.group.name)
+        if current is None:
+            current = self._begin(member, by)
+        elif current.preparing:
+            joins = by in current.reserved
+            self._answer(owed, Joined(current.id) if joins else NotReady(Cause.BUSY))
+            return
+        current.ready[by] = owed
+        if by not in current.asked:
+            current.asked.append(by)
+        if by not in current.reserved and by not in current.absent:
+            current.reserved.append(by)
+        if self._state.name not in current.asked:
+            current.asked.append(self._state.name)
+            self._participant.reserve(member, current.id, self._own(current))
+        else:
+            self._advance(current, member)
+
+    def _begin(self, member: Member, by: DomainName) -> Round:
+        state = self._state
+        number = state.next_number
+        state.next_number += 1
+        state.counts.rounds += 1
+        round_id = (state.name, state.incarnation, number)
+        name = member.group.name
+        current = state.rounds[name] = Round(round_id, name, by, state.now_ns)
+        return current
+
+    def _own(self, current: Round) -> Owed:
+        return Owed(*current.id)
+
+    def _ask_others(self, current: Round, member: Member) -> None:
+        """Asks the domains that were not asked yet, once this domain's job has nodes."""
+        for name in member.group.members:
+            if name not in current.asked:
+                current.asked.append(name)
+                current.invited.append(name)
+                self._post.ask(name, member, Reserve(current.id, member.older_ns))
+        self._advance(current, member)
+
+    # --- answers --------------------------------------------------------------------------
+
+    def took(
+        self, member: Member, domain: DomainName, round_id: RoundId, reply: AnyReply | None
+    ) -> None:
+        """Takes the answer of a member, or of this domain's own job, whether it has nodes;
+        None: the domain is down."""
+        current = self._state.rounds.get(member.group.name)
+        if current is None or current.id != round_id or current.preparing:
+            return
+        if domain in current.reserved and not isinstance(reply, Reserved | Promised):
+            return  # it has become ready since
+        if isinstance(reply, Reserved):
+            if domain not in current.reserved:
+                current.reserved.append(domain)
+        elif isinstance(reply, Promised):
+            current.promised.append(domain)
+        else:
+            alone = self._ready.absent(member, domain, reply)
+            if alone is None:
+                current.asked.remove(domain)
+                self._fail(current, member, _cause(reply), domain)
+                return
+            current.absent[domain] = alone
+        if domain == self._state.name:
+            self._ask_others(current, member)
+        else:
+            self._advance(current, member)
+
+    def _advance(self, current: Round, member: Member) -> None:
+        """Lets all jobs prepare once all have nodes."""
+        asked_all = len(current.asked) == len(member.group.members)
+        if current.preparing or current.awaited or not asked_all:
+            return
+        if not current.reserved:
+            self._fail(current, member, Cause.NODES, self._state.name)
+            return
+        current.preparing = True
+        current.began_ns = self._state.now_ns
+        for owed in current.ready.values():
+            self._answer(owed, Joined(current.id))
+        for name in current.reserved:
+            if name != self._state.name:
+                self._post.ask(name, member, Prepare(current.id))
+        if self._state.name in current.reserved:
+            self._participant.prepare(member, current.id, self._own(current))
+
+    def took_prepared(
+        self, member: Member, domain: DomainName, round_id: RoundId, reply: AnyReply | None
+    ) -> None:
+        """Takes the answer of a member, or of this domain's own job, whether it is
+        prepared; None: the domain is down."""
+        current = self._state.rounds.get(member.group.name)
+        if current is None or current.id != round_id:
+            return
+        if not isinstance(reply, Prepared):
+            if domain in current.reserved:
+                current.reserved.remove(domain)
+            self._fail(current, member, _cause(reply), domain)
+            return
+        current.prepared[domain] = reply.address
+        if len(current.prepared) < len(current.reserved):
+            return
+        late_ns = current.began_ns + self._jobs.settings.patience.doubt_ns // 2
+        if self._state.now_ns > late_ns:
+            self._fail(current, member, Cause.DOWN, domain)
+            return
+        self._decide(current, member)
+
+    # --- the end of a round ---------------------------------------------------------------
+
+    def _decide(self, current: Round, member: Member) -> None:
+        state = self._state
+        addresses = tuple(sorted(current.prepared.items()))
+        going = [*current.reserved, *current.promised]
+        others = [name for name in going if name != state.name]
+        state.counts.gone += 1
+        decision = Decision(current.id, addresses, others)
+        state.decisions.setdefault(current.group, []).append(decision)
+        del state.rounds[current.group]
+        self._post.withdraw_about(member, Reserve, Prepare)
+        alone = "; ".join(sorted({why for why in current.absent.values() if why}))
+        if alone:
+            member.alone = alone
+            state.counts.started_alone += 1
+        for name in others:
+            self._post.ask(name, member, Go(current.id, addresses))
+        if state.name in going:
+            self._participant.go(member, current.id, addresses)
+
+    def _fail(
+        self, current: Round, member: Member, cause: Cause, domain: DomainName
+    ) -> None:
+        """Ends a round that has failed because of the job of ``domain``."""
+        state = self._state
+        state.counts.rounds_failed += 1
+        del state.rounds[current.group]
+        waits = {*current.awaited, *current.reserved, *current.promised}
+        for name in current.reserved if current.preparing else current.invited:
+            if name != state.name and name in waits:
+                self._post.ask(name, member, Abort(current.id))
+        for owed in () if current.preparing else current.ready.values():
+            self._answer(owed, NotReady(cause))
+        self._post.withdraw_about(member, Reserve, Prepare)
+        own = member.stage is Stage.READY and member.round == current.id and member.own
+        if own or (member.stage is Stage.HOLDING and member.round == current.id):
+            member.note_failed(current.id)
+            member.round = member.pin_ns = member.owed = None
+            self._ready.wait(member, cause, domain)
+        else:
+            self._participant.abort(member, current.id)
+
+    def confirmed(self, member: Member, domain: DomainName, round_id: RoundId) -> None:
+        """Notes that a domain has carried out a decision, or will not any more."""
+        open_ = self._state.decisions.get(member.group.name, [])
+        for decision in open_:
+            if decision.id == round_id and domain in decision.open:
+                decision.open.remove(domain)
+        if not any(decision.open for decision in open_):
+            self._state.decisions.pop(member.group.name, None)
+
+    def outcome(self, name: GroupName, round_id: RoundId) -> AnyReply:
+        """Returns what became of a round."""
+        for decision in self._state.decisions.get(name, ()):
+            if decision.id == round_id:
+                return Decided(decision.addresses)
+        current = self._state.rounds.get(name)
+        if current is not None and current.id == round_id:
+            return Undecided()
+        return Aborted()
+
+    def cancel(self, member: Member) -> None:
+        """Ends the round of a job that is over; the others ask again."""
+        current = self._state.rounds.get(member.group.name)
+        if current is not None:
+            self._fail(current, member, Cause.FAILED, self._state.name)
+
+    def is_asked(self, name: GroupName, owed: Owed) -> bool:
+        """Returns whether this Ready question is open in a round."""
+        current = self._state.rounds.get(name)
+        return current is not None and owed in current.ready.values()
+
+    # --- time -----------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Ends rounds that take too long."""
+        limit_ns = self._jobs.settings.patience.prepare_ns
+        for current in list(self._state.rounds.values()):
+            if self._state.now_ns >= current.began_ns + limit_ns:
+                member = self._jobs.of_group(current.group)
+                assert member is not None
+                silent = current.awaited or [
+                    name for name in current.reserved if name not in current.prepared
+                ]
+                self._fail(current, member, Cause.BUSY, silent[0])
+
+    def wake_ns(self) -> int | None:
+        """Returns when a round takes too long."""
+        limit_ns = self._jobs.settings.patience.prepare_ns
+        rounds = self._state.rounds.values()
+        return min((each.began_ns + limit_ns for each in rounds), default=None)
+
+
+def _cause(reply: AnyReply | None) -> Cause:
+    if reply is None:
+        return Cause.DOWN
+    if isinstance(reply, NotReady):
+        return reply.cause
+    if isinstance(reply, Unknown):
+        return Cause.UNKNOWN
+    if isinstance(reply, Recovering):
+        return Cause.RECOVERING
+    return Cause.REFUSED if isinstance(reply, Refused) else Cause.BUSY

@@ -1,0 +1,260 @@
+"""Carries out the steps of a round for this domain's job: reserve, prepare, go, abort.
+
+The coordinator may be another domain or this one. ``respond`` passes each result on, to
+whom it is owed. A prepared job has promised to wait for the decision for ``doubt_ns``. If
+it does not come, the job asks for it (``Outcome``) until that time is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cosched.core.cluster.coupling.engine import JobNotReady, Why
+from cosched.core.cluster.coupling.groups import Timing
+from cosched.core.cluster.coupling.jobs import Jobs
+from cosched.core.cluster.coupling.mail.messages import (
+    Addresses,
+    AnyReply,
+    Cause,
+    Lapsed,
+    NotReady,
+    Outcome,
+    Over,
+    Prepared,
+    Promised,
+    Reserved,
+    RoundId,
+    Running,
+    Went,
+)
+from cosched.core.cluster.coupling.mail.post import Post
+from cosched.core.cluster.coupling.settings import WhenDown
+from cosched.core.cluster.coupling.state import Member, Owed, Stage, is_until
+
+
+class Participant:
+    """This domain's jobs in rounds.
+
+    respond: takes an answer and to whom it is owed. on_left: gets a job that was ready by
+    itself, and still has its nodes, when its round has failed.
+    """
+
+    def __init__(
+        self,
+        jobs: Jobs,
+        post: Post,
+        respond: Callable[[Member, Owed, AnyReply], None],
+        on_left: Callable[[Member], None],
+    ) -> None:
+        self._jobs = jobs
+        self._state = jobs.state
+        self._post = post
+        self._respond = respond
+        self._on_left = on_left
+
+    # --- orders of the coordinator --------------------------------------------------------
+
+    def reserve(self, member: Member, round_id: RoundId, owed: Owed) -> None:
+        """Gives a job nodes for a round, if it can have them now."""
+        member.owed = owed
+        if member.stage is Stage.OVER:
+            self._answer(member, Over())
+        elif member.stage is Stage.RUNNING:
+            self._answer(member, Running(self._state.now_ns - member.since_ns))
+        elif member.is_over(round_id) or self._in_other_round(member, round_id):
+            self._answer(member, NotReady(Cause.BUSY))
+        elif member.stage is Stage.UNSUBMITTED:
+            self._answer(member, NotReady(Cause.UNSUBMITTED))
+        elif member.starting or (member.stage is Stage.PREPARED and member.round is None):
+            self._answer(member, Running(0))  # it begins without its mates
+        elif member.round is not None and member.round != round_id:
+            self._leave(member)  # the coordinator has given up that round
+            member.owed = owed
+            self._reserve_now(member, round_id)
+        else:
+            self._reserve_now(member, round_id)
+
+    def _in_other_round(self, member: Member, round_id: RoundId) -> bool:
+        """Returns whether a round of another coordinator has the job."""
+        rounds = (member.round, member.trying, member.promised)
+        return any(other is not None and other[0] != round_id[0] for other in rounds)
+
+    def _reserve_now(self, member: Member, round_id: RoundId) -> None:
+        member.note_round(round_id)
+        if member.stage.has_nodes:
+            self.join(member, round_id)
+            self._answer(member, Reserved(round_id))
+        elif member.promised is not None:
+            self._answer(member, NotReady(Cause.BUSY))
+        else:
+            self._jobs.try_(member, round_id)
+
+    def got_nodes(self, member: Member) -> None:
+        """Notes that a job has the nodes that were looked for."""
+        round_id, member.trying = member.trying, None
+        if round_id is not None:
+            self.join(member, round_id)
+            self._answer(member, Reserved(round_id))
+
+    def got_no_nodes(self, member: Member, result: JobNotReady) -> None:
+        """Notes that a job got no nodes; it may promise to start in time."""
+        round_id, member.trying = member.trying, None
+        self._state.counts.tries_refused += 1
+        if round_id is None:
+            return
+        if self._may_promise(member, result.expected_ns):
+            self._state.counts.promises += 1
+            member.promised = round_id
+            member.pin_ns = self._pin_end()
+            self._answer(member, Promised(round_id))
+            return
+        busy = result.passing or self._jobs.others_busy(member)
+        self._state.counts.busy += busy
+        self._answer(member, NotReady(Cause.BUSY if busy else Cause.NODES))
+
+    def _may_promise(self, member: Member, expected_ns: int | None) -> bool:
+        """Returns whether a start within the group's time is safe.
+
+        There is one promise at a time, because backfill protects only the first job of the
+        queue. There is none beside jobs of groups that have nodes and have not begun,
+        because their release time is unknown."""
+        group = member.group
+        if group.timing is not Timing.WITHIN or not group.delay_ns or expected_ns is None:
+            return False
+        if self._jobs.promised or self._jobs.has_nodes:
+            return False
+        return expected_ns <= self._state.now_ns + group.delay_ns
+
+    def prepare(self, member: Member, round_id: RoundId, owed: Owed) -> None:
+        """Prepares a job that has nodes for this round."""
+        member.owed = owed
+        mine = member.round in (None, round_id) and not member.is_over(round_id)
+        if not member.stage.has_nodes or not mine:
+            self._answer(member, NotReady(Cause.BUSY))
+            return
+        member.round = round_id
+        member.note_round(round_id)
+        member.pin_ns = member.retry_ns = None
+        self._post.withdraw(member.asking)
+        self._jobs.prepare(member)
+
+    def prepared(self, member: Member, address: str) -> None:
+        """Votes for the start of a job that is prepared."""
+        self._jobs.prepared(member, address)
+        if member.starting or member.round is None:
+            self._jobs.go(member, ())
+            return
+        doubt_ns = self._jobs.settings.patience.doubt_ns
+        member.vote_ns = self._state.now_ns + doubt_ns
+        self._answer(member, Prepared(member.round, doubt_ns, address))
+
+    def go(self, member: Member, round_id: RoundId, addresses: Addresses) -> AnyReply:
+        """Lets a job begin whose round goes; returns the answer."""
+        if member.went == round_id:
+            return Went()
+        if member.stage is Stage.PREPARED and member.round == round_id:
+            self._post.withdraw_about(member, Outcome)
+            self._jobs.go(member, addresses)
+            return Went()
+        if member.promised == round_id:
+            member.promised = member.pin_ns = None
+            member.went = round_id
+            member.addresses = addresses
+            member.promise_ns = self._state.now_ns + member.group.delay_ns
+            member.aside = -1
+            if member.stage.has_nodes:
+                member.starting = True
+                self._jobs.prepare(member)
+            else:
+                self._jobs.want_pass()
+            return Went()
+        self._state.counts.lapsed += 1
+        return Lapsed()
+
+    def abort(self, member: Member, round_id: RoundId) -> None:
+        """Takes a job out of a round that has failed. It keeps a hold of its own."""
+        member.note_failed(round_id)
+        if is_until(member.trying, round_id):
+            member.trying = member.owed = None
+        if is_until(member.promised, round_id):
+            member.promised = member.pin_ns = member.owed = None
+            if member.stage is Stage.READY and member.round is None:
+                self._on_left(member)
+        if is_until(member.round, round_id):
+            self._leave(member)
+
+    def _leave(self, member: Member) -> None:
+        """Takes a job out of its round."""
+        member.owed = None
+        self._post.withdraw_about(member, Outcome)
+        if member.stage is Stage.HOLDING:
+            member.round = member.pin_ns = None
+        elif member.stage is Stage.READY and member.own:
+            member.round = member.pin_ns = None
+            self._on_left(member)
+        else:
+            self._jobs.release(member, Why.ROUND)
+
+    # --- time -----------------------------------------------------------------------------
+
+    def tick(self, member: Member) -> None:
+        """Leaves a round whose next step does not come; asks for a missing decision."""
+        now_ns = self._state.now_ns
+        if member.pin_ns is not None and now_ns >= member.pin_ns:
+            member.pin_ns = None
+            pinned = member.round or member.promised
+            if pinned is not None:
+                self.abort(member, pinned)
+        if member.stage is not Stage.PREPARED or member.vote_ns is None:
+            return
+        assert member.round is not None
+        coordinator = member.round[0]
+        if now_ns >= member.vote_ns:
+            self._end_doubt(member)
+        elif (
+            coordinator != self._state.name
+            and now_ns >= member.since_ns + self._jobs.settings.patience.resend_ns
+            and not any(
+                opened.job == member.number and isinstance(opened.question.ask, Outcome)
+                for opened in self._state.questions.values()
+            )
+        ):
+            self._state.counts.doubts += 1
+            self._post.ask(coordinator, member, Outcome(member.round))
+
+    def _end_doubt(self, member: Member) -> None:
+        """Applies the policy for a domain that is down: the decision has not come."""
+        self._post.withdraw_about(member, Outcome)
+        if self._jobs.settings.when_down is WhenDown.YIELD:
+            member.owed = None
+            self._jobs.release(member, Why.DOUBT)
+            return
+        assert member.round is not None
+        member.alone = f"{member.round[0]} did not report its decision"
+        self._state.counts.started_alone += 1
+        self._jobs.go(member, ())
+
+    def wake_ns(self, member: Member) -> int | None:
+        """Returns when ``tick`` has work for this job."""
+        times = [at for at in (member.pin_ns, member.vote_ns) if at is not None]
+        waits = member.stage is Stage.PREPARED and member.vote_ns is not None
+        if waits and member.round is not None and member.round[0] != self._state.name:
+            resend_ns = self._jobs.settings.patience.resend_ns
+            ask_ns = member.since_ns + resend_ns
+            if ask_ns > self._state.now_ns:
+                times.append(ask_ns)
+        return min(times, default=None)
+
+    def join(self, member: Member, round_id: RoundId) -> None:
+        """Lets a job with nodes wait for the next step of a round."""
+        member.round = round_id
+        member.note_round(round_id)
+        member.pin_ns = self._pin_end()
+
+    def _pin_end(self) -> int:
+        return self._state.now_ns + self._jobs.settings.patience.prepare_ns
+
+    def _answer(self, member: Member, reply: AnyReply) -> None:
+        owed, member.owed = member.owed, None
+        if owed is not None:
+            self._respond(member, owed, reply)

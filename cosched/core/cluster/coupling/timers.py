@@ -1,0 +1,91 @@
+"""Does what is due: ends leases, asks again, forgets, and orders the next wake-up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cosched.core.cluster.coupling.engine import Why
+from cosched.core.cluster.coupling.jobs import Jobs
+from cosched.core.cluster.coupling.mail.messages import LeaderStatus, Ready
+from cosched.core.cluster.coupling.mail.post import Post
+from cosched.core.cluster.coupling.rounds.coordinator import Coordinator
+from cosched.core.cluster.coupling.rounds.participant import Participant
+from cosched.core.cluster.coupling.state import Member, Stage
+from cosched.core.cluster.queue.messages import WakeAt
+
+
+class Timers:
+    """The times of one domain. consider: decides about a job that has nodes."""
+
+    def __init__(
+        self,
+        jobs: Jobs,
+        post: Post,
+        participant: Participant,
+        coordinator: Coordinator,
+        consider: Callable[[Member], None],
+    ) -> None:
+        self._jobs = jobs
+        self._state = jobs.state
+        self._post = post
+        self._participant = participant
+        self._coordinator = coordinator
+        self._consider = consider
+
+    def tick(self) -> None:
+        """Does everything that is due."""
+        if self._state.recovering:
+            return
+        self._post.tick()
+        self._coordinator.tick()
+        for member in list(self._jobs.waiting.values()):
+            self._participant.tick(member)
+            self._end_lease(member)
+        self.retry()
+        limit_ns = self._state.now_ns - self._jobs.settings.patience.forget_ns
+        for member in self._jobs.over_before(limit_ns):
+            self._post.withdraw_all(member)
+            self._jobs.forget(member)
+        self._state.ticked_ns = self._state.now_ns
+
+    def _end_lease(self, member: Member) -> None:
+        """Releases the nodes of a job that has held for the release period."""
+        lease_ns = member.lease_ns
+        if lease_ns is None or self._state.now_ns < lease_ns:
+            return
+        if member.stage is Stage.HOLDING and member.round is None:
+            self._post.withdraw_about(member, Ready, LeaderStatus)
+            self._state.epoch += 1
+            self._jobs.release(member, Why.LEASE)
+
+    def retry(self) -> None:
+        """Lets jobs ask again whose time has come."""
+        now_ns, ticked_ns = self._state.now_ns, self._state.ticked_ns
+        for member in list(self._jobs.waiting.values()):
+            due = member.due_ns is not None and ticked_ns < member.due_ns <= now_ns
+            again = member.retry_ns is not None and now_ns >= member.retry_ns
+            if again:
+                member.retry_ns = None
+            if member.stage is Stage.QUEUING and (again or due):
+                member.aside = -1
+                self._jobs.want_pass()
+            elif again and member.is_idle:
+                self._consider(member)
+
+    def wake_up(self) -> None:
+        """Orders the next tick, in case no event comes before."""
+        state = self._state
+        times = [self._post.wake_ns(), self._coordinator.wake_ns()]
+        for member in self._jobs.waiting.values():
+            times += [self._participant.wake_ns(member), member.retry_ns]
+            if member.stage is Stage.HOLDING and member.round is None:
+                times.append(member.lease_ns)
+            if member.due_ns is not None and member.due_ns > state.ticked_ns:
+                times.append(member.due_ns)
+        known = [at_ns for at_ns in times if at_ns is not None]
+        wake_ns = None
+        if known and not state.recovering:
+            wake_ns = max(min(known), state.now_ns)
+        if wake_ns != state.wake_ns:
+            state.wake_ns = wake_ns
+            self._jobs.commands.append(WakeAt(wake_ns))

@@ -1,0 +1,751 @@
+"""Tests the coupling of one domain event by event: Algorithm 1, failures, rights."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from cosched.core.cluster.coupling.engine import (
+    CapacityChanged,
+    Found,
+    GoJob,
+    GroupDisputed,
+    HoldJob,
+    JobAnnounced,
+    JobFailed,
+    JobFound,
+    JobNotReady,
+    JobOver,
+    JobPrepared,
+    JobQueued,
+    JobReady,
+    PeerLost,
+    PrepareJob,
+    Received,
+    RecoveryEnded,
+    ReleaseJob,
+    Send,
+    TryJob,
+    Why,
+)
+from cosched.core.cluster.coupling.groups import Group, Rights, Timing
+from cosched.core.cluster.coupling.machine import Coupling
+from cosched.core.cluster.coupling.mail.messages import (
+    Abort,
+    Announce,
+    Answer,
+    Cause,
+    Done,
+    Go,
+    Joined,
+    LeaderStarted,
+    LeaderStatus,
+    NotReady,
+    Outcome,
+    Over,
+    Ping,
+    Prepare,
+    Prepared,
+    Question,
+    Ready,
+    Recovering,
+    Refused,
+    Reserve,
+    Reserved,
+    Running,
+    Unknown,
+    Went,
+    Working,
+)
+from cosched.core.cluster.coupling.settings import (
+    CouplingSettings,
+    Patience,
+    Scheme,
+    WhenDown,
+)
+from cosched.core.cluster.coupling.state import Stage
+from cosched.core.cluster.coupling.why import Moment, reason, sentence
+from cosched.core.cluster.queue.messages import Ticked, WakeAt
+from cosched.core.errors import CoschedError
+
+PAIR = Group("g", ("a", "b"))
+HOUR = 3600 * 10**9
+SECOND = 10**9
+RIGHTS = Rights(users={("b", "bea"): "ann", ("a", "ann"): "bea"}, same_names={"c"})
+
+
+class Domain:
+    """A coupling, what it sent, and what its engine must do."""
+
+    def __init__(self, name="a", group=PAIR, queued=True, **settings):
+        self.coupling = Coupling(name, CouplingSettings(**settings), RIGHTS)
+        self.user = "ann" if name == "a" else "bea"
+        self.now = 0
+        self.number = 0
+        self.feed(CapacityChanged(0, 10))
+        self.feed(JobAnnounced(0, 5, 1, group, self.user))
+        for sent in self.sent(Announce):
+            self.answer(sent, Unknown())
+        if queued:
+            self.feed(JobQueued(0, 1, 4))
+
+    @property
+    def member(self):
+        return self.coupling.state.members[1]
+
+    def feed(self, event):
+        self.last = self.coupling.handle(event)
+        return [c for c in self.last if not isinstance(c, Send | WakeAt)]
+
+    def ready(self):
+        return self.feed(JobReady(self.now, 1))
+
+    def tick(self, after):
+        self.now += after
+        return self.feed(Ticked(self.now))
+
+    def sent(self, kind):
+        """The questions of this kind that the last event sent."""
+        return [
+            c.message
+            for c in self.last
+            if isinstance(c, Send)
+            and isinstance(c.message, Question)
+            and isinstance(c.message.ask, kind)
+        ]
+
+    def answers(self):
+        return [
+            c.message.reply
+            for c in self.last
+            if isinstance(c, Send) and isinstance(c.message, Answer)
+        ]
+
+    def answer(self, question, reply, by="b"):
+        answer = Answer(by, question.incarnation, question.number, reply)
+        return self.feed(Received(self.now, by, answer))
+
+    def ask(self, ask, peer="b", **changes):
+        self.number += 1
+        question = Question(
+            peer, 1, self.number, self.number, "g", self.member.digest, 812, "bea", ask
+        )
+        question = Question(
+            **{f: getattr(question, f) for f in question.__struct_fields__} | changes
+        )
+        return self.feed(Received(self.now, peer, question)), question
+
+    def round(self):
+        (current,) = self.coupling.state.rounds.values()
+        return current.id
+
+
+def reserve_asked(domain):
+    (question,) = domain.sent(Reserve)
+    return question
+
+
+# --- Algorithm 1 --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reply", [Over(), Running(7)])
+def test_mate_that_is_over_or_runs_is_not_waited_for(reply):
+    domain = Domain()
+    assert domain.ready() == []
+    assert domain.answer(reserve_asked(domain), reply) == [PrepareJob(1)]
+    assert domain.feed(JobPrepared(0, 1)) == [GoJob(1, (("a", ""),))]
+
+
+def test_both_start_after_both_are_prepared():
+    domain = Domain()
+    domain.ready()
+    name = domain.round()
+    assert domain.answer(reserve_asked(domain), Reserved(name)) == [PrepareJob(1)]
+    (prepare,) = domain.sent(Prepare)
+    assert domain.feed(JobPrepared(0, 1, "a:1")) == []
+    assert domain.answer(prepare, Prepared(name, HOUR, "b:1")) == [
+        GoJob(1, (("a", "a:1"), ("b", "b:1")))
+    ]
+    (go,) = domain.sent(Go)
+    assert go.ask == Go(name, (("a", "a:1"), ("b", "b:1")))
+    domain.answer(go, Went())
+    assert not domain.coupling.state.questions
+    assert not domain.coupling.state.decisions
+
+
+@pytest.mark.parametrize(
+    ("scheme", "wanted"),
+    [
+        (Scheme.HOLD, [HoldJob(1)]),
+        (Scheme.YIELD, [ReleaseJob(1, Why.YIELD)]),
+    ],
+)
+def test_mate_not_ready_means_hold_or_yield(scheme, wanted):
+    domain = Domain(scheme=scheme)
+    domain.ready()
+    commands = domain.answer(reserve_asked(domain), NotReady(Cause.NODES))
+    assert [c for c in commands if isinstance(c, HoldJob | ReleaseJob)] == wanted
+    assert domain.coupling.held == (4 if scheme is Scheme.HOLD else 0)
+
+
+def test_member_is_asked_to_try_and_holds_for_the_round():
+    domain = Domain("b")
+    commands, _ = domain.ask(Reserve(("a", 1, 9), 3), "a", user="ann")
+    assert commands == [TryJob(1)]
+    domain.feed(JobReady(0, 1))
+    assert domain.answers() == [Reserved(("a", 1, 9))]
+    commands, _ = domain.ask(Prepare(("a", 1, 9)), "a", user="ann")
+    assert commands == [PrepareJob(1)]
+    domain.feed(JobPrepared(0, 1, "b:1"))
+    assert domain.answers() == [Prepared(("a", 1, 9), 300 * SECOND, "b:1")]
+    commands, _ = domain.ask(Go(("a", 1, 9), ()), "a", user="ann")
+    assert commands == [GoJob(1)]
+    assert domain.answers() == [Went()]
+
+
+def test_member_that_cannot_have_nodes_says_so():
+    domain = Domain("b")
+    domain.ask(Reserve(("a", 1, 9), 3), "a", user="ann")
+    domain.feed(JobNotReady(0, 1))
+    assert domain.answers() == [NotReady(Cause.NODES)]
+    domain = Domain("b", queued=False)
+    domain.ask(Reserve(("a", 1, 9), 3), "a", user="ann")
+    assert domain.answers() == [NotReady(Cause.UNSUBMITTED)]
+
+
+def test_ready_member_asks_its_coordinator():
+    domain = Domain("b")
+    domain.ready()
+    (ready,) = domain.sent(Ready)
+    domain.answer(ready, Joined(("a", 1, 9)), "a")
+    commands, _ = domain.ask(Prepare(("a", 1, 9)), "a", user="ann")
+    assert commands == [PrepareJob(1)]
+
+
+def test_coordinator_tries_its_own_job_for_a_ready_member():
+    domain = Domain()
+    commands, _ = domain.ask(Ready(3))
+    assert commands == [TryJob(1)]
+    assert domain.ready() == [PrepareJob(1)]
+    assert domain.answers() == [Joined(domain.round())]
+    domain = Domain()
+    domain.ask(Ready(3))
+    domain.feed(JobNotReady(0, 1))
+    assert domain.answers() == [NotReady(Cause.NODES)]
+
+
+# --- questions that fail ------------------------------------------------------------------
+
+
+def test_one_lost_message_is_sent_again_and_then_the_domain_is_down():
+    domain = Domain(when_down=WhenDown.YIELD)
+    domain.ready()
+    (first,) = domain.sent(Reserve)
+    domain.tick(SECOND)
+    assert domain.sent(Reserve) == [first]
+    commands = domain.tick(4 * SECOND)
+    assert ReleaseJob(1, Why.YIELD) in commands
+    assert domain.member.cause is Cause.DOWN
+    assert domain.sent(Ping)
+    domain.ready()  # no question is sent now, and no time is lost
+    assert not domain.sent(Reserve)
+    assert domain.member.stage is Stage.QUEUING
+
+
+@pytest.mark.parametrize(
+    ("when_down", "first", "later"),
+    [
+        (WhenDown.START, PrepareJob(1), None),
+        (WhenDown.HOLD, HoldJob(1), PrepareJob(1)),
+        (WhenDown.YIELD, ReleaseJob(1, Why.YIELD), None),
+    ],
+)
+def test_policy_for_a_domain_that_is_down(when_down, first, later):
+    domain = Domain(when_down=when_down, down_hold_ns=30 * SECOND, scheme=Scheme.YIELD)
+    domain.feed(PeerLost(0, "b"))
+    assert first in domain.ready()
+    if later is not None:
+        seen = [domain.tick(SECOND) for _ in range(31)]
+        assert [later] in seen[29:]
+        domain.feed(JobPrepared(domain.now, 1))
+        assert domain.member.alone == "b does not answer"
+
+
+def test_any_message_shows_that_a_domain_is_back():
+    domain = Domain(when_down=WhenDown.HOLD)
+    domain.feed(PeerLost(0, "b"))
+    domain.ready()
+    assert domain.member.stage is Stage.HOLDING
+    domain.ask(Ping())
+    assert domain.answers() == [Done()]
+    assert domain.sent(Reserve)
+
+
+def test_recovering_is_not_unknown_and_refused_is_not_down():
+    for reply, stage, cause in (
+        (Recovering(), Stage.HOLDING, Cause.RECOVERING),
+        (Refused("no"), Stage.QUEUING, Cause.REFUSED),
+    ):
+        domain = Domain(scheme=Scheme.HOLD)
+        domain.ready()
+        domain.answer(reserve_asked(domain), reply)
+        assert (domain.member.stage, domain.member.cause) == (stage, cause)
+    assert GroupDisputed(1, "b", "no") in domain.last
+
+
+def test_unknown_group_is_waited_for_as_long_as_the_settings_say():
+    domain = Domain()
+    domain.ready()
+    assert domain.answer(reserve_asked(domain), Unknown()) == [PrepareJob(1)]
+    domain = Domain(unknown_ns=20 * SECOND)
+    domain.ready()
+    assert domain.answer(reserve_asked(domain), Unknown()) == [HoldJob(1)]
+    domain.tick(20 * SECOND)
+    assert domain.answer(reserve_asked(domain), Unknown()) == [PrepareJob(1)]
+    domain.feed(JobPrepared(domain.now, 1))
+    assert domain.member.alone == "b does not have its group"
+
+
+def test_late_answers_and_answers_of_others_are_dropped():
+    domain = Domain()
+    domain.ready()
+    question = reserve_asked(domain)
+    domain.answer(question, Over(), by="c")
+    domain.feed(Received(0, "b", Answer("b", 7, question.number, Over())))
+    assert domain.member.stage is Stage.READY
+    assert domain.coupling.counts.dropped == 2
+    domain.answer(question, Over())
+    domain.answer(question, Over())
+    assert domain.coupling.counts.dropped == 3
+
+
+def test_failed_preparation_starts_no_job():
+    domain = Domain()
+    domain.ready()
+    name = domain.round()
+    domain.answer(reserve_asked(domain), Reserved(name))
+    (prepare,) = domain.sent(Prepare)
+    domain.feed(JobFailed(0, 1))
+    assert domain.sent(Abort)
+    assert domain.answer(prepare, Prepared(name, HOUR, "")) == []
+    assert domain.member.stage is Stage.QUEUING
+
+
+# --- questions that come again ------------------------------------------------------------
+
+
+def test_repeated_question_gets_the_same_answer_and_nothing_is_done_again():
+    domain = Domain("b")
+    _, question = domain.ask(Reserve(("a", 1, 9), 3), "a", user="ann")
+    assert domain.feed(Received(0, "a", question)) == []
+    assert domain.answers() == [Working()]
+    domain.feed(JobReady(0, 1))
+    for restarted in (False, True):
+        if restarted:
+            stored = json.loads(json.dumps(domain.coupling.snapshot(0)))
+            domain.coupling = Coupling.restore(stored, CouplingSettings(), RIGHTS)
+        assert domain.feed(Received(0, "a", question)) == []
+        assert domain.answers() == [Reserved(("a", 1, 9))]
+
+
+def test_abort_that_overtakes_its_question_wins():
+    domain = Domain("b")
+    domain.ask(Abort(("a", 1, 9)), "a", user="ann")
+    assert domain.ask(Reserve(("a", 1, 9), 3), "a", user="ann")[0] == []
+    assert domain.answers() == [NotReady(Cause.BUSY)]
+
+
+def test_questions_of_an_earlier_incarnation_are_dropped():
+    domain = Domain("b")
+    domain.ask(Ping(), "a", incarnation=4)
+    domain.ask(Ping(), "a", incarnation=3)
+    assert domain.answers() == []
+    domain.ask(Ping(), "a", incarnation=5)
+    assert domain.answers() == [Done()]
+
+
+# --- rights -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"sender": "c"}, None),
+        ({"digest": "0"}, "has other jobs, times or token"),
+        ({"user": "eve"}, "user eve of b may not join"),
+        ({"group": "other"}, Unknown()),
+    ],
+)
+def test_hostile_question_changes_nothing(changes, says):
+    domain = Domain()
+    before = domain.member.stage
+    commands, _ = domain.ask(Ready(3), **changes)
+    assert commands == []
+    assert domain.member.stage is before
+    if says is None:
+        assert domain.answers() == []
+    elif isinstance(says, str):
+        (reply,) = domain.answers()
+        assert says in reply.reason
+    else:
+        assert domain.answers() == [says]
+
+
+def test_domain_that_is_not_in_the_group_may_not_ask():
+    domain = Domain()
+    domain.ask(Ready(3), "c")
+    (reply,) = domain.answers()
+    assert reply == Refused("group 'g' has no job in c for a")
+
+
+@pytest.mark.parametrize("ask", [Prepare, Abort])
+def test_only_the_coordinator_of_a_round_gives_orders(ask):
+    domain = Domain("b")
+    domain.ask(ask(("c", 1, 9)), "a", user="ann")
+    assert domain.answers() == [Refused("a does not coordinate this round")]
+    domain.ask(Outcome(("a", 1, 9)), "a", user="ann")
+    assert domain.answers() == [Refused("b does not coordinate this round")]
+
+
+def test_a_token_stands_for_the_names():
+    rights = Rights()
+    assert not rights.allow(PAIR, "ann", "b", "ann")
+    assert rights.allow(replace(PAIR, token="secret"), "ann", "b", "eve")
+    assert replace(PAIR, token="secret").digest != PAIR.digest
+    assert Rights(same_names={"b"}).allow(PAIR, "ann", "b", "ann")
+    assert RIGHTS.allow(PAIR, "ann", "b", "bea")
+
+
+def test_digest_is_about_all_members_in_any_order():
+    assert Group("g", ("b", "a")).digest == PAIR.digest
+    for other in (
+        Group("h", ("a", "b")),
+        Group("g", ("a", "b", "c")),
+        Group("g", ("a", "b"), Timing.WITHIN, 5),
+        Group("g", ("ab",)),
+    ):
+        assert other.digest != PAIR.digest
+
+
+# --- users --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stage", [Stage.QUEUING, Stage.READY, Stage.HOLDING])
+def test_cancelled_job_leaves_nothing(stage):
+    domain = Domain()
+    if stage is not Stage.QUEUING:
+        domain.ready()
+    if stage is Stage.HOLDING:
+        domain.answer(reserve_asked(domain), NotReady(Cause.NODES))
+    assert domain.member.stage is stage
+    domain.feed(JobOver(0, 1))
+    assert domain.coupling.held == 0
+    assert not domain.coupling.waiting
+    domain.ask(Ready(3))
+    assert domain.answers() == [Joined(domain.round())]  # its mate starts without it
+
+
+@pytest.mark.parametrize(
+    ("number", "group", "says"),
+    [
+        (2, Group("h", ("b", "c")), "job 2, group 'h': it has no job in domain a"),
+        (2, Group("h", ("a",)), "job 2, group 'h': it has one job"),
+        (2, Group("h", ("a", "a")), "it names a domain twice"),
+        (2, Group("h", ("a", "b"), Timing.AFTER, 5, "c"), "its leader 'c' is not one"),
+        (2, Group("h", ("a", "b"), Timing.WITHIN, -5), "its delay is -5 ns"),
+        (2, PAIR, "job 2 cannot join group 'g': job 1 is in it"),
+        (1, Group("h", ("a", "b")), "job 1 belongs to a group already"),
+    ],
+)
+def test_group_that_cannot_be_is_refused(number, group, says):
+    domain = Domain()
+    before = domain.coupling.snapshot(0)
+    with pytest.raises(CoschedError, match=says):
+        domain.feed(JobAnnounced(0, 0, number, group, "ann"))
+    assert domain.coupling.snapshot(0) == before
+
+
+def test_group_that_another_domain_has_otherwise_is_disputed():
+    domain = Domain()
+    domain.feed(JobAnnounced(0, 0, 2, Group("h", ("a", "b")), "ann"))
+    (question,) = domain.sent(Announce)
+    assert domain.answer(question, Refused("group 'h' has other jobs")) == [
+        GroupDisputed(2, "b", "group 'h' has other jobs")
+    ]
+
+
+def test_events_that_cannot_be():
+    domain = Domain()
+    with pytest.raises(CoschedError, match="job 7: belongs to no group"):
+        domain.feed(JobReady(0, 7))
+    with pytest.raises(CoschedError, match="job 1: is queuing, expected preparing"):
+        domain.feed(JobPrepared(0, 1))
+    with pytest.raises(CoschedError, match="job 1: has no nodes to lose"):
+        domain.feed(JobFailed(0, 1))
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"held_cap": 1.5}, "held_cap 1.5"),
+        ({"release_ns": 0}, "release_ns 0"),
+        ({"yield_cap": -1}, "yield_cap -1"),
+        ({"raise_by": -1}, "raise_by -1"),
+        ({"pause_ns": 0}, "pause_ns 0"),
+        ({"down_hold_ns": -1}, "down_hold_ns -1"),
+        ({"unknown_ns": -1}, "unknown_ns -1"),
+    ],
+)
+def test_settings_out_of_range(settings, words):
+    with pytest.raises(CoschedError, match=words):
+        CouplingSettings(**settings)
+
+
+@pytest.mark.parametrize(
+    ("patience", "words"),
+    [
+        ({"probe_ns": 0}, "probe_ns 0: want 1"),
+        ({"answer_ns": SECOND}, "at least twice resend_ns"),
+        ({"doubt_ns": SECOND}, "at least four times prepare_ns"),
+    ],
+)
+def test_impatience_is_refused(patience, words):
+    with pytest.raises(CoschedError, match=words):
+        Patience(**patience)
+
+
+# --- leases and caps ----------------------------------------------------------------------
+
+
+def test_hold_ends_with_its_lease():
+    domain = Domain(release_ns=100 * SECOND)
+    domain.now = 30 * SECOND
+    domain.ready()
+    domain.answer(reserve_asked(domain), NotReady(Cause.NODES))
+    assert domain.member.lease_ns == 100 * SECOND
+    assert domain.tick(69 * SECOND) == []
+    assert ReleaseJob(1, Why.LEASE) in domain.tick(SECOND)
+    assert domain.coupling.rules().last == {1}
+
+
+@pytest.mark.parametrize(
+    ("settings", "command"),
+    [
+        ({"held_cap": 0.3}, ReleaseJob(1, Why.YIELD)),
+        ({"held_cap": 0.4}, HoldJob(1)),
+        ({"scheme": Scheme.YIELD, "yield_cap": 0}, HoldJob(1)),
+        ({"scheme": Scheme.YIELD, "yield_cap": 1}, ReleaseJob(1, Why.YIELD)),
+    ],
+)
+def test_caps(settings, command):
+    domain = Domain(**settings)
+    domain.ready()
+    assert command in domain.answer(reserve_asked(domain), NotReady(Cause.NODES))
+
+
+def test_vote_without_a_decision_ends_as_the_policy_says():
+    for when_down, last in (
+        (WhenDown.START, GoJob(1)),
+        (WhenDown.YIELD, ReleaseJob(1, Why.DOUBT)),
+    ):
+        domain = Domain("b", when_down=when_down)
+        domain.ask(Reserve(("a", 1, 9), 3), "a", user="ann")
+        domain.ready()
+        domain.ask(Prepare(("a", 1, 9)), "a", user="ann")
+        domain.feed(JobPrepared(0, 1))
+        domain.tick(SECOND)
+        assert domain.sent(Outcome)
+        assert last in domain.tick(299 * SECOND)
+
+
+# --- leaders and followers ----------------------------------------------------------------
+
+
+AFTER = Group("g", ("a", "b"), Timing.AFTER, 30 * SECOND, leader="b")
+
+
+@pytest.mark.parametrize(
+    ("reply", "due"),
+    [
+        (Over(), True),
+        (Running(40 * SECOND), True),
+        (Unknown(), True),
+        (NotReady(Cause.UNSUBMITTED), False),
+        (Running(20 * SECOND), False),
+    ],
+)
+def test_follower_waits_for_its_leader(reply, due):
+    domain = Domain(group=AFTER)
+    domain.ready()
+    (question,) = domain.sent(LeaderStatus)
+    commands = domain.answer(question, reply)
+    if due:
+        assert commands == [PrepareJob(1)]
+        return
+    assert ReleaseJob(1, Why.NOT_DUE) in commands
+    assert domain.coupling.rules().left_out == {1}
+    domain.ask(LeaderStarted(30 * SECOND))
+    assert domain.coupling.rules().left_out == ()
+    assert domain.ready() == [PrepareJob(1)]
+
+
+def test_leader_reports_its_start_and_its_end():
+    domain = Domain("b", group=AFTER)
+    assert domain.ready() == [PrepareJob(1)]
+    domain.feed(JobPrepared(0, 1))
+    (started,) = domain.sent(LeaderStarted)
+    assert started.ask == LeaderStarted(0)
+    domain.feed(JobOver(0, 1))
+    (over,) = domain.sent(LeaderStarted)
+    assert over.ask.over
+
+
+# --- restarts -----------------------------------------------------------------------------
+
+
+def restarted(domain, found, away=SECOND):
+    stored = json.loads(json.dumps(domain.coupling.snapshot(100 * SECOND)))
+    domain.coupling = Coupling.restart(
+        stored, domain.coupling.settings, 7, 100 * SECOND + away, RIGHTS
+    )
+    domain.now = 7
+    domain.ask(Ping(), "a")
+    assert domain.answers() == [Recovering()]
+    if found is not None:
+        domain.feed(JobFound(7, 1, found, 4))
+    return domain.feed(RecoveryEnded(7, 100 * SECOND + away))
+
+
+def voted():
+    domain = Domain("b")
+    domain.ask(Reserve(("a", 1, 9), 3), "a", user="ann")
+    domain.ready()
+    domain.ask(Prepare(("a", 1, 9)), "a", user="ann")
+    domain.feed(JobPrepared(0, 1))
+    return domain
+
+
+def test_vote_outlives_a_restart_with_its_lease():
+    domain = voted()
+    restarted(domain, Found.PREPARED, away=100 * SECOND)
+    assert domain.member.stage is Stage.PREPARED
+    assert domain.member.vote_ns == 7 + 200 * SECOND
+    assert domain.ask(Go(("a", 1, 9), ()), "a", user="ann")[0] == [GoJob(1)]
+
+
+def test_step_of_the_wall_clock_makes_no_lease_longer():
+    domain = voted()
+    restarted(domain, Found.PREPARED, away=-5000 * SECOND)
+    assert domain.member.vote_ns == 7 + 300 * SECOND
+
+
+def test_decision_outlives_a_restart():
+    domain = voted()
+    domain.ask(Go(("a", 1, 9), ()), "a", user="ann")
+    assert GoJob(1) in restarted(domain, Found.PREPARED)
+    domain = voted()
+    domain.ask(Go(("a", 1, 9), ()), "a", user="ann")
+    restarted(domain, Found.WAITS)  # its nodes were lost, and its mate runs
+    assert domain.coupling.rules().first == [1]
+
+
+def test_coordinator_repeats_its_decision_after_a_restart():
+    domain = Domain()
+    domain.ready()
+    name = domain.round()
+    domain.answer(reserve_asked(domain), Reserved(name))
+    (prepare,) = domain.sent(Prepare)
+    domain.feed(JobPrepared(0, 1))
+    domain.answer(prepare, Prepared(name, HOUR, ""))
+    restarted(domain, Found.RUNS)
+    (go,) = domain.sent(Go)
+    assert go.ask.round == name
+    assert go.incarnation == 2
+
+
+def test_job_without_a_vote_is_released_after_a_restart():
+    domain = Domain("b")
+    domain.ask(Reserve(("a", 1, 9), 3), "a", user="ann")
+    domain.ready()
+    domain.ask(Prepare(("a", 1, 9)), "a", user="ann")
+    assert ReleaseJob(1, Why.ROUND) in restarted(domain, Found.PREPARED)
+
+
+def test_job_that_is_not_found_is_over():
+    domain = Domain("b")
+    restarted(domain, None)
+    assert domain.member.stage is Stage.OVER
+
+
+def test_job_is_forgotten_in_time():
+    domain = Domain()
+    domain.feed(JobOver(0, 1))
+    domain.tick(8 * 24 * HOUR)
+    assert not domain.coupling.state.members
+    assert not domain.coupling.state.groups
+
+
+def test_damaged_state_is_refused():
+    with pytest.raises(CoschedError, match="the state of the coupling is damaged"):
+        Coupling.restore({"wall_ns": 0, "state": {"name": 5}}, CouplingSettings())
+
+
+# --- why ----------------------------------------------------------------------------------
+
+
+def why(domain):
+    moment = Moment(domain.now, 36_000 * SECOND + domain.now)
+    return sentence(reason(domain.member, domain.coupling.name, moment), clock)
+
+
+def clock(wall_ns):
+    minutes = wall_ns // (60 * SECOND)
+    return f"{minutes // 60}:{minutes % 60:02}"
+
+
+def test_reasons_of_a_job_that_waits():
+    domain = Domain()
+    assert why(domain) == "waits for nodes, to start with g@b"
+    domain.ready()
+    assert why(domain) == "ready, has 4 nodes, asks g@b"
+    domain.ask(Announce())
+    domain.answer(
+        next(iter(domain.coupling.state.questions.values())).question,
+        NotReady(Cause.NODES),
+    )
+    domain.tick(180 * SECOND)
+    assert why(domain) == (
+        "ready, holds 4 nodes since 3 min for b:812: b has too few free nodes for it; "
+        "released at 10:20"
+    )
+    domain = Domain(scheme=Scheme.YIELD)
+    for _ in range(3):
+        domain.ready()
+        domain.answer(reserve_asked(domain), NotReady(Cause.UNSUBMITTED))
+    assert why(domain) == (
+        "yielded 3 times, to start with g@b: b does not have its job in the queue yet"
+    )
+
+
+def test_reason_of_a_job_that_began_alone():
+    domain = Domain()
+    domain.feed(PeerLost(0, "b"))
+    domain.ready()
+    domain.feed(JobPrepared(0, 1))
+    assert why(domain) == "started without g@b: b does not answer"
+
+
+def test_reasons_in_a_round():
+    domain = Domain("b")
+    domain.ask(Reserve(("a", 1, 9), 3), "a", user="ann")
+    domain.ready()
+    domain.ask(Prepare(("a", 1, 9)), "a", user="ann")
+    assert why(domain) == "is prepared on 4 nodes, to start with a:812"
+    domain.feed(JobPrepared(0, 1))
+    assert why(domain) == (
+        "is prepared, waits for the decision to start with a:812; decided at 10:05"
+    )
+    domain.ask(Go(("a", 1, 9), ()), "a", user="ann")
+    assert why(domain) == "started with a:812"
