@@ -18,6 +18,7 @@ from scripts.vmlab.plan import Shape
 #: A step under software emulation takes some ten times as long as elsewhere.
 WITHIN_S = 400
 UNIT = "/opt/cosched/lib/systemd/system/cosched.service"
+PATH = "echo 'PATH=/opt/cosched/bin:$PATH' > /etc/profile.d/cosched.sh"
 INSTALL_UNIT = (
     f"sed 's|/usr/local/bin|/opt/cosched/bin|' {UNIT} "
     "> /etc/systemd/system/cosched.service && "
@@ -85,8 +86,8 @@ class Site:
             remote.check(["tee", "/etc/slurm/slurm.conf"], input=text)
 
     def start_cosched(self):
-        """Installs the unit in all nodes as docs/cluster.md has it, and starts it."""
-        self.everywhere(INSTALL_UNIT)
+        """Starts the daemons of all nodes as docs/cluster.md has it."""
+        self.everywhere(f"{PATH}; {INSTALL_UNIT}")
 
     def stop_cosched(self):
         self.everywhere("systemctl disable --now cosched.service")

@@ -34,8 +34,8 @@ def site(tmp_path_factory):
 @pytest.fixture(scope="module")
 def cosched(site):
     """The daemons in all nodes, and the shim in the user's cache."""
-    site.user("cosched shim build --mpicc $(command -v mpicc.mpich)")
     site.start_cosched()
+    site.user("cosched shim build --mpicc $(command -v mpicc.mpich)")
     yield
     site.stop_cosched()
 
