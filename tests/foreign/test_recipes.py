@@ -1,4 +1,5 @@
-"""Runs the recipes of docs/recipes.md: GNU parallel and ReFrame start jobs of a domain."""
+"""Runs the recipes of docs/recipes.md: GNU parallel and ReFrame start jobs, and benchmarks
+run under cosched. Reads the workloads of the recipes that cannot run here."""
 
 from __future__ import annotations
 
@@ -9,18 +10,24 @@ import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path, PurePath
 
 import pytest
 
+from cosched.bench.workload.file import parse_workload
 from tests.domain.rig import WITHIN_S, Rig
 from tests.domain.user import User
+from tests.foreign.programs import HPCC as PROGRAM
 from tests.places import ROOT
 from tests.run.conftest import INSTALLED
 
 PAGE = (ROOT / "docs/recipes.md").read_text()
 BLOCKS = re.findall(r"^```(.*)\n((?:.*\n)*?)```$", PAGE, re.MULTILINE)
 JOBS, AGAIN, HALT = BLOCKS[0][1].splitlines()
-SETTINGS, CHECK, REFRAME = (block for _, block in BLOCKS[1:])
+SETTINGS, CHECK, REFRAME = (block for _, block in BLOCKS[1:4])
+WRAPPED, REFRAME_WRAPPED, GENERIC = (block for _, block in BLOCKS[4:7])
+WORKLOADS = [block for language, block in BLOCKS if language == "toml"]
+HPCC = BLOCKS[7][1]
 RING = ROOT / "tests/domain/ring.c"
 REFRAME_HOME = ROOT / ".cache/reframe"
 SLEEP_S = "611.7"  # no other process has this in its command line
@@ -134,24 +141,34 @@ def test_interrupt_of_parallel_cancels_the_jobs(user, parallel):
     expect_no_job_left(user)
 
 
-@pytest.mark.mpi_job
-def test_reframe_runs_a_test_on_two_nodes(user):
+@pytest.fixture
+def mpich():
+    """The newest MPICH, with ReFrame beside it."""
     if not REFRAME_HOME.exists():
         pytest.skip("no ReFrame: scripts/dev foreign installs it")
     mpi = next((mpi for name, mpi in INSTALLED.items() if name.startswith("mpich-5")), None)
     if mpi is None:
         pytest.skip("no MPICH 5")
+    return mpi
+
+
+def reframe(line):
+    """The recipe's command, with the ReFrame that is installed here."""
+    words = f"{sys.executable} {REFRAME_HOME}/bin/reframe"
+    return line.strip().replace("reframe", words, 1)
+
+
+@pytest.mark.mpi_job
+def test_reframe_runs_a_test_on_two_nodes(user, mpich):
     work = user.rig.work
-    subprocess.run([mpi.mpicc, "-o", work / "ring", RING], check=True)
+    subprocess.run([mpich.mpicc, "-o", work / "ring", RING], check=True)
     (work / "src").mkdir()
     (work / "ring").rename(work / "src/ring")  # ReFrame copies this folder
     (work / "settings.py").write_text(SETTINGS)
     (work / "check.py").write_text(CHECK)
     status, out, err = run(
         user,
-        REFRAME.strip().replace(
-            "reframe", f"{sys.executable} {REFRAME_HOME}/bin/reframe", 1
-        ),
+        reframe(REFRAME),
         PYTHONPATH=str(REFRAME_HOME),
         HOME=str(work),
         RFM_PREFIX=str(work),
@@ -160,3 +177,63 @@ def test_reframe_runs_a_test_on_two_nodes(user):
     assert "Ran 1/1 test case(s) from 1 check(s) (0 failure(s)" in out
     (job,) = all_jobs(user)
     assert (job["state"], job["tasks"], len(job["hosts"])) == ("done", 2, 2)
+
+
+@pytest.mark.mpi_job
+def test_reframe_puts_cosched_before_its_launcher(mpich, tmp_path, run_dir):
+    (tmp_path / "src").mkdir()
+    subprocess.run([mpich.mpicc, "-o", tmp_path / "src/ring", RING], check=True)
+    (tmp_path / "generic.py").write_text(GENERIC)
+    (tmp_path / "wrapped.py").write_text(WRAPPED)
+    folders = (Path(sys.executable).parent, mpich.mpiexec.parent)
+    done = subprocess.run(
+        reframe(REFRAME_WRAPPED),
+        shell=True,
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "PATH": os.pathsep.join([*map(str, folders), os.environ["PATH"]]),
+            "PYTHONPATH": str(REFRAME_HOME),
+            "HOME": str(tmp_path),
+            "RFM_PREFIX": str(tmp_path),
+            "COSCHED_RUN_DIR": str(run_dir),
+        },
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=4 * WITHIN_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Ran 1/1 test case(s) from 1 check(s) (0 failure(s)" in done.stdout
+    (script,) = tmp_path.glob("output/**/rfm_job.sh")
+    assert "cosched-run --account -- mpiexec -n 2 ./ring" in script.read_text()
+    (seconds,) = re.findall(r"scheduled: ([0-9.]+) s", done.stdout)
+    assert float(seconds) > 0
+
+
+@pytest.mark.mpi_job
+def test_hpcc_runs_coscheduled(tmp_path, run_dir):
+    if PROGRAM.missing():
+        pytest.skip(PROGRAM.missing())
+    PROGRAM.prepare(tmp_path)
+    command = [sys.executable, "-m", "cosched.cli.run.main", *HPCC.split()[1:]]
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, "COSCHED_RUN_DIR": str(run_dir), "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=10 * WITHIN_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "cosched" not in done.stderr
+    assert PROGRAM.result("", tmp_path)
+
+
+@pytest.mark.parametrize("text", WORKLOADS, ids=lambda text: text.split('"')[1])
+def test_workload_of_a_recipe_is_valid(text):
+    workload = parse_workload(text, "recipe.toml", PurePath("/w"))
+    assert workload.instances()
