@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -197,6 +199,20 @@ def test_history_ended_job_is_recorded(node, run_dir):
     assert jobs["b"]["granted"] == 1
     node.up()
     assert len(request(node.paths, "history")["records"]) == 2
+
+
+def test_history_of_the_unit_outlives_a_boot(node, tmp_path, monkeypatch):
+    """systemd passes StateDirectory= in this variable; a boot empties /run."""
+    monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path))
+    node.up()
+    assert node.task("a").ask("leave") == "bye"
+    eventually(lambda: node.job("a") is None, "the end of a")
+    node.down()
+    shutil.rmtree(node.paths.directory)
+    node.up()
+    assert [r["name"] for r in request(node.paths, "history")["records"]] == ["a"]
+    assert stat.S_IMODE((tmp_path / "node1/history.jsonl").stat().st_mode) == 0o600
+    assert not (node.paths.directory / "history.jsonl").exists()
 
 
 def test_trace_of_killed_daemon_replays(node, run_dir):
