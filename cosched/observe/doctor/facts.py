@@ -37,12 +37,14 @@ class Daemon:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MpiFacts:
-    """An MPI that ``cosched-run`` would find. ``mpicc``: None if it has no compiler."""
+    """An MPI that ``cosched-run`` would find. ``mpicc``: its compiler; None if it has none.
+    ``no_shim``: why that compiles no program of MPI; empty if it does."""
 
     title: str
     version: str
     mpiexec: str
     mpicc: str | None
+    no_shim: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

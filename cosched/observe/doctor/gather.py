@@ -29,6 +29,7 @@ from cosched.shm.userdirs import SYSTEM_RUN_DIR
 
 UNIT = "cosched.service"
 _SYSTEMD_S = 10.0
+_COMPILER_S = 30.0
 _SHM = Path("/dev/shm")
 
 
@@ -173,6 +174,29 @@ def _mpis(places: Places) -> tuple[MpiFacts, ...]:
                 version=mpi.version,
                 mpiexec=str(mpi.mpiexec),
                 mpicc=None if mpi.mpicc is None else str(mpi.mpicc),
+                no_shim="" if mpi.mpicc is None else _no_shim(mpi.mpicc),
             )
         )
     return tuple(found)
+
+
+def _no_shim(mpicc: Path) -> str:
+    """Returns why the compiler finds no MPI: Debian's compilers come without headers."""
+    words = [str(mpicc), "-fsyntax-only", "-include", "mpi.h", "-x", "c", "/dev/null"]
+    try:
+        done = subprocess.run(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            timeout=_COMPILER_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{mpicc}: {error}"
+    errors = [line for line in done.stderr.splitlines() if "error" in line]
+    if done.returncode == 0:
+        return ""
+    return errors[0].strip() if errors else f"{mpicc} failed with status {done.returncode}"

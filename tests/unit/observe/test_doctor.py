@@ -130,6 +130,10 @@ def test_good_node_has_only_good_findings():
         ({"unit": "not-found"}, "unit", "note", "is not installed"),
         ({"mpis": ()}, "mpi", "note", "--mpi"),
         ({"mpis": (replace(NODE.mpis[0], mpicc=None),)}, "mpi", "warning", "shim build"),
+        (
+            {"mpis": (replace(NODE.mpis[0], no_shim="mpi.h: No such file"),)},
+            *("mpi", "warning", "cannot be built here: mpi.h: No such file"),
+        ),
     ],
 )
 def test_each_fault_of_a_node_is_found(change, subject, level, words):
@@ -356,6 +360,28 @@ def test_document_has_facts_and_findings():
     assert found["nodes"][1]["facts"] is None
     (silent,) = [one for one in found["findings"] if one["level"] == "problem"]
     assert (silent["about"], silent["subject"]) == (BETWEEN, "nodes")
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("exit 0", ""),
+        (
+            "echo 'x.h:1: fatal error: mpi.h: No such file' >&2; exit 1",
+            "mpi.h: No such file",
+        ),
+        ("exit 3", "failed with status 3"),
+    ],
+)
+def test_compiler_without_headers_is_found(tmp_path, body, words):
+    for name, text in (("mpicc", body), ("mpiexec", "echo 'mpirun (Open MPI) 5.0.1'")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    facts = gather_node(NodePaths(tmp_path, "here"), tmp_path, {"PATH": str(tmp_path)})
+    (mpi,) = facts.mpis
+    assert (mpi.title, mpi.version) == ("Open MPI", "5.0.1")
+    assert mpi.no_shim.endswith(words)
+    assert bool(mpi.no_shim) == bool(words)
 
 
 # -- facts of this machine, and of other nodes -------------------------------------------

@@ -197,5 +197,11 @@ def _check_mpis(facts: NodeFacts) -> Iterator[Finding]:
                 f"{name} has no mpicc, so the shim cannot be built here",
                 "build it where mpicc is: cosched shim build",
             )
+        elif mpi.no_shim:
+            yield warning(
+                "mpi",
+                f"{name}: its shim cannot be built here: {mpi.no_shim}",
+                "install the MPI's headers and a C compiler",
+            )
         else:
             yield good("mpi", f"{name}, its shim can be built with {mpi.mpicc}")
