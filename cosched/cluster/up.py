@@ -159,7 +159,7 @@ def start_private(run_dir: Path, node: str) -> None:
         start_domain(paths, places, PRIVATE_IDLE_S)
 
 
-def stop_domain(paths: DomainPaths, node: str, *, end_jobs: bool) -> list[int]:
+def stop_domain(paths: DomainPaths, node: str | None, *, end_jobs: bool) -> list[int]:
     """Ends the domain; returns the jobs that were ended. Raises NoDomain if none is up, and
     CoschedError if jobs run that are not to be ended."""
     with Client.connect(paths.run_dir, node) as client:

@@ -302,5 +302,5 @@ def keygen(run_dir: Path) -> None:
     click.echo(f"{len(made)} keys made in {paths.keys}")
 
 
-def _node() -> str:
-    return os.environ.get("COSCHED_NODE") or os.uname().nodename
+def _node() -> str | None:
+    return os.environ.get("COSCHED_NODE")
