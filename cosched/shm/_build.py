@@ -24,10 +24,13 @@ def declarations(header: str) -> str:
     return "".join(parts)
 
 
-HEADERS = ("layout", "task", "waiting", "sharing", "join", "environment", "daemon", "guard")
-SOURCES = (
-    *("task", "register", "waiting", "sharing", "join", "environment"),
+HEADERS = (
+    *("layout", "task", "waiting", "sharing", "join", "roll", "environment"),
     *("daemon", "guard"),
+)
+SOURCES = (
+    *("task", "register", "waiting", "sharing", "join", "roll", "environment"),
+    *("rundir", "daemon", "guard"),
 )
 
 ffibuilder = FFI()

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-#define RUN_DIR "/run/cosched"
+#include "cosched/rundir.h"
 
 static const char *const carriers[] = {
     [COSCHED_CARRIER_NONE] = "none",
@@ -95,6 +95,16 @@ static uint32_t read_collectives(struct cosched_environment *environment) {
     return 0;
 }
 
+static uint32_t read_require(struct cosched_environment *environment) {
+    const char *value = value_of("COSCHED_REQUIRE");
+    if (value == NULL || strcmp(value, "any") == 0)
+        return 0;
+    if (strcmp(value, "all") == 0)
+        return 1;
+    warn(environment, "COSCHED_REQUIRE", value, "is neither any nor all: any is used");
+    return 0;
+}
+
 /* 0 if the variable is unset or has no such number. */
 static uint64_t read_number(struct cosched_environment *environment, const char *variable,
                             const char *problem) {
@@ -148,6 +158,7 @@ static const char *read_node(void) {
 
 void cosched_environment_read(struct cosched_environment *environment) {
     const char *run_dir = value_of("COSCHED_RUN_DIR");
+    char found[COSCHED_RUNDIR_BYTES];
     const char *verbose = value_of("COSCHED_VERBOSE");
     memset(environment, 0, sizeof *environment);
     environment->verbose = verbose != NULL && strcmp(verbose, "1") == 0;
@@ -162,9 +173,14 @@ void cosched_environment_read(struct cosched_environment *environment) {
         read_number(environment, "COSCHED_SUBMITTED",
                     "is not a number of nanoseconds below 2^64: it is ignored");
     environment->task.expectation = read_expectation(environment);
+    environment->needs_all = read_require(environment);
     environment->node = read_node();
+    if (run_dir == NULL) {
+        cosched_rundir_find(found, environment->node);
+        run_dir = found;
+    }
     snprintf(environment->socket_path, sizeof environment->socket_path, "%s/%s/register.sock",
-             run_dir != NULL ? run_dir : RUN_DIR, environment->node);
+             run_dir, environment->node);
 }
 
 int cosched_environment_takes_part(const struct cosched_environment *environment) {

@@ -93,6 +93,7 @@ struct exchange {
     struct cosched_welcome welcome;
     int fds[2];
     char *reason;
+    uint32_t presence; /* enum cosched_presence */
 };
 
 /* Only a task waits for memory: a process that has just started goes on at once. */
@@ -106,17 +107,18 @@ static int receive_final_welcome(int fd, struct exchange *exchange,
                                  const struct cosched_registration *task, uint64_t deadline,
                                  int timeout_ms) {
     struct cosched_welcome *welcome = &exchange->welcome;
-    int reported = 0;
+    int waits = 0, reported = 0;
     for (;;) {
         int error = receive_welcome(fd, welcome, exchange->fds, deadline);
         if (error != 0 || !waits_for_memory(exchange))
             return error;
-        deadline = deadline_in(timeout_ms);
         welcome->reason[sizeof welcome->reason - 1] = '\0';
-        if (!reported && welcome->reason[0] != '\0' && task->on_memory_wait != NULL) {
-            reported = 1;
+        if (task->on_memory_wait != NULL &&
+            (!waits || (!reported && welcome->reason[0] != '\0')))
             task->on_memory_wait(welcome->reason);
-        }
+        waits = 1;
+        reported |= welcome->reason[0] != '\0';
+        deadline = deadline_in(timeout_ms);
     }
 }
 
@@ -156,6 +158,7 @@ static int send_and_receive(int fd, struct exchange *exchange, const struct sock
         return failed(exchange, error, "registration not answered");
     if (!is_valid(&exchange->welcome))
         return failed(exchange, -EPROTO, "the daemon has another version");
+    exchange->presence = exchange->welcome.error == 0 ? COSCHED_PRESENT : COSCHED_REFUSED;
     exchange->welcome.reason[sizeof exchange->welcome.reason - 1] = '\0';
     if (exchange->welcome.error != 0)
         memcpy(exchange->reason, exchange->welcome.reason, sizeof exchange->welcome.reason);
@@ -194,9 +197,11 @@ int cosched_register(struct cosched_admission *admission, const char *socket_pat
     if (error != 0) {
         drop(&exchange.fds[0]);
         drop(&exchange.fds[1]);
+        admission->presence = error == -EPROTO ? COSCHED_OTHER_VERSION : exchange.presence;
         return error;
     }
-    *admission = (struct cosched_admission){.region = exchange.fds[0],
+    *admission = (struct cosched_admission){.presence = COSCHED_PRESENT,
+                                            .region = exchange.fds[0],
                                             .bell = exchange.fds[1],
                                             .slot = exchange.welcome.slot,
                                             .region_bytes = exchange.welcome.region_bytes};

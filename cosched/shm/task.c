@@ -86,9 +86,10 @@ void cosched_link_open(struct cosched_link *link) {
 
 int cosched_attach(struct cosched_link *link, const char *socket_path,
                    const struct cosched_registration *registration, int timeout_ms) {
-    struct cosched_admission admission;
+    struct cosched_admission admission = {0};
     cosched_link_open(link);
     int error = cosched_register(&admission, socket_path, registration, timeout_ms, link->reason);
+    link->presence = admission.presence;
     if (error != 0)
         return error;
     keep_bell(link, admission.bell);
@@ -99,6 +100,7 @@ int cosched_attach(struct cosched_link *link, const char *socket_path,
     if (error != 0) {
         close(link->bell);
         link->bell = -1;
+        link->presence = COSCHED_OTHER_VERSION;
         snprintf(link->reason, sizeof link->reason, "the job's region: %s", strerror(-error));
     }
     return error;

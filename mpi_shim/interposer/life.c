@@ -19,6 +19,7 @@
 #include "calls/requests.h"
 #include "status/comms.h"
 #include "status/copies.h"
+#include "status/rollcall.h"
 #include "status/shadow.h"
 #include "wait/idle.h"
 
@@ -29,7 +30,11 @@ static void detach_child(void) { cosched_abandon(&cosched_state.link); }
 static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, detach_child); }
 
 /* A user whose job waits for memory must see why it does not start. */
-static void report_memory_wait(const char *reason) { cosched_report_warn("%s", reason); }
+static void report_memory_wait(const char *reason) {
+    if (reason[0] != '\0')
+        cosched_report_warn("%s", reason);
+    cosched_roll_call(COSCHED_PRESENT);
+}
 
 static void attach(void) {
     struct cosched_environment *environment = &cosched_state_environment;
@@ -44,12 +49,14 @@ static void attach(void) {
     if (error != 0) {
         cosched_report_info("rank %d runs on its own: %s (%s)", task->rank, link->reason,
                             environment->socket_path);
+        cosched_roll_call(link->presence);
         return;
     }
     pthread_once(&fork_watched, watch_forks);
     cosched_report_info("rank %d of %d registered as task %u of job %s on %s, status by %s",
                         task->rank, task->world, link->slot, task->job, environment->node,
                         cosched_environment_carrier_name(task->carrier));
+    cosched_roll_call(link->presence);
 }
 
 /* Called when MPI deletes the attributes of MPI_COMM_SELF, which is the first thing that
@@ -57,8 +64,11 @@ static void attach(void) {
 static int leave(MPI_Comm comm, int keyval, void *value, void *extra) {
     (void)comm, (void)keyval, (void)value, (void)extra;
     cosched_requests_forget();
-    if (cosched_state.carrier == COSCHED_CARRIER_SHADOW)
+    if (cosched_state.carrier == COSCHED_CARRIER_SHADOW) {
+        if (cosched_shadow_stop())
+            cosched_roll_close();
         cosched_shadow_close();
+    }
     cosched_comms_close();
     if (cosched_state.link.counters->foreign != 0)
         cosched_report_info("%llu messages came from peers without the shim",

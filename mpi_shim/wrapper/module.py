@@ -32,6 +32,7 @@ from mpi_shim.wrapper.messages.attached_buffer import (
 )
 from mpi_shim.wrapper.messages.matched import CONSTANTS, Message
 from mpi_shim.wrapper.requests.request import REQUEST_NULL, Grequest, Prequest, Request
+from mpi_shim.wrapper.status.roll import Roll
 from mpi_shim.wrapper.status.shadow import shadow
 from mpi_shim.wrapper.task.environment import Environment
 from mpi_shim.wrapper.task.link import task
@@ -65,11 +66,13 @@ def build_module(environment: Environment) -> ModuleType:
             # Before registration, in which a task may wait long for memory. The others
             # would otherwise give up on it.
             shadow.open()
+        roll = Roll(shadow, environment)
+        task.on_presence = roll.call
         attached = environment.has_job and task.register(
             environment, world.Get_rank(), world.Get_size()
         )
         if attached or task.shadow:
-            _leave_with_mpi()
+            _leave_with_mpi(roll)
 
     def init() -> None:
         """Initialize the MPI execution environment."""
@@ -140,17 +143,22 @@ def _borrow_docstrings(cls: type) -> None:
 FAREWELL_S = 2.0
 
 
-def _leave_with_mpi() -> None:
+def _leave_with_mpi(roll: Roll) -> None:
     """Deregisters at MPI_Finalize or at exit, whichever comes first; drops the link in a
     forked child."""
 
+    def close(limit_s: float | None = None) -> None:
+        if shadow.stop() and not roll.close(task.presence_at_end(), limit_s):
+            shadow.abandon()
+        shadow.close(limit_s)
+
     def delete(_comm: mpi.Comm, _keyval: int, _value: Any) -> None:
-        shadow.close()
+        close()
         task.deregister()
 
     def at_exit() -> None:
         if not mpi.Is_finalized():
-            shadow.close(FAREWELL_S if "mpi4py.run" in sys.modules else None)
+            close(FAREWELL_S if "mpi4py.run" in sys.modules else None)
         task.deregister()
 
     def in_child() -> None:

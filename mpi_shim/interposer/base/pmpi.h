@@ -59,7 +59,7 @@ typedef __typeof__(_Generic(&PMPI_Request_get_status_all,
     ONE(Get_address) ONE(Type_get_envelope) ONE(Type_get_extent) ONE(Type_get_true_extent)         \
     ONE(Type_commit) ONE(Type_free) ONE(Type_create_struct) ONE(Type_contiguous)                   \
     ONE(Pack) ONE(Unpack) ONE(Cancel) ONE(Test_cancelled) ONE(Error_class)                         \
-    ONE(Initialized) ONE(Finalized) ONE(Get_library_version) ONE(COSCHED_WIDE(Type_size))          \
+    ONE(Abort) ONE(Initialized) ONE(Finalized) ONE(Get_library_version) ONE(COSCHED_WIDE(Type_size))          \
     ONE(COSCHED_WIDE(Get_elements)) ONE(COSCHED_WIDE(Status_set_elements))
 
 struct cosched_pmpi {

@@ -9,9 +9,10 @@
 
 static bool is_verbose;
 
-static void write_line(const char *format, va_list arguments) {
+static void write_line(bool with_pid, const char *format, va_list arguments) {
     char line[768];
-    int head = snprintf(line, sizeof line, "cosched: pid %d: ", (int)getpid());
+    int head = with_pid ? snprintf(line, sizeof line, "cosched: pid %d: ", (int)getpid())
+                        : snprintf(line, sizeof line, "cosched: ");
     int body = vsnprintf(line + head, sizeof line - (size_t)head - 1, format, arguments);
     size_t length = (size_t)head + (body < 0 ? 0 : (size_t)body);
     if (length > sizeof line - 2)
@@ -28,14 +29,23 @@ void cosched_report_info(const char *format, ...) {
     if (!is_verbose)
         return;
     va_start(arguments, format);
-    write_line(format, arguments);
+    write_line(true, format, arguments);
     va_end(arguments);
 }
+
+static void write_job_line(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    write_line(false, format, arguments);
+    va_end(arguments);
+}
+
+void cosched_report_job(const char *line) { write_job_line("%s", line); }
 
 void cosched_report_warn(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    write_line(format, arguments);
+    write_line(true, format, arguments);
     va_end(arguments);
 }
 

@@ -12,6 +12,9 @@ void cosched_report_set_verbose(bool verbose);
 /* A line for a user who asked for details. */
 void cosched_report_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* A line about the whole job, without this process's number. */
+void cosched_report_job(const char *line);
+
 /* A line that every user must see. */
 void cosched_report_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

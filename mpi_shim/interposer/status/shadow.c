@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/report.h"
-#include "cosched/join.h"
 #include "wait/idle.h"
 
 struct cosched_shadow cosched_shadow;
@@ -21,30 +20,36 @@ static long bytes_received; /* how many this rank has received from all */
 static enum { OUTSIDE, ENTERING, AGREEING, INSIDE } stage;
 static int equipped; /* first whether this rank has the memory, in the end whether all have */
 
-/* Waits until the step is over or the limit is reached. Returns whether it is over. */
-static bool step(struct cosched_join_limit *limit) {
+bool cosched_shadow_completes(MPI_Request *request, struct cosched_join_limit *limit) {
     struct cosched_wait wait = {0};
     int flag = 0;
-    while (cosched_pmpi.Test(&joining, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS && !flag) {
-        if (cosched_join_limit_is_over(limit))
+    while (cosched_pmpi.Test(request, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS && !flag) {
+        if (limit != NULL && cosched_join_limit_is_over(limit))
             return false;
         cosched_wait_pause(&wait);
     }
     return flag != 0;
 }
 
+bool cosched_shadow_has_joined(void) { return stage == INSIDE; }
+
+uint64_t cosched_shadow_patience_ms(void) {
+    return UINT64_C(1000) *
+           (cosched_state.announced ? COSCHED_JOIN_LAUNCHED_S : COSCHED_JOIN_S);
+}
+
 /* Returns whether every rank has joined. */
 static bool join(uint64_t limit_ms) {
     struct cosched_join_limit limit;
     cosched_join_limit_start(&limit, limit_ms * UINT64_C(1000000));
-    if (stage == ENTERING && step(&limit)) {
+    if (stage == ENTERING && cosched_shadow_completes(&joining, &limit)) {
         cosched_pmpi.Comm_set_errhandler(cosched_shadow.comm, MPI_ERRORS_RETURN);
         stage = cosched_pmpi.Iallreduce(MPI_IN_PLACE, &equipped, 1, MPI_INT, MPI_MIN,
                                         cosched_shadow.comm, &joining) == MPI_SUCCESS
                     ? AGREEING
                     : OUTSIDE;
     }
-    if (stage == AGREEING && step(&limit))
+    if (stage == AGREEING && cosched_shadow_completes(&joining, &limit))
         stage = INSIDE;
     return stage == INSIDE;
 }
@@ -106,11 +111,11 @@ void cosched_shadow_open(void) {
     if (cosched_pmpi.Comm_idup(MPI_COMM_WORLD, &shadow->comm, &joining) != MPI_SUCCESS)
         return;
     stage = ENTERING;
-    int limit_s = cosched_state.announced ? COSCHED_JOIN_LAUNCHED_S : COSCHED_JOIN_S;
-    if (!join((uint64_t)limit_s * 1000))
-        cosched_report_warn("after %d s not every rank has joined: is one without the shim? "
+    uint64_t limit_ms = cosched_shadow_patience_ms();
+    if (!join(limit_ms))
+        cosched_report_warn("after %llu s not every rank has joined: is one without the shim? "
                             "This one goes on, and traps no messages",
-                            limit_s);
+                            (unsigned long long)(limit_ms / 1000));
     else if (!equipped)
         cosched_report_info("a rank lacks memory for the status of the others: none of them "
                             "traps messages");
@@ -218,13 +223,17 @@ static void read_the_rest(void) {
         cosched_wait_pause(&wait);
 }
 
-void cosched_shadow_close(void) {
-    struct cosched_shadow *shadow = &cosched_shadow;
+bool cosched_shadow_stop(void) {
     cosched_wait_set_hook(NULL);
-    shadow->on = false;
+    cosched_shadow.on = false;
     if (stage == ENTERING)
         equipped = 0; /* no status was sent, and no rank reads the rest */
-    if (join(COSCHED_JOIN_LAST_MS)) {
+    return join(COSCHED_JOIN_LAST_MS);
+}
+
+void cosched_shadow_close(void) {
+    struct cosched_shadow *shadow = &cosched_shadow;
+    if (stage == INSIDE) {
         if (equipped)
             read_the_rest();
         cosched_pmpi.Comm_free(&shadow->comm);

@@ -19,6 +19,7 @@
 #define COSCHED_SHADOW_H
 
 #include "base/state.h"
+#include "cosched/join.h"
 #include "status/comms.h"
 
 struct cosched_shadow {
@@ -40,8 +41,22 @@ extern struct cosched_shadow cosched_shadow;
  * rank uses the shadow. */
 void cosched_shadow_open(void);
 
-/* At the beginning of MPI_Finalize, collective: receives all status bytes that were sent. */
+/* At the beginning of MPI_Finalize, collective: sends no more. Returns whether every rank has
+ * joined by now. */
+bool cosched_shadow_stop(void);
+
+/* After that, collective: receives all status bytes that were sent. */
 void cosched_shadow_close(void);
+
+/* Whether every rank has joined: then shadow.comm may be used. */
+bool cosched_shadow_has_joined(void);
+
+/* Waits until the request is complete or the limit (NULL: none) is reached. Returns whether it is
+ * complete. */
+bool cosched_shadow_completes(MPI_Request *request, struct cosched_join_limit *limit);
+
+/* How long a rank waits for the others at its start. */
+uint64_t cosched_shadow_patience_ms(void);
 
 /* The rare paths behind the inline functions below. */
 #define RARE __attribute__((cold))

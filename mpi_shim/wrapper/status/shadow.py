@@ -49,7 +49,7 @@ class Shadow:
         self._received = bytearray()  # the status that this one has of each rank
         self._sent_count: array[int] = array("i")  # messages to each rank
         self._received_count = 0
-        self._comm: mpi.Comm = mpi.COMM_NULL
+        self.comm: mpi.Comm = mpi.COMM_NULL  # of all ranks' shims
         self._joining: mpi.Request = mpi.REQUEST_NULL
         self._agreeing = self._joined = False
         self._equipped = array("i", [1])  # this rank; in the end, every rank
@@ -64,7 +64,7 @@ class Shadow:
             return
         self._sent, self._received = bytearray(b"\1" * size), bytearray(b"\1" * size)
         self._sent_count = array("i", [0] * size)
-        self._comm, self._joining = mpi.Comm.Idup(mpi.COMM_WORLD)
+        self.comm, self._joining = mpi.Comm.Idup(mpi.COMM_WORLD)
         if not self._join(self.join_s):
             warn(
                 f"after {self.join_s:g} s not every rank has joined: is one without "
@@ -83,37 +83,47 @@ class Shadow:
         if not self._joining:
             return self._joined
         if not self._agreeing:
-            if not _completes(self._joining, limit_s):
+            if not completes(self._joining, limit_s):
                 return False
-            self._comm.Set_errhandler(mpi.ERRORS_RETURN)
-            self._joining = self._comm.Iallreduce(mpi.IN_PLACE, self._equipped, mpi.MIN)
+            self.comm.Set_errhandler(mpi.ERRORS_RETURN)
+            self._joining = self.comm.Iallreduce(mpi.IN_PLACE, self._equipped, mpi.MIN)
             self._agreeing = True
-        self._joined = _completes(self._joining, limit_s)
+        self._joined = completes(self._joining, limit_s)
         return self._joined
 
-    def close(self, limit_s: float | None = None) -> None:
-        """Receives each status that was sent, before MPI ends. Collective. Gives up after
-        ``limit_s``."""
+    def stop(self) -> bool:
+        """Sends no more, before MPI ends. Collective. Returns whether every rank has joined
+        by now."""
         self.on, task.on_waited = False, None
-        if self._join(lib.COSCHED_JOIN_LAST_MS / 1000) and self._comm:
+        return self._join(lib.COSCHED_JOIN_LAST_MS / 1000) and bool(self.comm)
+
+    def close(self, limit_s: float | None = None) -> None:
+        """Receives each status that was sent, after ``stop``. Collective. Gives up after
+        ``limit_s``."""
+        if self.has_joined:
             done = not self._equipped[0] or self._receive_the_rest(limit_s)
-            if done and self._comm:
-                self._comm.Free()
-        self._comm, self._joining = mpi.COMM_NULL, mpi.REQUEST_NULL
+            if done and self.comm:
+                self.comm.Free()
+        self.comm, self._joining = mpi.COMM_NULL, mpi.REQUEST_NULL
+
+    @property
+    def has_joined(self) -> bool:
+        """Whether every rank has joined, so that ``comm`` may be used."""
+        return self._joined and bool(self.comm)
 
     def abandon(self) -> None:
         """Sends and receives no more; also for a forked child, which is not the task."""
         self.on, task.on_waited = False, None
-        self._comm, self._joining = mpi.COMM_NULL, mpi.REQUEST_NULL
+        self.comm, self._joining = mpi.COMM_NULL, mpi.REQUEST_NULL
 
     def _receive_the_rest(self, limit_s: float | None) -> bool:
         """Each rank learns how many messages were sent to it, and receives the rest."""
         expected = array("i", [0])
-        request = self._comm.Ireduce_scatter_block(self._sent_count, expected, mpi.SUM)
-        if not _completes(request, limit_s):
+        request = self.comm.Ireduce_scatter_block(self._sent_count, expected, mpi.SUM)
+        if not completes(request, limit_s):
             return False
         with Wait(task) as wait:
-            while self._comm and self._received_count < expected[0]:
+            while self.comm and self._received_count < expected[0]:
                 self._listen()
                 wait.pass_time()
         return True
@@ -129,7 +139,7 @@ class Shadow:
         if self._sent[world_rank] == status:
             return
         try:
-            self._comm.Isend(_BYTES[status], world_rank, TAG).Free()
+            self.comm.Isend(_BYTES[status], world_rank, TAG).Free()
         except mpi.Exception as error:
             self._fail(error)
             return
@@ -162,10 +172,10 @@ class Shadow:
         """Receives each status that has come."""
         status, room = mpi.Status(), bytearray(1)
         try:
-            while self._comm:
+            while self.comm:
                 # By matched probes: MPICH 5 over UCX never gives a receive from any source
                 # a message of another node that came before it.
-                message = self._comm.Improbe(mpi.ANY_SOURCE, TAG, status)
+                message = self.comm.Improbe(mpi.ANY_SOURCE, TAG, status)
                 if message is None:
                     return
                 message.Recv(room)
@@ -185,7 +195,7 @@ class Shadow:
         warn(f"the status travels no more, and messages are not trapped: {error}")
 
 
-def _completes(request: mpi.Request, limit_s: float | None) -> bool:
+def completes(request: mpi.Request, limit_s: float | None) -> bool:
     """Waits for ``request``; returns False if it is not complete after ``limit_s`` in which
     this process ran."""
     limit = ffi.new("struct cosched_join_limit *")

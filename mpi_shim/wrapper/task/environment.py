@@ -32,6 +32,11 @@ class Environment:
         return bool(self.data.task.job != ffi.NULL)
 
     @property
+    def needs_all(self) -> bool:
+        """Whether the job must not run unless each of its nodes coschedules it."""
+        return bool(self.data.needs_all)
+
+    @property
     def nonblocking_collectives(self) -> bool:
         return bool(self.data.nonblocking_collectives)
 

@@ -39,7 +39,9 @@ class Task:
     ``attached``: the task is registered. ``prefix`` and ``shadow``: how the status travels;
     set once, before the first message, and alike on all ranks. ``policy``: how a scheduled
     task waits (``struct cosched_wait_policy``). ``on_waited``: called after waits, with
-    CLOCK_MONOTONIC. ``yield_cpu``: sched_yield, for tests to replace.
+    CLOCK_MONOTONIC. ``on_presence``: called with the task's presence (cosched/task.h) once
+    it is known, and again when the registration is over. ``yield_cpu``: sched_yield, for
+    tests to replace.
     """
 
     def __init__(self, yield_cpu: Callable[[], object] = os.sched_yield) -> None:
@@ -47,6 +49,7 @@ class Task:
         self.prefix = self.shadow = False
         self.policy: Any = ffi.new("struct cosched_wait_policy *")
         self.on_waited: Callable[[int], None] | None = None
+        self.on_presence: Callable[[int], None] | None = None
         self._environment: Environment | None = None
         self._yield_cpu = yield_cpu
         self._waits = 0
@@ -100,7 +103,17 @@ class Task:
             )
         if data.verbose:
             warn(line)
+        self.report_presence(link.presence)
         return self.attached
+
+    def report_presence(self, presence: int) -> None:
+        """Calls ``on_presence``."""
+        if self.on_presence is not None:
+            self.on_presence(presence)
+
+    def presence_at_end(self) -> int:
+        """Returns the presence of this task as MPI is about to end."""
+        return int(lib.cosched_roll_presence_at_end(self._link))
 
     def deregister(self) -> None:
         """Deregisters the task (CMDOUT). A second call does nothing."""
@@ -201,12 +214,22 @@ class Wait:
         self._task.pass_time(self._wait)
 
 
+def say(line: str) -> None:
+    """Writes one line about the whole job, as the interposer does."""
+    sys.stderr.write(f"cosched: {line}\n")
+
+
 def warn(line: str) -> None:
     """Writes one line on standard error, as the interposer does."""
     # In one write: the ranks of a node share the stream.
     sys.stderr.write(f"cosched: pid {os.getpid()}: {line}\n")
 
 
-ffi.def_extern(name="cosched_wrapper_on_memory_wait")(lambda reason: warn(text(reason)))
-
 task = Task()
+
+
+@ffi.def_extern(name="cosched_wrapper_on_memory_wait")  # type: ignore[untyped-decorator]
+def _wait_for_memory(reason: Any) -> None:
+    if reason[0] != b"\0":
+        warn(text(reason))
+    task.report_presence(lib.COSCHED_PRESENT)

@@ -2,7 +2,8 @@
  * cosched/environment.h - the COSCHED_* variables that cosched-run sets, as a task reads them.
  *
  *   COSCHED_JOB          the job's name; unset or empty: the task is not coscheduled
- *   COSCHED_RUN_DIR      the daemons' run directory; /run/cosched unless set
+ *   COSCHED_RUN_DIR      the daemons' run directory; unless set, that of the user's own daemons on
+ *                        this node, otherwise /run/cosched
  *   COSCHED_NODE         this node's name; the kernel's name for it unless set
  *   COSCHED_STATUS       how the sender's status travels: prefix, shadow or none (unless set)
  *   COSCHED_WAIT         how a scheduled task waits: spin (unless set), yield,
@@ -13,6 +14,8 @@
  *   COSCHED_SUBMITTED    when the job was submitted, ns since 1970; unset: not known
  *   COSCHED_EXPECTED     how long like jobs were scheduled: KIND:NANOSECONDS,NANOSECONDS..., up to
  *                        COSCHED_LENGTHS_MAX of them; unset: not known
+ *   COSCHED_REQUIRE      any (unless set); all: the job ends in MPI_Init unless each of its nodes
+ *                        coschedules it
  *   COSCHED_VERBOSE      1: report on standard error what does not work, and why
  *
  * All ranks of a job read the same values, so they agree on what travels. No value depends on
@@ -32,7 +35,7 @@
 enum cosched_environment_limits {
     COSCHED_SOCKET_PATH_BYTES = 256, /* more than a socket's path may have */
     COSCHED_WARNING_BYTES = 256,
-    COSCHED_WARNINGS_MAX = 6
+    COSCHED_WARNINGS_MAX = 7
 };
 
 struct cosched_environment {
@@ -42,8 +45,8 @@ struct cosched_environment {
     uint32_t nonblocking_collectives;
     uint32_t verbose;
     uint32_t warning_count;
-    uint32_t pad;
-    char warnings[6][256];  /* one line each, without its end */
+    uint32_t needs_all; /* 1: COSCHED_REQUIRE=all */
+    char warnings[7][256];  /* one line each, without its end */
     char socket_path[256];  /* registration socket of the node; a path that is cut off here is
                              * too long for a socket as well */
 };

@@ -11,8 +11,10 @@
 
 struct cosched_registration;
 
-/* The result of a registration. The caller closes the descriptors. */
+/* The result of a registration. The caller closes the descriptors. After an error only
+ * `presence` is set (enum cosched_presence). */
 struct cosched_admission {
+    uint32_t presence;
     int region;
     int bell;
     uint32_t slot;

@@ -16,6 +16,15 @@
 #include "layout.h"
 
 /* cdef: begin */
+/* Whether a task's node coschedules it. */
+enum cosched_presence {
+    COSCHED_NO_DAEMON = 0,
+    COSCHED_PRESENT = 1,
+    COSCHED_OTHER_VERSION = 2, /* of the daemon */
+    COSCHED_REFUSED = 3,       /* the daemon gave a reason */
+    COSCHED_LEFT = 4           /* it was present, and the daemon has gone */
+};
+
 /* A task's link to its node's scheduler daemon. cosched_link_open makes one that is not
  * attached. */
 struct cosched_link {
@@ -30,7 +39,7 @@ struct cosched_link {
     int32_t pid;      /* the process that attached; a forked child is not the task */
     uint32_t looked;  /* 1: while unscheduled, it looked for a message and found none */
     uint32_t busy;    /* as in its registration */
-    uint32_t pad;
+    uint32_t presence; /* enum cosched_presence, after the last attach */
     char reason[128]; /* why the last attach failed, in one line, or "" */
     struct cosched_task_counters own_counters; /* used while not attached */
 };
@@ -45,7 +54,9 @@ struct cosched_registration {
     uint64_t memory_bytes; /* memory that the job needs on this node; 0: not declared */
     uint64_t submitted_ns; /* when the job was submitted, since 1970; 0: not known */
     struct cosched_expectation expectation;
-    void (*on_memory_wait)(const char *reason); /* called at most once; may be NULL */
+    /* Called when the daemon lets the task wait, and once more if the reason comes later: it may
+     * be "". May be NULL, and may take long. */
+    void (*on_memory_wait)(const char *reason);
 };
 
 enum cosched_timeouts { COSCHED_ATTACH_TIMEOUT_MS = 2000 };

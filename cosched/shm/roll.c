@@ -1,0 +1,129 @@
+#define _GNU_SOURCE
+#include "cosched/roll.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+/* A daemon that restarts takes over within this time. */
+#define PATIENCE_STEPS 40
+#define STEP_NS 50000000
+#define SHOWN_MAX 8 /* names of nodes in a list */
+
+_Static_assert(sizeof(struct cosched_answer) == 1 + COSCHED_ROLL_NODE_BYTES, "bytes alone");
+
+static const struct {
+    uint8_t presence;
+    const char *words;
+} groups[] = {
+    {COSCHED_NO_DAEMON, "no daemon on"},
+    {COSCHED_OTHER_VERSION, "a daemon of another version on"},
+    {COSCHED_REFUSED, "refused on"},
+    {COSCHED_LEFT, "the daemon ended on"},
+};
+
+struct text {
+    char *line;
+    size_t used;
+};
+
+__attribute__((format(printf, 2, 3))) static void add(struct text *text, const char *format, ...) {
+    size_t room = COSCHED_ROLL_LINE_BYTES - text->used;
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(text->line + text->used, room, format, arguments);
+    va_end(arguments);
+    if (length > 0)
+        text->used += (size_t)length < room ? (size_t)length : room - 1;
+}
+
+void cosched_roll_answer(struct cosched_answer *answer, const char *node, uint32_t presence) {
+    memset(answer, 0, sizeof *answer);
+    answer->presence = (uint8_t)presence;
+    memcpy(answer->node, node, strnlen(node, sizeof answer->node));
+}
+
+static int is_same_node(const struct cosched_answer *a, const struct cosched_answer *b) {
+    return memcmp(a->node, b->node, sizeof a->node) == 0;
+}
+
+/* Whether no answer before this one, with the same presence or with any (0xff), is of its node. */
+static int is_first(const struct cosched_answer *answers, uint64_t index, uint8_t presence) {
+    for (uint64_t i = 0; i < index; i++)
+        if ((presence == UINT8_MAX || answers[i].presence == presence) &&
+            is_same_node(&answers[i], &answers[index]))
+            return 0;
+    return 1;
+}
+
+static uint64_t count_nodes(const struct cosched_answer *answers, uint64_t count) {
+    uint64_t nodes = 0;
+    for (uint64_t i = 0; i < count; i++)
+        nodes += (uint64_t)is_first(answers, i, UINT8_MAX);
+    return nodes;
+}
+
+/* Counts the nodes of which a rank is not present: each at its first such rank. */
+static uint64_t count_absent(const struct cosched_answer *answers, uint64_t count) {
+    uint64_t nodes = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        int first = answers[i].presence != COSCHED_PRESENT;
+        for (uint64_t j = 0; first && j < i; j++)
+            first = answers[j].presence == COSCHED_PRESENT ||
+                    !is_same_node(&answers[j], &answers[i]);
+        nodes += (uint64_t)first;
+    }
+    return nodes;
+}
+
+static int has_left(const struct cosched_answer *answers, uint64_t count) {
+    for (uint64_t i = 0; i < count; i++)
+        if (answers[i].presence == COSCHED_LEFT)
+            return 1;
+    return 0;
+}
+
+static void add_group(struct text *text, const struct cosched_answer *answers, uint64_t count,
+                      uint8_t presence, const char *words) {
+    uint64_t names = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        if (answers[i].presence != presence || !is_first(answers, i, presence))
+            continue;
+        if (names == 0)
+            add(text, "; %s ", words);
+        if (names < SHOWN_MAX)
+            add(text, "%s%.*s", names == 0 ? "" : ", ", COSCHED_ROLL_NODE_BYTES, answers[i].node);
+        names++;
+    }
+    if (names > SHOWN_MAX)
+        add(text, " and %llu more", (unsigned long long)(names - SHOWN_MAX));
+}
+
+void cosched_roll_line(char line[512], const struct cosched_answer *answers, uint64_t count) {
+    struct text text = {.line = line};
+    uint64_t nodes = count_nodes(answers, count);
+    uint64_t present = nodes - count_absent(answers, count);
+    line[0] = '\0';
+    if (present == 0)
+        add(&text, "not coscheduled");
+    else
+        add(&text, "coscheduled on %llu of %llu node%s", (unsigned long long)present,
+            (unsigned long long)nodes, nodes == 1 ? "" : "s");
+    if (has_left(answers, count))
+        add(&text, " to the end");
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
+        add_group(&text, answers, count, groups[i].presence, groups[i].words);
+}
+
+uint32_t cosched_roll_presence_at_end(const struct cosched_link *link) {
+    const struct timespec step = {.tv_nsec = STEP_NS};
+    if (link->presence != COSCHED_PRESENT)
+        return link->presence;
+    for (int i = 0; i < PATIENCE_STEPS; i++) {
+        if (cosched_is_attended(link))
+            return COSCHED_PRESENT;
+        (void)nanosleep(&step, NULL);
+    }
+    return COSCHED_LEFT;
+}
