@@ -139,7 +139,7 @@ def carrier_for(
     """Returns the carrier of the sender's status; ``asked`` is its name or ``auto``.
 
     ``shadow`` costs a message next to nothing and cannot damage it. So ``auto`` means
-    ``shadow`` if every rank surely has the interposer. Without an interposer (for the
+    ``shadow`` if the ranks start alike, with the interposer. Without an interposer (for the
     mpi4py wrapper) it means ``shadow`` if cosched-run itself starts every rank. In all
     other cases it means ``none``.
     """
@@ -167,3 +167,17 @@ def presets_preload(argv: Sequence[str]) -> bool:
         option in _VARIABLE_OPTIONS and word.partition("=")[0] == "LD_PRELOAD"
         for option, word in pairwise(argv)
     )
+
+
+def drops_environment(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
+    """Whether srun gives its ranks only some variables: by --export, or in a batch script
+    that was submitted so."""
+    if os.path.basename(argv[0]) != "srun":
+        return False
+    chosen = environ.get("SLURM_EXPORT_ENV", "ALL")
+    for index, word in enumerate(argv):
+        if word == "--export" and index + 1 < len(argv):
+            chosen = argv[index + 1]
+        elif word.startswith("--export="):
+            chosen = word.partition("=")[2]
+    return "ALL" not in chosen.split(",")

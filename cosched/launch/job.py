@@ -26,9 +26,10 @@ from cosched.launch.command import (
     own_environment,
     wrapped_command,
 )
-from cosched.launch.environment import presets_preload
+from cosched.launch.environment import drops_environment, presets_preload
 from cosched.launch.family import Engine, Family, Mpi
 from cosched.launch.given.front import split_front
+from cosched.launch.given.preload import ranks_are_alike
 from cosched.launch.mpi import (
     Places,
     find_compiler,
@@ -182,7 +183,7 @@ def _resolve_wrapped(
         engine, family = version.engine, version.family
     elif engine is Engine.PRRTE:
         family = Family.OPENMPI
-    warnings = tuple(_wrapped_warnings(front, argv, family, program))
+    warnings = tuple(_wrapped_warnings(front, argv, family, program, places.environ))
     return Job(
         argv=argv,
         label=program.label,
@@ -193,8 +194,7 @@ def _resolve_wrapped(
         layout=None,
         root=request.root,
         standard_abi=program.standard_abi,
-        # Only one of several programs (a : b) was inspected.
-        surely_shimmed=program.family is not None and ":" not in argv and not warnings,
+        surely_shimmed=not warnings and ranks_are_alike(argv[1:], places.environ),
         warnings=warnings,
         front=front,
     )
@@ -212,7 +212,11 @@ def _wrapped_mpicc(
 
 
 def _wrapped_warnings(
-    front: Sequence[str], argv: Sequence[str], family: Family | None, program: Program
+    front: Sequence[str],
+    argv: Sequence[str],
+    family: Family | None,
+    program: Program,
+    environ: Mapping[str, str],
 ) -> list[str]:
     warnings = []
     used = program.family
@@ -220,6 +224,11 @@ def _wrapped_warnings(
         assert used is not None
         warnings.append(
             f"{program.argv[0]} uses {used.title}, but {argv[0]} is {family.title}'s"
+        )
+    if drops_environment(argv, environ):
+        warnings.append(
+            f"{argv[0]} gives its ranks no variables (--export), so they are not "
+            "coscheduled; use --export=ALL, or the partition's TaskProlog"
         )
     if any(word.startswith("LD_PRELOAD=") for word in front):
         warnings.append(f"{front[0]} sets LD_PRELOAD itself; the ranks get cosched's")

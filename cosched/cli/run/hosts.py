@@ -29,12 +29,13 @@ def choose_hosts(
     engine: EngineJob | None,
 ) -> Chosen:
     """Returns the hosts; none if the ranks run here. engine: the batch job whose hosts are
-    used by default. Raises UsageError for two lists, CoschedError for a bad hostfile."""
+    used by default, unless the command is one of its tasks. Raises UsageError for two
+    lists, CoschedError for a bad hostfile."""
     if named and hostfile is not None:
         raise click.UsageError("--hosts and --hostfile cannot be combined.", ctx)
     if hostfile is not None:
         return Chosen(read_hostfile(hostfile))
-    if named or engine is None:
+    if named or engine is None or engine.in_step:
         return Chosen(Hosts(named))
     try:
         return Chosen(Hosts(engine.nodes()), engine.ranks)

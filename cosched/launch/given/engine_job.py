@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from cosched.core.hostlist import expand_hosts
 
 _ID_MAX = 20
+#: Slurm's numbers of a batch script and of an interactive shell come after this one.
+_FIRST_SPECIAL_STEP = 4_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +19,15 @@ class EngineJob:
 
     number: the engine's name for it, with the step if the command runs in one. node_list:
     its nodes as Slurm writes them; "" if the engine does not say. ranks: the number of
-    tasks that the job asked for; None if it asked for none.
+    tasks that the job asked for; None if it asked for none. in_step: the command is itself
+    a task of the job.
     """
 
     engine: str
     number: str
     node_list: str = ""
     ranks: int | None = None
+    in_step: bool = False
 
     @property
     def label(self) -> str:
@@ -41,12 +45,14 @@ def engine_job(environ: Mapping[str, str]) -> EngineJob | None:
     number = environ.get("SLURM_JOB_ID")
     if number:
         step = environ.get("SLURM_STEP_ID", "")
+        in_step = step.isdecimal() and int(step) < _FIRST_SPECIAL_STEP
         tasks = environ.get("SLURM_NTASKS", "")
         return EngineJob(
             "slurm",
-            f"{number}.{step}" if step.isdecimal() else number,
+            f"{number}.{step}" if in_step else number,
             environ.get("SLURM_JOB_NODELIST", ""),
             int(tasks) if tasks.isdecimal() and int(tasks) else None,
+            in_step,
         )
     if environ.get("FLUX_JOB_ID"):
         return EngineJob("flux", environ["FLUX_JOB_ID"])

@@ -1,7 +1,9 @@
 """Hosts of a job: lists, hostfiles, and the nodes of a batch job."""
 
+import click
 import pytest
 
+from cosched.cli.run.hosts import Chosen, choose_hosts
 from cosched.core.errors import CoschedError
 from cosched.launch.given.engine_job import EngineJob, engine_job
 from cosched.launch.given.hosts import Hosts, parse_hostfile, parse_hosts, read_hostfile
@@ -69,7 +71,7 @@ def test_hostfile_that_cannot_be_read_is_one_line(tmp_path):
         ),
         (
             {"SLURM_JOB_ID": "12", "SLURM_STEP_ID": "0"},
-            EngineJob("slurm", "12.0"),
+            EngineJob("slurm", "12.0", in_step=True),
             "12.0",
         ),
         ({"FLUX_JOB_ID": "\u0192abC"}, EngineJob("flux", "\u0192abC"), "abC"),
@@ -81,3 +83,25 @@ def test_batch_jobs_are_found_in_the_environment(environ, job, label):
     assert found == job
     if found is not None:
         assert found.label == label
+
+
+def chosen(environ, named=(), hostfile=None):
+    context = click.Context(click.Command("cosched-run"))
+    return choose_hosts(context, named, hostfile, engine_job(environ))
+
+
+def test_hosts_are_those_of_the_batch_job_unless_the_user_names_some(tmp_path, capsys):
+    job = {"SLURM_JOB_ID": "12", "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_NTASKS": "6"}
+    assert chosen(job) == Chosen(Hosts(("n1", "n2")), 6)
+    assert chosen(job, ("n9",)) == Chosen(Hosts(("n9",)))
+    assert chosen({}) == Chosen(Hosts())
+    assert chosen({**job, "SLURM_STEP_ID": "0"}) == Chosen(Hosts())
+    interactive = {**job, "SLURM_STEP_ID": "4294967290"}
+    assert chosen(interactive) == Chosen(Hosts(("n1", "n2")), 6)
+    (tmp_path / "hosts").write_text("n3:2\n")
+    assert chosen(job, hostfile=tmp_path / "hosts") == Chosen(Hosts(("n3",), (2,)))
+    with pytest.raises(click.UsageError, match="cannot be combined"):
+        chosen(job, ("n9",), tmp_path / "hosts")
+    assert capsys.readouterr().err == ""
+    assert chosen({**job, "SLURM_JOB_NODELIST": "n["}) == Chosen(Hosts())
+    assert "SLURM_JOB_NODELIST: 'n[' is not a list of hosts" in capsys.readouterr().err

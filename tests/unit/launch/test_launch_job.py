@@ -8,6 +8,7 @@ import pytest
 
 from cosched.core.errors import CoschedError
 from cosched.launch.command import Layout, Site
+from cosched.launch.environment import drops_environment
 from cosched.launch.family import Engine, Family
 from cosched.launch.job import Request, resolve
 from cosched.launch.mpi import Places
@@ -152,3 +153,40 @@ def test_slots_of_a_hostfile_limit_the_ranks(machine):
         resolve(Request(("./open-app",), ranks=4), site, machine)
     job = resolve(Request(("./mpich-app",), per_host=2), site, machine)
     assert "-hosts a,b -ppn 2 -n 4" in " ".join(job.command({}).argv)
+
+
+@pytest.mark.parametrize(
+    ("words", "sure"),
+    [
+        ("srun ./run.sh", True),
+        ("srun sh -c ./mpich-app", True),
+        ("srun ./tool.sh", False),
+        ("srun -n 1 sh -c LD_PRELOAD=x", False),
+        ("srun --multi-prog f", False),
+        ("mpiexec -n 1 ./open-app : -n 1 ./open-app", False),
+        ("srun --export=NONE ./mpich-app", False),
+    ],
+)
+def test_ranks_of_a_script_are_alike_unless_it_changes_the_preload(
+    machine, tmp_path, words, sure
+):
+    fakes.executable(tmp_path / "run.sh", "#!/bin/sh\nexec ./mpich-app\n")
+    fakes.executable(
+        tmp_path / "tool.sh", "#!/bin/sh\n[ $R = 0 ] && export LD_PRELOAD=t.so\n./app\n"
+    )
+    assert resolve(Request(tuple(words.split())), Site(), machine).surely_shimmed is sure
+
+
+@pytest.mark.parametrize(
+    ("words", "environ", "drops"),
+    [
+        ("srun app", {}, False),
+        ("srun --export=ALL,A=b app", {}, False),
+        ("srun --export=NONE app", {}, True),
+        ("srun --export A,B app", {}, True),
+        ("srun app", {"SLURM_EXPORT_ENV": "NONE"}, True),
+        ("mpiexec app", {"SLURM_EXPORT_ENV": "NONE"}, False),
+    ],
+)
+def test_srun_that_drops_variables_is_seen(words, environ, drops):
+    assert drops_environment(words.split(), environ) is drops
