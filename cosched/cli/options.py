@@ -65,8 +65,18 @@ def run_dir_option_with(usual: Callable[[], Path], shown: str) -> Callable[[F], 
 
 def nodes_option(function: F) -> F:
     """``--node NAME``, repeatable: some of the run directory's nodes; by default all."""
+
+    def named(_: click.Context, __: click.Parameter, given: Sequence[str]) -> Sequence[str]:
+        # "." is the node on which the command runs.
+        here = os.environ.get("COSCHED_NODE") or os.uname().nodename
+        return tuple(here if node == "." else node for node in given)
+
     return click.option(
-        "--node", "nodes", multiple=True, help="Only this node (may be repeated)."
+        "--node",
+        "nodes",
+        multiple=True,
+        callback=named,
+        help="Only this node (may be repeated).",
     )(function)
 
 

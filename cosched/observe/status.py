@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cosched.core.errors import NoDaemon
+from cosched.core.errors import CoschedError, NoDaemon
 from cosched.node.sockets.client import nodes_in, request
 from cosched.shm.paths import NodePaths, default_run_dir
 from cosched.shm.userdirs import SYSTEM_RUN_DIR
@@ -36,6 +36,23 @@ def gather(run_dir: Path, nodes: Sequence[str] = ()) -> list[Status]:
             found.append(request(paths, "status"))
         except NoDaemon:
             continue  # the socket of a daemon that was killed
+    return found
+
+
+def nodes_of_job(statuses: Sequence[Status], job: str) -> list[Status]:
+    """Returns the nodes that have the job, with its rows alone. ``job``: a name or a key.
+    Raises CoschedError if no node has it."""
+    found = []
+    for status in statuses:
+        rows = {
+            part: [one for one in status[part] if job in (one["name"], one["key"])]
+            for part in ("jobs", "waiting")
+        }
+        if any(rows.values()):
+            found.append({**status, **rows})
+    if not found:
+        where = ", ".join(status["node"] for status in statuses)
+        raise CoschedError(f"no job '{job}' on {where}; see: cosched status")
     return found
 
 

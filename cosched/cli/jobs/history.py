@@ -14,22 +14,15 @@ from pathlib import Path
 
 import click
 
+from cosched.cli.jobs.elsewhere import elsewhere_option, way_to
+from cosched.cli.jobs.records import records_elsewhere, records_here
 from cosched.cli.options import asked_run_dir_option, json_option, nodes_option
 from cosched.core.errors import CoschedError
 from cosched.core.trace.history import JobRecord
 from cosched.core.units import NS_PER_S, parse_duration
-from cosched.node.records.history import SITE_STATE, state_directory
 from cosched.observe.columns import COLUMNS, as_csv, read_columns, shown
-from cosched.observe.history import (
-    JobSummary,
-    document,
-    gather,
-    runs,
-    saved_places,
-    summary,
-)
-from cosched.shm.paths import NodePaths, default_run_dir
-from cosched.shm.userdirs import SYSTEM_RUN_DIR
+from cosched.observe.history import JobSummary, document, runs, summary
+from cosched.observe.reach.ways import Way
 
 #: The columns without --format.
 _USUAL = "ended,job,nodes,response,expected,ran,together,alone,cpu"
@@ -83,14 +76,14 @@ class _Wanted:
     since_wall_ns: int
     until_wall_ns: int
 
-    def read(self, run_dir: Path) -> list[JobSummary]:
-        """Returns these jobs, in the order in which they ended."""
-        names = self.nodes or sorted(p.name for p in run_dir.glob("*/") if p.is_dir())
-        usual = run_dir in (default_run_dir({}, os.geteuid()), SYSTEM_RUN_DIR)
-        saved = saved_places(state_directory(os.environ)) if usual else []
-        saved += saved_places(SITE_STATE) if run_dir == SYSTEM_RUN_DIR else []
-        places = [NodePaths(run_dir, name) for name in names]
-        kept = filter(self._has, gather(places, self.since_wall_ns, saved))
+    def read(self, run_dir: Path, way: Way | None) -> list[JobSummary]:
+        """Returns these jobs, in the order in which they ended; with a way, those of its
+        nodes."""
+        if way is None:
+            records = records_here(run_dir, self.nodes, self.since_wall_ns)
+        else:
+            records = records_elsewhere(way, self.job, self.since_wall_ns)
+        kept = filter(self._has, records)
         found = sorted(map(summary, runs(kept)), key=lambda one: one.ended_wall_ns)
         return [one for one in found if one.ended_wall_ns <= self.until_wall_ns]
 
@@ -108,6 +101,7 @@ class _Wanted:
 @click.option("-u", "--user", "users", metavar="A,B", help="Only jobs of these users.")
 @click.option("--me", is_flag=True, help="Only jobs of yours.")
 @nodes_option
+@elsewhere_option
 @click.option(
     "--since",
     default="30d",
@@ -131,6 +125,7 @@ def command(
     users: str | None,
     me: bool,
     nodes: tuple[str, ...],
+    hosts: tuple[str, ...],
     since: str,
     until: str | None,
     last: int,
@@ -185,7 +180,8 @@ def command(
     )
     if wanted.until_wall_ns < wanted.since_wall_ns:
         raise CoschedError(f"--until: {until} is before --since {since}")
-    found = wanted.read(run_dir)
+    way = None if nodes else way_to(job, hosts)
+    found = wanted.read(run_dir, way)
     if as_json:
         click.echo(json.dumps({"jobs": [document(one) for one in found]}, indent=2))
     elif in_csv:

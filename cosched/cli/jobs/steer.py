@@ -9,12 +9,15 @@ from pathlib import Path
 import click
 
 from cosched.cli.entry import EXIT_FAILURE
+from cosched.cli.jobs.elsewhere import elsewhere_option, way_to
 from cosched.cli.options import (
     asked_run_dir_option,
     complete_jobs,
     json_option,
     nodes_option,
 )
+from cosched.observe.reach.asking import ask_nodes, refuse_silence
+from cosched.observe.reach.ways import Way
 from cosched.observe.steering import Steered, steer
 
 #: The meaning of each mode for a job.
@@ -32,10 +35,21 @@ def _steering_command(name: str, op: str, help_text: str) -> click.Command:
     @click.command(name, help=help_text)
     @asked_run_dir_option
     @nodes_option
+    @elsewhere_option
     @json_option
     @click.argument("job", shell_complete=complete_jobs)
-    def command(run_dir: Path, nodes: tuple[str, ...], as_json: bool, job: str) -> int:
-        done = steer(run_dir, op, job, nodes)
+    def command(
+        run_dir: Path,
+        nodes: tuple[str, ...],
+        hosts: tuple[str, ...],
+        as_json: bool,
+        job: str,
+    ) -> int:
+        way = None if nodes else way_to(job, hosts)
+        if way is None:
+            done = steer(run_dir, op, job, nodes)
+        else:
+            done = _steer_elsewhere(way, name, job)
         if as_json:
             click.echo(json.dumps({"nodes": [asdict(one) for one in done]}, indent=2))
         else:
@@ -44,6 +58,19 @@ def _steering_command(name: str, op: str, help_text: str) -> click.Command:
         return EXIT_FAILURE if any(one.error for one in done) else 0
 
     return command
+
+
+def _steer_elsewhere(way: Way, verb: str, job: str) -> list[Steered]:
+    """Steers the job on all nodes of the way. A node without an answer has an error."""
+    answers = ask_nodes(way, [verb, job])
+    refuse_silence(answers)
+    found = []
+    for answer in answers:
+        if answer.error is not None:
+            error = f"node {answer.node}: {answer.error}"
+            found.append(Steered(answer.node, job, error=error))
+        found += [Steered(**one) for one in answer.found.get("nodes", [])]
+    return found
 
 
 def _show(one: Steered) -> None:

@@ -16,6 +16,7 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
+from cosched.cli.jobs.elsewhere import ask_elsewhere, elsewhere_option, way_to
 from cosched.cli.options import (
     asked_run_dir_option,
     complete_domain_jobs,
@@ -28,6 +29,8 @@ from cosched.core.errors import CoschedError
 from cosched.core.node.messages import Cause
 from cosched.core.units import NS_PER_S, parse_duration
 from cosched.launch.environment import job_label
+from cosched.observe.reach.asking import merged
+from cosched.observe.reach.ways import Way
 from cosched.observe.why.why import Asker, Story, nodes_with_stories, stories
 from cosched.shm.paths import NodePaths
 
@@ -48,6 +51,7 @@ def _complete(
 @click.argument("job", shell_complete=_complete)
 @asked_run_dir_option
 @nodes_option
+@elsewhere_option
 @click.option("--since", default="1m", metavar="TIME", help="How far back: 30s, 5m, 2h.")
 @click.option(
     "--last",
@@ -63,6 +67,7 @@ def command(
     job: str,
     run_dir: Path,
     nodes: tuple[str, ...],
+    hosts: tuple[str, ...],
     since: str,
     last: int,
     as_json: bool,
@@ -83,6 +88,10 @@ def command(
       cosched why 1000.lu --json
       cosched why 12
     """
+    way = None if nodes else way_to(job, hosts)
+    if way is not None:
+        _explain_elsewhere(way, ["why", job, "--since", since], last, as_json)
+        return
     places = [NodePaths(run_dir, node) for node in nodes] or nodes_with_stories(run_dir)
     since_ns = time.time_ns() - parse_duration(since, "--since")
     asker = Asker(job, os.geteuid(), since_ns)
@@ -102,6 +111,27 @@ def command(
         click.echo(json.dumps({"nodes": [_document(story) for story in found]}, indent=2))
     else:
         click.echo(_texts(found, asker, last))
+
+
+def _explain_elsewhere(way: Way, words: list[str], last: int, as_json: bool) -> None:
+    """Prints the stories of all nodes of the way."""
+    found = merged(ask_elsewhere(way, words), "nodes")
+    if as_json:
+        click.echo(json.dumps({"nodes": found}, indent=2))
+        return
+    click.echo("\n\n".join(_told_text(story, last) for story in found))
+
+
+def _told_text(story: Mapping[str, Any], last: int) -> str:
+    """Returns the text of a story as its node's JSON has it."""
+    lines = _wrapped(f"{story['job']} on {story['node']}: {story['now']}", "", "  ")
+    if story["live"] is not None:
+        lines += _wrapped(_so_far(story["live"]), "  ", "    ")
+    for note in story["notes"][-last:]:
+        times = f" ({note['times']} times)" if note["times"] > 1 else ""
+        first = f"  {_clock(note['wall_ns'])}  "
+        lines += _wrapped(note["text"] + times, first, " " * len(first))
+    return "\n".join(lines)
 
 
 def _text_in_domain(

@@ -20,16 +20,15 @@ from cosched.observe.doctor.findings import Finding, good, is_bad, problem, rend
 from cosched.observe.doctor.gather import gather_health, gather_node
 from cosched.observe.doctor.judge import document, judge, judge_health
 from cosched.observe.doctor.slurm import read_slurm
+from cosched.observe.reach.ways import REMOTE_SHELL
 from cosched.shm.paths import NodePaths
-
-SHELL = "ssh -o BatchMode=yes -o ConnectTimeout=10"
 
 
 @click.command("doctor")
 @hosts_option("Examine these nodes; a remote shell reaches them.")
 @click.option(
     "--shell",
-    default=SHELL,
+    default=REMOTE_SHELL,
     callback=shell_words,
     metavar="COMMAND",
     help="The remote shell; host and command follow.",

@@ -15,6 +15,9 @@ from cosched.jobs.choices import Choices
 from cosched.launch.environment import wait_policy
 from cosched.node.configuration import load
 
+#: Ranks read it, too.
+REQUIRE = "COSCHED_REQUIRE"
+
 
 def run_time(ctx: click.Context, param: click.Parameter, text: str | None) -> int | None:
     """Returns how long the job runs, in nanoseconds; BadParameter if that is no time."""
@@ -57,5 +60,5 @@ def choose(
     refusal = None if no_shim else refuse_wait(limits, policy)
     if refusal is not None:
         raise CoschedError(refusal)
-    needs_all = require_all or config.run.require == "all"
+    needs_all = require_all or "all" in (config.run.require, os.environ.get(REQUIRE))
     return Choices(policy, carrier or config.run.status, limits, needs_all)

@@ -19,7 +19,7 @@ from cosched.cli.options import (
 )
 from cosched.cli.run.choices import choose, run_time
 from cosched.cli.run.hosts import choose_hosts
-from cosched.cli.run.placement import local_names, ranks_stay_here
+from cosched.cli.run.placement import local_names, place_of, ranks_stay_here
 from cosched.cli.run.plan import plan_json, plan_text
 from cosched.cli.run.site import find_site, this_node
 from cosched.cli.run.start import Start, warn
@@ -229,12 +229,14 @@ def command(
     for warning in resolved.warnings:
         warn(warning)
     number = "" if engine is None else engine.label
+    stays_here = ranks_stay_here(resolved, engine, local_names(os.uname().nodename))
     start = Start(
         resolved,
         job or default_job_name(resolved.label, os.urandom(_NOISE_BYTES), number),
         run_dir if _is_named(ctx) else None,
         run_dir,
-        ranks_stay_here(resolved, engine, local_names(os.uname().nodename)),
+        stays_here,
+        None if stays_here else place_of(resolved, engine),
         need_bytes,
         time_ns,
         Lengths(warn),

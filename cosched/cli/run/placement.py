@@ -13,6 +13,7 @@ from cosched.core.errors import CoschedError
 from cosched.launch.command import BATCH_LAUNCHERS
 from cosched.launch.given.engine_job import EngineJob
 from cosched.launch.job import Job
+from cosched.observe.reach.record import Place
 
 _HOST_OPTIONS = ("-host", "--host", "-hosts", "--hosts", "-H")
 _FILE_OPTIONS = (
@@ -41,6 +42,19 @@ def ranks_stay_here(job: Job, engine: EngineJob | None, local: frozenset[str]) -
     if nodes:
         return local.issuperset(nodes)
     return os.path.basename(job.argv[0]) not in BATCH_LAUNCHERS or not job.wrapped
+
+
+def place_of(job: Job, engine: EngineJob | None) -> Place | None:
+    """Returns where the ranks of a job of other nodes run; None if that is not known here,
+    or if these are virtual nodes, which all answer here."""
+    if job.site.agent is not None:
+        return None
+    hosts = job.site.names or (_named_hosts(job.argv[1:]) if job.wrapped else ()) or ()
+    slurm = ""
+    if engine is not None and engine.engine == "slurm" and not job.site.names:
+        slurm = engine.number.partition(".")[0]
+    hosts = hosts or _nodes_of(engine)
+    return Place(slurm, hosts) if slurm or hosts else None
 
 
 def _nodes_of(engine: EngineJob | None) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cosched.cli.jobs.elsewhere import way_to
 from cosched.cli.run.plan import headline
 from cosched.cli.run.site import check_hosts, lease_here, local_nodes
 from cosched.core.errors import CoschedError
@@ -17,6 +18,8 @@ from cosched.jobs.expected import Lengths
 from cosched.jobs.tasks import Reports, rank_environment
 from cosched.launch.environment import Part, submission_ns
 from cosched.launch.job import Job
+from cosched.node.records.history import state_directory
+from cosched.observe.reach.record import Place, write_place
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +27,10 @@ class Start:
     """A job that is to be started.
 
     named_run_dir: the run directory that the user named; None: the usual one of each node.
-    run_dir: the one of this node. stays_here: all ranks run on this node. need_bytes:
-    memory on each node, 0 for any. time_ns: the user's estimate of its run time; None: that
-    of its earlier runs in ``lengths``. registers_in_init: the ranks register in MPI_Init,
-    not when they start.
+    run_dir: the one of this node. stays_here: all ranks run on this node. place: where they
+    run otherwise, if that is known. need_bytes: memory on each node, 0 for any. time_ns:
+    the user's estimate of its run time; None: that of its earlier runs in ``lengths``.
+    registers_in_init: the ranks register in MPI_Init, not when they start.
     """
 
     job: Job
@@ -35,6 +38,7 @@ class Start:
     named_run_dir: Path | None
     run_dir: Path
     stays_here: bool
+    place: Place | None
     need_bytes: int
     time_ns: int | None
     lengths: Lengths
@@ -79,6 +83,7 @@ class Start:
                 self._check_nodes(check_hosts(self.job.site, *wanted))
         if verbose:
             print(f"cosched-run: {headline(self.job, self.name, tasks)}", file=sys.stderr)
+        self._remember_place(tasks)
         began_wall_ns = time.time_ns()
         status_word = _run(self.job, tasks)
         if "COSCHED_JOB" in tasks:
@@ -86,8 +91,9 @@ class Start:
             if account or verbose:
                 from cosched.cli.run.account import print_account
 
-                of = max(1, len(self.job.site.names))
-                print_account(nodes, self.name, began_wall_ns, of=of)
+                way = way_to(self.name, ()) if self.place else None
+                of = len(way.nodes) if way else max(1, len(self.job.site.names))
+                print_account(nodes, way, self.name, began_wall_ns, of=of)
             if status_word == 0:
                 self.lengths.add(self.job, self.name, nodes, began_wall_ns)
         return exit_like(status_word)
@@ -95,6 +101,16 @@ class Start:
     def _run_dir_of_ranks(self) -> Path | None:
         virtual = self.job.site.agent is not None
         return self.run_dir if self.stays_here or virtual else self.named_run_dir
+
+    def _remember_place(self, tasks: Mapping[str, str]) -> None:
+        """Records where the job runs, for 'cosched suspend' and the like."""
+        state = state_directory(os.environ)
+        if self.place is None or state is None or "COSCHED_JOB" not in tasks:
+            return
+        try:
+            write_place(state, self.name, self.place)
+        except CoschedError as error:
+            warn(f"{error}; name the nodes with --hosts to ask about this job")
 
     def _take_failure(self, message: str) -> None:
         """Reports that this node coschedules nothing; an error if the job needs it."""

@@ -24,6 +24,7 @@ SOURCES = [
         ("daemons", "*.py"),
         ("mpi_shim", "*.py"),
         ("mpi_shim", "*.c"),
+        ("cosched/shm", "*.c"),
     )
     for path in (ROOT / folder).rglob(pattern)
 ]

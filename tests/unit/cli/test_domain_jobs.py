@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 from cosched import Client, Job
 from cosched.cli.entry import run_cli
+from cosched.cli.jobs.elsewhere import way_to
 from cosched.cli.main import cosched
 from cosched.cluster.client import NoDomain
 from cosched.core.errors import CoschedError
@@ -426,3 +427,14 @@ def test_run_in_a_domain_refuses_what_it_cannot_do(desk, capsys, words, line):
     assert run_cli(command, ["--domain", *words, "true"]) == 2
     assert capsys.readouterr().err.startswith(f"cosched-run: {line}")
     assert not desk.submissions
+
+
+def test_nodes_of_a_job_of_the_domain_are_reached_by_a_shell(desk, monkeypatch):
+    desk.job(7, hosts=["far1", "far2", "far2"])
+    monkeypatch.setenv("COSCHED_REMOTE_SHELL", "rsh")
+    way = way_to("job7-7", ())
+    assert way.nodes == ("far1", "far2")
+    assert way.command("far2", ["x"]) == ["rsh", "far2", "x"]
+    assert way_to("1000.job7-7", ()).nodes == ("far1", "far2")
+    for other in ("job8-7", "job7", "7", "seven-x"):
+        assert way_to(other, ()) is None

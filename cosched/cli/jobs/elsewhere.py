@@ -1,0 +1,129 @@
+"""Finds the way to the nodes of a job that runs on other nodes, and asks them there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from cosched.cli.options import hosts_option
+from cosched.core.errors import CoschedError
+from cosched.core.hostlist import expand_hosts
+from cosched.launch.environment import job_label
+from cosched.node.records.history import state_directory
+from cosched.observe.reach.asking import (
+    COSCHED,
+    Answer,
+    ask_nodes,
+    complaints,
+    refuse_silence,
+)
+from cosched.observe.reach.record import read_place
+from cosched.observe.reach.ways import (
+    REMOTE_SHELL,
+    Shell,
+    Slurm,
+    Way,
+    names_of_this_node,
+    slurm_job_in,
+)
+from cosched.shm.paths import NodePaths
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_SQUEUE_WITHIN_S = 20
+
+
+def elsewhere_option(function: F) -> F:
+    """``--hosts A,B``: asks these nodes by a remote shell."""
+    return hosts_option(
+        "Ask these nodes, by ssh (COSCHED_REMOTE_SHELL).  [default: the job's nodes]"
+    )(function)
+
+
+def way_to(job: str | None, hosts: Sequence[str]) -> Way | None:
+    """Returns the way to the job's nodes; None if it is known on this machine alone.
+
+    hosts: the nodes that the user named.
+    """
+    if hosts:
+        return _shell(hosts)
+    if job is None:
+        return None
+    state = state_directory(os.environ)
+    place = read_place(state, job) or read_place(state, job.partition(".")[2])
+    number = place.slurm if place is not None else slurm_job_in(job)
+    if number:
+        nodes = nodes_of_slurm_job(number)
+        if nodes:
+            return Slurm(number, nodes, names_of_this_node())
+    hosts = _hosts_in_domain(job) if place is None else place.hosts
+    return _shell(hosts) if hosts else None
+
+
+def _hosts_in_domain(job: str) -> tuple[str, ...]:
+    """Returns the nodes of a job NAME-NUMBER of the domain; () if there is none, or if all
+    its nodes answer on this machine."""
+    from cosched.jobs.client import Client
+
+    name = job.partition(".")[2] if job[:1].isdecimal() else job
+    label, _, number = name.rpartition("-")
+    if not label or not number.isdecimal():
+        return ()
+    try:
+        with Client.connect(None) as client:
+            found = client.job(int(number))
+            run_dir = client.run_dir
+    except CoschedError:
+        return ()
+    if f"{job_label(found['name'])}-{number}" != name:
+        return ()
+    hosts = tuple(dict.fromkeys(found["hosts"]))
+    here = all(NodePaths(run_dir, host).control_socket.exists() for host in hosts)
+    return () if here else hosts
+
+
+def nodes_of_slurm_job(number: str) -> tuple[str, ...]:
+    """Returns the nodes of a job that Slurm has not ended; () if there is no such job."""
+    words = ["squeue", "--noheader", f"--jobs={number}", "--format=%N"]
+    try:
+        done = subprocess.run(
+            words,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_SQUEUE_WITHIN_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
+    text = done.stdout.strip()
+    try:
+        return expand_hosts(text) if done.returncode == 0 and text else ()
+    except CoschedError:
+        return ()
+
+
+def ask_elsewhere(way: Way, words: Sequence[str], module: str = COSCHED) -> list[Answer]:
+    """Asks all nodes; names those that did not answer on stderr. Raises CoschedError if
+    none answered. module: another program than ``cosched``."""
+    answers = ask_nodes(way, words, progress=_show, module=module)
+    refuse_silence(answers)
+    for line in complaints(answers):
+        click.echo(f"cosched: {line}", err=True)
+    return answers
+
+
+def _shell(hosts: Sequence[str]) -> Shell:
+    shell = os.environ.get("COSCHED_REMOTE_SHELL") or REMOTE_SHELL
+    return Shell(shell, tuple(hosts), names_of_this_node())
+
+
+def _show(done: int, of: int) -> None:
+    if sys.stderr.isatty() and of > 1:
+        end = "\n" if done == of else ""
+        print(f"\rcosched: {done} of {of} nodes{end}", end="", file=sys.stderr, flush=True)

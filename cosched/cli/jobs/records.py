@@ -1,0 +1,69 @@
+"""Prints the records of a job's runs on this node as JSON, for a command on another node.
+
+It is no command for users: ``python -m cosched.cli.jobs.records --job NAME --node .``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+import msgspec
+
+from cosched.cli.entry import run_cli
+from cosched.cli.jobs.elsewhere import ask_elsewhere
+from cosched.cli.options import asked_run_dir_option, json_option, nodes_option
+from cosched.core.trace.history import JobRecord
+from cosched.node.records.history import SITE_STATE, state_directory
+from cosched.observe.history import gather, saved_places
+from cosched.observe.reach.ways import Way
+from cosched.shm.paths import NodePaths, default_run_dir
+from cosched.shm.userdirs import SYSTEM_RUN_DIR
+
+_MODULE = "cosched.cli.jobs.records"
+
+
+def records_here(
+    run_dir: Path, nodes: Sequence[str], since_wall_ns: int
+) -> list[JobRecord]:
+    """Returns the records of these nodes of a run directory (none named: all), and those
+    that were saved."""
+    names = nodes or sorted(p.name for p in run_dir.glob("*/") if p.is_dir())
+    usual = run_dir in (default_run_dir({}, os.geteuid()), SYSTEM_RUN_DIR)
+    saved = saved_places(state_directory(os.environ)) if usual else []
+    saved += saved_places(SITE_STATE) if run_dir == SYSTEM_RUN_DIR else []
+    return gather([NodePaths(run_dir, name) for name in names], since_wall_ns, saved)
+
+
+def records_elsewhere(way: Way, job: str | None, since_wall_ns: int) -> list[JobRecord]:
+    """Returns the job's records on the nodes of the way that answer; all jobs' for None."""
+    words = ["--since-ns", str(since_wall_ns), *(["--job", job] if job else [])]
+    answers = ask_elsewhere(way, words, module=_MODULE)
+    lists = [answer.found.get("records", []) for answer in answers]
+    return [msgspec.convert(one, JobRecord) for found in lists for one in found]
+
+
+@click.command("records", hidden=True)
+@asked_run_dir_option
+@click.option("--job")
+@click.option("--since-ns", type=int, default=0)
+@nodes_option
+@json_option
+def command(
+    run_dir: Path, job: str | None, since_ns: int, nodes: tuple[str, ...], as_json: bool
+) -> None:
+    """Print the records of a job's runs on some nodes."""
+    found = [
+        record
+        for record in records_here(run_dir, nodes, since_ns)
+        if job in (None, record.name, record.job) and record.node in nodes
+    ]
+    click.echo(json.dumps({"records": msgspec.to_builtins(found)}))
+
+
+if __name__ == "__main__":
+    sys.exit(run_cli(command, sys.argv[1:]))

@@ -1,0 +1,71 @@
+"""The ways to the nodes of a job: the words that make a command run there."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+#: The shell for hosts, unless COSCHED_REMOTE_SHELL names another.
+REMOTE_SHELL = "ssh -o BatchMode=yes -o ConnectTimeout=10"
+_SLURM_NAME = re.compile(r"(?:[0-9]+\.)?slurm-([0-9]+)\.[0-9]+")
+
+
+class Way(Protocol):
+    """A way to some nodes. ``nodes``: their names, in order."""
+
+    @property
+    def nodes(self) -> tuple[str, ...]: ...
+
+    def command(self, node: str, words: Sequence[str]) -> list[str]:
+        """Returns the command that runs ``words`` on the node as this user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slurm:
+    """Through Slurm: a step beside the other steps of a job. here: the names of this node,
+    which needs none."""
+
+    job: str
+    nodes: tuple[str, ...]
+    here: frozenset[str]
+
+    def command(self, node: str, words: Sequence[str]) -> list[str]:
+        if node in self.here:
+            return list(words)
+        return [
+            *("srun", f"--jobid={self.job}", f"--nodelist={node}"),
+            *("--nodes=1", "--ntasks=1", "--overlap", "--mem=0", "--cpu-bind=none"),
+            *("--mpi=none", "--export=ALL", "--input=none", "--chdir=/", "--quiet"),
+            *("--job-name=cosched", "--", *words),
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Shell:
+    """Through a remote shell, such as ssh. here: the names of this node."""
+
+    shell: str
+    nodes: tuple[str, ...]
+    here: frozenset[str]
+
+    def command(self, node: str, words: Sequence[str]) -> list[str]:
+        if node in self.here:
+            return list(words)
+        return [*shlex.split(self.shell), node, shlex.join(words)]
+
+
+def names_of_this_node() -> frozenset[str]:
+    """Returns the names by which users may call this node."""
+    name = socket.gethostname()
+    return frozenset((name, name.partition(".")[0], "localhost"))
+
+
+def slurm_job_in(name: str) -> str | None:
+    """Returns the number of the Slurm job in a name that the partition's TaskProlog gave
+    (``slurm-NUMBER.STEP``)."""
+    match = _SLURM_NAME.fullmatch(name)
+    return None if match is None else match[1]

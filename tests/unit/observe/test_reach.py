@@ -1,0 +1,104 @@
+"""The ways to the nodes of a job, and the answers from there."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from cosched.core.errors import CoschedError
+from cosched.observe.reach.asking import ask_nodes, complaints, merged, refuse_silence
+from cosched.observe.reach.record import MOST_JOBS, Place, read_place, write_place
+from cosched.observe.reach.ways import Shell, Slurm, slurm_job_in
+
+HERE = frozenset(["n1"])
+
+
+def test_remote_shell_gets_one_word():
+    way = Shell("rsh -x", ("n1", "n2"), HERE)
+    assert way.command("n2", ["echo", "a b"]) == ["rsh", "-x", "n2", "echo 'a b'"]
+    assert way.command("n1", ["echo", "a b"]) == ["echo", "a b"]
+
+
+def test_slurm_runs_a_step_beside_the_others():
+    words = Slurm("7", ("n1", "n2"), HERE).command("n2", ["x"])
+    assert words[:3] == ["srun", "--jobid=7", "--nodelist=n2"]
+    assert "--overlap" in words
+    assert words[-2:] == ["--", "x"]
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [("slurm-12.0", "12"), ("1000.slurm-12.3", "12"), ("app-12-abcde", None)],
+)
+def test_name_of_the_prolog_has_the_number_of_the_job(name, number):
+    assert slurm_job_in(name) == number
+
+
+class FakeWay:
+    """Runs a script of the test in place of the command."""
+
+    def __init__(self, **scripts):
+        self.nodes = tuple(scripts)
+        self._scripts = scripts
+
+    def command(self, node, words):
+        assert words[-3:] == ["--node", ".", "--json"]
+        return ["sh", "-c", self._scripts[node], shlex.join(words)]
+
+
+def test_answers_of_all_nodes_are_merged():
+    way = FakeWay(
+        a="""echo '{"nodes": [1]}'""",
+        b="echo 'ssh: no route' >&2; exit 255",
+        c="echo 'cosched: no job x' >&2; echo noise >&2; exit 1",
+        d="exec sleep 60",
+        e="""echo '{"nodes": [2, 3]}'; exit 1""",
+        f="kill -9 $$",
+    )
+    seen = []
+    answers = ask_nodes(
+        way, ["status"], within_s=1, progress=lambda *counts: seen.append(counts)
+    )
+    assert merged(answers, "nodes") == [1, 2, 3]
+    assert complaints(answers) == [
+        "node b: ssh: no route",
+        "node c: no job x",
+        "node d: no answer within 1 s",
+        "node f: no answer (exit status -9)",
+    ]
+    assert seen[-1] == (6, 6)
+    refuse_silence(answers)
+
+
+def test_silence_of_all_nodes_is_an_error():
+    answers = ask_nodes(FakeWay(a="exit 3", b="exit 4"), ["status"])
+    with pytest.raises(CoschedError, match=r"^node a: no answer \(exit status 3\)$"):
+        refuse_silence(answers)
+
+
+def test_missing_shell_is_an_answer():
+    (answer,) = ask_nodes(Shell("/none/ssh", ("n2",), HERE), ["status"])
+    assert answer.error == "/none/ssh: No such file or directory"
+
+
+def test_place_of_a_job_is_remembered(tmp_path):
+    place = Place("12", ("n1", "n2"))
+    write_place(tmp_path, "app-12-abcde", place)
+    assert read_place(tmp_path, "app-12-abcde") == place
+    assert read_place(tmp_path, "other") is None
+    assert read_place(None, "app") is None
+    (tmp_path / "places/app.json").write_text("{")
+    assert read_place(tmp_path, "app") is None
+
+
+def test_old_places_are_removed(tmp_path):
+    for number in range(MOST_JOBS + 3):
+        write_place(tmp_path, f"j{number}", Place(hosts=("n",)))
+    assert len(list((tmp_path / "places").iterdir())) == MOST_JOBS
+
+
+def test_place_that_cannot_be_written_is_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CoschedError, match="Not a directory"):
+        write_place(tmp_path / "file", "app", Place())
