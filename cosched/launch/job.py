@@ -194,7 +194,7 @@ def _resolve_wrapped(
         layout=None,
         root=request.root,
         standard_abi=program.standard_abi,
-        surely_shimmed=not warnings and ranks_are_alike(argv[1:], places.environ),
+        surely_shimmed=not warnings and ranks_are_alike(argv[1:], program, places.environ),
         warnings=warnings,
         front=front,
     )

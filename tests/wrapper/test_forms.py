@@ -115,7 +115,7 @@ def test_forms_report_an_odd_environment_alike(site, job_environ, form_environ):
         found = [line for line in done.stderr.splitlines() if line.startswith("cosched")]
         lines[form] = [re.sub(r"pid \d+", "pid N", line) for line in found]
     assert lines["interposer"] == lines["wrapper"]
-    assert [line.split("=")[0] for line in lines["wrapper"][:-1]] == [
+    assert [line.split("=")[0] for line in lines["wrapper"][:-2]] == [
         f"cosched: pid N: {name}"
         for name in (
             "COSCHED_WAIT",
@@ -125,4 +125,5 @@ def test_forms_report_an_odd_environment_alike(site, job_environ, form_environ):
             "COSCHED_SUBMITTED",
         )
     ]
-    assert "rank 0 runs on its own: no scheduler daemon" in lines["wrapper"][-1]
+    assert "rank 0 runs on its own: no scheduler daemon" in lines["wrapper"][-2]
+    assert lines["wrapper"][-1] == "cosched: not coscheduled; no daemon on a"

@@ -12,6 +12,9 @@ from cosched.launch.shim import build_shim
 from tests.fakes import FakeNode
 from tests.wrapper.per_rank import INTERPOSED, NODES
 
+#: Longer than a heartbeat counts.
+STALE_S = "1.5"
+
 pytestmark = pytest.mark.mpi_job
 
 PROGRAM = """
@@ -19,7 +22,9 @@ import sys
 from tests.wrapper.per_rank import choose_node, preload_interposer
 choose_node(); preload_interposer()
 from mpi_shim import MPI
-MPI.COMM_WORLD.Barrier()
+began = MPI.Wtime()
+while MPI.COMM_WORLD.bcast(MPI.Wtime() - began < float(sys.argv[1])):
+    pass
 sys.stdout.write("ran\\n")
 """
 
@@ -44,7 +49,7 @@ def lines(done):
 
 def test_absent_node_is_named(site, run_dir, environ):
     with FakeNode(run_dir, "a"):
-        done = site.run(2, "-c", PROGRAM, environ=environ)
+        done = site.run(2, "-c", PROGRAM, "0", environ=environ)
     assert (done.returncode, done.stdout) == (0, "ran\nran\n"), done.stderr
     assert lines(done) == ["cosched: coscheduled on 1 of 2 nodes; no daemon on b"]
 
@@ -52,7 +57,7 @@ def test_absent_node_is_named(site, run_dir, environ):
 def test_node_that_ends_is_named(site, run_dir, environ):
     with FakeNode(run_dir, "a") as a, FakeNode(run_dir, "b"):
         a.beating = False
-        done = site.run(2, "-c", PROGRAM, environ=environ)
+        done = site.run(2, "-c", PROGRAM, STALE_S, environ=environ)
     assert (done.returncode, done.stdout) == (0, "ran\nran\n"), done.stderr
     assert lines(done) == [
         "cosched: coscheduled on 1 of 2 nodes to the end; the daemon ended on a"
@@ -61,7 +66,9 @@ def test_node_that_ends_is_named(site, run_dir, environ):
 
 def test_job_that_needs_all_nodes_ends(site, run_dir, environ):
     with FakeNode(run_dir, "a"):
-        done = site.run(2, "-c", PROGRAM, environ={**environ, "COSCHED_REQUIRE": "all"})
+        done = site.run(
+            2, "-c", PROGRAM, "0", environ={**environ, "COSCHED_REQUIRE": "all"}
+        )
     assert done.returncode != 0
     assert "ran" not in done.stdout
     first, second = lines(done)

@@ -13,6 +13,7 @@ import click
 from cosched.cli.options import hosts_option
 from cosched.core.errors import CoschedError
 from cosched.core.hostlist import expand_hosts
+from cosched.jobs.places import read_place
 from cosched.launch.environment import job_label
 from cosched.node.records.history import state_directory
 from cosched.observe.reach.asking import (
@@ -22,7 +23,6 @@ from cosched.observe.reach.asking import (
     complaints,
     refuse_silence,
 )
-from cosched.observe.reach.record import read_place
 from cosched.observe.reach.ways import (
     REMOTE_SHELL,
     Shell,

@@ -10,10 +10,10 @@ import os
 from collections.abc import Iterator, Sequence
 
 from cosched.core.errors import CoschedError
+from cosched.jobs.places import Place
 from cosched.launch.command import BATCH_LAUNCHERS
 from cosched.launch.given.engine_job import EngineJob
 from cosched.launch.job import Job
-from cosched.observe.reach.record import Place
 
 _HOST_OPTIONS = ("-host", "--host", "-hosts", "--hosts", "-H")
 _FILE_OPTIONS = (

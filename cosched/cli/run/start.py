@@ -9,17 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cosched.cli.jobs.elsewhere import way_to
 from cosched.cli.run.plan import headline
 from cosched.cli.run.site import check_hosts, lease_here, local_nodes
 from cosched.core.errors import CoschedError
 from cosched.jobs.choices import Choices
 from cosched.jobs.expected import Lengths
+from cosched.jobs.places import Place, write_place
 from cosched.jobs.tasks import Reports, rank_environment
 from cosched.launch.environment import Part, submission_ns
 from cosched.launch.job import Job
-from cosched.node.records.history import state_directory
-from cosched.observe.reach.record import Place, write_place
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +87,7 @@ class Start:
         if "COSCHED_JOB" in tasks:
             nodes = local_nodes(self.job.site, self.run_dir)
             if account or verbose:
+                from cosched.cli.jobs.elsewhere import way_to
                 from cosched.cli.run.account import print_account
 
                 way = way_to(self.name, ()) if self.place else None
@@ -104,8 +103,12 @@ class Start:
 
     def _remember_place(self, tasks: Mapping[str, str]) -> None:
         """Records where the job runs, for 'cosched suspend' and the like."""
+        if self.place is None or "COSCHED_JOB" not in tasks:
+            return
+        from cosched.node.records.history import state_directory
+
         state = state_directory(os.environ)
-        if self.place is None or state is None or "COSCHED_JOB" not in tasks:
+        if state is None:
             return
         try:
             write_place(state, self.name, self.place)

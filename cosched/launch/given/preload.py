@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from cosched.launch.program import which
+from cosched.launch.program import Program, which
 
 _ELF = b"\x7fELF"
 _SCRIPT_BYTES = 1 << 18
@@ -19,11 +19,15 @@ _MARKS = (b"LD_PRELOAD", b"env -i", b"env -u")
 _SEVERAL_PROGRAMS = (":", "--multi-prog", "--app", "-app", "--configfile", "-configfile")
 
 
-def ranks_are_alike(words: Sequence[str], environ: Mapping[str, str]) -> bool:
+def ranks_are_alike(
+    words: Sequence[str], program: Program, environ: Mapping[str, str]
+) -> bool:
     """Whether a launcher's command line starts one program, or one script that leaves the
-    preload alone. words: those behind the launcher."""
+    preload alone. words: those behind the launcher. program: the one among them."""
     if any(word in _SEVERAL_PROGRAMS for word in words):
         return False
+    if program.family is not None:
+        words = words[: -len(program.argv)]  # the rest is the program's own
     if any(mark in os.fsencode(word) for word in words for mark in _MARKS):
         return False
     return not any(_script_changes_preload(word, environ) for word in words)

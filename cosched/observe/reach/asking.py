@@ -91,7 +91,8 @@ def _ask(way: Way, node: str, words: Sequence[str], within_s: float) -> Answer:
     try:
         found = json.loads(done.stdout)
     except ValueError:
-        return Answer(node, {}, _last_line(done.stderr, done.returncode))
+        reason = _last_line(done.stderr, done.returncode)
+        return Answer(node, {}, reason.removeprefix(f"node {node}: "))
     return Answer(node, found if isinstance(found, dict) else {})
 
 

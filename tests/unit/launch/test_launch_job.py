@@ -163,6 +163,8 @@ def test_slots_of_a_hostfile_limit_the_ranks(machine):
         ("srun ./tool.sh", False),
         ("srun -n 1 sh -c LD_PRELOAD=x", False),
         ("srun --multi-prog f", False),
+        ("srun ./mpich-app LD_PRELOAD", True),
+        ("srun ./tool.sh ./mpich-app", False),
         ("mpiexec -n 1 ./open-app : -n 1 ./open-app", False),
         ("srun --export=NONE ./mpich-app", False),
     ],

@@ -7,8 +7,8 @@ import shlex
 import pytest
 
 from cosched.core.errors import CoschedError
+from cosched.jobs.places import MOST_JOBS, Place, read_place, write_place
 from cosched.observe.reach.asking import ask_nodes, complaints, merged, refuse_silence
-from cosched.observe.reach.record import MOST_JOBS, Place, read_place, write_place
 from cosched.observe.reach.ways import Shell, Slurm, slurm_job_in
 
 HERE = frozenset(["n1"])
