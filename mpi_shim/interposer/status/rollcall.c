@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/report.h"
 #include "cosched/roll.h"
@@ -81,6 +82,8 @@ static void end_job(void) {
         (void)cosched_shadow_completes(&never, NULL);
     cosched_report_warn("the job needs a daemon on each of its nodes (COSCHED_REQUIRE=all)");
     cosched_pmpi.Abort(MPI_COMM_WORLD, 1);
+    for (unsigned left_s = COSCHED_ROLL_END_S; left_s > 0;)
+        left_s = sleep(left_s);
 }
 
 void cosched_roll_call(uint32_t presence) {

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import time
 from array import array
 from typing import Any
 
@@ -111,3 +112,4 @@ class Roll:
             completes(self._shadow.comm.Ibarrier(), None)
         warn("the job needs a daemon on each of its nodes (COSCHED_REQUIRE=all)")
         mpi.COMM_WORLD.Abort(1)
+        time.sleep(lib.COSCHED_ROLL_END_S)

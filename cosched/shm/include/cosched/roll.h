@@ -18,7 +18,11 @@
 #include "task.h"
 
 /* cdef: begin */
-enum cosched_roll_limits { COSCHED_ROLL_NODE_BYTES = 63, COSCHED_ROLL_LINE_BYTES = 512 };
+enum cosched_roll_limits {
+    COSCHED_ROLL_NODE_BYTES = 63,
+    COSCHED_ROLL_LINE_BYTES = 512,
+    COSCHED_ROLL_END_S = 30 /* MPI_Abort may return before the launcher ends the process */
+};
 
 /* A rank's vote. The ranks take the least of all. */
 enum cosched_vote {
