@@ -39,7 +39,7 @@ from benchmarks.experiments.hold_yield.report import draw, table
 from cosched.core.cluster.coupling.settings import CouplingSettings, Scheme
 from cosched.core.units import NS_PER_S
 from cosched.sim.coupled.pairs import VICINITY_NS, by_share, by_vicinity
-from cosched.sim.coupled.runs import Coupled, simulate
+from cosched.sim.coupled.runs import Coupled, Coupling, simulate
 from cosched.sim.engine import Progress, no_progress
 from cosched.sim.logs.generate import Recipe, generate
 from cosched.sim.logs.swf import read_swf
@@ -69,6 +69,7 @@ class Case:
     trace: Path | None
     compute_load: float
     generated_jobs: int
+    unit: int | None
 
     @property
     def name(self) -> str:
@@ -154,7 +155,10 @@ def carry_out(case: Case, progress: Progress = no_progress) -> Ended:
     compute = compute_workload(case)
     logs = [compute, analysis_workload(case, compute)]
     mates = by_vicinity(logs) if case.sweep == "load" else by_share(logs, case.x)
-    result = simulate(logs, NAMES, mates, settings_of(case.schemes), progress=progress)
+    units = {} if case.unit is None else {NAMES[0]: case.unit}
+    how = Coupling(units=units)
+    settings = settings_of(case.schemes)
+    result = simulate(logs, NAMES, mates, settings, how, progress)
     return Ended(case, replace(result, schedules=()))
 
 
@@ -162,7 +166,16 @@ def cases_of(options: argparse.Namespace) -> list[Case]:
     """Returns all cases, the longest first, so that the cores end together."""
     values = {"load": LOADS, "share": SHARES}
     return [
-        Case(sweep, x, schemes, repeat, options.trace, options.load, options.jobs_generated)
+        Case(
+            sweep,
+            x,
+            schemes,
+            repeat,
+            options.trace,
+            options.load,
+            options.jobs_generated,
+            options.blocks,
+        )
         for sweep in ("share", "load")
         for x in sorted(values[sweep], reverse=True)
         for schemes in (*COMBINATIONS, BASE)
@@ -207,6 +220,9 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("trace", type=Path, nargs="?", help="the compute machine's log")
     parser.add_argument("--load", type=float, default=0.55, help="of it (default 0.55)")
+    parser.add_argument(
+        "--blocks", type=int, metavar="NODES", help="aligned blocks there, of NODES or more"
+    )
     parser.add_argument("--repeat", type=int, default=10, help="of each (default 10)")
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time (default 1)")
     parser.add_argument(

@@ -22,7 +22,7 @@ from cosched.core.cluster.coupling.groups import Timing
 from cosched.core.cluster.coupling.settings import CouplingSettings, Scheme
 from cosched.core.cluster.queue.scheduler import POLICIES
 from cosched.core.units import parse_duration
-from cosched.sim.coupled.logs import CoupledRun, Pairing, carry_out
+from cosched.sim.coupled.logs import CoupledRun, Pairing, carry_out, unique_names
 from cosched.sim.coupled.runs import Coupling
 from cosched.sim.coupled.table import render
 from cosched.sim.logs.workload import Estimates
@@ -44,6 +44,7 @@ Examples:
   cosched sim couple big.swf small.swf --pairs 10% --schemes hold-yield
   cosched sim couple a.swf b.swf c.swf --pairs 5% --schemes yield-yield-yield
   cosched sim couple a.swf b.swf --timing within=30min --out out.json
+  cosched sim couple mira.swf b.swf --blocks mira=512
 """
 
 
@@ -86,6 +87,14 @@ Examples:
     help="Places that a job moves up in the queue with each yield.",
 )
 @click.option(
+    "--blocks",
+    "blocks",
+    multiple=True,
+    metavar="LOG=NODES",
+    help="The machine of this log gives jobs aligned blocks of 1, 2, 4, ... times NODES "
+    "nodes, like the partitions of a Blue Gene.",
+)
+@click.option(
     "--timing",
     default="together",
     help="together; within=TIME of each other; or after=TIME, when the first log's job "
@@ -110,6 +119,7 @@ def couple(
     held_cap: float,
     yield_cap: int | None,
     raise_by: int,
+    blocks: tuple[str, ...],
     timing: str,
     estimates: str,
     skip_bad: bool,
@@ -126,7 +136,11 @@ def couple(
         yield_cap=yield_cap,
         raise_by=raise_by,
     )
-    coupling = replace(_coupling(policy, timing), estimates=Estimates(estimates))
+    coupling = replace(
+        _coupling(policy, timing),
+        estimates=Estimates(estimates),
+        units=_units(blocks, unique_names(traces)),
+    )
     words = command_line()
     pairing = _pairing(pairs)
     runs = [
@@ -169,6 +183,20 @@ def _pairing(text: str) -> Pairing:
     if not 0.0 < share <= 1.0:
         raise click.UsageError(f"--pairs: '{text}' is not more than 0%, at most 100%.")
     return Pairing(share=share)
+
+
+def _units(texts: tuple[str, ...], names: list[str]) -> dict[str, int]:
+    """Returns the nodes of the least block of each machine that has blocks."""
+    units = {}
+    for text in texts:
+        name, _, nodes = text.rpartition("=")
+        if name not in names or not nodes.isdecimal() or not int(nodes):
+            raise click.UsageError(
+                f"--blocks: '{text}' is not LOG=NODES with one of the logs "
+                f"{', '.join(names)}."
+            )
+        units[name] = int(nodes)
+    return units
 
 
 def _coupling(policy: str, text: str) -> Coupling:

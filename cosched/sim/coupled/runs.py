@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from cosched.core.cluster.coupling.groups import Group, Rights, Timing
 from cosched.core.cluster.coupling.machine import Coupling as Machine
 from cosched.core.cluster.coupling.queue import CoupledQueue
 from cosched.core.cluster.coupling.settings import CouplingSettings
+from cosched.core.cluster.queue.blocks import FreeBlocks
+from cosched.core.cluster.queue.nodes import FreeNodes
 from cosched.core.cluster.queue.rows import SharedQueue
 from cosched.core.cluster.queue.scheduler import POLICIES
 from cosched.core.units import NS_PER_S
@@ -34,12 +37,14 @@ HOUR_NS = 3600 * NS_PER_S
 
 @dataclass(frozen=True, slots=True)
 class Coupling:
-    """Settings that all domains of a run share."""
+    """Settings that all domains of a run share. units: the domains that give jobs aligned
+    blocks, and the nodes of their least block."""
 
     policy: str = "wfp"
     estimates: Estimates = Estimates.LOG
     timing: Timing = Timing.TOGETHER
     delay_ns: int = 0
+    units: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +102,7 @@ def simulate(
             engine,
             exchange,
             log,
-            make_queue(name, log.machine, how.policy, own, names),
+            make_queue(name, log.machine, how.policy, own, names, how.units.get(name)),
             how.estimates,
             its_groups,
         )
@@ -130,10 +135,18 @@ def simulate(
 
 
 def make_queue(
-    name: str, machine: int, policy: str, settings: CouplingSettings, names: Sequence[str]
+    name: str,
+    machine: int,
+    policy: str,
+    settings: CouplingSettings,
+    names: Sequence[str],
+    unit: int | None = None,
 ) -> CoupledQueue:
-    """Returns the queue of a simulated domain; the users of all domains are the same."""
-    queue = SharedQueue(((0, machine - 1),), POLICIES[policy], grace_ns=None, rows=1)
+    """Returns the queue of a simulated domain; the users of all domains are the same.
+    unit: the nodes of the least block, if jobs get aligned blocks."""
+    allocation = FreeNodes if unit is None else partial(FreeBlocks, unit=unit)
+    nodes, chosen = ((0, machine - 1),), POLICIES[policy]
+    queue = SharedQueue(nodes, chosen, None, 1, allocation)
     rights = Rights(same_names=frozenset(names))
     return CoupledQueue(queue, Machine(name, settings, rights))
 

@@ -112,6 +112,18 @@ def test_constraints_on_two_machines_and_on_three(timing, says, logs, folder):
     assert max(len(line) for line in result.stdout.splitlines()) <= 80
 
 
+def test_blocks_delay_jobs(folder):
+    waits = []
+    for more in ([], ["--blocks", "a=8"]):
+        words = ["sim", "couple", "a.swf", "b.swf", "--schemes", "hold-hold", *more]
+        result = cosched(*words, "--out", "out.json", cwd=folder)
+        assert result.returncode == 0, result.stderr
+        run = json.loads((folder / "out.json").read_text())["runs"][1]
+        assert run["together"] == run["groups"]
+        waits.append(run["domains"]["a"]["mean_wait_s"])
+    assert waits[0] != waits[1]
+
+
 def test_bad_lines_are_counted(folder):
     lines = (folder / "b.swf").read_text()
     (folder / "bad.swf").write_text(lines + "1 2 3\n")
@@ -168,6 +180,9 @@ def test_help_fits(tmp_path):
         (["a.swf", "b.swf", "--pairs", "x%"], "'x%' is not a share"),
         (["a.swf", "b.swf", "--pairs", "0%"], "'0%' is not more than 0%"),
         (["a.swf", "b.swf", "--pairs", "soon"], "'soon' is not a duration"),
+        (["a.swf", "b.swf", "--blocks", "c=4"], "'c=4' is not LOG=NODES with one of"),
+        (["a.swf", "b.swf", "--blocks", "a=x"], "'a=x' is not LOG=NODES with one of"),
+        (["a.swf", "b.swf", "--blocks", "a=5"], "64 nodes is not made of blocks of 5"),
         (["a.swf", "b.swf", "--timing", "later"], "'later' is none of together"),
         (["a.swf", "b.swf", "--timing", "together=1s"], "is none of together"),
         (["a.swf", "a.swf"], "two logs are called a"),

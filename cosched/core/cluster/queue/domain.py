@@ -20,9 +20,9 @@ from enum import Enum
 from heapq import heappop, heappush
 
 from cosched.core.cluster.queue import messages as queue
-from cosched.core.cluster.queue.ledger import OVERRUN_NS
+from cosched.core.cluster.queue.ledger import OVERRUN_NS, Allocation
 from cosched.core.cluster.queue.messages import Job, JobId, StartJob, WakeAt
-from cosched.core.cluster.queue.nodes import Intervals, count
+from cosched.core.cluster.queue.nodes import FreeNodes, Intervals, count
 from cosched.core.cluster.queue.planner import PassRules
 from cosched.core.cluster.queue.scheduler import Policy, QueueScheduler
 from cosched.core.errors import CoschedError
@@ -177,8 +177,9 @@ class DomainQueue:
         policy: Policy,
         grace_ns: int | None,
         overrun_ns: int = OVERRUN_NS,
+        allocation: Allocation = FreeNodes,
     ) -> None:
-        self._scheduler = QueueScheduler(nodes, policy, overrun_ns)
+        self._scheduler = QueueScheduler(nodes, policy, overrun_ns, allocation)
         self._running: dict[JobId, Running] = {}
         self._limits: list[tuple[int, JobId]] = []  # heap: when walltime and grace are over
         self._grace_ns = grace_ns

@@ -78,7 +78,7 @@ class Easy(Planner):
             self.counts.passes += 1
             ranked, first = rules.apply(self._feasible(now_ns)), 0
             for job in ranked:
-                if job.size > ledger.free:
+                if not ledger.fits(job.size):
                     self._shadow_ns, self._extra = ledger.shadow(job.size)
                     break
                 first += 1
@@ -90,10 +90,10 @@ class Easy(Planner):
         shadow_ns, extra, free = self._shadow_ns, self._extra, ledger.free
         for position, job in enumerate(islice(ranked, first, None) if free else (), first):
             size = job.size
-            if size > free:
+            if size > free or not ledger.fits(size):
                 continue
             beyond = now_ns + job.walltime_ns > shadow_ns
-            if beyond and size > extra:
+            if beyond and not ledger.fits_beside(size, extra):
                 continue
             yield job
             if beyond:

@@ -8,6 +8,8 @@ et al., uses five minutes.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Callable
+from typing import TypeAlias
 
 from cosched.core.cluster.queue.messages import Job, JobId
 from cosched.core.cluster.queue.nodes import (
@@ -24,6 +26,10 @@ from cosched.core.units import NS_PER_S
 OVERRUN_NS = 300 * NS_PER_S
 
 
+#: Makes the pool of a domain's free nodes.
+Allocation: TypeAlias = "Callable[[Intervals], FreeNodes]"
+
+
 class Ledger:
     """The nodes of one domain and the jobs that run on them.
 
@@ -36,6 +42,7 @@ class Ledger:
     """
 
     __slots__ = (
+        "_blocks",
         "_held",
         "_known",
         "_pool",
@@ -48,8 +55,14 @@ class Ledger:
         "total",
     )
 
-    def __init__(self, nodes: Intervals, overrun_ns: int = OVERRUN_NS) -> None:
-        self._pool = FreeNodes(nodes)
+    def __init__(
+        self,
+        nodes: Intervals,
+        overrun_ns: int = OVERRUN_NS,
+        allocation: Allocation = FreeNodes,
+    ) -> None:
+        self._pool = allocation(nodes)
+        self._blocks = allocation is not FreeNodes
         self.total = self.capacity = self.free = self._pool.total
         self._known = self._service = nodes
         self.overrun_ns = overrun_ns
@@ -63,10 +76,11 @@ class Ledger:
     def occupy(self, job: Job, now_ns: int) -> Intervals:
         """Starts the job at ``now_ns``; returns its nodes."""
         nodes = self._pool.take(job.size)
-        self.free -= job.size
+        width = self._pool.width(job.size)
+        self.free -= width
         end_ns = now_ns + job.walltime_ns
-        self._held[job.number] = (end_ns, job.size, nodes)
-        insort(self.ends, (end_ns, job.number, job.size))
+        self._held[job.number] = (end_ns, width, nodes)
+        insort(self.ends, (end_ns, job.number, width))
         return nodes
 
     def release(self, number: JobId) -> tuple[int, int]:
@@ -166,11 +180,21 @@ class Ledger:
             at_ns = max(now_ns, end_ns)
         return at_ns
 
-    def shadow(self, size: int) -> tuple[int, int]:
-        """Returns when ``size`` nodes are expected to be free, and the extra nodes then.
+    def fits(self, size: int) -> bool:
+        """Returns whether a job of this size could have nodes now."""
+        return self._pool.fits(size)
 
-        ``size`` is more than the free nodes and at most all nodes.
+    def fits_beside(self, size: int, extra: int) -> bool:
+        """Returns whether a job of this size could have nodes that the reserved job, which
+        leaves ``extra`` nodes, does not need."""
+        return self._pool.fits_beside(size, extra)
+
+    def shadow(self, size: int) -> tuple[int, int]:
+        """Returns when a job of this size is expected to have nodes, and the extra nodes
+        then. It has none now.
         """
+        if self._blocks:
+            return self._shadow_of_block(size)
         free = self.free
         ends = iter(self.ends)
         at_ns = 0
@@ -184,3 +208,15 @@ class Ledger:
                 break
             free += width
         return at_ns, free - size
+
+    def _shadow_of_block(self, size: int) -> tuple[int, int]:
+        pool, free, at_ns = self._pool.copy(), self.free, 0
+        for end_ns, number, width in self.ends:
+            pool.give(self._held[number][2])
+            free += width
+            at_ns = end_ns
+            if pool.fits(size):
+                break
+        pool.keep(size)
+        self._pool.keep_as(pool)
+        return at_ns, free - self._pool.width(size)

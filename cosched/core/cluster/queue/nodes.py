@@ -92,6 +92,29 @@ class FreeNodes:
         """Returns the free nodes as a set."""
         return tuple(self._pairs)
 
+    def copy(self) -> FreeNodes:
+        """Returns an independent copy."""
+        return FreeNodes(self.intervals)
+
+    def width(self, wanted: int) -> int:
+        """Returns how many nodes a job gets that wants so many."""
+        return wanted
+
+    def fits(self, wanted: int) -> bool:
+        """Returns whether a job of this size could have nodes now."""
+        return wanted <= self.total
+
+    def fits_beside(self, wanted: int, extra: int) -> bool:
+        """Returns whether a job of this size could have nodes that the first waiting job
+        does not need; that one leaves ``extra`` nodes."""
+        return wanted <= extra
+
+    def keep(self, wanted: int) -> None:
+        """Notes the nodes that the first waiting job, of this size, would get now."""
+
+    def keep_as(self, other: FreeNodes) -> None:
+        """Keeps those nodes for the first waiting job that ``other`` keeps."""
+
     def take(self, wanted: int) -> Intervals:
         """Removes the ``wanted`` lowest nodes and returns them.
 

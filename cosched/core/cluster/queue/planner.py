@@ -136,7 +136,7 @@ class InOrder(Planner):
         for position, job in enumerate(ranked):
             if job.size > ledger.capacity:
                 continue  # it waits until nodes return to service
-            if job.size > ledger.free:
+            if not ledger.fits(job.size):
                 break
             yield job
             positions.append(position)

@@ -39,6 +39,7 @@ from cosched.core.cluster.queue.domain import (
     SharingChanged,
 )
 from cosched.core.cluster.queue.exclusive import ExclusiveJobs, soonest_free
+from cosched.core.cluster.queue.ledger import Allocation
 from cosched.core.cluster.queue.messages import (
     Job,
     JobEnded,
@@ -52,6 +53,7 @@ from cosched.core.cluster.queue.messages import (
     WakeAt,
 )
 from cosched.core.cluster.queue.nodes import (
+    FreeNodes,
     Intervals,
     common,
     count,
@@ -71,8 +73,14 @@ class SharedQueue:
     """Decides when the jobs of a live domain start whose nodes take ``rows`` jobs each."""
 
     def __init__(
-        self, nodes: Intervals, policy: Policy, grace_ns: int | None, rows: int
+        self,
+        nodes: Intervals,
+        policy: Policy,
+        grace_ns: int | None,
+        rows: int,
+        allocation: Allocation = FreeNodes,
     ) -> None:
+        self._allocation = allocation
         self._all = nodes
         self._policy = policy
         self._grace_ns = grace_ns
@@ -261,7 +269,9 @@ class SharedQueue:
     # --- rows -----------------------------------------------------------------------------
 
     def _new_row(self) -> DomainQueue:
-        return DomainQueue(self._all, self._policy, self._grace_ns)
+        return DomainQueue(
+            self._all, self._policy, self._grace_ns, allocation=self._allocation
+        )
 
     def _change_sharing(self, event: SharingChanged) -> None:
         """Makes all rows again: puts the running jobs and then the waiting ones into them.

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from cosched.core.cluster.queue.conservative import Conservative
 from cosched.core.cluster.queue.easy import Easy
-from cosched.core.cluster.queue.ledger import OVERRUN_NS, Ledger
+from cosched.core.cluster.queue.ledger import OVERRUN_NS, Allocation, Ledger
 from cosched.core.cluster.queue.messages import (
     Command,
     Event,
@@ -34,7 +34,7 @@ from cosched.core.cluster.queue.messages import (
     Ticked,
     WakeAt,
 )
-from cosched.core.cluster.queue.nodes import Intervals
+from cosched.core.cluster.queue.nodes import FreeNodes, Intervals
 from cosched.core.cluster.queue.order import FCFS, WFP, Order
 from cosched.core.cluster.queue.planner import (
     NO_RULES,
@@ -66,9 +66,13 @@ class QueueScheduler:
     """Decides when the jobs of one domain start. Deterministic, without a clock."""
 
     def __init__(
-        self, nodes: Intervals, policy: Policy, overrun_ns: int = OVERRUN_NS
+        self,
+        nodes: Intervals,
+        policy: Policy,
+        overrun_ns: int = OVERRUN_NS,
+        allocation: Allocation = FreeNodes,
     ) -> None:
-        self._ledger = Ledger(nodes, overrun_ns)
+        self._ledger = Ledger(nodes, overrun_ns, allocation)
         self.planner = policy.backfill(self._ledger, policy.order)
         self._waiting: set[JobId] = set()
         self._reserved: dict[JobId, Job] = {}
@@ -179,7 +183,7 @@ class QueueScheduler:
         Not for conservative backfill, which handles overruns only in its passes.
         """
         ledger = self._ledger
-        if size <= ledger.free:
+        if ledger.fits(size):
             return now_ns
         # The end of an overdue job is unknown, so it is expected to take some time more.
         self.counts.overruns += len(ledger.extend(now_ns))

@@ -1,0 +1,121 @@
+"""Gives jobs aligned blocks of nodes, like the partitions of a Blue Gene.
+
+A machine is a row of units, of 512 nodes on Intrepid. A job gets 1, 2, 4, ... units, as
+many as it needs, beginning at a multiple of that number; or the whole machine. So a machine
+can have enough free nodes for a job and no free block: nodes are not all alike.
+
+Of several free blocks a job gets the one whose surroundings are most in use (the buddy
+rule), so that large blocks stay whole. The block that the first waiting job will get is
+avoided, if another is free.
+
+Limits: nodes enter and leave service in whole units.
+"""
+
+from __future__ import annotations
+
+from cosched.core.cluster.queue.nodes import FreeNodes, Intervals
+from cosched.core.errors import CoschedError
+
+
+class FreeBlocks(FreeNodes):
+    """The free nodes of a machine of units. ``nodes`` begin at 0 and have no gap."""
+
+    __slots__ = ("_free", "_kept", "_unit", "_units")
+
+    def __init__(self, nodes: Intervals, unit: int) -> None:
+        super().__init__(nodes)
+        if unit < 1 or self.total % unit or len(nodes) != 1 or nodes[0][0]:
+            raise CoschedError(
+                f"a machine of {self.total} nodes is not made of blocks of {unit}"
+            )
+        self._unit = unit
+        self._units = self.total // unit
+        self._free = (1 << self._units) - 1  # a bit for each unit
+        self._kept = 0  # the block of the first waiting job
+
+    def copy(self) -> FreeBlocks:
+        other = FreeBlocks.__new__(FreeBlocks)
+        other._pairs, other.total = list(self._pairs), self.total
+        other._unit, other._units = self._unit, self._units
+        other._free, other._kept = self._free, 0
+        return other
+
+    def width(self, wanted: int) -> int:
+        return self._width(wanted) * self._unit
+
+    def fits(self, wanted: int) -> bool:
+        return self._find(self._width(wanted)) is not None
+
+    def fits_beside(self, wanted: int, extra: int) -> bool:
+        width = self._width(wanted)
+        begin = self._find(width)
+        return begin is not None and not _mask(begin, width) & self._kept
+
+    def keep(self, wanted: int) -> None:
+        """Notes the block that a job of this size would get now as that of the first."""
+        width = self._width(wanted)
+        begin = self._find(width)
+        self._kept = 0 if begin is None else _mask(begin, width)
+
+    def keep_as(self, other: FreeNodes) -> None:
+        assert isinstance(other, FreeBlocks)
+        self._kept = other._kept
+
+    def take(self, wanted: int) -> Intervals:
+        width = self._width(wanted)
+        begin = self._find(width)
+        if wanted < 1 or begin is None:
+            raise CoschedError(f"{wanted} nodes wanted, and no such block is free")
+        nodes = ((begin * self._unit, (begin + width) * self._unit - 1),)
+        self.take_exactly(nodes)
+        return nodes
+
+    def take_exactly(self, nodes: Intervals) -> None:
+        super().take_exactly(nodes)
+        self._free &= ~self._bits(nodes)
+
+    def give(self, nodes: Intervals) -> None:
+        super().give(nodes)
+        self._free |= self._bits(nodes)
+
+    def _bits(self, nodes: Intervals) -> int:
+        bits = 0
+        for first, last in nodes:
+            begin, rest = divmod(first, self._unit)
+            width, more = divmod(last - first + 1, self._unit)
+            if rest or more:
+                raise CoschedError(f"nodes {first}-{last} are no blocks of {self._unit}")
+            bits |= _mask(begin, width)
+        return bits
+
+    def _width(self, wanted: int) -> int:
+        units = -(-wanted // self._unit)
+        width = 1 << (units - 1).bit_length()
+        return self._units if width > self._units else width
+
+    def _find(self, width: int) -> int | None:
+        """Returns where a free block of so many units begins; None if there is none."""
+        best = None
+        for begin in range(0, self._units - width + 1, width):
+            block = _mask(begin, width)
+            if self._free & block != block:
+                continue
+            found = (bool(block & self._kept), self._surroundings(begin, width), begin)
+            if best is None or found < best:
+                best = found
+        return None if best is None else best[2]
+
+    def _surroundings(self, begin: int, width: int) -> int:
+        """Returns the size of the largest free aligned block around this one."""
+        while width < self._units:
+            wider = 2 * width
+            start = begin // wider * wider
+            block = _mask(start, wider)
+            if start + wider > self._units or self._free & block != block:
+                break
+            begin, width = start, wider
+        return width
+
+
+def _mask(begin: int, width: int) -> int:
+    return ((1 << width) - 1) << begin
