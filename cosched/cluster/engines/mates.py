@@ -1,0 +1,132 @@
+"""Reads which mates a job names. Pure.
+
+A user names the group and the other domains, and how the starts depend on each other:
+``mate=climate@eureka,mate=climate@lens,within=60s``. Slurm's users write this into the
+comment of their job, after ``cosched:``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from cosched.core.errors import CoschedError
+from cosched.core.units import parse_duration
+
+#: The beginning of a comment that names mates.
+MARK = "cosched:"
+LONGEST = 1024
+MOST_DOMAINS = 16
+LONGEST_DELAY_NS = 7 * 24 * 3600 * 1_000_000_000
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_EXAMPLE = "as in mate=climate@eureka"
+
+
+@dataclass(frozen=True, slots=True)
+class Mates:
+    """The mates of a job. group: the name that all jobs of the group give. domains: of the
+    other jobs, sorted. within_ns: how far apart the starts may be.
+
+    after: the domain whose job starts first, perhaps the job's own; then delay_ns: how long
+    it runs before the others start.
+    """
+
+    group: str
+    domains: tuple[str, ...]
+    within_ns: int = 0
+    after: str | None = None
+    delay_ns: int = 0
+
+
+def read_comment(comment: str, own: str, others: Collection[str]) -> Mates | None:
+    """Returns the mates that a comment names; None for one without ``cosched:`` in front.
+
+    own: this domain's name; others: those of the domains with which it is coupled. Raises
+    CoschedError with one line for the user.
+    """
+    if not comment.startswith(MARK):
+        return None
+    return parse_mates(comment[len(MARK) :], own, others)
+
+
+def parse_mates(text: str, own: str, others: Collection[str]) -> Mates:
+    """Returns the mates of a job of the domain ``own``. Raises CoschedError."""
+    if len(text) > LONGEST:
+        raise CoschedError(f"mates: are longer than {LONGEST} characters")
+    groups: list[str] = []
+    domains: list[str] = []
+    single: dict[str, str] = {}
+    for part in text.split(","):
+        key, equals, value = part.partition("=")
+        if not equals or key not in ("mate", "within", "after", "delay"):
+            raise CoschedError(
+                f"mates: '{_shown(part)}' is none of mate=GROUP@DOMAIN, within=TIME, "
+                "after=DOMAIN, delay=TIME"
+            )
+        if key == "mate":
+            group, domain = _mate(value)
+            groups.append(group)
+            domains.append(domain)
+        elif key in single:
+            raise CoschedError(f"mates: {key} is given twice")
+        else:
+            single[key] = value
+    _check(groups, domains, own, others)
+    return _with_timing(groups[0], tuple(sorted(domains)), single, own)
+
+
+def _mate(value: str) -> tuple[str, str]:
+    group, at, domain = value.partition("@")
+    if not at or not _NAME.fullmatch(group) or not _NAME.fullmatch(domain):
+        raise CoschedError(f"mates: '{_shown(value)}' is not GROUP@DOMAIN, {_EXAMPLE}")
+    return group, domain
+
+
+def _check(
+    groups: list[str], domains: list[str], own: str, others: Collection[str]
+) -> None:
+    if not groups:
+        raise CoschedError(f"mates: name at least one, {_EXAMPLE}")
+    if len(set(groups)) > 1:
+        raise CoschedError(
+            f"mates: a job is in one group, not in {' and '.join(sorted(set(groups)))}"
+        )
+    if len(domains) > MOST_DOMAINS:
+        raise CoschedError(f"mates: are in more than {MOST_DOMAINS} domains")
+    for domain in domains:
+        if domains.count(domain) > 1:
+            raise CoschedError(f"mates: a group has one job in each domain; {domain} twice")
+        if domain == own:
+            raise CoschedError(f"mates: {domain} is this domain; name the mate's domain")
+        if domain not in others:
+            known = ", ".join(sorted(others)) or "none"
+            raise CoschedError(f"mates: domain '{domain}' is not coupled; known: {known}")
+
+
+def _with_timing(
+    group: str, domains: tuple[str, ...], single: dict[str, str], own: str
+) -> Mates:
+    within, after, delay = (single.get(key) for key in ("within", "after", "delay"))
+    if within is not None and after is not None:
+        raise CoschedError("mates: within and after exclude each other")
+    if delay is not None and after is None:
+        raise CoschedError("mates: delay needs after=DOMAIN")
+    if after is not None and after not in (own, *domains):
+        raise CoschedError(f"mates: after='{_shown(after)}' is no domain of the group")
+    return Mates(group, domains, _time("within", within), after, _time("delay", delay))
+
+
+def _time(key: str, text: str | None) -> int:
+    if text is None:
+        return 0
+    time_ns = parse_duration(text, f"mates: {key}")
+    if time_ns > LONGEST_DELAY_NS:
+        raise CoschedError(f"mates: {key}={_shown(text)} is longer than 7 days")
+    return time_ns
+
+
+def _shown(text: str) -> str:
+    """Returns a user's text so that it fits into one printable line."""
+    shown = text.encode("ascii", "replace").decode()
+    return "".join(c if c.isprintable() else "?" for c in shown)[:64]

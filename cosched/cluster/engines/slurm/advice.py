@@ -1,0 +1,36 @@
+"""Compares a cluster's configuration with what pairs need. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+#: What a yield waits for at most, in seconds, if nothing brings the job forward sooner.
+_EXPIRE_S = 120
+_BATCH_DELAY_S = 3
+
+
+def advise(config: Mapping[str, str]) -> list[str]:
+    """Returns a line for each setting that hinders pairs. config: as ``scontrol show
+    config`` prints it."""
+    lines = []
+    prolog = config.get("PrologSlurmctld", "(null)")
+    if prolog == "(null)":
+        lines.append("PrologSlurmctld is not set: jobs start without their mates")
+    limit = config.get("PrologEpilogTimeout", "65534")
+    if limit.split()[0].isdecimal() and int(limit.split()[0]) < 65534:
+        lines.append(f"PrologEpilogTimeout={limit} ends holds; leave it unset")
+    expire = re.search(r"cred_expire=(\d+)", config.get("AuthInfo", ""))
+    if (int(expire[1]) if expire else _EXPIRE_S) > 30:
+        lines.append(
+            "AuthInfo: add cred_expire=10, or a job that yields waits 2 minutes when the "
+            "controller is away"
+        )
+    delay = re.search(r"batch_sched_delay=(\d+)", config.get("SchedulerParameters", ""))
+    if (int(delay[1]) if delay else _BATCH_DELAY_S) > 1:
+        lines.append(
+            "SchedulerParameters: add batch_sched_delay=0, or a mate starts seconds later"
+        )
+    if config.get("JobRequeue", "1") == "0":
+        lines.append("JobRequeue=0: jobs with mates need sbatch --requeue to yield")
+    return lines

@@ -1,0 +1,158 @@
+"""Runs Slurm's commands beside the event loop, each with a time limit."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import time
+from calendar import timegm
+from collections.abc import Mapping, Sequence
+
+from cosched.cluster.engines.slurm.jobs import SlurmJob, number, read_jobs
+from cosched.core.errors import CoschedError
+
+#: Commands that run at a time.
+AT_ONCE = 4
+_EXPECTED = re.compile(r"to start at (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)")
+_WORDS = re.compile(r"[^\w .,:;@=/+\[\]-]")
+
+
+class SlurmCommands:
+    """The commands of one cluster. environ: their environment; conf: its ``slurm.conf``;
+    limit_s: after this time a command is ended, and counts as failed."""
+
+    def __init__(self, environ: Mapping[str, str], conf: str, limit_s: float) -> None:
+        chosen = {"SLURM_CONF": conf} if conf else {}
+        kept = {k: v for k, v in environ.items() if not k.startswith(("SBATCH_", "SLURM_"))}
+        self._environ = {**kept, **chosen, "TZ": "UTC", "LC_ALL": "C"}
+        self._limit_s = limit_s
+        self._free = asyncio.Semaphore(AT_ONCE)
+
+    async def jobs(self) -> list[SlurmJob]:
+        """Returns the jobs that Slurm knows, with those that have just ended."""
+        words = ("squeue", "--json")
+        text = await self._run(*words)
+        try:
+            return await asyncio.to_thread(read_jobs, text)  # a large site has many
+        except CoschedError as error:
+            raise CommandFailed(words, str(error)) from None
+
+    async def nodes(self) -> int:
+        """Returns the number of nodes in service."""
+        text = await self._run("sinfo", "--noheader", "--Node", "--format=%N %T")
+        states = dict(line.split(None, 1) for line in text.decode().splitlines())
+        out = ("down", "drain", "fail", "error", "power")
+        return sum(not state.startswith(out) for state in states.values())
+
+    async def config(self) -> dict[str, str]:
+        """Returns the configuration of the running slurmctld."""
+        text = (await self._run("scontrol", "show", "config")).decode(errors="replace")
+        pairs = (line.partition("=") for line in text.splitlines() if " = " in line)
+        return {key.strip(): value.strip() for key, _, value in pairs}
+
+    async def may_start(self, job: int, wait_s: float) -> None:
+        """Lets a queued job have nodes after ``wait_s`` at the earliest."""
+        when = f"now+{round(wait_s)}" if wait_s >= 0.5 else "now"
+        await self._update(job, f"StartTime={when}")
+
+    async def expected_in(self, job: SlurmJob) -> float:
+        """Returns in how many seconds a new job like this one would start, after those that
+        run or wait. Raises CommandFailed if it never could."""
+        limit = number(job.time_limit, 0)
+        options = {
+            "partition": job.partition,
+            "nodes": str(job.nodes),
+            "ntasks": f"{number(job.tasks, 0):.0f}",
+            "time": f"{limit:.0f}" if limit else "",
+            "account": job.account,
+            "qos": job.qos,
+            "constraint": job.features,
+            "nodelist": job.required_nodes,
+            "exclude": job.excluded_nodes,
+            "reservation": job.resv_name,
+            "licenses": job.licenses,
+            "gres": job.tres_per_node.replace("gres:", ""),
+            "uid": str(job.user_id) if os.geteuid() == 0 else "",
+        }
+        words = [
+            f"--{key}={value}" for key, value in options.items() if value not in ("", "0")
+        ]
+        tested = ("sbatch", "--test-only", *words, "--wrap=:")
+        said = (await self._run(*tested)).decode(errors="replace")
+        found = _EXPECTED.search(said)
+        if found is None:
+            raise CommandFailed(tested, said.strip())
+        at = timegm(time.strptime(found[1], "%Y-%m-%dT%H:%M:%S"))
+        return max(0.0, at - time.time())
+
+    async def hold(self, job: int, reason: str) -> None:
+        """Holds a queued job, so that its user can release it; the reason stands in its
+        AdminComment."""
+        await self._run("scontrol", "uhold", str(job))
+        await self._update(job, f"AdminComment={_one_line(reason)}")
+
+    async def cancel(self, job: int, reason: str) -> None:
+        """Cancels a job; srun and salloc print the reason."""
+        with contextlib.suppress(CommandFailed):  # a batch job that waits prints nothing
+            await self.notify(job, reason)
+        await self._run("scancel", str(job))
+
+    async def notify(self, job: int, line: str) -> None:
+        """Prints a line at the user's srun or salloc."""
+        await self._run("scontrol", "notify", str(job), _one_line(line))
+
+    async def comment(self, job: int, line: str) -> None:
+        """Sets the AdminComment of a job, which its user can read."""
+        await self._update(job, f"AdminComment={_one_line(line)}")
+
+    async def nice(self, job: int, value: int) -> None:
+        """Moves a queued job forward by a negative, backward by a positive value."""
+        await self._update(job, f"Nice={value}")
+
+    async def _update(self, job: int, what: str) -> None:
+        await self._run("scontrol", "update", f"JobId={job}", what)
+
+    async def _run(self, *words: str) -> bytes:
+        """Returns what a command prints. Raises CommandFailed."""
+        async with self._free:
+            try:
+                process = await asyncio.create_subprocess_exec(
+                    *words,
+                    env=self._environ,
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=asyncio.subprocess.PIPE,
+                    cwd="/",
+                )
+            except OSError as error:
+                raise CoschedError(
+                    f"{words[0]}: {error.strerror}; is Slurm here?"
+                ) from None
+            try:
+                out, complaint = await asyncio.wait_for(
+                    process.communicate(), self._limit_s
+                )
+            except asyncio.TimeoutError:
+                raise CommandFailed(words, f"no answer in {self._limit_s:g} s") from None
+            finally:
+                if process.returncode is None:
+                    process.kill()
+                    await process.wait()
+        if process.returncode != 0:
+            lines = complaint.decode(errors="replace").strip().splitlines()
+            raise CommandFailed(words, lines[-1] if lines else str(process.returncode))
+        return out if words[0] != "sbatch" else out + complaint
+
+
+class CommandFailed(CoschedError):
+    """A command of Slurm has failed."""
+
+    def __init__(self, words: Sequence[str], why: str) -> None:
+        super().__init__(f"{' '.join(words[:3])}: {why}")
+
+
+def _one_line(text: str) -> str:
+    """Returns a text that scontrol takes as one value."""
+    return _WORDS.sub("?", text)[:1000]

@@ -1,0 +1,382 @@
+"""Steers the jobs with mates of a site's Slurm: the ``Engine`` of a coupled domain."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cosched.cluster.engines.interface import (
+    Capacity,
+    GaveBack,
+    Reached,
+    Ready,
+    Report,
+    Tried,
+)
+from cosched.cluster.engines.slurm.advice import advise
+from cosched.cluster.engines.slurm.commands import CommandFailed, SlurmCommands
+from cosched.cluster.engines.slurm.gates import Gates, Hello
+from cosched.cluster.engines.slurm.settings import SlurmSettings
+from cosched.cluster.engines.slurm.tracker import (
+    YIELD,
+    Answer,
+    Gate,
+    Phase,
+    Step,
+    Tracked,
+    Tracker,
+    TurnAway,
+)
+
+Log = Callable[[str], None]
+
+#: In front of the addresses of a started job's mates, in its AdminComment.
+MATES = "cosched: mates "
+#: How often squeue runs while an order is being carried out.
+_BUSY_POLL_S = 0.25
+_LEAST_POLL_S = 0.1
+_NODES_EVERY_S = 30.0
+#: Slurm refuses changes of a job while its prolog is being cleaned up.
+_SETTLES_WITHIN_S = 30.0
+#: How long a refused job waits before it is held.
+_REFUSED_WAIT_S = 60.0
+_FIRST_PAUSE_S = 0.05
+_LONGEST_PAUSE_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """own: this domain's name; others: those of the domains with which it is coupled."""
+
+    own: str
+    others: Collection[str]
+
+
+class SlurmEngine:
+    """The jobs with mates of one Slurm.
+
+    socket: where gates connect. users: as whom gates may run (SlurmUser and root). log:
+    takes one line for the operator.
+    """
+
+    def __init__(
+        self,
+        names: Names,
+        settings: SlurmSettings,
+        socket: Path,
+        users: Collection[int],
+        environ: Mapping[str, str],
+        log: Log,
+    ) -> None:
+        self._settings = settings
+        self._log = log
+        self._commands = SlurmCommands(environ, settings.conf, settings.command_s)
+        only_hold = settings.cannot_yield == "hold"
+        self._tracker = Tracker(names.own, names.others, only_hold=only_hold)
+        self._gates = Gates(socket, users, self._came, self._left, log)
+        self._report: Report = lambda _event: None
+        self._poll_now = asyncio.Event()
+        self._polled = asyncio.Event()
+        self._locks: dict[int, asyncio.Lock] = {}
+        self._got_ready: dict[int, asyncio.Future[None]] = {}
+        self._gave_back: dict[int, asyncio.Future[None]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._broken: asyncio.Future[None] | None = None
+        self._up: bool | None = None
+        self._capacity = -1
+        self._nice: dict[int, int] = {}
+
+    async def run(self, report: Report) -> None:
+        """Reports events until it is cancelled; see ``Engine``."""
+        self._report = report
+        self._broken = asyncio.get_running_loop().create_future()
+        polls = asyncio.ensure_future(self._poll_always())
+        nodes = asyncio.ensure_future(self._count_always())
+        try:
+            await asyncio.wait(
+                {polls, nodes, self._broken}, return_when=asyncio.FIRST_COMPLETED
+            )
+            for each in (polls, nodes, self._broken):
+                if each.done():
+                    await each
+        finally:
+            for task in (polls, nodes, *self._tasks):
+                task.cancel()
+            await asyncio.gather(polls, nodes, *self._tasks, return_exceptions=True)
+            await self._gates.close()
+
+    # --- orders ---------------------------------------------------------------------------
+
+    def go(self, number: int, mates: Sequence[tuple[str, str]] = ()) -> None:
+        """Starts a ready job. Its AdminComment gets the mates soon after."""
+        steps = self._tracker.go(number, time.monotonic())
+        self._carry_out(steps)
+        self._poll_now.set()
+        if steps and mates:
+            self._start(self._introduce(number, mates))
+
+    def give_back(self, number: int, wait_s: float) -> None:
+        """Makes a ready job yield. One that cannot is ready again after ``wait_s``."""
+        tracked = self._tracker.get(number)
+        if tracked is None or tracked.phase is not Phase.READY:
+            return
+        if not tracked.job.may_yield:
+            self._start(self._only_hold(tracked, wait_s))
+            return
+        gone = asyncio.get_running_loop().create_future()
+        self._gave_back[number] = gone
+        self._start(self._wait_again(number, gone, wait_s))
+        self._carry_out(self._tracker.give_back(number, time.monotonic()))
+
+    def try_now(self, number: int) -> None:
+        """Makes a queued job ready now if Slurm can."""
+        self._start(self._try(number))
+
+    def wake(self, number: int) -> None:
+        """Ends the wait of a job that has given its nodes back."""
+        self._start(self._wait_again(number, None, 0.0))
+
+    def refuse(self, number: int, reason: str) -> None:
+        """Holds a job that waits or is ready."""
+        tracked = self._tracker.get(number)
+        if tracked is not None and tracked.job.may_yield:
+            self.give_back(number, _REFUSED_WAIT_S)
+            self._start(self._refuse(number, reason))
+        elif tracked is not None:
+            self.cancel(number, reason)
+
+    def cancel(self, number: int, reason: str) -> None:
+        """Cancels a job that waits."""
+        self._start(self._cancel(number, reason))
+
+    def set_priority(self, number: int, places: int) -> None:
+        """Moves a queued job forward by a number of places, by its nice value."""
+        self._nice[number] = places
+        self._start(self._set_nice(number))
+
+    # --- carrying out ---------------------------------------------------------------------
+
+    async def _only_hold(self, tracked: Tracked, wait_s: float) -> None:
+        """Treats a job that cannot yield as if it had: it keeps its nodes meanwhile."""
+        self._report(GaveBack(tracked.job.number))
+        await asyncio.sleep(wait_s)
+        if tracked.phase is Phase.READY:
+            self._report(Ready(tracked.job.number, tracked.nodes))
+
+    async def _wait_again(
+        self, number: int, gone: asyncio.Future[None] | None, wait_s: float
+    ) -> None:
+        async with self._lock(number):
+            if gone is not None:
+                await gone
+            await self._settle(number, wait_s)
+
+    async def _refuse(self, number: int, reason: str) -> None:
+        async with self._lock(number):
+            try:
+                await self._commands.hold(number, f"cosched: {reason}")
+            except CommandFailed as error:
+                self._log(f"job {number}: {reason}; not held: {error}")
+
+    async def _settle(self, number: int, wait_s: float) -> None:
+        """Sets from when a job may have nodes again, once Slurm takes changes of it."""
+        end = time.monotonic() + _SETTLES_WITHIN_S
+        pause = _FIRST_PAUSE_S
+        while (tracked := self._tracker.get(number)) and tracked.phase is Phase.QUEUED:
+            try:
+                await self._commands.may_start(number, wait_s)
+            except CommandFailed as error:
+                if time.monotonic() > end:
+                    self._log(f"job {number}: waits as long as Slurm lets it: {error}")
+                    return
+            else:
+                return
+            self._poll_now.set()
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
+
+    async def _try(self, number: int) -> None:
+        async with self._lock(number):
+            self._report(await self._tried(number))
+
+    async def _tried(self, number: int) -> Tried:
+        tracked = self._tracker.get(number)
+        if tracked is None:
+            return Tried(number, False, "Slurm has no such job with mates")
+        if tracked.phase is Phase.READY:
+            if not tracked.job.may_yield:
+                self._report(Ready(number, tracked.nodes))
+            return Tried(number, True)
+        if tracked.phase is not Phase.QUEUED:
+            return Tried(number, False, f"it is {tracked.phase.value}")
+        if tracked.slurm.held:
+            await self._see()
+        if tracked.slurm.held:
+            return Tried(number, False, "it is held in Slurm's queue")
+        ready = asyncio.get_running_loop().create_future()
+        self._got_ready[number] = ready
+        try:
+            await self._settle(number, 0.0)
+            await asyncio.wait({ready}, timeout=self._settings.try_s)
+        finally:
+            del self._got_ready[number]
+        if ready.done():
+            return Tried(number, True)
+        try:
+            expected_s = await self._commands.expected_in(tracked.slurm)
+        except CommandFailed as error:
+            return Tried(number, False, str(error))
+        return Tried(number, False, "its nodes are not free", expected_s)
+
+    async def _introduce(self, number: int, mates: Sequence[tuple[str, str]]) -> None:
+        line = " ".join(f"{domain}={address}" for domain, address in mates)
+        try:
+            await self._commands.comment(number, f"{MATES}{line}")
+        except CommandFailed as error:
+            self._log(f"job {number}: does not get the addresses of its mates: {error}")
+
+    async def _cancel(self, number: int, reason: str) -> None:
+        try:
+            await self._commands.comment(number, f"cosched: {reason}")
+            await self._commands.cancel(number, f"cosched: {reason}")
+        except CommandFailed as error:
+            self._log(f"job {number}: not cancelled: {error}")
+        self._poll_now.set()
+
+    async def _set_nice(self, number: int) -> None:
+        try:
+            await self._commands.nice(number, -self._nice[number])
+        except CommandFailed as error:
+            self._log(f"job {number}: keeps its priority: {error}")
+
+    async def _turn_away(self, step: TurnAway) -> None:
+        reason = f"cosched: {step.reason}"
+        try:
+            if step.waits:
+                await self._commands.hold(step.number, reason)
+            else:
+                await self._commands.cancel(step.number, reason)
+        except CommandFailed as error:
+            self._log(f"job {step.number}: {step.reason}; not turned away: {error}")
+        if step.life:
+            self._gates.answer(step.life, YIELD)
+
+    # --- events ---------------------------------------------------------------------------
+
+    def _came(self, hello: Hello) -> None:
+        gate = Gate(hello.job, hello.restarts, hello.nodes, hello.life, time.monotonic())
+        self._carry_out(self._tracker.came(gate))
+        if self._tracker.early:
+            self._poll_now.set()
+
+    def _left(self, life: str) -> None:
+        self._carry_out(self._tracker.left(life, time.monotonic()))
+        self._poll_now.set()
+
+    def _carry_out(self, steps: Iterable[Step]) -> None:
+        for step in steps:
+            if isinstance(step, Answer):
+                self._gates.answer(step.life, step.order)
+                continue
+            if isinstance(step, TurnAway):
+                self._start(self._turn_away(step))
+                continue
+            self._report(step)
+            if isinstance(step, Ready):
+                _done(self._got_ready.get(step.number))
+            elif isinstance(step, GaveBack):
+                _done(self._gave_back.pop(step.number, None))
+
+    # --- asking Slurm ---------------------------------------------------------------------
+
+    async def _poll_always(self) -> None:
+        await self._gates.open()
+        while True:
+            self._poll_now.clear()
+            asked = time.monotonic()
+            try:
+                jobs = await self._commands.jobs()
+            except CommandFailed as error:
+                self._reached(False, str(error))
+            else:
+                self._carry_out(self._tracker.polled(jobs, asked))
+                self._forget()
+                self._reached(True)
+            self._polled.set()
+            pause_s = self._settings.poll_s
+            if self._tracker.busy:
+                pause_s = min(pause_s, _BUSY_POLL_S)
+            await asyncio.sleep(_LEAST_POLL_S)
+            await _wait(self._poll_now, pause_s)
+
+    async def _count_always(self) -> None:
+        advised = False
+        while True:
+            try:
+                nodes = await self._commands.nodes()
+                if not advised:
+                    for line in advise(await self._commands.config()):
+                        self._log(f"slurm.conf: {line}")
+                    advised = True
+            except CommandFailed:
+                nodes = self._capacity  # the poll reports that Slurm is away
+            if nodes != self._capacity:
+                self._capacity = nodes
+                self._report(Capacity(nodes))
+            await asyncio.sleep(_NODES_EVERY_S)
+
+    async def _see(self) -> None:
+        """Waits until Slurm has shown its jobs once more."""
+        for _ in range(2):  # the first answer may be under way already
+            self._polled.clear()
+            self._poll_now.set()
+            await self._polled.wait()
+
+    def _reached(self, up: bool, reason: str = "") -> None:
+        if up is not self._up:
+            self._log("Slurm answers" if up else f"Slurm does not answer: {reason}")
+            self._up = up
+            self._report(Reached(up, reason))
+
+    # --- small ----------------------------------------------------------------------------
+
+    def _lock(self, number: int) -> asyncio.Lock:
+        """Returns the lock that keeps the orders about a job in their order."""
+        return self._locks.setdefault(number, asyncio.Lock())
+
+    def _forget(self) -> None:
+        """Drops what was kept for jobs that are over."""
+        for number in [each for each in self._locks if self._tracker.get(each) is None]:
+            if not self._locks[number].locked():
+                del self._locks[number]
+                self._nice.pop(number, None)
+        for number in [each for each in self._gave_back if self._tracker.get(each) is None]:
+            _done(self._gave_back.pop(number))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and self._broken is not None and not self._broken.done():
+            self._broken.set_exception(error)
+
+
+def _done(future: asyncio.Future[None] | None) -> None:
+    if future is not None and not future.done():
+        future.set_result(None)
+
+
+async def _wait(event: asyncio.Event, within_s: float) -> None:
+    """Waits for the event, but no longer than ``within_s``."""
+    try:
+        await asyncio.wait_for(event.wait(), within_s)
+    except asyncio.TimeoutError:
+        return

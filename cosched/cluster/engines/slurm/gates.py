@@ -1,0 +1,98 @@
+"""Talks to the gates of jobs: each waits for one order at the controller's socket.
+
+The kernel gives the user of a connection. Only SlurmUser and root are trusted: they have
+the number and the user of a job from slurmctld. The comment of a job is its user's text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+import msgspec
+
+from cosched.cluster.desk import Desk, Person
+
+
+class Hello(msgspec.Struct, frozen=True):
+    """What a gate sends. restarts: how often Slurm has put the job back into its queue.
+    life: tells the gate from an earlier one of the job."""
+
+    job: int
+    uid: int
+    restarts: int
+    nodes: str
+    comment: str
+    life: str
+
+
+_decoder = msgspec.json.Decoder(Hello)
+
+
+class Gates:
+    """The gates that wait. users: those that are trusted. came, left: called for each gate
+    that begins to wait, and for each that ends; complain takes one line."""
+
+    def __init__(
+        self,
+        path: Path,
+        users: Collection[int],
+        came: Callable[[Hello], None],
+        left: Callable[[str], None],
+        complain: Callable[[str], None],
+    ) -> None:
+        self._desk = Desk(path, lambda person: _Gate(self, person))
+        self.users = frozenset(users)
+        self.came = came
+        self.left = left
+        self.complain = complain
+        self.waiting: dict[str, asyncio.Future[str]] = {}
+
+    async def open(self) -> None:
+        """Starts to listen."""
+        await self._desk.open()
+
+    async def close(self) -> None:
+        """Stops listening; the gates try again to connect."""
+        await self._desk.close()
+
+    def answer(self, life: str, order: str) -> None:
+        """Orders ``go`` or ``yield``. A gate that has left comes again or has ended."""
+        future = self.waiting.get(life)
+        if future is not None and not future.done():
+            future.set_result(order)
+
+
+class _Gate:
+    """The connection of one gate, until it is closed."""
+
+    def __init__(self, gates: Gates, person: Person) -> None:
+        self._gates = gates
+        self._person = person
+        self._life: str | None = None
+
+    async def answer(self, body: bytes) -> bytes:
+        if self._person.uid not in self._gates.users:
+            self._gates.complain(
+                f"user {self._person.uid} is not Slurm; refused at its gate"
+            )
+            return b'{"error": "only SlurmUser and root may ask"}'
+        try:
+            hello = _decoder.decode(body)
+        except msgspec.MsgspecError as error:
+            self._gates.complain(f"a gate of another version: {error}")
+            return b'{"error": "not of this version"}'
+        if self._life is not None or hello.life in self._gates.waiting:
+            return b'{"error": "it waits already"}'
+        self._life = hello.life
+        order = asyncio.get_running_loop().create_future()
+        self._gates.waiting[hello.life] = order
+        self._gates.came(hello)
+        return msgspec.json.encode({"ok": await order})
+
+    def leave(self) -> None:
+        if self._life is not None:
+            self._gates.waiting.pop(self._life, None)
+            self._gates.left(self._life)
+            self._life = None

@@ -1,0 +1,155 @@
+"""Reads the jobs of ``squeue --json``: those fields that the coupling needs. Pure.
+
+Slurm 22.05 writes plain numbers and one state. Later versions write numbers as objects and
+a list of states; both are read.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S
+
+
+class Number(msgspec.Struct):
+    """A number as Slurm 23.02 and later write it."""
+
+    set: bool = False
+    infinite: bool = False
+    number: float = 0
+
+
+_Number = float | Number | None
+
+
+class Stage(Enum):
+    """How far a job is, as squeue shows it."""
+
+    WAITS = "waits"
+    GETS_READY = "gets ready"  #: it has nodes; its prolog runs
+    RUNS = "runs"
+    OVER = "over"
+
+
+_WAITS = {"PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"}
+_RUNS = {"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING"}
+_OVER = {
+    "BOOT_FAIL",
+    "CANCELLED",
+    "COMPLETED",
+    "DEADLINE",
+    "FAILED",
+    "NODE_FAIL",
+    "OUT_OF_MEMORY",
+    "PREEMPTED",
+    "REVOKED",
+    "TIMEOUT",
+}
+
+
+class SlurmJob(msgspec.Struct):
+    """A job as ``squeue --json`` prints it. Limits are minutes, times seconds."""
+
+    job_id: int
+    user_id: int = 0
+    user_name: str = ""
+    job_state: str | list[str] = "PENDING"
+    state_reason: str = ""
+    comment: str | None = ""
+    batch_flag: bool = True
+    requeue: bool = True
+    restart_cnt: int = 0
+    array_job_id: _Number = 0
+    het_job_id: _Number = 0
+    priority: _Number = None
+    time_limit: _Number = None
+    submit_time: _Number = 0
+    start_time: _Number = 0
+    node_count: _Number = 1
+    tasks: _Number = None
+    partition: str = ""
+    account: str = ""
+    qos: str = ""
+    features: str = ""
+    required_nodes: str = ""
+    excluded_nodes: str = ""
+    resv_name: str = ""
+    licenses: str = ""
+    tres_per_node: str = ""
+
+    @property
+    def states(self) -> list[str]:
+        """Returns the state and its flags."""
+        if isinstance(self.job_state, str):
+            return [self.job_state]
+        return self.job_state
+
+    @property
+    def stage(self) -> Stage:
+        """Returns how far the job is."""
+        states = set(self.states)
+        if "CONFIGURING" in states:
+            return Stage.GETS_READY
+        if states & _WAITS:
+            return Stage.WAITS
+        if states & _OVER and "COMPLETING" not in states:
+            return Stage.OVER
+        return Stage.RUNS if states & (_RUNS | _OVER) else Stage.WAITS
+
+    @property
+    def held(self) -> bool:
+        """Returns whether its user or an administrator holds the job in the queue."""
+        return self.stage is Stage.WAITS and number(self.priority, 1) == 0
+
+    @property
+    def limit_ns(self) -> int | None:
+        """Returns the time limit; None: unlimited."""
+        minutes = number(self.time_limit, 0)
+        return int(minutes * 60 * NS_PER_S) if minutes else None
+
+    @property
+    def submitted_ns(self) -> int:
+        return int(number(self.submit_time, 0) * NS_PER_S)
+
+    @property
+    def started_ns(self) -> int:
+        return int(number(self.start_time, 0) * NS_PER_S)
+
+    @property
+    def nodes(self) -> int:
+        return max(1, int(number(self.node_count, 1)))
+
+
+def number(value: _Number, otherwise: float) -> float:
+    """Returns a number of either form; ``otherwise`` if it is not set."""
+    if isinstance(value, Number):
+        return value.number if value.set and not value.infinite else otherwise
+    return otherwise if value is None else value
+
+
+class _Problem(msgspec.Struct):
+    error: str = ""
+    description: str = ""
+
+
+class _Answer(msgspec.Struct):
+    jobs: list[SlurmJob]
+    errors: list[_Problem] = []
+
+
+_decoder = msgspec.json.Decoder(_Answer)
+
+
+def read_jobs(text: bytes) -> list[SlurmJob]:
+    """Returns the jobs of an answer of squeue. Raises CoschedError for another form, and
+    for an answer that reports an error: without slurmctld it has no jobs."""
+    try:
+        answer = _decoder.decode(text)
+    except msgspec.MsgspecError as error:
+        raise CoschedError(f"not the jobs of Slurm: {error}") from None
+    for problem in answer.errors:
+        raise CoschedError(f"{problem.description} ({problem.error})")
+    return answer.jobs

@@ -1,0 +1,269 @@
+"""What follows from gates and from squeue, which shows the past: a model of Slurm, in which
+anything may happen between a question and its answer."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
+
+from cosched.cluster.engines.interface import (
+    Cancelled,
+    Ended,
+    GaveBack,
+    NotReady,
+    Ready,
+    Refused,
+    Started,
+    StartFailed,
+    Submitted,
+)
+from cosched.cluster.engines.slurm.jobs import SlurmJob, Stage
+from cosched.cluster.engines.slurm.tracker import (
+    GO,
+    YIELD,
+    Answer,
+    Gate,
+    Phase,
+    Tracker,
+    TurnAway,
+)
+
+PAIRED = "cosched:mate=g@b"
+#: The events that may follow each event of a job.
+NEXT = {
+    None: {Submitted},
+    Submitted: {Ready, Started, Cancelled},
+    Ready: {NotReady, GaveBack, StartFailed, Started, Ended, Cancelled},
+    NotReady: {Ready, Started, Cancelled},
+    GaveBack: {Ready, Started, Cancelled},
+    StartFailed: {Ready, Started, Cancelled},
+    Started: {Ended},
+    Ended: {Submitted},
+    Cancelled: {Submitted},
+}
+
+
+class Slurm(RuleBasedStateMachine):
+    """One job with a mate. state: PENDING, CONFIGURING, RUNNING or over."""
+
+    @initialize()
+    def begin(self):
+        self.now = 1.0
+        self.tracker = Tracker("a", ["b"], only_hold=False)
+        self.state, self.restarts, self.comment = "PENDING", 0, PAIRED
+        self.gate = None  # the life of the prolog that runs
+        self.connected = False
+        self.answers = {}  # by life, on the way to the gate
+        self.lives = 0
+        self.snapshot = None
+        self.last = None
+        self.ready = False
+
+    def tick(self):
+        self.now += 1
+        return self.now
+
+    def take(self, steps):
+        for step in steps:
+            if isinstance(step, Answer):
+                assert step.life not in self.answers, "a second order"
+                self.answers[step.life] = step.order
+                continue
+            assert not isinstance(step, (TurnAway, Refused))
+            assert type(step) in NEXT[self.last], (self.last, step)
+            self.last = type(step)
+            self.ready = self.last is Ready
+
+    def shown(self):
+        return SlurmJob(
+            7,
+            job_state=self.state,
+            comment=self.comment,
+            restart_cnt=self.restarts,
+            start_time=5,
+        )
+
+    # --- Slurm ---
+
+    @precondition(lambda self: self.state == "PENDING" and self.gate is None)
+    @rule()
+    def allots(self):
+        self.state = "CONFIGURING"
+        self.lives += 1
+        self.gate, self.connected = f"life{self.lives}", False
+        self.gate_restarts = self.restarts
+
+    @precondition(lambda self: self.gate is not None and not self.connected)
+    @rule()
+    def gate_connects(self):
+        self.connected = True
+        gate = Gate(7, self.gate_restarts, "n1", self.gate, self.tick())
+        self.take(self.tracker.came(gate))
+
+    @precondition(lambda self: self.connected and self.gate in self.answers)
+    @rule()
+    def gate_obeys(self):
+        order, life = self.answers.pop(self.gate), self.gate
+        self.gate, self.connected = None, False
+        if self.state == "CONFIGURING" and order == GO:
+            self.state = "RUNNING"
+        elif self.state == "CONFIGURING":
+            self.state, self.restarts = "PENDING", self.restarts + 1
+        self.take(self.tracker.left(life, self.tick()))
+
+    @precondition(lambda self: self.gate is not None)
+    @rule()
+    def slurmctld_restarts(self):
+        """Ends the prolog; the job is scheduled once more."""
+        life, was = self.gate, self.connected
+        self.gate, self.connected = None, False
+        self.answers.pop(life, None)
+        if self.state == "CONFIGURING":
+            self.state, self.restarts = "PENDING", self.restarts + 1
+        if was:
+            self.take(self.tracker.left(life, self.tick()))
+
+    @precondition(lambda self: self.gate is not None and self.connected)
+    @rule()
+    def connection_breaks(self):
+        """Lets the gate connect once more, as after a restart of the controller."""
+        self.connected = False
+        self.answers.pop(self.gate, None)
+        self.take(self.tracker.left(self.gate, self.tick()))
+
+    @precondition(lambda self: self.state in ("CONFIGURING", "RUNNING"))
+    @rule()
+    def administrator_requeues(self):
+        self.state, self.restarts = "PENDING", self.restarts + 1
+
+    @precondition(lambda self: self.state != "CANCELLED")
+    @rule()
+    def user_cancels(self):
+        self.state = "CANCELLED"
+
+    @precondition(lambda self: self.state == "RUNNING")
+    @rule()
+    def job_ends(self):
+        self.state = "COMPLETED"
+
+    # --- squeue ---
+
+    @precondition(lambda self: self.snapshot is None)
+    @rule()
+    def squeue_is_asked(self):
+        self.snapshot = ([self.shown()], self.tick())
+
+    @precondition(lambda self: self.snapshot is not None)
+    @rule()
+    def squeue_answers(self):
+        jobs, asked = self.snapshot
+        self.snapshot = None
+        self.take(self.tracker.polled(jobs, asked))
+
+    # --- the controller ---
+
+    @precondition(lambda self: self.ready)
+    @rule(order=st.sampled_from(["go", "give_back"]))
+    def controller_orders(self, order):
+        self.ready = False
+        steps = getattr(self.tracker, order)(7, self.tick())
+        assert [step.order for step in steps] == [GO if order == "go" else YIELD]
+        self.take(steps)
+
+    def settle(self):
+        """Lets everything arrive that is under way, and asks squeue twice."""
+        for _ in range(3):
+            if self.gate is not None and not self.connected:
+                self.gate_connects()
+            if self.connected and self.gate in self.answers:
+                self.gate_obeys()
+            self.take(self.tracker.polled([self.shown()], self.tick()))
+            self.tick()
+
+    def teardown(self):
+        if not hasattr(self, "now"):
+            return
+        if self.snapshot is not None:
+            self.squeue_answers()
+        self.settle()
+        tracked = self.tracker.get(7)
+        stage = self.shown().stage
+        if stage is Stage.OVER:
+            assert tracked is None
+            assert self.gate is None, "a gate of a job that is over waits for ever"
+        elif stage is Stage.RUNS:
+            assert tracked.phase is Phase.RUNNING
+        elif self.gate is not None:
+            assert tracked.phase is Phase.READY
+            assert self.last is Ready
+        else:
+            assert tracked.phase is Phase.QUEUED
+
+    @invariant()
+    def orders_only_to_gates_that_wait(self):
+        for life in getattr(self, "answers", {}):
+            assert life == self.gate or life != ""
+
+
+TestSlurm = Slurm.TestCase
+
+
+def polled(tracker, asked=1.0, **fields):
+    return tracker.polled([SlurmJob(7, comment=PAIRED, **fields)], asked)
+
+
+def test_job_that_cannot_yield_only_holds_if_the_site_wants_that():
+    for fields in ({"batch_flag": False}, {"requeue": False}):
+        refusing = Tracker("a", ["b"], only_hold=False)
+        (away, refused) = polled(refusing, **fields)
+        assert isinstance(away, TurnAway)
+        assert away.waits == fields.get("batch_flag", True)
+        assert isinstance(refused, Refused)
+        (submitted,) = polled(Tracker("a", ["b"], only_hold=True), **fields)
+        assert not submitted.job.may_yield
+
+
+def test_refused_job_is_reported_once_and_kept_held():
+    tracker = Tracker("a", ["b"], only_hold=False)
+    bad = SlurmJob(7, comment="cosched:x")
+    kinds = [type(step) for step in tracker.polled([bad], 1.0)]
+    assert kinds == [TurnAway, Refused]
+    held = SlurmJob(7, comment="cosched:x", priority=0)
+    assert tracker.polled([held], 2.0) == []
+    (away,) = tracker.polled([bad], 3.0)  # released without a correction
+    assert isinstance(away, TurnAway)
+    good = SlurmJob(7, comment=PAIRED)
+    assert [type(step) for step in tracker.polled([good], 4.0)] == [Submitted]
+
+
+def test_bad_comment_at_a_gate_yields_and_is_held_then():
+    tracker = Tracker("a", ["b"], only_hold=False)
+    tracker.came(Gate(7, 0, "n1", "life", 1.0))
+    running = SlurmJob(7, comment="cosched:x", job_state="CONFIGURING")
+    assert tracker.polled([running], 2.0)[0] == Answer("life", YIELD)
+    waits = SlurmJob(7, comment="cosched:x")
+    (away,) = tracker.polled([waits], 3.0)
+    assert (away.number, away.waits) == (7, True)
+
+
+def test_changed_comment_lets_a_ready_job_go_or_wait_for_other_mates():
+    for comment, order in (("", GO), ("cosched:mate=h@b", YIELD)):
+        tracker = Tracker("a", ["b"], only_hold=False)
+        polled(tracker)
+        tracker.came(Gate(7, 0, "n1", "life", 2.0))
+        changed = SlurmJob(7, comment=comment, job_state="CONFIGURING")
+        steps = tracker.polled([changed], 3.0)
+        assert Cancelled(7, "its comment has changed") in steps
+        assert Answer("life", order) in steps
+
+
+def test_job_that_squeue_forgot_is_over():
+    tracker = Tracker("a", ["b"], only_hold=False)
+    polled(tracker, job_state="RUNNING")
+    assert tracker.polled([], 2.0) == [Ended(7, "gone")]
