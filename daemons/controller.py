@@ -9,6 +9,8 @@ from pathlib import Path
 
 from cosched.cluster.config import load_config
 from cosched.cluster.controller.controller import Controller
+from cosched.cluster.coupled.config import is_coupled
+from cosched.cluster.coupled.service import serve_coupled
 from cosched.cluster.keys import CONTROLLER, load_keys
 from cosched.cluster.member import Log, Ready, run_member
 from cosched.cluster.paths import DomainPaths
@@ -47,6 +49,9 @@ def serve(run_dir: Path, idle_s: float | None, companion: int | None = None) -> 
     companion: a process with which the domain ends.
     """
     paths = DomainPaths(run_dir)
+    if is_coupled(paths.config):
+        serve_coupled(paths, os.environ)
+        return
     config = load_config(paths.config)
     keys = load_keys(paths.keys, CONTROLLER, config.members)
     lock = DaemonLock(paths.controller_lock)

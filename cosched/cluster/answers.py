@@ -65,3 +65,18 @@ class ReloadInfo(TypedDict):
     changed: list[str]
     restart: list[str]
     text: str
+
+
+class MateInfo(TypedDict):
+    """A job with mates that waits. nodes: how many it wants; held: whether it has them.
+    since_s: how long it has been in its state. yields: how often it yielded."""
+
+    job: int
+    group: str
+    user: str
+    state: str
+    nodes: int
+    held: bool
+    since_s: float
+    yields: int
+    why: str

@@ -19,7 +19,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from cosched.cluster.answers import InputInfo, JobInfo, NodeInfo, ReloadInfo
+from cosched.cluster.answers import (
+    InputInfo,
+    JobInfo,
+    MateInfo,
+    NodeInfo,
+    ReloadInfo,
+)
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.submission import LONGEST_REQUEST, Submission
 from cosched.core.errors import CoschedError
@@ -163,6 +169,11 @@ class Client:
         """Lets the controller read domain.toml again. Raises CoschedError for a mistake in
         it; nothing has changed then."""
         found: ReloadInfo = self._ask("reload")
+        return found
+
+    def mates(self) -> list[MateInfo]:
+        """Returns the jobs of a coupled domain that wait for mates."""
+        found: list[MateInfo] = self._ask("mates")
         return found
 
     def down(self, *, end_jobs: bool) -> list[int]:

@@ -71,7 +71,7 @@ class Links:
     """The connections of one member.
 
     addresses: ``HOST:PORT`` of each member. complain: takes one line about a message that
-    cannot be read.
+    cannot be read. longest: bytes of a message; the connection of a longer one is closed.
     """
 
     def __init__(
@@ -79,8 +79,10 @@ class Links:
         keys: KeyRing,
         addresses: Mapping[str, str],
         complain: Callable[[str], None],
+        longest: int = LONGEST,
     ) -> None:
         self._keys = keys
+        self._longest = longest
         self._owners = keys.owners()
         self._addresses = addresses
         self._complain = complain
@@ -103,7 +105,7 @@ class Links:
         socket.curve_server = True
         socket.curve_secretkey = self._keys.secret
         socket.curve_publickey = self._keys.own_public
-        socket.maxmsgsize = LONGEST
+        socket.maxmsgsize = self._longest
         socket.rcvhwm = QUEUE_LENGTH
         socket.heartbeat_ivl = _HEARTBEAT_MS
         socket.linger = 0

@@ -285,6 +285,16 @@ class UserReply(Message, frozen=True):
     body: bytes
 
 
+# --- coupled domains ----------------------------------------------------------------------
+
+
+class BetweenDomains(Message, frozen=True):
+    """A message about the jobs of a group (``coupled.mail``), from one controller to that
+    of another domain."""
+
+    data: bytes
+
+
 AnyMessage = (
     Hello
     | Welcome
@@ -313,10 +323,11 @@ AnyMessage = (
     | UserRequest
     | UserLeft
     | UserReply
+    | BetweenDomains
 )
 
-#: They are sent at intervals, so one may be lost.
-PLAIN = (Hello, HelloAgain, Beat)
+#: They are sent at intervals, or are asked for again, so one may be lost.
+PLAIN = (Hello, HelloAgain, Beat, BetweenDomains)
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(AnyMessage)

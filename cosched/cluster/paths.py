@@ -40,6 +40,21 @@ class DomainPaths:
     def controller_log(self) -> Path:
         return self.directory / "controller.log"
 
+    @property
+    def gate_socket(self) -> Path:
+        """Returns where the gates of Slurm's jobs connect."""
+        return self.directory / "gate.sock"
+
+    @property
+    def mates(self) -> Path:
+        """Returns the store of a coupled domain's decisions."""
+        return self.directory / "mates.sqlite"
+
+    @property
+    def peers(self) -> Path:
+        """Returns the directory of the coupled domains' keys."""
+        return self.directory / "peers"
+
     def node(self, name: str) -> Path:
         """Returns the directory of a node, which its scheduler daemon also uses."""
         return self.run_dir / name

@@ -133,6 +133,30 @@ def start_domain(
         member.leave()
 
 
+def start_coupled(paths: DomainPaths) -> None:
+    """Starts the controller of a domain whose jobs Slurm queues, on this machine."""
+    place = Place(os.uname().nodename, "")
+    words = ["--run-dir", str(paths.run_dir)]
+    controller = start_member(place, CONTROLLER_MODULE, words, paths.controller_log)
+    try:
+        controller.wait_ready()
+    except BaseException:
+        controller.end()
+        raise
+    controller.leave()
+
+
+def refuse_second(paths: DomainPaths) -> None:
+    """Makes the directory of a domain. Raises CoschedError if one is up there."""
+    lock = DaemonLock(paths.controller_lock)
+    paths.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+    if not lock.acquire():
+        raise CoschedError(
+            f"a domain is up already in {paths.run_dir}; end it with: cosched cluster down"
+        )
+    lock.release()
+
+
 def start_private(run_dir: Path, node: str) -> None:
     """Starts a domain of this machine alone, which ends when no job came for a while.
 

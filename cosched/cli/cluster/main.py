@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from cosched.cli.cluster import coupled
 from cosched.cli.groups import Group
 from cosched.cli.options import (
     domain_dir_option,
@@ -43,6 +44,7 @@ def command() -> None:
       cosched cluster status
       cosched cluster drain n3 --reason "new disk"
       cosched cluster reload
+      cosched cluster couple --config domain.toml
       cosched cluster down
     """
 
@@ -148,7 +150,7 @@ def up(
         wanted = replace(load_config(config), controller=wanted.controller, nodes=nodes)
     if allocation is not None:  # other users share its nodes
         run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _refuse_second(paths)
+    starting.refuse_second(paths)
     starting.write_domain(paths, wanted)
     if allocation is not None:
         from cosched.cluster.slurm.step import start_in_allocation
@@ -158,18 +160,6 @@ def up(
         starting.start_domain(paths, places)
     names = ", ".join(nodes) if len(nodes) <= 4 else f"{len(nodes)} nodes"
     click.echo(f"domain {wanted.name} is up: {names}")
-
-
-def _refuse_second(paths: DomainPaths) -> None:
-    from cosched.node.service.lock import DaemonLock
-
-    lock = DaemonLock(paths.controller_lock)
-    paths.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-    if not lock.acquire():
-        raise CoschedError(
-            f"a domain is up already in {paths.run_dir}; end it with: cosched cluster down"
-        )
-    lock.release()
 
 
 @command.command()
@@ -289,17 +279,28 @@ def reload(run_dir: Path) -> None:
 def keygen(run_dir: Path) -> None:
     """Make the keys that the members of domain.toml lack.
 
-    Each machine needs its own NAME.secret and all NAME.public files.
+    Each machine needs its own NAME.secret and all NAME.public files. A domain whose jobs
+    Slurm queues has one pair of keys, in RUN_DIR/domain/peers.
 
     \b
     Example:
       cosched cluster keygen
     """
+    from cosched.cluster.coupled.config import is_coupled, load_coupled
     from cosched.cluster.keys import make_keys
 
     paths = DomainPaths(run_dir)
-    made = make_keys(paths.keys, load_config(paths.config).members)
-    click.echo(f"{len(made)} keys made in {paths.keys}")
+    if is_coupled(paths.config):
+        folder = paths.peers
+        made = make_keys(folder, [load_coupled(paths.config).name])
+    else:
+        folder = paths.keys
+        made = make_keys(folder, load_config(paths.config).members)
+    click.echo(f"{len(made)} keys made in {folder}")
+
+
+for _each in (coupled.couple, coupled.gate, coupled.mates):
+    command.add_command(_each)
 
 
 def _node() -> str | None:

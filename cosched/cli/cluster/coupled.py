@@ -1,0 +1,97 @@
+"""``cosched cluster couple``, ``gate`` and ``mates``: a Slurm among coupled clusters."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from cosched.cli.options import domain_dir_option, json_option, run_dir_option
+from cosched.cluster.paths import DomainPaths
+
+
+@click.command()
+@click.option(
+    "--config",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help='A domain.toml with engine = "slurm".',
+)
+@run_dir_option
+def couple(config: Path, run_dir: Path) -> None:
+    """Start the controller of a Slurm that is coupled with other clusters.
+
+    It makes the key of this domain. Each domain needs the public keys of the others:
+    copy NAME.public between the directories RUN_DIR/domain/peers.
+
+    \b
+    Example:
+      cosched cluster couple --config domain.toml
+    """
+    from cosched.cluster import up as starting
+    from cosched.cluster.coupled.config import load_coupled
+    from cosched.cluster.keys import make_keys
+
+    loaded = load_coupled(config)
+    paths = DomainPaths(run_dir)
+    starting.refuse_second(paths)
+    if config.resolve() != paths.config.resolve():
+        paths.config.write_bytes(config.read_bytes())
+    make_keys(paths.peers, [loaded.name])
+    starting.start_coupled(paths)
+    others = ", ".join(loaded.domains)
+    click.echo(f"domain {loaded.name} is coupled with {others}")
+
+
+@click.command()
+@click.option(
+    "--python",
+    default=sys.executable,
+    help="A Python 3 that SlurmUser may run.  [default: cosched's own]",
+)
+@run_dir_option
+def gate(python: str, run_dir: Path) -> None:
+    """Print the script that slurm.conf names as PrologSlurmctld.
+
+    \b
+    Examples:
+      cosched cluster gate > /etc/slurm/cosched-gate
+      cosched cluster gate --python /usr/bin/python3
+    """
+    from cosched.cluster.coupled.config import load_coupled
+    from cosched.cluster.coupled.service import uid_of
+    from cosched.cluster.engines.slurm.front import front_script
+    from cosched.cluster.engines.slurm.reach import check_reachable
+
+    paths = DomainPaths(run_dir)
+    settings = load_coupled(paths.config).slurm
+    check_reachable(python, uid_of(settings.user), settings.user)
+    click.echo(front_script(python, paths.gate_socket, settings), nl=False)
+
+
+@click.command()
+@domain_dir_option
+@json_option
+def mates(run_dir: Path, as_json: bool) -> None:
+    """List the jobs that wait for mates in other domains, and why.
+
+    \b
+    Examples:
+      cosched cluster mates
+      cosched cluster mates --json
+    """
+    from cosched.cluster.client import Client
+
+    node = os.environ.get("COSCHED_NODE") or os.uname().nodename
+    with Client.connect(run_dir, node) as client:
+        found = client.mates()
+    if as_json:
+        click.echo(json.dumps({"mates": found}))
+        return
+    if not found:
+        click.echo("no job waits for a mate")
+    for each in found:
+        click.echo(f"{each['job']} {each['group']}: {each['why']}")

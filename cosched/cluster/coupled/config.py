@@ -1,0 +1,202 @@
+"""Reads ``domain.toml`` of a domain whose jobs Slurm queues."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from cosched.cluster.engines.slurm.settings import SlurmSettings
+from cosched.core.cluster.coupling.groups import Rights
+from cosched.core.cluster.coupling.settings import (
+    CouplingSettings,
+    Patience,
+    Scheme,
+    WhenDown,
+)
+from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S, parse_duration
+from cosched.documents import read_toml
+
+#: ``engine`` in domain.toml; without it the domain has nodes of its own.
+SLURM = "slurm"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_UNLIMITED = "never"
+
+
+class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A table of the file. Durations are texts with their unit."""
+
+
+class _Slurm(_Table, frozen=True):
+    conf: str = ""
+    user: str = "slurm"
+    poll: str = "2s"
+    command: str = "10s"
+    try_: str = msgspec.field(default="5s", name="try")
+    lease: str = "1h"
+    retry: str = "60s"
+    then: str = "start"
+    cannot_yield: str = "refuse"
+
+
+class _Coupling(_Table, frozen=True):
+    listen: str
+    domains: dict[str, str]
+    users: dict[str, str] = {}
+    same_names: tuple[str, ...] = ()
+    scheme: Literal["hold", "yield"] = "hold"
+    release: str = "20min"
+    held_cap: float = 1.0
+    yield_cap: int | None = None
+    yield_wait: str = "30s"
+    release_wait: str = "60s"
+    raise_by: int = 0
+    when_down: Literal["start", "hold", "yield"] = "start"
+    down_hold: str = "10min"
+    unknown: str = "10min"
+    answer: str = "5s"
+    again: str = "15s"
+
+
+class _Document(_Table, frozen=True):
+    name: str
+    engine: Literal["slurm"]
+    coupling: _Coupling
+    slurm: _Slurm = _Slurm()
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """How long a job does not get nodes after it gave them back: because it yielded, or
+    because its hold had lasted too long. Seconds."""
+
+    yield_s: float = 30.0
+    release_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class CoupledConfig:
+    """A coupled domain. listen: ``HOST:PORT`` for other domains; domains: their addresses
+    by name."""
+
+    name: str
+    listen: str
+    domains: Mapping[str, str]
+    rights: Rights
+    settings: CouplingSettings
+    waits: Waits
+    slurm: SlurmSettings
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """``HOST:PORT`` of all domains by name."""
+        return {self.name: self.listen, **self.domains}
+
+
+def is_coupled(path: Path) -> bool:
+    """Returns whether this ``domain.toml`` is of a domain whose jobs Slurm queues."""
+    return path.exists() and read_toml(path).get("engine") == SLURM
+
+
+def load_coupled(path: Path) -> CoupledConfig:
+    """Reads the file. CoschedError names the file and what is wrong in it."""
+    try:
+        return parse_coupled(read_toml(path))
+    except CoschedError as error:
+        raise CoschedError(f"{path}: {error}") from None
+
+
+def parse_coupled(document: Mapping[str, Any]) -> CoupledConfig:
+    """Returns the configuration of a parsed file. Raises CoschedError for a mistake."""
+    try:
+        raw = msgspec.convert(document, _Document)
+    except msgspec.ValidationError as error:
+        raise CoschedError(str(error)) from None
+    coupling = raw.coupling
+    for name, address in {raw.name: coupling.listen, **coupling.domains}.items():
+        _check_member(name, address)
+    if raw.name in coupling.domains:
+        raise CoschedError(f"coupling.domains: {raw.name} is this domain")
+    if not coupling.domains:
+        raise CoschedError("coupling.domains: name at least one other domain")
+    return CoupledConfig(
+        raw.name,
+        coupling.listen,
+        dict(coupling.domains),
+        _rights(coupling),
+        _settings(coupling),
+        Waits(
+            _seconds("coupling.yield_wait", coupling.yield_wait),
+            _seconds("coupling.release_wait", coupling.release_wait),
+        ),
+        _slurm(raw.slurm),
+    )
+
+
+def _check_member(name: str, address: str) -> None:
+    host, _, port = address.rpartition(":")
+    if not _NAME.fullmatch(name):
+        raise CoschedError(f"coupling.domains: '{name}' cannot be the name of a domain")
+    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+        raise CoschedError(f"coupling.domains.{name}: '{address}' is not HOST:PORT")
+
+
+def _rights(coupling: _Coupling) -> Rights:
+    users = {}
+    for theirs, own in coupling.users.items():
+        domain, slash, user = theirs.partition("/")
+        if not slash or domain not in coupling.domains or not user:
+            raise CoschedError(
+                f"coupling.users: '{theirs}' is not DOMAIN/USER of a coupled domain"
+            )
+        users[domain, user] = own
+    for name in coupling.same_names:
+        if name not in coupling.domains:
+            raise CoschedError(f"coupling.same_names: '{name}' is not in coupling.domains")
+    return Rights(users, frozenset(coupling.same_names))
+
+
+def _settings(coupling: _Coupling) -> CouplingSettings:
+    never = coupling.release == _UNLIMITED
+    return CouplingSettings(
+        scheme=Scheme(coupling.scheme),
+        release_ns=None if never else _ns("coupling.release", coupling.release),
+        held_cap=coupling.held_cap,
+        yield_cap=coupling.yield_cap,
+        raise_by=coupling.raise_by,
+        pause_ns=_ns("coupling.release_wait", coupling.release_wait),
+        when_down=WhenDown(coupling.when_down),
+        down_hold_ns=_ns("coupling.down_hold", coupling.down_hold),
+        unknown_ns=_ns("coupling.unknown", coupling.unknown),
+        patience=Patience(
+            answer_ns=_ns("coupling.answer", coupling.answer),
+            retry_ns=_ns("coupling.again", coupling.again),
+        ),
+    )
+
+
+def _slurm(raw: _Slurm) -> SlurmSettings:
+    return SlurmSettings(
+        conf=raw.conf,
+        user=raw.user,
+        poll_s=_seconds("slurm.poll", raw.poll),
+        command_s=_seconds("slurm.command", raw.command),
+        try_s=_seconds("slurm.try", raw.try_),
+        lease_s=_seconds("slurm.lease", raw.lease),
+        retry_s=_seconds("slurm.retry", raw.retry),
+        then=raw.then,
+        cannot_yield=raw.cannot_yield,
+    )
+
+
+def _ns(what: str, text: str) -> int:
+    return parse_duration(text, what)
+
+
+def _seconds(what: str, text: str) -> float:
+    return parse_duration(text, what) / NS_PER_S

@@ -1,0 +1,102 @@
+"""Answers users and operators of a coupled domain: which jobs wait for mates, and why."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from cosched.cluster.answers import MateInfo
+from cosched.cluster.desk import Desk, Person
+from cosched.core.cluster.coupling.machine import Coupling
+from cosched.core.cluster.coupling.state import Member, Stage
+from cosched.core.cluster.coupling.why import Moment, reason, sentence
+from cosched.core.units import NS_PER_S
+
+
+class Window:
+    """A socket at ``path`` for requests about ``coupling``. stop: ends the controller."""
+
+    def __init__(
+        self,
+        path: Path,
+        coupling: Coupling,
+        now_ns: Callable[[], int],
+        stop: Callable[[], None],
+    ) -> None:
+        self._desk = Desk(path, lambda person: _Caller(self, person))
+        self._coupling = coupling
+        self._now_ns = now_ns
+        self._stop = stop
+
+    async def open(self) -> None:
+        """Starts to listen."""
+        await self._desk.open()
+
+    async def close(self) -> None:
+        """Stops listening."""
+        await self._desk.close()
+
+    def mates(self) -> list[MateInfo]:
+        """Returns the jobs with mates that wait, by submission."""
+        now_ns = self._now_ns()
+        return [self._info(member, now_ns) for member in self._coupling.waiting]
+
+    def stop(self) -> None:
+        """Ends the controller; the jobs stay in Slurm."""
+        self._stop()
+
+    def _info(self, member: Member, now_ns: int) -> MateInfo:
+        return MateInfo(
+            job=member.number,
+            group=member.group.name,
+            user=member.user,
+            state=member.stage.value,
+            nodes=member.size,
+            held=member.stage is not Stage.QUEUING,
+            since_s=round((now_ns - member.since_ns) / NS_PER_S, 3),
+            yields=member.yields,
+            why=explain(member, self._coupling.name, now_ns),
+        )
+
+
+def explain(member: Member, own: str, now_ns: int) -> str:
+    """Returns one line: what a job of the domain ``own`` waits for."""
+    moment = Moment(now_ns, time.time_ns())
+    return sentence(reason(member, own, moment), _clock)
+
+
+def _clock(wall_ns: int) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(wall_ns / NS_PER_S))
+
+
+class _Request(msgspec.Struct):
+    do: str
+
+
+class _Caller:
+    """One connection."""
+
+    def __init__(self, window: Window, person: Person) -> None:
+        self._window = window
+        self._person = person
+
+    async def answer(self, body: bytes) -> bytes:
+        try:
+            wanted = msgspec.json.decode(body, type=_Request).do
+        except msgspec.MsgspecError:
+            wanted = ""
+        if wanted == "mates":
+            return msgspec.json.encode({"ok": self._window.mates()})
+        if wanted == "down":
+            if self._person.uid not in (0, os.geteuid()):
+                return b'{"error": "only root and the controller\'s user may end it"}'
+            self._window.stop()
+            return b'{"ok": {"ended_jobs": []}}'
+        return b'{"error": "this domain answers only mates and down; Slurm has its jobs"}'
+
+    def leave(self) -> None:
+        """Nothing is kept for a connection."""

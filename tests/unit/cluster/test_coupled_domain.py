@@ -1,0 +1,378 @@
+"""The driver of a coupled domain with an engine of the test: two domains in one process."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+
+import pytest
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+from cosched.cluster.coupled.config import parse_coupled
+from cosched.cluster.coupled.domain import CoupledDomain
+from cosched.cluster.coupled.memory import Memory
+from cosched.cluster.coupled.window import explain
+from cosched.cluster.engines.interface import (
+    Cancelled,
+    Capacity,
+    Ended,
+    GaveBack,
+    NotReady,
+    PairedJob,
+    Reached,
+    Ready,
+    Started,
+    Submitted,
+    Tried,
+)
+from cosched.cluster.engines.mates import parse_mates, read_comment
+from cosched.core.cluster.coupling.state import Stage
+from cosched.core.errors import CoschedError
+from tests.places import ROOT
+
+NAMES = ("a", "b")
+
+
+class Engine:
+    """A queue of ``nodes`` nodes that starts jobs in their order."""
+
+    def __init__(self, nodes):
+        self.nodes = nodes
+        self.report = None
+        self.queue, self.ready, self.running, self.refused = {}, {}, {}, {}
+        self.resting, self.mates, self.places = set(), {}, {}
+        self.gone = []
+
+    @property
+    def free(self):
+        return self.nodes - sum(self.ready.values()) - sum(self.running.values())
+
+    def submit(self, number, size=1, text="mate=g@b", own="a"):
+        mates = parse_mates(text, own, [name for name in NAMES if name != own])
+        job = PairedJob(number, 1000, "anna", mates, size, None, 0)
+        self.report(Submitted(job))
+        self.queue[number] = size
+        self.offer()
+
+    def offer(self):
+        for number, size in list(self.queue.items()):
+            if number not in self.resting and size <= self.free:
+                self.ready[number] = self.queue.pop(number)
+                self.report(Ready(number, f"n{number}"))
+
+    def end(self, number):
+        del self.running[number]
+        self.report(Ended(number, "COMPLETED"))
+        self.offer()
+
+    def go(self, number, mates=()):
+        if number in self.ready:
+            self.mates[number] = list(mates)
+            self.running[number] = self.ready.pop(number)
+            self.gone.append(number)
+            asyncio.get_running_loop().call_soon(self.report, Started(number, 0))
+
+    def give_back(self, number, wait_s):
+        if number in self.ready:
+            self.queue[number] = self.ready.pop(number)
+            self.resting.add(number)
+            loop = asyncio.get_running_loop()
+            loop.call_soon(self.report, GaveBack(number))
+            loop.call_later(wait_s, self.wake, number)
+
+    def try_now(self, number):
+        asyncio.get_running_loop().call_soon(self._try, number)
+
+    def _try(self, number):
+        if number in self.queue and self.queue[number] <= self.free:
+            self.resting.discard(number)
+            self.ready[number] = self.queue.pop(number)
+            self.report(Ready(number, f"n{number}"))
+        ready = number in self.ready
+        self.report(Tried(number, ready, "", None if ready else 60.0))
+
+    def wake(self, number):
+        self.resting.discard(number)
+        self.offer()
+
+    def refuse(self, number, reason):
+        self.refused[number] = reason
+
+    def cancel(self, number, reason):
+        raise AssertionError("nothing here cancels jobs")
+
+    def set_priority(self, number, places):
+        self.places[number] = places
+
+
+class Pair:
+    """Two coupled domains. lost: no message arrives."""
+
+    def __init__(self, folder, **coupling):
+        self.folder = folder
+        self.coupling = {"same_names": list(NAMES), "again": "100ms", **coupling}
+        self.engines = {name: Engine(4) for name in NAMES}
+        self.domains = {}
+        self.lost = False
+        self.log = []
+        for name in NAMES:
+            self.start(name)
+
+    def start(self, name):
+        (other,) = set(NAMES) - {name}
+        config = parse_coupled(
+            {
+                "name": name,
+                "engine": "slurm",
+                "coupling": {
+                    "listen": "localhost:1",
+                    "domains": {other: "localhost:2"},
+                    **{**self.coupling, "same_names": [other]},
+                },
+            }
+        )
+
+        class Mail:
+            def send(_, to, message):
+                if not self.lost and to in self.domains:
+                    loop = asyncio.get_running_loop()
+                    loop.call_soon(self.domains[to].receive, name, message)
+
+        memory = Memory(self.folder / f"{name}.sqlite")
+        engine = self.engines[name]
+        domain = CoupledDomain(config, engine, Mail(), memory, self.log.append)
+        engine.report = domain.report
+        self.domains[name] = domain
+        domain.report(Capacity(4))
+        for number, size in [*engine.queue.items(), *engine.ready.items()]:
+            mates = parse_mates(f"mate=g@{other}", name, [other])
+            domain.report(Submitted(PairedJob(number, 1000, "anna", mates, size, None, 0)))
+        for number in engine.ready:
+            domain.report(Ready(number, f"n{number}"))
+        domain.report(Reached(True))
+
+    def stop(self, name):
+        domain = self.domains.pop(name)
+        domain.close()
+        self.engines[name].report = lambda event: None
+
+    def stage(self, name, number):
+        return self.domains[name].coupling.state.members[number].stage
+
+    def why(self, name, number):
+        state = self.domains[name].coupling.state
+        return explain(state.members[number], name, state.now_ns)
+
+
+async def until(condition, what, within_s=20.0):
+    loop = asyncio.get_running_loop()
+    end = loop.time() + within_s
+    while not condition():
+        assert loop.time() < end, what
+        await asyncio.sleep(0.01)
+
+
+def scenario(test):
+    """Runs an async test in a loop of its own."""
+
+    def run(tmp_path):
+        asyncio.run(test(tmp_path))
+
+    run.__name__ = test.__name__
+    return run
+
+
+@scenario
+async def test_pair_starts_together(tmp_path):
+    pair = Pair(tmp_path)
+    a, b = pair.engines.values()
+    await asyncio.sleep(0.05)
+    a.submit(1)
+    await until(lambda: pair.stage("a", 1) is Stage.HOLDING, "a holds")
+    assert a.gone == []
+    assert re.fullmatch(
+        r"ready, holds 1 node since 0 s for g@b: b does not have its group; "
+        r"released at \d\d:\d\d:\d\d",
+        pair.why("a", 1),
+    )
+    b.submit(7, text="mate=g@a", own="b")
+    await until(lambda: (a.gone, b.gone) == ([1], [7]), "both start")
+    assert (a.mates, b.mates) == ({1: [("b", "7@n7")]}, {7: [("a", "1@n1")]})
+    a.end(1)
+    assert pair.stage("a", 1) is Stage.OVER
+
+
+@scenario
+async def test_yielded_job_is_tried_when_its_mate_is_ready(tmp_path):
+    pair = Pair(tmp_path, scheme="yield", yield_wait="1h", again="1h", raise_by=3)
+    a, b = pair.engines.values()
+    await asyncio.sleep(0.05)
+    a.submit(1)
+    await until(lambda: 1 in a.resting, "a yields")
+    b.submit(7, text="mate=g@a", own="b")
+    await until(lambda: (a.gone, b.gone) == ([1], [7]), "both start")
+    assert pair.domains["a"].coupling.counts.yields == 1
+    assert a.places == {1: 3}
+
+
+@scenario
+async def test_mate_that_finds_no_nodes_is_waited_for(tmp_path):
+    pair = Pair(tmp_path)
+    a, b = pair.engines.values()
+    await asyncio.sleep(0.05)
+    b.running[99] = 4
+    b.submit(7, text="mate=g@a", own="b")
+    a.submit(1)
+    await until(lambda: pair.stage("a", 1) is Stage.HOLDING, "a holds")
+    del b.running[99]
+    b.offer()
+    await until(lambda: (a.gone, b.gone) == ([1], [7]), "both start")
+
+
+@scenario
+async def test_hold_ends_after_its_lease(tmp_path):
+    pair = Pair(tmp_path, release="200ms", release_wait="100ms", again="1h")
+    a, _ = pair.engines.values()
+    await asyncio.sleep(0.05)
+    a.submit(1)
+    await until(lambda: 1 in a.resting, "the nodes are released")
+    await until(lambda: 1 in a.ready, "it holds again")
+    assert a.gone == []
+
+
+@scenario
+async def test_job_that_lost_its_nodes_is_not_started_alone(tmp_path):
+    pair = Pair(tmp_path)
+    a, b = pair.engines.values()
+    await asyncio.sleep(0.05)
+    a.submit(1)
+    await until(lambda: pair.stage("a", 1) is Stage.HOLDING, "a holds")
+    a.queue[1] = a.ready.pop(1)
+    a.resting.add(1)
+    a.report(NotReady(1, "requeued"))
+    assert pair.stage("a", 1) is Stage.QUEUING
+    a.running[99] = 4
+    b.submit(7, text="mate=g@a", own="b")
+    await until(lambda: pair.stage("b", 7) is Stage.HOLDING, "b holds")
+    assert (a.gone, b.gone) == ([], [])
+    del a.running[99]
+    a.wake(1)
+    await until(lambda: (a.gone, b.gone) == ([1], [7]), "both start")
+
+
+@scenario
+async def test_mate_of_a_cancelled_job_does_not_wait(tmp_path):
+    pair = Pair(tmp_path)
+    a, b = pair.engines.values()
+    await asyncio.sleep(0.05)
+    a.submit(1)
+    await until(lambda: pair.stage("a", 1) is Stage.HOLDING, "a holds")
+    del a.ready[1]
+    a.report(Cancelled(1, "CANCELLED"))
+    b.submit(7, text="mate=g@a", own="b")
+    await until(lambda: b.gone == [7], "b starts")
+
+
+@scenario
+async def test_domain_that_is_down(tmp_path):
+    pair = Pair(tmp_path, when_down="start", answer="2s")
+    a, _ = pair.engines.values()
+    await asyncio.sleep(0.05)
+    pair.lost = True
+    a.submit(1)
+    await until(lambda: a.gone == [1], "a starts alone")
+    assert pair.domains["a"].coupling.counts.started_alone == 1
+
+
+@scenario
+async def test_second_job_of_a_group_and_disputed_groups_are_refused(tmp_path):
+    pair = Pair(tmp_path)
+    a, b = pair.engines.values()
+    await asyncio.sleep(0.05)
+    a.submit(1)
+    a.submit(2)
+    assert "group 'g'" in a.refused[2]
+    b.submit(7, text="mate=g@a,within=60s", own="b")
+    await until(lambda: a.refused.keys() | b.refused.keys() > {2}, "the group is disputed")
+    assert (a.gone, b.gone) == ([], [])
+
+
+@scenario
+async def test_controller_that_was_killed_continues(tmp_path):
+    pair = Pair(tmp_path)
+    a, b = pair.engines.values()
+    await asyncio.sleep(0.05)
+    a.submit(1)
+    await until(lambda: pair.stage("a", 1) is Stage.HOLDING, "a holds")
+    pair.stop("a")
+    b.submit(7, text="mate=g@a", own="b")
+    await asyncio.sleep(0.1)
+    pair.start("a")
+    await until(lambda: (a.gone, b.gone) == ([1], [7]), "both start")
+
+
+@scenario
+async def test_start_that_was_decided_happens_after_a_kill(tmp_path):
+    pair = Pair(tmp_path)
+    a, b = pair.engines.values()
+    await asyncio.sleep(0.05)
+    a.submit(1)
+    orders = []
+    a.go = lambda number, _mates: orders.append(number)  # lost with the controller
+    b.submit(7, text="mate=g@a", own="b")
+    await until(lambda: orders == [1] and b.gone == [7], "both are told to go")
+    pair.stop("a")
+    del a.go
+    pair.start("a")
+    await until(lambda: a.gone == [1], "a starts, too")
+
+
+def test_configuration_of_the_guide():
+    page = (ROOT / "docs" / "coupling.md").read_text()
+    (text,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    config = parse_coupled(tomllib.loads(text))
+    assert config.domains == {"eureka": "10.0.0.2:7580"}
+    comment = re.search(r"#SBATCH --comment=(.*)", page)[1]
+    assert read_comment(comment, config.name, config.domains).group == "climate7"
+
+
+@pytest.mark.parametrize(
+    ("change", "about"),
+    [
+        ({"name": "a b"}, "'a b' cannot be the name"),
+        ({"colour": 1}, "unknown field `colour`"),
+        ({"coupling": {"listen": "x", "domains": {"b": "h:1"}}}, "'x' is not HOST:PORT"),
+        ({"coupling": {"listen": "h:1", "domains": {}}}, "at least one other domain"),
+        ({"coupling": {"listen": "h:1", "domains": {"a": "h:1"}}}, "a is this domain"),
+        (
+            {"coupling": {"listen": "h:1", "domains": {"b": "h:1"}, "scheme": "x"}},
+            "coupling.scheme",
+        ),
+        (
+            {"coupling": {"listen": "h:1", "domains": {"b": "h:1"}, "release": "5"}},
+            "coupling.release: '5' is not a duration",
+        ),
+        (
+            {"coupling": {"listen": "h:1", "domains": {"b": "h:1"}, "users": {"x": "y"}}},
+            "'x' is not DOMAIN/USER",
+        ),
+        ({"slurm": {"then": "stop"}}, "then 'stop'"),
+        ({"slurm": {"poll": "0s"}}, "poll_s 0"),
+    ],
+)
+def test_wrong_configuration_is_one_line(change, about):
+    good = {
+        "name": "a",
+        "engine": "slurm",
+        "coupling": {"listen": "h:1", "domains": {"b": "h:2"}},
+    }
+    parse_coupled(good)
+    with pytest.raises(CoschedError) as caught:
+        parse_coupled({**good, **change})
+    assert about in str(caught.value)
+    assert "\n" not in str(caught.value)
