@@ -54,6 +54,7 @@ class Steered:
         self.socket = slurm.cluster.folder / "gate.sock"
         self.lines = SimpleQueue()
         self.past = []
+        self.unread = []
         self._process = None
 
     def start(self):
@@ -81,7 +82,8 @@ class Steered:
         self._process.stdin.close()
 
     def revive(self):
-        """Starts what a failed test has left dead."""
+        """Starts what a failed test has left dead, and forgets its events."""
+        self.unread.clear()
         if not self.slurm.has_controller:
             self.slurm.start_controller()
         if self._process.poll() is not None:
@@ -97,7 +99,20 @@ class Steered:
         self._process.stdin.flush()
 
     def expect(self, kind, number=None, within_s=DEADLINE_S, others=(), **fields):
-        """Waits for an event, or one of ``others``; ``past`` keeps those before it."""
+        """Waits for an event, or one of ``others``, that no test has awaited yet. ``past``
+        keeps all events."""
+
+        def fits(name, event):
+            return (
+                name in (kind, *others)
+                and number in (None, event.get("number", _of_job(event)))
+                and all(event[key] == value for key, value in fields.items())
+            )
+
+        for each in self.unread:
+            if fits(*each):
+                self.unread.remove(each)
+                return each[1]
         deadline = time.monotonic() + within_s
         while True:
             try:
@@ -107,12 +122,9 @@ class Steered:
                 raise AssertionError(f"no {kind} {number} {fields}; last: {seen}") from None
             name, event = json.loads(line)
             self.past.append((name, event))
-            if (
-                name in (kind, *others)
-                and number in (None, event.get("number", _of_job(event)))
-                and all(event[key] == value for key, value in fields.items())
-            ):
+            if fits(name, event):
                 return event
+            self.unread.append((name, event))
 
     def sbatch(self, *options, mate=True, script="date +%s.%N; sleep 1"):
         """Submits a job with a mate; returns its number."""
@@ -225,6 +237,8 @@ def al(pair):
 
 @pytest.fixture
 def both(pair):
+    for steered in pair:
+        steered.revive()
     yield pair
     for steered in pair:
         steered.end_all()
