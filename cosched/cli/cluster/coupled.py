@@ -22,7 +22,7 @@ from cosched.cluster.paths import DomainPaths
 )
 @run_dir_option
 def couple(config: Path, run_dir: Path) -> None:
-    """Start the controller of a Slurm that is coupled with other clusters.
+    """Start the controller of a Slurm among coupled clusters.
 
     It makes the key of this domain. Each domain needs the public keys of the others:
     copy NAME.public between the directories RUN_DIR/domain/peers.
