@@ -143,8 +143,9 @@ def both(coupled):
         domain.stop()
 
 
-def starts_together(both, jobs, within_s=90.0):
-    """Waits for the pairs (job of al, job of be); returns how far apart they started."""
+def starts_together(both, jobs, within_s=90.0, apart_s=2.0):
+    """Waits for the pairs (job of al, job of be); returns how far apart they started, each
+    job once."""
     al, be = both
     try:
         until(
@@ -159,7 +160,7 @@ def starts_together(both, jobs, within_s=90.0):
     for one, two in jobs:
         (first,), (second,) = al.times(one), be.times(two)
         apart.append(abs(first - second))
-    assert max(apart) < 2.0, apart
+    assert max(apart) < apart_s, apart
     return apart
 
 
@@ -203,7 +204,8 @@ def test_controllers_are_killed_while_pairs_wait(both):
     for domain in (al, be, al, be):
         domain.stop(kill=True)
         domain.start()
-    starts_together(both, pairs)
+    # A start that was decided before a kill follows after the restart.
+    starts_together(both, pairs, apart_s=15.0)
 
 
 @pytest.mark.long
@@ -214,7 +216,7 @@ def test_slurmctld_is_killed_while_pairs_wait(both):
     al.slurm.kill_controller()
     two = be.sbatch("s1", "--nodes=2")
     al.slurm.start_controller()
-    starts_together(both, [(one, two)])
+    starts_together(both, [(one, two)], apart_s=15.0)
 
 
 def test_domain_that_is_down(both):
