@@ -63,6 +63,22 @@ def test_a_waiting_job_moves_to_a_row_that_can_start_it():
     assert starts(queue, 5) == {3: NODES}
 
 
+def test_job_behind_a_moved_one_starts_once():
+    """It starts in its own row as soon as the job before it moves to another row."""
+    queue = make(3, "fcfs")
+    for number, size, walltime in ((1, 1, 10), (2, 4, HOUR), (3, 4, HOUR)):
+        submit(queue, number, size, walltime)
+        starts(queue)
+    submit(queue, 4, 4)
+    submit(queue, 5, 1)
+    assert starts(queue) == {}
+    queue.handle(JobEnded(5, 2))
+    queue.handle(JobEnded(5, 3))
+    started = [c.job.number for c in queue.handle(Ticked(5)) if isinstance(c, StartJob)]
+    assert sorted(started) == [4, 5]
+    assert queue.waiting == []
+
+
 def test_a_recovered_job_takes_a_row_in_which_its_nodes_are_free():
     queue = make(rows=2)
     for number in (1, 2):

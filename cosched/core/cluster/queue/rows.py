@@ -439,6 +439,8 @@ class SharedQueue:
         idle = self._idle_rows()
         for job in sorted(self._sharing(), key=arrival) if idle else []:
             old = self._row[job.number]
+            if old.scheduler.job(job.number) is None:
+                continue  # it started in its row when a job before it moved
             for row in idle:
                 if row is not old and job.size <= row.scheduler.free:
                     old.handle(JobCancelled(now_ns, job.number))
