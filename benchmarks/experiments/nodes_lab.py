@@ -22,6 +22,7 @@ from typing import Any
 
 from benchmarks.experiments.endings import in_one_line
 from benchmarks.experiments.section import rewrite
+from benchmarks.options import bench_parser
 from cosched.bench.run.arms import Arm, Setup, parse_arms
 from cosched.bench.run.bench import BenchOptions, run_bench
 from cosched.bench.run.testbed import TestbedOptions
@@ -172,11 +173,7 @@ def all_rows(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def parse(words: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="dev bench nodes_lab",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = bench_parser("nodes_lab", __doc__)
     add = parser.add_argument
     add("--out", type=Path, required=True, help="folder for what is made")
     add("--docs", type=Path, help="page to write the table into")

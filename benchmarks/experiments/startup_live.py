@@ -33,6 +33,7 @@ from benchmarks.experiments.endings import in_one_line
 from benchmarks.experiments.startup.documents import Point, document
 from benchmarks.experiments.startup.live import beside
 from benchmarks.experiments.startup.plans import TITLES
+from benchmarks.options import bench_parser
 from cosched.bench.workload.build import build_program
 from cosched.cluster.agent.steps import (
     OBJECT,
@@ -287,12 +288,7 @@ def figure_of(
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="scripts/dev bench startup_live",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="example: %(prog)s --out FOLDER --nodes 8,16 --repeat 5",
-    )
+    parser = bench_parser("startup_live", __doc__, "--out FOLDER --nodes 8,16 --repeat 5")
     add = parser.add_argument
     add("--nodes", default="8,16,31", help="(8,16,31)")
     add("--repeat", type=int, default=3, help="starts of each point (3)")

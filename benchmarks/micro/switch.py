@@ -16,7 +16,6 @@ Each runs with weights (proportional) and quotas (strict).
 
 from __future__ import annotations
 
-import argparse
 import json
 import mmap
 import os
@@ -31,6 +30,7 @@ from pathlib import Path
 from rich.progress import Progress
 
 from benchmarks.micro.load import register, spin, start
+from benchmarks.options import bench_parser
 from cosched.core.node.settings import Settings
 from cosched.linux.cgroups.cgroupfs import hierarchies, move, own_base
 from cosched.node.service.start import NodeOptions, start_node
@@ -144,11 +144,7 @@ def summarise(values: list[float]) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="dev bench switch",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = bench_parser("switch", __doc__)
     parser.add_argument("--samples", type=int, default=100, help="for each combination")
     parser.add_argument("--dom", type=int, default=4, help="jobs on the CPU (default 4)")
     parser.add_argument(

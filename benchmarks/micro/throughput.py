@@ -6,7 +6,6 @@ run once. Meanwhile ``cosched queue`` runs again and again. The nodes are those 
 
 from __future__ import annotations
 
-import argparse
 import collections
 import itertools
 import json
@@ -25,6 +24,7 @@ from pathlib import Path
 from rich.progress import Progress
 
 from benchmarks.domain_lab import crowded_domain
+from benchmarks.options import bench_parser
 from cosched.cluster.client import Client, make_submission
 from cosched.cluster.config import QueueSettings
 from cosched.core.errors import CoschedError
@@ -187,12 +187,7 @@ def measure(run_dir: Path, plan: Plan) -> dict[str, float]:
 
 def main() -> None:
     """Runs the benchmark."""
-    options = argparse.ArgumentParser(
-        prog="scripts/dev bench throughput",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="example: scripts/dev bench throughput --jobs 10000 --nodes 8 --per-node 16",
-    )
+    options = bench_parser("throughput", __doc__, "--jobs 10000 --nodes 8 --per-node 16")
     options.add_argument("--jobs", type=int, default=1000, help="(1000)")
     options.add_argument("--seconds", type=float, default=1.0, help="of each job (1)")
     options.add_argument("--nodes", type=int, default=8, help="(8)")

@@ -27,6 +27,7 @@ from pathlib import Path
 from rich.progress import Progress
 
 from benchmarks.experiments.endings import in_one_line
+from benchmarks.options import bench_parser
 from cosched.bench.workload.build import build_program
 from cosched.bench.workload.file import JobInstance, Workload, load_workload
 from cosched.cluster.config import PORT, DomainConfig, QueueSettings
@@ -204,12 +205,7 @@ def text(found: Mapping[str, Mapping[str, float]]) -> str:
 
 def main() -> None:
     """Runs the benchmark."""
-    options = argparse.ArgumentParser(
-        prog="scripts/dev bench together",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="example: scripts/dev bench together --several 2 --repeats 5",
-    )
+    options = bench_parser("together", __doc__, "--several 2 --repeats 5")
     options.add_argument("--workload", type=Path, default=WORKLOAD, help="(wavefront4)")
     options.add_argument("--several", type=int, default=2, help="jobs a node takes (2)")
     options.add_argument("--repeats", type=int, default=3, help="(3)")

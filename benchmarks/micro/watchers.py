@@ -7,7 +7,6 @@ tasks only sleep take turns. Each part is measured after its programs have start
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import signal
@@ -25,6 +24,7 @@ from rich.progress import track
 from benchmarks.micro.load import idle, start
 from benchmarks.micro.observing import on_a_terminal, scrape_once, scraped
 from benchmarks.micro.shim import positive
+from benchmarks.options import bench_parser
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import Settings
 from cosched.node.service.lock import lock_holder
@@ -123,11 +123,7 @@ def measure(jobs: int, seconds: float, settle_s: float) -> list[Share]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="dev bench watchers",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = bench_parser("watchers", __doc__)
     parser.add_argument("--jobs", type=positive, default=4, help="(default 4)")
     parser.add_argument("--seconds", type=float, default=30.0, help="a part (default 30)")
     parser.add_argument(

@@ -33,6 +33,8 @@ import venv
 from pathlib import Path
 from typing import Any
 
+from benchmarks.options import bench_parser
+
 ACCASIM = "accasim==1.1.3"
 ROOT = Path(__file__).parents[2]
 HEARD = "exec_after_completion"
@@ -202,11 +204,7 @@ def _medians(runs: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="dev bench accasim",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = bench_parser("accasim", __doc__)
     parser.add_argument("trace", type=Path, help="a log: TRACE.swf or TRACE.swf.gz")
     parser.add_argument("--repeat", type=int, default=3, help="of each (default 3)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all here")

@@ -8,7 +8,6 @@ length are runs of one program. Nothing here depends on chance or on the machine
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -17,6 +16,7 @@ from statistics import fmean
 
 from rich.progress import track
 
+from benchmarks.options import bench_parser
 from cosched.core.node.knowledge import Expectation
 from cosched.core.node.settings import USUAL, Order, Settings
 from cosched.core.units import NS_PER_MS, NS_PER_S
@@ -142,11 +142,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="dev bench adapting",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = bench_parser("adapting", __doc__)
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all here")
     options = parser.parse_args()
     rows = [compare(mix) for mix in track(MIXES, "mixes", transient=True)]

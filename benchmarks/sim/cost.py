@@ -9,7 +9,6 @@ machine may be slow for as long as a row takes.
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 import tracemalloc
@@ -19,6 +18,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import track
 
+from benchmarks.options import bench_parser
 from cosched.core.units import NS_PER_S
 from cosched.sim.logs.generate import Recipe, generate
 from cosched.sim.logs.swf import read_swf
@@ -151,11 +151,7 @@ def draw(tables: dict[str, list[Cost]], path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="dev bench cost",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = bench_parser("cost", __doc__)
     parser.add_argument("trace", type=Path, nargs="?", help="a log to measure besides")
     parser.add_argument("--repeat", type=int, default=3, help="of each (default 3)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all here")

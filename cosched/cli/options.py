@@ -222,6 +222,17 @@ def complete_paths(
     return [CompletionItem(begun, type="file")]
 
 
+def program_argument(function: F) -> F:
+    """The program of a job and its arguments, as ``argv``."""
+    return click.argument(
+        "argv",
+        nargs=-1,
+        type=click.UNPROCESSED,
+        metavar="PROGRAM [ARGS]...",
+        shell_complete=complete_paths,
+    )(function)
+
+
 def complete_jobs(
     ctx: click.Context, _param: click.Parameter, begun: str
 ) -> list[CompletionItem]:

@@ -36,6 +36,7 @@ from typing import Any
 
 from benchmarks.experiments.endings import in_one_line
 from benchmarks.experiments.hold_yield.report import draw, table
+from benchmarks.options import bench_parser
 from cosched.core.cluster.coupling.settings import CouplingSettings, Scheme
 from cosched.core.units import NS_PER_S
 from cosched.sim.coupled.pairs import VICINITY_NS, by_share, by_vicinity
@@ -213,11 +214,7 @@ def means(ended: Sequence[Ended]) -> list[dict[str, Any]]:
 
 
 def parse(words: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="dev bench hold_yield",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = bench_parser("hold_yield", __doc__)
     parser.add_argument("trace", type=Path, nargs="?", help="the compute machine's log")
     parser.add_argument("--load", type=float, default=0.55, help="of it (default 0.55)")
     parser.add_argument(

@@ -46,6 +46,7 @@ from benchmarks.experiments.malleable.tables import (
     table_of_figure_14,
 )
 from benchmarks.experiments.section import rewrite
+from benchmarks.options import bench_parser
 from cosched.sim.malleable.runs import MalleableOutcome, carry_out
 from cosched.sim.parallel import Outcome, carry_out_all
 from cosched.sim.progress import open_progress
@@ -56,11 +57,7 @@ FULL, QUICK = (100, 10_000), (2, 500)
 
 
 def parse(words: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="dev bench malleable",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = bench_parser("malleable", __doc__)
     parser.add_argument(
         "figures", nargs="*", metavar="FIGURE", help=f"of {', '.join(CLAIMS)} (default all)"
     )

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.experiments.endings import in_one_line
+from benchmarks.options import bench_parser
 from cosched.core.node.settings import Settings
 from cosched.core.units import NS_PER_MS, NS_PER_S, parse_duration
 from cosched.sim.engine import Progress, no_progress
@@ -220,11 +221,7 @@ def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
 
 
 def parse(words: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="dev bench nodes",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = bench_parser("nodes", __doc__)
     add = parser.add_argument
     add("--sweeps", choices=tuple(SWEEPS), nargs="+", default=list(SWEEPS))
     add("--patterns", choices=PATTERNS, nargs="+", default=list(PATTERNS))

@@ -29,17 +29,13 @@ from benchmarks.experiments.startup.figures import draw
 from benchmarks.experiments.startup.live import read_live
 from benchmarks.experiments.startup.measure import measure
 from benchmarks.experiments.startup.plans import MEASURED, TITLES, Emulated, points_of
+from benchmarks.options import bench_parser
 from cosched.sim.parallel import carry_out_all
 from cosched.sim.progress import open_progress
 
 
 def parse(words: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="dev bench startup",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="example: %(prog)s fig7 fig9a --out results",
-    )
+    parser = bench_parser("startup", __doc__, "fig7 fig9a --out results")
     add = parser.add_argument
     add("figures", nargs="*", metavar="FIGURE", help=f"of {', '.join(TITLES)} (all)")
     add("--repeat", type=int, default=5, help="runs of a case of CPU time (default 5)")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from cosched.cli.options import complete_paths, domain_dir_option, json_option
+from cosched.cli.options import domain_dir_option, json_option, program_argument
 from cosched.cli.run.choices import run_time
 from cosched.cluster.submission import FROM_CLIENT
 from cosched.core.units import NS_PER_S, parse_bytes
@@ -85,13 +85,7 @@ _NO_INPUT = "none"
 )
 @domain_dir_option
 @json_option
-@click.argument(
-    "argv",
-    nargs=-1,
-    type=click.UNPROCESSED,
-    metavar="PROGRAM [ARGS]...",
-    shell_complete=complete_paths,
-)
+@program_argument
 @click.pass_context
 def command(
     ctx: click.Context,

@@ -12,9 +12,9 @@ from click.core import ParameterSource
 from cosched.cli.entry import run_cli
 from cosched.cli.groups import current_options
 from cosched.cli.options import (
-    complete_paths,
     hosts_option,
     json_option,
+    program_argument,
     run_dir_option_with,
 )
 from cosched.cli.run.choices import choose, run_time
@@ -166,13 +166,7 @@ Examples:
 @click.option("--dry-run", is_flag=True, help="Only print the command and the environment.")
 @json_option
 @click.version_option(package_name="cosched")
-@click.argument(
-    "argv",
-    nargs=-1,
-    type=click.UNPROCESSED,
-    metavar="PROGRAM [ARGS]...",
-    shell_complete=complete_paths,
-)
+@program_argument
 @click.pass_context
 def command(
     ctx: click.Context,
