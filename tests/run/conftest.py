@@ -53,7 +53,7 @@ def installed() -> dict[str, Installed]:
         mpicc = find_mpicc(Program((), None, ""), place, version.family)
         kin = "impi" if version.intel else version.family.value
         name = f"{kin}-{version.number}"
-        if mpicc is not None and name not in mpis:
+        if mpicc is not None and name not in mpis and compiles(mpicc):
             mpis[name] = Installed(
                 place,
                 mpicc,
@@ -63,6 +63,19 @@ def installed() -> dict[str, Installed]:
                 version.intel,
             )
     return mpis
+
+
+def compiles(mpicc: Path) -> bool:
+    """Whether the compiler finds its MPI's header, which may be in another package."""
+    path = f"{mpicc.parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        [mpicc, "-E", "-x", "c", "-"],
+        input=b"#include <mpi.h>",
+        capture_output=True,
+        check=False,
+        env={**os.environ, **wrapper_environment(mpicc, os.environ), "PATH": path},
+    )
+    return done.returncode == 0
 
 
 INSTALLED = installed()
