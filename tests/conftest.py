@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -19,6 +20,10 @@ settings.load_profile("ci" if os.environ.get("CI") else "cosched")
 for _number in (signal.SIGINT, signal.SIGHUP):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, lambda *_: None)
+
+# The file saves a second in each start of an Open MPI that has libfabric.
+_files = {"OMPI_MCA_mca_base_param_files": str(Path(__file__).with_name("openmpi.conf"))}
+os.environ.update(_files)
 
 # No run of a test changes what the developer's own jobs are expected to take, and no
 # earlier run changes the order of a test's jobs.
