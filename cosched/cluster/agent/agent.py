@@ -8,6 +8,7 @@ import secrets
 import shutil
 from collections import deque
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, cast
 
 from cosched.cluster.agent.frames import AnyFrame, Frame
@@ -19,6 +20,7 @@ from cosched.cluster.agent.preparing import (
     prepare,
 )
 from cosched.cluster.agent.proofs import Proofs
+from cosched.cluster.agent.requests import UserRequests
 from cosched.cluster.agent.startup import Route, route_of
 from cosched.cluster.agent.steps import StepNotes
 from cosched.cluster.agent.stewards import Nursery, Steward
@@ -43,9 +45,7 @@ from cosched.cluster.messages import (
     NodeEnded,
     OfJob,
     Refused,
-    UserLeft,
     UserReply,
-    UserRequest,
     Welcome,
 )
 from cosched.cluster.paths import DomainPaths
@@ -95,10 +95,8 @@ class Agent:
         self._stewards: dict[World, Steward] = {}
         self._broken: set[Start] = set()  # the controller waits for the end on this node
         self._ended_early: deque[Start] = deque(maxlen=_TOMBSTONES)
-        self._requests: dict[int, tuple[UserRequest, asyncio.Future[bytes]]] = {}
+        self._requests = UserRequests(partial(self.send, CONTROLLER))
         self._inputs = Inputs(config.node_names, self.send)
-        # Answers to requests of a former life of this agent must not fit new ones.
-        self._request = secrets.randbits(48)
         self._proofs = Proofs()
         self._early: deque[tuple[str, OfJob]] = deque(maxlen=_EARLY)  # before it joined
         self._tasks: set[asyncio.Task[None]] = set()
@@ -146,6 +144,7 @@ class Agent:
         """Ends the agent, well or by an error."""
         if self._over is None or self._over.done():
             return
+        self._requests.close()
         if error is None:
             self._over.set_result(None)
         else:
@@ -198,9 +197,7 @@ class Agent:
                 self._log("the domain has ended")
                 self._end()
             case UserReply():
-                request = self._requests.pop(message.number, None)
-                if request is not None and not request[1].done():
-                    request[1].set_result(message.body)
+                self._requests.take(message)
             case EndNoted():
                 job = self._jobs.get((message.job, message.start, 0))
                 if job is not None:
@@ -218,8 +215,7 @@ class Agent:
         for job in list(self._jobs.values()):
             if job.route.heads_job:
                 job.report_end_again()
-        for request, _ in self._requests.values():
-            self.send(CONTROLLER, request)
+        self._requests.send_again()
         while self._early:
             sender, early = self._early.popleft()
             self._take(sender, cast(AnyMessage, early))
@@ -372,23 +368,7 @@ class Agent:
     # --- users ----------------------------------------------------------------------------
 
     def _receive_user(self, person: Person) -> Visitor:
-        return Visitor(person, self._inputs, self._ask_controller)
-
-    async def _ask_controller(self, person: Person, body: bytes) -> bytes:
-        """Passes a user's request on; returns the controller's answer."""
-        self._request += 1
-        request = UserRequest(self._request, person.uid, person.gid, body)
-        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        self._requests[request.number] = (request, answer)
-        self.send(CONTROLLER, request)
-        try:
-            return await answer
-        except asyncio.CancelledError:
-            if self._over is not None and not self._over.done():
-                self.send(CONTROLLER, UserLeft(request.number))
-            raise
-        finally:
-            self._requests.pop(request.number, None)
+        return Visitor(person, self._inputs, self._requests.ask)
 
 
 def _number(start: Start) -> int:

@@ -10,7 +10,6 @@ from typing import Protocol
 import msgspec
 
 from cosched.cluster.agent.frames import (
-    AddCredit,
     AnyFrame,
     CannotStart,
     EndTasks,
@@ -26,12 +25,10 @@ from cosched.cluster.agent.frames import (
     TasksEnded,
     TasksWait,
     TasksWrote,
-    WriteOutput,
 )
-from cosched.cluster.agent.input import InputGate
+from cosched.cluster.agent.relay import Relay
 from cosched.cluster.agent.startup import Dispatch, Route, TableExchanges
 from cosched.cluster.agent.steps import PREPARED
-from cosched.cluster.agent.streams import LONGEST_OUTPUT
 from cosched.cluster.agent.worlds import Worlds
 from cosched.cluster.keys import CONTROLLER
 from cosched.cluster.messages import (
@@ -44,7 +41,6 @@ from cosched.cluster.messages import (
     End,
     Failure,
     GiveInput,
-    InputTaken,
     Message,
     OfJob,
     Order,
@@ -136,9 +132,9 @@ class NodeJob:
         self._dispatch = Dispatch(route, self, designs.object)
         self._tables = TableExchanges(route, self, designs.chunk_bytes)
         self._steward: Callable[[Frame], None] | None = None
-        self._input: InputGate | None = None
         self._found: JobObject | None = None
         self.worlds = Worlds(route, self, node.slots, designs.chunk_bytes)
+        self._relay = Relay(route, self.worlds, self.send, self.send_to_steward)
         self._ends = _Ends(set(route.children))
 
     @property
@@ -180,12 +176,12 @@ class NodeJob:
                 self._tables.take(sender, message)
             case Output():
                 self._child(sender)
-                self._carry_output(message)
+                self._relay.carry_output(message)
             case Credit():
                 self._expect_parent(sender)
-                self._carry_credit(message)
+                self._relay.carry_credit(message)
             case GiveInput():
-                self._take_input(sender, message)
+                self._relay.take_input(sender, message)
             case SendSignal():
                 self._expect_parent(sender)
                 self._pass_down(message)
@@ -228,7 +224,6 @@ class NodeJob:
 
     def take_frame(self, frame: AnyFrame) -> None:
         """Handles a frame of the job's steward."""
-        route = self.route
         match frame:
             case TasksWait():
                 self.note(PREPARED)
@@ -239,22 +234,18 @@ class NodeJob:
             case TableReady():
                 self._tables.table_ready(frame.table)
             case TasksWrote():
-                if len(frame.data) > LONGEST_OUTPUT:
-                    raise CoschedError("a steward sent too much output at once")
-                output = Output(*self.key, route.place, frame.stream, frame.data)
-                self._carry_output(output)
+                self._relay.tasks_wrote(frame)
             case OutputWritten():
-                self._note_written(frame)
+                self._relay.output_written(frame)
             case InputWritten():
-                if self._input is not None:
-                    self._input.wrote(frame)
+                self._relay.input_written(frame)
             case TaskAsked():
-                self.send(route.root, Ask(*self.key, frame.number, frame.question))
+                self.send(self.route.root, Ask(*self.key, frame.number, frame.question))
             case TaskEndedBadly():
                 self.task_failed(frame.failure)
             case TasksEnded():
                 self._ends.tasks = True
-                self._close_input()
+                self._relay.close_input()
                 self.check_end()
             case _:
                 raise CoschedError(f"a steward does not send {type(frame).__name__}")
@@ -262,7 +253,7 @@ class NodeJob:
     def steward_ended(self) -> None:
         """Notes that the steward's process is gone."""
         self._ends.steward = True
-        self._close_input()
+        self._relay.close_input()
         if not self._ends.tasks:
             self._ends.tasks = True
             here = self.route.hosts[self.route.place]
@@ -300,7 +291,7 @@ class NodeJob:
             def may_give(member: str, uid: int) -> bool:
                 return uid in (0, found.uid) and self._node.may_vouch(member, uid, uid)
 
-            self._input = InputGate(may_give, self.send, self.send_to_steward)
+            self._relay.accept_input(may_give)
 
     def send_to_steward(self, frame: Frame) -> None:
         if self._steward is not None and not self._ends.steward:
@@ -319,36 +310,6 @@ class NodeJob:
 
     def note(self, step: str) -> None:
         self._node.note(self, step)
-
-    # --- input and output -----------------------------------------------------------------
-
-    def _take_input(self, sender: str, message: GiveInput) -> None:
-        if self._input is not None:
-            self._input.take(sender, message)
-        else:
-            self.send(sender, InputTaken(message.number, 0, False, ""))
-
-    def _close_input(self) -> None:
-        if self._input is not None:
-            self._input.close()
-
-    def _carry_output(self, output: Output) -> None:
-        if self.route.heads_job:
-            self.send_to_steward(WriteOutput(0, output.place, output.stream, output.data))
-        else:
-            self.send(self.route.parent, output)
-
-    def _note_written(self, frame: OutputWritten) -> None:
-        if frame.world == 0:
-            self._carry_credit(Credit(*self.key, frame.place, frame.written))
-        else:
-            self.worlds.written(frame)
-
-    def _carry_credit(self, credit: Credit) -> None:
-        if credit.place == self.route.place:
-            self.send_to_steward(AddCredit(credit.written))
-        else:
-            self.send(self.route.towards(credit.place), credit)
 
     # --- the end --------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ import socket
 import sys
 from pathlib import Path
 
-from cosched.cluster.agent.steward import run_steward
+from cosched.cluster.agent.steward.steward import run_steward
 from cosched.linux.prctl import adopt_orphans
 
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cosched.cluster.agent.streams import LONGEST_LINE, Labeler
+from cosched.cluster.agent.steward.streams import LONGEST_LINE, Labeler
 
 
 @given(st.lists(st.text("ab\r\n").map(str.encode)))

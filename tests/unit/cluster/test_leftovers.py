@@ -9,7 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from cosched.cluster.agent.leftovers import SHARED_MEMORY, mapped_files, remove_unused
+from cosched.cluster.agent.steward.leftovers import (
+    SHARED_MEMORY,
+    mapped_files,
+    remove_unused,
+)
 
 MAPPER = """
 import mmap, os, sys

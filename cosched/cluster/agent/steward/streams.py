@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from cosched.cluster.agent.tasks import STDERR, STDOUT
+from cosched.cluster.agent.steward.tasks import STDERR, STDOUT
 from cosched.core.errors import CoschedError
 
 #: A node may send so many bytes before the root has written them.

@@ -41,9 +41,15 @@ from cosched.cluster.agent.frames import (
     receive_frame,
 )
 from cosched.cluster.agent.input import InputPipe
-from cosched.cluster.agent.leftovers import Files, mapped_files, members, remove_unused
-from cosched.cluster.agent.streams import CREDIT_BYTES, READ_BYTES, Labeler, OutputFiles
-from cosched.cluster.agent.tasks import (
+from cosched.cluster.agent.steward.leftovers import (
+    Files,
+    mapped_files,
+    members,
+    remove_unused,
+)
+from cosched.cluster.agent.steward.outputs import TaskOutputs
+from cosched.cluster.agent.steward.streams import READ_BYTES, OutputFiles
+from cosched.cluster.agent.steward.tasks import (
     STDERR,
     Program,
     Task,
@@ -53,6 +59,7 @@ from cosched.cluster.agent.tasks import (
     exit_code,
     find_members,
     fork_task,
+    kill_descendants,
     layout_of,
     open_gate,
     open_input,
@@ -105,9 +112,7 @@ class Steward:
         self._service: Service = NoService()
         self._files: OutputFiles | None = None
         self._input: InputPipe | None = None
-        self._labels: dict[int, Labeler] = {}
-        self._credit = CREDIT_BYTES
-        self._paused: list[tuple[int, Callable[[], None]]] = []  # outputs without credit
+        self._outputs = TaskOutputs(self._selector, self.report)
         self._ending = False
         self._shared_memory: Files = {}  # the tasks' files when they were ended
         self._kill_at: float | None = None
@@ -166,10 +171,7 @@ class Steward:
         for descriptor, call in self._service.watched().items():
             self._watch(descriptor, partial(self._serve, descriptor, call))
         for task in self._tasks:
-            for descriptor, stream in task.outputs.items():
-                if self._job.label:
-                    self._labels[descriptor] = Labeler(self._label(task.rank))
-                self._watch(descriptor, partial(self._read, task, descriptor, stream))
+            self._outputs.watch(task, self._label(task.rank) if self._job.label else "")
 
     def _watch(self, descriptor: int, call: Callable[[], None]) -> None:
         self._selector.register(descriptor, selectors.EVENT_READ, call)
@@ -186,7 +188,7 @@ class Steward:
                     key.data()
             self._enforce()
         self._service.close()
-        self._sweep()
+        kill_descendants()
         remove_unused(self._shared_memory)
         if self._agent_lives:
             self.report(TasksEnded())
@@ -204,6 +206,11 @@ class Steward:
                     self._write(frame)
         if self._files is not None:
             self._files.close()
+
+    def _write(self, frame: WriteOutput) -> None:
+        assert self._files is not None
+        self._files.write(frame.stream, frame.data)
+        self.report(OutputWritten(frame.world, frame.place, len(frame.data)))
 
     def report(self, frame: Frame) -> None:
         """Sends a frame to the agent."""
@@ -230,7 +237,7 @@ class Steward:
             self._signal(signal.SIGKILL)
         if self._over_at is not None and now >= self._over_at:
             self._over_at = now + LINGER_S
-            self._sweep()
+            kill_descendants()
 
     def _read_agent(self) -> None:
         frames = receive_frame(self._agent, self._reader)
@@ -259,7 +266,7 @@ class Steward:
             case WriteOutput():
                 self._write(frame)
             case AddCredit():
-                self._add_credit(frame.written)
+                self._outputs.add_credit(frame.written)
             case TaskAnswered():
                 self._service.answer(frame.number, frame.answer)
             case WriteInput():
@@ -333,56 +340,6 @@ class Steward:
             here = self._job.hosts[self._job.place]
             world = f" in spawned world {self._job.world}" if self._job.world else ""
             self.report(TaskEndedBadly(Failure(status or 1, f"{reason}{world} on {here}")))
-
-    def _sweep(self) -> None:
-        """Kills the descendants that are left."""
-        while True:
-            try:
-                pid, _ = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                text = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
-                for child in text.split():
-                    os.kill(int(child), signal.SIGKILL)
-                os.waitpid(-1, 0)
-
-    # --- streams --------------------------------------------------------------------------
-
-    def _read(self, task: Task, descriptor: int, stream: int) -> None:
-        data = os.read(descriptor, READ_BYTES)
-        if not data:
-            self._selector.unregister(descriptor)
-            os.close(descriptor)
-            del task.outputs[descriptor]
-            data = self._labels.pop(descriptor).rest() if self._job.label else b""
-        elif self._job.label:
-            data = self._labels[descriptor].label(data)
-        if not data:
-            return
-        self._credit -= len(data)
-        self.report(TasksWrote(stream, data))
-        if self._credit <= 0:
-            self._pause_outputs()
-
-    def _pause_outputs(self) -> None:
-        for task in self._tasks:
-            for descriptor in task.outputs:
-                if descriptor in self._selector.get_map():
-                    call = self._selector.unregister(descriptor).data
-                    self._paused.append((descriptor, call))
-
-    def _add_credit(self, written: int) -> None:
-        self._credit += written
-        if self._credit > 0:
-            paused, self._paused = self._paused, []
-            for descriptor, call in paused:
-                self._watch(descriptor, call)
-
-    def _write(self, frame: WriteOutput) -> None:
-        assert self._files is not None
-        self._files.write(frame.stream, frame.data)
-        self.report(OutputWritten(frame.world, frame.place, len(frame.data)))
 
     # --- what the PMI service reports -----------------------------------------------------
 

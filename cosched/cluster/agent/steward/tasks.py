@@ -9,6 +9,7 @@ import signal
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NoReturn
 
 import msgspec
@@ -243,3 +244,17 @@ def _wait_at_gate(gate: int) -> dict[str, str]:
         data += more
     environ: dict[str, str] = msgspec.msgpack.decode(data[_LENGTH.size :], type=dict)
     return environ
+
+
+def kill_descendants() -> None:
+    """Kills and reaps the descendants that are left of this process."""
+    while True:
+        try:
+            pid, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            text = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+            for child in text.split():
+                os.kill(int(child), signal.SIGKILL)
+            os.waitpid(-1, 0)

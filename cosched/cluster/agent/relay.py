@@ -1,0 +1,93 @@
+"""Relays the input and output of one start of a job through this node.
+
+Output goes up the tree to the root, whose steward writes it. Credit for it comes down.
+Input comes to the root alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cosched.cluster.agent.frames import (
+    AddCredit,
+    Frame,
+    InputWritten,
+    OutputWritten,
+    TasksWrote,
+    WriteOutput,
+)
+from cosched.cluster.agent.input import InputGate
+from cosched.cluster.agent.startup import Route
+from cosched.cluster.agent.steward.streams import LONGEST_OUTPUT
+from cosched.cluster.agent.worlds import Worlds
+from cosched.cluster.messages import Credit, GiveInput, InputTaken, Message, Output
+from cosched.core.errors import CoschedError
+
+
+class Relay:
+    """send: sends a message to a member. write: sends a frame to this node's steward."""
+
+    def __init__(
+        self,
+        route: Route,
+        worlds: Worlds,
+        send: Callable[[str, Message], None],
+        write: Callable[[Frame], None],
+    ) -> None:
+        self._route = route
+        self._worlds = worlds
+        self._send = send
+        self._write = write
+        self._input: InputGate | None = None
+
+    def accept_input(self, may_give: Callable[[str, int], bool]) -> None:
+        """Takes the input of rank 0 from now on. may_give: whether a member may pass on
+        what a user gives."""
+        self._input = InputGate(may_give, self._send, self._write)
+
+    def take_input(self, sender: str, message: GiveInput) -> None:
+        """Passes input on; a job that takes none refuses it."""
+        if self._input is not None:
+            self._input.take(sender, message)
+        else:
+            self._send(sender, InputTaken(message.number, 0, False, ""))
+
+    def input_written(self, frame: InputWritten) -> None:
+        """Notes how much of the input rank 0 has."""
+        if self._input is not None:
+            self._input.wrote(frame)
+
+    def close_input(self) -> None:
+        """Answers all clients: the job takes no more input."""
+        if self._input is not None:
+            self._input.close()
+
+    def tasks_wrote(self, frame: TasksWrote) -> None:
+        """Carries the output of this node's tasks."""
+        if len(frame.data) > LONGEST_OUTPUT:
+            raise CoschedError("a steward sent too much output at once")
+        route = self._route
+        output = Output(route.job, route.start, route.place, frame.stream, frame.data)
+        self.carry_output(output)
+
+    def carry_output(self, output: Output) -> None:
+        """Passes output up the tree; the root writes it."""
+        if self._route.heads_job:
+            self._write(WriteOutput(0, output.place, output.stream, output.data))
+        else:
+            self._send(self._route.parent, output)
+
+    def output_written(self, frame: OutputWritten) -> None:
+        """Gives credit to the node whose output the root has written."""
+        if frame.world == 0:
+            route = self._route
+            self.carry_credit(Credit(route.job, route.start, frame.place, frame.written))
+        else:
+            self._worlds.written(frame)
+
+    def carry_credit(self, credit: Credit) -> None:
+        """Passes credit down the tree to its node."""
+        if credit.place == self._route.place:
+            self._write(AddCredit(credit.written))
+        else:
+            self._send(self._route.towards(credit.place), credit)
