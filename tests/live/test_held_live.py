@@ -111,7 +111,9 @@ def test_killed_bench_leaves_the_settings_of_before(run_dir, tmp_path):
     workload.write_text(WORKLOAD)
     words = ("bench", str(workload), "--hosts", host, "--run-dir", str(run_dir))
     try:
-        with running(*COSCHED, *words, "--slice", "3s", start_new_session=True) as bench:
+        # A killed bench leaves its temporary files.
+        own = {"env": {**os.environ, "TMPDIR": str(tmp_path)}, "start_new_session": True}
+        with running(*COSCHED, *words, "--slice", "3s", **own) as bench:
             eventually(lambda: slice_of(node) == "3s", "the bench's slice")
             os.killpg(bench.pid, signal.SIGKILL)
             eventually(lambda: slice_of(node) == "10s", "the slice of before")
