@@ -207,6 +207,7 @@ class Site:
                 gated = replace(tasks.job, gated=True)
                 self.feed(JobRecovered, gated, tasks.nodes, self.now)
             elif tasks.state != "over":
+                self._end_hold(tasks.job.number)  # a hold does not outlive the controller
                 tasks.state, tasks.withdrawn = "waiting", False
                 self.feed(JobSubmitted, tasks.job)
         self.feed(RecoveryEnded, self.world.now_ns)
