@@ -120,8 +120,9 @@ def test_rank_without_shim_never_joins(site, job_environ):
     environ = {**job_environ, "COSCHED_STATUS": "shadow"}
     result = run(site, 2, "stranger", environ=environ)
     said = [line for line in result.stderr.splitlines() if line.startswith("cosched")]
-    assert len(said) == 1
-    assert "not every rank has joined" in said[0]
+    assert len(said) == 2
+    assert sum("not every rank has joined" in line for line in said) == 1
+    assert sum("no daemon on" in line for line in said) == 1
 
 
 def test_failing_rank_ends_its_job(site, job_environ):
@@ -182,8 +183,10 @@ def test_each_way_to_end_deregisters_once(site, run_dir, job_environ, how):
         assert node.jobs["wrapped"].codes() == [CMDOUT]
 
 
-def test_missing_daemon_is_reported_only_if_verbose(any_site, job_environ):
-    assert "cosched" not in run(any_site, 2, "trap", "2", environ=job_environ).stderr
+def test_each_rank_reports_a_missing_daemon_only_if_verbose(any_site, job_environ):
+    quiet = run(any_site, 2, "trap", "2", environ=job_environ).stderr.splitlines()
+    (line,) = [line for line in quiet if line.startswith("cosched")]
+    assert line.startswith("cosched: not coscheduled; no daemon on ")
     verbose = {**job_environ, "COSCHED_VERBOSE": "1"}
     lines = run(any_site, 2, "trap", "2", environ=verbose).stderr.splitlines()
     said = sorted(line for line in lines if line.startswith("cosched"))
