@@ -148,6 +148,8 @@ def _rank_environment(
         job.memory_bytes,
         submission_ns(around.environ, time.time_ns()),
         Lengths(reports.warn).expectation(found, None),
+        # A domain runs jobs on nodes without daemons, too.
+        require="all" if around.choices.needs_all else "none",
     )
     return rank_environment(found, around.choices, part, around.environ, reports)
 

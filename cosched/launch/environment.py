@@ -50,7 +50,8 @@ class Part:
     ``run_dir``: None if each rank looks for the daemons of its node. ``memory_bytes``: on
     each node; 0: unknown. ``submitted_ns``: since 1970; 0: unknown.
     ``registers_in_init``: the ranks register in MPI_Init, not when they start.
-    ``needs_all``: the job ends in MPI_Init unless each of its nodes coschedules it.
+    ``require``: ``all`` if the job ends in MPI_Init unless each of its nodes coschedules it;
+    ``none`` if rank 0 does not report the nodes that do not; otherwise empty.
     """
 
     job: str
@@ -60,7 +61,7 @@ class Part:
     submitted_ns: int = 0
     expectation: Expectation = UNKNOWN
     registers_in_init: bool = False
-    needs_all: bool = False
+    require: str = ""
 
 
 def task_environment(
@@ -81,8 +82,8 @@ def task_environment(
         added["COSCHED_JOB"] = part.job
         if part.run_dir is not None:
             added["COSCHED_RUN_DIR"] = os.path.abspath(part.run_dir)
-        if part.needs_all:
-            added["COSCHED_REQUIRE"] = "all"
+        if part.require:
+            added["COSCHED_REQUIRE"] = part.require
         added["COSCHED_STATUS"] = part.status
         if part.registers_in_init or any(name in environ for name in RANK_VARIABLES):
             # To the shim another process has reported already. Without this a launcher with

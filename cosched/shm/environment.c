@@ -98,11 +98,13 @@ static uint32_t read_collectives(struct cosched_environment *environment) {
 static uint32_t read_require(struct cosched_environment *environment) {
     const char *value = value_of("COSCHED_REQUIRE");
     if (value == NULL || strcmp(value, "any") == 0)
-        return 0;
+        return COSCHED_REQUIRE_ANY;
     if (strcmp(value, "all") == 0)
-        return 1;
-    warn(environment, "COSCHED_REQUIRE", value, "is neither any nor all: any is used");
-    return 0;
+        return COSCHED_REQUIRE_ALL;
+    if (strcmp(value, "none") == 0)
+        return COSCHED_REQUIRE_NONE;
+    warn(environment, "COSCHED_REQUIRE", value, "is not any, all or none: any is used");
+    return COSCHED_REQUIRE_ANY;
 }
 
 /* 0 if the variable is unset or has no such number. */
@@ -173,7 +175,7 @@ void cosched_environment_read(struct cosched_environment *environment) {
         read_number(environment, "COSCHED_SUBMITTED",
                     "is not a number of nanoseconds below 2^64: it is ignored");
     environment->task.expectation = read_expectation(environment);
-    environment->needs_all = read_require(environment);
+    environment->requirement = read_require(environment);
     environment->node = read_node();
     if (run_dir == NULL) {
         cosched_rundir_find(found, environment->node);

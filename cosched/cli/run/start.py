@@ -55,7 +55,7 @@ class Start:
                 submission_ns(os.environ, time.time_ns()),
                 self.lengths.expectation(self.job, self.time_ns),
                 self.registers_in_init,
-                self.choices.needs_all,
+                "all" if self.choices.needs_all else "",
             )
         return rank_environment(
             self.job,

@@ -58,7 +58,8 @@ static bool advance(struct call *call, struct cosched_join_limit *limit) {
 /* At rank 0. Without the answers of the others: about its own node. */
 static void report(struct call *call) {
     char line[COSCHED_ROLL_LINE_BYTES];
-    if (call->vote != COSCHED_VOTE_GATHER || cosched_state_environment.task.rank != 0)
+    if (call->vote != COSCHED_VOTE_GATHER || cosched_state_environment.task.rank != 0 ||
+        cosched_state_environment.requirement == COSCHED_REQUIRE_NONE)
         return;
     if (call->answers != NULL)
         cosched_roll_line(line, call->answers, (uint64_t)cosched_shadow.size);
@@ -95,7 +96,8 @@ void cosched_roll_call(uint32_t presence) {
     if (!advance(&at_start, &limit))
         return;
     finish(&at_start);
-    if (cosched_state_environment.needs_all && at_start.vote == COSCHED_VOTE_GATHER)
+    if (cosched_state_environment.requirement == COSCHED_REQUIRE_ALL &&
+        at_start.vote == COSCHED_VOTE_GATHER)
         end_job();
 }
 

@@ -34,6 +34,7 @@ class _Call:
         lib.cosched_roll_answer(self._own, environment.data.node, presence)
         self._comm = shadow.comm if shadow.has_joined else None
         self._is_first = mpi.COMM_WORLD.Get_rank() == 0
+        self._is_silent = environment.needs_none
         self._requests: list[Any] = []
         self._answers = bytearray()
         if self._comm is not None:
@@ -59,7 +60,7 @@ class _Call:
             own = [ffi.buffer(self._own), mpi.BYTE]
             self._requests.append(self._comm.Igather(own, received, 0))
         self.is_over = True
-        if self._is_first and self.finds_absence:
+        if self._is_first and self.finds_absence and not self._is_silent:
             say(self._line())
         return True
 

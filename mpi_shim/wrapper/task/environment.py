@@ -34,7 +34,12 @@ class Environment:
     @property
     def needs_all(self) -> bool:
         """Whether the job must not run unless each of its nodes coschedules it."""
-        return bool(self.data.needs_all)
+        return bool(self.data.requirement == lib.COSCHED_REQUIRE_ALL)
+
+    @property
+    def needs_none(self) -> bool:
+        """Whether rank 0 does not report the nodes that do not coschedule the job."""
+        return bool(self.data.requirement == lib.COSCHED_REQUIRE_NONE)
 
     @property
     def nonblocking_collectives(self) -> bool:

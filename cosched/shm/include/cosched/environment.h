@@ -15,7 +15,7 @@
  *   COSCHED_EXPECTED     how long like jobs were scheduled: KIND:NANOSECONDS,NANOSECONDS..., up to
  *                        COSCHED_LENGTHS_MAX of them; unset: not known
  *   COSCHED_REQUIRE      any (unless set); all: the job ends in MPI_Init unless each of its nodes
- *                        coschedules it
+ *                        coschedules it; none: rank 0 does not report the nodes that do not
  *   COSCHED_VERBOSE      1: report on standard error what does not work, and why
  *
  * All ranks of a job read the same values, so they agree on what travels. No value depends on
@@ -38,6 +38,9 @@ enum cosched_environment_limits {
     COSCHED_WARNINGS_MAX = 7
 };
 
+/* Which nodes must coschedule a job. */
+enum cosched_requirement { COSCHED_REQUIRE_ANY, COSCHED_REQUIRE_ALL, COSCHED_REQUIRE_NONE };
+
 struct cosched_environment {
     struct cosched_registration task; /* job is NULL if unset; the caller sets rank and world */
     const char *node;                 /* as its daemons name it */
@@ -45,7 +48,7 @@ struct cosched_environment {
     uint32_t nonblocking_collectives;
     uint32_t verbose;
     uint32_t warning_count;
-    uint32_t needs_all; /* 1: COSCHED_REQUIRE=all */
+    uint32_t requirement; /* enum cosched_requirement */
     char warnings[7][256];  /* one line each, without its end */
     char socket_path[256];  /* registration socket of the node; a path that is cut off here is
                              * too long for a socket as well */
