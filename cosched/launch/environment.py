@@ -50,8 +50,8 @@ class Part:
     ``run_dir``: None if each rank looks for the daemons of its node. ``memory_bytes``: on
     each node; 0: unknown. ``submitted_ns``: since 1970; 0: unknown.
     ``registers_in_init``: the ranks register in MPI_Init, not when they start.
-    ``require``: ``all`` if the job ends in MPI_Init unless each of its nodes coschedules it;
-    ``none`` if rank 0 does not report the nodes that do not; otherwise empty.
+    ``require``: ``all`` if the job ends in MPI_Init unless each of its nodes coschedules
+    it; ``none`` if rank 0 does not report the nodes that do not; otherwise empty.
     """
 
     job: str

@@ -89,3 +89,10 @@ def test_job_that_needs_all_nodes_runs_where_it_has_them(mpi, build, environ, ru
         run = run_job(launch_on_nodes(mpi, 2, build("life")), environ)
     assert run.returncode == 0, run.stderr
     assert lines(run) == []
+
+
+def test_job_that_needs_no_node_reports_none(mpi, build, environ):
+    environ |= {"COSCHED_REQUIRE": "none"}
+    run = run_job(launch_on_nodes(mpi, 2, build("life")), environ)
+    assert run.returncode == 0, run.stderr
+    assert lines(run) == []

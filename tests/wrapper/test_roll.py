@@ -74,3 +74,8 @@ def test_job_that_needs_all_nodes_ends(site, run_dir, environ):
     first, second = lines(done)
     assert first == "cosched: coscheduled on 1 of 2 nodes; no daemon on b"
     assert second.endswith("each of its nodes (COSCHED_REQUIRE=all)")
+
+
+def test_job_that_needs_no_node_reports_none(site, environ):
+    done = site.run(2, "-c", PROGRAM, "0", environ={**environ, "COSCHED_REQUIRE": "none"})
+    assert (done.returncode, done.stdout, lines(done)) == (0, "ran\nran\n", [])
