@@ -24,7 +24,7 @@ for _number in (signal.SIGINT, signal.SIGHUP):
 # The last file saves a second in each start of an Open MPI that has libfabric. The file of
 # Debian, which its Open MPI 4 needs, comes first: the first one that sets a value counts.
 _files = ("/etc/openmpi/openmpi-mca-params.conf", Path(__file__).with_name("openmpi.conf"))
-os.environ.update({"OMPI_MCA_mca_base_param_files": ":".join(map(str, _files))})
+os.environ.update({"OMPI_MCA_mca_base_param_files": ",".join(map(str, _files))})
 
 # No run of a test changes what the developer's own jobs are expected to take, and no
 # earlier run changes the order of a test's jobs.
