@@ -5,12 +5,15 @@ Everything runs in a mount namespace with a private /tmp in which all users reac
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -48,6 +51,15 @@ echo "$(uname -n)$tree"
 def until(condition, what, within_s=DEADLINE_S):
     """As ``eventually``, for conditions that are commands."""
     eventually(lambda: condition() or time.sleep(0.2), what, within_s)
+
+
+@contextmanager
+def alone():
+    """Waits until no other test file has a site: each counts the processes of its user."""
+    lock = Path(tempfile.gettempdir()) / "cosched-tests-slurm.lock"
+    with lock.open("w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        yield
 
 
 class Site:
@@ -160,9 +172,10 @@ def site():
     if os.geteuid() != 0:
         pytest.skip("needs root")
     skip_in_tmp()
-    made = Site()
-    yield made
-    made.close()
+    with alone():
+        made = Site()
+        yield made
+        made.close()
 
 
 @pytest.fixture(autouse=True)

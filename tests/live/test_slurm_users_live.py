@@ -13,7 +13,16 @@ import pytest
 
 from cosched.launch.shim import LIBRARY_NAME
 from tests.live.conftest import eventually
-from tests.live.test_slurm_live import BIN, HOME, MISSING, ROOT, USER, Site, skip_in_tmp
+from tests.live.test_slurm_live import (
+    BIN,
+    HOME,
+    MISSING,
+    ROOT,
+    USER,
+    Site,
+    alone,
+    skip_in_tmp,
+)
 
 pytestmark = [
     pytest.mark.live,
@@ -73,9 +82,10 @@ class Cluster(Site):
 @pytest.fixture(scope="module")
 def site():
     skip_in_tmp()
-    made = Cluster()
-    yield made
-    made.close()
+    with alone():
+        made = Cluster()
+        yield made
+        made.close()
 
 
 @pytest.fixture(autouse=True)

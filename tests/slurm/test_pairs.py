@@ -182,6 +182,7 @@ def test_pair_starts_together(both):
     assert al.cosched("mates").stdout == "no job waits for a mate\n"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("schemes", ["hold hold", "yield yield", "hold yield"])
 def test_crossing_pairs_among_other_jobs(both, schemes):
     """Each cluster's first job waits for the last of the other: both deadlocks."""
