@@ -133,7 +133,7 @@ def _identity(path: Path) -> tuple[Path, int, int]:
 def saved_places(state: Path | None) -> list[Place]:
     """Returns the histories in a state directory that this process may read.
 
-    Other users' daemons return the user's own jobs when they are asked.
+    Other users' daemons return the user's own jobs on request.
     """
     if state is None:
         return []

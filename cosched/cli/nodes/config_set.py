@@ -150,7 +150,7 @@ def _hold(run_dir: Path, nodes: tuple[str, ...], live: Mapping[str, str]) -> Non
 
 
 def _input_has_ended() -> bool:
-    """Returns whether nothing more can come; what came already is read."""
+    """Reads the input that came already; returns whether no more can come."""
     fd = sys.stdin.fileno()
     while select.select([fd], [], [], 0)[0]:
         if not os.read(fd, 65536):

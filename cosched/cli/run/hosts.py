@@ -1,4 +1,4 @@
-"""Chooses the hosts of a job that cosched-run starts itself: those that the user names,
+"""Chooses the hosts of a job that cosched-run starts itself: hosts that the user names,
 otherwise those of the batch job in which it runs."""
 
 from __future__ import annotations

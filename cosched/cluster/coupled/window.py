@@ -64,7 +64,7 @@ class Window:
 
 
 def explain(member: Member, own: str, now_ns: int) -> str:
-    """Returns one line: what a job of the domain ``own`` waits for."""
+    """Returns one line about the wait of a job of the domain ``own``."""
     moment = Moment(now_ns, time.time_ns())
     return sentence(reason(member, own, moment), _clock)
 

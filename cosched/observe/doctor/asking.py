@@ -21,7 +21,7 @@ from cosched.core.units import NS_PER_S
 from cosched.observe.doctor.facts import NodeFacts, Seen
 
 WITHIN_S = 60.0
-#: Nodes that are asked at a time.
+#: How many nodes get the question at a time.
 AT_A_TIME = 32
 #: Questions for the clock; the quickest answer counts.
 ROUNDS = 8

@@ -1,6 +1,6 @@
 """Runs one command of cosched on all nodes of a job, and takes the answers.
 
-Nodes are asked at the same time. A node that does not answer is named; the others count.
+All nodes get the question at once. A node that does not answer is named; the others count.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from cosched.core.errors import CoschedError
 from cosched.observe.reach.ways import Way
 
-#: Nodes that are asked at a time.
+#: How many nodes get the question at a time.
 AT_ONCE = 16
 WITHIN_S = 30.0
 #: Stands for the node on which a command runs, as the value of --node.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-#: What a yield waits for at most, in seconds, if nothing brings the job forward sooner.
+#: The longest wait of a yield, in seconds, if nothing brings the job forward sooner.
 _EXPIRE_S = 120
 _BATCH_DELAY_S = 3
 

@@ -16,7 +16,7 @@ from cosched.cluster.desk import Desk, Person
 
 
 class Hello(msgspec.Struct, frozen=True):
-    """What a gate sends. restarts: how often Slurm has put the job back into its queue.
+    """The message of a gate. restarts: how often Slurm has put the job back into its queue.
     life: tells the gate from an earlier one of the job."""
 
     job: int
