@@ -68,7 +68,7 @@ def _uid(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """The jobs that the options select. Without ``uids`` or ``nodes``, all of them count."""
+    """The jobs that the options select. Without ``uids`` or ``nodes``: all jobs."""
 
     job: str | None
     uids: frozenset[int]
