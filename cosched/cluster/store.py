@@ -5,7 +5,6 @@ A torn or foreign file is refused. The controller's lock keeps a second controll
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from cosched.cluster.database import open_database
 from cosched.cluster.submission import Submission, decode_submission
 from cosched.core.cluster.queue.nodes import Intervals
 from cosched.core.errors import CoschedError
@@ -92,27 +92,8 @@ class JobStore:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        try:
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-            self._file = sqlite3.connect(path, isolation_level=None)
-            self._file.execute("PRAGMA journal_mode = WAL")
-            self._file.execute("PRAGMA synchronous = FULL")
-            (version,) = self._file.execute("PRAGMA user_version").fetchone()
-            if version == 0:
-                self._file.executescript(_TABLE)
-                self._file.execute(f"PRAGMA user_version = {VERSION}")
-            elif version != VERSION:
-                raise CoschedError(
-                    f"{path}: has version {version}, this program reads {VERSION}; "
-                    "move the file away to start with no jobs"
-                )
-            (check,) = self._file.execute("PRAGMA quick_check").fetchone()
-            if check != "ok":
-                raise CoschedError(f"{path}: is damaged: {check}")
-        except OSError as error:
-            raise CoschedError(f"{path}: {error.strerror}") from None
-        except sqlite3.Error as error:
-            raise self._broken(error) from None
+        remedy = "move the file away to start with no jobs"
+        self._file = open_database(path, _TABLE, VERSION, remedy)
 
     def add(self, token: str, record: Record) -> int:
         """Stores a new job and returns its number. A token that was stored before keeps its

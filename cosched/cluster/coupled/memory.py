@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from cosched.cluster.database import open_database
 from cosched.core.errors import CoschedError
 
 _VERSION = 1
@@ -20,24 +20,8 @@ class Memory:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        try:
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-            self._file = sqlite3.connect(path, isolation_level=None)
-            self._file.execute("PRAGMA journal_mode = WAL")
-            self._file.execute("PRAGMA synchronous = FULL")
-            (version,) = self._file.execute("PRAGMA user_version").fetchone()
-            if version == 0:
-                self._file.execute(_TABLE)
-                self._file.execute(f"PRAGMA user_version = {_VERSION}")
-            elif version != _VERSION:
-                raise CoschedError(
-                    f"{path}: has version {version}, this program reads {_VERSION}; "
-                    "move the file away to forget the jobs' groups"
-                )
-        except OSError as error:
-            raise CoschedError(f"{path}: {error.strerror}") from None
-        except sqlite3.Error as error:
-            raise CoschedError(f"{path}: {error}") from None
+        remedy = "move the file away to forget the jobs' groups"
+        self._file = open_database(path, _TABLE, _VERSION, remedy)
 
     def load(self) -> dict[str, Any] | None:
         """Returns the snapshot; None if there is none."""
