@@ -50,7 +50,8 @@ def couple(config: Path, run_dir: Path) -> None:
 @click.option(
     "--python",
     default=sys.executable,
-    help="A Python 3 that SlurmUser may run.  [default: cosched's own]",
+    show_default="cosched's own",
+    help="A Python 3 that SlurmUser may run.",
 )
 @run_dir_option
 def gate(python: str, run_dir: Path) -> None:
