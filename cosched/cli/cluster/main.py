@@ -26,7 +26,6 @@ from cosched.cluster.config import (
 )
 from cosched.cluster.paths import DomainPaths
 from cosched.core.cluster.queue.scheduler import POLICIES
-from cosched.core.errors import CoschedError
 
 
 @click.group("cluster", cls=Group)
@@ -105,60 +104,31 @@ def up(
       cosched cluster up --lab --jobs-per-node 3
       cosched cluster up --hosts n1,n2 --queue fcfs
     """
-    from cosched.cluster import up as starting
-    from cosched.cluster.slurm.allocation import find_allocation
+    from cosched.cli.cluster.site import hosts_site, lab_site, site_here
 
     if hosts and in_lab:
         raise click.UsageError("--hosts and --lab cannot be combined.")
-    paths = DomainPaths(run_dir)
-    allocation = None
-    if not hosts and not in_lab:
-        allocation = find_allocation(os.environ, os.uname().nodename)
-    if allocation is not None and port is None:
-        port = allocation.port
-    if port is None:
-        port = PORT if hosts or in_lab else starting.free_ports()
     if in_lab:
-        from cosched.lab.lab import Lab
-
-        lab = Lab.load(run_dir)
-        if lab is None:
-            raise CoschedError("no lab is up: make one with 'cosched lab up --nodes 2'")
-        places = starting.lab_places(lab, port + 1)
+        site = lab_site(run_dir, port)
     elif hosts:
-        places = starting.host_places(hosts, port + 1, shell)
-    elif allocation is not None:
-        from cosched.cluster.slurm.step import allocation_places
-
-        places = allocation_places(allocation, port + 1)
+        site = hosts_site(hosts, shell, port)
     else:
-        places = starting.local_places(port + 1)
-    first = places[0].address.rpartition(":")[0]
-    if allocation is not None:
-        first = allocation.here
-    nodes = {place.name: place.address for place in places}
+        site = site_here(port)
     wanted = DomainConfig(
         run_dir.name,
-        f"{first}:{port}",
-        nodes,
+        site.controller,
+        site.nodes,
         slots,
         QueueSettings(policy=policy, jobs_per_node=jobs_per_node),
-        # A lab's nodes are one machine with one root.
-        security=SecuritySettings(tuple(nodes) if in_lab else ()),
+        security=SecuritySettings(site.root_from),
     )
     if config is not None:
-        wanted = replace(load_config(config), controller=wanted.controller, nodes=nodes)
-    if allocation is not None:  # other users share its nodes
-        run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    starting.refuse_second(paths)
-    starting.write_domain(paths, wanted)
-    if allocation is not None:
-        from cosched.cluster.slurm.step import start_in_allocation
-
-        start_in_allocation(paths, allocation, os.environ)
-    else:
-        starting.start_domain(paths, places)
-    names = ", ".join(nodes) if len(nodes) <= 4 else f"{len(nodes)} nodes"
+        wanted = replace(
+            load_config(config), controller=site.controller, nodes=wanted.nodes
+        )
+    site.start(run_dir, wanted)
+    count = len(site.nodes)
+    names = ", ".join(site.nodes) if count <= 4 else f"{count} nodes"
     click.echo(f"domain {wanted.name} is up: {names}")
 
 

@@ -1,0 +1,85 @@
+"""Finds the nodes on which ``cosched cluster up`` starts a domain, and starts it there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cosched.cluster import up
+from cosched.cluster.config import PORT, DomainConfig
+from cosched.cluster.paths import DomainPaths
+from cosched.cluster.slurm.allocation import Allocation, find_allocation
+from cosched.core.errors import CoschedError
+from cosched.lab.lab import Lab
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The nodes of a new domain. controller: its ``HOST:PORT``. root_from: the nodes from
+    which root may send jobs. allocation: the Slurm job that has the nodes, or None."""
+
+    places: tuple[up.Place, ...]
+    controller: str
+    root_from: tuple[str, ...] = ()
+    allocation: Allocation | None = None
+
+    @property
+    def nodes(self) -> dict[str, str]:
+        """``HOST:PORT`` of each agent, by the name of its node."""
+        return {place.name: place.address for place in self.places}
+
+    def start(self, run_dir: Path, config: DomainConfig) -> None:
+        """Writes domain.toml and starts all members. Raises CoschedError if a domain is up
+        in this run directory, or if a member does not start."""
+        paths = DomainPaths(run_dir)
+        if self.allocation is not None:  # other users share its nodes
+            run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        up.refuse_second(paths)
+        up.write_domain(paths, config)
+        if self.allocation is None:
+            up.start_domain(paths, self.places)
+            return
+        from cosched.cluster.slurm.step import start_in_allocation
+
+        start_in_allocation(paths, self.allocation, os.environ)
+
+
+def hosts_site(hosts: Sequence[str], shell: str, port: int | None) -> Site:
+    """Returns hosts that a remote shell reaches; the controller is on the first one."""
+    port = PORT if port is None else port
+    return _site(up.host_places(hosts, port + 1, shell), port)
+
+
+def lab_site(run_dir: Path, port: int | None) -> Site:
+    """Returns the nodes of the lab that is up. Raises CoschedError if none is."""
+    lab = Lab.load(run_dir)
+    if lab is None:
+        raise CoschedError("no lab is up: make one with 'cosched lab up --nodes 2'")
+    port = PORT if port is None else port
+    places = up.lab_places(lab, port + 1)
+    # A lab's nodes are one machine with one root.
+    return _site(places, port, root_from=tuple(place.name for place in places))
+
+
+def site_here(port: int | None) -> Site:
+    """Returns the nodes of the Slurm job in which this process runs, otherwise this
+    machine."""
+    allocation = find_allocation(os.environ, os.uname().nodename)
+    if allocation is None:
+        port = up.free_ports() if port is None else port
+        return _site(up.local_places(port + 1), port)
+    from cosched.cluster.slurm.step import allocation_places
+
+    port = allocation.port if port is None else port
+    return Site(
+        allocation_places(allocation, port + 1),
+        f"{allocation.here}:{port}",
+        allocation=allocation,
+    )
+
+
+def _site(places: tuple[up.Place, ...], port: int, root_from: tuple[str, ...] = ()) -> Site:
+    first = places[0].address.rpartition(":")[0]
+    return Site(places, f"{first}:{port}", root_from)
