@@ -83,24 +83,28 @@ def command(
     if facts:
         answer(gather_node(here, _python_bin(), os.environ), sys.stdin, sys.stdout)
         return 0
-    if (health or shim) and hosts:
-        raise click.UsageError("--health and --shim are for this node: without --hosts.")
-    if health and shim:
-        raise click.UsageError("--health and --shim cannot be combined.")
+    _check_options(health, shim, hosts)
     if health:
         site = Site((Seen(here.node, gather_health(here)),))
         groups = judge_health(site)
     else:
         site = _examine(hosts, shell, here)
         groups = judge(site)
-        if shim:
-            groups["shim"] = list(_check_shims(_only(site)))
+    if shim:
+        groups["shim"] = list(_check_shims(_only(site)))
     if as_json:
         click.echo(json.dumps(document(site, groups), indent=2))
     elif groups:
         click.echo(render(groups, all_of_them=verbose or not hosts))
     found = [finding for findings in groups.values() for finding in findings]
     return EXIT_FAILURE if is_bad(found, strict=strict) else 0
+
+
+def _check_options(health: bool, shim: bool, hosts: Sequence[str]) -> None:
+    if (health or shim) and hosts:
+        raise click.UsageError("--health and --shim are for this node: without --hosts.")
+    if health and shim:
+        raise click.UsageError("--health and --shim cannot be combined.")
 
 
 def _examine(hosts: Sequence[str], shell: Sequence[str], here: NodePaths) -> Site:
