@@ -124,7 +124,7 @@ def read_columns(text: str) -> tuple[str, ...]:
     for name in names:
         if name not in COLUMNS:
             hint = suggest(name, [*COLUMNS, *_ALIASES])
-            hint = hint or f"; the columns are {', '.join(COLUMNS)}"
+            hint = hint or "; cosched history --help lists them"
             raise CoschedError(f"--format: '{name}' is not a column{hint}")
     if len(set(names)) < len(names):
         raise CoschedError(f"--format: '{text}' names a column twice")

@@ -352,7 +352,7 @@ def test_jobs_are_chosen_by_user_and_time(tmp_path, words, names, monkeypatch):
     [
         (("--format", "job,elapse"), "'elapse' is not a column; did you mean 'elapsed'?"),
         (("--format", "job,job"), "names a column twice"),
-        (("--format", ""), "'' is not a column; the columns are job, key"),
+        (("--format", ""), "'' is not a column; cosched history --help lists them"),
         (("-u", "no-such-user"), "no user 'no-such-user' on this machine"),
         (("--since", "yesterday"), "'yesterday' is neither a duration"),
         (("--since", "1d", "--until", "2d"), "--until: 2d is before --since 1d"),

@@ -1,0 +1,139 @@
+"""Reads the options of ``cosched history`` that select jobs which have ended."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import pwd
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cosched.cli.jobs.records import records_elsewhere, records_here
+from cosched.cli.options import nodes_option
+from cosched.core.errors import CoschedError
+from cosched.core.trace.history import JobRecord
+from cosched.core.units import NS_PER_S, parse_duration
+from cosched.observe.history import JobSummary, runs, summary
+from cosched.observe.reach.ways import Way
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Ended jobs that the options select. Without ``uids`` or ``nodes``: all jobs. which,
+    times: the selection in words, for an error."""
+
+    job: str | None
+    uids: frozenset[int]
+    nodes: Sequence[str]
+    since_wall_ns: int
+    until_wall_ns: int
+    which: str
+    times: str
+
+    def none_in(self, run_dir: Path) -> str:
+        """Returns a line that no such job has ended."""
+        return f"no job{self.which} has ended in {run_dir} ({self.times})"
+
+    def read(self, run_dir: Path, way: Way | None) -> list[JobSummary]:
+        """Returns these jobs, in the order in which they ended; with a way, those of its
+        nodes."""
+        if way is None:
+            records = records_here(run_dir, self.nodes, self.since_wall_ns)
+        else:
+            records = records_elsewhere(way, self.job, self.since_wall_ns)
+        kept = filter(self._has, records)
+        found = sorted(map(summary, runs(kept)), key=lambda one: one.ended_wall_ns)
+        return [one for one in found if one.ended_wall_ns <= self.until_wall_ns]
+
+    def _has(self, record: JobRecord) -> bool:
+        return (
+            self.job in (None, record.name, record.job)
+            and (not self.nodes or record.node in self.nodes)
+            and (not self.uids or record.uid in self.uids)
+        )
+
+
+_OPTIONS = (
+    click.option("--job", help="Only jobs of this name, or UID.NAME."),
+    click.option("-u", "--user", "users", metavar="A,B", help="Only jobs of these users."),
+    click.option("--me", is_flag=True, help="Only jobs of yours."),
+    nodes_option,
+    click.option(
+        "--since",
+        default="30d",
+        metavar="TIME",
+        help="Only jobs that ended after TIME: 30m, 2h, 7d ago, or a date.",
+    ),
+    click.option("--until", metavar="TIME", help="Only jobs that ended before TIME."),
+)
+
+
+def ended_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Gives a command these options, and their values as one ``Ended`` named ``ended``."""
+
+    @functools.wraps(function)
+    def with_ended(
+        *,
+        job: str | None,
+        users: str | None,
+        me: bool,
+        nodes: tuple[str, ...],
+        since: str,
+        until: str | None,
+        **others: Any,
+    ) -> Any:
+        if me and users:
+            raise click.UsageError("--me and --user cannot be combined.")
+        now_ns = time.time_ns()
+        ended = Ended(
+            job,
+            frozenset({os.geteuid()} if me else _uids(users)),
+            nodes,
+            _moment("--since", since, now_ns),
+            now_ns if until is None else _moment("--until", until, now_ns),
+            (f" of the name {job}" if job else "") + (f" of {users}" if users else ""),
+            f"--since {since}" + (f" --until {until}" if until else ""),
+        )
+        if ended.until_wall_ns < ended.since_wall_ns:
+            raise CoschedError(f"--until: {until} is before --since {since}")
+        return function(ended=ended, **others)
+
+    command: Callable[..., Any] = with_ended
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def _moment(option: str, text: str, now_ns: int) -> int:
+    """Reads ``2h`` (so long ago) or a local date such as 2026-11-24T08:30; in ns since
+    1970."""
+    with contextlib.suppress(CoschedError):
+        return now_ns - parse_duration(text, option)
+    try:
+        return round(datetime.fromisoformat(text).timestamp() * NS_PER_S)
+    except (ValueError, OverflowError):
+        raise CoschedError(
+            f"{option}: '{text}' is neither a duration, such as 2h or 7d, nor a date, such "
+            "as 2026-11-24 or 2026-11-24T08:30"
+        ) from None
+
+
+def _uids(users: str | None) -> set[int]:
+    """Returns the numbers of users that are named, with commas between them."""
+    return {_uid(word.strip()) for word in users.split(",")} if users else set()
+
+
+def _uid(text: str) -> int:
+    if text.isdecimal():
+        return int(text)
+    try:
+        return pwd.getpwnam(text).pw_uid
+    except KeyError:
+        raise CoschedError(f"--user: no user '{text}' on this machine") from None
