@@ -1,9 +1,12 @@
-"""Fills the options of cosched-run from the configuration and checks the operator's
-limits."""
+"""Defines the options of cosched-run that say how ranks take part in coscheduling. Fills
+them from the configuration and checks the operator's limits."""
 
 from __future__ import annotations
 
+import functools
 import os
+from collections.abc import Callable
+from typing import Any
 
 import click
 
@@ -11,12 +14,67 @@ from cosched.core.config.limits import limits_for, refuse_wait
 from cosched.core.errors import CoschedError
 from cosched.core.node.settings import LENGTH_MAX_NS
 from cosched.core.units import parse_run_time
-from cosched.jobs.choices import Choices
+from cosched.jobs.choices import CARRIERS, Choices
 from cosched.launch.environment import wait_policy
 from cosched.node.configuration import load
 
 #: Ranks read it, too.
 REQUIRE = "COSCHED_REQUIRE"
+
+
+_OPTIONS = (
+    click.option(
+        "--carrier",
+        type=click.Choice(["auto", *CARRIERS]),
+        help="How the sender's status travels: shadow, in messages of its own; prefix, one"
+        " byte in front of each message; none, not at all. auto: shadow, but none where a"
+        " rank may lack the shim.  [default: the configuration's, auto]",
+    ),
+    click.option(
+        "--wait",
+        metavar="HOW",
+        help="How ranks of a scheduled job wait: spin (as the MPI does), yield,"
+        " block[:TIME], which spins for TIME (20us) and then sleeps, or auto[:TIME], which"
+        " blocks where the CPUs are shared now. busy: ranks spin also while the job waits"
+        " for its turn.  [default: the configuration's, spin]",
+    ),
+    click.option(
+        "--require-all",
+        is_flag=True,
+        help="End the job in MPI_Init unless a daemon coschedules it on each of its nodes.",
+    ),
+    click.option("--waits-only", is_flag=True, help="Apply --wait, but do not coschedule."),
+    click.option("--no-shim", is_flag=True, help="Start the job without cosched."),
+)
+
+
+def choice_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Gives a command these options, and their values as ``Choices`` named ``choices``."""
+
+    @functools.wraps(function)
+    def with_choices(
+        *,
+        carrier: str | None,
+        wait: str | None,
+        require_all: bool,
+        waits_only: bool,
+        no_shim: bool,
+        **others: Any,
+    ) -> Any:
+        choices = choose(
+            click.get_current_context(),
+            wait=wait,
+            carrier=carrier,
+            waits_only=waits_only,
+            no_shim=no_shim,
+            require_all=require_all,
+        )
+        return function(choices=choices, waits_only=waits_only, no_shim=no_shim, **others)
+
+    command: Callable[..., Any] = with_choices
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
 
 
 def run_time(ctx: click.Context, param: click.Parameter, text: str | None) -> int | None:

@@ -17,18 +17,20 @@ from cosched.cli.options import (
     program_argument,
     run_dir_option_with,
 )
-from cosched.cli.run.choices import choose, run_time
+from cosched.cli.run.choices import choice_options, run_time
 from cosched.cli.run.hosts import choose_hosts
 from cosched.cli.run.placement import local_names, place_of, ranks_stay_here
 from cosched.cli.run.plan import plan_json, plan_text
 from cosched.cli.run.site import find_site, this_node
 from cosched.cli.run.start import Start, warn
 from cosched.core.units import NS_PER_S, parse_bytes
-from cosched.jobs.choices import CARRIERS, Choices
+from cosched.jobs.choices import Choices
 from cosched.jobs.expected import Lengths
 from cosched.jobs.job import Job
 from cosched.launch.environment import default_job_name
-from cosched.launch.given.engine_job import engine_job
+from cosched.launch.given.engine_job import EngineJob, engine_job
+from cosched.launch.given.hosts import Hosts
+from cosched.launch.job import Job as Resolved
 from cosched.launch.job import Request, resolve, starts_ranks_itself
 from cosched.launch.mpi import Places
 from cosched.shm.paths import check_job_name
@@ -43,6 +45,16 @@ class RunCommand(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         words = current_options(ctx, self, ctx.command_path, args)
         return super().parse_args(ctx, words)
+
+
+def _memory(_: click.Context, __: click.Parameter, text: str | None) -> int:
+    return 0 if text is None else parse_bytes(text, "--memory")
+
+
+def _job_name(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
+    if text is not None:
+        check_job_name(text)
+    return text
 
 
 HELP = """\
@@ -98,27 +110,18 @@ Examples:
 @click.option(
     "--ppn", type=click.IntRange(min=1), metavar="K", help="At most K ranks on a host."
 )
-@click.option("--job", metavar="NAME", help="[default: the program's name and a suffix]")
+@click.option(
+    "--job",
+    metavar="NAME",
+    callback=_job_name,
+    help="[default: the program's name and a suffix]",
+)
 @click.option(
     "--mpi",
     metavar="MPI",
     help="An mpiexec, a prefix, mpich or openmpi.  [default: what the program uses]",
 )
-@click.option(
-    "--carrier",
-    type=click.Choice(["auto", *CARRIERS]),
-    help="How the sender's status travels: shadow, in messages of its own; prefix, one"
-    " byte in front of each message; none, not at all. auto: shadow, but none where a"
-    " rank may lack the shim.  [default: the configuration's, auto]",
-)
-@click.option(
-    "--wait",
-    metavar="HOW",
-    help="How ranks of a scheduled job wait: spin (as the MPI does), yield, block[:TIME],"
-    " which spins for TIME (20us) and then sleeps, or auto[:TIME], which blocks where the"
-    " CPUs are shared now. busy: ranks spin also while the job waits for its turn."
-    "  [default: the configuration's, spin]",
-)
+@choice_options
 @click.option(
     "--register",
     type=click.Choice(["start", "init"]),
@@ -128,6 +131,8 @@ Examples:
 )
 @click.option(
     "--memory",
+    "need_bytes",
+    callback=_memory,
     metavar="SIZE",
     help="Memory that the job needs on each of its nodes, such as 8G: it starts when"
     " that much is free.",
@@ -146,13 +151,6 @@ Examples:
     help="Let the agents of the domain start the ranks, on nodes that are free now. If none"
     " are, the job is refused; cosched submit waits. --time is the job's limit then.",
 )
-@click.option(
-    "--require-all",
-    is_flag=True,
-    help="End the job in MPI_Init unless a daemon coschedules it on each of its nodes.",
-)
-@click.option("--waits-only", is_flag=True, help="Apply --wait, but do not coschedule.")
-@click.option("--no-shim", is_flag=True, help="Start the job without cosched.")
 @run_dir_option_with(
     lambda: run_dir_to_ask(os.environ, os.geteuid(), this_node()),
     "/tmp/cosched-UID where daemons of yours are up, else /run/cosched",
@@ -177,13 +175,11 @@ def command(
     ppn: int | None,
     job: str | None,
     mpi: str | None,
-    carrier: str | None,
-    wait: str | None,
+    choices: Choices,
     register: str,
-    memory: str | None,
+    need_bytes: int,
     time_ns: int | None,
     domain: bool,
-    require_all: bool,
     waits_only: bool,
     no_shim: bool,
     run_dir: Path,
@@ -196,37 +192,21 @@ def command(
         raise click.UsageError("Missing PROGRAM.", ctx)
     if as_json and not dry_run:
         raise click.UsageError("--json needs --dry-run.", ctx)
-    choices = choose(
-        ctx,
-        wait=wait,
-        carrier=carrier,
-        waits_only=waits_only,
-        no_shim=no_shim,
-        require_all=require_all,
-    )
-    if job is not None:
-        check_job_name(job)
-    need_bytes = 0 if memory is None else parse_bytes(memory, "--memory")
     if need_bytes and (no_shim or waits_only):
         raise click.UsageError("--memory needs coscheduling.", ctx)
     if domain:
-        return _run_in_domain(ctx, choices, need_bytes)
+        return _run_in_domain(ctx, choices)
     run_dir = run_dir.absolute()
     engine = engine_job(os.environ)
-    usual = None if starts_ranks_itself(argv) else engine
-    chosen = choose_hosts(ctx, hosts, hostfile, usual)
-    resolved = resolve(
-        Request(argv, ranks or chosen.ranks, ppn, mpi, root=os.geteuid() == 0),
-        find_site(run_dir, chosen.hosts),
-        Places(Path(sys.executable).parent, os.environ),
+    chosen = choose_hosts(
+        ctx, hosts, hostfile, None if starts_ranks_itself(argv) else engine
     )
-    for warning in resolved.warnings:
-        warn(warning)
-    number = "" if engine is None else engine.label
+    request = Request(argv, ranks or chosen.ranks, ppn, mpi, root=os.geteuid() == 0)
+    resolved = _resolve(request, run_dir, chosen.hosts)
     stays_here = ranks_stay_here(resolved, engine, local_names(os.uname().nodename))
     start = Start(
         resolved,
-        job or default_job_name(resolved.label, os.urandom(_NOISE_BYTES), number),
+        job or _usual_name(resolved.label, engine),
         run_dir if _is_named(ctx) else None,
         run_dir,
         stays_here,
@@ -245,13 +225,27 @@ def command(
     return start.carry_out(tasks, account=account, verbose=verbose)
 
 
+def _resolve(request: Request, run_dir: Path, hosts: Hosts) -> Resolved:
+    """Returns how the ranks are started; prints the warnings about it."""
+    places = Places(Path(sys.executable).parent, os.environ)
+    resolved = resolve(request, find_site(run_dir, hosts), places)
+    for warning in resolved.warnings:
+        warn(warning)
+    return resolved
+
+
+def _usual_name(label: str, engine: EngineJob | None) -> str:
+    number = "" if engine is None else engine.label
+    return default_job_name(label, os.urandom(_NOISE_BYTES), number)
+
+
 def _is_named(ctx: click.Context) -> bool:
     """Whether the user named a run directory."""
     usual = ctx.get_parameter_source("run_dir") is ParameterSource.DEFAULT
     return not usual or bool(os.environ.get("COSCHED_RUN_DIR"))
 
 
-def _run_in_domain(ctx: click.Context, choices: Choices, need_bytes: int) -> int:
+def _run_in_domain(ctx: click.Context, choices: Choices) -> int:
     from cosched.cli.run.domain import check_options, run_in_domain
 
     check_options(ctx)
@@ -266,7 +260,7 @@ def _run_in_domain(ctx: click.Context, choices: Choices, need_bytes: int) -> int
         name=given["job"] or "",
         mpi=given["mpi"],
         shim=not given["no_shim"],
-        memory_bytes=need_bytes,
+        memory_bytes=given["need_bytes"],
     )
     return run_in_domain(job, run_dir.absolute(), choices, verbose=given["verbose"])
 
