@@ -14,8 +14,9 @@ under every policy.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from cosched.core.cluster.queue.domain import Command, EndJob
 from cosched.core.cluster.queue.messages import Job, JobId
 from cosched.core.cluster.queue.nodes import Intervals, count, from_numbers
 from cosched.core.cluster.queue.planner import arrival
@@ -52,6 +53,17 @@ class ExclusiveJobs:
         """Notes that a job does not run any more; returns it."""
         self.ending.discard(number)
         return self.running.pop(number)
+
+    def once(self, commands: Iterable[Command]) -> tuple[Command, ...]:
+        """Drops repeated orders to end: all rows have the exclusive jobs."""
+        kept = []
+        for command in commands:
+            if isinstance(command, EndJob) and command.number in self.running:
+                if command.number in self.ending:
+                    continue
+                self.ending.add(command.number)
+            kept.append(command)
+        return tuple(kept)
 
     def next(self, others: Sequence[Job], service: int) -> Job | None:
         """Returns the job whose turn it is; None if it is the turn of another kind.

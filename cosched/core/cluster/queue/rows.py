@@ -19,13 +19,11 @@ exclusive and in all. No job waits while an empty row has enough unreserved node
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from cosched.core.cluster.queue.domain import (
     Command,
     DomainQueue,
-    EndJob,
     Event,
     JobCancelled,
     JobFailedToStart,
@@ -58,9 +56,9 @@ from cosched.core.cluster.queue.nodes import (
     common,
     count,
     union,
-    without,
 )
 from cosched.core.cluster.queue.planner import arrival
+from cosched.core.cluster.queue.rowset import RowSet
 from cosched.core.cluster.queue.scheduler import Policy
 from cosched.core.errors import CoschedError
 
@@ -84,25 +82,21 @@ class SharedQueue:
         self._all = nodes
         self._policy = policy
         self._grace_ns = grace_ns
-        self._rows = [self._new_row() for _ in range(rows)]  # the closed ones are last
-        self._open = rows
+        self._rows = RowSet(nodes, rows, self._new_row)
         self._row: dict[JobId, DomainQueue] = {}
         self._exclusive = ExclusiveJobs()
-        self._service = nodes
-        self._withheld: Intervals = ()  # in service, but the rows must not use them
         self._nodes: dict[JobId, Intervals] = {}  # those of each running job
-        self._wakes: dict[DomainQueue, int | None] = {}
         self._wake_ns: int | None = None
 
     @property
     def rows(self) -> tuple[DomainQueue, ...]:
         """Returns the rows, for reading."""
-        return tuple(self._rows)
+        return tuple(self._rows.all)
 
     @property
     def waiting(self) -> list[Job]:
         """Returns all waiting jobs by arrival."""
-        return sorted([*self._sharing(), *self._exclusive.waiting], key=arrival)
+        return sorted([*self._rows.waiting, *self._exclusive.waiting], key=arrival)
 
     def __contains__(self, number: JobId) -> bool:
         return number in self._row or number in self._exclusive
@@ -110,12 +104,12 @@ class SharedQueue:
     @property
     def capacity(self) -> int:
         """Returns the number of nodes in service."""
-        return count(self._service)
+        return self._rows.capacity
 
     @property
     def takes_rules(self) -> bool:
         """Returns whether passes can have exceptions from the order."""
-        return all(row.takes_rules for row in self._rows)
+        return all(row.takes_rules for row in self._rows.all)
 
     def waits(self, number: JobId) -> bool:
         """Returns whether a job waits in the queue."""
@@ -129,15 +123,16 @@ class SharedQueue:
 
     def expected_ns(self, size: int, now_ns: int) -> int:
         """Returns when ``size`` nodes of a row are expected to be free if no job starts."""
-        return min(row.expected_ns(size, now_ns) for row in self._rows)
+        return min(row.expected_ns(size, now_ns) for row in self._rows.all)
 
     def free_for(self, *, exclusive: bool) -> int:
         """Returns the number of nodes that a job could have now: those of the row that has
         most, or those without any job."""
         if not self._runs_alone(exclusive):
-            return max(row.scheduler.free for row in self._rows[: self._open])
-        return count(self._service) - len(
-            [n for n in self._node_ends(0) if common(self._service, ((n, n),))]
+            return max(row.scheduler.free for row in self._rows.open)
+        service = self._rows.service
+        return count(service) - len(
+            [node for node in self._node_ends(0) if common(service, ((node, node),))]
         )
 
     def handle(self, event: Event | SharingChanged) -> tuple[Command, ...]:
@@ -162,7 +157,7 @@ class SharedQueue:
                     return self._handle_exclusive(event)
                 return self._handle_sharing(event)
             case NodesLost() | NodesDrained() | NodesJoined():
-                return self._change_service(event)
+                return self._exclusive.once(self._rows.take_nodes(event))
             case SettingsChanged():
                 self._policy, self._grace_ns = event.policy, event.grace_ns
                 return self._in_all_rows(event)
@@ -186,13 +181,13 @@ class SharedQueue:
         if job.number in self:
             raise CoschedError(f"job {job.number} was submitted before and has not ended")
         if self._runs_alone(job.exclusive) and not job.gated:
-            self._rows[0].scheduler.check(job)
+            self._rows.open[0].scheduler.check(job)
             self._exclusive.add(job)
             return ()
         return self._join_row(job, event.now_ns)
 
     def _join_row(self, job: Job, now_ns: int) -> tuple[Command, ...]:
-        row = self._soonest(job, now_ns)
+        row = self._rows.soonest(job, now_ns)
         commands = row.handle(JobSubmitted(now_ns, job))
         self._row[job.number] = row
         return commands
@@ -212,7 +207,7 @@ class SharedQueue:
         again = row.scheduler.job(number)
         if again is None:
             del self._row[number]
-        elif row in self._rows[self._open :]:
+        elif row in self._rows.closed:
             row.handle(JobCancelled(event.now_ns, number))
             self._join_row(again, event.now_ns)
         return commands
@@ -237,7 +232,7 @@ class SharedQueue:
 
     def _recover(self, event: JobRecovered) -> tuple[Command, ...]:
         job = event.job
-        rows = self._rows[: self._open]
+        rows = self._rows.open
         free = [row for row in rows if row.scheduler.are_free(event.nodes)]
         alone = self._runs_alone(job.exclusive)
         if not free or (alone and len(free) < len(rows)):
@@ -253,18 +248,7 @@ class SharedQueue:
 
     def _runs_alone(self, exclusive: bool) -> bool:
         """Returns whether a job must run in all rows: one row never shares a node."""
-        return exclusive and self._open > 1
-
-    def _soonest(self, job: Job, now_ns: int) -> DomainQueue:
-        def start_ns(row: DomainQueue) -> int:
-            queue = row.scheduler
-            waiting_ns = queue.waiting_ns // max(1, queue.capacity)
-            return queue.guess_ns(job.size, now_ns) + waiting_ns
-
-        return min(self._rows[: self._open], key=start_ns)
-
-    def _sharing(self) -> list[Job]:
-        return [job for row in self._rows for job in row.scheduler.queue]
+        return exclusive and len(self._rows.open) > 1
 
     # --- rows -----------------------------------------------------------------------------
 
@@ -278,19 +262,16 @@ class SharedQueue:
         So exclusive jobs find that they run in all rows, or that there is only one."""
         walltimes = event.walltimes_ns
         running = [
-            (self._row.get(number, self._rows[0]).running(number), nodes)
+            (self._row.get(number, self._rows.open[0]).running(number), nodes)
             for number, nodes in self._nodes.items()
         ]
         waiting = self.waiting
-        self._open = event.rows
-        self._rows = [self._new_row() for _ in range(event.rows)]
+        self._rows.make_again(event.rows, self._new_row)
         self._row.clear()
-        self._wakes.clear()
-        self._withheld = ()
         self._exclusive = ExclusiveJobs()
         for each, nodes in sorted(running, key=lambda pair: not pair[0].job.exclusive):
             self._place(each.at_least(walltimes.get(each.job.number, 0)), nodes)
-        self._in_all_rows(NodesDrained(event.now_ns, without(self._all, self._service)))
+        self._exclusive.once(self._rows.drain_out_of_service(event.now_ns))
         for job in waiting:
             walltime_ns = walltimes.get(job.number, job.walltime_ns)
             self._submit(JobSubmitted(event.now_ns, replace(job, walltime_ns=walltime_ns)))
@@ -300,13 +281,13 @@ class SharedQueue:
         closed one. Exclusive jobs come first."""
         job = running.job
         if self._runs_alone(job.exclusive):
-            for row in self._rows:
+            for row in self._rows.all:
                 row.adopt(running, nodes)
             self._exclusive.running[job.number] = job
             if running.ending:
                 self._exclusive.ending.add(job.number)
             return
-        free = (row for row in self._rows if row.scheduler.are_free(nodes))
+        free = (row for row in self._rows.all if row.scheduler.are_free(nodes))
         row = self._row[job.number] = next(free, None) or self._close_row()
         row.adopt(running, nodes)
 
@@ -314,72 +295,31 @@ class SharedQueue:
         """Adds a closed row; like all others it has the exclusive jobs."""
         row = self._new_row()
         for number in self._exclusive.running:
-            row.adopt(self._rows[0].running(number), self._nodes[number])
-        self._rows.append(row)
+            row.adopt(self._rows.open[0].running(number), self._nodes[number])
+        self._rows.add_closed(row)
         return row
 
     def _crowded(self) -> Intervals:
         """Returns the nodes of the jobs in closed rows."""
-        closed = self._rows[self._open :]
+        closed = self._rows.closed
         found: Intervals = ()
         for number, row in self._row.items():
             if row in closed:
                 found = union(found, self._nodes[number])
         return found
 
-    def _drop_empty_rows(self) -> None:
-        used = set(self._row.values()) if self._rows[self._open :] else set()
-        for row in self._rows[self._open :]:
-            if row not in used:
-                self._rows.remove(row)
-                self._wakes.pop(row, None)
-
-    # --- nodes ----------------------------------------------------------------------------
-
-    def _change_service(
-        self, event: NodesLost | NodesDrained | NodesJoined
-    ) -> tuple[Command, ...]:
-        # Withheld nodes are out of service in the rows, which must see the change.
-        self._withhold((), event.now_ns)
-        if isinstance(event, NodesJoined):
-            self._service = union(self._service, event.nodes)
-        else:
-            self._service = without(self._service, event.nodes)
-        return self._in_all_rows(event)
-
     def _in_all_rows(self, event: Event) -> tuple[Command, ...]:
-        return self._once(command for row in self._rows for command in row.handle(event))
-
-    def _once(self, commands: Iterable[Command]) -> tuple[Command, ...]:
-        """Drops repeated orders to end: all rows have the exclusive jobs."""
-        kept = []
-        for command in commands:
-            if isinstance(command, EndJob) and command.number in self._exclusive.running:
-                if command.number in self._exclusive.ending:
-                    continue
-                self._exclusive.ending.add(command.number)
-            kept.append(command)
-        return tuple(kept)
+        return self._exclusive.once(self._rows.handle(event))
 
     def _reserve(self, nodes: Intervals, now_ns: int) -> None:
         """Keeps these nodes from the jobs of the rows, and those of closed rows."""
-        if self._rows[self._open :]:
-            nodes = common(union(nodes, self._crowded()), self._service)
-        self._withhold(nodes, now_ns)
-
-    def _withhold(self, nodes: Intervals, now_ns: int) -> None:
-        """Keeps exactly these nodes from the jobs of the rows."""
-        old, self._withheld = self._withheld, nodes
-        back, taken = without(old, nodes), without(nodes, old)
-        for row in self._rows:
-            if back:
-                row.handle(NodesJoined(now_ns, back))
-            if taken:
-                row.handle(NodesDrained(now_ns, taken))
+        if self._rows.closed:
+            nodes = union(nodes, self._crowded())
+        self._rows.withhold(nodes, now_ns)
 
     def _node_ends(self, now_ns: int) -> dict[int, int]:
         """Returns when each node that has jobs is expected to be free."""
-        ends = {number: end_ns for row in self._rows for number, end_ns in row.ends()}
+        ends = {number: end_ns for row in self._rows.all for number, end_ns in row.ends()}
         found: dict[int, int] = {}
         for number, nodes in self._nodes.items():
             end_ns = max(now_ns, ends[number])
@@ -391,13 +331,13 @@ class SharedQueue:
     # --- decisions ------------------------------------------------------------------------
 
     def _tick(self, now_ns: int) -> tuple[Command, ...]:
-        self._drop_empty_rows()
+        self._rows.drop_closed(set(self._row.values()))
         commands = self._serve_exclusive(now_ns)
-        for row in self._rows:
+        for row in self._rows.all:
             commands += self._tick_row(row, now_ns)
         commands += self._move(now_ns)
         commands += self._serve_exclusive(now_ns)  # it may be their turn now
-        wake_ns = min((at for at in self._wakes.values() if at is not None), default=None)
+        wake_ns = self._rows.wake_ns
         if wake_ns != self._wake_ns:
             self._wake_ns = wake_ns
             commands.append(WakeAt(wake_ns))
@@ -407,10 +347,12 @@ class SharedQueue:
         """Starts exclusive jobs in their order, and reserves nodes for the next."""
         commands: list[Command] = []
         while self._exclusive.waiting:
-            job = self._exclusive.next(self._sharing(), count(self._service))
+            job = self._exclusive.next(self._rows.waiting, self._rows.capacity)
             if job is None:
                 break
-            nodes, free = soonest_free(job.size, self._service, self._node_ends(now_ns))
+            nodes, free = soonest_free(
+                job.size, self._rows.service, self._node_ends(now_ns)
+            )
             if not free:
                 self._reserve(nodes, now_ns)
                 return commands
@@ -424,9 +366,9 @@ class SharedQueue:
 
     def _tick_row(self, row: DomainQueue, now_ns: int) -> list[Command]:
         commands: list[Command] = []
-        for command in self._once(row.handle(Ticked(now_ns))):
+        for command in self._exclusive.once(row.handle(Ticked(now_ns))):
             if isinstance(command, WakeAt):
-                self._wakes[row] = command.at_ns
+                self._rows.set_wake(row, command.at_ns)
                 continue
             if isinstance(command, StartJob | ReserveJob):
                 self._nodes[command.job.number] = command.nodes
@@ -436,8 +378,8 @@ class SharedQueue:
     def _move(self, now_ns: int) -> list[Command]:
         """Moves waiting jobs to rows without waiting jobs that start them now."""
         commands: list[Command] = []
-        idle = self._idle_rows()
-        for job in sorted(self._sharing(), key=arrival) if idle else []:
+        idle = self._rows.idle
+        for job in sorted(self._rows.waiting, key=arrival) if idle else []:
             old = self._row[job.number]
             if old.scheduler.job(job.number) is None:
                 continue  # it started in its row when a job before it moved
@@ -448,13 +390,6 @@ class SharedQueue:
                     self._row[job.number] = row
                     commands += self._tick_row(row, now_ns)
                     commands += self._tick_row(old, now_ns)
-                    idle = self._idle_rows()
+                    idle = self._rows.idle
                     break
         return commands
-
-    def _idle_rows(self) -> list[DomainQueue]:
-        """Returns the rows with free nodes and without waiting jobs; none of one row."""
-        if self._open == 1:
-            return []
-        rows = ((row, row.scheduler) for row in self._rows[: self._open])
-        return [row for row, queue in rows if queue.free and not queue.queue]
