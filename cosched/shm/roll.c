@@ -4,11 +4,16 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <time.h>
 
 /* A daemon that restarts takes over within this time. */
 #define PATIENCE_STEPS 40
 #define STEP_NS 50000000
+/* How long a launcher may take to read. */
+#define READ_STEPS 2000
+#define READ_STEP_NS 1000000
 #define SHOWN_MAX 8 /* names of nodes in a list */
 
 _Static_assert(sizeof(struct cosched_answer) == 1 + COSCHED_ROLL_NODE_BYTES, "bytes alone");
@@ -126,4 +131,17 @@ uint32_t cosched_roll_presence_at_end(const struct cosched_link *link) {
         (void)nanosleep(&step, NULL);
     }
     return COSCHED_LEFT;
+}
+
+static int is_unread(int descriptor) {
+    struct stat about;
+    int unread = 0;
+    return fstat(descriptor, &about) == 0 && S_ISFIFO(about.st_mode) &&
+           ioctl(descriptor, FIONREAD, &unread) == 0 && unread > 0;
+}
+
+void cosched_roll_await_reader(int descriptor) {
+    const struct timespec step = {.tv_nsec = READ_STEP_NS};
+    for (int i = 0; i < READ_STEPS && is_unread(descriptor); i++)
+        (void)nanosleep(&step, NULL);
 }

@@ -82,22 +82,24 @@ static void end_job(void) {
         cosched_pmpi.Ibarrier(cosched_shadow.comm, &never) == MPI_SUCCESS)
         (void)cosched_shadow_completes(&never, NULL);
     cosched_report_warn("the job needs a daemon on each of its nodes (COSCHED_REQUIRE=all)");
+    cosched_roll_await_reader(STDERR_FILENO);
     cosched_pmpi.Abort(MPI_COMM_WORLD, 1);
     for (unsigned left_s = COSCHED_ROLL_END_S; left_s > 0;)
         left_s = sleep(left_s);
 }
 
 void cosched_roll_call(uint32_t presence) {
+    const bool needs_all = cosched_state_environment.requirement == COSCHED_REQUIRE_ALL;
     struct cosched_join_limit limit;
     if (at_start.stage != NOT_YET)
         return;
     begin(&at_start, presence, presence != COSCHED_PRESENT);
     cosched_join_limit_start(&limit, cosched_shadow_patience_ms() * UINT64_C(1000000));
-    if (!advance(&at_start, &limit))
+    /* All ranks that have joined take part, so a job that needs the answer waits for it. */
+    if (!advance(&at_start, needs_all ? NULL : &limit))
         return;
     finish(&at_start);
-    if (cosched_state_environment.requirement == COSCHED_REQUIRE_ALL &&
-        at_start.vote == COSCHED_VOTE_GATHER)
+    if (needs_all && at_start.vote == COSCHED_VOTE_GATHER)
         end_job();
 }
 

@@ -17,6 +17,7 @@ from mpi_shim.wrapper.status.shadow import Shadow, completes
 from mpi_shim.wrapper.task.environment import Environment, text
 from mpi_shim.wrapper.task.link import say, warn
 
+_STDERR = 2
 BYTES = ffi.sizeof("struct cosched_answer")
 
 
@@ -90,7 +91,9 @@ class Roll:
         if self._at_start is not None:
             return
         call = self._at_start = self._begin(presence, presence != lib.COSCHED_PRESENT)
-        if not call.advance(self._shadow.join_s):
+        # All ranks that have joined take part, so a job that needs the answer waits for it.
+        limit_s = None if self._environment.needs_all else self._shadow.join_s
+        if not call.advance(limit_s):
             return
         if self._environment.needs_all and call.finds_absence:
             self._end_job()
@@ -112,5 +115,6 @@ class Roll:
         if self._shadow.has_joined and mpi.COMM_WORLD.Get_rank() != 0:
             completes(self._shadow.comm.Ibarrier(), None)
         warn("the job needs a daemon on each of its nodes (COSCHED_REQUIRE=all)")
+        lib.cosched_roll_await_reader(_STDERR)
         mpi.COMM_WORLD.Abort(1)
         time.sleep(lib.COSCHED_ROLL_END_S)

@@ -1,11 +1,17 @@
 """The line on the nodes of a job that are not coscheduled."""
 
+import os
+import threading
+import time
+
 import pytest
 
 from cosched.shm._native import ffi, lib
 
 PRESENT, NONE = lib.COSCHED_PRESENT, lib.COSCHED_NO_DAEMON
 OTHER, REFUSED, LEFT = lib.COSCHED_OTHER_VERSION, lib.COSCHED_REFUSED, lib.COSCHED_LEFT
+
+PATIENCE_S = 10
 
 
 def line(*ranks):
@@ -50,3 +56,34 @@ def test_long_lists_are_shortened():
     )
     long = [(f"{number}{'x' * 90}", NONE) for number in range(10)]
     assert len(line(*long)) == lib.COSCHED_ROLL_LINE_BYTES - 1
+
+
+def test_wait_for_a_reader_ends_when_it_has_read_all():
+    read_end, write_end = os.pipe()
+    os.write(write_end, b"line\n")
+    ended = threading.Event()
+
+    def wait():
+        lib.cosched_roll_await_reader(write_end)
+        ended.set()
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    assert not ended.wait(0.05)
+    assert os.read(read_end, 3) == b"lin"
+    assert not ended.wait(0.05)
+    assert os.read(read_end, 3) == b"e\n"
+    waiting.join(PATIENCE_S)
+    assert ended.is_set()
+    os.close(read_end)
+    os.close(write_end)
+
+
+def test_nobody_is_awaited_but_the_reader_of_a_pipe(tmp_path):
+    with (tmp_path / "file").open("w") as file:
+        file.write("line\n")
+        file.flush()
+        began = time.monotonic()
+        lib.cosched_roll_await_reader(file.fileno())
+        lib.cosched_roll_await_reader(-1)
+    assert time.monotonic() - began < 1

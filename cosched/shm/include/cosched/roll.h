@@ -46,6 +46,11 @@ void cosched_roll_line(char line[512], const struct cosched_answer *answers, uin
 /* Returns the presence of a task that is about to end: that of its link, or COSCHED_LEFT if the
  * daemon has gone since and no other has taken over. It waits up to two seconds for one. */
 uint32_t cosched_roll_presence_at_end(const struct cosched_link *link);
+
+/* Waits until the other end of a pipe has read all that was written, at most two seconds. A
+ * launcher drops what it has not read when MPI_Abort ends the job. Returns at once for anything
+ * but a pipe. */
+void cosched_roll_await_reader(int descriptor);
 /* cdef: end */
 
 #endif
