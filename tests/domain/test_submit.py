@@ -260,8 +260,9 @@ def test_job_that_is_too_large_to_execute_is_one_line(user, monkeypatch):
     """A process can send more than the kernel lets another one begin with."""
     monkeypatch.setenv("COSCHED_RUN_DIR", str(user.rig.paths.run_dir))
     large = {f"V{i}": "x" * 100_000 for i in range(100)}
+    job = Job(["true"], environ={**user.environ, **large}, cwd=str(user.rig.work))
     with Client.connect() as client:
-        number = client.submit(Job(["true"], environ={**user.environ, **large}, cwd="/tmp"))
+        number = client.submit(job)
         job = client.wait(number)
         assert (job["state"], job["status"]) == ("failed", 126)
         assert "Argument list too long" in job["reason"]

@@ -1,4 +1,4 @@
-"""Runs the NAS benchmarks under each MPI, with a separate cache of kernels."""
+"""Runs the NAS benchmarks under each MPI."""
 
 from __future__ import annotations
 
@@ -31,25 +31,19 @@ def any_site():
     return sites[0]
 
 
-@pytest.fixture(scope="session")
-def cache(tmp_path_factory):
-    return tmp_path_factory.mktemp("cache")
-
-
-def runner(site, cache):
+def runner(site):
     """Returns ``run(ranks, *arguments)``, which runs Python on some ranks."""
-    environ = {"XDG_CACHE_HOME": str(cache)}
-    return functools.partial(site.run, environ=environ, timeout_s=TIMEOUT_S)
+    return functools.partial(site.run, environ={}, timeout_s=TIMEOUT_S)
 
 
 @pytest.fixture
-def npb(site, cache):
+def npb(site):
     """``npb(ranks, *arguments)`` runs ``python -m benchmarks.npb`` under each MPI."""
-    run = runner(site, cache)
+    run = runner(site)
     return lambda ranks, *arguments: run(ranks, "-m", "benchmarks.npb", *arguments)
 
 
 @pytest.fixture
-def run_once(any_site, cache):
+def run_once(any_site):
     """``run_once(ranks, *arguments)`` runs Python on some ranks under one MPI."""
-    return runner(any_site, cache)
+    return runner(any_site)

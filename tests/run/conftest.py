@@ -125,16 +125,9 @@ def task(mpi, tmp_path_factory):
     return str(program)
 
 
-@pytest.fixture(scope="session")
-def shim_cache(tmp_path_factory):
-    """The folder where this session builds the interposer."""
-    return tmp_path_factory.mktemp("cache")
-
-
 @pytest.fixture(autouse=True)
-def own_surroundings(shim_cache, monkeypatch):
-    """Hides the user's cache and preloads from the tests."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(shim_cache))
+def own_surroundings(monkeypatch):
+    """Hides the user's daemons and preloads from the tests."""
     for name in ("COSCHED_RUN_DIR", "COSCHED_NODE", "LD_PRELOAD"):
         monkeypatch.delenv(name, raising=False)
 

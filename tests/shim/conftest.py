@@ -26,14 +26,14 @@ def mpi(request):
 
 
 @pytest.fixture(scope="session")
-def shim_for(tmp_path_factory):
-    """Builds the interposer for an mpicc; skips where the MPI has no compiler."""
-    cache = tmp_path_factory.mktemp("shims")
+def shim_for():
+    """Builds the interposer for an mpicc, once for all tests and their jobs; skips where
+    the MPI has no compiler."""
 
     @functools.cache  # asking a compiler for its libraries takes half a second
     def build(mpicc):
         try:
-            return build_shim(mpicc, os.environ, cache=cache)
+            return build_shim(mpicc, os.environ)
         except CoschedError as error:
             pytest.skip(str(error))
 

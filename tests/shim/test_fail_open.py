@@ -75,7 +75,8 @@ def test_rank_without_shim_under_shadow_ends_joining(
     has no daemon."""
     program = compile_program(new_mpi, "life", tmp_path)
     environ = {**job_environ, **CROWDED, "SHIM": str(shim_for(new_mpi.mpicc))}
-    environ |= {"COSCHED_STATUS": "shadow", "BARE": "1"}
+    # The ranks sleep while they wait, so other tests have the CPUs.
+    environ |= {"COSCHED_STATUS": "shadow", "COSCHED_WAIT": "block", "BARE": "1"}
     launch = new_mpi.launch("-n", "3", "sh", "-c", PARTLY, program, "plain")
     run = run_job(launch, environ)
     assert run.returncode == 0, run.stderr
