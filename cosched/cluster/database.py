@@ -12,8 +12,8 @@ from cosched.core.errors import CoschedError
 def open_database(path: Path, tables: str, version: int, remedy: str) -> sqlite3.Connection:
     """Opens the file of mode 0600; a new one gets its tables. Each commit reaches the disk.
 
-    remedy: what the user can do about a file that is not ours. Raises CoschedError if the
-    file cannot be opened, is damaged or has another version; it then stays as it was.
+    remedy: advice about a file that is not ours. Raises CoschedError if the file cannot be
+    opened, is damaged or has another version; it then stays as it was.
     """
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))

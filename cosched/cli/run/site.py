@@ -69,7 +69,7 @@ def _resolves(host: str) -> bool:
 def check_hosts(
     site: Site, run_dir: Path, name: str, most: int | None, need_bytes: int
 ) -> list[str]:
-    """Raises JobRefused unless all daemons that can be asked accept the job. Returns the
+    """Raises JobRefused unless all daemons in reach accept the job. Returns the
     nodes without a daemon, as far as that shows here."""
     from cosched.launch.nodes import check_nodes
 

@@ -42,7 +42,7 @@ class Relay:
 
     def accept_input(self, may_give: Callable[[str, int], bool]) -> None:
         """Takes the input of rank 0 from now on. may_give: whether a member may pass on
-        what a user gives."""
+        a user's bytes."""
         self._input = InputGate(may_give, self._send, self._write)
 
     def take_input(self, sender: str, message: GiveInput) -> None:

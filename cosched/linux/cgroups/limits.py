@@ -4,8 +4,8 @@ In version 2 all limits of a group hold for its processes only while they are in
 task that is moved into a class would leave the memory and process limits of its batch step
 or login session. Root may leave limits anyway; other users' tasks may not.
 
-A group keeps its processes if it has a limit, if it belongs to an engine or to a user, or
-if it is an engine's group of one job, whose device rules and accounting cannot be read.
+A group keeps its processes if it has a limit, or if it belongs to an engine or to a user.
+So does an engine's group of one job: its device rules and accounting cannot be read.
 Groups that also hold the class do not count: their limits stay.
 """
 
