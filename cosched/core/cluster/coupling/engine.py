@@ -95,6 +95,15 @@ class JobOver:
 
 
 @dataclass(frozen=True, slots=True)
+class JobRefused:
+    """A job that is over, or was never queued, was refused: its group is forgotten, as if
+    the job had never been announced."""
+
+    now_ns: int
+    number: JobId
+
+
+@dataclass(frozen=True, slots=True)
 class QueueMoved:
     """Something else happened in the queue: jobs that yielded may be offered again."""
 
@@ -160,6 +169,7 @@ Event = (
     | JobPrepared
     | JobFailed
     | JobOver
+    | JobRefused
     | QueueMoved
     | CapacityChanged
     | Received

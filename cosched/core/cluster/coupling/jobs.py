@@ -201,10 +201,11 @@ class Jobs:
         """Returns the jobs that were over at a time, and drops them from the list."""
         found = []
         while self._over:
-            member = self.state.members[self._over[0]]
-            if member.since_ns > limit_ns:
+            member = self.state.members.get(self._over[0])
+            if member is not None and member.since_ns > limit_ns:
                 break
-            found.append(member)
+            if member is not None:
+                found.append(member)
             self._over.popleft()
         return found
 

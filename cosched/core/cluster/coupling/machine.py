@@ -32,6 +32,7 @@ from cosched.core.cluster.coupling.engine import (
     JobPrepared,
     JobQueued,
     JobReady,
+    JobRefused,
     PeerLost,
     QueueMoved,
     Received,
@@ -205,6 +206,8 @@ class Coupling:
                 self._post.lose(event.peer)
             case JobAnnounced():
                 self._announce(event)
+            case JobRefused():
+                self._forget(event.number)
             case JobFound():
                 self._state.found[event.number] = (event.found, event.size)
             case RecoveryEnded():
@@ -293,6 +296,7 @@ class Coupling:
 
     def _over(self, member: Member) -> None:
         self._state.epoch += 1
+        self._state.found.pop(member.number, None)
         owed, led = member.owed, member.stage is Stage.RUNNING
         self._post.withdraw(member.asking)
         self._jobs.end(member)
@@ -301,6 +305,13 @@ class Coupling:
         self._coordinator.cancel(member)
         if led:
             self._ready.tell_followers(member, over=True)
+
+    def _forget(self, number: JobId) -> None:
+        member = self._jobs.expect(number)
+        if member.stage not in (Stage.UNSUBMITTED, Stage.OVER):
+            raise CoschedError(f"job {number}: is {member.stage.value}, not over")
+        self._post.withdraw_all(member)
+        self._jobs.forget(member)
 
     # --- other domains --------------------------------------------------------------------
 

@@ -33,6 +33,7 @@ from cosched.core.cluster.coupling.engine import (
     JobPrepared,
     JobQueued,
     JobReady,
+    JobRefused,
     PassWanted,
     PeerLost,
     PrepareJob,
@@ -83,7 +84,15 @@ class PrepareOn:
 
 
 QueueEvent = domain.Event | SharingChanged
-Event = QueueEvent | JobAnnounced | JobPrepared | Received | PeerLost | RecoveryEnded
+Event = (
+    QueueEvent
+    | JobAnnounced
+    | JobPrepared
+    | JobRefused
+    | Received
+    | PeerLost
+    | RecoveryEnded
+)
 Command = (
     StartJob
     | EndJob
@@ -133,7 +142,14 @@ class CoupledQueue:
         match event:
             case Ticked():
                 self._tick()
-            case JobAnnounced() | JobPrepared() | Received() | PeerLost() | RecoveryEnded():
+            case (
+                JobAnnounced()
+                | JobPrepared()
+                | JobRefused()
+                | Received()
+                | PeerLost()
+                | RecoveryEnded()
+            ):
                 self._couple(event)
             case JobSubmitted():
                 self._submit(event)
@@ -188,6 +204,11 @@ class CoupledQueue:
 
     def _cancel(self, event: JobCancelled) -> None:
         number = event.number
+        member = self._member(number)
+        announced = member is not None and member.stage is Stage.UNSUBMITTED
+        if announced and number not in self._queue:
+            self._couple(JobOver(self._now_ns, number))
+            return
         if number in self._prepared or number in self._withdrawn:
             self._withdrawn.discard(number)
             self._prepared.add(number)

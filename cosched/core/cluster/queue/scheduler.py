@@ -14,7 +14,7 @@ et al. (Cluster 2009 and IPDPS 2011) for WFP.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cosched.core.cluster.queue.conservative import Conservative
@@ -50,7 +50,7 @@ class Policy:
     """An order of the queue and a backfill policy."""
 
     order: Order
-    backfill: Callable[[Ledger, Order], Planner]
+    backfill: type[Planner]
 
 
 #: The policies by their names on the command line.
