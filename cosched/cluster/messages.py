@@ -12,13 +12,14 @@ from typing import Annotated, Any
 
 import msgspec
 
+from cosched.core.cluster.coupling.mail.messages import Addresses
 from cosched.core.cluster.queue.nodes import Intervals
 from cosched.core.cluster.startup.questions import Answer, Question
 from cosched.core.cluster.startup.tree import Place
 from cosched.core.errors import CoschedError
 
 #: Peers of another version are refused.
-PROTOCOL = 4
+PROTOCOL = 5
 #: The longest message, in bytes; a longer one is refused.
 LONGEST = 64 << 20
 
@@ -141,9 +142,11 @@ class StartFailed(OfJob, frozen=True):
 
 
 class Order(OfJob, frozen=True):
-    """The tasks of the receiver's subtree go, or are discarded."""
+    """The tasks of the receiver's subtree go, or are discarded. mates: the domain and
+    the address of each job that begins with this one."""
 
     go: bool
+    mates: Addresses = ()
 
 
 class Began(OfJob, frozen=True):

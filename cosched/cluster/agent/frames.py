@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from cosched.cluster.messages import LONGEST, Failure
+from cosched.core.cluster.coupling.mail.messages import Addresses
 from cosched.core.cluster.startup.questions import Answer, Command, Question
 from cosched.core.errors import CoschedError
 
@@ -57,7 +58,9 @@ class Prepare(Frame, frozen=True):
 
 
 class Go(Frame, frozen=True):
-    """Open the gates."""
+    """Open the gates. mates: domain and address of each job that begins with this one."""
+
+    mates: Addresses = ()
 
 
 class DeliverTables(Frame, frozen=True):

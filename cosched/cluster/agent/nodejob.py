@@ -55,7 +55,6 @@ from cosched.cluster.messages import (
 )
 from cosched.cluster.submission import FROM_CLIENT
 from cosched.core.cluster.startup.gate import (
-    Ordered,
     Prepared,
     PrepareFailed,
 )
@@ -163,7 +162,7 @@ class NodeJob:
                 self._dispatch.take_chunk(message)
             case Order():
                 self._expect_parent(sender)
-                self._dispatch.take(Ordered(message.go))
+                self._dispatch.obey(message)
             case SubtreePrepared():
                 self._dispatch.take(ChildPrepared(self._child(sender)))
             case StartFailed():
@@ -299,7 +298,7 @@ class NodeJob:
 
     def open_gate(self) -> None:
         self.since_ns = time.time_ns()
-        self.send_to_steward(Go())
+        self.send_to_steward(Go(self._dispatch.mates))
         if self.route.heads_job:
             self.send(CONTROLLER, Began(*self.key, self.since_ns))
 

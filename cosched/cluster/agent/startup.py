@@ -20,6 +20,7 @@ from cosched.cluster.messages import (
     SubtreePrepared,
     Tables,
 )
+from cosched.core.cluster.coupling.mail.messages import Addresses
 from cosched.core.cluster.queue.nodes import Intervals
 from cosched.core.cluster.startup import gate, relay, tables
 from cosched.core.cluster.startup.tree import Place, Tree
@@ -149,6 +150,7 @@ class Dispatch:
         self._gate = gate.Gate(route.children)
         self._chunks: dict[int, Chunk] = {}
         self._reason = ""
+        self.mates: Addresses = ()  #: as the order to go names them
 
     @property
     def stage(self) -> gate.Stage:
@@ -171,6 +173,11 @@ class Dispatch:
                     self._around.note(steps.OBJECT)
                     self._around.read_object(whole)
 
+    def obey(self, order: Order) -> None:
+        """Takes the parent's order."""
+        self.mates = order.mates
+        self.take(gate.Ordered(order.go))
+
     def take(self, event: gate.Event) -> None:
         """Takes an event of the two-phase start."""
         route = self._route
@@ -186,7 +193,7 @@ class Dispatch:
                     )
                     self._send(route.parent, failed)
                 case gate.Order():
-                    order = Order(route.job, route.start, command.go)
+                    order = Order(route.job, route.start, command.go, self.mates)
                     self._send(route.hosts[command.child], order)
                 case gate.OpenGate():
                     self._around.note(steps.GO)

@@ -8,9 +8,10 @@ comment of their job, after ``cosched:``.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
+from cosched.core.cluster.coupling.groups import Group, Timing
 from cosched.core.errors import CoschedError
 from cosched.core.units import parse_duration
 
@@ -37,6 +38,32 @@ class Mates:
     within_ns: int = 0
     after: str | None = None
     delay_ns: int = 0
+
+
+def group_of(mates: Mates, own: str) -> Group:
+    """Returns the group of a job of the domain ``own``."""
+    members = (own, *mates.domains)
+    if mates.after is not None:
+        return Group(mates.group, members, Timing.AFTER, mates.delay_ns, mates.after)
+    timing = Timing.WITHIN if mates.within_ns else Timing.TOGETHER
+    return Group(mates.group, members, timing, mates.within_ns)
+
+
+def shown_mates(addresses: Iterable[tuple[str, str]]) -> str:
+    """Returns the mates of a started job as its programs read them: ``eureka=812@e[1-4]``.
+
+    addresses: domain and address of each. They come from other domains.
+    """
+    return " ".join(f"{domain}={_shown(address, 4096)}" for domain, address in addresses)
+
+
+def mates_text(
+    mates: Iterable[str], within: str = "", after: str = "", delay: str = ""
+) -> str:
+    """Returns the text for ``parse_mates``. mates: each ``GROUP@DOMAIN``."""
+    single = {"within": within, "after": after, "delay": delay}
+    parts = [f"mate={each}" for each in mates]
+    return ",".join([*parts, *(f"{key}={value}" for key, value in single.items() if value)])
 
 
 def read_comment(comment: str, own: str, others: Collection[str]) -> Mates | None:
@@ -126,7 +153,7 @@ def _time(key: str, text: str | None) -> int:
     return time_ns
 
 
-def _shown(text: str) -> str:
-    """Returns a user's text so that it fits into one printable line."""
+def _shown(text: str, most: int = 64) -> str:
+    """Returns a text of others so that it fits into one printable line."""
     shown = text.encode("ascii", "replace").decode()
-    return "".join(c if c.isprintable() else "?" for c in shown)[:64]
+    return "".join(c if c.isprintable() else "?" for c in shown)[:most]

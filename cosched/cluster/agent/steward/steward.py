@@ -47,6 +47,7 @@ from cosched.cluster.agent.steward.leftovers import (
     members,
     remove_unused,
 )
+from cosched.cluster.agent.steward.mates import introduce
 from cosched.cluster.agent.steward.outputs import TaskOutputs
 from cosched.cluster.agent.steward.streams import READ_BYTES, OutputFiles
 from cosched.cluster.agent.steward.tasks import (
@@ -69,6 +70,7 @@ from cosched.cluster.pmi.pmi1 import Pmi1Service
 from cosched.cluster.pmi.pmix import PmixService
 from cosched.cluster.pmi.service import NoService, Service
 from cosched.cluster.submission import FROM_CLIENT
+from cosched.core.cluster.coupling.mail.messages import Addresses
 from cosched.core.cluster.startup.questions import Question
 from cosched.core.errors import CoschedError
 from cosched.linux.prctl import adopt_orphans
@@ -256,7 +258,7 @@ class Steward:
     def _obey(self, frame: AnyFrame) -> None:
         match frame:
             case Go():
-                self._open_gates()
+                self._open_gates(frame.mates)
             case DeliverTables():
                 self._service.deliver(frame.tables)
             case SignalTasks():
@@ -281,9 +283,10 @@ class Steward:
 
     # --- the tasks ------------------------------------------------------------------------
 
-    def _open_gates(self) -> None:
+    def _open_gates(self, mates: Addresses) -> None:
+        environ = {**self._job.environ, **introduce(mates, Path(self._job.directory))}
         for task in self._tasks:
-            open_gate(task, {**self._job.environ, **self._service.environment(task.rank)})
+            open_gate(task, {**environ, **self._service.environment(task.rank)})
 
     def _end_tasks(self) -> None:
         """Lets the tasks end by SIGTERM, and after the grace by SIGKILL."""

@@ -17,6 +17,7 @@ from cosched.cluster.engines.interface import (
     Report,
     Tried,
 )
+from cosched.cluster.engines.mates import shown_mates
 from cosched.cluster.engines.slurm.advice import advise
 from cosched.cluster.engines.slurm.commands import CommandFailed, SlurmCommands
 from cosched.cluster.engines.slurm.gates import Gates, Hello
@@ -233,9 +234,8 @@ class SlurmEngine:
         return Tried(number, False, "its nodes are not free", expected_s)
 
     async def _introduce(self, number: int, mates: Sequence[tuple[str, str]]) -> None:
-        line = " ".join(f"{domain}={address}" for domain, address in mates)
         try:
-            await self._commands.comment(number, f"{MATES}{line}")
+            await self._commands.comment(number, f"{MATES}{shown_mates(mates)}")
         except CommandFailed as error:
             self._log(f"job {number}: does not get the addresses of its mates: {error}")
 

@@ -1,0 +1,33 @@
+"""Lets the tasks of a started job find those of its mates in other domains."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from cosched.cluster.engines.mates import shown_mates
+from cosched.core.cluster.coupling.mail.messages import Addresses
+
+#: For example ``eureka=812@10.0.0.7,10.0.0.8``: domain, number and addresses of the nodes.
+VARIABLE = "COSCHED_MATES"
+#: Names a file with the same as JSON.
+FILE_VARIABLE = "COSCHED_MATES_FILE"
+
+
+def introduce(mates: Addresses, directory: Path) -> dict[str, str]:
+    """Writes the mates into a file in the job's private directory; returns the variables
+    for its tasks. A file that cannot be written is left out."""
+    if not mates:
+        return {}
+    variables = {VARIABLE: shown_mates(mates)}
+    path = directory / "mates.json"
+    try:
+        path.write_text(json.dumps({domain: _parts(where) for domain, where in mates}))
+    except OSError:
+        return variables
+    return {**variables, FILE_VARIABLE: str(path)}
+
+
+def _parts(address: str) -> dict[str, str]:
+    job, _, hosts = address.partition("@")
+    return {"job": job, "hosts": hosts}
