@@ -25,6 +25,7 @@ class _Job(TypedDict):
     cwd: str
     output: str
     error: str
+    mates: str
 
 
 class JobInfo(_Job, total=False):
@@ -34,7 +35,8 @@ class JobInfo(_Job, total=False):
     ``failed``, ``cancelled``, ``timeout``, ``node lost``. nodes, tasks: how many of each.
     hosts: the nodes of its latest start. status: as a shell reports it. starts: how often
     it was started. output, error: its files, in ``cwd`` unless they begin with ``/``; an
-    empty ``error`` means the same file.
+    empty ``error`` means the same file. mates: one line about its mates in other domains;
+    empty without mates, and after its end.
     """
 
     why: str  #: one line about its work or its wait; only in the answer about one job

@@ -10,6 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cosched.cluster.coupled.config import (
+    Coupled,
+    is_coupled,
+    load_coupled,
+    parse_coupling,
+)
 from cosched.cluster.keys import CONTROLLER
 from cosched.core.cluster.queue.scheduler import POLICIES
 from cosched.core.config.kinds import suggest
@@ -69,7 +75,8 @@ class SecuritySettings:
 @dataclass(frozen=True, slots=True)
 class DomainConfig:
     """A domain. controller: ``HOST:PORT``; nodes: name and ``HOST:PORT`` of each, in the
-    order of their numbers. slots: tasks that a node takes a job; 0: one for each CPU."""
+    order of their numbers. slots: tasks that a node takes a job; 0: one for each CPU.
+    coupling: the table ``[coupling]``; empty if the domain is coupled with no other."""
 
     name: str
     controller: str
@@ -79,6 +86,13 @@ class DomainConfig:
     startup: StartupSettings = field(default_factory=StartupSettings)
     life: LifeSettings = field(default_factory=LifeSettings)
     security: SecuritySettings = field(default_factory=SecuritySettings)
+    coupling: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def coupled(self) -> Coupled | None:
+        """How the domain is coupled with others; None if it is not. Raises CoschedError for
+        a mistake in the table."""
+        return parse_coupling(self.name, self.coupling) if self.coupling else None
 
     @property
     def node_names(self) -> tuple[str, ...]:
@@ -119,6 +133,18 @@ def load_config(path: Path) -> DomainConfig:
         raise CoschedError(f"{path}: {error}") from None
 
 
+def load_any_coupled(path: Path) -> tuple[Coupled, tuple[str, ...]]:
+    """Reads how a domain is coupled whose jobs Slurm or its own controller queues. Returns
+    its members, too: none for Slurm. CoschedError names the file and what is wrong."""
+    if is_coupled(path):
+        return load_coupled(path), ()
+    config = load_config(path)
+    coupled = config.coupled
+    if coupled is None:
+        raise CoschedError(f"{path}: has no table [coupling]")
+    return coupled, config.members
+
+
 def parse_config(document: Mapping[str, Any]) -> DomainConfig:
     """Returns the configuration of a parsed file. Raises CoschedError for a mistake."""
     table = _Table("", document)
@@ -132,8 +158,14 @@ def parse_config(document: Mapping[str, Any]) -> DomainConfig:
         startup=_startup(table.table("startup")),
         life=_life(table.table("life")),
         security=_security(table.table("security")),
+        coupling=table.table("coupling").raw,
     )
     table.finish()
+    planner = POLICIES[config.queue.policy].backfill
+    if config.coupled is not None and not planner.takes_rules:
+        raise CoschedError(
+            f"queue.policy: {config.queue.policy} cannot hold or yield; choose another one"
+        )
     if not config.nodes:
         raise CoschedError("nodes: a domain needs at least one node")
     for name in config.nodes:
@@ -163,7 +195,16 @@ def write_config(config: DomainConfig) -> str:
         f'lost_after = "{life.lost_after_ns // 1_000_000}ms"\n'
         f'prepare = "{life.prepare_ns // 1_000_000}ms"\n'
         f"\n[security]\nroot_from = {json.dumps(config.security.root_from)}\n"
+        f"{_coupling_text(config)}"
     )
+
+
+def _coupling_text(config: DomainConfig) -> str:
+    if not config.coupling:
+        return ""
+    import tomlkit  # takes time, and few domains are coupled
+
+    return "\n" + tomlkit.dumps({"coupling": config.coupling})
 
 
 def _queue(table: _Table) -> QueueSettings:

@@ -30,6 +30,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     number and ``%x`` for its name. input: a path, or ``-`` for what its user gives while
     it runs. held: wait until ``unhold``. requeue: start it again if a node is lost.
     at_once: start it now or refuse it. exclusive: its nodes take no other job meanwhile.
+    mates: its mates in other domains (``engines.mates``); empty: none.
     """
 
     token: str
@@ -53,6 +54,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     requeue: bool = False
     at_once: bool = False
     exclusive: bool = False
+    mates: str = ""
 
     def check(self) -> None:
         """Raises CoschedError for a submission that makes no sense."""
@@ -72,6 +74,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             raise CoschedError(f"pmi '{self.pmi}': must be one of {', '.join(PMIS)}")
         if self.at_once and (self.held or self.requeue):
             raise CoschedError("a job that starts at once cannot be held or requeued")
+        if self.at_once and self.mates:
+            raise CoschedError("a job with mates waits for them: it cannot start at once")
         if not self.cwd.startswith("/"):
             raise CoschedError(f"working directory '{self.cwd}': must begin with /")
         files = (self.cwd, self.input, self.output, self.error, self.pmix_library)

@@ -134,7 +134,7 @@ def start_domain(
 
 
 def start_coupled(paths: DomainPaths) -> None:
-    """Starts the controller of a domain whose jobs Slurm queues, on this machine."""
+    """Starts only the controller of a domain, on this machine."""
     place = Place(os.uname().nodename, "")
     words = ["--run-dir", str(paths.run_dir)]
     controller = start_member(place, CONTROLLER_MODULE, words, paths.controller_log)

@@ -1,4 +1,4 @@
-"""``cosched cluster couple``, ``gate`` and ``mates``: a Slurm among coupled clusters."""
+"""``cosched cluster couple``, ``gate`` and ``mates``: a domain among coupled clusters."""
 
 from __future__ import annotations
 
@@ -18,29 +18,33 @@ from cosched.cluster.paths import DomainPaths
     "--config",
     required=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help='A domain.toml with engine = "slurm".',
+    help="A domain.toml with a table [coupling].",
 )
 @run_dir_option
 def couple(config: Path, run_dir: Path) -> None:
-    """Start the controller of a Slurm among coupled clusters.
+    """Start the controller of one of several coupled clusters.
 
     It makes the key of this domain. Each domain needs the public keys of the others:
-    copy NAME.public between the directories RUN_DIR/domain/peers.
+    copy NAME.public between the directories RUN_DIR/domain/peers. Slurm queues the jobs if
+    the file has engine = "slurm". Otherwise this controller queues them, and agents join
+    it: cosched cluster up starts both.
 
     \b
     Example:
       cosched cluster couple --config domain.toml
     """
     from cosched.cluster import up as starting
-    from cosched.cluster.coupled.config import load_coupled
+    from cosched.cluster.config import load_any_coupled
     from cosched.cluster.keys import make_keys
 
-    loaded = load_coupled(config)
+    loaded, members = load_any_coupled(config)
     paths = DomainPaths(run_dir)
     starting.refuse_second(paths)
     if config.resolve() != paths.config.resolve():
         paths.config.write_bytes(config.read_bytes())
     make_keys(paths.peers, [loaded.name])
+    if members:
+        make_keys(paths.keys, members)
     starting.start_coupled(paths)
     others = ", ".join(loaded.domains)
     click.echo(f"domain {loaded.name} is coupled with {others}")

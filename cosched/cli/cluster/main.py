@@ -249,8 +249,8 @@ def reload(run_dir: Path) -> None:
 def keygen(run_dir: Path) -> None:
     """Make the keys that the members of domain.toml lack.
 
-    Each machine needs its own NAME.secret and all NAME.public files. A domain whose jobs
-    Slurm queues has one pair of keys, in RUN_DIR/domain/peers.
+    Each machine needs its own NAME.secret and all NAME.public files. A domain that is
+    coupled with others has one more pair of keys, in RUN_DIR/domain/peers.
 
     \b
     Example:
@@ -260,13 +260,16 @@ def keygen(run_dir: Path) -> None:
     from cosched.cluster.keys import make_keys
 
     paths = DomainPaths(run_dir)
+    wanted: dict[Path, tuple[str, ...]] = {}
     if is_coupled(paths.config):
-        folder = paths.peers
-        made = make_keys(folder, [load_coupled(paths.config).name])
+        wanted[paths.peers] = (load_coupled(paths.config).name,)
     else:
-        folder = paths.keys
-        made = make_keys(folder, load_config(paths.config).members)
-    click.echo(f"{len(made)} keys made in {folder}")
+        config = load_config(paths.config)
+        wanted[paths.keys] = config.members
+        if config.coupling:
+            wanted[paths.peers] = (config.name,)
+    for folder, names in wanted.items():
+        click.echo(f"{len(make_keys(folder, names))} keys made in {folder}")
 
 
 for _each in (coupled.couple, coupled.gate, coupled.mates):

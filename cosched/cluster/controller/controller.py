@@ -12,6 +12,7 @@ from dataclasses import replace
 from cosched.cluster.config import DomainConfig, load_config
 from cosched.cluster.controller.jobs import Jobs
 from cosched.cluster.controller.members import Member, Members, NodeState
+from cosched.cluster.controller.peers import Peers
 from cosched.cluster.controller.recovery import Recovery
 from cosched.cluster.controller.reloading import Change, compare
 from cosched.cluster.controller.requests import Requests
@@ -69,7 +70,10 @@ class Controller:
         for name, incarnation in store.agents().items():
             if name in self._members.by_name:
                 self._members.by_name[name].agent = incarnation
-        self._jobs = Jobs(config, store, self._members, self._send, log)
+        coupled = config.coupled
+        self._peers = None if coupled is None else Peers(coupled, paths, log)
+        pairs = None if self._peers is None else self._peers.pairs
+        self._jobs = Jobs(config, store, self._members, self._send, log, pairs)
         self._requests = Requests(
             config, self._jobs, store, self._members, self.end_domain, self.reload
         )
@@ -95,11 +99,16 @@ class Controller:
         desk = Desk(self._paths.controller_socket, self._receive_user)
         try:
             self._links.listen(self._config.controller)
+            if self._peers is not None:
+                self._peers.listen()
             await desk.open()
             self._recovery = Recovery(
                 self._jobs, self._members, self._send, self._store.live()
             )
-            for work in (self._links.receive(self._take), self._watch()):
+            works = [self._links.receive(self._take), self._watch()]
+            if self._peers is not None:
+                works.append(self._peers.receive(self._jobs.receive))
+            for work in works:
                 task = asyncio.create_task(work)
                 self._tasks.add(task)
                 task.add_done_callback(self._finished)
@@ -110,6 +119,8 @@ class Controller:
             for task in self._tasks:
                 task.cancel()
             self._links.close()
+            if self._peers is not None:
+                self._peers.close()
 
     def reload(self) -> Change:
         """Reads domain.toml again; returns what has changed. Raises CoschedError for a

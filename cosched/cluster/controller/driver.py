@@ -3,35 +3,49 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 from cosched.cluster.controller.clock import DomainClock
-from cosched.core.cluster.queue.domain import EndJob, Event, SharingChanged
-from cosched.core.cluster.queue.messages import StartJob, Ticked, WakeAt
-from cosched.core.cluster.queue.rows import SharedQueue
+from cosched.core.cluster.coupling import queue as coupled
+from cosched.core.cluster.queue.messages import Ticked, WakeAt
 from cosched.core.units import NS_PER_S
+
+#: The queue of a domain that is not coupled takes some of these only.
+Event = coupled.Event
+Command = coupled.Command
+
+
+class Queue(Protocol):
+    """The queue of a domain, coupled with others or not."""
+
+    def handle(self, event: Any, /) -> Sequence[Any]:
+        """Takes one event and returns the commands."""
 
 
 class QueueDriver:
-    """Feeds ``queue``. carry_out: starts or ends a job.
+    """Feeds ``queue``. before: called with the commands before they are carried out.
+    carry_out: does what a command orders; a wake-up is not among them.
 
     frozen: while True no job starts, because the controller recovers.
     """
 
     def __init__(
         self,
-        queue: SharedQueue,
+        queue: Queue,
         clock: DomainClock,
-        carry_out: Callable[[StartJob | EndJob], None],
+        before: Callable[[Sequence[Command]], None],
+        carry_out: Callable[[Command], None],
     ) -> None:
         self.frozen = True
         self._queue = queue
         self._clock = clock
+        self._before = before
         self._carry_out = carry_out
         self._timer: asyncio.TimerHandle | None = None
         self._pass: asyncio.Handle | None = None
 
-    def handle(self, event: Event | SharingChanged) -> None:
+    def handle(self, event: Event) -> None:
         """Takes an event, and makes a pass once the events of this moment are in."""
         self._feed(event)
         self._soon()
@@ -53,13 +67,16 @@ class QueueDriver:
 
     def _tick(self) -> None:
         self._pass = None
-        self._feed(Ticked(self._clock.now_ns()))
+        if not self.frozen:
+            self._feed(Ticked(self._clock.now_ns()))
 
-    def _feed(self, event: Event | SharingChanged) -> None:
-        for command in self._queue.handle(event):
+    def _feed(self, event: Event) -> None:
+        commands = self._queue.handle(event)
+        self._before(commands)
+        for command in commands:
             if isinstance(command, WakeAt):
                 self._wake(command.at_ns)
-            elif isinstance(command, StartJob | EndJob):
+            else:
                 self._carry_out(command)
 
     def _wake(self, at_ns: int | None) -> None:

@@ -5,17 +5,22 @@ A job is stored before its user gets the number.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from cosched.cluster.config import DomainConfig
 from cosched.cluster.controller.clock import DomainClock
-from cosched.cluster.controller.driver import QueueDriver
+from cosched.cluster.controller.driver import Command, QueueDriver
 from cosched.cluster.controller.members import Member, Members, NodeState
+from cosched.cluster.controller.pairs import Pairs
 from cosched.cluster.controller.records import Records
 from cosched.cluster.controller.running import Starts
 from cosched.cluster.controller.starts import ActiveStart, Outbox
 from cosched.cluster.controller.strays import Strays
 from cosched.cluster.store import JobStore, Record, State
+from cosched.core.cluster.coupling.engine import GoJob, JobPrepared, JobRefused
+from cosched.core.cluster.coupling.mail.messages import AnyMessage
+from cosched.core.cluster.coupling.queue import CoupledQueue, PrepareOn
 from cosched.core.cluster.queue.domain import (
     EndJob,
     JobCancelled,
@@ -32,13 +37,16 @@ from cosched.core.cluster.queue.rows import SharedQueue
 from cosched.core.cluster.queue.scheduler import POLICIES
 from cosched.core.errors import CoschedError
 
+#: The nodes of a job whose addresses its mates get: the first ones.
+ADDRESSES_MOST = 256
 _NOT_AT_ONCE = "the controller restarted before the job could start"
 
 
 class Jobs:
     """The live jobs of a domain: their records, the queue and the starts.
 
-    log: takes one line about what happened.
+    log: takes one line about what happened. pairs: those with mates in other domains; None
+    if the domain is coupled with no other.
     """
 
     def __init__(
@@ -48,8 +56,10 @@ class Jobs:
         members: Members,
         send: Outbox,
         log: Callable[[str], None],
+        pairs: Pairs | None = None,
     ) -> None:
-        self.clock = DomainClock()
+        self.clock = DomainClock() if pairs is None else pairs.clock
+        self.pairs = pairs
         self.records = Records(store, self.clock, log)
         self.strays = Strays(send, self._strays_changed)
         self.starts = Starts(
@@ -60,8 +70,10 @@ class Jobs:
             self.strays,
             send,
             log,
+            self._is_prepared,
             self._start_is_over,
         )
+        self._addresses = config.nodes
         self._config = config.queue
         self._members = members
         policy = POLICIES[config.queue.policy]
@@ -69,7 +81,10 @@ class Jobs:
             members.all, policy, config.queue.grace_ns, config.queue.jobs_per_node
         )
         self.queue.handle(NodesDrained(self.clock.now_ns(), members.all))
-        self._driver = QueueDriver(self.queue, self.clock, self._carry_out)
+        coupled = None if pairs is None else CoupledQueue(self.queue, pairs.coupling)
+        self._driver = QueueDriver(
+            coupled or self.queue, self.clock, self._before, self._carry_out
+        )
 
     @property
     def frozen(self) -> bool:
@@ -78,6 +93,9 @@ class Jobs:
 
     def thaw(self) -> None:
         """Lets jobs start: the recovery is over."""
+        ended = None if self.pairs is None else self.pairs.recovery_ended()
+        if ended is not None:
+            self._driver.handle(ended)
         self._driver.thaw()
 
     def configure(self, config: DomainConfig) -> None:
@@ -101,7 +119,10 @@ class Jobs:
         """Stores a job and lets it wait; returns it with its number. Raises CoschedError if
         the domain can never run it, or cannot at once if it must start at once."""
         counts = self._members.counts(record.submission)
+        self._check_mates(record)
         stored, new = self.records.add(record)
+        if new:
+            self._announce(stored)
         if new and stored.state is State.QUEUED:
             self._enqueue(stored, len(counts))
             if stored.submission.at_once:
@@ -126,17 +147,17 @@ class Jobs:
     def cancel(self, number: int) -> None:
         """Ends a job, or takes it from the queue."""
         record = self.records.get(number)
-        if record.state is State.HELD:
-            self.records.finish(record, State.CANCELLED, None, "cancelled")
-        elif record.state is State.QUEUED:
+        if record.state in (State.HELD, State.QUEUED):
             self._withdraw(record, "cancelled")
         else:
             self._driver.handle(JobCancelled(self.clock.now_ns(), number))
 
     def _withdraw(self, record: Record, reason: str) -> None:
-        """Ends a job that waits in the queue."""
+        """Ends a job that waits, in the queue or held."""
+        queued = record.state is State.QUEUED
         self.records.finish(record, State.CANCELLED, None, reason)
-        self._driver.handle(JobCancelled(self.clock.now_ns(), record.number))
+        if queued or self._is_paired(record.number):
+            self._driver.handle(JobCancelled(self.clock.now_ns(), record.number))
 
     def hold(self, number: int) -> None:
         """Keeps a waiting job from starting. Raises CoschedError if it has started."""
@@ -145,6 +166,11 @@ class Jobs:
             return
         if record.state is not State.QUEUED:
             raise CoschedError(f"job {number}: has started; only a waiting job can be held")
+        if self._is_paired(number):
+            raise CoschedError(
+                f"job {number}: has mates, which would start without it; cancel it, or "
+                "submit it with --hold"
+            )
         self.records.save(record, state=State.HELD)
         self._driver.handle(JobCancelled(self.clock.now_ns(), number))
 
@@ -154,6 +180,61 @@ class Jobs:
         if record.state is State.HELD:
             self.records.save(record, state=State.QUEUED)
             self._enqueue(record, len(self._members.counts(record.submission)))
+
+    # --- mates ----------------------------------------------------------------------------
+
+    async def expect_accord(self, record: Record) -> None:
+        """Waits a moment for the domains of a new job's mates. Raises CoschedError if one
+        refuses the group; the job is cancelled and its group forgotten then."""
+        if self.pairs is None:
+            return
+        number = record.number
+        reason = await self.pairs.objection(number)
+        if reason is not None and record.state in (State.HELD, State.QUEUED):
+            self._withdraw(record, reason)
+            self._driver.handle(JobRefused(self.clock.now_ns(), number))
+            raise CoschedError(f"job {number}: {reason}")
+
+    def receive(self, peer: str, message: AnyMessage) -> None:
+        """Takes a message of the domain ``peer``."""
+        event = None if self.pairs is None else self.pairs.received(peer, message)
+        if event is not None:
+            self._driver.handle(event)
+
+    def _check_mates(self, record: Record) -> None:
+        """Raises CoschedError for a job that cannot have its mates."""
+        job = record.submission
+        if not job.mates:
+            return
+        if self.pairs is None:
+            raise CoschedError(
+                "mates: this domain is coupled with no other; see [coupling] in domain.toml"
+            )
+        if job.exclusive and self._config.jobs_per_node > 1:
+            raise CoschedError("mates: a job with mates cannot be exclusive here")
+        self.pairs.announcement(record)
+
+    def _announce(self, record: Record) -> None:
+        """Lets the mates' domains know about a job. Raises CoschedError for a job that
+        cannot be in its group; it has ended then."""
+        event = None if self.pairs is None else self.pairs.announcement(record)
+        if event is None:
+            return
+        try:
+            self._driver.handle(event)
+        except CoschedError as error:
+            self.records.finish(record, State.CANCELLED, None, str(error))
+            raise
+
+    def _is_paired(self, number: int) -> bool:
+        return self.pairs is not None and self.pairs.member(number) is not None
+
+    def _is_prepared(self, start: ActiveStart) -> None:
+        """Reports a job that waits for its mates on its nodes."""
+        nodes = (self._addresses[host] for host in start.hosts[:ADDRESSES_MOST])
+        hosts = ",".join(node.rpartition(":")[0] for node in nodes)
+        number = start.record.number
+        self._driver.handle(JobPrepared(self.clock.now_ns(), number, f"{number}@{hosts}"))
 
     # --- nodes ----------------------------------------------------------------------------
 
@@ -186,17 +267,37 @@ class Jobs:
         self.records.restore(record)
         if record.submission.at_once:
             self.records.finish(record, State.CANCELLED, None, _NOT_AT_ONCE)
-        elif record.state is State.QUEUED:
+            return
+        try:
+            self._announce(record)
+        except CoschedError:
+            return  # it has ended, and the reason is stored
+        if record.state is State.QUEUED:
             self._enqueue(record, self._size(record))
 
-    def recover(self, record: Record, hosts: list[str]) -> None:
-        """Takes a job that runs."""
-        self.records.restore(record)
-        self.starts.recover(record, hosts)
-        now_ns = self.clock.now_ns()
-        since_ns = record.started_ns or now_ns
+    def recover(self, record: Record, hosts: list[str]) -> ActiveStart:
+        """Takes a job that runs; returns its start."""
+        since_ns = record.started_ns or self.clock.now_ns()
         job = self._job(record, len(hosts))
-        self.queue.handle(JobRecovered(now_ns, job, record.nodes, since_ns))
+        mates = () if self.pairs is None else self.pairs.mates_of(record.number)
+        return self._recover(ActiveStart(record, hosts, mates=mates), job, since_ns)
+
+    def recover_prepared(self, record: Record, hosts: list[str]) -> None:
+        """Takes a job that is prepared and waits for its mates."""
+        job = replace(self._job(record, len(hosts)), gated=True)
+        start = ActiveStart(record, hosts, gated=True, prepared=True)
+        self._recover(start, job, self.clock.now_ns())
+
+    def _recover(self, start: ActiveStart, job: Job, since_ns: int) -> ActiveStart:
+        self.records.restore(start.record)
+        self.starts.recover(start)
+        now_ns = self.clock.now_ns()
+        self._driver.handle(JobRecovered(now_ns, job, start.record.nodes, since_ns))
+        return start
+
+    def waits_for_mates(self, record: Record) -> bool:
+        """Returns whether a start of this job begins only together with its mates."""
+        return record.state is State.STARTING and self._is_paired(record.number)
 
     def give_up(self, record: Record, state: State, reason: str) -> None:
         """Records a job that cannot be recovered, or lets it wait again if no task of it
@@ -211,15 +312,29 @@ class Jobs:
 
     # --- the queue ------------------------------------------------------------------------
 
-    def _carry_out(self, command: StartJob | EndJob) -> None:
-        if isinstance(command, StartJob):
-            self.starts.begin(self.records.live[command.job.number], command.nodes)
-        else:
-            self.starts.end(command.number, command.why)
+    def _before(self, commands: Sequence[Command]) -> None:
+        if self.pairs is not None:
+            self.pairs.before(commands)
+
+    def _carry_out(self, command: Command) -> None:
+        match command:
+            case StartJob():
+                self.starts.begin(self.records.live[command.job.number], command.nodes)
+            case EndJob():
+                self.starts.end(command.number, command.why)
+            case PrepareOn():
+                self.starts.prepare(self.records.live[command.job.number], command.nodes)
+            case GoJob() if self.pairs is not None:
+                self.starts.go(command.number, self.pairs.others(command))
+            case _ if self.pairs is not None:
+                self.pairs.carry_out(command)
 
     def _start_is_over(self, start: ActiveStart, again: bool) -> None:
         number = start.record.number
         now_ns = self.clock.now_ns()
+        if start.gated:
+            self._driver.handle(JobFailedToStart(now_ns, number, requeue=again))
+            return
         if not again:
             self._driver.handle(JobEnded(now_ns, number))
             return

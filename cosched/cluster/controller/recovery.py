@@ -67,15 +67,22 @@ class Recovery:
             self._jobs.give_up(record, State.NODE_LOST, reason)
             return
         went = root.stage in (Stage.GONE.value, ENDED)
+        if self._jobs.waits_for_mates(record) and not root.since_ns:
+            if root.stage == Stage.PREPARED.value:
+                self._jobs.recover_prepared(record, hosts)
+            else:  # it was not prepared in time, or was withdrawn
+                self._jobs.give_up(record, State.FAILED, "the controller restarted")
+            return
         if went:
             record.started_ns = root.since_ns or record.started_ns
             record.state = State.RUNNING
         if not went and record.state is State.STARTING:
             self._jobs.give_up(record, State.FAILED, "the controller restarted")
             return
-        self._jobs.recover(record, hosts)
+        start = self._jobs.recover(record, hosts)
         if not went:  # the order to go was stored, but may not have been sent
-            self._send(hosts[0], Order(record.number, record.start, go=True))
+            order = Order(record.number, record.start, go=True, mates=start.mates)
+            self._send(hosts[0], order)
 
 
 def _report(member: Member, record: Record) -> StartReport | None:

@@ -29,7 +29,7 @@ BURST_NS = 5 * NS_PER_S
 #: The most jobs of an answer.
 JOBS_MOST = 20_000
 #: Requests that all users may send: they change nothing.
-_READING = ("queue", "job", "wait", "nodes")
+_READING = ("queue", "job", "wait", "nodes", "mates")
 
 _Handler = Callable[[Person, dict[str, Any]], Awaitable[Any]]
 
@@ -62,6 +62,7 @@ class Requests:
             "hold": self._each(jobs.hold),
             "unhold": self._each(jobs.unhold),
             "nodes": self._nodes,
+            "mates": self._mates,
             "drain": self._drain,
             "undrain": self._undrain,
             "reload": self._reload,
@@ -111,7 +112,9 @@ class Requests:
         now_ns = self._jobs.clock.now_ns()
         state = State.HELD if submission.held else State.QUEUED
         record = Record(0, person.uid, person.gid, submission, now_ns, state)
-        return {"job": self._jobs.submit(record).number}
+        stored = self._jobs.submit(record)
+        await self._jobs.expect_accord(stored)
+        return {"job": stored.number}
 
     async def _queue(self, _person: Person, request: dict[str, Any]) -> Any:
         starts = self._forecast()
@@ -185,18 +188,35 @@ class Requests:
             "cwd": job.cwd,
             "output": expand(job.output, record),
             "error": expand(job.error, record),
+            "mates": self._mates_line(record),
         }
+
+    def _mates_line(self, record: Record) -> str:
+        """Returns one line about a job's mates; empty if it has none, or has ended."""
+        if self._jobs.pairs is None or record.state.over:
+            return ""
+        return self._jobs.pairs.explain(record.number) or ""
+
+    async def _mates(self, _person: Person, _request: dict[str, Any]) -> Any:
+        if self._jobs.pairs is None:
+            raise CoschedError("this domain is coupled with no other")
+        return self._jobs.pairs.waiting()
 
     def _why(self, record: Record, expected_ns: int | None) -> str:
         """Returns one line: where a job runs, how it ended, or why it waits."""
+        mates = self._mates_line(record)
+        if self._jobs.queue.is_reserved(record.number):
+            return mates
         if record.state is State.QUEUED:
-            return self._why_it_waits(record, expected_ns)
+            line = self._why_it_waits(record, expected_ns)
+            return f"{line}; {mates}" if mates else line
         if record.state is State.HELD:
             return f"is held; to release it: cosched unhold {record.number}"
         if record.state.over:
             return record.reason or f"ended with status {record.status}"
         hosts = self._members.names(record.nodes)
-        return f"{record.state.value} on {', '.join(hosts)}"
+        line = f"{record.state.value} on {', '.join(hosts)}"
+        return f"{line}; {mates}" if mates else line
 
     def _why_it_waits(self, record: Record, expected_ns: int | None) -> str:
         if self._jobs.frozen:

@@ -29,6 +29,7 @@ from cosched.cluster.messages import (
     TaskFailed,
 )
 from cosched.cluster.store import Record, State
+from cosched.core.cluster.coupling.mail.messages import Addresses
 from cosched.core.cluster.queue.domain import Why
 from cosched.core.cluster.queue.nodes import Intervals
 from cosched.core.errors import CoschedError
@@ -43,6 +44,7 @@ _STATE_OF = {
 }
 _REASON_OF = {
     Why.CANCELLED: "cancelled",
+    Why.WITHDRAWN: "its mates cannot begin now",
     Why.WALLTIME: "its time is over",
     Why.NODE_LOST: "a node was lost",
 }
@@ -51,7 +53,8 @@ _REASON_OF = {
 class Starts:
     """The starts that nodes have. active: by the number of the job.
 
-    on_over: called when the end of a start is stored; it gets whether the job waits again.
+    on_prepared: gets a start that waits for its mates from now on. on_over: called when the
+    end of a start is stored; it gets whether the job waits again.
     """
 
     def __init__(
@@ -63,6 +66,7 @@ class Starts:
         strays: Strays,
         send: Outbox,
         log: Callable[[str], None],
+        on_prepared: Callable[[ActiveStart], None],
         on_over: Callable[[ActiveStart, bool], None],
     ) -> None:
         self.active: dict[int, ActiveStart] = {}
@@ -73,6 +77,7 @@ class Starts:
         self._strays = strays
         self._send = send
         self._log = log
+        self._on_prepared = on_prepared
         self._on_over = on_over
 
     def configure(self, config: DomainConfig) -> None:
@@ -83,11 +88,33 @@ class Starts:
 
     def begin(self, record: Record, nodes: Intervals) -> None:
         """Starts a job on these nodes."""
+        self._send_start(self._new(record, nodes))
+
+    def prepare(self, record: Record, nodes: Intervals) -> None:
+        """Prepares a job on these nodes; it begins only after ``go``."""
+        start = self._new(record, nodes)
+        start.gated = True
+        self._send_start(start)
+
+    def go(self, number: int, mates: Addresses) -> None:
+        """Lets a prepared job begin, with these mates. One that ends already has no use for
+        the order, and one that has begun does not need it again."""
+        start = self.active.get(number)
+        if start is not None and start.gated and not start.is_given_up:
+            start.gated = False
+            start.mates = mates
+            self._let_go(start)
+
+    def _new(self, record: Record, nodes: Intervals) -> ActiveStart:
         self._records.save(
             record, state=State.STARTING, start=record.start + 1, nodes=nodes
         )
-        hosts = self._members.names(nodes)
-        start = self.active[record.number] = ActiveStart(record, hosts)
+        start = ActiveStart(record, self._members.names(nodes))
+        self.active[record.number] = start
+        return start
+
+    def _send_start(self, start: ActiveStart) -> None:
+        record, hosts = start.record, start.hosts
         try:
             counts = self._members.counts(record.submission)
             found = job_object(record, counts, self._config.queue)
@@ -104,16 +131,19 @@ class Starts:
             self._config.life.prepare_ns / NS_PER_S, self._late, start
         )
 
-    def recover(self, record: Record, hosts: list[str]) -> None:
+    def recover(self, start: ActiveStart) -> None:
         """Takes a start that nodes have, after a restart."""
-        self.active[record.number] = ActiveStart(record, hosts)
+        self.active[start.record.number] = start
 
     def end(self, number: int, why: Why) -> None:
         """Ends a job's tasks; its end will be reported."""
         if why is Why.NODE_LOST:
             return  # ``node_lost`` breaks its tree
         start = self.active[number]
-        start.ending = start.ending or _STATE_OF[why]
+        if why is Why.WITHDRAWN:
+            start.withdrawn = True
+        else:
+            start.ending = start.ending or _STATE_OF[why]
         end = End(start.record.number, start.record.start, _REASON_OF[why], direct=False)
         self._send(start.root, end)
 
@@ -167,13 +197,21 @@ class Starts:
     def _prepared(self, start: ActiveStart) -> None:
         if start.timer is not None:
             start.timer.cancel()
-        if start.ending is not None or start.failure is not None:
+        if start.is_given_up:
             return  # its end is on the way
+        if not start.gated:
+            self._let_go(start)
+        elif not start.prepared:
+            start.prepared = True
+            self._on_prepared(start)
+
+    def _let_go(self, start: ActiveStart) -> None:
         if not start.went:
             self._records.save(
                 start.record, state=State.RUNNING, started_ns=self._clock.now_ns()
             )
-        self._send(start.root, Order(start.record.number, start.record.start, go=True))
+        number, which = start.record.number, start.record.start
+        self._send(start.root, Order(number, which, go=True, mates=start.mates))
 
     # --- ends -----------------------------------------------------------------------------
 
@@ -228,7 +266,11 @@ class Starts:
 
 
 def _starts_again(start: ActiveStart) -> bool:
-    if start.ending in (State.CANCELLED, State.TIMEOUT) or not start.lost:
+    if start.ending in (State.CANCELLED, State.TIMEOUT):
+        return False
+    if start.gated and (start.withdrawn or start.lost):
+        return True
+    if not start.lost:
         return False
     if start.went:
         return start.record.submission.requeue

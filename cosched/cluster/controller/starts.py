@@ -11,6 +11,7 @@ from typing import Protocol
 from cosched.cluster.config import QueueSettings, StartupSettings
 from cosched.cluster.messages import Chunk, Failure, Message
 from cosched.cluster.store import Record, State
+from cosched.core.cluster.coupling.mail.messages import Addresses
 from cosched.core.cluster.startup.jobobject import JobObject, cut, encode_object
 from cosched.core.cluster.startup.seal import Tied, seal
 from cosched.core.units import NS_PER_S
@@ -30,6 +31,9 @@ class ActiveStart:
 
     hosts: its nodes by place. ending: how the job will be recorded, once it must end.
     waits_for: after the tree broke, the nodes whose end is not reported yet.
+
+    gated: once it is prepared it waits for its mates. prepared: this was reported.
+    withdrawn: it is given up, and the job waits again. mates: the jobs that begin with it.
     """
 
     record: Record
@@ -39,10 +43,19 @@ class ActiveStart:
     lost: bool = False  #: a node of it was lost, or did not answer in time
     waits_for: set[str] | None = None
     timer: asyncio.TimerHandle | None = field(default=None, repr=False)
+    gated: bool = False
+    prepared: bool = False
+    withdrawn: bool = False
+    mates: Addresses = ()
 
     @property
     def root(self) -> str:
         return self.hosts[0]
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether its end is on the way."""
+        return self.withdrawn or self.ending is not None or self.failure is not None
 
     @property
     def went(self) -> bool:

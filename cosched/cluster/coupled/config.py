@@ -1,4 +1,5 @@
-"""Reads ``domain.toml`` of a domain whose jobs Slurm queues."""
+"""Reads how a domain is coupled with others, and ``domain.toml`` of one whose jobs Slurm
+queues."""
 
 from __future__ import annotations
 
@@ -79,10 +80,10 @@ class Waits:
     release_s: float = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class CoupledConfig:
+@dataclass(frozen=True)
+class Coupled:
     """A coupled domain. listen: ``HOST:PORT`` for other domains; domains: their addresses
-    by name."""
+    by name. waits: for engines that are not our own."""
 
     name: str
     listen: str
@@ -90,12 +91,18 @@ class CoupledConfig:
     rights: Rights
     settings: CouplingSettings
     waits: Waits
-    slurm: SlurmSettings
 
     @property
     def addresses(self) -> dict[str, str]:
         """``HOST:PORT`` of all domains by name."""
         return {self.name: self.listen, **self.domains}
+
+
+@dataclass(frozen=True)
+class CoupledConfig(Coupled):
+    """A coupled domain whose jobs Slurm queues."""
+
+    slurm: SlurmSettings
 
 
 def is_coupled(path: Path) -> bool:
@@ -117,15 +124,29 @@ def parse_coupled(document: Mapping[str, Any]) -> CoupledConfig:
         raw = msgspec.convert(document, _Document)
     except msgspec.ValidationError as error:
         raise CoschedError(str(error)) from None
-    coupling = raw.coupling
-    for name, address in {raw.name: coupling.listen, **coupling.domains}.items():
+    coupled = _coupled(raw.name, raw.coupling)
+    return CoupledConfig(**vars(coupled), slurm=_slurm(raw.slurm))
+
+
+def parse_coupling(name: str, table: Mapping[str, Any]) -> Coupled:
+    """Returns how the domain ``name`` is coupled by its ``[coupling]`` table. Raises
+    CoschedError for a mistake."""
+    try:
+        raw = msgspec.convert(table, _Coupling)
+    except msgspec.ValidationError as error:
+        raise CoschedError(f"coupling: {error}") from None
+    return _coupled(name, raw)
+
+
+def _coupled(own: str, coupling: _Coupling) -> Coupled:
+    for name, address in {own: coupling.listen, **coupling.domains}.items():
         _check_member(name, address)
-    if raw.name in coupling.domains:
-        raise CoschedError(f"coupling.domains: {raw.name} is this domain")
+    if own in coupling.domains:
+        raise CoschedError(f"coupling.domains: {own} is this domain")
     if not coupling.domains:
         raise CoschedError("coupling.domains: name at least one other domain")
-    return CoupledConfig(
-        raw.name,
+    return Coupled(
+        own,
         coupling.listen,
         dict(coupling.domains),
         _rights(coupling),
@@ -134,7 +155,6 @@ def parse_coupled(document: Mapping[str, Any]) -> CoupledConfig:
             _seconds("coupling.yield_wait", coupling.yield_wait),
             _seconds("coupling.release_wait", coupling.release_wait),
         ),
-        _slurm(raw.slurm),
     )
 
 

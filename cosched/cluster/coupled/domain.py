@@ -16,7 +16,7 @@ from typing import Protocol
 from cosched.cluster.coupled.config import CoupledConfig, Waits
 from cosched.cluster.engines import interface as live
 from cosched.cluster.engines.interface import Engine, PairedJob
-from cosched.cluster.engines.mates import Mates
+from cosched.cluster.engines.mates import group_of
 from cosched.core.cluster.coupling.engine import (
     CapacityChanged,
     Command,
@@ -41,7 +41,6 @@ from cosched.core.cluster.coupling.engine import (
     TryJob,
     Why,
 )
-from cosched.core.cluster.coupling.groups import Group, Timing
 from cosched.core.cluster.coupling.machine import Coupling
 from cosched.core.cluster.coupling.mail.messages import AnyMessage
 from cosched.core.cluster.coupling.state import Member, Stage
@@ -156,7 +155,7 @@ class CoupledDomain:
         self._jobs[number] = job
         if self._member(number) is not None:
             return  # it was put back after it had run: its mates do not wait for it
-        group = _group(job.mates, self._config.name)
+        group = group_of(job.mates, self._config.name)
         try:
             self._feed(JobAnnounced(now_ns(), time.time_ns(), number, group, job.user))
         except CoschedError as error:
@@ -340,15 +339,6 @@ class CoupledDomain:
 def now_ns() -> int:
     """Returns the monotonic clock, by which the coupling reckons."""
     return time.monotonic_ns()
-
-
-def _group(mates: Mates, own: str) -> Group:
-    """Returns the group that a job's mates name."""
-    members = (own, *mates.domains)
-    if mates.after is not None:
-        return Group(mates.group, members, Timing.AFTER, mates.delay_ns, mates.after)
-    timing = Timing.WITHIN if mates.within_ns else Timing.TOGETHER
-    return Group(mates.group, members, timing, mates.within_ns)
 
 
 def _submitted(events: list[live.Event]) -> dict[int, PairedJob]:

@@ -11,13 +11,18 @@ from typing import Any
 
 import msgspec
 
+from cosched.cluster.coupled.config import Coupled
+from cosched.cluster.keys import load_keys
 from cosched.cluster.links import Links
 from cosched.cluster.messages import AnyMessage as InDomain
 from cosched.cluster.messages import BetweenDomains
+from cosched.cluster.paths import DomainPaths
 from cosched.core.cluster.coupling.mail.messages import AnyMessage
 
 #: The longest message between domains, in bytes.
 LONGEST = 64 << 10
+#: An envelope adds some bytes to a message.
+_ENVELOPE = 256
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(AnyMessage)
@@ -52,3 +57,13 @@ class DomainMail:
             handler(sender, inner)
 
         await self._links.receive(take)
+
+
+def connect(
+    paths: DomainPaths, coupled: Coupled, complain: Callable[[str], None]
+) -> tuple[Links, DomainMail]:
+    """Returns the connections to the domains with which this one is coupled. They have not
+    begun to listen. Raises CoschedError for a key that is missing."""
+    keys = load_keys(paths.peers, coupled.name, coupled.addresses)
+    links = Links(keys, coupled.addresses, complain, LONGEST + _ENVELOPE)
+    return links, DomainMail(links, complain)

@@ -8,19 +8,15 @@ from collections.abc import Mapping
 
 from cosched.cluster.coupled.config import CoupledConfig, load_coupled
 from cosched.cluster.coupled.domain import CoupledDomain, now_ns
-from cosched.cluster.coupled.mail import LONGEST, DomainMail
+from cosched.cluster.coupled.mail import connect
 from cosched.cluster.coupled.memory import Memory
 from cosched.cluster.coupled.window import Window
 from cosched.cluster.engines.slurm.engine import Names, SlurmEngine
-from cosched.cluster.keys import load_keys, make_keys
-from cosched.cluster.links import Links
+from cosched.cluster.keys import make_keys
 from cosched.cluster.member import Log, Ready, run_member
 from cosched.cluster.paths import DomainPaths
 from cosched.core.errors import CoschedError
 from cosched.node.service.lock import DaemonLock
-
-#: An envelope adds some bytes to a message.
-_ENVELOPE = 256
 
 
 def serve_coupled(paths: DomainPaths, environ: Mapping[str, str]) -> None:
@@ -55,9 +51,7 @@ async def _run(
     ready: Ready,
     log: Log,
 ) -> None:
-    keys = load_keys(paths.peers, config.name, config.addresses)
-    links = Links(keys, config.addresses, log, LONGEST + _ENVELOPE)
-    mail = DomainMail(links, log)
+    links, mail = connect(paths, config, log)
     names = Names(config.name, tuple(config.domains))
     users = {0, uid_of(config.slurm.user)}
     engine = SlurmEngine(names, config.slurm, paths.gate_socket, users, environ, log)

@@ -43,24 +43,27 @@ class Window:
     def mates(self) -> list[MateInfo]:
         """Returns the jobs with mates that wait, by submission."""
         now_ns = self._now_ns()
-        return [self._info(member, now_ns) for member in self._coupling.waiting]
+        own = self._coupling.name
+        return [describe(member, own, now_ns) for member in self._coupling.waiting]
 
     def stop(self) -> None:
         """Ends the controller; the jobs stay in Slurm."""
         self._stop()
 
-    def _info(self, member: Member, now_ns: int) -> MateInfo:
-        return MateInfo(
-            job=member.number,
-            group=member.group.name,
-            user=member.user,
-            state=member.stage.value,
-            nodes=member.size,
-            held=member.stage is not Stage.QUEUING,
-            since_s=round((now_ns - member.since_ns) / NS_PER_S, 3),
-            yields=member.yields,
-            why=explain(member, self._coupling.name, now_ns),
-        )
+
+def describe(member: Member, own: str, now_ns: int) -> MateInfo:
+    """Returns a job with mates of the domain ``own``, for its user."""
+    return MateInfo(
+        job=member.number,
+        group=member.group.name,
+        user=member.user,
+        state=member.stage.value,
+        nodes=member.size,
+        held=member.stage is not Stage.QUEUING,
+        since_s=round((now_ns - member.since_ns) / NS_PER_S, 3),
+        yields=member.yields,
+        why=explain(member, own, now_ns),
+    )
 
 
 def explain(member: Member, own: str, now_ns: int) -> str:

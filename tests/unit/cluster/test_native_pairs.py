@@ -1,0 +1,215 @@
+"""The controller of our own domain starts jobs together with those of other domains."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+
+from cosched.cluster.store import State
+from cosched.core.cluster.coupling.state import Stage
+from cosched.core.errors import CoschedError
+from tests.unit.cluster.native_sites import Crash, has_nodes, make_sites, until
+
+#: More actions than a controller has for a pair.
+ACTIONS_MOST = 24
+SCHEMES = [(one, other) for one in ("hold", "yield") for other in ("hold", "yield")]
+
+
+@asynccontextmanager
+async def opened(folder, **more):
+    sites = make_sites(folder, **more)
+    try:
+        yield sites.values()
+    finally:
+        for site in sites.values():
+            site.close()
+
+
+def guarded(make):
+    """Runs a coroutine; an error in a callback fails it."""
+    errors = []
+
+    def note(_loop, context):
+        if not isinstance(context.get("exception"), Crash):
+            errors.append(context)
+
+    async def whole():
+        asyncio.get_running_loop().set_exception_handler(note)
+        return await make()
+
+    result = asyncio.run(whole())
+    assert not errors
+    return result
+
+
+def run(folder, scenario, **more):
+    """Runs a scenario with two domains."""
+
+    async def make():
+        async with opened(folder, **more) as sites:
+            await scenario(*sites)
+
+    guarded(make)
+
+
+def together(al, be, a, b, apart_s=0.5):
+    """Whether both jobs have begun, each once; they know each other then."""
+    if a not in al.began or b not in be.began:
+        return False
+    assert len(al.began[a]) == len(be.began[b]) == 1
+    assert abs(al.began[a][0] - be.began[b][0]) < apart_s
+    assert dict(al.mates[a])["be"].startswith(f"{b}@10.0.0.")
+    assert dict(be.mates[b])["al"].startswith(f"{a}@10.0.0.")
+    return True
+
+
+async def over(*jobs):
+    for site, number in jobs:
+        await until(lambda s=site, n=number: s.state(n).over, f"{number} has not ended")
+
+
+@pytest.mark.parametrize("schemes", SCHEMES)
+def test_a_pair_starts_together_though_one_waits_for_nodes(tmp_path, schemes):
+    async def scenario(al, be):
+        long = be.submit(nodes=2, run_s=0.3)
+        a = al.submit("mate=g@be")
+        others = [al.submit(nodes=1) for _ in range(3)]
+        b = be.submit("mate=g@al")
+        await until(lambda: together(al, be, a, b), "no pair")
+        await over((be, long), (al, a), (be, b), *((al, each) for each in others))
+        assert {al.state(a), be.state(b)} == {State.DONE}
+        # The wait of the pair delayed no other job.
+        assert all(al.began[each][0] < al.began[a][0] for each in others)
+
+    run(tmp_path, scenario, schemes=schemes)
+
+
+@pytest.mark.parametrize("crashing", ["al", "be"])
+def test_a_controller_that_crashes_before_any_action_breaks_no_pair(tmp_path, crashing):
+    async def scenario(at, al, be):
+        victim = {"al": al, "be": be}[crashing]
+        a = al.submit("mate=g@be")
+        await until(lambda: al.stage(a) is Stage.HOLDING, "it does not hold")
+        victim.crash_at = victim.actions + at
+        b = 1
+        with suppress(Crash):  # it was stored before its user got the number
+            b = be.submit("mate=g@al")
+
+        def done():
+            if victim.jobs is None:
+                victim.start()
+            began = a in al.began and b in be.began
+            return began and al.state(a).over and be.state(b).over
+
+        await until(done, f"no end after action {at}")
+        assert together(al, be, a, b, apart_s=3.0)  # an order may be sent again
+        assert al.state(a) is be.state(b) is State.DONE
+        return victim.life > 1
+
+    async def one(at):
+        folder = tmp_path / str(at)
+        folder.mkdir()
+        async with opened(folder) as (al, be):
+            return await scenario(at, al, be)
+
+    async def all_at_once():
+        return await asyncio.gather(*map(one, range(1, ACTIONS_MOST)))
+
+    crashed = guarded(all_at_once)
+    assert sum(crashed) > 10
+    assert not crashed[-1]  # no action was left out
+
+
+def test_a_held_job_is_cancelled_and_its_nodes_are_free(tmp_path):
+    async def scenario(al, be):
+        a = al.submit("mate=g@be", nodes=2)
+        await until(lambda: al.stage(a) is Stage.HOLDING, "it does not hold")
+        assert "holds 2 nodes" in al.pairs.explain(a)
+        al.jobs.cancel(a)
+        assert al.state(a) is State.CANCELLED
+        other = al.submit(nodes=2)
+        b = be.submit("mate=g@al")  # it does not wait for a mate that is over
+        await over((al, other), (be, b))
+        assert al.state(other) is be.state(b) is State.DONE
+        assert a not in al.began
+
+    run(tmp_path, scenario)
+
+
+def test_a_job_is_cancelled_while_it_is_prepared(tmp_path):
+    async def scenario(al, be):
+        be.prepares = lambda _number: False
+        a, b = al.submit("mate=g@be"), be.submit("mate=g@al")
+        await until(lambda: al.stage(a) is Stage.PREPARED, "it is not prepared")
+        al.jobs.cancel(a)
+        be.jobs.cancel(b)
+        await over((al, a), (be, b))
+        assert al.state(a) is be.state(b) is State.CANCELLED
+        assert not al.began
+        assert not be.began
+        await over((al, al.submit(nodes=2)))
+
+    run(tmp_path, scenario)
+
+
+def test_a_held_submission_keeps_its_mate_waiting(tmp_path):
+    async def scenario(al, be):
+        a = al.submit("mate=g@be", held=True)
+        b = be.submit("mate=g@al")
+        await until(lambda: has_nodes(be, b), "it does not hold")
+        al.jobs.unhold(a)
+        await until(lambda: together(al, be, a, b), "no pair")
+        c = al.submit("mate=h@be")
+        with pytest.raises(CoschedError, match="has mates, which would start without it"):
+            al.jobs.hold(c)
+
+    run(tmp_path, scenario)
+
+
+def test_a_group_of_other_members_is_refused_at_submission_and_forgotten(tmp_path):
+    async def scenario(al, be):
+        a = al.submit("mate=g@be")
+        await until(lambda: al.stage(a) is Stage.HOLDING, "it does not hold")
+        record = be.jobs.submit(be.record("mate=g@al,within=60s"))
+        with pytest.raises(CoschedError, match=r"al refuses its group: .* other jobs"):
+            await be.jobs.expect_accord(record)
+        assert be.state(record.number) is State.CANCELLED
+        right = be.jobs.submit(be.record("mate=g@al"))
+        await be.jobs.expect_accord(right)
+        await until(lambda: together(al, be, a, right.number), "no pair")
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize(
+    ("mates", "line"),
+    [
+        ("mate=g@eurka", "domain 'eurka' is not coupled; known: be"),
+        ("mate=g@al", "al is this domain"),
+        ("within=60s", "name at least one"),
+        ("mate=g", "is not GROUP@DOMAIN"),
+        ("mate=g@be,mate=h@be", "a job is in one group"),
+        ("mate=g@be,after=lens", "is no domain of the group"),
+    ],
+)
+def test_mates_that_cannot_be_are_refused_and_not_stored(tmp_path, mates, line):
+    async def scenario(al, _be):
+        with pytest.raises(CoschedError, match=line):
+            al.submit(mates)
+        assert al.store.find(1) is None
+
+    run(tmp_path, scenario)
+
+
+def test_a_second_job_of_a_group_and_one_that_is_too_large_are_refused(tmp_path):
+    async def scenario(al, _be):
+        al.submit("mate=g@be")
+        with pytest.raises(CoschedError, match="job 1 is in it"):
+            al.submit("mate=g@be")
+        assert al.state(2) is State.CANCELLED
+        with pytest.raises(CoschedError, match="infeasible: needs 9 nodes"):
+            al.submit("mate=h@be", nodes=9)
+
+    run(tmp_path, scenario)
