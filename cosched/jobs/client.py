@@ -119,7 +119,16 @@ def _make_submission(
         requeue=job.requeue,
         at_once=job.at_once,
         exclusive=job.exclusive,
+        mates=_mates(job),
     )
+
+
+def _mates(job: Job) -> str:
+    if not job.mates:
+        return ""
+    from cosched.cluster.engines.mates import mates_text  # few jobs have any
+
+    return mates_text(job.mates, job.within, job.after, job.delay)
 
 
 def _run_dir_of_daemons(run_dir: Path) -> Path:

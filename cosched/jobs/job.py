@@ -22,6 +22,10 @@ class Job:
     lost. at_once: the domain refuses the job unless it can start now. exclusive: its nodes
     take no other job meanwhile.
 
+    mates: jobs in other domains that start with this one, each ``GROUP@DOMAIN``. within:
+    the starts may be so far apart, such as ``60s``. after: the domain whose job starts
+    first; delay: how long it runs before the others start.
+
     mpi: a prefix, an mpiexec, ``mpich``, ``openmpi``, ``none``; by default the one that the
     program uses. shim: whether it takes part in coscheduling. memory_bytes: its need on
     each node. environ, cwd: by default those of this process.
@@ -42,6 +46,10 @@ class Job:
     requeue: bool = False
     at_once: bool = False
     exclusive: bool = False
+    mates: Sequence[str] = ()
+    within: str = ""
+    after: str = ""
+    delay: str = ""
     mpi: str | None = None
     shim: bool = True
     memory_bytes: int = 0
@@ -52,7 +60,16 @@ class Job:
         """Raises CoschedError for a job that cannot be sent."""
         if isinstance(self.argv, str) or not self.argv or not self.argv[0]:
             raise CoschedError("a job needs a program: a list of words")
-        for word in (*self.argv, self.name, self.output, self.error, self.input, self.cwd):
+        timing = (*self.mates, self.within, self.after, self.delay)
+        for word in (
+            *timing,
+            *self.argv,
+            self.name,
+            self.output,
+            self.error,
+            self.input,
+            self.cwd,
+        ):
             if not _is_text(word):
                 raise CoschedError(f"{word!a}: is not UTF-8 without NUL")
 

@@ -47,6 +47,7 @@ class FakeDesk:
             "reason": "",
             "starts": 1,
             "command": ["true"],
+            "mates": "",
             "cwd": "/",
             "output": f"cosched-{number}.out",
             "error": "",

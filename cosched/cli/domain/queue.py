@@ -43,7 +43,7 @@ def command(
     """Show the jobs that wait or run in the domain.
 
     The start of a waiting job is an expectation, marked ~. The reason is where a job runs,
-    or why it failed; cosched why JOB says more.
+    why it failed, or how long it waits for its mates; cosched why JOB shows more.
 
     \b
     Examples:
@@ -100,7 +100,9 @@ def _start(job: JobInfo, now_s: float) -> str:
 def _reason(job: JobInfo) -> str:
     if job["ended_ns"] is not None:
         return job["reason"]
-    return ",".join(job["hosts"]) if job["state"] in ("starting", "running") else ""
+    if job["state"] == "running":
+        return ",".join(job["hosts"])
+    return job["mates"] or (",".join(job["hosts"]) if job["state"] == "starting" else "")
 
 
 def clock(at_ns: int, now_s: float) -> str:

@@ -74,6 +74,7 @@ def command(
       cosched submit --wait --input none -n 2 ./app &
       cosched submit --exclusive -n 4 ./benchmark
       cosched submit --hold --json ./app
+      cosched submit --mate climate7@eureka --nodes 2 ./simulation
     """
     if given_input not in (None, FROM_CLIENT, _NO_INPUT):
         job = replace(job, input=str(given_input))

@@ -57,6 +57,32 @@ _OPTIONS = (
         metavar="SIZE",
         help="Memory that the job needs on each of its nodes, such as 8G.",
     ),
+    click.option(
+        "--mate",
+        "mates",
+        multiple=True,
+        metavar="GROUP@DOMAIN",
+        help="Start together with the job of this group in another domain. Repeat it for"
+        " each further domain.",
+    ),
+    click.option(
+        "--within",
+        default="",
+        metavar="TIME",
+        help="The jobs of the group may start so far apart, such as 60s.",
+    ),
+    click.option(
+        "--after",
+        default="",
+        metavar="DOMAIN",
+        help="The job in this domain starts first, and then the others.",
+    ),
+    click.option(
+        "--delay",
+        default="",
+        metavar="TIME",
+        help="With --after: how long it runs before the others start.",
+    ),
     click.option("--no-shim", is_flag=True, help="Do not coschedule the job."),
     program_argument,
 )
@@ -83,6 +109,10 @@ def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
         requeue: bool,
         mpi: str | None,
         memory: str | None,
+        mates: tuple[str, ...],
+        within: str,
+        after: str,
+        delay: str,
         no_shim: bool,
         **others: Any,
     ) -> Any:
@@ -91,6 +121,8 @@ def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
             raise click.UsageError("Missing PROGRAM.", ctx)
         if memory is not None and no_shim:
             raise click.UsageError("--memory needs coscheduling.", ctx)
+        if not mates and (within or after or delay):
+            raise click.UsageError("--within, --after and --delay need --mate.", ctx)
         job = Job(
             argv,
             ranks=ranks or 0,
@@ -106,6 +138,10 @@ def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
             mpi=mpi,
             shim=not no_shim,
             memory_bytes=0 if memory is None else parse_bytes(memory, "--memory"),
+            mates=mates,
+            within=within,
+            after=after,
+            delay=delay,
         )
         return function(job=job, **others)
 

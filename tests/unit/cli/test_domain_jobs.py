@@ -71,6 +71,19 @@ def test_submit_prints_the_number_and_sends_what_was_asked(desk):
     assert sent["environ"]["PATH"] == os.environ["PATH"]
 
 
+def test_submit_sends_mates(desk):
+    mates = ("--mate", "g@be", "--mate", "g@ce")
+    run("submit", *mates, "--within", "60s", "true")
+    run("submit", "--mate=h@be", "--after=be", "--delay=5min", "true")
+    assert [sent["mates"] for sent in desk.submissions] == [
+        "mate=g@be,mate=g@ce,within=60s",
+        "mate=h@be,after=be,delay=5min",
+    ]
+    done = run("submit", "--within", "60s", "true")
+    assert done.exit_code == 2
+    assert "need --mate" in done.output
+
+
 def test_submit_takes_the_options_of_the_program_as_they_are(desk):
     assert run("submit", "-n", "1", "--", "sh", "--wait", "-n", "4").exit_code == 0
     assert desk.submissions[0]["argv"] == ["sh", "--wait", "-n", "4"]

@@ -1,0 +1,179 @@
+"""Two coupled domains of our own: jobs of a group start together, whatever fails."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from cosched.cluster.keys import CONTROLLER, make_keys
+from cosched.cluster.up import free_ports
+from tests.domain.rig import Rig
+from tests.places import ROOT
+
+NAMES = ("intrepid", "eureka")
+SCHEMES = [(one, other) for one in ("hold", "yield") for other in ("hold", "yield")]
+QUICK = {
+    "release": "5s",
+    "release_wait": "500ms",
+    "again": "300ms",
+    "answer": "4s",
+    "unknown": "1h",
+    "when_down": "yield",
+}
+NOW = "date +%s.%N"
+COSCHED = [sys.executable, "-m", "cosched.cli.main"]
+#: How far apart the first words of two shells may be, on a busy machine.
+APART_S = 1.0
+
+
+class Coupled(Rig):
+    """A domain that is coupled with another one."""
+
+    def __init__(self, folder, name, other, ports):
+        super().__init__(folder, 2)
+        table = {
+            "listen": f"127.0.0.1:{ports[name]}",
+            "domains": {other: f"127.0.0.1:{ports[other]}"},
+            "same_names": [other],
+            **QUICK,
+        }
+        self.name, self.other = name, other
+        self.config = replace(self.config, name=name, coupling=table)
+        self.write_config(self.config)
+        make_keys(self.paths.peers, [name])
+
+    def use(self, **coupling):
+        """Restarts the controller with other settings."""
+        if CONTROLLER in self.members:
+            self.kill(CONTROLLER)
+        table = {**self.config.coupling, **coupling}
+        self.write_config(replace(self.config, coupling=table))
+        self.start(CONTROLLER)
+        self.until_up()
+
+    def paired(self, group, script=NOW, **more):
+        return self.shell(script, mates=f"mate={group}@{self.other}", **more)
+
+    def time(self, number):
+        """Returns when a job began that printed the time, once."""
+        (line,) = self.output(self.wait(number)).splitlines()
+        return float(line)
+
+    def mates(self):
+        with self.client() as client:
+            return client.mates()
+
+    def until_holds(self, number):
+        self.until(
+            lambda: any(each["job"] == number and each["held"] for each in self.mates()),
+            f"job {number} does not hold",
+        )
+
+    def cosched(self, command, *words):
+        run_dir = f"--run-dir={self.paths.run_dir}"
+        return subprocess.run(
+            [*COSCHED, command, run_dir, *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=self.work,
+        )
+
+
+@pytest.fixture(scope="module")
+def domains(tmp_path_factory):
+    ports = {name: free_ports() for name in NAMES}
+    rigs = []
+    try:
+        for name, other in (NAMES, NAMES[::-1]):
+            folder = tmp_path_factory.mktemp(name)
+            rigs.append(Coupled(folder, name, other, ports))
+        for rig, other in (rigs, rigs[::-1]):
+            key = f"{rig.name}.public"
+            shutil.copy(rig.paths.peers / key, other.paths.peers / key)
+        for rig in rigs:
+            rig.start()
+        for rig in rigs:
+            rig.until_up()
+        yield rigs
+    finally:
+        for rig in rigs:
+            rig.close()
+
+
+@pytest.mark.parametrize(
+    "schemes",
+    [
+        pytest.param(each, marks=[pytest.mark.long] * (each[0] == each[1]))
+        for each in SCHEMES
+    ],
+    ids="".join,
+)
+def test_a_pair_starts_together_beside_other_jobs(domains, schemes):
+    one, other = domains
+    for rig, scheme in zip(domains, schemes, strict=True):
+        rig.use(scheme=scheme)
+    group = "".join(schemes)
+    busy = other.shell("sleep 1", nodes=2, ppn=1)
+    a = one.paired(group)
+    alone = one.shell(NOW)
+    b = other.paired(group)
+    assert abs(one.time(a) - other.time(b)) < APART_S
+    assert one.time(alone) < one.time(a)  # the wait of the pair delayed no other job
+    other.wait(busy)
+
+
+def test_jobs_find_each_other_and_a_killed_controller_breaks_no_pair(domains):
+    one, other = domains
+    one.use(scheme="hold")
+    other.use(scheme="hold")
+    script = f'{NOW}; echo "$COSCHED_MATES"; cat $COSCHED_MATES_FILE'
+    a = one.paired("kill", script, nodes=2, ppn=1)
+    one.until_holds(a)
+    one.kill(CONTROLLER)
+    one.start(CONTROLLER)
+    b = other.paired("kill", script)
+    ends = one.wait(a), other.wait(b)
+    assert [end["state"] for end in ends] == ["done", "done"]
+    lines = [rig.output(end).splitlines() for rig, end in zip(domains, ends, strict=True)]
+    assert abs(float(lines[0][0]) - float(lines[1][0])) < APART_S
+    assert f"eureka={b}@127.0.0.1" in lines[0]
+    assert f"intrepid={a}@127.0.0.1,127.0.0.1" in lines[1]
+    hosts = "127.0.0.1,127.0.0.1"
+    assert json.loads(lines[1][2]) == {"intrepid": {"job": str(a), "hosts": hosts}}
+
+
+def test_the_commands_of_the_guide_explain_pairs_and_refuse_wrong_ones(domains):
+    one, other = domains
+    one.use(scheme="hold")
+    other.use(scheme="hold")
+    page = (ROOT / "docs" / "coupling.md").read_text()
+    options = re.search(r"^cosched submit (.*) \./simulation$", page, re.MULTILINE)[1]
+    done = one.cosched("submit", *options.split(), "sleep", "0")
+    assert done.returncode == 0, done.stderr
+    number = int(done.stdout.split()[-1])
+    one.until_holds(number)
+    assert "ready, holds 2 nodes since" in one.cosched("queue").stdout
+    held = r"ready, holds 2 nodes since .* for climate7@eureka.*; released at \d"
+    assert re.search(held, one.cosched("why", str(number)).stdout)
+    wrong = [
+        (one, ["--mate=g@eurka"], "domain 'eurka' is not coupled; known: eureka"),
+        (one, ["--mate=g@intrepid"], "intrepid is this domain"),
+        (one, ["--mate=climate7@eureka"], f"job {number} is in it"),
+        (one, ["--mate=g@eureka", "--nodes=9"], "infeasible: needs 9 nodes"),
+        (other, ["--mate=climate7@intrepid", "--within=60s"], "refuses its group"),
+    ]
+    for rig, words, line in wrong:
+        refused = rig.cosched("submit", *words, "sleep", "0")
+        assert line in refused.stderr
+        assert refused.stderr.count("\n") == 1
+        assert refused.returncode != 0
+    assert one.cosched("cancel", str(number)).returncode == 0
+    assert one.wait(number)["state"] == "cancelled"
+    assert one.mates() == []
