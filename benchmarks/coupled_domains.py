@@ -1,0 +1,218 @@
+"""Starts two coupled clusters on this machine, for benchmarks and the demo: domains of
+cosched, whose nodes are agents at loopback addresses, or small Slurms."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import tomlkit
+
+from cosched.cluster.client import Client, make_submission
+from cosched.cluster.config import DomainConfig, LifeSettings, QueueSettings
+from cosched.cluster.coupled.config import load_coupled
+from cosched.cluster.coupled.memory import Memory
+from cosched.cluster.engines.slurm.front import front_script
+from cosched.cluster.keys import make_keys
+from cosched.cluster.paths import DomainPaths
+from cosched.cluster.up import (
+    Place,
+    free_ports,
+    start_coupled,
+    start_domain,
+    stop_domain,
+    write_domain,
+)
+from cosched.core.units import NS_PER_S
+from cosched.lab import slurms
+
+ENGINES = ("native", "slurm")
+#: SlurmUser may not run a Python in a home of root.
+SYSTEM_PYTHON = "/usr/bin/python3"
+USER = "nobody"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A job. group: that of its mate in the other domain; empty: none. limit_s: the time
+    that its user asks for."""
+
+    argv: Sequence[str]
+    nodes: int
+    limit_s: float
+    output: Path
+    group: str = ""
+
+
+class Domain(Protocol):
+    """One of the clusters."""
+
+    name: str
+    paths: DomainPaths
+
+    def start(self) -> None:
+        """Starts it and waits until its nodes are there."""
+
+    def submit(self, job: Wanted) -> int:
+        """Submits a job; returns its number."""
+
+    def end(self) -> None:
+        """Ends it with all jobs."""
+
+
+class Native:
+    """A domain of cosched with ``nodes`` nodes."""
+
+    def __init__(
+        self, folder: Path, name: str, nodes: int, table: Mapping[str, Any]
+    ) -> None:
+        self.name = name
+        self.other = next(iter(table["domains"]))
+        self.paths = DomainPaths(folder / name)
+        self.places = [
+            Place(f"{name}{number}", f"127.0.0.1:{free_ports()}")
+            for number in range(1, nodes + 1)
+        ]
+        self.config = DomainConfig(
+            name,
+            f"127.0.0.1:{free_ports()}",
+            {place.name: place.address for place in self.places},
+            4,
+            QueueSettings(grace_ns=NS_PER_S),
+            life=LifeSettings(lost_after_ns=30 * NS_PER_S),
+            coupling=table,
+        )
+        write_domain(self.paths, self.config)
+        make_keys(self.paths.peers, [name])
+
+    def start(self) -> None:
+        start_domain(self.paths, self.places)
+
+    def client(self) -> Client:
+        """Returns a connection to the controller."""
+        return Client.connect(self.paths.run_dir, self.places[0].name)
+
+    def submit(self, job: Wanted) -> int:
+        with self.client() as client:
+            return client.submit(
+                make_submission(
+                    job.argv,
+                    environ={"PATH": os.environ["PATH"]},
+                    nodes=job.nodes,
+                    ppn=1,
+                    time_ns=round(job.limit_s * NS_PER_S),
+                    output=str(job.output),
+                    mates=f"mate={job.group}@{self.other}" if job.group else "",
+                )
+            )
+
+    def end(self) -> None:
+        stop_domain(self.paths, self.places[0].name, end_jobs=True)
+
+
+class Slurm:
+    """A small Slurm with ``nodes`` nodes, and the controller that couples it."""
+
+    def __init__(
+        self, folder: Path, name: str, nodes: int, table: Mapping[str, Any]
+    ) -> None:
+        self.name = name
+        self.other = next(iter(table["domains"]))
+        self.paths = DomainPaths(folder / f"run.{name}")
+        self.paths.directory.mkdir(parents=True)
+        prolog = folder / f"prolog.{name}"
+        port = slurms.free_ports(nodes + 1)
+        cluster = slurms.Cluster(name, folder / name, port, prolog, nodes)
+        self.slurm = slurms.SmallSlurm(cluster, os.environ)
+        document = {
+            "name": name,
+            "engine": "slurm",
+            "coupling": dict(table),
+            "slurm": {"conf": str(cluster.conf), "poll": "500ms"},
+        }
+        self.paths.config.write_text(tomlkit.dumps(document))
+        settings = load_coupled(self.paths.config).slurm
+        prolog.write_text(front_script(SYSTEM_PYTHON, self.paths.gate_socket, settings))
+        prolog.chmod(0o755)
+        make_keys(self.paths.peers, [name])
+
+    def start(self) -> None:
+        self.slurm.start()
+        start_coupled(self.paths)
+
+    def submit(self, job: Wanted) -> int:
+        minutes = max(1, round(job.limit_s / 60))
+        job.output.touch()
+        shutil.chown(job.output, USER)
+        words = ["sbatch", "--parsable", f"--time={minutes}", f"--nodes={job.nodes}"]
+        words += [f"--output={job.output}", "--open-mode=append"]
+        if job.group:
+            words.append(f"--comment=cosched:mate={job.group}@{self.other}")
+        script = " ".join(job.argv[2:]) if job.argv[0] == "/bin/sh" else " ".join(job.argv)
+        return int(self.slurm.run(*words, f"--wrap={script}", user=USER))
+
+    def end(self) -> None:
+        self.slurm.close()
+        stop_domain(self.paths, None, end_jobs=True)
+
+
+def coupling_counts(domain: Domain) -> dict[str, Any]:
+    """Returns how often each branch of a domain's coupling was taken, as it is stored."""
+    memory = Memory(domain.paths.mates)
+    try:
+        stored = memory.load()
+    finally:
+        memory.close()
+    counts: dict[str, Any] = {} if stored is None else stored["state"]["counts"]
+    return counts
+
+
+@contextlib.contextmanager
+def coupled_domains(
+    folder: Path,
+    engines: Mapping[str, str],
+    nodes: int,
+    schemes: Sequence[str],
+    settings: Mapping[str, Any],
+) -> Iterator[list[Domain]]:
+    """Starts two coupled clusters, and ends them with the context. engines: that of each,
+    by name. settings: of ``[coupling]``, for both."""
+    ports = {name: free_ports() for name in engines}
+    made: list[Domain] = []
+    with contextlib.ExitStack() as ends:
+        for (name, engine), scheme in zip(engines.items(), schemes, strict=True):
+            (other,) = [each for each in engines if each != name]
+            table = {
+                "listen": f"127.0.0.1:{ports[name]}",
+                "domains": {other: f"127.0.0.1:{ports[other]}"},
+                **_accounts(engines[name], other, engines[other]),
+                "scheme": scheme,
+                **settings,
+            }
+            kind = Native if engine == "native" else Slurm
+            made.append(kind(folder, name, nodes, table))
+        for domain, other_domain in (made, made[::-1]):
+            key = f"{domain.name}.public"
+            shutil.copy(domain.paths.peers / key, other_domain.paths.peers / key)
+        for domain in made:
+            domain.start()
+            ends.callback(domain.end)
+        yield made
+
+
+def _accounts(engine: str, other: str, its_engine: str) -> dict[str, Any]:
+    """Returns the settings by which the users of both domains are the same."""
+    if engine == its_engine:
+        return {"same_names": [other]}
+    users = {"native": _own_name(), "slurm": USER}
+    return {"users": {f"{other}/{users[its_engine]}": users[engine]}}
+
+
+def _own_name() -> str:
+    return pwd.getpwuid(os.geteuid()).pw_name

@@ -1,0 +1,1 @@
+"""Runs pairs of jobs in coupled clusters, live and simulated."""

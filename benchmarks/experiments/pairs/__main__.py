@@ -1,0 +1,280 @@
+"""How pairs of jobs start in two coupled clusters, beside the simulation of the same jobs.
+
+Many pairs are submitted among jobs without mates, under each combination of hold and yield.
+Each job writes when it began. The columns: pairs whose jobs began within a second; how far
+apart they began (median and 99th percentile); mean wait and slowdown of all jobs; mean
+time from ready to begin of jobs with mates; node-hours held idle. "sim" is the simulation.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import mean, median
+from typing import Any
+
+from benchmarks.coupled_domains import (
+    ENGINES,
+    Domain,
+    Wanted,
+    coupled_domains,
+    coupling_counts,
+)
+from benchmarks.experiments.pairs.workload import (
+    Plan,
+    PlannedJob,
+    as_logs,
+    limit_of,
+    plan_jobs,
+)
+from benchmarks.options import bench_parser
+from cosched.core.cluster.coupling.settings import CouplingSettings, Scheme
+from cosched.core.errors import CoschedError
+from cosched.core.units import NS_PER_S
+from cosched.sim.coupled.runs import Coupling, simulate
+
+NAMES = ("intrepid", "eureka")
+SCHEMES = {"H": "hold", "Y": "yield"}
+RELEASE_S = 20
+SETTINGS = {
+    "release": f"{RELEASE_S}s",
+    "release_wait": "2s",
+    "yield_wait": "1s",
+    "again": "2s",
+    "answer": "30s",
+    "unknown": "1h",
+    "when_down": "yield",
+}
+#: Slurm's least time limit.
+SLURM_LIMIT_S = 60.0
+TOGETHER_S = 1.0
+#: All jobs must have ended so long after the last submission.
+ENDS_WITHIN_S = 1800.0
+HOUR_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class LiveJob:
+    """A planned job as it ran. Times are by the wall clock."""
+
+    plan: PlannedJob
+    submitted_s: float
+    began_s: float
+
+    @property
+    def wait_s(self) -> float:
+        return self.began_s - self.submitted_s
+
+
+class Submitter(threading.Thread):
+    """Submits the jobs of one domain when their time comes."""
+
+    def __init__(
+        self, domain: Domain, jobs: Sequence[PlannedJob], folder: Path, limit_s: float
+    ) -> None:
+        super().__init__(name=domain.name)
+        self.domain, self.jobs, self.folder = domain, jobs, folder
+        self.limit_s = limit_s
+        self.submitted: list[float] = []
+        self.error: Exception | None = None
+
+    def run(self) -> None:
+        begin = time.monotonic()
+        try:
+            for index, job in enumerate(self.jobs):
+                time.sleep(max(0.0, begin + job.at_s - time.monotonic()))
+                self.submitted.append(time.time())
+                script = f"date +%s.%N; sleep {job.run_s:.3f}"
+                limit_s = max(self.limit_s, limit_of(job))
+                words = ("/bin/sh", "-c", script)
+                output = self.output(index)
+                self.domain.submit(Wanted(words, job.nodes, limit_s, output, job.group))
+        except (CoschedError, OSError) as error:
+            self.error = error
+
+    def output(self, index: int) -> Path:
+        return self.folder / f"{self.domain.name}.{index}"
+
+    def began(self) -> list[float | None]:
+        """Returns when each submitted job began; None: not yet. Raises CoschedError for one
+        that began twice."""
+        return [_began(self.output(index)) for index in range(len(self.submitted))]
+
+
+def _began(path: Path) -> float | None:
+    # Each node of a job of cosched runs the script, so its first line counts.
+    lines = path.read_text().split() if path.exists() else []
+    return min(map(float, lines), default=None)
+
+
+def run_live(
+    plan: Plan, engines: Sequence[str], schemes: str, folder: Path
+) -> dict[str, Any]:
+    """Runs the jobs; returns their figures."""
+    folder.mkdir()
+    folder.chmod(0o777)
+    limit_s = SLURM_LIMIT_S if "slurm" in engines else 0.0
+    names = dict(zip(NAMES, engines, strict=True))
+    words = [SCHEMES[letter] for letter in schemes]
+    with coupled_domains(folder, names, plan.nodes, words, SETTINGS) as domains:
+        planned = plan_jobs(plan)
+        submitters = [
+            Submitter(domain, jobs, folder, limit_s)
+            for domain, jobs in zip(domains, planned, strict=True)
+        ]
+        for each in submitters:
+            each.start()
+        for each in submitters:
+            each.join()
+            if each.error is not None:
+                raise each.error
+        rows = _await_all(submitters)
+        time.sleep(2 * plan.run_s)  # the last jobs' run time, so that all is counted
+    counts = [coupling_counts(domain) for domain in domains]
+    return {
+        "domains": {
+            name: _figures(jobs, count)
+            for name, jobs, count in zip(NAMES, rows, counts, strict=True)
+        },
+        **_pairs(rows),
+        "counts": dict(zip(NAMES, counts, strict=True)),
+    }
+
+
+def _await_all(submitters: Sequence[Submitter]) -> list[list[LiveJob]]:
+    end = time.monotonic() + ENDS_WITHIN_S
+    while True:
+        begins = [each.began() for each in submitters]
+        if all(began is not None for all_began in begins for began in all_began):
+            break
+        if time.monotonic() > end:
+            waiting = sum(began is None for each in begins for began in each)
+            raise CoschedError(f"{waiting} jobs have not begun within {ENDS_WITHIN_S:g} s")
+        time.sleep(0.5)
+    return [
+        [
+            LiveJob(job, submitted, began)
+            for job, submitted, began in zip(each.jobs, each.submitted, found, strict=True)
+            if began is not None
+        ]
+        for each, found in zip(submitters, begins, strict=True)
+    ]
+
+
+def _figures(jobs: Sequence[LiveJob], counts: dict[str, Any]) -> dict[str, float]:
+    return {
+        "mean_wait_s": mean(job.wait_s for job in jobs),
+        "mean_slowdown": mean(1 + job.wait_s / job.plan.run_s for job in jobs),
+        "mean_sync_s": counts["sync_ns"] / NS_PER_S / max(1, counts["started"]),
+        "lost_node_h": counts["held_node_ns"] / NS_PER_S / HOUR_S,
+    }
+
+
+def _pairs(rows: Sequence[Sequence[LiveJob]]) -> dict[str, Any]:
+    begins: dict[str, list[float]] = {}
+    for jobs in rows:
+        for job in jobs:
+            if job.plan.group:
+                begins.setdefault(job.plan.group, []).append(job.began_s)
+    apart = sorted(1000 * (max(each) - min(each)) for each in begins.values())
+    return {
+        "pairs": len(apart),
+        "together": sum(each <= 1000 * TOGETHER_S for each in apart),
+        "apart_ms": {
+            "median": median(apart),
+            "p99": apart[min(len(apart) - 1, round(0.99 * len(apart)))],
+            "most": apart[-1],
+        },
+    }
+
+
+def run_sim(plan: Plan, engines: Sequence[str], schemes: str) -> dict[str, Any]:
+    """Simulates the same jobs; returns the same figures."""
+    limit_s = SLURM_LIMIT_S if "slurm" in engines else 0.0
+    logs, mates = as_logs(NAMES, plan, plan_jobs(plan), limit_s)
+    settings = [
+        CouplingSettings(
+            scheme=Scheme(SCHEMES[letter]),
+            release_ns=RELEASE_S * NS_PER_S,
+            pause_ns=2 * NS_PER_S,
+        )
+        for letter in schemes
+    ]
+    result = simulate(logs, NAMES, mates, settings, Coupling(policy="easy"))
+    return {
+        "pairs": result.groups,
+        "together": result.together,
+        "domains": result.domains,
+        "stuck": result.stuck,
+    }
+
+
+def show(engines: str, schemes: str, live: dict[str, Any], sim: dict[str, Any]) -> None:
+    """Prints two lines: live, and the simulation."""
+    apart = live["apart_ms"]
+    how = f"{apart['median']:6.0f} {apart['p99']:6.0f}"
+    for kind, found, differs in (("live", live, how), ("sim", sim, " " * 13)):
+        cells = []
+        for key in ("mean_wait_s", "mean_slowdown", "mean_sync_s", "lost_node_h"):
+            both = [found["domains"][name][key] for name in NAMES]
+            cells.append("/".join(f"{value:.3g}" for value in both).rjust(15))
+        print(
+            f"{engines:14} {schemes} {kind:4} {found['together']:4}/{found['pairs']:<4}"
+            f"{differs}{''.join(cells)}",
+            flush=True,
+        )
+
+
+def main() -> int:
+    """Runs all combinations; returns 1 if a pair did not begin together."""
+    parser = bench_parser("pairs", __doc__, "--pairs 20 --unpaired 40 --schemes HH,YY")
+    parser.add_argument("--pairs", type=int, default=20)
+    parser.add_argument("--unpaired", type=int, default=40)
+    parser.add_argument("--nodes", type=int, default=4, help="of each domain")
+    parser.add_argument("--load", type=float, default=0.6)
+    parser.add_argument("--run", type=float, default=2.0, help="mean run time, in s")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--schemes", default="HH,HY,YH,YY")
+    parser.add_argument(
+        "--engines", default="native,native", help="of both domains: native or slurm"
+    )
+    parser.add_argument("--json", type=Path, help="write all figures to this file")
+    options = parser.parse_args()
+    engines = options.engines.split(",")
+    schemes = options.schemes.split(",")
+    if len(engines) != len(NAMES) or not set(engines) <= set(ENGINES):
+        parser.error(f"--engines {options.engines}: want two of {', '.join(ENGINES)}")
+    if any(len(each) != len(NAMES) or not set(each) <= set(SCHEMES) for each in schemes):
+        parser.error(f"--schemes {options.schemes}: want such as HH,HY,YH,YY")
+    plan = Plan(
+        options.pairs,
+        options.unpaired,
+        options.nodes,
+        options.load,
+        options.run,
+        options.seed,
+    )
+    head = ("wait s", "slowdown", "sync s", "lost node-h")
+    print(f"{'':20}together  apart ms p99{''.join(each.rjust(15) for each in head)}")
+    runs = []
+    with tempfile.TemporaryDirectory(prefix="cosched-pairs-") as name:
+        Path(name).chmod(0o755)
+        for each in schemes:
+            live = run_live(plan, engines, each, Path(name) / each)
+            sim = run_sim(plan, engines, each)
+            show(options.engines, each, live, sim)
+            runs.append({"schemes": each, "live": live, "sim": sim})
+    if options.json is not None:
+        document = {"plan": asdict(plan), "engines": engines, "runs": runs}
+        options.json.write_text(json.dumps(document, indent=1) + "\n")
+    return int(any(run["live"]["together"] < run["live"]["pairs"] for run in runs))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""Makes the jobs of two coupled clusters. Pure, but for the seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from cosched.core.units import NS_PER_S
+from cosched.sim.coupled.pairs import Mates
+from cosched.sim.logs.workload import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """pairs, unpaired: how many there are of each, the unpaired ones in both domains
+    together. nodes: of each domain. load: the share of the nodes that the jobs want.
+    run_s: the mean run time."""
+
+    pairs: int
+    unpaired: int
+    nodes: int = 4
+    load: float = 0.6
+    run_s: float = 2.0
+    seed: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedJob:
+    """A job. at_s: its submission, from the begin. group: empty without a mate."""
+
+    at_s: float
+    nodes: int
+    run_s: float
+    group: str = ""
+
+
+def plan_jobs(plan: Plan) -> tuple[list[PlannedJob], list[PlannedJob]]:
+    """Returns the jobs of both domains, by submission. The jobs of a pair are submitted
+    within a second of each other, in either order."""
+    chance = Random(plan.seed)
+    kinds = ["pair"] * plan.pairs + [0, 1] * (plan.unpaired // 2)
+    chance.shuffle(kinds)
+    domains: tuple[list[PlannedJob], list[PlannedJob]] = ([], [])
+    wanted_s = 0.0  # node-seconds of both domains so far
+    for number, kind in enumerate(kinds):
+        at_s = wanted_s / (2 * plan.nodes * plan.load)
+        for place in (0, 1) if kind == "pair" else (int(kind),):
+            nodes = min(plan.nodes, chance.choice((1, 1, 1, 2, 2, 4)))
+            run_s = plan.run_s * chance.uniform(0.3, 1.7)
+            late_s = chance.uniform(0, 1) if kind == "pair" else 0.0
+            group = f"g{number}" if kind == "pair" else ""
+            domains[place].append(PlannedJob(at_s + late_s, nodes, run_s, group))
+            wanted_s += nodes * run_s
+    for jobs in domains:
+        jobs.sort(key=lambda job: job.at_s)
+    return domains
+
+
+def as_logs(
+    names: tuple[str, ...],
+    plan: Plan,
+    domains: tuple[list[PlannedJob], ...],
+    limit_s: float,
+) -> tuple[list[Workload], list[Mates]]:
+    """Returns the same jobs for the simulator, and which are mates. limit_s: the least time
+    limit of a job."""
+    logs: list[Workload] = []
+    mates: dict[str, Mates] = {}
+    for place, (name, jobs) in enumerate(zip(names, domains, strict=True)):
+        log = Workload(name, plan.nodes)
+        for index, job in enumerate(jobs):
+            log.append(
+                index + 1,
+                round(job.at_s * NS_PER_S),
+                round(job.run_s * NS_PER_S),
+                job.nodes,
+                round(max(limit_s, limit_of(job)) * NS_PER_S),
+            )
+            if job.group:
+                mates.setdefault(job.group, {})[place] = index
+        logs.append(log)
+    return logs, list(mates.values())
+
+
+def limit_of(job: PlannedJob) -> float:
+    """Returns the time that a job's user asks for, in seconds."""
+    return 2 * job.run_s + 1
