@@ -153,7 +153,7 @@ class Site:
         rights = Rights(same_names=frozenset("abcd"))
         self.rights = rights
         self.queue: CoupledQueue | None = self._make(Coupling(name, settings, rights))
-        self.stored = self._snapshot()
+        self.stored = ""
 
     def _make(self, coupling: Coupling) -> CoupledQueue:
         queue = SharedQueue(((0, self.nodes - 1),), POLICIES["easy"], None, rows=1)
@@ -176,7 +176,6 @@ class Site:
         if self.queue is None:
             return
         commands = self.queue.handle(kind(self.now, *words))
-        self.stored = self._snapshot()
         for command in commands:
             if self.world.happens(self.world.faults.crash):
                 self.crash()
@@ -184,6 +183,8 @@ class Site:
             self._carry_out(command)
 
     def crash(self) -> None:
+        # A driver stores the state after each event; it has not changed since the last.
+        self.stored = self._snapshot()
         self.queue = None
         self.crashes += 1
         away = self.world.chance.randint(1, self.world.faults.away)
@@ -196,7 +197,6 @@ class Site:
             json.loads(self.stored), self.settings, self.now, self.world.now_ns, self.rights
         )
         self.queue = self._make(coupling)
-        self.stored = self._snapshot()
         self._wake += 1
         for tasks in self.tasks.values():
             if self.queue is None:
@@ -237,6 +237,7 @@ class Site:
             return
         if tasks.state == "waiting":
             tasks.state = "over"
+            self._end_hold(number)
         self.feed(JobCancelled, number)
         self.feed(Ticked)
 

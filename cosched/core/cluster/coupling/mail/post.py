@@ -68,7 +68,7 @@ class Post:
             state.name,
             state.incarnation,
             number,
-            next(iter(state.questions), number),  # numbers ascend
+            self._floor(to, number),
             "" if member is None else member.group.name,
             "" if member is None else member.digest,
             -1 if member is None else member.number,
@@ -83,6 +83,11 @@ class Post:
         state.questions[number] = opened
         self._jobs.commands.append(Send(to, question))
         return number
+
+    def _floor(self, to: DomainName, number: int) -> int:
+        """Returns the least number of the open questions to a domain; numbers ascend."""
+        questions = self._state.questions.items()
+        return next((each for each, opened in questions if opened.to == to), number)
 
     def is_down(self, name: DomainName) -> bool:
         """Returns whether a domain does not answer."""

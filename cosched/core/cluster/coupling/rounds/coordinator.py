@@ -195,8 +195,9 @@ class Coordinator:
         going = [*current.reserved, *current.promised]
         others = [name for name in going if name != state.name]
         state.counts.gone += 1
-        decision = Decision(current.id, addresses, others)
-        state.decisions.setdefault(current.group, []).append(decision)
+        if others:
+            decision = Decision(current.id, addresses, others)
+            state.decisions.setdefault(current.group, []).append(decision)
         del state.rounds[current.group]
         self._post.withdraw_about(member, Reserve, Prepare)
         alone = "; ".join(sorted({why for why in current.absent.values() if why}))
