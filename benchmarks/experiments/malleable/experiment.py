@@ -27,9 +27,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.experiments.endings import in_one_line
+from benchmarks.experiments.kept import Kept
 from benchmarks.experiments.malleable.claims import CLAIMS, claims_of, table
 from benchmarks.experiments.malleable.figures import draw
-from benchmarks.experiments.malleable.kept import Kept
 from benchmarks.experiments.malleable.points import (
     Measured,
     document,
@@ -47,7 +47,7 @@ from benchmarks.experiments.malleable.tables import (
 )
 from benchmarks.experiments.section import rewrite
 from benchmarks.options import bench_parser
-from cosched.sim.malleable.runs import MalleableOutcome, carry_out
+from cosched.sim.malleable.runs import MalleableOutcome, MalleableRun, carry_out
 from cosched.sim.parallel import Outcome, carry_out_all
 from cosched.sim.progress import open_progress
 
@@ -98,11 +98,12 @@ def measure(options: argparse.Namespace, figures: Sequence[str]) -> Measured:
 
         def note(done: float, outcome: Outcome | None) -> None:
             if isinstance(outcome, MalleableOutcome):
-                kept.add(outcome)
+                figures = list(outcome.figures)
+                kept.add(outcome.run, {"nodes": outcome.nodes, "figures": figures})
             report(done, outcome)
 
         carry_out_all(carry_out, left, options.jobs, note)
-    points = measured([kept.outcome(run) for run in runs])
+    points = measured([_outcome(kept, run) for run in runs])
     whole = {
         "command": shlex.join(["scripts/dev", "bench", "malleable", *sys.argv[1:]]),
         "repeat": repeat,
@@ -112,6 +113,11 @@ def measure(options: argparse.Namespace, figures: Sequence[str]) -> Measured:
     path = options.out / "malleable.json"
     path.write_text(json.dumps(whole))
     return read_points([path])
+
+
+def _outcome(kept: Kept, run: MalleableRun) -> MalleableOutcome:
+    found = kept.result(run)
+    return MalleableOutcome(run, found["nodes"], tuple(found["figures"]))
 
 
 def text_of(figures: Sequence[str], points: Measured) -> str:
