@@ -91,6 +91,7 @@ Examples:
   cosched sim queue KTH.swf.gz --policy easy
   cosched sim queue KTH.swf CTC.swf --policy easy,wfp --estimates log,exact
   cosched sim queue KTH.swf.gz --skip-bad --save results --out all.json
+  cosched sim queue mira.swf --policy wfp --blocks 512
 """
 
 
@@ -112,6 +113,13 @@ Examples:
     help="Run times that the policy expects: as users asked (log), or exact.",
 )
 @machine_option()
+@click.option(
+    "--blocks",
+    type=click.IntRange(1),
+    metavar="NODES",
+    help="Jobs get aligned blocks of 1, 2, 4, ... times NODES nodes, like the partitions "
+    "of a Blue Gene. Not with conservative.",
+)
 @skip_bad_option
 @parallel_option
 @save_option
@@ -122,6 +130,7 @@ def queue(
     policies: tuple[str, ...],
     estimates: tuple[str, ...],
     machine: int | None,
+    blocks: int | None,
     skip_bad: bool,
     at_a_time: int,
     save_in: Path | None,
@@ -130,6 +139,10 @@ def queue(
 ) -> None:
     if save_nodes and save_in is None:
         raise click.UsageError("--save-nodes needs --save: it is a column there.")
+    if blocks is not None and "conservative" in policies:
+        raise click.UsageError(
+            "--blocks: conservative plans with numbers of nodes, not with blocks."
+        )
     words = command_line()
     runs = [
         Run(
@@ -137,6 +150,7 @@ def queue(
             policy=policy,
             estimates=Estimates(told),
             machine=machine,
+            unit=blocks,
             skip_bad=skip_bad,
             keep_nodes=save_nodes,
             save_in=save_in,

@@ -12,7 +12,6 @@ import time
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,8 +20,7 @@ from cosched.core.cluster.coupling.groups import Group, Rights, Timing
 from cosched.core.cluster.coupling.machine import Coupling as Machine
 from cosched.core.cluster.coupling.queue import CoupledQueue
 from cosched.core.cluster.coupling.settings import CouplingSettings
-from cosched.core.cluster.queue.blocks import FreeBlocks
-from cosched.core.cluster.queue.nodes import FreeNodes
+from cosched.core.cluster.queue.blocks import allocation_of
 from cosched.core.cluster.queue.rows import SharedQueue
 from cosched.core.cluster.queue.scheduler import POLICIES
 from cosched.core.units import NS_PER_S
@@ -144,9 +142,8 @@ def make_queue(
 ) -> CoupledQueue:
     """Returns the queue of a simulated domain; the users of all domains are the same.
     unit: the nodes of the least block, if jobs get aligned blocks."""
-    allocation = FreeNodes if unit is None else partial(FreeBlocks, unit=unit)
     nodes, chosen = ((0, machine - 1),), POLICIES[policy]
-    queue = SharedQueue(nodes, chosen, None, 1, allocation)
+    queue = SharedQueue(nodes, chosen, None, 1, allocation_of(unit))
     rights = Rights(same_names=frozenset(names))
     return CoupledQueue(queue, Machine(name, settings, rights))
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from cosched.core.cluster.queue.blocks import allocation_of
 from cosched.core.cluster.queue.scheduler import POLICIES, QueueScheduler
 from cosched.sim.engine import Engine, Progress, no_progress
 from cosched.sim.logs.swf import read_swf
@@ -18,13 +19,15 @@ from cosched.sim.queue.results import Schedule, save
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A log and a policy. ``save_in``: the folder for columns; ``None``: write none."""
+    """A log and a policy. ``save_in``: the folder for columns; ``None``: write none. unit:
+    the nodes of the least block, if jobs get aligned blocks."""
 
     trace: Path
     policy: str
     estimates: Estimates
     machine: int | None = None
     skip_bad: bool = False
+    unit: int | None = None
     keep_nodes: bool = False
     save_in: Path | None = None
     command: str = ""
@@ -55,6 +58,7 @@ class Outcome:
             "policy": self.run.policy,
             "estimates": self.run.estimates.value,
             "machine": self.machine,
+            "blocks": self.run.unit,
             "skipped_lines": self.skipped,
             "figures": self.figures,
             "counts": self.counts,
@@ -68,12 +72,15 @@ def simulate(
     policy: str,
     estimates: Estimates,
     *,
+    unit: int | None = None,
     keep_nodes: bool = False,
     progress: Progress = no_progress,
 ) -> tuple[Schedule, QueueScheduler]:
-    """Runs a workload through a policy; returns the schedule and its scheduler."""
+    """Runs a workload through a policy; returns the schedule and its scheduler.
+    Raises CoschedError if the machine is not made of blocks of ``unit`` nodes."""
     engine = Engine()
-    scheduler = QueueScheduler(((0, workload.machine - 1),), POLICIES[policy])
+    nodes = ((0, workload.machine - 1),)
+    scheduler = QueueScheduler(nodes, POLICIES[policy], allocation=allocation_of(unit))
     domain = Domain(engine, workload, scheduler, estimates, keep_nodes)
     engine.run(lambda: progress(domain.ended / len(workload)))
     return Schedule(workload, domain.start_ns, domain.nodes), scheduler
@@ -87,6 +94,7 @@ def carry_out(run: Run, progress: Progress = no_progress) -> Outcome:
         log.workload,
         run.policy,
         run.estimates,
+        unit=run.unit,
         keep_nodes=run.keep_nodes,
         progress=progress,
     )

@@ -44,6 +44,49 @@ def test_small_jobs_fill_the_smallest_gap():
     assert pool.take(8) == ((8, 15),)
 
 
+def surroundings(free: set[int], begin: int, width: int, units: int) -> int:
+    """The size of the largest free aligned block around this one."""
+    while width < units:
+        wider = 2 * width
+        start = begin // wider * wider
+        if start + wider > units or not free >= set(range(start, start + wider)):
+            break
+        begin, width = start, wider
+    return width
+
+
+@given(
+    units=st.integers(1, 24),
+    busy=st.sets(st.integers(0, 23)),
+    kept=st.integers(1, 24),
+    width=st.sampled_from([1, 2, 4, 8, 16]),
+)
+@settings(max_examples=300, deadline=None)
+def test_a_job_gets_the_block_with_least_free_surroundings(units, busy, kept, width):
+    pool = FreeBlocks(((0, units - 1),), 1)
+    for unit in sorted(busy & set(range(units))):
+        pool.take_exactly(((unit, unit),))
+    free = set(range(units)) - busy
+    width = min(width, pool.width(units))
+    pool.keep(min(kept, units))
+    first = pool.copy().take(min(kept, units)) if pool.fits(min(kept, units)) else ()
+    avoided = {unit for begin, end in first for unit in range(begin, end + 1)}
+    found = [
+        (
+            bool(avoided & set(range(begin, begin + width))),
+            surroundings(free, begin, width, units),
+            begin,
+        )
+        for begin in range(0, units - width + 1, width)
+        if free >= set(range(begin, begin + width))
+    ]
+    assert pool.fits(width) == bool(found)
+    assert pool.fits_beside(width, 0) == any(not overlaps for overlaps, _, _ in found)
+    if found:
+        begin = min(found)[2]
+        assert pool.take(width) == ((begin, begin + width - 1),)
+
+
 def test_enough_nodes_and_no_block():
     pool = FreeBlocks(MACHINE, 4)
     pool.take_exactly(((4, 7), (12, 15)))

@@ -72,6 +72,17 @@ def test_json_instead_of_the_table(trace):
     assert json.loads(result.stdout)["runs"][0]["figures"]["jobs"] == 300
 
 
+def test_blocks_of_a_queue_make_jobs_wait(trace):
+    waits = []
+    for more in ([], ["--blocks", "8"]):
+        words = ["sim", "queue", "made.swf", "--policy", "wfp", "--json", *more]
+        result = cosched(*words, cwd=trace.parent)
+        run = json.loads(result.stdout)["runs"][0]
+        waits.append(run["figures"]["mean_wait_s"])
+    assert run["blocks"] == 8
+    assert waits[1] > waits[0]
+
+
 def test_bad_lines(trace):
     lines = trace.read_text().splitlines()
     trace.write_text("\n".join([*lines, "1 2 3"]) + "\n")
@@ -102,6 +113,10 @@ def test_the_same_seed_the_same_log(tmp_path):
         (["queue", "x.swf", "--parallel", "0"], "--parallel"),
         (["queue", "x.swf", "--save-nodes"], "--save-nodes needs --save"),
         (["queue", "x.swf"], "x.swf: cannot be read"),
+        (
+            ["queue", "x.swf", "--policy", "easy,conservative", "--blocks", "4"],
+            "conservative plans with numbers of nodes",
+        ),
         (["queue", "x.swf", "a/x.swf", "--save", "."], "two runs would be saved as x.easy"),
         (["queue", "x.swf", "--save", "file/out"], "file/out: cannot be made"),
         (["queue", "x.swf", "--out", "absent/x"], "its folder cannot be written"),

@@ -13,14 +13,21 @@ Limits: nodes enter and leave service in whole units.
 
 from __future__ import annotations
 
+from functools import partial
+
+from cosched.core.cluster.queue.ledger import Allocation
 from cosched.core.cluster.queue.nodes import FreeNodes, Intervals
 from cosched.core.errors import CoschedError
 
 
 class FreeBlocks(FreeNodes):
-    """The free nodes of a machine of units. ``nodes`` begin at 0 and have no gap."""
+    """The free nodes of a machine of units. ``nodes`` begin at 0 and have no gap.
 
-    __slots__ = ("_free", "_kept", "_unit", "_units")
+    Sets of units are numbers with a bit for each unit. A set of blocks has the bits of the
+    blocks' first units.
+    """
+
+    __slots__ = ("_aligned", "_free", "_kept", "_unit", "_units")
 
     def __init__(self, nodes: Intervals, unit: int) -> None:
         super().__init__(nodes)
@@ -30,26 +37,30 @@ class FreeBlocks(FreeNodes):
             )
         self._unit = unit
         self._units = self.total // unit
-        self._free = (1 << self._units) - 1  # a bit for each unit
+        self._free = (1 << self._units) - 1
         self._kept = 0  # the block of the first waiting job
+        # All blocks of 1, 2, 4, ... units; the last of them is the largest block.
+        self._aligned = [
+            sum(1 << begin for begin in range(0, self._units - width + 1, width))
+            for width in (1 << level for level in range(self._units.bit_length()))
+        ]
 
     def copy(self) -> FreeBlocks:
         other = FreeBlocks.__new__(FreeBlocks)
         other._pairs, other.total = list(self._pairs), self.total
         other._unit, other._units = self._unit, self._units
         other._free, other._kept = self._free, 0
+        other._aligned = self._aligned
         return other
 
     def width(self, wanted: int) -> int:
         return self._width(wanted) * self._unit
 
     def fits(self, wanted: int) -> bool:
-        return self._find(self._width(wanted)) is not None
+        return bool(self._blocks(self._free, self._width(wanted)))
 
     def fits_beside(self, wanted: int, extra: int) -> bool:
-        width = self._width(wanted)
-        begin = self._find(width)
-        return begin is not None and not _mask(begin, width) & self._kept
+        return bool(self._blocks(self._free & ~self._kept, self._width(wanted)))
 
     def keep(self, wanted: int) -> None:
         """Notes the block that a job of this size would get now as that of the first."""
@@ -93,28 +104,46 @@ class FreeBlocks(FreeNodes):
         width = 1 << (units - 1).bit_length()
         return self._units if width > self._units else width
 
+    def _blocks(self, units: int, width: int) -> int:
+        """Returns the aligned blocks of so many units that lie in a set of units."""
+        if width == self._units:
+            return int(units == _mask(0, width))
+        level = 0
+        while 1 << level < width:
+            units &= units >> (1 << level) & self._aligned[level + 1]
+            level += 1
+        return units
+
     def _find(self, width: int) -> int | None:
         """Returns where a free block of so many units begins; None if there is none."""
-        best = None
-        for begin in range(0, self._units - width + 1, width):
-            block = _mask(begin, width)
-            if self._free & block != block:
-                continue
-            found = (bool(block & self._kept), self._surroundings(begin, width), begin)
-            if best is None or found < best:
-                best = found
-        return None if best is None else best[2]
+        free = self._free
+        found = self._blocks(free & ~self._kept, width) or self._blocks(free, width)
+        if not found or width == self._units:
+            return 0 if found else None
+        # A free block belongs to larger ones up to one that is not free. The fewer they
+        # are, the more of its surroundings is in use.
+        level = width.bit_length() - 1
+        blocks = self._blocks(free, width)
+        inner = 0
+        while True:
+            wider = 0
+            if level + 1 < len(self._aligned):
+                wider = blocks & blocks >> (1 << level) & self._aligned[level + 1]
+            alone = blocks & ~(wider | wider << (1 << level))
+            for step in range(inner):
+                alone |= alone << (width << step)
+            if alone & found:
+                return _lowest(alone & found)
+            blocks, level, inner = wider, level + 1, inner + 1
 
-    def _surroundings(self, begin: int, width: int) -> int:
-        """Returns the size of the largest free aligned block around this one."""
-        while width < self._units:
-            wider = 2 * width
-            start = begin // wider * wider
-            block = _mask(start, wider)
-            if start + wider > self._units or self._free & block != block:
-                break
-            begin, width = start, wider
-        return width
+
+def allocation_of(unit: int | None) -> Allocation:
+    """Returns what gives jobs aligned blocks of so many nodes or more; None: any nodes."""
+    return FreeNodes if unit is None else partial(FreeBlocks, unit=unit)
+
+
+def _lowest(bits: int) -> int:
+    return (bits & -bits).bit_length() - 1
 
 
 def _mask(begin: int, width: int) -> int:
