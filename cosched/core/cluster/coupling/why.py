@@ -111,6 +111,8 @@ def _mates(member: Member, own: DomainName) -> str:
 def _because(member: Member, own: DomainName) -> str:
     if member.cause is None or not member.cause_at:
         return ""
+    if member.cause is Cause.UNKNOWN and member.cause_at in member.mates:
+        return ""  # it was announced since then
     where = "this domain" if member.cause_at == own else member.cause_at
     return f": {where} {_CAUSES[member.cause]}"
 

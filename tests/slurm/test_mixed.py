@@ -1,0 +1,63 @@
+"""A domain of our own coupled with a Slurm: pairs start together in both."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from benchmarks.coupled_domains import Wanted, coupled_domains
+
+pytestmark = pytest.mark.live
+
+ENGINES = {"intrepid": "native", "eureka": "slurm"}
+SETTINGS = {
+    "release": "10s",
+    "release_wait": "2s",
+    "yield_wait": "1s",
+    "again": "1s",
+    "unknown": "1h",
+    "when_down": "yield",
+}
+WITHIN_S = 60.0
+#: How far apart the first words of two shells may be, on a busy machine.
+APART_S = 2.0
+SCHEMES = [("hold", "yield"), ("yield", "hold"), ("hold", "hold"), ("yield", "yield")]
+LONG = [pytest.param(each, marks=pytest.mark.long) for each in SCHEMES[1:]]
+
+
+@pytest.fixture
+def folder():
+    path = Path(tempfile.mkdtemp(prefix="cosched-slurms-"))
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.mark.parametrize("schemes", [SCHEMES[0], *LONG], ids="-".join)
+def test_a_pair_starts_together_and_its_jobs_know_each_other(folder, schemes):
+    with coupled_domains(folder, ENGINES, 1, schemes, SETTINGS) as domains:
+        outputs = [folder / f"out.{domain.name}" for domain in domains]
+        words = ("/bin/sh", "-c", 'date +%s.%N; echo "$COSCHED_MATES"')
+        numbers = [
+            domain.submit(Wanted(words, 1, 60, output, "g"))
+            for domain, output in zip(domains, outputs, strict=True)
+        ]
+        texts = [_lines(output) for output in outputs]
+    begins = [float(lines[0]) for lines in texts]
+    assert abs(begins[0] - begins[1]) < APART_S
+    assert texts[0][1] == f"eureka={numbers[1]}@eureka1"
+    assert texts[1][1] == f"intrepid={numbers[0]}@127.0.0.1"
+
+
+def _lines(path):
+    end = time.monotonic() + WITHIN_S
+    while True:
+        lines = path.read_text().splitlines() if path.exists() else []
+        if len(lines) == 2:
+            return lines
+        assert time.monotonic() < end, f"{path} has {lines}"
+        time.sleep(0.1)
