@@ -1,0 +1,84 @@
+"""``[coupling]`` in the ``domain.toml`` of our own domain."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+import pytest
+from click.testing import CliRunner
+
+from cosched.cli.main import cosched
+from cosched.cluster.config import load_config, parse_config, write_config
+from cosched.cluster.controller.reloading import compare
+from cosched.cluster.paths import DomainPaths
+from cosched.core.errors import CoschedError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+COUPLING = {
+    "listen": "10.0.0.1:7580",
+    "domains": {"eureka": "10.0.0.2:7580"},
+    "same_names": ["eureka"],
+    "scheme": "yield",
+}
+
+
+def document(**more):
+    return {
+        "name": "intrepid",
+        "controller": "127.0.0.1:1",
+        "nodes": {"n1": "127.0.0.1:2"},
+        "coupling": COUPLING,
+        **more,
+    }
+
+
+def test_a_written_file_is_read_as_it_was():
+    config = parse_config(document())
+    assert parse_config(tomllib.loads(write_config(config))) == config
+    assert config.coupled.name == "intrepid"
+    assert config.coupled.settings.scheme.value == "yield"
+    assert parse_config(document(coupling={})).coupled is None
+
+
+def test_agents_do_not_depend_on_the_coupling():
+    assert parse_config(document()).digest() == parse_config(document(coupling={})).digest()
+
+
+@pytest.mark.parametrize(
+    ("more", "line"),
+    [
+        ({"queue": {"policy": "conservative"}}, "conservative cannot hold or yield"),
+        ({"coupling": {**COUPLING, "scheme": "wait"}}, "coupling: Invalid enum value"),
+        ({"coupling": {**COUPLING, "schema": "hold"}}, "unknown field `schema`"),
+        ({"coupling": {"listen": "10.0.0.1:7580", "domains": {}}}, "at least one other"),
+        ({"name": "eureka"}, "coupling.domains: eureka is this domain"),
+    ],
+)
+def test_a_mistake_is_refused_with_one_line(more, line):
+    with pytest.raises(CoschedError, match=line) as error:
+        parse_config(document(**more))
+    assert "\n" not in str(error.value)
+
+
+def test_a_change_needs_a_restart():
+    old = parse_config(document())
+    new = replace(old, coupling={**COUPLING, "scheme": "hold"})
+    change = compare(old, new)
+    assert change.restart == ("coupling",)
+    assert change.config.coupling == COUPLING
+
+
+def test_keygen_makes_the_keys_of_members_and_of_the_domain(tmp_path):
+    paths = DomainPaths(tmp_path)
+    paths.directory.mkdir()
+    paths.config.write_text(write_config(parse_config(document())))
+    done = CliRunner().invoke(cosched, ["cluster", "keygen", "--run-dir", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    assert load_config(paths.config).coupling == COUPLING
+    assert (paths.peers / "intrepid.public").exists()
+    assert (paths.keys / "n1.secret").exists()
