@@ -18,7 +18,7 @@ from cosched.cluster.client import Client, make_submission
 from cosched.cluster.config import DomainConfig, LifeSettings, QueueSettings
 from cosched.cluster.coupled.config import load_coupled
 from cosched.cluster.coupled.memory import Memory
-from cosched.cluster.engines.slurm.front import front_script
+from cosched.cluster.engines.slurm.front import front_script, task_script
 from cosched.cluster.keys import make_keys
 from cosched.cluster.paths import DomainPaths
 from cosched.cluster.up import (
@@ -128,7 +128,11 @@ class Slurm:
         self.paths.directory.mkdir(parents=True)
         prolog = folder / f"prolog.{name}"
         port = slurms.free_ports(nodes + 1)
-        cluster = slurms.Cluster(name, folder / name, port, prolog, nodes)
+        tasks = folder / f"tasks.{name}"
+        tasks.write_text(task_script())
+        tasks.chmod(0o755)
+        settings = (f"TaskProlog={tasks}",)
+        cluster = slurms.Cluster(name, folder / name, port, prolog, nodes, settings)
         self.slurm = slurms.SmallSlurm(cluster, os.environ)
         document = {
             "name": name,
@@ -137,8 +141,8 @@ class Slurm:
             "slurm": {"conf": str(cluster.conf), "poll": "500ms"},
         }
         self.paths.config.write_text(tomlkit.dumps(document))
-        settings = load_coupled(self.paths.config).slurm
-        prolog.write_text(front_script(SYSTEM_PYTHON, self.paths.gate_socket, settings))
+        gate, loaded = self.paths.gate_socket, load_coupled(self.paths.config)
+        prolog.write_text(front_script(SYSTEM_PYTHON, gate, loaded.slurm))
         prolog.chmod(0o755)
         make_keys(self.paths.peers, [name])
 

@@ -1,4 +1,4 @@
-"""``cosched cluster couple``, ``gate`` and ``mates``: a domain among coupled clusters."""
+"""``cosched cluster couple``, ``gate``, ``task-prolog`` and ``mates``: coupled clusters."""
 
 from __future__ import annotations
 
@@ -75,6 +75,21 @@ def gate(python: str, run_dir: Path) -> None:
     settings = load_coupled(paths.config).slurm
     check_reachable(python, uid_of(settings.user), settings.user)
     click.echo(front_script(python, paths.gate_socket, settings), nl=False)
+
+
+@click.command("task-prolog")
+def task_prolog() -> None:
+    """Print the script that slurm.conf names as TaskProlog.
+
+    It gives jobs COSCHED_MATES, the addresses of their mates in other domains.
+
+    \b
+    Example:
+      cosched cluster task-prolog > /etc/slurm/cosched-task-prolog
+    """
+    from cosched.cluster.engines.slurm.front import task_script
+
+    click.echo(task_script(), nl=False)
 
 
 @click.command()

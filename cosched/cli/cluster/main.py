@@ -272,7 +272,7 @@ def keygen(run_dir: Path) -> None:
         click.echo(f"{len(make_keys(folder, names))} keys made in {folder}")
 
 
-for _each in (coupled.couple, coupled.gate, coupled.mates):
+for _each in (coupled.couple, coupled.gate, coupled.task_prolog, coupled.mates):
     command.add_command(_each)
 
 

@@ -113,11 +113,12 @@ class SlurmEngine:
     # --- orders ---------------------------------------------------------------------------
 
     def go(self, number: int, mates: Sequence[tuple[str, str]] = ()) -> None:
-        """Starts a ready job. Its AdminComment gets the mates soon after."""
+        """Starts a ready job. Its AdminComment gets the mates soon after, also if there are
+        none: TaskProlog waits for it."""
         steps = self._tracker.go(number, time.monotonic())
         self._carry_out(steps)
         self._poll_now.set()
-        if steps and mates:
+        if steps:
             self._start(self._introduce(number, mates))
 
     def give_back(self, number: int, wait_s: float) -> None:

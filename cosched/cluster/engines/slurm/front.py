@@ -1,6 +1,6 @@
-"""Writes the shell script that slurm.conf names as PrologSlurmctld. Pure.
+"""Writes the shell scripts that slurm.conf names as PrologSlurmctld and TaskProlog. Pure.
 
-Most jobs have no mates. For them the script ends at once, without starting Python.
+Most jobs have no mates. For them the scripts end at once, without starting Python.
 """
 
 from __future__ import annotations
@@ -27,6 +27,35 @@ case $? in
 *) exit {broken} ;; # the program itself is broken
 esac
 """
+
+
+_TASK_SCRIPT = """#!/bin/sh
+# TaskProlog of a Slurm that cosched couples with other clusters. Made by:
+#   cosched cluster task-prolog
+# It gives jobs the addresses of their mates. Steps have the environment of their script.
+[ -z "$COSCHED_MATES" ] && [ "${SLURM_PROCID:-0}" = 0 ] || exit 0
+tries=20
+while [ $tries -gt 0 ]; do
+    shown=$(scontrol show job "$SLURM_JOB_ID" 2> /dev/null) || exit 0
+    case "$shown" in
+    *Comment=cosched:*) ;;
+    *) exit 0 ;;
+    esac
+    mates=$(printf '%s' "$shown" | sed -n 's/^ *AdminComment=cosched: mates *//p')
+    case "$shown" in
+    *"AdminComment=cosched: mates"*) break ;;
+    esac
+    tries=$((tries - 1))
+    sleep 0.1
+done
+[ -z "$mates" ] || echo "export COSCHED_MATES=$mates"
+exit 0
+"""
+
+
+def task_script() -> str:
+    """Returns the script for TaskProlog."""
+    return _TASK_SCRIPT
 
 
 def front_script(python: str, socket: Path, settings: SlurmSettings) -> str:
